@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use ssmprobe::model::data::scenes;
 use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::model::explain::evaluation::vectors::VectorKind;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::order_file;
 use ssmprobe::model::probe::Probe;
@@ -109,6 +110,24 @@ fn table_of(results: &str) -> Vec<(String, f64)> {
     table.records().map(|record| row(record.unwrap())).collect()
 }
 
+/// What is kept of every token of every image, where the head has it.
+fn kept(file: &Path, name: &str) {
+    let evaluation = Evaluation::from_json(&fs::read_to_string(file).unwrap()).unwrap();
+    let has = |kind: VectorKind| {
+        let vectors = evaluation.vectors_of(kind)?;
+        let all = vectors.values().len() == evaluation.len() * evaluation.grid.len();
+        assert!(all && vectors.values().iter().all(|value| value.is_finite()), "{name}: {kind:?}");
+        Ok::<_, String>(())
+    };
+    let found = VectorKind::ALL.map(has).map(|found| found.is_ok());
+    let expected = match name.split(['[', '-']).next().unwrap() {
+        "gap" => [false, true, true],
+        "transformer" => [false; 3],
+        _ => [true; 3],
+    };
+    assert_eq!(found, expected, "{name}: {:?}", VectorKind::ALL.map(has));
+}
+
 /// Evaluations a run: every probe's table says of every image what its figures say. The accuracies, by probe.
 fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
     let mut found = HashMap::new();
@@ -151,6 +170,7 @@ fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
         let said = format!("Accuracy {} %", ssmprobe::viz::draw::scale::number(own));
         assert!(fs::read_to_string(&drawn).unwrap().contains(&said), "{said}");
         fs::remove_file(drawn).unwrap();
+        kept(&folder.join(format!("{name}.survey.json")), name);
     }
     assert_eq!(fs::read_dir(folder).unwrap().count(), probes.len() * 2, "two files a probe");
     found

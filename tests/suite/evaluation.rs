@@ -42,6 +42,7 @@ use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
+use crate::similarity;
 use crate::state;
 use crate::window::{self, Window};
 use crate::worker::{DRAWS, Desk, end, look, look_at, seen};
@@ -141,6 +142,7 @@ fn a_evaluation_says_of_every_image_what_a_look_says() {
             let best = &trace.top[0];
             let known = part.asked.classes.iter().position(|class| *class == best.name);
             assert_eq!(evaluation.predicted[at], known.map_or(OTHER, |class| class as u32), "{name}");
+            similarity::assert_kept(evaluation, at, &trace);
             // Tokens on disk are half as precise.
             assert_close(name, evaluation.values(CONFIDENCE).unwrap()[at], best.probability, 2e-3);
             for (measure, diagnostic) in &trace.diagnostics {
@@ -342,6 +344,7 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
             precedence: vec![vec![Some(0.5)]],
             pairs: vec![vec![2]],
         }),
+        vectors: similarity::vectors(probe),
     })
 }
 
@@ -958,6 +961,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     asked.class.truncate(8);
     short.asked = Arc::new(asked);
     short.predicted.truncate(8);
+    short.vectors.clear();
     short.measures.values_mut().for_each(|column| column.truncate(8));
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     command.args(["figures", "--figure", "scatter", "--out"]).arg(folder.path().join("two.svg"));

@@ -55,6 +55,7 @@ mod report;
 mod routing;
 mod run;
 mod shards;
+mod similarity;
 mod skip;
 mod state;
 mod stats;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use half::f16;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
@@ -13,6 +14,7 @@ use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::history::{Failure, Steps};
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::removal::RemovalRequest;
+use ssmprobe::app::jobs::similarity::SimilarityRequest;
 use ssmprobe::app::jobs::stability::{StabilityAnswer, StabilityRequest};
 use ssmprobe::app::jobs::train::{Estimate, TrainSettings};
 use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
@@ -23,6 +25,8 @@ use ssmprobe::app::jobs::{
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::data::{self, ImageSource, Split};
+use ssmprobe::model::explain::evaluation::similarity::{ImageSpace, Similarity};
+use ssmprobe::model::explain::evaluation::vectors::TokenVectors;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Mode, RemovalSpec};
 use ssmprobe::model::explain::stability::{Group, Stability};
@@ -94,6 +98,8 @@ fn every_request_survives_a_pipe() {
     let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Pixels], steps: 7, seed };
     let removal =
         RemovalRequest { subject: subject.clone(), place: place.clone(), class: class.clone(), spec, draw };
+    let vectors = TokenVectors::new([0.5, f32::NAN].map(f16::from_f32).into());
+    let compare = SimilarityRequest { vectors, grid: Grid::new(1, 2), similarity: Similarity::Spearman };
     let explain = Explain { asked: vec![item], class, settings, regions: RegionSource::default() };
     let requests = [
         Request::Compute(JOB, Compute::OpenProbe { entry: ProbeId(2), path: "gap.safetensors".into() }),
@@ -110,6 +116,7 @@ fn every_request_survives_a_pipe() {
         ),
         Request::Compute(JOB, Compute::Stability(stability)),
         Request::Compute(JOB, Compute::Removal(removal)),
+        Request::Compute(JOB, Compute::Similarity(compare)),
         Request::Fetch(JOB, open),
         Request::Fetch(JOB, Fetch::Plan(draft())),
         Request::Fetch(JOB, Fetch::Begin(draft())),
@@ -133,6 +140,7 @@ fn every_request_survives_a_pipe() {
         Request::Compute(_, Compute::Evaluate(_)),
         Request::Compute(_, Compute::Stability(_)),
         Request::Compute(_, Compute::Removal(_)),
+        Request::Compute(_, Compute::Similarity(_)),
         Request::Fetch(_, Fetch::OpenBackbone { .. }),
         Request::Fetch(_, Fetch::Plan(_)),
         Request::Fetch(_, Fetch::Begin(_)),
@@ -197,6 +205,8 @@ fn every_event_survives_a_pipe() {
     let looked = [Ok(Arc::new(trace("x.png"))), Err(fault())];
     let seen = looked.map(|result| ExplainResult { column: ColumnId(3), result, by_hand: None }).into();
     let facts_of_backbone = backbone("one", 24, Grid::new(2, 2));
+    let vectors = TokenVectors::new([0.5, 1.0, 1.0, 0.5].map(f16::from_f32).into());
+    let space = ImageSpace::new(&vectors, Grid::new(1, 2), Similarity::Cosine);
     let picture = Arc::new(Picture { width: 1, height: 1, rgb: vec![1, 2, 3] });
     let kinds = [PathKind::Backbone, PathKind::Missing].map(|kind| (PathBuf::from("any"), kind));
     let events = [
@@ -216,6 +226,7 @@ fn every_event_survives_a_pipe() {
         Event::StabilityMeasured { job: JOB, answer },
         Event::RemovalMeasured { job: JOB, answer: Ok(Arc::new(small::removal())) },
         Event::RemovalMeasured { job: JOB, answer: Err(fault()) },
+        Event::ImagesCompared(JOB, Arc::new(space)),
         Event::Recognised { job: JOB, found: kinds.into() },
         Event::Explained { job: JOB, seen },
         training(TrainEvent::Planned(Box::new(facts()))),
@@ -245,6 +256,7 @@ fn every_event_survives_a_pipe() {
         Event::Evaluated { .. },
         Event::StabilityMeasured { .. },
         Event::RemovalMeasured { .. },
+        Event::ImagesCompared(..),
         Event::Recognised { .. },
         Event::Explained { .. },
         Event::Training { news: TrainEvent::Planned(_), .. },

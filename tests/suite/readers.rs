@@ -22,6 +22,8 @@ use ssmprobe::model::data::token_cache::{TokenCache, list};
 use ssmprobe::model::data::{self, mat};
 use ssmprobe::model::device;
 use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::model::explain::evaluation::similarity::Similarity;
+use ssmprobe::model::explain::evaluation::vectors::VectorKind;
 use ssmprobe::model::explain::removal::Removal;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::order_file;
@@ -31,6 +33,7 @@ use ssmprobe::model::trace::Trace;
 use ssmprobe::model::train::run::Run;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS};
+use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
@@ -124,7 +127,13 @@ pub const READERS: &[Reader] = &[
     reader("checkpoint", ("frozen/stopped", "state/checkpoint.safetensors"), &[], 5000, run),
     reader("run-metrics", ("frozen/run", "evaluation.json"), &[], 2000, run),
     reader("trace", ("", "trace.json"), &["frozen/explained/24/*.trace.json"], 2000, trace),
-    reader("evaluation", ("", "survey.json"), &["frozen/surveys/*.survey.json"], 5000, evaluation),
+    reader(
+        "evaluation",
+        ("", "survey.json"),
+        &["frozen/surveys/*.survey.json", "lists/vectors.survey.json"],
+        5000,
+        evaluation,
+    ),
     reader("removal", ("", "causal.json"), &["lists/removal.causal.json"], 10_000, removal),
     reader("stability", ("", "stability.json"), &["frozen/explained/24/*.stability.json"], 10_000, stability),
     reader("parquet", ("parquet/plain", "things.parquet"), PARQUET, 10_000, dataset),
@@ -353,6 +362,15 @@ fn evaluation(room: &Room) -> Outcome {
             choice: Choice::default(),
             selected: None,
         });
+    }
+    for (vectors, similarity) in
+        VectorKind::ALL.into_iter().flat_map(|kind| Similarity::ALL.map(|similarity| (kind, similarity)))
+    {
+        if let Ok(space) = evaluation.space(vectors, similarity) {
+            let _ = space.nearest(0, 3, true);
+            let view = ImageMapView { vectors, similarity, ..ImageMapView::default() };
+            plotted(&ImageMapPlot { evaluation: evaluation.clone(), space: Arc::new(space), view });
+        }
     }
     Ok(())
 }

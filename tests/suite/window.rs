@@ -13,6 +13,7 @@ use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::similarity;
 use ssmprobe::app::jobs::{
     BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, Progress, Request, Unit,
 };
@@ -196,6 +197,9 @@ pub fn good(request: Request) -> Vec<Event> {
                 })
                 .collect();
             events.push(Event::Explained { job, seen });
+        }
+        Request::Compute(job, Compute::Similarity(ask)) => {
+            events.push(Event::ImagesCompared(job, similarity::run(&ask)));
         }
         Request::Thumbnails { wanted, .. } => {
             let picture = Arc::new(Picture { width: 2, height: 2, rgb: vec![90; 12] });

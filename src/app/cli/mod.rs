@@ -15,6 +15,7 @@ mod open;
 mod over;
 mod report;
 mod scenes;
+mod similar;
 mod sweep;
 mod tokens;
 mod train;
@@ -51,6 +52,7 @@ enum Verb {
     Eval(eval::Eval),
     Sweep(Box<sweep::Sweep>),
     Report(report::Report),
+    Similar(similar::Similar),
     Scenes(scenes::Scenes),
     Demo(demo::Demo),
     Cache(cache::Cache),
@@ -78,6 +80,7 @@ impl Verb {
             Self::Eval(verb) => verb.run(),
             Self::Sweep(verb) => verb.run(),
             Self::Report(verb) => verb.run(),
+            Self::Similar(verb) => verb.run(),
             Self::Scenes(verb) => verb.run(),
             Self::Demo(verb) => verb.run(run::<String>),
             Self::Cache(verb) => verb.run(),

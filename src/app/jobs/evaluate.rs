@@ -145,7 +145,7 @@ fn ask(
     let images = (&places[..], &draws[..]);
     let asked = spec.part.asked.clone();
     let evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls);
-    let mut evaluator = evaluator.map_err(JobError::failed)?;
+    let mut evaluator = evaluator.map_err(JobError::failed)?.with_vectors();
     if regions.known() > 0 {
         evaluator = evaluator.with_metrics(MetricsSpec { regions: &regions.of, ..MetricsSpec::default() });
     }

@@ -18,6 +18,7 @@ mod progress;
 pub mod regions;
 pub mod removal;
 mod reporter;
+pub mod similarity;
 pub mod stability;
 mod token_memory;
 pub mod tokens;
@@ -38,6 +39,7 @@ pub use self::reporter::{JobError, Reporter};
 use super::user_error::UserError;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
 use crate::model::data::{ImageSource, Split};
+use crate::model::explain::evaluation::similarity::ImageSpace;
 use crate::model::trace::Picture;
 
 /// What is wanted. Those with a [`JobId`] are jobs, grouped by who serves them.
@@ -90,6 +92,8 @@ pub enum Compute {
     Stability(stability::StabilityRequest),
     /// Remove the tokens of one image.
     Removal(removal::RemovalRequest),
+    /// Make what a probe made of the images of a dataset ready to be compared.
+    Similarity(similarity::SimilarityRequest),
 }
 
 impl Compute {
@@ -117,6 +121,7 @@ impl Compute {
             Self::Removal(spec) => {
                 Event::RemovalMeasured { job, answer: removal::run(engine, spec, reporter)? }
             }
+            Self::Similarity(spec) => Event::ImagesCompared(job, similarity::run(spec)),
             Self::Evaluate(spec) => {
                 let tell = &mut |answer| tell(Event::Evaluated { job, answer });
                 return evaluate::run(engine, spec, reporter, tell);
@@ -133,7 +138,7 @@ impl Compute {
 
     /// Whether it computes on the device of open backbones.
     pub fn needs_device(&self) -> bool {
-        !matches!(self, Self::OpenProbe { .. })
+        !matches!(self, Self::OpenProbe { .. } | Self::Similarity(_))
     }
 }
 
@@ -266,6 +271,8 @@ pub enum Event {
         /// They.
         answer: removal::RemovalAnswer,
     },
+    /// Images of a dataset can be compared.
+    ImagesCompared(JobId, Arc<ImageSpace>),
     /// What dropped files are.
     Recognised {
         /// The job.
@@ -364,6 +371,7 @@ impl Event {
             | Self::Explained { job, .. }
             | Self::Training { job, .. }
             | Self::Warning { job, .. }
+            | Self::ImagesCompared(job, _)
             | Self::Failed(job, _)
             | Self::Cancelled(job)
             | Self::Finished(job) => Some(*job),

@@ -37,6 +37,7 @@ impl State {
             Event::DatasetOpened { job, entry, part } => return self.dataset_opened(job, entry, part),
             Event::StabilityMeasured { job, answer } => self.stability_measured(job, answer),
             Event::RemovalMeasured { job, answer } => self.removal_measured(job, answer),
+            Event::ImagesCompared(job, space) => self.images_compared(job, space),
             Event::Evaluated { job, answer } => self.evaluated(job, answer),
             Event::Recognised { found, .. } => return self.open_recognised(found),
             Event::ThumbnailReady { image, picture } => self.put_thumbnail(image, Thumbnail::Ready(picture)),
@@ -52,6 +53,7 @@ impl State {
                 self.end_evaluation(job, None);
                 self.end_stability(job, None);
                 self.end_removal(job, None);
+                self.end_similarity(job, None);
                 let mut requests = self.evaluate_changes();
                 requests.extend(self.end_sheet(job, None));
                 return requests;
@@ -79,6 +81,7 @@ impl State {
         self.end_evaluation(job, error);
         self.end_stability(job, error);
         self.end_removal(job, error);
+        self.end_similarity(job, error);
         self.end_training(job, error);
         let mut requests = self.choose_of_run();
         requests.extend(self.read_as_trained());

@@ -12,6 +12,7 @@ use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{ColumnId, Compute, DatasetId, ImageId, JobId, ProbeId, Request};
 use crate::app::user_error::UserError;
 use crate::model::explain::evaluation::Evaluation;
+use crate::model::explain::evaluation::vectors::{MAX_BYTES, keep_latest};
 use crate::model::explain::intervention::Intervention;
 
 /// Evaluations, and the one under way.
@@ -57,6 +58,7 @@ impl Evaluations {
         let own = subject(&known);
         self.known.retain(|k| subject(k) != own);
         self.known.push(known);
+        keep_latest(self.known.iter_mut().filter_map(|known| known.result.as_mut().ok()), MAX_BYTES);
         self.revision += 1;
     }
 

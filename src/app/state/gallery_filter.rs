@@ -42,6 +42,8 @@ pub enum Sort {
     Measure(String),
     /// How far the chosen probe and another differ.
     Disagreement(ColumnId),
+    /// How alike the chosen probe reads them and this image.
+    Similarity(ImageId),
 }
 
 /// What passes, and in which order.
@@ -168,10 +170,18 @@ impl State {
             Sort::Disagreement(column) => of_all(column),
             _ => HashMap::new(),
         };
+        let alike = match filter.sort {
+            Sort::Similarity(image) => focus.and_then(|column| self.similarities(image, column)),
+            _ => None,
+        };
         let value = |label: Option<Label>| -> f32 {
+            if let Some((dataset, alike)) = &alike {
+                let own = label.filter(|label| label.dataset == *dataset);
+                return own.and_then(|label| alike.get(label.at).copied()).unwrap_or(f32::NAN);
+            }
             let Some((label, own)) = label.zip(own(label)) else { return f32::NAN };
             match &filter.sort {
-                Sort::Opened => f32::NAN,
+                Sort::Opened | Sort::Similarity(_) => f32::NAN,
                 Sort::Measure(name) => {
                     own.values(name).and_then(|v| v.get(label.at).copied()).unwrap_or(f32::NAN)
                 }

@@ -52,6 +52,8 @@ pub enum JobKind {
     Stability,
     /// Removes the tokens of an image.
     Removal,
+    /// Makes the images of a dataset ready to be compared.
+    Similarity,
 }
 
 /// How serious a note is.

@@ -25,6 +25,7 @@ mod reveal;
 mod run_choice;
 pub mod settings;
 mod sheet;
+mod similarity;
 mod stability;
 mod thumbnails;
 mod training;
@@ -53,6 +54,7 @@ pub use self::removal::Removals;
 pub use self::reveal::{Place, Reveal};
 use self::run_choice::RunChoice;
 pub use self::sheet::{ImageMap, Sheet};
+pub use self::similarity::Similarities;
 pub use self::stability::{RunningStability, Stabilities};
 pub use self::thumbnails::{Thumbnail, Thumbnails};
 pub use self::training::{ActiveRun, PreflightState, Training};
@@ -107,6 +109,8 @@ pub struct State {
     pub stabilities: Stabilities,
     /// Removal curves.
     pub removals: Removals,
+    /// Which images are read alike.
+    pub similarities: Similarities,
     /// How the panes stand, as the window says it, where something was changed.
     pub layout: Value,
     /// Counts the changes of the layout.

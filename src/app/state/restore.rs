@@ -111,6 +111,7 @@ impl State {
         self.run_choice = super::RunChoice::default();
         (self.gallery_filter, self.evaluations) = (GalleryFilter::default(), super::Evaluations::default());
         self.stabilities = super::Stabilities::default();
+        self.similarities = super::Similarities::default();
         self.notes.replace(notes.into_iter().map(|saved| (saved.place, saved.note)));
         let open: Vec<BackboneId> =
             backbones.iter().filter(|backbone| backbone.open).map(|backbone| backbone.id).collect();

@@ -114,6 +114,23 @@ impl Identity {
     }
 }
 
+/// The items whose dots `holds` holds, in the coordinates of the scene, each once and in order.
+pub fn dots(items: &[Item], holds: &dyn Fn(Point) -> bool) -> Vec<usize> {
+    let mut found: Vec<usize> = items
+        .iter()
+        .flat_map(|item| match (&item.shape, &item.identity) {
+            (Shape::Group { offset, items, .. }, _) => {
+                dots(items, &|p| holds([p[0] + offset[0], p[1] + offset[1]]))
+            }
+            (Shape::Circle { center, .. }, Some(Identity::Item(item))) if holds(*center) => vec![*item],
+            _ => Vec::new(),
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 /// Where the token and the position of `hover` lie, once each, in the coordinates of the scene: the
 /// patch of a picture, the row and the column of a plan, the strip of a plot.
 pub fn places(items: &[Item], hover: Hover) -> Vec<Box2> {

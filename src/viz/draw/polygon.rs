@@ -1,4 +1,4 @@
-//! Filled outlines for the screen: a simple polygon cut into triangles, as a graphics card wants them.
+//! Outlines: a simple polygon cut into triangles, as a graphics card wants them, and what lies within one.
 
 use super::scene::Point;
 
@@ -45,9 +45,28 @@ pub fn triangles(points: &[Point]) -> Vec<[Point; 3]> {
     cut
 }
 
+/// Whether `p` lies within an outline, which may cross itself: a line from it to the left meets an odd number of edges.
+pub fn contains(outline: &[Point], p: Point) -> bool {
+    let edges = outline.iter().zip(outline.iter().cycle().skip(1));
+    let met = edges.filter(|(a, b)| {
+        (a[1] > p[1]) != (b[1] > p[1]) && p[0] > a[0] + (p[1] - a[1]) / (b[1] - a[1]) * (b[0] - a[0])
+    });
+    !met.count().is_multiple_of(2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_within_a_hollow_outline_is_told_from_what_lies_in_the_hollow() {
+        let cup =
+            [[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [3.0, 4.0], [3.0, 1.0], [1.0, 1.0], [1.0, 4.0], [0.0, 4.0]];
+        let inside = [[0.5, 2.0], [3.5, 2.0], [2.0, 0.5], [3.5, 3.9]];
+        let outside = [[2.0, 2.0], [-0.5, 0.5], [4.5, 2.0], [2.0, -0.1], [0.5, 4.1]];
+        assert!(inside.iter().all(|p| contains(&cup, *p)) && !outside.iter().any(|p| contains(&cup, *p)));
+        assert!(!contains(&[], [0.0, 0.0]) && !contains(&[[0.0, 0.0], [2.0, 2.0]], [1.0, 1.0]));
+    }
 
     fn area(t: &[[Point; 3]]) -> f32 {
         t.iter()

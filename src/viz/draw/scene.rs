@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub use super::hover::{Hover, Identity};
 use super::keys::Handed;
 use super::theme::Color;
-use super::{font, hover};
+use super::{font, hover, polygon};
 
 /// A place, in points from the top-left corner.
 pub type Point = [f32; 2];
@@ -238,6 +238,11 @@ impl Scene {
     /// Where the token and the position of `hover` lie, once each.
     pub fn places(&self, hover: Hover) -> Vec<Box2> {
         hover::places(&self.items, hover)
+    }
+
+    /// The items whose dots lie within an outline.
+    pub fn within(&self, outline: &[Point]) -> Vec<usize> {
+        hover::dots(&self.items, &|p| polygon::contains(outline, p))
     }
 
     /// What lies under `p`: the topmost mark that stands for something.

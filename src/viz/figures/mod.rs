@@ -6,6 +6,7 @@ pub mod curves;
 pub mod dataset;
 pub(crate) mod diagnostics;
 pub(crate) mod evidence;
+pub mod image_map;
 pub(crate) mod kernel;
 pub mod meanings;
 pub(crate) mod order_test;
@@ -57,5 +58,6 @@ pub fn all() -> impl Iterator<Item = (Info, &'static str)> {
     figures
         .chain(curves)
         .chain(overviews)
+        .chain([(image_map::INFO, "evaluation")])
         .chain([(stability::INFO, "stability"), (removal::INFO, "removal curves")])
 }

@@ -195,7 +195,7 @@ impl EvaluationPlot {
 
     /// The overview and its settings, as `ssmprobe figures` takes them.
     fn command(&self) -> String {
-        let Choice { measure, against, maps, map, classes } = &self.choice;
+        let Choice { measure, against, maps, map, classes, .. } = &self.choice;
         let measure = dataset::measure(&self.evaluation, measure);
         let against = dataset::measure(&self.other, against);
         let mut words = vec![format!("--figure {}", self.overview.id())];

@@ -254,7 +254,7 @@ fn every_kind_of_file_is_frozen() {
     for head in HEADS.iter() {
         assert!(has(&format!("heads/probes/{}-s0", head.id), ".safetensors"), "no probe of {}", head.id);
     }
-    // What was frozen has no order tests, attributions, removal curves and regions; pictures of these are among the golden ones.
+    // What was frozen has no order tests, attributions, removal curves, regions and maps of images; pictures of these are among the golden ones.
     let later = [
         "order_test",
         "gradient",
@@ -265,6 +265,7 @@ fn every_kind_of_file_is_frozen() {
         "causal",
         "regions",
         "region_order",
+        "image_map",
     ];
     for (Info { id, .. }, _) in figures::all().filter(|(info, _)| !later.contains(&info.id)) {
         assert!(has("figures/", &format!("-{id}.svg")), "no figure {id}");

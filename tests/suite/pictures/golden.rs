@@ -16,7 +16,7 @@ use ssmprobe::viz::draw::scene::Scene;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::curves::Part;
-use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, OVERVIEWS};
+use ssmprobe::viz::figures::dataset::{self, Choice, ColorBy, MapOf, OVERVIEWS};
 use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::removal::{RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
@@ -72,6 +72,8 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
     let routing = dataset::find("routing_maps").expect("an overview");
     let more = [
         ("routing_maps-weights", of(routing, MapOf::Weights)),
+        ("image_map", plot(&small::image_map(ColorBy::Outcome))),
+        ("image_map-class", plot(&small::image_map(ColorBy::Class))),
         ("stability", plot(&StabilityPlot(small::stability().into()))),
         (
             "removal",

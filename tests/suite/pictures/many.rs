@@ -66,6 +66,7 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
         ]),
         nulls: IndexMap::new(),
         mean_nulls: IndexMap::new(),
+        vectors: IndexMap::new(),
         positions: Some(ClassMaps { values: values.collect(), counts: vec![EACH as u32; classes] }),
         weights: None,
         regions: None,

@@ -5,6 +5,7 @@ mod classes;
 mod dialog;
 mod exports;
 mod golden;
+mod image_map;
 mod lists;
 mod many;
 mod marks;
@@ -71,6 +72,7 @@ const READ_BACK: &[(&str, fn())] = &[
     ("routing_maps", classes::routing_maps),
     ("confusion", classes::confusion),
     ("scatter", classes::scatter),
+    ("image_map", image_map::image_map),
     ("stability", plots::stability),
     ("removal", plots::removal),
     ("training", plots::training),

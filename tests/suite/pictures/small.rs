@@ -1,10 +1,13 @@
 //! The hand-made data of these tests: no two values alike, three rows and four columns, two sweeps that are no mirror of
 //! each other. Numbers are written down, not computed by the program.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use half::f16;
 use indexmap::IndexMap;
 use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
+use ssmprobe::model::explain::evaluation::similarity::Similarity;
+use ssmprobe::model::explain::evaluation::vectors::{KeptVectors, TokenVectors, VectorKind};
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::null_model::MeanNull;
@@ -16,7 +19,8 @@ use ssmprobe::model::trace::{
     Prediction, Reading, Reassigned, Region, Regions, Routing, Trace,
 };
 use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
-use ssmprobe::viz::figures::dataset::{Choice, MapOf, Overview};
+use ssmprobe::viz::figures::dataset::{Choice, ColorBy, MapOf, Overview};
+use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
 use ssmprobe::viz::figures::plot::{Caption, EvaluationPlot};
 
 /// Three rows of four patches.
@@ -251,6 +255,15 @@ pub const COUNTS: [u32; 3] = [4, 3, 2];
 pub const COUNTED: [[f32; 6]; 3] =
     [[1.9, 0.4, 0.7, 1.2, 0.3, 1.5], [-0.2, 2.2, 1.1, 0.6, 1.4, 0.9], [0.8, 1.7, -0.5, 1.3, 2.1, 0.2]];
 
+/// Where the tokens of every image came; of the last one nothing is known.
+pub static ROUTED: LazyLock<[[f16; 6]; 10]> = LazyLock::new(|| {
+    let of = |image: usize| {
+        let place = |token: usize| ((token * token + token * (image + 1) + 2 * image) % 11) as f32 / 10.0;
+        std::array::from_fn(|token| if image == 9 { f16::NAN } else { f16::from_f32(place(token)) })
+    };
+    std::array::from_fn(of)
+});
+
 /// What a probe made of ten images.
 pub fn evaluation() -> Arc<Evaluation> {
     let asked = EvalSet {
@@ -280,6 +293,7 @@ pub fn evaluation() -> Arc<Evaluation> {
         positions: Some(maps(CAME)),
         weights: Some(maps(COUNTED)),
         regions: Some(region_summary()),
+        vectors: [(VectorKind::Routing, KeptVectors::Float16(TokenVectors::new(ROUTED.concat())))].into(),
     })
 }
 
@@ -357,6 +371,14 @@ pub fn evaluated(overview: &'static dyn Overview, maps: MapOf) -> EvaluationPlot
     let evaluation = evaluation();
     let choice = Choice { maps, ..Choice::default() };
     EvaluationPlot { overview, other: evaluation.clone(), evaluation, choice, selected: Some(2) }
+}
+
+/// The same images on a map, image 2 marked.
+pub fn image_map(color: ColorBy) -> ImageMapPlot {
+    let evaluation = evaluation();
+    let (vectors, similarity) = (VectorKind::Routing, Similarity::Spearman);
+    let space = Arc::new(evaluation.space(vectors, similarity).expect("vectors"));
+    ImageMapPlot { evaluation, space, view: ImageMapView { vectors, similarity, color, selected: Some(2) } }
 }
 
 /// How stable an order is: three kinds of change.

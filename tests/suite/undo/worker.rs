@@ -10,7 +10,7 @@ use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
 use ssmprobe::app::jobs::training::TrainEvent;
 use ssmprobe::app::jobs::{
     BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, JobId, PathKind, Request, evaluate,
-    stability,
+    similarity, stability,
 };
 use ssmprobe::app::state::State;
 use ssmprobe::app::user_error::UserError;
@@ -92,6 +92,9 @@ impl Worker {
                 let result = Err(UserError::new("no order"));
                 let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
                 vec![Event::StabilityMeasured { job, answer }, Event::Finished(job)]
+            }
+            Request::Compute(job, Compute::Similarity(ask)) => {
+                vec![Event::ImagesCompared(job, similarity::run(&ask)), Event::Finished(job)]
             }
             Request::Compute(job, Compute::Removal(_)) => {
                 vec![
@@ -190,6 +193,7 @@ fn evaluated(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
         measures: IndexMap::new(),
         nulls: IndexMap::new(),
         mean_nulls: IndexMap::new(),
+        vectors: IndexMap::new(),
         positions: None,
         weights: None,
         regions: None,

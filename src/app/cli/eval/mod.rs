@@ -18,7 +18,6 @@ use self::eval_probes::{Asked, Question, Subject, readable};
 use super::inspect::sources::named;
 use super::over::Over;
 use super::{extract, fetch};
-use crate::app::jobs;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::evaluate::{ask_all, eval_set};
 use crate::app::jobs::extract::{ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
@@ -31,12 +30,14 @@ use crate::app::terminal::error::{self, Usage};
 use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
+use crate::app::{format, jobs};
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::Split;
 use crate::model::data::token_cache::TokenKey;
 use crate::model::explain::baselines::{Anchor, anchors};
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
+use crate::model::explain::evaluation::vectors::vector_bytes;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::removal::{Mode, RemovalSpec};
@@ -88,7 +89,7 @@ pub struct Eval {
     #[arg(long)]
     anchors: bool,
     /// Also write what every probe makes of every image into this folder: <probe>.survey.json, which
-    /// `ssmprobe figures --evaluation` draws, and <probe>.csv, a row an image.
+    /// `ssmprobe figures --evaluation` draws and `ssmprobe similar` compares images by, and <probe>.csv, a row an image.
     #[arg(long, alias = "survey", value_name = "DIR")]
     evaluation: Option<PathBuf>,
     /// Seed of disturbed orders and of null bands.
@@ -116,7 +117,9 @@ what random scores and untrained scorers give (`ssmprobe report --table diagnost
 
 --evaluation writes of every image its name, class, prediction, whether that is right (1, 0), its
 probability, the five most probable classes, the probability of its own class, every diagnostic, and
-z, p and headroom of the order test; with --causal the mean height of every removal curve.
+z, p and headroom of the order test; with --causal the mean height of every removal curve. The JSON also
+keeps three numbers of every token, in float16: where it came, what it adds to the image's own class, and what it
+counts (50,000 images of 196 tokens: 59 MB, 78 MB in the file).
 
 Of heads whose memory has a kernel by position every image's order is tested against all orders of its
 tokens (`ssmprobe report --table order`). With --causal every ranking has removal curves (`ssmprobe report
@@ -197,6 +200,11 @@ impl Eval {
         if let Some(folder) = &self.evaluation {
             atomic_file::make_folder(folder)
                 .with_context(|| format!("{}: cannot be made", folder.display()))?;
+            let bytes = vector_bytes(question.asked.images.len(), cache.grid().len());
+            say!(
+                "keeping three numbers of every token: {} a probe, a third more in its file",
+                format::bytes(bytes)
+            );
         }
         let nulls = NullBands::new(DRAWS, self.seed);
         let [asked_about, known] = [&question.asked, &question.known].map(|set| readable(set, &cache));
@@ -228,7 +236,9 @@ impl Eval {
                 let images = (&places[..], &question.draws[..]);
                 let evaluator =
                     Evaluator::new(&probe, self.reading.clone(), &cache, set.clone(), images, &nulls)?;
-                let mut evaluator = evaluator.with_metrics(spec);
+                let evaluator = evaluator.with_metrics(spec);
+                let mut evaluator =
+                    if self.evaluation.is_some() { evaluator.with_vectors() } else { evaluator };
                 let ended = ask_all(&mut engine, &mut evaluator, &subject.name(), &mut reporter);
                 if reporter.end(ended)?.is_none() {
                     return Ok(None);

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
+use super::super::similar::Likeness;
 use super::{Figures, source};
 use crate::app::terminal::stdout::say;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::viz::export;
-use crate::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, MapOf, OVERVIEWS};
+use crate::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, ColorBy, MapOf, OVERVIEWS};
+use crate::viz::figures::image_map::{self, ImageMapPlot, ImageMapView};
 use crate::viz::figures::plot::{EvaluationPlot, Plot};
 use crate::viz::figures::removal::{self, Quantity, RemovalPlot, RemovalView};
 use crate::viz::figures::stability::{self, StabilityPlot};
@@ -49,6 +51,17 @@ pub struct EvaluationFlags {
     maps: Maps,
     #[command(flatten)]
     classes: ClassFlags,
+    #[command(flatten)]
+    likeness: Likeness,
+    /// What the dots of a map of images are coloured by
+    #[arg(long, value_enum, requires = "evaluation", default_value = "outcome")]
+    color: Color,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Color {
+    Outcome,
+    Class,
 }
 
 /// Which classes are drawn.
@@ -118,7 +131,7 @@ impl EvaluationFlags {
 
     /// Removal curves of a file, as the flags show them.
     fn removal(&self, path: &Path, step: Option<usize>) -> anyhow::Result<RemovalPlot> {
-        let removal = Removal::from_json(&text(path)?)
+        let removal = Removal::from_json(&source::text(path)?)
             .map_err(|why| anyhow::anyhow!("{} holds no removal curves: {why}", path.display()))?;
         let mut view = RemovalView::new(&removal);
         if let Some(asked) = &self.mode {
@@ -144,6 +157,21 @@ impl EvaluationFlags {
             view.step = step;
         }
         Ok(RemovalPlot { removal: Arc::new(removal), view })
+    }
+
+    /// The map of the images of an evaluation, as the flags show it.
+    fn image_map(&self) -> anyhow::Result<ImageMapPlot> {
+        let [path] = &self.evaluation[..] else { bail!("--evaluation: only a scatter takes two") };
+        let evaluation = source::evaluation(path)?;
+        let color = match self.color {
+            Color::Outcome => ColorBy::Outcome,
+            Color::Class => ColorBy::Class,
+        };
+        let (vectors, similarity) = self.likeness.chosen();
+        let space = evaluation.space(vectors, similarity);
+        let space = space.map_err(|why| anyhow::anyhow!("{}: {}: {why}", path.display(), vectors.id()))?;
+        let view = ImageMapView { vectors, similarity, color, selected: None };
+        Ok(ImageMapPlot { evaluation: Arc::new(evaluation), space: Arc::new(space), view })
     }
 
     /// The measure of this name, of an evaluation that has it.
@@ -173,10 +201,11 @@ impl Figures {
             }
             (Some(path), _) => {
                 one("a stability has", stability::INFO.id)?;
-                let read: Stability = serde_json::from_str(&text(path)?)
+                let read: Stability = serde_json::from_str(&source::text(path)?)
                     .with_context(|| format!("{} is not a stability", path.display()))?;
                 Box::new(StabilityPlot(Arc::new(read)))
             }
+            (None, None) if self.figure == [image_map::INFO.id] => Box::new(self.evaluations.image_map()?),
             (None, None) => Box::new(self.overview()?),
         };
         let scene = plot.draw_column(&theme, width)?;
@@ -186,14 +215,13 @@ impl Figures {
     }
 
     fn overview(&self) -> anyhow::Result<EvaluationPlot> {
-        let ids = || OVERVIEWS.iter().map(|overview| overview.id()).collect::<Vec<_>>().join(", ");
+        let overviews = || OVERVIEWS.iter().map(|overview| overview.id());
+        let ids = || overviews().chain([image_map::INFO.id]).collect::<Vec<_>>().join(", ");
         let [id] = &self.figure[..] else { bail!("--figure: name one of {}", ids()) };
         let overview = dataset::find(id).with_context(|| {
             format!("--figure {id}: an evaluation has no such figure; there are {}", ids())
         })?;
-        let read = |path: &PathBuf| -> anyhow::Result<Arc<Evaluation>> {
-            Ok(Arc::new(Evaluation::from_json(&text(path)?).with_context(|| path.display().to_string())?))
-        };
+        let read = |path: &PathBuf| -> anyhow::Result<_> { Ok(Arc::new(source::evaluation(path)?)) };
         let evaluations = self.evaluations.evaluation.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
         let (evaluation, other) = match &evaluations[..] {
             [one] => (one.clone(), one.clone()),
@@ -213,11 +241,8 @@ impl Figures {
             },
             map: self.options().map,
             classes: self.evaluations.classes.filter(),
+            ..usual
         };
         Ok(EvaluationPlot { overview, evaluation, other, choice, selected: None })
     }
-}
-
-fn text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(source::bytes(path)?).with_context(|| format!("{} is no text", path.display()))
 }

@@ -3,7 +3,7 @@
 
 mod evaluation;
 mod run;
-mod source;
+pub(super) mod source;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use indexmap::IndexMap;
 
+use crate::model::explain::evaluation::Evaluation;
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
 use crate::model::probe::router::scan::Scan;
@@ -19,6 +20,22 @@ const MAX_BYTES: u64 = 512 << 20;
 /// If the file cannot be read, is larger than any trace, or is not one.
 pub fn stored(path: &Path) -> anyhow::Result<Trace> {
     serde_json::from_slice(&bytes(path)?).with_context(|| format!("{} is not a trace", path.display()))
+}
+
+/// A stored evaluation.
+///
+/// # Errors
+/// If the file cannot be read, is too large, or is not one.
+pub fn evaluation(path: &Path) -> anyhow::Result<Evaluation> {
+    Evaluation::from_json(&text(path)?).with_context(|| path.display().to_string())
+}
+
+/// A file's text.
+///
+/// # Errors
+/// If it cannot be read, is too large, or is no text.
+pub fn text(path: &Path) -> anyhow::Result<String> {
+    String::from_utf8(bytes(path)?).with_context(|| format!("{} is no text", path.display()))
 }
 
 /// What a file holds that is no larger than a trace may be.

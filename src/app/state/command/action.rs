@@ -113,6 +113,9 @@ actions! {
         "Every image of it, through every probe that fits", |_| Command::Evaluate { all: true })
         .key(ctrl_shift("J")).when(|state| state.dataset().is_some() && !state.library.probes.is_empty())
         .also("evaluate accuracy test"),
+    FindSimilar: View.gives("Images like this one", "Those of the dataset that the probe reads most alike, first in the gallery",
+        |state| Command::FindSimilar(state.selection.image.unwrap_or(ImageId(0)))).when(can_find_similar)
+        .also("similar nearest neighbours retrieval"),
     PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own",
         |_| Command::SetClass(ClassChoice::Predicted)).key(ctrl("E"))
         .when(|state| state.selection.class != ClassChoice::Predicted).line_below(),
@@ -279,6 +282,11 @@ fn can_edit_order(state: &State) -> bool {
 /// Whether it is read in an order that a person made.
 fn has_made_order(state: &State) -> bool {
     state.focus().is_some_and(|id| state.made_order(id).is_some())
+}
+
+/// Whether the current image is of a dataset, and a probe is looked through.
+fn can_find_similar(state: &State) -> bool {
+    state.current_image().is_some_and(|image| image.label.is_some()) && state.focus().is_some()
 }
 
 /// The probe that is looked through.

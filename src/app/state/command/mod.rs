@@ -56,6 +56,10 @@ pub enum Command {
     MeasureStability(ColumnId),
     /// Remove the tokens of a column in these modes, and read the class.
     RemoveTokens(ColumnId, Vec<Mode>),
+    /// Make the images of a dataset ready to be compared, as the probe of a column reads them.
+    CompareImages(DatasetId, ColumnId),
+    /// Show the images most alike to this one first.
+    FindSimilar(ImageId),
     /// Show these images in the gallery.
     SetGalleryFilter(Box<GalleryFilter>),
     /// Set what overviews of a dataset show.
@@ -199,11 +203,16 @@ impl State {
             Command::MeasureStability(column) => self.measure_stability(column),
             Command::RemoveTokens(column, modes) => self.remove_tokens(column, modes),
             Command::Evaluate { all } => self.evaluate_probes(all),
+            Command::CompareImages(dataset, column) => self.compare_images(dataset, column),
+            Command::FindSimilar(image) => self.find_similar(image),
             Command::SetGalleryFilter(filter) => {
                 self.gallery_filter = *filter;
                 Vec::new()
             }
-            Command::SetOverview(choice) => self.prefer("Set overview", |p| p.views.overview = *choice),
+            Command::SetOverview(choice) => {
+                self.similarities.forget_failures();
+                self.prefer("Set overview", |p| p.views.overview = *choice)
+            }
             Command::OpenAny(paths) => {
                 let job = self.begin(JobKind::List, "Finding out what to open");
                 vec![Request::Files(job, Files::Recognise { paths })]

@@ -49,7 +49,11 @@ impl Panel for ContactSheet {
                 ui.horizontal_wrapped(|ui| self.controls(ui, cx));
             }
             let columns = cx.focus.into_iter().chain(self.beside).collect();
-            self.gallery.show(ui, cx, &Sheet { side: self.side, overlay: self.overlay, columns });
+            self.gallery.show(
+                ui,
+                cx,
+                &Sheet { side: self.side, overlay: self.overlay, columns, numbers: false },
+            );
         });
     }
 }

@@ -8,7 +8,7 @@ use egui::{ScrollArea, Ui, Vec2};
 
 use super::tile::{self, Sheet, Tile};
 use super::{PanelContext, gallery_filter, placeholder};
-use crate::app::jobs::{ColumnId, ImageId};
+use crate::app::jobs::{ColumnId, DatasetId, ImageId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Sort};
 
@@ -25,7 +25,7 @@ const FILTER_LINES_PX: f32 = 230.0;
 #[derive(Default)]
 pub struct Gallery {
     /// What passes, and of what.
-    passed: Option<(FilterKey, Vec<ImageId>)>,
+    passed: Option<Passed>,
     tiles: tile::Tiles,
     sight: Vec<ImageId>,
     /// What probes were asked about last, and as what.
@@ -35,6 +35,30 @@ pub struct Gallery {
     fetch: bool,
 }
 
+/// The images that pass, and how alike they are to one of them where they are sorted by that.
+struct Passed {
+    key: FilterKey,
+    ids: Vec<ImageId>,
+    alike: Option<(DatasetId, Vec<f32>)>,
+}
+
+impl Passed {
+    fn new(key: FilterKey, cx: &PanelContext<'_>) -> Self {
+        let alike = match key.filter.sort {
+            Sort::Similarity(image) => key.focus.and_then(|column| cx.state.similarities(image, column)),
+            _ => None,
+        };
+        Self { ids: cx.state.gallery_images(key.focus), key, alike }
+    }
+
+    /// How alike an image is.
+    fn similarity(&self, cx: &PanelContext<'_>, id: ImageId) -> Option<f32> {
+        let label = cx.state.library.images.get(&id)?.label?;
+        let (_, alike) = self.alike.as_ref().filter(|(dataset, _)| *dataset == label.dataset)?;
+        alike.get(label.at).copied()
+    }
+}
+
 /// Everything that decides which images pass.
 #[derive(PartialEq)]
 struct FilterKey {
@@ -42,7 +66,8 @@ struct FilterKey {
     focus: Option<ColumnId>,
     evaluations: u64,
     /// Whose answers are asked for, as probes and backbones are now: none of another layer, size or seed.
-    asked: [Option<usize>; 2],
+    asked: [Option<usize>; 3],
+    flipped: bool,
     notes: u64,
     count: usize,
     last: Option<ImageId>,
@@ -53,7 +78,7 @@ impl Gallery {
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let short = ui.available_height() < FILTER_LINES_PX;
         let side = if short { SMALL_PX } else { THUMBNAIL_PX };
-        let sheet = Sheet { side, overlay: tile::Overlay::None, columns: Vec::new() };
+        let sheet = Sheet { side, overlay: tile::Overlay::None, columns: Vec::new(), numbers: false };
         self.show(ui, cx, &sheet);
     }
 
@@ -68,7 +93,11 @@ impl Gallery {
         }
         let (count, last) = (images.len(), images.last().map(|(id, _)| *id));
         let short = ui.available_height() < FILTER_LINES_PX;
-        gallery_filter::ui(ui, cx, short, self.passed.as_ref().map_or(count, |(_, ids)| ids.len()));
+        gallery_filter::ui(ui, cx, short, self.passed.as_ref().map_or(count, |passed| passed.ids.len()));
+        let alike = match cx.state.gallery_filter.sort {
+            Sort::Similarity(image) => gallery_filter::similar_to(ui, cx, image),
+            _ => None,
+        };
         let asked = |column: ColumnId| Some(Arc::as_ptr(cx.state.evaluation_of(column)?.ok()?).addr());
         let other = match cx.state.gallery_filter.sort {
             Sort::Disagreement(column) => Some(column),
@@ -78,26 +107,33 @@ impl Gallery {
             filter: cx.state.gallery_filter.clone(),
             focus: cx.focus,
             evaluations: cx.state.evaluations.revision,
-            asked: [cx.focus, other].map(|column| asked(column?)),
+            asked: [
+                cx.focus.and_then(asked),
+                other.and_then(asked),
+                alike.map(|space| Arc::as_ptr(&space).addr()),
+            ],
+            flipped: cx.state.views.overview.flipped,
             notes: cx.state.notes.revision,
             count,
             last,
         };
-        if self.passed.as_ref().is_none_or(|(known, _)| *known != key) {
-            self.passed = Some((key, cx.state.gallery_images(cx.focus)));
+        if self.passed.as_ref().is_none_or(|passed| passed.key != key) {
+            self.passed = Some(Passed::new(key, cx));
         }
         let passed = self.passed.take();
-        if let Some((_, ids)) = &passed {
-            if ids.is_empty() {
+        if let Some(passed) = &passed {
+            if passed.ids.is_empty() {
                 placeholder::empty(ui, "No image passes the filter");
             } else {
-                self.grid(ui, cx, sheet, ids);
+                let numbers = passed.alike.is_some();
+                self.grid(ui, cx, &Sheet { numbers, ..sheet.clone() }, passed);
             }
         }
         self.passed = passed;
     }
 
-    fn grid(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: &Sheet, ids: &[ImageId]) {
+    fn grid(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: &Sheet, passed: &Passed) {
+        let ids = &passed.ids;
         ui.spacing_mut().item_spacing = Vec2::splat(GAP_PX);
         let width = ui.available_width() - ui.spacing().scroll.allocated_width();
         let columns = (((width + GAP_PX) / (sheet.size(sheet.side).x + GAP_PX)) as usize).max(1);
@@ -122,7 +158,8 @@ impl Gallery {
                     for id in ids[row * columns..].iter().take(columns) {
                         sight.push(*id);
                         let fetch = cx.state.selection.image == Some(*id) && std::mem::take(&mut self.fetch);
-                        Tile { id: *id, side, size, fetch }.show(ui, cx, sheet, &mut self.tiles);
+                        let similarity = passed.similarity(cx, *id);
+                        Tile { id: *id, side, size, fetch, similarity }.show(ui, cx, sheet, &mut self.tiles);
                     }
                 });
             }

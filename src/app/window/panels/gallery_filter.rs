@@ -1,12 +1,16 @@
 //! The lines above the gallery: which images are shown, and in which order.
 
+use std::sync::Arc;
+
 use eframe::egui;
 use egui::{ComboBox, Role, TextEdit, Ui, WidgetInfo};
 
-use super::PanelContext;
-use crate::app::state::command::Command;
-use crate::app::state::{Dataset, GalleryFilter, Outcome, Scope, Sort};
+use super::{PanelContext, similarity};
+use crate::app::jobs::ImageId;
+use crate::app::state::command::{Action, Command};
+use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
 use crate::app::window::widgets::{choice, star};
+use crate::model::explain::evaluation::similarity::ImageSpace;
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
@@ -152,6 +156,14 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         Sort::Opened => "As opened".to_owned(),
         Sort::Measure(measure) => label(measure),
         Sort::Disagreement(column) => format!("Disagreement with {}", cx.state.column_title(*column)),
+        Sort::Similarity(image) => {
+            let image = cx.state.library.images.get(image).map(Image::name);
+            format!("Like {}", image.unwrap_or_default())
+        }
+    };
+    let alike = match filter.sort {
+        Sort::Similarity(image) => Some(image),
+        _ => cx.state.selection.image.filter(|_| cx.state.current_image().is_some_and(|i| i.label.is_some())),
     };
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
@@ -163,6 +175,10 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
             ui.selectable_value(&mut filter.sort, Sort::Opened, name(&Sort::Opened));
             for measure in evaluation.measures.keys() {
                 let sort = Sort::Measure((*measure).to_owned());
+                let text = name(&sort);
+                ui.selectable_value(&mut filter.sort, sort, text);
+            }
+            if let Some(sort) = alike.map(Sort::Similarity) {
                 let text = name(&sort);
                 ui.selectable_value(&mut filter.sort, sort, text);
             }
@@ -181,4 +197,34 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
             filter.rising = !filter.rising;
         }
     });
+}
+
+/// By what images are alike to `image`, where they are sorted by that; why they are not, and what to do, where they cannot be.
+pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) -> Option<Arc<ImageSpace>> {
+    let label = cx.state.library.images.get(&image)?.label?;
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        similarity::controls(ui, cx);
+        let evaluated = cx.focus.and_then(|column| cx.state.evaluation_on(label.dataset, column));
+        match evaluated {
+            Some(Ok(_)) => {}
+            _ if cx.state.evaluations.job.is_some() => drop(ui.weak("Evaluating the dataset…")),
+            _ => {
+                if ui.button("Evaluate first").on_hover_text(Action::EvaluateShown.tooltip()).clicked() {
+                    cx.choose(Action::EvaluateShown);
+                }
+            }
+        }
+    });
+    match similarity::space(cx, label.dataset)? {
+        Ok(space) if space.knows(label.at) => Some(space),
+        Ok(_) => {
+            ui.weak("This image has no such numbers to compare");
+            None
+        }
+        Err(error) => {
+            ui.weak(error.to_string());
+            None
+        }
+    }
 }

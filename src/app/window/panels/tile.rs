@@ -45,6 +45,7 @@ pub enum Overlay {
 }
 
 /// How images are shown.
+#[derive(Clone)]
 pub struct Sheet {
     /// Side of a picture, before it is stretched to the width.
     pub side: f32,
@@ -52,6 +53,8 @@ pub struct Sheet {
     pub overlay: Overlay,
     /// Whose predictions stand below: none in the library, one or two beside each other on a contact sheet.
     pub columns: Vec<ColumnId>,
+    /// Whether each has a number below, in words of its own.
+    pub numbers: bool,
 }
 
 impl Sheet {
@@ -60,7 +63,7 @@ impl Sheet {
     }
 
     fn line(&self, side: f32) -> f32 {
-        if self.columns.is_empty() || side < NAMED_PX { 0.0 } else { LINE_PX }
+        if self.numbers || !self.columns.is_empty() && side >= NAMED_PX { LINE_PX } else { 0.0 }
     }
 
     /// Width and height of an image whose pictures are so large.
@@ -122,6 +125,8 @@ pub struct Tile {
     pub size: Vec2,
     /// Whether it is to be brought wholly into sight.
     pub fetch: bool,
+    /// How alike it is to another, where images are sorted by that; not a number where it has none.
+    pub similarity: Option<f32>,
 }
 
 impl Tile {
@@ -130,7 +135,9 @@ impl Tile {
         let Some(image) = cx.state.library.images.get(&self.id) else { return };
         let (rect, response) = ui.allocate_exact_size(self.size, Sense::click());
         let current = cx.state.selection.image == Some(self.id);
-        let said = said(cx, image);
+        let number = self.similarity.map(number);
+        let said = [said(cx, image)].into_iter().chain(number.as_ref().map(|n| format!("similarity {n}")));
+        let said = said.collect::<Vec<_>>().join(", ");
         response.widget_info(|| WidgetInfo::selected(Role::Button, true, current, &said));
         let columns: Vec<Option<ColumnId>> = match &sheet.columns[..] {
             [] => vec![None],
@@ -141,9 +148,11 @@ impl Tile {
             let place = Rect::from_min_size(Pos2::new(left, rect.top()), Vec2::splat(self.side));
             self.picture(ui, cx, sheet, tiles, (place, *column));
             verdict(ui, cx, image, column.or(cx.focus), place);
-            if let Some(column) = column.filter(|_| sheet.line(self.side) > 0.0) {
-                let line = Rect::from_min_size(place.left_bottom(), Vec2::new(self.side, LINE_PX));
-                prediction(ui, cx, self.id, column, line);
+            let line = Rect::from_min_size(place.left_bottom(), Vec2::new(self.side, LINE_PX));
+            match (&number, column.filter(|_| sheet.line(self.side) > 0.0)) {
+                (Some(number), _) if part == 0 => word(ui, line, number, cx.theme.ink),
+                (_, Some(column)) => prediction(ui, cx, self.id, column, line),
+                _ => {}
             }
         }
         // The next row is in sight as well, so that the keyboard comes to it.
@@ -168,6 +177,10 @@ impl Tile {
             let text = if note.starred { "Take its star" } else { "Star" };
             if ui.button(text).clicked() {
                 cx.send(Command::Star(self.id, !note.starred));
+            }
+            let like = "Images like this one";
+            if image.label.is_some() && cx.focus.is_some() && ui.button(like).clicked() {
+                cx.send(Command::FindSimilar(self.id));
             }
             if ui.button("Close image").clicked() {
                 cx.send(Command::CloseImages(vec![self.id]));
@@ -309,6 +322,11 @@ fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, column: Option<ColumnI
     let color = if right { style::fine(cx.theme) } else { style::failed(cx.theme) };
     let at = Pos2::new(rect.right() - 11.0, rect.top() + 11.0);
     ui.painter().circle(at, 6.0, color32(color), Stroke::new(1.5, color32(cx.theme.ground)));
+}
+
+/// A similarity as it is read; a dash where there is none.
+fn number(similarity: f32) -> String {
+    if similarity.is_nan() { "–".to_owned() } else { format!("{similarity:.3}").replace('-', "−") }
 }
 
 /// The line below a picture.

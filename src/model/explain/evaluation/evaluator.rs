@@ -11,23 +11,25 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
+use super::maps::{positions, weights};
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
 use super::regions::RegionSummary;
 use super::removals::{self, COLUMNS, Heights, RemovalHeights};
 use super::sums::Sums;
+use super::vectors::{Collected, ImageVectors, rounded};
 use super::{CONFIDENCE, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::null_model::{MeanNull, NullBands, untrained_mean};
 use crate::model::explain::plan_of;
-use crate::model::explain::readout;
 use crate::model::explain::regions::RegionReadings;
-use crate::model::grid::Grid;
+use crate::model::explain::{evidence, readout};
 use crate::model::ops::pooling::weight_rule::softmax;
-use crate::model::probe::head_output::{Form, HeadOutput, Order, Plan};
+use crate::model::probe::head_output::HeadOutput;
 use crate::model::probe::{Probe, ProbeError};
+use crate::model::tokens::Tokens;
 use crate::model::trace::OrderContrast;
 
 /// Predictions kept of every image.
@@ -74,6 +76,7 @@ pub struct Evaluator<'a> {
     answers: Vec<Option<Answer>>,
     positions: Sums,
     weights: Sums,
+    vectors: Option<Collected>,
 }
 
 /// What one image gave.
@@ -94,8 +97,8 @@ struct Answer {
     regions: Option<Box<RegionReadings>>,
 }
 
-/// Maps of one image, `[N]` each.
-type Maps = (Option<Vec<f64>>, Option<Vec<f64>>);
+/// Maps of one image, `[N]` each, and its vectors where they are kept.
+type Maps = (Option<Vec<f64>>, Option<Vec<f64>>, Option<ImageVectors>);
 
 impl<'a> Evaluator<'a> {
     /// Begins. For every image of `asked`, `places` says where it is in the cache, and `image_seeds` its
@@ -130,6 +133,7 @@ impl<'a> Evaluator<'a> {
             answers: Vec::with_capacity(images),
             positions: Sums::new(classes, n),
             weights: Sums::new(classes, n),
+            vectors: None,
         })
     }
 
@@ -137,6 +141,13 @@ impl<'a> Evaluator<'a> {
     #[must_use]
     pub fn with_metrics(self, spec: MetricsSpec<'a>) -> Self {
         Self { metrics: Some(spec), ..self }
+    }
+
+    /// Keeps what every token of every image came to, too: [`vector_bytes`](super::vectors::vector_bytes) says how many bytes.
+    #[must_use]
+    pub fn with_vectors(self) -> Self {
+        let collected = Collected::new(self.places.len(), self.tokens.grid().len());
+        Self { vectors: Some(collected), ..self }
     }
 
     /// How many images there are to ask about.
@@ -168,11 +179,14 @@ impl<'a> Evaluator<'a> {
             (from..to).into_par_iter().map(|image| self.ask(image)).collect::<Result<_, _>>()?;
         for (image, made) in (from..to).zip(made) {
             let class = self.asked.class[image] as usize;
-            self.answers.push(made.map(|(answer, (positions, weights))| {
-                self.positions.add(class, positions.as_deref());
-                self.weights.add(class, weights.as_deref());
-                answer
-            }));
+            let (answer, maps) = made.unzip();
+            let (positions, weights, vectors) = maps.unwrap_or_default();
+            self.positions.add(class, positions.as_deref());
+            self.weights.add(class, weights.as_deref());
+            if let Some(all) = &mut self.vectors {
+                all.push(vectors);
+            }
+            self.answers.push(answer);
         }
         Ok(to < self.places.len())
     }
@@ -218,7 +232,26 @@ impl<'a> Evaluator<'a> {
             metrics: metrics.transpose()?,
             regions,
         };
-        Ok(Some((answer, (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid)))))
+        let maps = (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid));
+        let vectors = self.vectors.as_ref().map(|_| self.image_vectors(&reading, &tokens, own, &maps));
+        Ok(Some((answer, (maps.0, maps.1, vectors))))
+    }
+
+    /// What is kept of an image's tokens.
+    fn image_vectors(
+        &self,
+        reading: &HeadOutput,
+        tokens: &Tokens,
+        own: Option<usize>,
+        (positions, weights): &(Option<Vec<f64>>, Option<Vec<f64>>),
+    ) -> ImageVectors {
+        let evidence = own.ok_or("The probe knows the class of no image").and_then(|class| {
+            let (row, bias) = (self.probe.classifier.row(class), self.probe.classifier.bias[class]);
+            Ok(evidence::exact(reading, tokens, row, bias)?.token)
+        });
+        let positions = positions.as_deref().ok_or("This head has no single order in which it reads");
+        let weights = weights.as_deref().ok_or("A token has no single weight in this head");
+        [positions.and_then(rounded), evidence.and_then(|token| rounded(&token)), weights.and_then(rounded)]
     }
 
     /// The probe's number of an image's own class, if it knows it.
@@ -333,6 +366,7 @@ impl<'a> Evaluator<'a> {
             mean_nulls: self.mean_nulls,
             positions: self.positions.mean(),
             weights: self.weights.mean(),
+            vectors: self.vectors.map(Collected::finish).unwrap_or_default(),
             asked: self.asked,
         }
     }
@@ -360,31 +394,4 @@ fn judge(logits: &[f64]) -> (Vec<usize>, Vec<f64>) {
     }
     top.sort_unstable_by(better);
     (top, softmax(logits))
-}
-
-/// Where every token came, 0 to 1, where there is one order.
-pub fn positions(reading: &HeadOutput, sketch: Option<&PlanStats>) -> Option<Vec<f64>> {
-    let expected: Vec<f64> = match (&reading.form, sketch) {
-        (_, Some(sketch)) => sketch.expected().to_vec(),
-        (Form::Scan(directions), None) => match directions.as_slice() {
-            [direction] => match &direction.order {
-                Order::Permutation(order) => {
-                    let mut at = vec![0.0; order.len()];
-                    order.iter().enumerate().for_each(|(k, &i)| at[i] = k as f64);
-                    at
-                }
-                Order::Plan(Plan { .. }) => return None,
-            },
-            _ => return None,
-        },
-        _ => return None,
-    };
-    let last = (expected.len().max(2) - 1) as f64;
-    Some(expected.into_iter().map(|k| k / last).collect())
-}
-
-/// What every token counts, times N.
-fn weights(reading: &HeadOutput, grid: Grid) -> Option<Vec<f64>> {
-    let n = grid.len() as f64;
-    readout::token_weight(reading).map(|weight| weight.into_iter().map(|w| w * n).collect())
 }

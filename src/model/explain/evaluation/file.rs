@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::regions::RegionSummary;
 use super::removals::COLUMNS;
+use super::vectors::{KeptVectors, VectorKind};
 use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::null_model::MeanNull;
@@ -49,6 +50,8 @@ pub(super) struct Stored {
     weights: Option<Maps>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     regions: Option<RegionSummary>,
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    vectors: IndexMap<VectorKind, KeptVectors>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -117,6 +120,7 @@ impl From<Evaluation> for Stored {
             positions: evaluation.positions.map(maps),
             weights: evaluation.weights.map(maps),
             regions: evaluation.regions,
+            vectors: evaluation.vectors,
         }
     }
 }
@@ -143,6 +147,15 @@ impl TryFrom<Stored> for Evaluation {
         }
         if stored.regions.as_ref().is_some_and(|regions| !regions.holds(images)) {
             return torn("regions are not one an image, or not one a pair");
+        }
+        let whole = |kept: &KeptVectors| match kept {
+            KeptVectors::Float16(vectors) => {
+                images.checked_mul(stored.grid.len()) == Some(vectors.values().len())
+            }
+            KeptVectors::None(_) => true,
+        };
+        if !stored.vectors.values().all(whole) {
+            return torn("vectors are not one number a token and an image");
         }
         let maps = |maps: Option<Maps>| match maps {
             Some(Maps { values, counts })
@@ -175,12 +188,16 @@ impl TryFrom<Stored> for Evaluation {
             positions,
             weights,
             regions: stored.regions,
+            vectors: stored.vectors,
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use half::f16;
+
+    use super::super::vectors::TokenVectors;
     use super::*;
 
     fn evaluation() -> Evaluation {
@@ -205,6 +222,13 @@ mod tests {
             positions: Some(ClassMaps { values: vec![0.1, 0.9, f32::NAN, f32::NAN], counts: vec![1, 0] }),
             weights: None,
             regions: None,
+            vectors: IndexMap::from([
+                (
+                    VectorKind::Routing,
+                    KeptVectors::Float16(TokenVectors::new([0.0, 1.0, 0.5, 0.25].map(f16::from_f32).into())),
+                ),
+                (VectorKind::Weight, KeptVectors::None("by channel".into())),
+            ]),
         }
     }
 
@@ -218,11 +242,12 @@ mod tests {
             (&read.asked, &read.predicted, &read.nulls, &read.change),
             (&evaluation.asked, &evaluation.predicted, &evaluation.nulls, &evaluation.change)
         );
-        assert_eq!(read.mean_nulls, evaluation.mean_nulls);
+        assert_eq!((&read.mean_nulls, &read.vectors), (&evaluation.mean_nulls, &evaluation.vectors));
         // A file of an earlier program knows a single image alone, and stays as it is.
         let from = text.find(",\"mean_nulls\"").unwrap();
         let to = from + text[from..].find("}}").unwrap() + 2;
-        let earlier = text[..from].to_owned() + &text[to..];
+        let vectors = text.find(",\"vectors\"").unwrap();
+        let earlier = text[..from].to_owned() + &text[to..vectors] + "}";
         assert_eq!(Evaluation::from_json(&earlier).unwrap().to_json().unwrap(), earlier);
         assert!(read.measures[CONFIDENCE][1].is_nan() && read.positions.unwrap().values[3].is_nan());
     }
@@ -236,6 +261,9 @@ mod tests {
             ("\"rank_coverage\":[0.6,0.7]", "\"rank_coverage\":[0.6]", "one an image"),
             ("\"rank_coverage\":[0.6,0.7]", "\"colour\":[0.6,0.7]", "no measure colour"),
             ("\"counts\":[1,0]", "\"counts\":[1]", "one a class"),
+            ("AAAAPAA4ADQ=", "AAAAPAA4", "one number a token"),
+            ("AAAAPAA4ADQ=", "no base64", "not an evaluation"),
+            ("\"routing\":{", "\"colour\":{", "not an evaluation"),
             ("\"cols\":2", "\"cols\":18446744073709551615", "patch grid"),
         ] {
             assert!(good.contains(from), "{from}: {good}");

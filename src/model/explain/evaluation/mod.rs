@@ -6,12 +6,15 @@
 
 pub mod evaluator;
 mod file;
+pub mod maps;
 pub mod metrics;
 pub mod orders;
 pub mod regions;
 pub mod removals;
+pub mod similarity;
 mod summary;
 mod sums;
+pub mod vectors;
 
 use std::sync::Arc;
 
@@ -22,6 +25,7 @@ use self::file::Stored;
 pub use self::file::{ENDING, FileError};
 use self::regions::RegionSummary;
 pub use self::summary::{ClassRow, Confusion, spearman};
+use self::vectors::{KeptVectors, VectorKind};
 use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
 
@@ -82,6 +86,8 @@ pub struct Evaluation {
     pub weights: Option<ClassMaps>,
     /// How it read the regions of the images, where some are known. Earlier programs did not ask.
     pub regions: Option<RegionSummary>,
+    /// What is kept of every token of every image, by kind, or why it is not. Earlier programs kept none.
+    pub vectors: IndexMap<VectorKind, KeptVectors>,
 }
 
 /// One map over the grid for every class.

@@ -87,7 +87,7 @@ pub fn spearman(x: &[f32], y: &[f32]) -> Option<f64> {
 }
 
 /// Ranks from 0, ties at their mean.
-fn ranks(values: &[f32]) -> Vec<f64> {
+pub(super) fn ranks(values: &[f32]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0.0; values.len()];
@@ -133,6 +133,7 @@ mod tests {
             positions: None,
             weights: None,
             regions: None,
+            vectors: IndexMap::new(),
         }
     }
 

@@ -16,7 +16,7 @@ use self::perturb::Perturbation;
 use super::diagnostics::PlanStats;
 use super::intervention::{Intervention, InterventionError};
 use super::plan_of;
-use crate::model::explain::evaluation::evaluator::positions;
+use crate::model::explain::evaluation::maps::positions;
 use crate::model::probe::{Meta, Probe};
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;

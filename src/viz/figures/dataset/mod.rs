@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use self::classes::{ClassFilter, ClassSort, Picked};
 
 use super::meanings::words;
+use crate::model::explain::evaluation::similarity::Similarity;
+use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::viz::draw::{Map, Scene, Table, Theme};
 use crate::viz::{Empty, Info, Size};
@@ -29,6 +31,17 @@ pub enum MapOf {
     Positions,
     /// What tokens count.
     Weights,
+}
+
+/// What the dots of a map of images are coloured by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColorBy {
+    /// Whether the predicted class is the true one.
+    #[default]
+    Outcome,
+    /// The true class.
+    Class,
 }
 
 /// What a person may set of an overview.
@@ -45,6 +58,14 @@ pub struct Choice {
     pub map: Map,
     /// Which classes are drawn, and in which order.
     pub classes: ClassFilter,
+    /// What of their tokens images are compared by, on a map of them and in the gallery.
+    pub vectors: VectorKind,
+    /// And how.
+    pub similarity: Similarity,
+    /// Whether an image is also like one whose mirror image it is like.
+    pub flipped: bool,
+    /// What the dots of the map are coloured by.
+    pub color: ColorBy,
 }
 
 impl Default for Choice {
@@ -55,6 +76,10 @@ impl Default for Choice {
             maps: MapOf::Positions,
             map: Map::Cividis,
             classes: ClassFilter::default(),
+            vectors: VectorKind::default(),
+            similarity: Similarity::default(),
+            flipped: false,
+            color: ColorBy::default(),
         }
     }
 }

@@ -1,0 +1,170 @@
+//! `ssmprobe similar`: the images of an evaluation that a probe reads most like given ones.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::json;
+
+use super::figures::source;
+use crate::app::report::FORMATS;
+use crate::app::report::table::{Cell, Column, Row, Table};
+use crate::app::terminal::stdout;
+use crate::model::explain::evaluation::Evaluation;
+use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
+use crate::model::explain::evaluation::vectors::VectorKind;
+
+/// Find the images of a dataset that a probe reads most like given ones.
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Similar {
+    /// What a probe made of the dataset: <probe>.survey.json of `ssmprobe eval --evaluation`.
+    #[arg(long, value_name = "FILE")]
+    evaluation: PathBuf,
+    /// Images by their names in the evaluation, or the end of one that no other has.
+    #[arg(long, value_name = "NAME", required = true, num_args = 1..)]
+    image: Vec<String>,
+    #[command(flatten)]
+    likeness: Likeness,
+    /// An image is also like one whose mirror image, left for right, it is like.
+    #[arg(long)]
+    flipped: bool,
+    /// How many images to name.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    count: usize,
+    /// Print one JSON document a line, and nothing else, to standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What images are compared by.
+#[derive(Args, Clone, Copy)]
+pub struct Likeness {
+    /// What of their tokens is compared: routing (where each comes in the order), evidence (what it adds to the image's own
+    /// class) or weight (what it counts)
+    #[arg(long, default_value = "routing", value_parser = kind, value_name = "NAME")]
+    vectors: VectorKind,
+    /// How it is compared: cosine, or spearman (the correlation of ranks)
+    #[arg(long, default_value = "cosine", value_parser = similarity, value_name = "NAME")]
+    similarity: Similarity,
+}
+
+impl Likeness {
+    /// As the flags say.
+    pub fn chosen(self) -> (VectorKind, Similarity) {
+        (self.vectors, self.similarity)
+    }
+}
+
+fn kind(text: &str) -> Result<VectorKind, String> {
+    let found = VectorKind::ALL.into_iter().find(|kind| kind.id() == text);
+    found.ok_or_else(|| format!("expected one of {}", VectorKind::ALL.map(VectorKind::id).join(", ")))
+}
+
+fn similarity(text: &str) -> Result<Similarity, String> {
+    let found = Similarity::ALL.into_iter().find(|similarity| similarity.id() == text);
+    found.ok_or_else(|| format!("expected one of {}", Similarity::ALL.map(Similarity::id).join(", ")))
+}
+
+const LONG: &str = r#"--json prints for every image {"image", "class", "prediction", "vectors", "similarity", "flipped", "nearest": [{"image",
+"class", "prediction", "similarity"}]}, the most alike first; "nearest" is null of an image that has no such numbers.
+
+`ssmprobe figures --evaluation FILE --figure image_map` draws all images on two axes.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage."#;
+
+impl Similar {
+    /// Fails if the file cannot be read, holds no such numbers, or an image is not in it.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let evaluation = source::evaluation(&self.evaluation)?;
+        let (kind, similarity) = self.likeness.chosen();
+        let space = evaluation.space(kind, similarity);
+        let space =
+            space.map_err(|why| anyhow::anyhow!("{}: {}: {why}", self.evaluation.display(), kind.id()))?;
+        for name in &self.image {
+            let image = self.place(&evaluation, name)?;
+            if self.json {
+                stdout::line(self.document(&evaluation, &space, image))?;
+            } else {
+                stdout::text(self.table(&evaluation, &space, image))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The image of this name, or with this end of its name.
+    fn place(&self, evaluation: &Evaluation, name: &str) -> anyhow::Result<usize> {
+        let images = &evaluation.asked.images;
+        if let Some(exact) = images.iter().position(|own| own == name) {
+            return Ok(exact);
+        }
+        let mut ending = images.iter().enumerate().filter(|(_, own)| own.ends_with(name));
+        let file = || self.evaluation.display();
+        let (at, first) = ending.next().with_context(|| {
+            let some = images.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+            format!("--image {name}: {} has no such image; its {} begin with {some}", file(), images.len())
+        })?;
+        match ending.next() {
+            Some((_, other)) => {
+                bail!(
+                    "--image {name}: {} has several, such as {first} and {other}; give more of its name",
+                    file()
+                )
+            }
+            None => Ok(at),
+        }
+    }
+
+    /// What is found, as JSON.
+    fn document(&self, evaluation: &Evaluation, space: &ImageSpace, image: usize) -> serde_json::Value {
+        let (kind, similarity) = self.likeness.chosen();
+        let one = |(at, similarity): (usize, f32)| {
+            let (class, prediction) = classes(evaluation, at);
+            let image = &evaluation.asked.images[at];
+            json!({"image": image, "class": class, "prediction": prediction, "similarity": similarity})
+        };
+        let nearest: Vec<serde_json::Value> =
+            space.nearest(image, self.count, self.flipped).into_iter().map(one).collect();
+        let (class, prediction) = classes(evaluation, image);
+        json!({
+            "image": evaluation.asked.images[image],
+            "class": class,
+            "prediction": prediction,
+            "vectors": kind.id(),
+            "similarity": similarity.id(),
+            "flipped": self.flipped,
+            "nearest": space.knows(image).then_some(nearest),
+        })
+    }
+
+    /// What is found, as a table.
+    fn table(&self, evaluation: &Evaluation, space: &ImageSpace, image: usize) -> String {
+        let (kind, similarity) = self.likeness.chosen();
+        let columns = vec![
+            Column::words("Image"),
+            Column::words("Class"),
+            Column::words("Predicted"),
+            Column::numbers(similarity.name()),
+        ];
+        let row = |(at, value): (usize, f32)| {
+            let (class, predicted) = classes(evaluation, at);
+            let mut cells = [evaluation.asked.images[at].as_str(), class, predicted].map(Cell::text).to_vec();
+            cells.push(Cell::number(f64::from(value), 4));
+            Row { ruled: false, cells }
+        };
+        let rows = space.nearest(image, self.count, self.flipped).into_iter().map(row).collect();
+        let (name, (class, _)) = (&evaluation.asked.images[image], classes(evaluation, image));
+        let title =
+            format!("Images like {name} ({class}) by {}, {}", kind.name().to_lowercase(), evaluation.probe);
+        let none = (!space.knows(image)).then(|| "It has no such numbers to compare".to_owned());
+        let table = Table { id: "similar".into(), title, columns, rows, notes: none.into_iter().collect() };
+        (FORMATS[0].render)(&table)
+    }
+}
+
+/// The class of an image and the predicted one.
+fn classes(evaluation: &Evaluation, image: usize) -> (&str, &str) {
+    let asked = &evaluation.asked;
+    (&asked.classes[asked.class[image] as usize], evaluation.predicted_name(image))
+}

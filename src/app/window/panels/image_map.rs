@@ -1,0 +1,140 @@
+//! The map of the images of a dataset as the chosen probe reads them, as a pane: a click selects an image, a line drawn around
+//! several shows these alone in the gallery.
+
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{PointerButton, Pos2, Rect, Role, Sense, Shape, Stroke, Ui, WidgetInfo};
+
+use super::plot_view::PlotView;
+use super::{Panel, PanelContext, overview, similarity};
+use crate::app::jobs::DatasetId;
+use crate::app::state::command::Command;
+use crate::app::state::{GalleryFilter, Scope};
+use crate::app::window::widgets::choice;
+use crate::viz::Info;
+use crate::viz::draw::{Scene, color32};
+use crate::viz::figures::dataset::ColorBy;
+use crate::viz::figures::image_map::{INFO, ImageMapPlot, ImageMapView};
+
+/// Least way of the pointer between two corners of a line.
+const STEP_PX: f32 = 2.0;
+
+/// The pane.
+#[derive(Default)]
+pub struct ImageMapPane {
+    /// Evaluation and space are known by their addresses.
+    plot: PlotView<([usize; 2], ImageMapView), ImageMapPlot>,
+    /// The line that is being drawn.
+    lasso: Vec<Pos2>,
+}
+
+impl Panel for ImageMapPane {
+    fn info(&self) -> Info {
+        INFO
+    }
+
+    fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
+        Some(cx.evaluation().is_some())
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let Some((dataset, evaluation)) = overview::evaluation(ui, cx) else { return };
+        ui.add_space(6.0);
+        ui.horizontal_wrapped(|ui| controls(ui, cx));
+        let space = match similarity::space(cx, dataset) {
+            Some(Ok(space)) => space,
+            Some(Err(error)) => return cx.failed(ui, &error),
+            None => {
+                let job = cx.focus.and_then(|column| cx.state.comparing(dataset, column));
+                return cx.busy(ui, "Comparing the images", job);
+            }
+        };
+        let selected = cx.state.current_image().and_then(|image| image.label);
+        let selected = selected.filter(|label| label.dataset == dataset).map(|label| label.at);
+        let choice = &cx.state.views.overview;
+        let (vectors, similarity, color) = (choice.vectors, choice.similarity, choice.color);
+        let view = ImageMapView { vectors, similarity, color, selected };
+        let key = ([Arc::as_ptr(&evaluation).addr(), Arc::as_ptr(&space).addr()], view);
+        // The mark is for the screen.
+        let unmarked = |plot: &ImageMapPlot| ImageMapPlot {
+            view: ImageMapView { selected: None, ..plot.view },
+            ..plot.clone()
+        };
+        let found = self.plot.fill(ui, cx, key, ImageMapPlot { evaluation, space, view }, unmarked);
+        if let Some((plot, image, response)) = found {
+            let said = plot.item(image);
+            let clicked = response.clicked();
+            response.on_hover_ui_at_pointer(|ui| {
+                ui.label(said);
+                ui.weak("Click to look at it; drag around several to see them in the gallery");
+            });
+            if let Some(image) = cx.state.image_at(dataset, image).filter(|_| clicked) {
+                cx.send(Command::SelectImage(image));
+            }
+        }
+        if let Some((scene, place)) = self.plot.shown() {
+            let caught = lasso(ui, cx, &mut self.lasso, scene, place);
+            caught.into_iter().for_each(|images| show(cx, dataset, &images));
+        }
+    }
+}
+
+/// What can be set, and the way back from what was drawn around.
+fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    ui.add_space(8.0);
+    let before = &cx.state.views.overview;
+    let mut chosen = before.clone();
+    similarity::choose(ui, &mut chosen);
+    let colors = [(ColorBy::Outcome, "Right and wrong"), (ColorBy::Class, "True class")];
+    let list = choice(ui, "color by", 150.0, &mut chosen.color, colors);
+    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Coloured by"));
+    if chosen != *before {
+        cx.send(Command::SetOverview(Box::new(chosen)));
+    }
+    let filter = &cx.state.gallery_filter;
+    if filter.only.is_some() && ui.button("Show all in the gallery").clicked() {
+        cx.send(Command::SetGalleryFilter(Box::new(GalleryFilter::new(filter.scope))));
+    }
+}
+
+/// Draws the line that is dragged; the images within it once it ends, where there are any.
+fn lasso(
+    ui: &Ui,
+    cx: &PanelContext<'_>,
+    line: &mut Vec<Pos2>,
+    scene: &Scene,
+    place: Rect,
+) -> Option<Vec<usize>> {
+    let drag = ui.interact(place, ui.scope_id().with("lasso"), Sense::drag());
+    if drag.drag_started_by(PointerButton::Primary) {
+        line.clear();
+        line.extend(ui.input(|input| input.pointer.press_origin()));
+    }
+    if let Some(at) = drag.interact_pointer_pos().filter(|_| drag.dragged_by(PointerButton::Primary)) {
+        let at = place.clamp(at);
+        if line.last().is_none_or(|last| last.distance(at) >= STEP_PX) {
+            line.push(at);
+        }
+        let stroke = Stroke::new(1.5, color32(cx.theme.pinned()));
+        ui.painter_at(place).add(Shape::closed_line(line.clone(), stroke));
+    }
+    if !drag.drag_stopped_by(PointerButton::Primary) {
+        return None;
+    }
+    let scale = scene.width / place.width();
+    let outline: Vec<_> = std::mem::take(line)
+        .into_iter()
+        .map(|at| [(at.x - place.left()) * scale, (at.y - place.top()) * scale])
+        .collect();
+    Some(scene.within(&outline)).filter(|images| !images.is_empty())
+}
+
+/// These images of a dataset alone, in the gallery.
+fn show(cx: &mut PanelContext<'_>, dataset: DatasetId, images: &[usize]) {
+    let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
+    let s = if ids.len() == 1 { "" } else { "s" };
+    let only = Some((format!("{} image{s} of the map", ids.len()), ids));
+    let filter = GalleryFilter { only, ..GalleryFilter::new(Scope::Dataset(dataset)) };
+    cx.send(Command::SetGalleryFilter(Box::new(filter)));
+}

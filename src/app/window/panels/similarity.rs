@@ -1,0 +1,56 @@
+//! What images are compared by, chosen in the map of images and above the gallery alike, and the answer that is waited for.
+
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{Role, Ui, WidgetInfo};
+
+use super::PanelContext;
+use crate::app::jobs::DatasetId;
+use crate::app::state::command::Command;
+use crate::app::user_error::UserError;
+use crate::app::window::widgets::choice;
+use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
+use crate::model::explain::evaluation::vectors::VectorKind;
+use crate::viz::figures::dataset::Choice;
+
+/// Width of a list.
+const LIST_PX: f32 = 112.0;
+
+/// What of their tokens images are compared by, and how.
+pub fn choose(ui: &mut Ui, chosen: &mut Choice) {
+    let kinds = VectorKind::ALL.map(|kind| (kind, kind.name()));
+    let list = choice(ui, "vectors", LIST_PX, &mut chosen.vectors, kinds);
+    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "What is compared"));
+    list.on_hover_text(
+        "Of every token: where it is read, what it adds to the image's own class, or what it counts",
+    );
+    let ways = Similarity::ALL.map(|way| (way, way.name()));
+    let list = choice(ui, "similarity", LIST_PX, &mut chosen.similarity, ways);
+    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Similarity"));
+    list.on_hover_text("The cosine of two images' numbers, or Spearman's correlation of their ranks");
+}
+
+/// The same above the gallery, and whether mirror images count; a change is told at once.
+pub fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let before = &cx.state.views.overview;
+    let mut chosen = before.clone();
+    choose(ui, &mut chosen);
+    let about = "An image is also like one whose mirror image, left for right, it is like";
+    ui.checkbox(&mut chosen.flipped, "Or flipped").on_hover_text(about);
+    if chosen != *before {
+        cx.send(Command::SetOverview(Box::new(chosen)));
+    }
+}
+
+/// The images of a dataset as the chosen probe reads them, compared as it is chosen; asks for them where they are neither
+/// there nor under way, and the probe was asked about the dataset.
+pub fn space(cx: &mut PanelContext<'_>, dataset: DatasetId) -> Option<Result<Arc<ImageSpace>, UserError>> {
+    let column = cx.focus?;
+    cx.state.evaluation_on(dataset, column)?.ok()?;
+    let known = cx.state.image_space(dataset, column).map(|known| known.cloned().map_err(Clone::clone));
+    if known.is_none() && cx.state.comparing(dataset, column).is_none() {
+        cx.send(Command::CompareImages(dataset, column));
+    }
+    known
+}

@@ -1,0 +1,146 @@
+//! Which images of a dataset are alike in what a probe did with their tokens (docs/definitions.md, section 14): each image's
+//! vector `[N]` becomes one of length 1, so that cosine and Spearman's correlation of any two are their dot product.
+//! Ranks are made once; a query is one pass over `[M, N]` in float32. [`Projection`] lays the same vectors out on two axes.
+
+mod projection;
+
+use half::f16;
+use half::slice::HalfFloatSliceExt as _;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+pub use self::projection::Projection;
+use super::Evaluation;
+use super::summary::ranks;
+use super::vectors::{TokenVectors, VectorKind};
+use crate::model::grid::Grid;
+use crate::model::ops::simd;
+
+/// Images that one core compares at a time.
+const BLOCK: usize = 512;
+
+/// By what two vectors are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Similarity {
+    /// The cosine of the angle between them.
+    #[default]
+    Cosine,
+    /// Spearman's correlation of their ranks, ties at their mean rank.
+    Spearman,
+}
+
+impl Similarity {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Cosine, Self::Spearman];
+
+    /// Its name in flags and files.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Cosine => "cosine",
+            Self::Spearman => "spearman",
+        }
+    }
+
+    /// What it is called on the screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cosine => "Cosine",
+            Self::Spearman => "Spearman",
+        }
+    }
+}
+
+/// The vectors of all images, ready to be compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ImageSpace {
+    /// How the N tokens lie.
+    grid: Grid,
+    /// `[M, N]`, each row of length 1, or 0 where the image has no vector to compare.
+    rows: Vec<f32>,
+    /// Whether an image has one.
+    known: Vec<bool>,
+    /// The same on two axes, or why not.
+    pub projection: Result<Projection, String>,
+}
+
+impl ImageSpace {
+    /// Of vectors of a number a token of `grid`. An image has none where a number is missing, all are 0, or, by
+    /// [`Similarity::Spearman`], all are the same.
+    pub fn new(vectors: &TokenVectors, grid: Grid, similarity: Similarity) -> Self {
+        let tokens = grid.len();
+        let mut rows = vec![0.0; vectors.values().len()];
+        let pairs = rows.par_chunks_mut(tokens).zip(vectors.values().par_chunks(tokens));
+        let known: Vec<bool> = pairs.map(|(row, values)| scaled(values, similarity, row)).collect();
+        let projection = projection::project(&rows, &known, tokens);
+        Self { grid, rows, known, projection }
+    }
+
+    /// Whether an image has a vector to compare.
+    pub fn knows(&self, image: usize) -> bool {
+        self.known.get(image).is_some_and(|known| *known)
+    }
+
+    /// How alike every image is to `image`, -1 to 1, `[M]`; not a number where either has no vector. Where `flipped`, to it or
+    /// to its mirror image, left for right, whichever it is more alike to.
+    pub fn similarities(&self, image: usize, flipped: bool) -> Vec<f32> {
+        if !self.knows(image) {
+            return vec![f32::NAN; self.known.len()];
+        }
+        let tokens = self.grid.len();
+        let own = &self.rows[image * tokens..][..tokens];
+        let mirrored: Option<Vec<f32>> = flipped
+            .then(|| own.chunks_exact(self.grid.cols).flat_map(|line| line.iter().rev().copied()).collect());
+        let alike = |row: &[f32]| {
+            let mirrored = mirrored.as_ref().map_or(-1.0, |mirrored| simd::dot(mirrored, row));
+            simd::dot(own, row).max(mirrored).clamp(-1.0, 1.0)
+        };
+        let pairs = self.rows.par_chunks(tokens).zip(&self.known).with_min_len(BLOCK);
+        pairs.map(|(row, known)| if *known { alike(row) } else { f32::NAN }).collect()
+    }
+
+    /// The `count` images most alike to `image` and how alike they are, as [`similarities`](Self::similarities) has it, the most
+    /// alike first, ties to the earlier image; without the image itself and those that have no vector.
+    pub fn nearest(&self, image: usize, count: usize, flipped: bool) -> Vec<(usize, f32)> {
+        let all = self.similarities(image, flipped).into_iter().enumerate();
+        let mut found: Vec<(usize, f32)> =
+            all.filter(|(at, value)| *at != image && !value.is_nan()).collect();
+        let before = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if count < found.len() {
+            found.select_nth_unstable_by(count, before);
+            found.truncate(count);
+        }
+        found.sort_unstable_by(before);
+        found
+    }
+}
+
+/// Writes the vector, or its ranks less their mean, into `row` with length 1; whether there is one.
+fn scaled(values: &[f16], similarity: Similarity, row: &mut [f32]) -> bool {
+    let values = values.to_f32_vec();
+    if !values.iter().all(|value| value.is_finite()) {
+        return false;
+    }
+    let wide: Vec<f64> = match similarity {
+        Similarity::Cosine => values.into_iter().map(f64::from).collect(),
+        Similarity::Spearman => {
+            let mean = (values.len() as f64 - 1.0) / 2.0;
+            ranks(&values).into_iter().map(|rank| rank - mean).collect()
+        }
+    };
+    let length = wide.iter().map(|x| x * x).sum::<f64>().sqrt();
+    if length > 0.0 {
+        row.iter_mut().zip(wide).for_each(|(row, x)| *row = (x / length) as f32);
+    }
+    length > 0.0
+}
+
+impl Evaluation {
+    /// The vectors of a kind, ready to be compared.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn space(&self, kind: VectorKind, similarity: Similarity) -> Result<ImageSpace, String> {
+        Ok(ImageSpace::new(self.vectors_of(kind)?, self.grid, similarity))
+    }
+}

@@ -1,0 +1,191 @@
+//! A map of the images of a dataset, a dot each, on the first two principal components of what a probe made of their tokens:
+//! images that it read alike lie close to each other.
+
+use std::sync::Arc;
+
+use crate::model::explain::evaluation::Evaluation;
+use crate::model::explain::evaluation::similarity::{ImageSpace, Projection, Similarity};
+use crate::model::explain::evaluation::vectors::VectorKind;
+use crate::model::trace::slug;
+use crate::viz::draw::{
+    Axis, Box2, Color, Frame, Identity, Mark, Scale, Scene, Shape, Stroke, Table, Theme, extent, legend,
+};
+use crate::viz::figures::dataset::{self, ColorBy};
+use crate::viz::figures::plot::{Caption, Plot, Source, joined};
+use crate::viz::{Empty, Info, Size, TabGroup, heading};
+
+/// What it is called, and what it shows.
+pub const INFO: Info = Info {
+    id: "image_map",
+    title: "Map of images",
+    about: "Images that the probe reads alike, close to each other; drag around some to see them in the gallery",
+    tab: TabGroup::Images.tab(),
+};
+
+/// What is shown of an evaluation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImageMapView {
+    /// What of their tokens images are compared by.
+    pub vectors: VectorKind,
+    /// And how.
+    pub similarity: Similarity,
+    /// What dots are coloured by.
+    pub color: ColorBy,
+    /// The image to mark.
+    pub selected: Option<usize>,
+}
+
+/// A map of images as a picture that brings its own data.
+#[derive(Clone)]
+pub struct ImageMapPlot {
+    /// What the probe made of the images.
+    pub evaluation: Arc<Evaluation>,
+    /// Its vectors, as the view compares them.
+    pub space: Arc<ImageSpace>,
+    /// What is shown.
+    pub view: ImageMapView,
+}
+
+impl Plot for ImageMapPlot {
+    fn caption(&self) -> Caption {
+        let ImageMapView { vectors, similarity, color, .. } = self.view;
+        let Evaluation { asked, probe, change, .. } = &*self.evaluation;
+        let color = if color == ColorBy::Class { " --color class" } else { "" };
+        Caption {
+            title: INFO.title.to_owned(),
+            file: joined(&[&asked.dataset, probe, &slug(change), INFO.id, vectors.id(), similarity.id()]),
+            about: dataset::subject(&self.evaluation),
+            command: format!(
+                "--figure {} --vectors {} --similarity {}{color}",
+                INFO.id,
+                vectors.id(),
+                similarity.id()
+            ),
+        }
+    }
+
+    fn height(&self, width: f32) -> f32 {
+        width * 0.86 + heading::height(self.head().as_deref(), width)
+    }
+
+    fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        heading::over(self.head().as_deref(), theme, size, |size| self.dots(theme, size))
+    }
+
+    fn table(&self) -> Table {
+        let Evaluation { asked, .. } = &*self.evaluation;
+        let images = || 0..self.evaluation.len();
+        let axis = |axis: usize| {
+            let at = move |image: usize| Some(f64::from(self.projection().ok()?.points[image]?[axis]));
+            images().map(move |image| at(image).unwrap_or(f64::NAN))
+        };
+        Table::default()
+            .words("image", asked.images.iter().cloned())
+            .words("class", asked.class.iter().map(|class| asked.classes[*class as usize].clone()))
+            .words("predicted", images().map(|image| self.evaluation.predicted_name(image).to_owned()))
+            .numbers("pc_1", axis(0))
+            .numbers("pc_2", axis(1))
+    }
+
+    fn sources(&self) -> Vec<Source<'_>> {
+        vec![Source::Evaluation(&self.evaluation)]
+    }
+}
+
+impl ImageMapPlot {
+    /// How its probe read, where that is not as trained.
+    fn head(&self) -> Option<String> {
+        let Evaluation { probe, change, .. } = &*self.evaluation;
+        (!change.is_empty()).then(|| format!("{probe}: {change}, not retrained"))
+    }
+
+    /// Where its images lie; of other images than the evaluation's nowhere.
+    fn projection(&self) -> Result<&Projection, Empty> {
+        let found = self.space.projection.as_ref().map_err(|why| Empty(why.clone()))?;
+        let all = found.points.len() == self.evaluation.len();
+        all.then_some(found).ok_or_else(|| Empty("These are vectors of other images".to_owned()))
+    }
+
+    /// What each image is coloured by: its place in a key, and that key.
+    fn colors(&self, theme: &Theme) -> (Vec<usize>, Vec<(Color, String)>) {
+        let evaluation = &self.evaluation;
+        let images = 0..evaluation.len();
+        if self.view.color == ColorBy::Outcome {
+            let key = [(0, "Right"), (1, "Wrong")].map(|(at, name)| (theme.series(at), name.to_owned()));
+            return (
+                images.map(|image| usize::from(evaluation.right(image) != Some(true))).collect(),
+                key.into(),
+            );
+        }
+        // The most frequent classes have a colour each, all others one.
+        let asked = &evaluation.asked;
+        let mut counts = vec![0; asked.classes.len()];
+        asked.class.iter().for_each(|class| counts[*class as usize] += 1);
+        let mut classes: Vec<usize> = (0..counts.len()).filter(|class| counts[*class] > 0).collect();
+        let own = if classes.len() <= theme.series.len() { classes.len() } else { theme.series.len() - 1 };
+        classes.sort_by_key(|class| std::cmp::Reverse(counts[*class]));
+        let others = classes.split_off(own).len();
+        classes.sort_unstable();
+        let mut key: Vec<(Color, String)> = classes
+            .iter()
+            .enumerate()
+            .map(|(at, class)| (theme.series(at), asked.classes[*class].clone()))
+            .collect();
+        if others > 0 {
+            key.push((theme.series(own), format!("{others} other classes")));
+        }
+        let mut place = vec![own; counts.len()];
+        classes.iter().enumerate().for_each(|(at, class)| place[*class] = at);
+        (images.map(|image| place[asked.class[image] as usize]).collect(), key)
+    }
+
+    fn dots(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let Projection { points, explained } = self.projection()?;
+        let scale = |axis: usize| {
+            let (low, high) = extent(points.iter().flatten().map(|point| f64::from(point[axis])))?;
+            Some(Scale::padded(low, high))
+        };
+        let (x, y) = scale(0).zip(scale(1)).ok_or_else(|| Empty("No image has such numbers".to_owned()))?;
+        let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
+        let (colors, key) = self.colors(theme);
+        let what = format!("{} · {}", self.view.vectors.name(), self.view.similarity.name());
+        let mut marks: Vec<(Mark, &str)> =
+            key.iter().map(|(color, name)| (Mark::Dot(*color), name.as_str())).collect();
+        marks.push((Mark::None, &what));
+        let below = legend::above(&mut scene, theme, size, &marks);
+        // The last number may stand half beyond its axis.
+        let outer = Box2 { w: size.width - 8.0, ..below };
+        let name =
+            |axis: usize| format!("PC {} ({:.0} % of the variance)", axis + 1, 100.0 * explained[axis]);
+        let frame = Frame::fit(outer, Axis::new(x, name(0), 5), Axis::new(y, name(1), 5), theme);
+        frame.grid(&mut scene, theme);
+        let many = points.len() as f32;
+        let radius = (26.0 / many.sqrt()).clamp(0.9, 1.9);
+        let alpha = (60.0 / many.sqrt()).clamp(0.35, 0.85);
+        let at = |image: usize| points[image].map(|[x, y]| frame.at(f64::from(x), f64::from(y)));
+        // Later entries of the key on top: wrong ones are fewer than right ones, and asked for more often.
+        for (wanted, (color, _)) in key.iter().enumerate() {
+            let fill = Some(color.alpha(alpha));
+            for image in (0..points.len()).filter(|image| colors[*image] == wanted) {
+                if let Some(center) = at(image) {
+                    let shape = Shape::Circle { center, radius, fill, stroke: None };
+                    scene.add(shape, Some(Identity::Item(image)));
+                }
+            }
+        }
+        if let Some(center) = self.view.selected.filter(|image| *image < points.len()).and_then(at) {
+            let stroke = Some(Stroke::new(1.2, theme.ink));
+            scene.add(Shape::Circle { center, radius: 4.0, fill: None, stroke }, None);
+        }
+        frame.axes(&mut scene, theme);
+        Ok(scene)
+    }
+
+    /// An image in words, as it is pointed at.
+    pub fn item(&self, image: usize) -> String {
+        let Evaluation { asked, .. } = &*self.evaluation;
+        let Some(name) = asked.images.get(image) else { return String::new() };
+        let class = &asked.classes[asked.class[image] as usize];
+        format!("{name}: {class}, predicted as {}", self.evaluation.predicted_name(image))
+    }
+}

@@ -1,0 +1,594 @@
+//! Images like another one: numbers against scipy and scikit-learn (`tests/reference/similarity.py`), flipped copies that find
+//! their originals, what an evaluation keeps of every token, and the gallery and the map in the window.
+
+use burn::tensor::Device;
+use eframe::egui;
+use egui_kittest::kittest::Queryable as _;
+use half::f16;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+use ssmprobe::app::jobs::{ColumnId, Compute, Event, ImageId, Request};
+use ssmprobe::app::state::command::{Action, Command, Effect};
+use ssmprobe::app::state::{Scope, Sort, State};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::model::explain::evaluation::similarity::{ImageSpace, Similarity};
+use ssmprobe::model::explain::evaluation::vectors::{KeptVectors, TokenVectors, VectorKind, keep_latest};
+use ssmprobe::model::explain::{evidence, readout};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::head::{self, Config, Dims};
+use ssmprobe::model::probe::head_output::{Form, HeadOutput, Order};
+use ssmprobe::model::probe::{BackboneMeta, Probe};
+use ssmprobe::model::stats::normal;
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::train::classifier::Model;
+use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::export;
+use ssmprobe::viz::figures::dataset::{Choice, ColorBy};
+use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
+use ssmprobe::viz::figures::plot::Plot;
+
+use crate::close::assert_close;
+use crate::evaluation::{evaluated, opened, part};
+use crate::pictures::small;
+use crate::window::Window;
+
+fn half(values: impl IntoIterator<Item = f64>) -> TokenVectors {
+    TokenVectors::new(values.into_iter().map(f16::from_f64).collect())
+}
+
+/// What is null in a fixture is no number.
+fn maybe(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+fn rows(value: &Value) -> Vec<Vec<f64>> {
+    let row = |row: &Value| row.as_array().expect("a row").iter().map(maybe).collect();
+    value.as_array().expect("rows").iter().map(row).collect()
+}
+
+/// Numbers that are close, or missing in both.
+#[track_caller]
+fn assert_same(name: &str, found: &[f64], expected: &[f64], near: f64) {
+    assert!(!expected.is_empty() && found.len() == expected.len(), "{name}: {} numbers", found.len());
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(found.is_nan(), expected.is_nan(), "{name} at {at}: {found}, not {expected}");
+        assert!(
+            expected.is_nan() || (found - expected).abs() <= near,
+            "{name} at {at}: {found}, not {expected}"
+        );
+    }
+}
+
+fn wide(values: Vec<f32>) -> Vec<f64> {
+    values.into_iter().map(f64::from).collect()
+}
+
+#[test]
+fn similarities_and_maps_are_those_of_scipy_and_scikit_learn() {
+    let cases: Vec<Value> =
+        serde_json::from_str(include_str!("../fixtures/stats/similarity.json")).expect("JSON");
+    assert_eq!(cases.len(), 2);
+    for case in &cases {
+        let name = case["name"].as_str().expect("a name");
+        let side = |key: &str| case[key].as_u64().expect("a side") as usize;
+        let (grid, vectors) = (Grid::new(side("rows"), side("cols")), rows(&case["vectors"]));
+        let kept = half(vectors.concat());
+        for similarity in Similarity::ALL {
+            let name = format!("{name}, {}", similarity.id());
+            let (expected, space) = (&case[similarity.id()], ImageSpace::new(&kept, grid, similarity));
+            for (image, alike) in rows(&expected["similarity"]).iter().enumerate() {
+                assert_eq!(space.knows(image), !alike[image].is_nan(), "{name}, image {image}");
+                assert_same(
+                    &format!("{name}, image {image}"),
+                    &wide(space.similarities(image, false)),
+                    alike,
+                    3e-7,
+                );
+            }
+            let map = space.projection.as_ref().expect("a map");
+            for (found, expected) in map.points.iter().zip(rows(&expected["map"]["points"])) {
+                assert_same(
+                    &name,
+                    &found.map_or([f64::NAN; 2], |found| found.map(f64::from)),
+                    &expected,
+                    2e-6,
+                );
+            }
+            assert_eq!(map.points.len(), vectors.len());
+            let explained: Vec<f64> =
+                serde_json::from_value(expected["map"]["explained"].clone()).expect("two");
+            assert_close(&name, map.explained, explained, 1e-6);
+        }
+    }
+}
+
+/// Four images of two tokens: the second is the first twice as large, the third its opposite, of the fourth nothing is known.
+fn few() -> TokenVectors {
+    half([1.0, 2.0, 2.0, 4.0, -1.0, -2.0, f64::NAN, 1.0])
+}
+
+/// These images in this order, so alike.
+#[track_caller]
+fn assert_nearest<const N: usize>(found: &[(usize, f32)], expected: [(usize, f64); N]) {
+    assert_eq!(found.iter().map(|one| one.0).collect::<Vec<_>>(), expected.map(|one| one.0), "{found:?}");
+    found
+        .iter()
+        .zip(expected)
+        .for_each(|(found, expected)| assert_close("similarity", found.1, expected.1, 1e-6));
+}
+
+#[test]
+fn the_nearest_come_first_and_ties_by_their_place() {
+    let grid = Grid::new(1, 2);
+    let space = ImageSpace::new(&few(), grid, Similarity::Cosine);
+    assert_nearest(&space.nearest(0, 9, false), [(1, 1.0), (2, -1.0)]);
+    // Two are equally far: the earlier one.
+    assert_nearest(&space.nearest(2, 1, false), [(0, -1.0)]);
+    assert!(space.nearest(3, 9, false).is_empty() && space.similarities(3, false).iter().all(|s| s.is_nan()));
+    let one = ImageSpace::new(&half([0.5, 1.0]), grid, Similarity::Spearman);
+    assert!(one.knows(0) && one.nearest(0, 5, false).is_empty());
+    assert_close("itself", one.similarities(0, false), [1.0], 1e-6);
+    assert!(
+        one.projection.as_ref().is_err_and(|why| why.contains("a map needs two")),
+        "{:?}",
+        one.projection
+    );
+    // The same everywhere has a direction, but no ranks.
+    let even = half([0.5; 6]);
+    let ranks = ImageSpace::new(&even, grid, Similarity::Spearman);
+    assert!((0..3).all(|image| !ranks.knows(image)) && ranks.projection.is_err());
+    let all = ImageSpace::new(&even, grid, Similarity::Cosine);
+    assert_nearest(&all.nearest(1, 9, false), [(0, 1.0), (2, 1.0)]);
+    assert!(
+        all.projection.as_ref().is_err_and(|why| why.contains("the same numbers")),
+        "{:?}",
+        all.projection
+    );
+    // Mirror images count where they are asked for: 1 2 3 against 3 2 1.
+    let mirrored =
+        ImageSpace::new(&half([1.0, 2.0, 3.0, 3.0, 2.0, 1.0]), Grid::new(1, 3), Similarity::Spearman);
+    assert_nearest(&mirrored.nearest(0, 1, false), [(1, -1.0)]);
+    assert_nearest(&mirrored.nearest(0, 1, true), [(1, 1.0)]);
+}
+
+/// Rows and columns of the patches of images that are flipped.
+const GRID: Grid = Grid::new(4, 6);
+/// Images, each with a flipped copy.
+const IMAGES: usize = 40;
+
+/// A token at the place of its mirror image.
+fn mirrored(i: usize) -> usize {
+    i / GRID.cols * GRID.cols + GRID.cols - 1 - i % GRID.cols
+}
+
+fn flipped(tokens: &Tokens) -> Tokens {
+    let patches = (0..GRID.len()).flat_map(|i| tokens.patch(mirrored(i)).to_vec()).collect();
+    Tokens { patches, ..tokens.clone() }
+}
+
+fn sinkhorn(width: usize) -> Probe {
+    let dims = Dims { width, grid: GRID, classes: 3 };
+    let config = Config { state_dim: Some(8), ..Config::default() };
+    let kind = head::find("sinkhorn").expect("a head");
+    let model = Model::start(kind, &config, dims, 3, &Device::flex()).expect("default settings");
+    model.to_probe(BackboneMeta { hidden_size: width, ..BackboneMeta::default() }, Vec::new(), None)
+}
+
+/// What is compared, from the definitions: expected position, evidence for the class and weight of every token.
+fn compared(probe: &Probe, reading: &HeadOutput, tokens: &Tokens, class: usize) -> [Vec<f64>; 3] {
+    let Form::Scan(directions) = &reading.form else { panic!("a router") };
+    let Order::Plan(plan) = &directions[0].order else { panic!("a plan") };
+    let expected = (0..plan.n).map(|i| {
+        let row = plan.row(i);
+        let mean = row.iter().enumerate().map(|(k, share)| k as f64 * share).sum::<f64>();
+        mean / row.iter().sum::<f64>() / (plan.n - 1) as f64
+    });
+    let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
+    let exact = evidence::exact(reading, tokens, row, bias).expect("a head that is linear in its tokens");
+    [expected.collect(), exact.token, readout::token_weight(reading).expect("one memory for all channels")]
+}
+
+/// The nearest other image in float64, compared with every other one; to it or to its mirror image.
+fn brute_force(vectors: &[Vec<f64>], image: usize, similarity: Similarity) -> usize {
+    let direction = |values: &[f64]| -> Vec<f64> {
+        let below = |x: f64| {
+            values.iter().map(move |y| f64::from(u8::from(*y < x)) + 0.5 * f64::from(u8::from(*y == x)))
+        };
+        let mut own: Vec<f64> = match similarity {
+            Similarity::Cosine => values.to_vec(),
+            Similarity::Spearman => {
+                values.iter().map(|x| below(*x).sum::<f64>() - values.len() as f64 / 2.0).collect()
+            }
+        };
+        let length = own.iter().map(|x| x * x).sum::<f64>().sqrt();
+        own.iter_mut().for_each(|x| *x /= length);
+        own
+    };
+    let own = direction(&vectors[image]);
+    let alike = |other: &[f64]| {
+        let other = direction(other);
+        let straight: f64 = own.iter().zip(&other).map(|(a, b)| a * b).sum();
+        let turned: f64 = (0..own.len()).map(|i| own[mirrored(i)] * other[i]).sum();
+        straight.max(turned)
+    };
+    let others = (0..vectors.len()).filter(|other| *other != image);
+    others.max_by(|a, b| alike(&vectors[*a]).total_cmp(&alike(&vectors[*b]))).expect("another")
+}
+
+#[test]
+fn flipped_copies_of_images_find_their_originals() {
+    let (width, mut rng) = (12, ChaCha8Rng::seed_from_u64(8));
+    let probe = sinkhorn(width);
+    let image = |_| {
+        let patches = (0..GRID.len() * width).map(|_| normal(&mut rng) as f32).collect();
+        Tokens { grid: GRID, width, cls: None, registers: Vec::new(), patches }
+    };
+    let originals: Vec<Tokens> = (0..IMAGES).map(image).collect();
+    let all = originals.iter().cloned().chain(originals.iter().map(flipped));
+    let made: Vec<[Vec<f64>; 3]> = all
+        .enumerate()
+        .map(|(at, tokens)| {
+            compared(&probe, &probe.reading(&tokens, 0).expect("tokens that fit"), &tokens, at % 2)
+        })
+        .collect();
+    for (kind, name) in VectorKind::ALL.iter().enumerate() {
+        let kept = half(made.iter().flat_map(|vectors| vectors[kind].clone()));
+        let rounded: Vec<Vec<f64>> =
+            kept.values().chunks(GRID.len()).map(|row| row.iter().map(|x| x.to_f64()).collect()).collect();
+        for similarity in Similarity::ALL {
+            let space = ImageSpace::new(&kept, GRID, similarity);
+            let mut recalled = 0;
+            for copy in IMAGES..2 * IMAGES {
+                let nearest = space.nearest(copy, 1, true)[0];
+                assert_eq!(nearest.0, brute_force(&rounded, copy, similarity), "{} of {copy}", name.id());
+                recalled += usize::from(nearest.0 == copy - IMAGES && nearest.1 > 0.9999);
+            }
+            assert_eq!(recalled, IMAGES, "{} by {}", name.id(), similarity.id());
+            let straight =
+                (IMAGES..2 * IMAGES).filter(|copy| space.nearest(*copy, 1, false)[0].0 == copy - IMAGES);
+            assert!(straight.count() < IMAGES, "they are not the same images");
+        }
+    }
+}
+
+/// A window with a dataset that both probes were asked about.
+fn shown() -> Window {
+    let part = part();
+    let mut window = Window::ready();
+    opened(&mut window, &part);
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
+    evaluated(&mut window, &part);
+    window
+}
+
+fn focus(state: &State) -> ColumnId {
+    state.focus().expect("a column")
+}
+
+fn names(state: &State) -> Vec<String> {
+    let images = state.gallery_images(state.focus());
+    images.iter().map(|id| state.library.images[id].name()).collect()
+}
+
+fn image(state: &State, name: &str) -> ImageId {
+    let found = state.library.images.iter().find(|(_, image)| image.name() == name && image.label.is_some());
+    *found.expect("an image of the dataset").0
+}
+
+#[test]
+fn the_gallery_shows_the_images_like_one_with_their_similarity() {
+    let mut window = shown();
+    let like = image(&window.harness.state().state, "1.png");
+    window.harness.state_mut().dispatch(Command::SelectImage(like));
+    window.answer();
+    let state = &window.harness.state().state;
+    assert!(Action::FindSimilar.enabled(state));
+    let app = window.harness.state_mut();
+    let Effect::Command(command) = Action::FindSimilar.effect(&app.state) else {
+        panic!("it asks the window")
+    };
+    app.dispatch(command);
+    window.answer();
+    let state = &window.harness.state().state;
+    assert_eq!(state.gallery_filter.sort, Sort::Similarity(like));
+    let (dataset, alike) = state.similarities(like, focus(state)).expect("compared");
+    assert_eq!(state.gallery_filter.scope, Scope::Dataset(dataset));
+    let mut expected: Vec<usize> = (0..9).collect();
+    let key = |at: &usize| if alike[*at].is_nan() { f32::INFINITY } else { -alike[*at] };
+    expected.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    let expected: Vec<String> = expected.iter().map(|at| format!("{at}.png")).collect();
+    assert_eq!(names(state), expected);
+    assert_eq!(
+        (expected[0].as_str(), expected[8].as_str()),
+        ("1.png", "7.png"),
+        "itself first, the unreadable one last"
+    );
+    // The number stands below each, in words for a screen reader.
+    assert!(window.has("similarity 1.000") && window.has("similarity –"));
+    let by_cosine = expected;
+    // What is compared, and how, is chosen above, taken back by Undo and kept with the workspace.
+    let choice =
+        Choice { vectors: VectorKind::Evidence, ..window.harness.state().state.views.overview.clone() };
+    window.harness.state_mut().dispatch(Command::SetOverview(Box::new(choice)));
+    window.harness.run();
+    window.answer();
+    assert_ne!(names(&window.harness.state().state), by_cosine);
+    window.harness.state_mut().dispatch(Command::Undo);
+    window.harness.run();
+    window.answer();
+    assert_eq!(names(&window.harness.state().state), by_cosine);
+    // Mirror images count once they are asked for.
+    let straight =
+        window.harness.state().state.similarities(like, focus(&window.harness.state().state)).expect("it").1;
+    window.click("Or flipped");
+    window.answer();
+    let state = &window.harness.state().state;
+    let flipped = state.similarities(like, focus(state)).expect("compared").1;
+    assert!(state.views.overview.flipped);
+    assert!(
+        straight.iter().zip(&flipped).all(|(a, b)| a.is_nan() || a <= b) && flipped[2] > straight[2],
+        "{flipped:?}"
+    );
+    assert!(window.idle(), "all is shown, but the window repaints");
+    window.click("Show all");
+    assert!(window.harness.state().state.gallery_filter.is_open());
+}
+
+#[test]
+fn what_cannot_be_compared_says_why_and_what_to_do() {
+    let part = part();
+    let mut window = Window::ready();
+    assert!(!Action::FindSimilar.enabled(&window.harness.state().state), "no image of a dataset");
+    window.harness.state_mut().window.show("image_map");
+    window.harness.run();
+    assert!(window.has("Open a dataset to see what probes make of all its images"));
+    opened(&mut window, &part);
+    assert!(window.has("Not asked yet about the 9 test images of birds"));
+    let like = image(&window.harness.state().state, "2.png");
+    window.harness.state_mut().dispatch(Command::FindSimilar(like));
+    window.harness.run();
+    window.click("Evaluate first");
+    evaluated(&mut window, &part);
+    assert!(!window.has("Evaluate first") && window.has("similarity 1.000"));
+    // Of this probe no token has a single weight.
+    let choice = Choice { vectors: VectorKind::Weight, ..Choice::default() };
+    window.harness.state_mut().dispatch(Command::SetOverview(Box::new(choice)));
+    window.harness.run();
+    window.answer();
+    assert!(window.has("A token has no single weight in this head") && window.idle());
+    // An evaluation of an earlier program has none at all.
+    let state = &window.harness.state().state;
+    let found = state.evaluation_of(focus(state)).expect("asked").expect("answered");
+    let earlier = Evaluation { vectors: indexmap::IndexMap::new(), ..Evaluation::clone(found) };
+    let why = earlier.space(VectorKind::Routing, Similarity::Cosine).expect_err("none");
+    assert!(why.contains("Evaluate the dataset again"), "{why}");
+}
+
+#[test]
+fn comparing_is_a_job_that_may_fail_or_be_ended() {
+    let mut window = shown();
+    let state = &mut window.harness.state_mut().state;
+    let (dataset, column) = (state.dataset().expect("one").0, focus(state));
+    let ask = |state: &mut State| {
+        let requests = state.dispatch(Command::CompareImages(dataset, column));
+        requests.into_iter().find_map(|request| match request {
+            Request::Compute(job, Compute::Similarity(ask)) => Some((job, ask)),
+            _ => None,
+        })
+    };
+    let (job, asked) = ask(state).expect("asked");
+    assert_eq!((asked.similarity, asked.grid), (Similarity::Cosine, Grid::new(2, 2)));
+    assert_eq!(state.comparing(dataset, column), Some(job));
+    assert!(ask(state).is_none(), "once");
+    state.apply(Event::Failed(job, UserError::new("no memory left")));
+    assert!(state.image_space(dataset, column).is_some_and(|space| space.is_err()));
+    assert!(ask(state).is_none(), "what failed is not tried again and again");
+    let ranks = Choice { similarity: Similarity::Spearman, ..Choice::default() };
+    state.dispatch(Command::SetOverview(Box::new(ranks)));
+    let (older, _) = ask(state).expect("another choice");
+    state.dispatch(Command::SetOverview(Box::default()));
+    let requests = state.dispatch(Command::CompareImages(dataset, column));
+    assert!(requests.contains(&Request::Cancel(older)), "{requests:?}");
+    state.apply(Event::Cancelled(older));
+    let job = state.comparing(dataset, column).expect("tried again");
+    let space = ssmprobe::app::jobs::similarity::run(&asked);
+    state.apply(Event::ImagesCompared(older, space.clone()));
+    assert!(state.image_space(dataset, column).is_none(), "too late");
+    state.apply(Event::ImagesCompared(job, space));
+    state.apply(Event::Finished(job));
+    assert!(state.image_space(dataset, column).is_some_and(|space| space.is_ok()));
+    assert!(state.comparing(dataset, column).is_none());
+}
+
+/// Drags along these places.
+fn drag(window: &mut Window, places: &[egui::Pos2]) {
+    let (button, modifiers) = (egui::PointerButton::Primary, egui::Modifiers::NONE);
+    let press = |pos, pressed| egui::Event::PointerButton { pos, button, pressed, modifiers };
+    window.harness.hover_at(places[0]);
+    window.harness.event(press(places[0], true));
+    window.harness.run_steps(1);
+    for place in places {
+        window.harness.hover_at(*place);
+        window.harness.run_steps(1);
+    }
+    window.harness.event(press(places[places.len() - 1], false));
+    window.harness.run();
+}
+
+#[test]
+fn a_line_drawn_around_dots_of_the_map_shows_these_images_alone() {
+    let mut window = shown();
+    window.harness.state_mut().window.show("image_map");
+    window.harness.run();
+    window.answer();
+    let map = window.place("Map of images");
+    let corners = |part: egui::Rect| {
+        [part.left_top(), part.right_top(), part.right_bottom(), part.left_bottom(), part.left_top()]
+    };
+    drag(&mut window, &corners(map.shrink(4.0)));
+    let state = &window.harness.state().state;
+    let (what, all) = state.gallery_filter.only.clone().expect("some images");
+    assert_eq!((what.as_str(), all.len()), ("8 images of the map", 8), "all but the unreadable one");
+    // Half of it holds fewer.
+    let left = egui::Rect::from_min_max(map.min, egui::pos2(map.center().x, map.bottom()));
+    drag(&mut window, &corners(left.shrink(4.0)));
+    let state = &window.harness.state().state;
+    let (_, some) = state.gallery_filter.only.clone().expect("some images");
+    assert!(!some.is_empty() && some.len() < 8, "{some:?}");
+    let focus = focus(state);
+    let space = state.image_space(state.dataset().expect("one").0, focus).expect("there").expect("compared");
+    let x = |id: &ImageId| {
+        let at = state.library.images[id].label.expect("of the dataset").at;
+        space.projection.as_ref().expect("a map").points[at].expect("its dot")[0]
+    };
+    let most = some.iter().map(x).fold(f32::MIN, f32::max);
+    assert!(all.iter().filter(|id| !some.contains(id)).all(|id| x(id) > most), "the left ones");
+    window.harness.query_all_by_label("Show all in the gallery").next().expect("the way back").click();
+    window.harness.run();
+    assert!(window.harness.state().state.gallery_filter.only.is_none());
+    // A line around nothing changes nothing.
+    drag(
+        &mut window,
+        &[map.left_top(), map.left_top() + egui::vec2(9.0, 0.0), map.left_top() + egui::vec2(9.0, 3.0)],
+    );
+    assert!(window.harness.state().state.gallery_filter.only.is_none() && window.idle());
+    let by_class = Choice { color: ColorBy::Class, ..Choice::default() };
+    window.harness.state_mut().dispatch(Command::SetOverview(Box::new(by_class)));
+    window.harness.run();
+    assert!(window.has("Map of images") && window.idle());
+}
+
+/// The vectors that the hand-made evaluation of nine images and four tokens has.
+pub fn vectors(probe: &str) -> indexmap::IndexMap<VectorKind, KeptVectors> {
+    let of = |f: &dyn Fn(f64, f64) -> f64| {
+        let value = |at: usize| {
+            let (image, token) = ((at / 4) as f64, (at % 4) as f64);
+            if at / 4 == 7 { f64::NAN } else { f(image, token) }
+        };
+        KeptVectors::Float16(half((0..36).map(value)))
+    };
+    let routing = of(&|image, token| ((token * (image + 2.0) + image) % 5.0) / 4.0);
+    let evidence = of(&|image, token| (image - 4.0) * (token - 1.5) + (image * token) % 3.0 + 0.25);
+    let weight = match probe {
+        "gap" => of(&|_, _| 1.0),
+        _ => KeptVectors::None("A token has no single weight in this head".into()),
+    };
+    VectorKind::ALL.into_iter().zip([routing, evidence, weight]).collect()
+}
+
+/// What the worker keeps of the tokens of every image is what a look at it shows.
+pub fn assert_kept(evaluation: &Evaluation, image: usize, trace: &ssmprobe::model::trace::Trace) {
+    let n = trace.grid.len();
+    let kept = |kind: VectorKind| -> Option<Vec<f64>> {
+        let vectors = evaluation.vectors_of(kind).ok()?;
+        Some(vectors.values()[image * n..][..n].iter().map(|x| x.to_f64()).collect())
+    };
+    let last = (n - 1) as f64;
+    match (&trace.expected, kept(VectorKind::Routing)) {
+        (Some(expected), Some(found)) => {
+            let expected: Vec<f64> = expected.iter().map(|k| k / last).collect();
+            assert_close("routing", found, expected, 3e-3);
+        }
+        (expected, found) => assert!(expected.is_none() && found.is_none(), "{expected:?}, {found:?}"),
+    }
+    let weight: Option<Vec<f64>> =
+        trace.token_weight.as_ref().map(|all| all.iter().map(|w| f64::from(*w) * n as f64).collect());
+    match (&weight, kept(VectorKind::Weight)) {
+        (Some(weight), Some(found)) => assert_close("weight", found, weight, 6e-3),
+        (weight, found) => assert!(weight.is_none() && found.is_none(), "{weight:?}, {found:?}"),
+    }
+    // A look is at the class that is predicted.
+    if evaluation.right(image) == Some(true) {
+        let found = kept(VectorKind::Evidence).expect("evidence");
+        assert_close("evidence", found, trace.evidence.token.as_ref().expect("evidence"), 6e-3);
+    }
+}
+
+/// The program with these arguments and the file of the hand-made evaluation.
+fn program(folder: &std::path::Path, arguments: &str) -> assert_cmd::assert::Assert {
+    let file = folder.join("shore.survey.json");
+    std::fs::write(&file, small::evaluation().to_json().expect("JSON")).expect("written");
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    command.current_dir(folder).args(arguments.split(' ')).arg("--evaluation").arg(file).assert()
+}
+
+#[test]
+fn the_program_names_the_nearest_images_of_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let evaluation = small::evaluation();
+    for (similarity, flipped) in [(Similarity::Cosine, ""), (Similarity::Spearman, " --flipped")] {
+        let space = evaluation.space(VectorKind::Routing, similarity).expect("vectors");
+        let arguments = format!("similar --image 3.png 9.png --count 4 --json{flipped} --similarity");
+        let made = program(folder.path(), &format!("{arguments} {}", similarity.id())).success();
+        let text = String::from_utf8(made.get_output().stdout.clone()).expect("text");
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!((&lines[0]["image"], &lines[0]["vectors"]), (&"3.png".into(), &"routing".into()));
+        let found = lines[0]["nearest"].as_array().expect("images");
+        let expected = space.nearest(3, 4, !flipped.is_empty());
+        assert_eq!(found.len(), 4);
+        for (found, (image, alike)) in found.iter().zip(expected) {
+            assert_eq!(found["image"], format!("{image}.png"));
+            let class = small::CLASSES[small::TRUE[image] as usize];
+            assert_eq!(
+                (&found["class"], &found["prediction"]),
+                (&class.into(), &evaluation.predicted_name(image).into())
+            );
+            assert_close("similarity", maybe(&found["similarity"]), alike, 1e-6);
+        }
+        assert!(lines[1]["nearest"].is_null(), "nothing is known of the one that could not be read");
+    }
+    let table = program(folder.path(), "similar --image 0.png --count 2").success();
+    let text = String::from_utf8(table.get_output().stdout.clone()).expect("text");
+    assert!(text.contains("Images like 0.png (auk)") && text.lines().count() > 4, "{text}");
+    for (arguments, words) in [
+        ("similar --image png", "several, such as 0.png and 1.png"),
+        ("similar --image eel.png", "has no such image; its 10 begin with 0.png, 1.png, 2.png"),
+        ("similar --image 0.png --vectors evidence", "Evaluate the dataset again"),
+        ("similar --image 0.png --vectors colour", "expected one of routing, evidence, weight"),
+        ("figures --figure image_map --vectors weight --out m.svg", "Evaluate the dataset again"),
+    ] {
+        let failed = program(folder.path(), arguments).failure();
+        let said = String::from_utf8_lossy(&failed.get_output().stderr)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(said.contains(words), "{arguments}: {said}");
+    }
+}
+
+#[test]
+fn the_program_draws_the_map_that_the_window_exports() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for color in [ColorBy::Outcome, ColorBy::Class] {
+        let marked = small::image_map(color);
+        let plot = ImageMapPlot { view: ImageMapView { selected: None, ..marked.view }, ..marked };
+        let scene = Plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
+        for ending in ["svg", "csv"] {
+            let [window, headless] =
+                ["window", "headless"].map(|name| folder.path().join(format!("{name}.{ending}")));
+            export::save(&window, &scene, &plot.table(), &plot.caption().about, 300.0).expect("written");
+            program(folder.path(), &format!("figures {} --out headless.{ending}", plot.caption().command))
+                .success();
+            let [a, b] = [window, headless].map(|path| std::fs::read(path).expect("a file"));
+            assert!(!a.is_empty() && a == b, "{ending}, {color:?}");
+        }
+    }
+}
+
+#[test]
+fn vectors_of_older_evaluations_give_way() {
+    let evaluation = small::evaluation();
+    let bytes = 2 * 10 * 6;
+    let kept = |most: u64| -> Vec<bool> {
+        let mut all = [evaluation.clone(), evaluation.clone(), evaluation.clone()];
+        keep_latest(all.iter_mut(), most);
+        all.iter().map(|one| one.vectors_of(VectorKind::Routing).is_ok()).collect()
+    };
+    assert_eq!(kept(3 * bytes), [true, true, true]);
+    assert_eq!(kept(3 * bytes - 1), [false, true, true]);
+    assert_eq!(kept(0), [false, false, true]);
+    assert!(evaluation.vectors_of(VectorKind::Routing).is_ok(), "who else has it keeps it");
+}
