@@ -29,7 +29,7 @@ pub const DPI: f32 = 96.0;
 /// Levels of a channel that a pixel may differ by.
 const LEVELS: u8 = 1;
 /// Most bytes of all of them.
-const MOST: u64 = 3_200_000;
+const MOST: u64 = 3_400_000;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/pictures/golden")
