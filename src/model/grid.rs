@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Patches per column and row. Token `i` lies at row `i / cols`, column `i % cols`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Sides")]
 pub struct Grid {
     /// Patches from top to bottom.

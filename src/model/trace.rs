@@ -21,10 +21,11 @@ pub struct Matrix {
 }
 
 /// In which order the probe read the tokens.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Routing {
     /// A pooling head: no order.
+    #[default]
     None,
     /// One or more fixed sweeps; `orders[s][k]` is the token read at step `k` of sweep `s`.
     Orders(Vec<Vec<u32>>),
@@ -156,20 +157,8 @@ pub struct Reassigned {
     pub histogram: Vec<u32>,
 }
 
-/// What was subtracted from a trace that is a difference.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reference {
-    /// Image file name.
-    pub image: String,
-    /// Probe file name.
-    pub probe: String,
-    /// How it was read.
-    #[serde(default, skip_serializing_if = "Reading::is_as_trained")]
-    pub reading: Reading,
-}
-
-/// Everything one look showed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Everything one look showed. By default nothing, of a head without an order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// Image file name.
     pub image: String,
@@ -211,9 +200,10 @@ pub struct Trace {
     pub evidence: Evidence,
     /// Diagnostics by name, in the order of docs/definitions.md, section 5; empty without a plan.
     pub diagnostics: IndexMap<String, Diagnostic>,
-    /// What was subtracted: scores, weights and evidence are then differences, all else is the trace's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub minus: Option<Reference>,
+    /// What was subtracted, which no file holds. Scores, weights, evidence, attributions, logits, classes, diagnostics and the
+    /// order test are then differences; plan, orders and kernels are the trace's own, beside those of the other.
+    #[serde(skip)]
+    pub minus: Option<Box<Self>>,
     /// Whether the order matters; absent from traces of programs that did not ask.
     #[serde(default)]
     pub order_test: Option<OrderTest>,

@@ -1,33 +1,35 @@
-//! What one trace has more or less than another, as a trace that figures draw: evidence, weights and scores token by
-//! token; evidence position by position. What is a difference is written with a delta.
+//! What one trace has more or less than another, as a trace that figures draw. What is a number of a token, a position, a
+//! class or the whole image is subtracted here; plans, orders and memories stay beside those of the other, and the figure
+//! that shows one subtracts what it shows. What is a difference is written with a delta.
 
 use std::borrow::Cow;
 
-use crate::model::trace::{Attribution, Reference, Trace};
-use crate::viz::draw::number;
-use crate::viz::{Empty, Figure, Subtractable};
+use indexmap::IndexMap;
 
-/// Whether a figure would need evidence for one class where the two have it for different ones.
+use crate::model::grid::Grid;
+use crate::model::trace::{
+    Attribution, Diagnostic, Matrix, OrderContrast, OrderTest, Prediction, Reassigned, Routing, Trace,
+};
+use crate::viz::draw::{Scale, check::check, number, order};
+use crate::viz::{Empty, Figure};
+
+/// Whether a figure would need numbers for one class where the two have them for different ones.
 pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> bool {
-    figure.subtractable() == Subtractable::ForOneClass && trace.evidence.class != reference.evidence.class
+    figure.is_for_one_class() && trace.evidence.class != reference.evidence.class
 }
 
 /// `trace` minus `reference`.
 ///
 /// # Errors
-/// Where the patches are not the same.
+/// Where the patches are not the same, or one of the two does not hold together.
 pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
-    if trace.grid != reference.grid {
-        let [own, other] =
-            [trace, reference].map(|trace| format!("{} x {}", trace.grid.rows, trace.grid.cols));
-        return Err(Empty(format!(
-            "A grid of {own} patches cannot be compared with one of {other}, patch by patch"
-        )));
-    }
+    check(trace)?;
+    check(reference)?;
+    one_grid(trace.grid, reference.grid)?;
     let same =
         trace.evidence.class == reference.evidence.class && trace.logits.len() == reference.logits.len();
     let minus = |a: &Option<Vec<f32>>, b: &Option<Vec<f32>>| match (a, b) {
-        (Some(a), Some(b)) if a.len() == b.len() => Some(a.iter().zip(b).map(|(a, b)| a - b).collect()),
+        (Some(a), Some(b)) if a.len() == b.len() => Some(less(a, b)),
         _ => None,
     };
     let (a, b) = (&trace.evidence, &reference.evidence);
@@ -53,36 +55,154 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
             if same { "One of the two has no exact evidence" } else { "The evidence is for another class" };
         made.evidence.why_none = Some(why.to_owned());
     }
-    // The memory is no difference, and would look like one.
-    (made.kernel, made.other_kernels) = (None, Vec::new());
-    let Trace { image, probe, reading, .. } = reference.clone();
-    made.minus = Some(Reference { image, probe, reading });
+    made.diagnostics = diagnostics(trace, reference);
+    made.top = predictions(trace, reference);
+    made.logits = if same { less(&trace.logits, &reference.logits) } else { Vec::new() };
+    made.order_test = order_test(trace, reference);
+    made.minus = Some(Box::new(reference.clone()));
     Ok(made)
 }
 
-/// What `figure` shows of `trace` against `reference`: the difference where it can be subtracted, the trace itself where
-/// it cannot.
+/// Nothing, of two of one grid.
+///
+/// # Errors
+/// Where the patches are not the same.
+pub fn one_grid(own: Grid, other: Grid) -> Result<(), Empty> {
+    if own == other {
+        return Ok(());
+    }
+    let [own, other] = [own, other].map(|grid| format!("{} x {}", grid.rows, grid.cols));
+    Err(Empty(format!("A grid of {own} patches cannot be compared with one of {other}, patch by patch")))
+}
+
+/// `a - b`, number by number.
+pub fn less(a: &[f32], b: &[f32]) -> Vec<f32> {
+    a.iter().zip(b).map(|(a, b)| a - b).collect()
+}
+
+/// The diagnostics that both have; bands are each one's own.
+fn diagnostics(trace: &Trace, reference: &Trace) -> IndexMap<String, Diagnostic> {
+    let both = trace.diagnostics.iter().filter_map(|(name, own)| {
+        let value = own.value - reference.diagnostics.get(name)?.value;
+        Some((name.clone(), Diagnostic { value, null: None, untrained: None, untrained_band: None }))
+    });
+    both.collect()
+}
+
+/// The classes that one of the two finds most probable, those first whose probability differs most; none where the two do
+/// not know the same classes.
+fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
+    let named = |at: &Prediction| reference.top.iter().all(|b| b.index != at.index || b.name == at.name);
+    if trace.logits.len() != reference.logits.len() || !trace.top.iter().all(named) {
+        return Vec::new();
+    }
+    let [own, other] = [trace, reference].map(probabilities);
+    let mut all: IndexMap<usize, &str> = IndexMap::new();
+    for class in trace.top.iter().chain(&reference.top).filter(|class| class.index < own.len()) {
+        all.entry(class.index).or_insert(&class.name);
+    }
+    let apart = |(index, name): (usize, &str)| Prediction {
+        index,
+        name: name.to_owned(),
+        logit: trace.logits[index] - reference.logits[index],
+        probability: (own[index] - other[index]) as f32,
+    };
+    let mut all: Vec<Prediction> = all.into_iter().map(apart).collect();
+    let by = |class: &Prediction| (-class.probability.abs(), class.index);
+    all.sort_by(|a, b| by(a).0.total_cmp(&by(b).0).then(by(a).1.cmp(&by(b).1)));
+    all
+}
+
+/// The softmax of the logits.
+fn probabilities(trace: &Trace) -> Vec<f64> {
+    let most = trace.logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let shares: Vec<f64> = trace.logits.iter().map(|logit| f64::from(logit - most).exp()).collect();
+    let total: f64 = shares.iter().sum();
+    shares.into_iter().map(|share| share / total).collect()
+}
+
+/// What both tests split alike; where an order stands among all is each one's own. A margin only over one and the same class.
+fn order_test(trace: &Trace, reference: &Trace) -> Option<OrderTest> {
+    let contrast = |a: &OrderContrast, b: &OrderContrast| OrderContrast {
+        value: a.value - b.value,
+        against: a.against,
+        descriptive: true,
+        reassigned: Reassigned {
+            mean: a.reassigned.mean - b.reassigned.mean,
+            std: a.reassigned.std - b.reassigned.std,
+            z: None,
+            p: f64::NAN,
+            p_normal: f64::NAN,
+            draws: 0,
+            histogram: Vec::new(),
+        },
+        best: a.best - b.best,
+        worst: a.worst - b.worst,
+        headroom: None,
+        content: a.content - b.content,
+        fixed_order: a.fixed_order - b.fixed_order,
+        routing: a.routing - b.routing,
+    };
+    Some(match (trace.order_test.as_ref()?, reference.order_test.as_ref()?) {
+        (OrderTest::None { none }, _) | (_, OrderTest::None { none }) => {
+            OrderTest::None { none: none.clone() }
+        }
+        (OrderTest::Tested { logit: a, margin: own }, OrderTest::Tested { logit: b, margin: other }) => {
+            let margins = own.as_ref().zip(other.as_ref()).filter(|(a, b)| a.against == b.against);
+            OrderTest::Tested { logit: contrast(a, b), margin: margins.map(|(a, b)| contrast(a, b)) }
+        }
+    })
+}
+
+/// The plan of a trace, of a difference less that of the other; nothing where one has none.
+pub fn plan(trace: &Trace) -> Option<Cow<'_, Matrix>> {
+    let Routing::Plan(plan) = &trace.routing else { return None };
+    let Some(minus) = &trace.minus else { return Some(Cow::Borrowed(plan)) };
+    let Routing::Plan(other) = &minus.routing else { return None };
+    Some(Cow::Owned(Matrix { data: less(&plan.data, &other.data), ..*plan }))
+}
+
+/// The mean position of every token, of a difference less that under the other; nothing where one has none: it reads no
+/// order, or several.
+pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
+    let own = order::positions(trace)?;
+    let Some(minus) = &trace.minus else { return Some(own) };
+    Some(own.iter().zip(order::positions(minus)?).map(|(a, b)| a - b).collect())
+}
+
+/// What `figure` shows of `trace` against `reference`.
 ///
 /// # Errors
 /// Why there is no difference.
-pub fn shown<'a>(figure: &dyn Figure, trace: &'a Trace, reference: &Trace) -> Result<Cow<'a, Trace>, Empty> {
-    if figure.subtractable() == Subtractable::No {
-        return Ok(Cow::Borrowed(trace));
-    }
+pub fn shown(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     if other_class(figure, trace, reference) {
         let why = "The two have their evidence for different classes; ask both for one class";
         return Err(Empty(why.to_owned()));
     }
-    subtract(trace, reference).map(Cow::Owned)
+    subtract(trace, reference)
+}
+
+/// A scale around zero that holds these limits.
+pub fn around_zero((lo, hi): (f64, f64)) -> Scale {
+    let bound = lo.abs().max(hi.abs());
+    Scale::linear(-bound, bound)
+}
+
+/// The one of a difference that has none, where the trace itself has what a figure shows.
+pub fn lacking(trace: &Trace, has: bool) -> &Trace {
+    trace.minus.as_deref().filter(|_| has).unwrap_or(trace)
 }
 
 /// What a number of `trace` is called: with a delta before it where it is a difference.
 pub fn label(trace: &Trace, name: &str) -> String {
+    if trace.minus.is_some() { delta(name) } else { name.to_owned() }
+}
+
+/// What the difference of numbers of this name is called.
+pub fn delta(name: &str) -> String {
     let mut letters = name.chars();
-    match (&trace.minus, letters.next()) {
-        (Some(_), Some(first)) => format!("Δ {}{}", first.to_lowercase(), letters.as_str()),
-        _ => name.to_owned(),
-    }
+    let first = letters.next().map_or_else(String::new, |first| first.to_lowercase().collect());
+    format!("Δ {first}{}", letters.as_str())
 }
 
 /// The head of a column of a table.
@@ -92,52 +212,30 @@ pub fn head(trace: &Trace, name: &str) -> String {
 
 /// A number of `trace`, with its sign where it is a difference.
 pub fn value(trace: &Trace, v: f64) -> String {
-    let sign = if trace.minus.is_some() && v > 0.0 { "+" } else { "" };
+    if trace.minus.is_some() { signed(v) } else { number(v) }
+}
+
+/// A number with its sign.
+pub fn signed(v: f64) -> String {
+    let sign = if v > 0.0 { "+" } else { "" };
     format!("{sign}{}", number(v))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::grid::Grid;
-    use crate::model::trace::{Attributed, Evidence, Picture, Reading, Routing};
+    use crate::model::trace::{Attributed, Evidence};
     use crate::viz::figures::photo::Photo;
     use crate::viz::figures::token_map::TokenMap;
 
     fn trace(class: usize, token: [f32; 2], logits: [f32; 2]) -> Trace {
-        let evidence = Evidence {
-            class,
-            bias: 0.0,
-            position: None,
-            position_raster: None,
-            token: Some(token.into()),
-            proxy: None,
-            proxy_raster: None,
-            why_none: None,
-        };
+        let evidence = Evidence { class, token: Some(token.into()), ..Evidence::default() };
         Trace {
-            image: String::new(),
-            probe: String::new(),
             head: "gap".into(),
-            reading: Reading::default(),
-            backbone: String::new(),
             grid: Grid::new(1, 2),
-            seen: Picture::default(),
-            scores: None,
-            routing: Routing::None,
-            expected: None,
-            kernel: None,
-            other_kernels: Vec::new(),
-            radius: None,
-            token_weight: None,
             logits: logits.into(),
-            top: Vec::new(),
             evidence,
-            diagnostics: Default::default(),
-            minus: None,
-            order_test: None,
-            attributions: Default::default(),
-            regions: None,
+            ..Trace::default()
         }
     }
 
@@ -146,6 +244,7 @@ mod tests {
         let (a, b) = (trace(1, [3.0, 1.0], [0.0, 4.0]), trace(1, [1.0, 1.5], [0.0, 2.5]));
         let made = subtract(&a, &b).expect("same class");
         assert_eq!(made.evidence.token.as_deref(), Some(&[2.0, -0.5][..]));
+        assert_eq!(made.logits, [0.0, 1.5]);
         assert_eq!((label(&made, "Weight"), label(&a, "Weight")), ("Δ weight".into(), "Weight".into()));
         assert_eq!((value(&made, 1.5), value(&a, 1.5)), ("+1.5".into(), "1.5".into()));
         // Evidence and bias sum to the logit: so do their differences, 1.5 and -1.5.
@@ -162,6 +261,7 @@ mod tests {
         assert!(other_class(&TokenMap(None), &a, &other) && !other_class(&Photo, &a, &other));
         assert!(!other_class(&TokenMap(None), &a, &b));
     }
+
     #[test]
     fn attributions_are_subtracted_where_both_have_them_for_one_class() {
         let found = |token: [f32; 2]| Attributed::from(Ok(token.to_vec()));
@@ -179,5 +279,32 @@ mod tests {
         let made = subtract(&own, &other(1)).expect("one grid");
         assert!(made.attributions[&gradient].token().is_err(), "another class");
         assert_eq!(made.attributions[&rollout], found([0.25, -0.25]));
+    }
+
+    #[test]
+    fn classes_are_those_of_either_the_most_different_first() {
+        let known = |names: &[(usize, &str)], logits: [f32; 3]| {
+            let class = |&(index, name): &(usize, &str)| Prediction {
+                index,
+                name: name.into(),
+                logit: logits[index],
+                probability: 0.0,
+            };
+            Trace {
+                top: names.iter().map(class).collect(),
+                logits: logits.into(),
+                ..trace(0, [0.0; 2], [0.0; 2])
+            }
+        };
+        // Softmax of (ln 2, 0, 0) is (1/2, 1/4, 1/4), of (0, 0, ln 6) it is (1/8, 1/8, 3/4).
+        let (a, b) =
+            (known(&[(0, "auk")], [2f32.ln(), 0.0, 0.0]), known(&[(2, "coot")], [0.0, 0.0, 6f32.ln()]));
+        let made = predictions(&a, &b);
+        let found: Vec<_> = made.iter().map(|p| (&*p.name, p.index)).collect();
+        assert_eq!(found, [("coot", 2), ("auk", 0)]);
+        assert!((made[0].probability + 0.5).abs() < 1e-6 && (made[1].probability - 0.375).abs() < 1e-6);
+        assert!((made[0].logit + 6f32.ln()).abs() < 1e-6 && (made[1].logit - 2f32.ln()).abs() < 1e-6);
+        let renamed = known(&[(0, "booby")], [0.0; 3]);
+        assert!(predictions(&a, &renamed).is_empty(), "other classes");
     }
 }

@@ -10,10 +10,20 @@ use crate::viz::{Empty, Size};
 pub fn of_trace(trace: &Trace) -> Option<String> {
     let read = of_reading(&trace.reading);
     let Some(minus) = &trace.minus else { return read };
-    let image = if minus.image == trace.image { String::new() } else { format!(" on {}", minus.image) };
-    let changes = minus.reading.changes().map_or_else(String::new, |changes| format!(" ({changes})"));
-    let difference = format!("Difference (Δ) from {}{changes}{image}", stem(&minus.probe));
-    Some(read.map_or_else(|| difference.clone(), |read| format!("{read}. {difference}")))
+    Some(of_difference(read, (&trace.image, &trace.probe), (&minus.image, &minus.probe, &minus.reading)))
+}
+
+/// The same of a difference: `read` is what is said of the reading, then come image and probe, and those that are
+/// subtracted with how they were read.
+pub fn of_difference(
+    read: Option<String>,
+    (own_image, own): (&str, &str),
+    (image, other, reading): (&str, &str, &Reading),
+) -> String {
+    let image = if image == own_image { String::new() } else { format!(" on {image}") };
+    let changes = reading.changes().map_or_else(String::new, |changes| format!(" ({changes})"));
+    let difference = format!("Difference (Δ) of {} from {}{changes}{image}", stem(own), stem(other));
+    read.map_or_else(|| difference.clone(), |read| format!("{read}. {difference}"))
 }
 
 /// It in words, where it is not as trained.

@@ -18,6 +18,7 @@ pub use figures::{FIGURES, find};
 use serde::{Deserialize, Serialize};
 
 use crate::model::trace::{Attribution, Routing, Trace};
+use difference::lacking;
 use draw::{Hover, Keys, Map, Readout, Scene, Table, Theme, playhead};
 
 /// One column of a two-column page, 85 mm, in points.
@@ -126,17 +127,6 @@ pub enum Control {
     Map,
 }
 
-/// Whether what a figure shows of one probe can be subtracted from what it shows of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subtractable {
-    /// Differences of it mean nothing.
-    No,
-    /// Any two of one patch grid.
-    Always,
-    /// Evidence: only where both have it for the same class.
-    ForOneClass,
-}
-
 /// Tabs that share a place in the layout a window begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TabGroup {
@@ -213,9 +203,9 @@ pub trait Figure: Sync {
         &[]
     }
 
-    /// Whether differences between two probes can be drawn.
-    fn subtractable(&self) -> Subtractable {
-        Subtractable::No
+    /// Whether it shows numbers of one class: of two traces for different ones it shows no difference.
+    fn is_for_one_class(&self) -> bool {
+        false
     }
 
     /// Whether the step of the reading is marked in it.
@@ -385,11 +375,20 @@ pub fn draw_column(
 
 /// Why a head with this routing has no order to show.
 fn no_order(trace: &Trace) -> Empty {
+    let trace = lacking(trace, !matches!(trace.routing, Routing::None));
     Empty(format!("{} reads no order", trace.head))
+}
+
+/// Why there is no plan to show, of a trace or of one of the two of a difference.
+fn lacks_plan(trace: &Trace) -> Option<Empty> {
+    let planned = |trace: &Trace| matches!(trace.routing, Routing::Plan(_));
+    let all = planned(trace) && trace.minus.as_deref().is_none_or(planned);
+    (!all).then(|| no_plan(trace))
 }
 
 /// Why a head that does read in an order has no plan to show.
 fn no_plan(trace: &Trace) -> Empty {
+    let trace = lacking(trace, matches!(trace.routing, Routing::Plan(_)));
     let reads = match &trace.routing {
         Routing::None => return no_order(trace),
         // Sweeps without a kernel are those of a recurrent head.

@@ -93,6 +93,26 @@ def behrens_fisher(a, nu, b):
     return tail
 
 
+def interval(d, least):
+    """Both parts of the squared error of a mean over trainings and images, its tail, and half of its 95 % interval."""
+    seeds, n = d.shape
+    mean = d.mean()
+    if seeds == 1:
+        a, b = 0.0, max(d.var(ddof=1) / n, least**2)
+        tail = lambda x: float(stats.t.sf(x / np.sqrt(b), n - 1))
+    else:
+        # Two-way analysis of variance without replication.
+        row, column = d.mean(1, keepdims=True), d.mean(0, keepdims=True)
+        between_rows = n * np.sum((row - mean) ** 2) / (seeds - 1)
+        between_columns = seeds * np.sum((column - mean) ** 2) / (n - 1)
+        rest = np.sum((d - row - column + mean) ** 2) / ((seeds - 1) * (n - 1))
+        a = between_rows / (n * seeds)
+        b = max(max(0.0, between_columns - rest) / (n * seeds) * (n - 1) / (n - 3), least**2 - a)
+        tail = behrens_fisher(a, seeds - 1, b)
+    error = np.sqrt(a + b)
+    return error, tail, optimize.brentq(lambda x: tail(x) - 0.025, 0, 200 * error, xtol=1e-9)
+
+
 def crossed():
     """Differences of two heads in points, a row a training and a column an image: mean, error, interval, tests."""
     cases = []
@@ -102,20 +122,7 @@ def crossed():
         right = 100.0 * (rng.random((2, seeds, n)) < 1 / (1 + np.exp(-(easy + own + of_training))))
         d = right[0] - right[1]
         mean, least, margin = d.mean(), 100 / (n + 2), 8.0
-        if seeds == 1:
-            a, b = 0.0, max(d.var(ddof=1) / n, least**2)
-            tail = lambda x: float(stats.t.sf(x / np.sqrt(b), n - 1))
-        else:
-            # Two-way analysis of variance without replication.
-            row, column = d.mean(1, keepdims=True), d.mean(0, keepdims=True)
-            between_rows = n * np.sum((row - mean) ** 2) / (seeds - 1)
-            between_columns = seeds * np.sum((column - mean) ** 2) / (n - 1)
-            rest = np.sum((d - row - column + mean) ** 2) / ((seeds - 1) * (n - 1))
-            a = between_rows / (n * seeds)
-            b = max(max(0.0, between_columns - rest) / (n * seeds) * (n - 1) / (n - 3), least**2 - a)
-            tail = behrens_fisher(a, seeds - 1, b)
-        error = np.sqrt(a + b)
-        reach = optimize.brentq(lambda x: tail(x) - 0.025, 0, 200 * error, xtol=1e-9)
+        error, tail, reach = interval(d, least)
         cases.append(
             {
                 "first": right[0].tolist(),
@@ -181,6 +188,48 @@ def detectables():
     return cases
 
 
+def causal():
+    """Mean heights of removal curves of two heads, and what the table of them says, in per cent: mean and 95 % interval."""
+    own = np.random.default_rng(12)
+    images = 20
+    # Sinkhorn has three trainings, GAP two of the same seeds; images are easy or hard for both.
+    easy = own.normal(0, 0.08, images)
+    heights = {}
+    for head, seeds, shift in (("sinkhorn", 3, 0.0), ("gap", 2, 0.06)):
+        training = own.normal(0, 0.03, (seeds, 1))
+        for ranking, level in (("evidence", 0.3), ("random", 0.5)):
+            low = level + shift + easy + training + own.normal(0, 0.03, (seeds, images))
+            high = 1 - level - shift + easy + training + own.normal(0, 0.03, (seeds, images))
+            heights[head, ranking] = [np.clip(way, 0.01, 0.99).astype(np.float32) for way in (low, high)]
+
+    def said(d):
+        reach = interval(d, 0.0)[2]
+        return [float(d.mean()), float(d.mean() - reach), float(d.mean() + reach)]
+
+    rows = []
+    for (head, ranking), ways in heights.items():
+        deletion, insertion = (100.0 * way.astype(np.float64) for way in ways)
+        seeds = len(deletion)
+        of = lambda head, ranking, way: 100.0 * heights[head, ranking][way].astype(np.float64)[:seeds]
+        random = ranking == "random"
+        rows.append(
+            {
+                "head": head,
+                "ranking": ranking,
+                "deletion": ways[0].tolist(),
+                "insertion": ways[1].tolist(),
+                "expected": {
+                    "Deletion": said(deletion),
+                    "Deletion less random": None if random else said(deletion - of(head, "random", 0)),
+                    "Deletion less Sinkhorn": None if head == "sinkhorn" else said(deletion - of("sinkhorn", ranking, 0)),
+                    "Insertion": said(insertion),
+                    "Insertion less random": None if random else said(insertion - of(head, "random", 1)),
+                },
+            }
+        )
+    return rows
+
+
 def truths():
     """A pool of 12 tokens and an object that covers some of them: what finds it, how much lies on it."""
     cases = []
@@ -226,6 +275,7 @@ document = {
     "holms": holms(),
     "crossed": crossed(),
     "detectables": detectables(),
+    "causal": causal(),
 }
 out = FIXTURES / "stats"
 out.mkdir(parents=True, exist_ok=True)

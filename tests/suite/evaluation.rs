@@ -13,10 +13,11 @@ use indexmap::IndexMap;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
 use ssmprobe::app::jobs::regions::RegionSource;
+use ssmprobe::app::jobs::removal::RemovalRequest;
 use ssmprobe::app::jobs::stability;
 use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ColumnId, Compute, DatasetId, Event, ExplainSettings, Fetch, Files, ImageId,
-    JobId, ProbeId, Progress, Request, Unit,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, ExplainSettings, Fetch,
+    Files, ImageId, JobId, ProbeId, Progress, Request, Unit,
 };
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
@@ -27,6 +28,7 @@ use ssmprobe::model::data::{self, ImageSource};
 use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::removal::{Curve, Mode, RemovalSpec};
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::BackboneMeta;
@@ -94,13 +96,14 @@ fn ask(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
     let part = opened.expect("a dataset");
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     let subjects = vec![subject(1), subject(2)];
-    (
-        part.clone(),
-        Request::Compute(
-            JobId(51),
-            Compute::Evaluate(EvalRequest { part, subjects, settings, regions: RegionSource::default() }),
-        ),
-    )
+    let request = EvalRequest {
+        part: part.clone(),
+        subjects,
+        settings,
+        regions: RegionSource::default(),
+        removals: Vec::new(),
+    };
+    (part, Request::Compute(JobId(51), Compute::Evaluate(request)))
 }
 
 fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
@@ -1062,4 +1065,83 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.wire.borrow_mut().events.extend([Event::StabilityMeasured { job, answer }, Event::Finished(job)]);
     window.harness.run();
     assert!(window.has("Stability of the order") && window.idle());
+}
+
+#[test]
+fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cost() {
+    let part = part();
+    let mut window = Window::ready();
+    opened(&mut window, &part);
+    window.click("Removal curves…");
+    assert!(window.has("Each probe reads each of 9 images once"), "frozen curves are sums");
+    window.click("Tokens, rerouted");
+    // Five rankings and sixteen random orders, twenty steps each way.
+    assert!(window.has("Each probe reads each of 9 images up to 840 times"));
+    window.wire.borrow_mut().asked.clear();
+    window.click("Evaluate shown with removal curves");
+    let asked = |window: &Window| {
+        let found = window.wire.borrow().asked.iter().find_map(|request| match request {
+            Request::Compute(_, Compute::Evaluate(ask)) => Some(ask.clone()),
+            _ => None,
+        });
+        found.expect("asked")
+    };
+    let ask = asked(&window);
+    assert_eq!(ask.removals, [Mode::Frozen, Mode::Rerouted]);
+    assert_eq!(ask.subjects.len(), window.harness.state().state.columns.len());
+    evaluated(&mut window, &part);
+    window.wire.borrow_mut().asked.clear();
+    window.click("Evaluate shown");
+    assert!(asked(&window).removals.is_empty(), "they are asked for each time");
+}
+
+#[test]
+fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
+    let folder = dataset(2);
+    let mut desk = Desk::new(world());
+    let (part, request) = ask(&mut desk, folder.path());
+    let Request::Compute(job, Compute::Evaluate(request)) = request else { panic!("{request:?}") };
+    let plain = answers(&desk.job(Request::Compute(job, Compute::Evaluate(request.clone()))))
+        .iter()
+        .map(|answer| answer.result.clone().expect("an evaluation"))
+        .collect::<Vec<_>>();
+    let removals = vec![Mode::Frozen];
+    let events =
+        desk.job(Request::Compute(JobId(52), Compute::Evaluate(EvalRequest { removals, ..request })));
+    for (answer, plain) in answers(&events).iter().zip(&plain) {
+        let found = answer.result.clone().expect("an evaluation");
+        assert_eq!(found.predicted, plain.predicted);
+        let [deletion, insertion] = ["deletion", "insertion"].map(|way| {
+            assert!(plain.values(&format!("frozen_{way}_evidence")).is_none(), "not asked for");
+            found.values(&format!("frozen_{way}_evidence")).expect("a column").to_vec()
+        });
+        assert!(found.values("rerouted_deletion_evidence").is_none(), "not asked for");
+        // Of an image whose class the probe knows.
+        let known = |image: &usize| found.values(OWN).is_some_and(|own| own[*image].is_finite());
+        assert!((0..part.samples.len()).filter(known).count() > 2);
+        for image in (0..part.samples.len()).filter(known) {
+            let heights = [deletion[image], insertion[image]];
+            assert!(heights.iter().all(|height| *height > 0.0 && *height < 1.0), "{heights:?}");
+        }
+        let spec = RemovalSpec { modes: vec![Mode::Frozen], ..RemovalSpec::default() };
+        let probe = if found.probe == "sinkhorn" { 1 } else { 2 };
+        let image = (0..part.samples.len()).find(known).expect("one");
+        let request = RemovalRequest {
+            subject: subject(probe),
+            place: folder.path().join(&part.asked.images[image]).into(),
+            class: ClassChoice::Named(part.asked.classes[part.asked.class[image] as usize].clone()),
+            spec,
+            draw: part.samples[image] as u64,
+        };
+        let told = desk.job(Request::Compute(JobId(60 + probe), Compute::Removal(request)));
+        let alone = told.into_iter().find_map(|event| match event {
+            Event::RemovalMeasured { answer, .. } => Some(answer.expect("curves")),
+            _ => None,
+        });
+        let alone = alone.expect("an answer");
+        let curves = alone.modes[&Mode::Frozen].found().expect("curves");
+        let height = Curve::height(&curves["evidence"][0].probability);
+        // Tokens are kept in float16.
+        assert_close("as of the image alone", f64::from(deletion[image]), height, 2e-3);
+    }
 }

@@ -7,6 +7,7 @@ use assert_cmd::Command;
 use ssmprobe::model::train::run::{Run, Selection, Truth};
 
 use crate::close::assert_close;
+use crate::pictures::small;
 use crate::{report, traces};
 
 fn figures(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
@@ -230,7 +231,8 @@ fn differences_are_drawn_against_a_column_or_a_file() {
     let one = ["--trace", "sinkhorn.json", "--figure", "photo"];
     figures(folder.path(), &[&one[..], &["--against", "softsort.json", "--out", "a.svg"]].concat()).success();
     let svg = text("a.svg");
-    assert!(svg.contains("Difference (Δ) from softsort") && svg.contains("Δ weight in the sum"), "{svg}");
+    let head = "Difference (Δ) of sinkhorn from softsort";
+    assert!(svg.contains(head) && svg.contains("Δ weight in the sum"), "{svg}");
     assert!(svg.contains("differences from grosbeak.jpg through softsort.safetensors"));
     figures(folder.path(), &[&one[..], &["--against", "softsort.json", "--out", "a.csv"]].concat()).success();
     let csv = text("a.csv");
@@ -247,11 +249,6 @@ fn differences_are_drawn_against_a_column_or_a_file() {
     for (arguments, code, words) in [
         (["photo", "3"], 2, "--against 3: give a column from 1 to 2, or a file"),
         (["photo", "none.json"], 1, "cannot read none.json"),
-        (
-            ["assignment", "1"],
-            1,
-            "--against goes with photo, token_map, gradient, integrated, rollout, evidence",
-        ),
     ] {
         let [figure, against] = arguments;
         let traces = ["--trace", "sinkhorn.json", "--trace", "softsort.json", "--out", "c.svg"];
@@ -273,4 +270,53 @@ fn columns_that_do_not_fit_end_with_what_would_do() {
     assert!(said.contains("4 columns side by side need") && said.contains("--columns 2"), "{said}");
     assert!(!folder.path().join("four.svg").exists());
     figures(folder.path(), &[&four[..], &["--columns", "2"]].concat()).success();
+}
+
+#[test]
+fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
+    let folder = stored();
+    let said = |arguments: &[&str], code: i32| {
+        let done = figures(folder.path(), arguments).code(code);
+        String::from_utf8_lossy(&done.get_output().stderr).into_owned()
+    };
+    let text = serde_json::to_vec(&traces::neuralsort_trace()).unwrap();
+    std::fs::write(folder.path().join("neuralsort.json"), text).unwrap();
+    let all = ["--figure", "all", "--out", "d.csv", "--trace", "sinkhorn.json", "--against"];
+    let told = said(&[&all[..], &["neuralsort.json"]].concat(), 0);
+    for figure in ssmprobe::viz::FIGURES {
+        let path = folder.path().join(format!("d-{}.csv", figure.id()));
+        let csv = std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{}: {told}", figure.id()));
+        assert!(csv.contains("delta_"), "{}: {csv}", figure.id());
+    }
+    std::fs::create_dir(folder.path().join("none")).unwrap();
+    let gap = [&all[..3], &["none/d.csv"], &all[4..], &["gap.json"]].concat();
+    let told = said(&gap, 0);
+    for (id, why) in [
+        ("assignment", "gap reads no order"),
+        ("scan_path", "gap reads no order"),
+        ("kernel", "gap has no memory kernel"),
+        ("scores", "gap gives its tokens no scores"),
+        ("order_test", "One of the two traces has no order test"),
+    ] {
+        assert!(told.contains(&format!("no {id}: {why}")), "{told}");
+        assert!(!folder.path().join(format!("none/d-{id}.csv")).exists(), "{id}");
+    }
+    assert!(folder.path().join("none/d-predictions.csv").exists() && !told.contains("no photo"), "{told}");
+    let scan = ["--scan", "raster,snake", "--out", "s.svg", "--against", "1"];
+    assert!(said(&scan, 2).contains("--against: fixed scans have no trace"));
+    let run = ["--run", ".", "--out", "s.svg", "--against", "1"];
+    assert!(said(&run, 2).contains("--against: runs stand on one plot"));
+    let stability = ["--stability", "none.json", "--out", "s.svg", "--against", "1"];
+    assert!(said(&stability, 2).contains("--against: each tau of a stability compares"));
+    let overview = ["--evaluation", "none.json", "--figure", "confusion", "--out", "s.svg", "--against", "1"];
+    assert!(said(&overview, 2).contains("names the y axis of a scatter"));
+    let [own, other] = [small::removal(), small::other_removal()].map(|removal| {
+        let path = folder.path().join(format!("{}.causal.json", removal.probe));
+        std::fs::write(&path, serde_json::to_vec(&removal).unwrap()).unwrap();
+        path.display().to_string()
+    });
+    said(&["--causal", &own, "--against", &other, "--out", "c.csv"], 0);
+    let csv = std::fs::read_to_string(folder.path().join("c.csv")).unwrap();
+    assert!(csv.contains("\nfraction,delta_deletion_evidence,delta_insertion_evidence,"), "{csv}");
+    assert!(csv.contains("\n0,1.5,0.5,"), "{csv}");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use eframe::egui::{self, accesskit::Role};
+use eframe::egui::{self, Key, Modifiers, accesskit::Role};
 use egui_kittest::kittest::{By, Queryable as _};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -529,6 +529,82 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     window.click("Read as trained");
     window.answer_with(answer);
     assert!(window.harness.state().state.made_order(id).is_none());
+}
+
+/// An order that was made is saved by its button, spoilt, and opened again by the other: each asks for a path.
+#[test]
+fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
+    let (probe, tokens) = (probe("sinkhorn", Sharing::Shared), image(17));
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut window = Window::new();
+    window.harness.state_mut().window.type_paths();
+    window.open();
+    let answer = |request: Request| match request {
+        Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
+            vec![Event::Explained { job, seen: looked(&look, &probe, &tokens) }, Event::Finished(job)]
+        }
+        other => window::good(other),
+    };
+    window.answer_with(answer);
+    window.harness.state_mut().dispatch(Command::SetClass(ClassChoice::Named("2".into())));
+    window.answer_with(answer);
+    let id = window.harness.state().state.focus().expect("a column");
+    let made = |window: &Window| window.harness.state().state.made_order(id).expect("an order").clone();
+    let set = |window: &mut Window, order: HandOrder| {
+        window.harness.state_mut().dispatch(Command::SetChange(id, Intervention::Order(order)));
+        window.answer_with(answer);
+    };
+    let begun = window.harness.state().state.order_to_edit(id).expect("a plan has an order");
+    set(&mut window, begun.clone());
+    let mine = begun.with_moved(&[3, 8, 20], 1);
+    set(&mut window, mine.clone());
+    let path_is = |window: &mut Window, path: &Path| {
+        let field = window.harness.get_by_role_and_label(Role::TextInput, "Path");
+        field.click();
+        window.harness.run();
+        window.press(Modifiers::COMMAND, Key::A);
+        window.harness.event(egui::Event::Text(path.display().to_string()));
+        window.harness.run();
+    };
+    for name in ["mine.npz", "mine.csv"] {
+        let path = folder.path().join(name);
+        window.click("Save order…");
+        assert!(window.has("Save order") && window.has("Type the path"), "{name}");
+        path_is(&mut window, &path);
+        window.press(Modifiers::NONE, Key::Enter);
+        assert!(window.has(&format!("Wrote {}", path.display())), "{name}");
+        let written = order_file::read(&path).expect("an order file");
+        assert_eq!(written.tokens(), mine.tokens(), "{name}");
+        assert_eq!(made(&window).file(), Some(name), "the column is known by the file");
+        let logit = |window: &Window| match &window.harness.state().state.columns[&id].shown {
+            ColumnState::Ready(trace) => trace.logits[2],
+            other => panic!("{other:?}"),
+        };
+        let before = logit(&window);
+        set(&mut window, mine.with_moved(&[1, 2, 22], 11));
+        assert!(logit(&window) != before && made(&window).tokens() != mine.tokens(), "{name}");
+        window.click("Open order…");
+        path_is(&mut window, &path);
+        window.press(Modifiers::NONE, Key::Enter);
+        window.answer_with(answer);
+        assert_eq!((made(&window).tokens(), made(&window).file()), (mine.tokens(), Some(name)));
+        assert_eq!(logit(&window), before, "{name}: it reads as it did");
+    }
+    // A file that is there is replaced by its button alone, and one that is no order changes nothing.
+    let path = folder.path().join("mine.csv");
+    window.click("Save order…");
+    path_is(&mut window, &path);
+    window.press(Modifiers::NONE, Key::Enter);
+    assert!(window.has("It is there already"), "Enter does not replace");
+    window.click("Replace");
+    assert!(!window.has("It is there already"));
+    std::fs::write(&path, "0\n0\n").expect("written");
+    let kept = made(&window);
+    window.click("Open order…");
+    path_is(&mut window, &path);
+    window.press(Modifiers::NONE, Key::Enter);
+    assert!(window.has("token 0 is read twice"));
+    assert_eq!(made(&window), kept);
 }
 
 fn is_look(request: &Request) -> bool {

@@ -112,6 +112,7 @@ fn every_request_survives_a_pipe() {
                 subjects: vec![subject],
                 settings,
                 regions: RegionSource::default(),
+                removals: vec![Mode::Frozen],
             }),
         ),
         Request::Compute(JOB, Compute::Stability(stability)),

@@ -1,6 +1,7 @@
 //! Removal curves against float64 code written from the definitions (`tests/reference/removal.py`), for every head of the list,
 //! and what must hold between them.
 
+use std::convert::Infallible;
 use std::path::Path;
 
 use indexmap::IndexMap;
@@ -9,12 +10,14 @@ use ssmprobe::model::backbone::preprocess::Pixels;
 use ssmprobe::model::explain::evidence::exact;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{
-    Curves, Mode, Orders, RANDOM, RANKINGS, Reader, Removal, STEPS, Schedule, Sets, counts, road,
+    Curves, Image, Mode, Orders, Passes, RANDOM, RANKINGS, Reader, Removal, RemovalSpec, STEPS, Schedule,
+    Sets, Subject, counts, measure, road,
 };
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::trace::{Picture, Reading};
 
 use crate::close::assert_close;
 use crate::evidence::{fixture, floats, number};
@@ -50,6 +53,80 @@ fn curves(
         _ => reader.rerouted(&sets)?,
     };
     Ok(schedule.curves(&logits, class, rival))
+}
+
+/// Where there is no encoder, and nobody who is told.
+struct Nobody;
+
+impl Passes for Nobody {
+    type Error = Infallible;
+
+    fn progress(&mut self, _: Mode, _: usize, _: usize) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, Infallible> {
+        Ok(Err("There is no encoder".to_owned()))
+    }
+
+    fn left(&mut self, _: &[&[usize]]) -> Result<Vec<Tokens>, Infallible> {
+        unreachable!("no mode asks the encoder")
+    }
+
+    fn pictures(&mut self, _: &[Pixels]) -> Result<Vec<Tokens>, Infallible> {
+        unreachable!("no mode asks the encoder")
+    }
+}
+
+#[test]
+fn the_rival_is_the_strongest_other_class_and_equal_tokens_go_as_the_seed_draws_them() {
+    let mut tied = 0;
+    each_head(|case, probe, tokens| {
+        let found = |class: Option<usize>, seed: u64| -> Removal {
+            let subject = Subject { probe, name: case.to_owned(), reading: Reading::default(), class };
+            let image = Image {
+                name: String::new(),
+                tokens,
+                pixels: &Pixels { height: 0, width: 0, values: Vec::new() },
+                seen: &Picture::default(),
+                seed: 0,
+                why_not_left: Some("There is no encoder"),
+            };
+            let spec = RemovalSpec { modes: vec![Mode::Frozen], steps: 4, seed };
+            let Ok(mut found) = measure(&[subject], &image, &spec, &mut Nobody);
+            found.swap_remove(0).expect("curves")
+        };
+        let logits = Reader::new(probe, Intervention::None, tokens, 0).expect("it is read").logits();
+        let mut order: Vec<usize> = (0..logits.len()).collect();
+        order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]));
+        assert!(order.len() > 2, "{case}: the strongest and the weakest other class are two");
+        let predicted = found(None, 1);
+        assert_eq!((predicted.class.0, predicted.rival.map(|(rival, _)| rival)), (order[0], Some(order[1])));
+        let last = found(Some(order[2]), 1);
+        assert_eq!(last.rival.map(|(rival, _)| rival), Some(order[0]), "{case}");
+        let [one, again, two] = [1, 1, 2].map(|seed| found(None, seed));
+        assert_eq!(one, again, "{case}: the same seed draws the same");
+        let random = |removal: &Removal| Some(removal.modes[&Mode::Frozen].found()?[RANDOM][0].logit.clone());
+        if let (Some(a), Some(b)) = (random(&one), random(&two)) {
+            assert!(a[0] == b[0] && (a[1..4] != b[1..4] || case.contains("cls")), "{case}: random orders");
+        }
+        for (id, ranked) in &one.rankings {
+            let (Some(own), Some(other)) = (ranked.found(), two.rankings[id].found()) else { continue };
+            assert_eq!(own.values, other.values, "{case}, {id}");
+            let falls = |order: &[usize]| order.windows(2).all(|w| own.values[w[0]] >= own.values[w[1]]);
+            assert!(falls(&own.order) && falls(&other.order), "{case}, {id}");
+            let equal = |value: &f64| own.values.iter().filter(|v| *v == value).count();
+            let most = own.values.iter().map(equal).max().expect("tokens");
+            // Of six or more equal tokens two draws are one in 720 times.
+            if most >= 6 {
+                tied += 1;
+                assert_ne!(own.order, other.order, "{case}, {id}");
+            } else if most == 1 {
+                assert_eq!(own.order, other.order, "{case}, {id}: nothing is drawn");
+            }
+        }
+    });
+    assert!(tied > 0, "no ranking has equal tokens");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use ssmprobe::app::state::command::Command;
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::explain::removal::{Mode, RemovalSpec};
+use ssmprobe::model::explain::removal::{Mode, Removal, RemovalSpec};
 
 use crate::close::assert_close;
 use crate::pictures::small;
@@ -121,4 +121,35 @@ fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.wire.borrow_mut().events.extend([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
     window.harness.run();
     assert!(window.has("Removal curves") && window.has("Step") && window.idle());
+}
+
+#[test]
+fn the_removal_pane_subtracts_the_curves_of_the_pinned_column() {
+    let mut window = Window::ready();
+    window.harness.state_mut().window.show("removal");
+    window.harness.run();
+    let columns: Vec<_> = window.harness.state().state.columns.keys().copied().collect();
+    let answer = |window: &mut Window, removal: Removal| {
+        let (job, _) = removing(std::mem::take(&mut window.wire.borrow_mut().asked));
+        let answer = Ok(Arc::new(removal));
+        window
+            .wire
+            .borrow_mut()
+            .events
+            .extend([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
+        window.harness.run();
+    };
+    window.click("Remove tokens");
+    answer(&mut window, small::removal());
+    assert!(!window.has("Difference from the pinned"), "nothing is pinned");
+    window.harness.state_mut().dispatch(Command::Pin(Some(columns[1])));
+    window.harness.run();
+    window.click("Difference from the pinned");
+    assert!(window.harness.state().state.views.difference);
+    assert!(window.has("The pinned column has no removal curves yet"));
+    window.click("Remove its tokens too");
+    answer(&mut window, small::other_removal());
+    assert!(window.has("Removal curves: Difference (Δ) of gap from mean"), "it is drawn");
+    window.click("Difference from the pinned");
+    assert!(!window.has("Difference (Δ) of gap") && window.has("Removal curves"));
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde_json::Value;
 use ssmprobe::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
@@ -253,6 +254,67 @@ fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
     assert_close("insertion", number(0, 13).unwrap(), 75.5, 1e-4);
     assert_eq!((number(1, 7), number(1, 10)), (None, Some(0.0)));
     assert!(table.columns[10].name().contains("Sinkhorn"), "{}", table.columns[10].name());
+}
+
+#[test]
+fn intervals_of_the_table_of_removal_are_those_of_scipy() {
+    let document: Value = serde_json::from_str(include_str!("../fixtures/stats/stats.json")).unwrap();
+    let cases = document["causal"].as_array().unwrap();
+    let rows =
+        |of: &Value| -> Vec<Vec<f32>> { serde_json::from_value(of.clone()).expect("a row for every seed") };
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = main_run(&folder.path().join("run"));
+    let probes = &mut source.evaluations.as_mut().unwrap().probes;
+    for head in ["sinkhorn", "gap"] {
+        let one = probes.iter().find(|probe| probe.head == head && probe.which == "best").unwrap().clone();
+        probes.retain(|probe| probe.head != head);
+        let own = |case: &&Value| case["head"] == *head;
+        let seeds = cases.iter().find(own).map(|case| rows(&case["deletion"]).len()).unwrap();
+        for seed in 0..seeds {
+            let heights = |case: &Value| RemovalHeights {
+                mode: Mode::Rerouted,
+                ranking: case["ranking"].as_str().unwrap().to_owned(),
+                deletion: rows(&case["deletion"])[seed].clone(),
+                insertion: rows(&case["insertion"])[seed].clone(),
+            };
+            let mut probe = ProbeMetrics { seed: seed as u64, ..one.clone() };
+            probe.metrics.removals = cases.iter().filter(own).map(heights).collect();
+            probes.push(probe);
+        }
+    }
+    let tables = build("causal", &[source]);
+    let table = &tables[0];
+    for case in cases {
+        let [head, ranking] = [&case["head"], &case["ranking"]].map(|name| match name.as_str().unwrap() {
+            "gap" => "GAP",
+            "sinkhorn" => "Sinkhorn",
+            "evidence" => "Evidence",
+            _ => "Random",
+        });
+        let is_own = |row: &&Row| row.cells[1] == Cell::text(head) && row.cells[2] == Cell::text(ranking);
+        let row = table.rows.iter().find(is_own).unwrap();
+        for (group, expected) in case["expected"].as_object().unwrap() {
+            let first = table.columns.iter().position(|column| column.group == *group).expect(group);
+            let found: Vec<Option<f64>> = row.cells[first..first + 3]
+                .iter()
+                .map(|cell| match cell {
+                    Cell::Number(number) => Some(number.value),
+                    _ => None,
+                })
+                .collect();
+            let expected: Vec<Option<f64>> = match expected.as_array() {
+                Some(numbers) => numbers.iter().map(Value::as_f64).collect(),
+                None => vec![None; 3],
+            };
+            for (found, expected) in found.into_iter().zip(expected) {
+                assert_eq!(found.is_some(), expected.is_some(), "{head}, {ranking}, {group}");
+                if let (Some(found), Some(expected)) = (found, expected) {
+                    // The table has two decimals; two trainings have one degree of freedom, and a wide integral.
+                    assert_close(&format!("{head}, {ranking}, {group}"), found, expected, 1e-3);
+                }
+            }
+        }
+    }
 }
 
 fn evaluate(run: &Run) {

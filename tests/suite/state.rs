@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use indexmap::IndexMap;
 use serde_json::json;
 use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
@@ -25,7 +24,7 @@ use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::Config;
-use ssmprobe::model::trace::{Evidence, Picture, Prediction, Reading, Routing, Trace};
+use ssmprobe::model::trace::{Picture, Prediction, Trace};
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::hover::Hover;
 use tempfile::TempDir;
@@ -74,34 +73,11 @@ pub(super) fn trace(image: &str) -> Trace {
         image: image.into(),
         probe: "p".into(),
         head: "gap".into(),
-        reading: Reading::default(),
         backbone: "one".into(),
         grid: Grid::new(2, 2),
-        seen: Picture::default(),
-        scores: None,
-        routing: Routing::None,
-        expected: None,
-        kernel: None,
-        other_kernels: Vec::new(),
-        radius: None,
-        token_weight: None,
         logits: vec![1.0, 0.0],
         top: vec![best],
-        evidence: Evidence {
-            class: 0,
-            bias: 0.0,
-            position: None,
-            position_raster: None,
-            token: None,
-            proxy: None,
-            proxy_raster: None,
-            why_none: None,
-        },
-        diagnostics: IndexMap::new(),
-        minus: None,
-        order_test: None,
-        attributions: Default::default(),
-        regions: None,
+        ..Trace::default()
     }
 }
 

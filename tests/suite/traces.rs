@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{
     Attributed, Attribution, Diagnostic, Evidence, HISTOGRAM_BINS, HISTOGRAM_END, Matrix, OrderContrast,
-    OrderTest, Picture, Prediction, Reading, Reassigned, Region, Regions, Routing, Trace,
+    OrderTest, Picture, Prediction, Reassigned, Region, Regions, Routing, Trace,
 };
 
 /// Patches a side.
@@ -148,34 +148,13 @@ fn base(head: &str) -> Trace {
         image: "grosbeak.jpg".to_owned(),
         probe: format!("{head}.safetensors"),
         head: head.to_owned(),
-        reading: Reading::default(),
         backbone: "facebook/vit-mae-base".to_owned(),
         grid: Grid::new(SIDE, SIDE),
         seen: picture(),
-        scores: None,
-        routing: Routing::None,
-        expected: None,
-        kernel: None,
-        other_kernels: Vec::new(),
-        radius: None,
-        token_weight: None,
         top: top.collect(),
         logits,
-        evidence: Evidence {
-            class: 0,
-            bias: 0.12,
-            position: None,
-            position_raster: None,
-            token: None,
-            proxy: None,
-            proxy_raster: None,
-            why_none: None,
-        },
-        diagnostics: IndexMap::new(),
-        minus: None,
-        order_test: None,
-        attributions: Default::default(),
-        regions: None,
+        evidence: Evidence { bias: 0.12, ..Evidence::default() },
+        ..Trace::default()
     }
 }
 

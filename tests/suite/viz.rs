@@ -629,7 +629,7 @@ fn what_is_a_difference_is_written_with_a_delta() {
     ] {
         let figure = find(id).expect("a figure");
         let said = written(&column(id, &made, &Options::default()).expect("a difference").items);
-        let over = "Difference (Δ) from sinkhorn (no routing)";
+        let over = "Difference (Δ) of sinkhorn from sinkhorn (no routing)";
         assert!(said.starts_with(over) && said.contains(words), "{id}: {said}");
         let heads = figure.table(&made).heads();
         assert!(heads.iter().any(|head| head.starts_with("delta_")), "{heads:?}");

@@ -19,10 +19,13 @@ use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
+use crate::model::explain::removal::{Mode, RemovalSpec};
 use crate::model::reading::Reading;
 
 /// Images asked about at once.
 const BATCH: usize = 32;
+/// The same where their tokens are removed, which takes hundreds of times as long.
+const REMOVED_BATCH: usize = 4;
 
 /// Tokens of a part of a dataset: the cache, the place of every image in it, and what is known to be where in it.
 type Known = (TokenCache, Vec<usize>, RegionSet);
@@ -81,6 +84,9 @@ pub struct EvalRequest {
     /// Where regions of the images come from.
     #[serde(default)]
     pub regions: RegionSource,
+    /// Modes in which every image's tokens are removed, too; none where no removal curve is wanted.
+    #[serde(default)]
+    pub removals: Vec<Mode>,
 }
 
 /// A probe, the backbone whose tokens it reads, and what is changed in its reading.
@@ -145,10 +151,15 @@ fn ask(
     let images = (&places[..], &draws[..]);
     let asked = spec.part.asked.clone();
     let evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls);
-    let mut evaluator = evaluator.map_err(JobError::failed)?.with_vectors();
-    if regions.known() > 0 {
-        evaluator = evaluator.with_metrics(MetricsSpec { regions: &regions.of, ..MetricsSpec::default() });
-    }
+    let evaluator = evaluator.map_err(JobError::failed)?.with_vectors();
+    let removal =
+        RemovalSpec { modes: spec.removals.clone(), seed: spec.settings.seed, ..RemovalSpec::default() };
+    let causal = (!spec.removals.is_empty()).then_some(&removal);
+    let known: &[_] = if regions.known() > 0 { &regions.of } else { &[] };
+    let mut evaluator = match causal.is_some() || !known.is_empty() {
+        true => evaluator.with_metrics(MetricsSpec { regions: known, causal, ..MetricsSpec::default() }),
+        false => evaluator,
+    };
     let what = match spec.subjects.len() {
         1 => format!("Asking {name}"),
         count => format!("Asking {name}, {} of {count} probes", at + 1),
@@ -173,7 +184,8 @@ pub fn ask_all(
 ) -> Result<(), JobError> {
     let total = Some(evaluator.images() as u64);
     reporter.begin();
-    while evaluator.go_on(BATCH).map_err(JobError::failed)? {
+    let batch = if evaluator.removes() { REMOVED_BATCH } else { BATCH };
+    while evaluator.go_on(batch).map_err(JobError::failed)? {
         reporter.progress(what, evaluator.done() as u64, total, Unit::Files);
         reporter.pause(engine)?;
     }

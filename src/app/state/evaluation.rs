@@ -14,6 +14,7 @@ use crate::app::user_error::UserError;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::vectors::{MAX_BYTES, keep_latest};
 use crate::model::explain::intervention::Intervention;
+use crate::model::explain::removal::Mode;
 
 /// Evaluations, and the one under way.
 #[derive(Default)]
@@ -134,6 +135,23 @@ impl State {
         self.evaluations.waiting.take().map_or_else(Vec::new, |all| self.evaluate_probes(all))
     }
 
+    /// The readings of the columns, each once.
+    fn shown(&self) -> Vec<(ProbeId, Intervention)> {
+        let mut shown: Vec<(ProbeId, Intervention)> = Vec::new();
+        for column in self.columns.values() {
+            let subject = (column.probe, column.change.clone());
+            if !shown.contains(&subject) {
+                shown.push(subject);
+            }
+        }
+        shown
+    }
+
+    /// Asks the columns about the dataset, and removes the tokens of every image in these modes.
+    pub(super) fn evaluate_removals(&mut self, modes: Vec<Mode>) -> Vec<Request> {
+        self.ask(self.shown(), modes)
+    }
+
     /// Asks probes about the dataset: those of the columns, changes included, or all that fit; once all
     /// is open that is being opened.
     pub(super) fn evaluate_probes(&mut self, all: bool) -> Vec<Request> {
@@ -141,13 +159,7 @@ impl State {
             self.evaluations.waiting = Some(all);
             return Vec::new();
         }
-        let mut wanted: Vec<(ProbeId, Intervention)> = Vec::new();
-        for column in self.columns.values() {
-            let subject = (column.probe, column.change.clone());
-            if !wanted.contains(&subject) {
-                wanted.push(subject);
-            }
-        }
+        let mut wanted = self.shown();
         if all {
             for probe in self.library.probes.keys() {
                 if !wanted.iter().any(|(known, change)| known == probe && *change == Intervention::None) {
@@ -155,7 +167,7 @@ impl State {
                 }
             }
         }
-        self.ask(wanted)
+        self.ask(wanted, Vec::new())
     }
 
     /// Asks changed readings of probes that were asked as trained: what a change does to the accuracy
@@ -173,11 +185,11 @@ impl State {
                 wanted.push(subject);
             }
         }
-        if wanted.is_empty() { Vec::new() } else { self.ask(wanted) }
+        if wanted.is_empty() { Vec::new() } else { self.ask(wanted, Vec::new()) }
     }
 
-    /// Asks these about the dataset, in the place of who is being asked.
-    fn ask(&mut self, wanted: Vec<(ProbeId, Intervention)>) -> Vec<Request> {
+    /// Asks these about the dataset, in the place of who is being asked; tokens are removed in these modes, too.
+    fn ask(&mut self, wanted: Vec<(ProbeId, Intervention)>, removals: Vec<Mode>) -> Vec<Request> {
         let Some((_, part)) = self.dataset() else { return Vec::new() };
         let part = part.clone();
         let subject = |(probe, change): (ProbeId, Intervention)| {
@@ -207,7 +219,7 @@ impl State {
         (self.evaluations.job, self.evaluations.error) = (Some(job), None);
         requests.push(Request::Compute(
             job,
-            Compute::Evaluate(EvalRequest { part, subjects, settings: self.explain, regions }),
+            Compute::Evaluate(EvalRequest { part, subjects, settings: self.explain, regions, removals }),
         ));
         requests
     }

@@ -103,6 +103,8 @@ impl FileRequest {
 /// The dialog that is open: the system's, or our own.
 #[derive(Default)]
 pub struct FilePicker {
+    /// Whether paths are typed, whatever the system offers.
+    pub typed: bool,
     asked: Option<(FileRequest, Instant, Receiver<Vec<PathBuf>>)>,
     field: Option<(FileRequest, PathField)>,
 }
@@ -115,6 +117,10 @@ impl FilePicker {
     pub fn ask(&mut self, ctx: &egui::Context, what: FileRequest) -> Result<(), String> {
         if self.asked.is_some() {
             return Err("A file dialog is open already".to_owned());
+        }
+        if self.typed {
+            self.type_it(what);
+            return Ok(());
         }
         let question = what.question();
         let (answer, answered) = sync_channel(1);

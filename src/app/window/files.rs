@@ -14,6 +14,11 @@ use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
 
 impl MainWindow {
+    /// Asks for the paths of files in the window, whatever dialogs the system has.
+    pub fn type_paths(&mut self) {
+        self.picker.typed = true;
+    }
+
     /// What becomes of files that were chosen.
     pub(super) fn chosen(
         &mut self,

@@ -18,6 +18,17 @@ pub fn expected(trace: &Trace, plan: &Matrix) -> Vec<f64> {
         .collect()
 }
 
+/// Mean position of every token: of a fixed order its step. Nothing where tokens are read in no order or in several.
+pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
+    if let Routing::Plan(plan) = &trace.routing {
+        return Some(expected(trace, plan));
+    }
+    let order = single(trace)?;
+    let mut places = vec![0.0; order.len()];
+    order.iter().enumerate().for_each(|(step, &token)| places[token] = step as f64);
+    Some(places)
+}
+
 /// Best position of every token; ties to the lowest.
 pub fn argmax(plan: &Matrix) -> Vec<usize> {
     rows(plan)
@@ -60,14 +71,17 @@ pub fn kernels(trace: &Trace) -> impl Iterator<Item = &Matrix> {
 }
 
 /// What the memory of a sweep keeps of the position `j` steps before the end, `|K[j]|` (over channels:
-/// its root mean square), divided by the largest. Absent without a kernel.
+/// its root mean square), divided by the largest. Absent without a kernel, and of a difference.
 pub fn memory(trace: &Trace, sweep: usize) -> Option<Vec<f64>> {
+    if trace.minus.is_some() {
+        return None;
+    }
     kept(kernels(trace).nth(sweep).or(trace.kernel.as_ref()).into_iter())
 }
 
 /// The same of all sweeps together, as evidence by position is averaged over them.
 pub fn memories(trace: &Trace) -> Option<Vec<f64>> {
-    kept(kernels(trace))
+    if trace.minus.is_some() { None } else { kept(kernels(trace)) }
 }
 
 fn kept<'a>(kernels: impl Iterator<Item = &'a Matrix>) -> Option<Vec<f64>> {
@@ -85,14 +99,10 @@ fn kept<'a>(kernels: impl Iterator<Item = &'a Matrix>) -> Option<Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::grid::Grid;
 
     fn trace(expected: Option<Vec<f64>>) -> Trace {
-        let made = serde_json::json!({
-            "image": "", "probe": "", "head": "sinkhorn", "backbone": "", "grid": {"rows": 1, "cols": 2},
-            "seen": {"width": 0, "height": 0, "rgb": []}, "routing": "none", "expected": expected,
-            "logits": [], "top": [], "evidence": {"class": 0, "bias": 0.0}, "diagnostics": {},
-        });
-        serde_json::from_value(made).expect("a trace")
+        Trace { head: "sinkhorn".into(), grid: Grid::new(1, 2), expected, ..Trace::default() }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::hover::Hover;
 use super::order::{argmax, expected, memories, orders, rows};
 use super::scale::number;
 use crate::model::trace::{Routing, Trace};
-use crate::viz::difference::label;
+use crate::viz::difference::{self, label, value as signed};
 
 /// A title, and named numbers below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,12 +68,10 @@ pub fn readout(trace: &Trace, hover: Hover) -> Readout {
     let token = hover.token.filter(|i| *i < n);
     match (token, hover.position.filter(|k| *k < n)) {
         (Some(i), Some(k)) => {
-            let share = match &trace.routing {
-                Routing::Plan(plan) => plan.data.get(i * plan.cols + k).map(|p| f64::from(*p)),
-                _ => None,
-            };
-            let at = Readout::titled(name(trace, i)).number(&format!("Share at position {k}"), share);
-            known(at, trace, i)
+            let plan = difference::plan(trace);
+            let share = plan.and_then(|plan| plan.data.get(i * plan.cols + k).map(|p| f64::from(*p)));
+            let name_of = label(trace, &format!("Share at position {k}"));
+            known(Readout::titled(name(trace, i)).number(&name_of, share), trace, i)
         }
         (Some(i), None) => known(Readout::titled(name(trace, i)), trace, i),
         (None, Some(k)) => position(trace, k),
@@ -125,14 +123,18 @@ pub fn places(trace: &Trace) -> Places {
 }
 
 fn known(readout: Readout, trace: &Trace, i: usize) -> Readout {
-    let places = places(trace);
+    // Of a difference, how much later it is read; ranks are of one order.
+    let places = match trace.minus {
+        Some(_) => Places { mean: difference::positions(trace), ..Places::default() },
+        None => places(trace),
+    };
     let whole = |values: &Option<Vec<usize>>| Some(*values.as_ref()?.get(i)? as f64);
     let rank = if places.mean.is_some() { "Rank by mean position" } else { "Step" };
     let readout = readout
         .number(&label(trace, "Score"), value(trace.scores.as_ref(), i))
         .number(rank, whole(&places.rank))
         .number("Best position", whole(&places.best))
-        .number("Mean position", places.mean.as_ref().and_then(|mean| mean.get(i).copied()))
+        .number(&label(trace, "Mean position"), places.mean.as_ref().and_then(|mean| mean.get(i).copied()))
         .number(&label(trace, "Weight"), value(trace.token_weight.as_ref(), i))
         .number(&label(trace, "Evidence"), value(trace.evidence.token.as_ref(), i));
     let found =
@@ -146,19 +148,24 @@ fn position(trace: &Trace, k: usize) -> Readout {
     let n = trace.grid.len();
     let mut readout = Readout::titled(format!("Position {k} of 0 to {}", n.saturating_sub(1)));
     match &trace.routing {
-        Routing::Plan(plan) => {
-            let mut column: Vec<(usize, f32)> =
-                rows(plan).map(|row| row.get(k).copied().unwrap_or(0.0)).enumerate().collect();
-            column.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            let best = argmax(plan).iter().filter(|best| **best == k).count();
-            readout =
-                readout.line("Best position of", format!("{best} token{}", if best == 1 { "" } else { "s" }));
-            for (i, share) in column.into_iter().take(MAX_TOKENS) {
-                readout = readout
-                    .line(format!("Holds of token {i}"), format!("{} %", number(100.0 * f64::from(share))));
+        Routing::Plan(own) => {
+            if trace.minus.is_none() {
+                let best = argmax(own).iter().filter(|best| **best == k).count();
+                let tokens = if best == 1 { "token" } else { "tokens" };
+                readout = readout.line("Best position of", format!("{best} {tokens}"));
+            }
+            if let Some(plan) = difference::plan(trace) {
+                let mut column: Vec<(usize, f32)> =
+                    rows(&plan).map(|row| row.get(k).copied().unwrap_or(0.0)).enumerate().collect();
+                column.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(&b.0)));
+                for (i, share) in column.into_iter().take(MAX_TOKENS) {
+                    let share = signed(trace, 100.0 * f64::from(share));
+                    readout =
+                        readout.line(label(trace, &format!("Holds of token {i}")), format!("{share} %"));
+                }
             }
         }
-        Routing::Orders(orders) => {
+        Routing::Orders(orders) if trace.minus.is_none() => {
             for (at, order) in orders.iter().enumerate() {
                 let name =
                     if orders.len() == 1 { "Reads".to_owned() } else { format!("Sweep {} reads", at + 1) };
@@ -167,7 +174,7 @@ fn position(trace: &Trace, k: usize) -> Readout {
                 }
             }
         }
-        Routing::None => {}
+        Routing::Orders(_) | Routing::None => {}
     }
     let kept = memories(trace).and_then(|kept| kept.get(n - 1 - k).copied());
     readout

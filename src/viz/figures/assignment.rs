@@ -1,42 +1,49 @@
 //! The soft permutation `P` as an image: one row a token, one column a position, the last read at
-//! the right. Strips at the edges show how far every row and column sum is from 1.
+//! the right. Strips at the edges show how far every row and column sum is from 1. A difference `P - P'` has its rows in the
+//! order of `P'`, colours around zero, and sums beside 0.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::model::trace::{Matrix, Routing, Trace};
+use crate::viz::difference::{self, around_zero, head, label};
 use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, extent, number,
-    order::argmax, order::ascending, order::expected, order::rows,
+    Axis, Box2, Color, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, diverging, extent,
+    number, order::argmax, order::ascending, order::expected, order::rows,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Rows, Size, TabGroup, no_plan};
+use crate::viz::{Control, Empty, Figure, Info, Options, Rows, Size, TabGroup, lacks_plan, no_plan};
 
 /// Width of a marginal strip.
 const STRIP_PT: f32 = 9.0;
 
 pub struct Assignment;
 
-fn plan(trace: &Trace) -> Result<&Matrix, Empty> {
-    match &trace.routing {
-        Routing::Plan(plan) => Ok(plan),
-        Routing::Orders(_) | Routing::None => Err(no_plan(trace)),
+fn plan(trace: &Trace) -> Result<Cow<'_, Matrix>, Empty> {
+    difference::plan(trace).ok_or_else(|| no_plan(trace))
+}
+
+/// The token of every row: of a difference as the other's plan has them, so that columns side by side have one order.
+fn row_order(trace: &Trace, order: Rows) -> (Vec<usize>, &'static str) {
+    let of = trace.minus.as_deref().unwrap_or(trace);
+    let name = |own: &'static str, other: &'static str| if trace.minus.is_some() { other } else { own };
+    match (order, &of.scores, &of.routing) {
+        (Rows::Score, Some(scores), _) => {
+            let scores: Vec<f64> = scores.iter().map(|&s| f64::from(s)).collect();
+            (ascending(&scores), name("Token (by score)", "Token (by the other's score)"))
+        }
+        (Rows::Argmax | Rows::Score, _, Routing::Plan(plan)) => {
+            let (best, mean) = (argmax(plan), expected(of, plan));
+            let mut order = ascending(&mean);
+            order.sort_by_key(|&i| best[i]); // stable: equal best positions stay by their mean
+            (order, name("Token (by its best position)", "Token (by the other's best position)"))
+        }
+        _ => ((0..trace.grid.len()).collect(), "Token (raster)"),
     }
 }
 
-/// The token of every row.
-fn row_order(trace: &Trace, plan: &Matrix, order: Rows) -> (Vec<usize>, &'static str) {
-    match (order, &trace.scores) {
-        (Rows::Score, Some(scores)) => {
-            let scores: Vec<f64> = scores.iter().map(|&s| f64::from(s)).collect();
-            (ascending(&scores), "Token (by score)")
-        }
-        (Rows::Argmax | Rows::Score, _) => {
-            let (best, mean) = (argmax(plan), expected(trace, plan));
-            let mut order = ascending(&mean);
-            order.sort_by_key(|&i| best[i]); // stable: equal best positions stay by their mean
-            (order, "Token (by its best position)")
-        }
-        (Rows::Raster, _) => ((0..plan.rows).collect(), "Token (raster)"),
-    }
+/// The cell furthest from zero.
+fn largest(plan: &Matrix) -> f32 {
+    plan.data.iter().copied().fold(0.0, |a: f32, b| if b.abs() > a.abs() { b } else { a })
 }
 
 impl Figure for Assignment {
@@ -49,8 +56,9 @@ impl Figure for Assignment {
         }
     }
 
-    fn controls(&self, _: &Trace) -> &'static [Control] {
-        &[Control::Rows, Control::Log, Control::Map]
+    fn controls(&self, trace: &Trace) -> &'static [Control] {
+        let own = trace.minus.is_none();
+        if own { &[Control::Rows, Control::Log, Control::Map] } else { &[Control::Rows] }
     }
 
     fn marks_step(&self) -> bool {
@@ -70,46 +78,65 @@ impl Figure for Assignment {
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
-        plan(trace).err()
+        lacks_plan(trace)
     }
 
     /// The few sharpest cells may share the brightest colour, or they would darken all others: the
-    /// upper limit is the N/4-th largest share.
+    /// upper limit is the N/4-th largest share, of a difference to either side.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
         let plan = plan(trace).ok()?;
         let (lo, _) = extent(plan.data.iter().map(|&p| f64::from(p)))?;
         let mut shares: Vec<f32> = plan.data.iter().copied().filter(|p| p.is_finite()).collect();
+        if trace.minus.is_some() {
+            shares.iter_mut().for_each(|p| *p = p.abs());
+        }
         let rank = shares.len().saturating_sub(1 + plan.rows / 4);
         let (_, hi, _) = shares.select_nth_unstable_by(rank, f32::total_cmp);
-        Some((lo, f64::from(*hi)))
+        let hi = f64::from(*hi);
+        Some((if trace.minus.is_some() { -hi } else { lo }, hi))
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let plan = plan(trace)?;
+        let plan = &*plan(trace)?;
         let n = plan.rows;
-        let (order, name) = row_order(trace, plan, options.rows);
+        let is_difference = trace.minus.is_some();
+        let (order, name) = row_order(trace, options.rows);
         let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((0.0, 1.0));
-        let shares = if options.log { Scale::log(lo, hi, 4) } else { Scale::linear(0.0, hi) };
-        let mut scene = Scene::new(size.width, size.height, "Assignment matrix", theme.background);
-        let largest = plan.data.iter().copied().fold(0.0, f32::max);
-        let scale_name = if options.log { "Share, logarithmic" } else { "Share" };
-        let keys = options.keys;
-        let beyond = f64::from(largest) > shares.hi * 1.001;
-        let label = if beyond && !keys.are_shared() {
-            format!("{scale_name} (largest {})", number(f64::from(largest)))
-        } else {
-            scale_name.to_owned()
+        let log = options.log && !is_difference;
+        let shares = match (is_difference, log) {
+            (true, _) => around_zero((lo, hi)),
+            (_, true) => Scale::log(lo, hi, 4),
+            (_, false) => Scale::linear(0.0, hi),
         };
-        let bar = Axis::new(shares, label, 4);
-        let off = Residuals::new(plan);
-        let sums = "Row and column sums: off by at most";
-        let key = format!("{sums} {}", number(off.largest()));
-        let key = if keys.are_shared() { "Row and column sums: how far off 1" } else { &key };
+        let mut scene = Scene::new(size.width, size.height, "Assignment matrix", theme.background);
+        let largest = f64::from(largest(plan));
+        let scale_name = label(trace, if log { "Share, logarithmic" } else { "Share" });
+        let keys = options.keys;
+        let beyond = largest.abs() > shares.hi * 1.001;
+        let largest = difference::value(trace, largest);
+        let bar_name = if beyond && !keys.are_shared() {
+            format!("{scale_name} (largest {largest})")
+        } else {
+            scale_name.clone()
+        };
+        let bar = Axis::new(shares, bar_name, 4);
+        let off = Residuals::new(plan, if is_difference { 0.0 } else { 1.0 });
+        let most = number(off.largest());
+        let (sums, how) = match is_difference {
+            true => {
+                (format!("Δ of row and column sums: at most {most}"), "Δ of row and column sums, its size")
+            }
+            false => {
+                (format!("Row and column sums: off by at most {most}"), "Row and column sums: how far off 1")
+            }
+        };
+        let key = if keys.are_shared() { how } else { &sums };
         let below = keys.above(&mut scene, theme, size, &[(Mark::Patch(theme.series(0)), key)]);
         if keys.are_shared() {
-            let largest = number(f64::from(largest));
-            scene.handed.foot =
-                format!("Largest share {largest}, sums off by at most {}", number(off.largest()));
+            scene.handed.foot = match is_difference {
+                true => format!("Largest {scale_name} {largest}, Δ of sums at most {most}"),
+                false => format!("Largest share {largest}, sums off by at most {most}"),
+            };
         }
         let beside = keys.bar_room(theme, &bar) + STRIP_PT + 3.0;
         let top = below.y + STRIP_PT + 1.0;
@@ -119,7 +146,9 @@ impl Figure for Assignment {
         let x = Axis::positions(n, "Position (last is read last)");
         let frame = Frame::keyed(outer, (x, y), theme, keys);
         let area = frame.area;
-        let color = |t: f32| options.map.at(t);
+        let color = |t: f32| -> Color {
+            if is_difference { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) }
+        };
         let data = &plan.data;
         let pixels = order.iter().flat_map(|&i| data[i * n..(i + 1) * n].iter());
         let raster = Raster::new(n, n, pixels.map(|&p| color(shares.at(f64::from(p)))));
@@ -134,18 +163,20 @@ impl Figure for Assignment {
     }
 
     fn table(&self, trace: &Trace) -> Table {
-        let table = Table::counted("token", trace.grid.len()).optional("score", trace.scores.as_deref());
-        match plan(trace) {
-            Ok(plan) => table
-                .numbers("best_position", argmax(plan).into_iter().map(|k| k as f64))
-                .numbers("expected_position", expected(trace, plan))
-                .matrix("plan", plan.clone()),
-            Err(_) => table,
-        }
+        let table = Table::counted("token", trace.grid.len())
+            .optional(&head(trace, "score"), trace.scores.as_deref());
+        let (Ok(plan), Some(positions)) = (plan(trace), difference::positions(trace)) else { return table };
+        let table = match trace.minus {
+            Some(_) => table,
+            None => table.numbers("best_position", argmax(&plan).into_iter().map(|k| k as f64)),
+        };
+        table
+            .numbers(&head(trace, "expected_position"), positions)
+            .matrix(&head(trace, "plan"), plan.into_owned())
     }
 }
 
-/// How far the sums of the plan are from 1.
+/// How far the sums of the plan are from 1, or those of a difference from 0.
 struct Residuals {
     /// By token.
     rows: Vec<f64>,
@@ -157,8 +188,8 @@ struct Residuals {
 }
 
 impl Residuals {
-    fn new(plan: &Matrix) -> Self {
-        let (mut across, mut down) = (vec![-1.0f64; plan.rows], vec![-1.0f64; plan.cols]);
+    fn new(plan: &Matrix, from: f64) -> Self {
+        let (mut across, mut down) = (vec![-from; plan.rows], vec![-from; plan.cols]);
         for (i, row) in rows(plan).enumerate() {
             for (k, &p) in row.iter().enumerate() {
                 across[i] += f64::from(p);

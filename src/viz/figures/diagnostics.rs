@@ -3,13 +3,17 @@
 //! numbers beside it, and on which side of its band it lies. Every row has a scale of its own, made by its
 //! bands. A trace that knows only one untrained scorer shows it as a tick.
 
-use super::meanings::{UNTRAINED_ALONE, meaning, words};
+use super::meanings::{meaning, words};
+use super::strip::{Judge, Strip};
 use crate::model::trace::{Diagnostic, Trace};
+use crate::viz::difference;
 use crate::viz::draw::{
-    Anchor, Box2, Color, Hover, Identity, Mark, Readout, Scale, Scene, Stroke, Table, Theme, extent, font,
-    legend, number, scale::number_like,
+    Anchor, Box2, Color, Hover, Identity, Mark, Readout, Scene, Stroke, Table, Theme, font, legend,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, no_plan};
+
+/// What the mark of a difference is called.
+const DIFFERENCE: &str = "Difference (Δ) beside zero";
 
 /// Height of one row and of the head above them.
 const ROW_PT: f32 = 12.0;
@@ -18,119 +22,9 @@ const MIN_ROW_PT: f32 = 8.5;
 const MAX_ROW_PT: f32 = 22.0;
 /// Least width of the drawing of a row.
 const MIN_TRACK_PT: f32 = 34.0;
-/// Below this a number is what rounding leaves of zero: no side of a band means anything.
-const ROUNDING: f64 = 1e-9;
 
 /// The figure.
 pub struct Diagnostics;
-
-/// One row: a diagnostic, and the range its bands lie in.
-pub struct Strip {
-    id: String,
-    diagnostic: Diagnostic,
-    scale: Scale,
-}
-
-impl Strip {
-    /// Of a diagnostic whose value is a number.
-    pub fn new(id: &str, diagnostic: &Diagnostic) -> Option<Self> {
-        let value = diagnostic.value;
-        if !value.is_finite() {
-            return None;
-        }
-        let null = diagnostic.null.filter(|_| !UNTRAINED_ALONE.contains(&id));
-        let diagnostic = Diagnostic { null, ..*diagnostic };
-        let bands = null.into_iter().chain(diagnostic.untrained_band).flat_map(|(lo, hi)| [lo, hi]);
-        let scale = match extent(bands.chain(diagnostic.untrained)) {
-            Some((lo, hi)) => {
-                let spare = 0.5 * (hi - lo);
-                let (low, high) = (lo - spare, hi + spare);
-                let beyond = 0.06 * (high.max(value) - low.min(value));
-                Scale::linear(low.min(value - beyond), high.max(value + beyond))
-            }
-            None => Scale::linear(value.min(0.0) * 1.1, value.max(0.0) * 1.1),
-        };
-        Some(Self { id: id.to_owned(), diagnostic, scale })
-    }
-
-    /// The band that says something of it: what chance gives, or untrained scorers where chance alone
-    /// says nothing.
-    fn band(&self) -> Option<(f64, f64)> {
-        self.diagnostic.null.or(self.diagnostic.untrained_band)
-    }
-
-    /// On which side of its band it lies.
-    fn verdict(&self) -> &'static str {
-        let value = self.diagnostic.value;
-        match self.band() {
-            None => "",
-            Some(_) if self.dust() => "",
-            Some((_, hi)) if value > hi => "above",
-            Some((lo, _)) if value < lo => "below",
-            Some(_) => "within",
-        }
-    }
-
-    /// The same with a star where its band is not the one that the head of the column names.
-    fn starred(&self, judge: Judge) -> String {
-        let verdict = self.verdict();
-        if verdict.is_empty() { String::new() } else { format!("{verdict}{}", self.star(judge)) }
-    }
-
-    fn star(&self, judge: Judge) -> &'static str {
-        let other = judge == Judge::Both && self.diagnostic.null.is_none() && self.band().is_some();
-        if other { "*" } else { "" }
-    }
-
-    /// Whether it is what rounding leaves of zero, and so are its bands.
-    fn dust(&self) -> bool {
-        let (lo, hi) = self.band().unwrap_or_default();
-        self.diagnostic.value.abs().max(lo.abs()).max(hi.abs()) < ROUNDING
-    }
-
-    fn value(&self) -> String {
-        number_like(self.diagnostic.value, self.diagnostic.value)
-    }
-
-    /// A band in numbers: with the decimals of the value, unless these would make its ends one number.
-    fn range(&self, band: Option<(f64, f64)>) -> String {
-        let Some((lo, hi)) = band else { return "–".to_owned() };
-        let [mut low, mut high] = [lo, hi].map(|end| number_like(end, self.diagnostic.value));
-        if low == high && lo != hi {
-            [low, high] = [lo, hi].map(number);
-        }
-        if lo < 0.0 || hi.abs() < 1e-3 { format!("{low} to {high}") } else { format!("{low}–{high}") }
-    }
-}
-
-/// Which bands the rows are judged by.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Judge {
-    Chance,
-    Untrained,
-    /// What chance gives, and in rows with a star untrained scorers.
-    Both,
-}
-
-impl Judge {
-    fn of(strips: &[Strip]) -> Self {
-        let mut judged = strips.iter().filter(|strip| !strip.verdict().is_empty()).peekable();
-        let any = judged.peek().is_some();
-        match judged.map(|strip| strip.diagnostic.null.is_some()).collect::<Vec<bool>>() {
-            by if any && !by.contains(&true) => Self::Untrained,
-            by if by.contains(&false) => Self::Both,
-            _ => Self::Chance,
-        }
-    }
-
-    /// The head of what is above, below or within; and of a lone column of bands.
-    fn heads(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Chance | Self::Both => ("vs chance", "Chance"),
-            Self::Untrained => ("vs untrained", "Untrained"),
-        }
-    }
-}
 
 /// A band that stands in numbers: its head, and what it is of a row.
 type Band = (&'static str, fn(&Strip) -> Option<(f64, f64)>);
@@ -160,7 +54,7 @@ fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
         texts.fold(font::width(head, theme.tick), f32::max)
     };
     let names = widest("", &|s| words(&s.id)).min(rect.w * 0.42);
-    let (value, verdict) = (widest("Value", &Strip::value), widest(head, &|s| s.starred(judge)));
+    let (value, verdict) = (widest(value_name(strips), &Strip::value), widest(head, &|s| s.starred(judge)));
     let gap = 2.0 * theme.gap;
     let lay = |bands: Vec<Band>| {
         let mut right = rect.right();
@@ -174,6 +68,9 @@ fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
         Columns { bands, ends, value: right - verdict - theme.gap, verdict: right - verdict, names, track }
     };
     let fits = |columns: &Columns| columns.track.1 >= MIN_TRACK_PT;
+    if strips.first().is_some_and(|strip| strip.is_difference) {
+        return lay(Vec::new());
+    }
     [both, one].into_iter().map(lay).find(fits).unwrap_or_else(|| lay(Vec::new()))
 }
 
@@ -184,7 +81,7 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     let c = columns(theme, rect, strips);
     let judge = Judge::of(strips);
     let head = rect.y + 0.5 * row.min(ROW_PT);
-    scene.text_mid([c.value, head], "Value", theme.tick, theme.muted, Anchor::End);
+    scene.text_mid([c.value, head], value_name(strips), theme.tick, theme.muted, Anchor::End);
     if strips.iter().any(|strip| !strip.verdict().is_empty()) {
         scene.text_mid([c.verdict, head], judge.heads().0, theme.tick, theme.muted, Anchor::Start);
     }
@@ -214,7 +111,12 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
 /// What the marks mean, and how many lines that takes.
 fn key(theme: &Theme, room: f32, strips: &[Strip]) -> (Vec<(Mark, &'static str)>, f32) {
     let wide = room > 225.0;
-    let mut key = vec![(Mark::Tick(mark(theme)), if wide { "This image" } else { "Image" })];
+    let name = match strips.first() {
+        Some(strip) if strip.is_difference => DIFFERENCE,
+        _ if wide => "This image",
+        _ => "Image",
+    };
+    let mut key = vec![(Mark::Tick(mark(theme)), name)];
     if strips.iter().any(|s| s.diagnostic.null.is_some()) {
         key.push((Mark::Patch(theme.band), if wide { "Chance, 5 to 95 %" } else { "Chance" }));
     }
@@ -231,6 +133,11 @@ fn key(theme: &Theme, room: f32, strips: &[Strip]) -> (Vec<(Mark, &'static str)>
     }
     let lines = legend::lines(theme, room, &key);
     (key, lines as f32)
+}
+
+/// What the values of these rows are called.
+fn value_name(strips: &[Strip]) -> &'static str {
+    strips.first().map_or("", Strip::value_name)
 }
 
 /// The mark of the value.
@@ -257,7 +164,8 @@ fn track(scene: &mut Scene, theme: &Theme, strip: &Strip, (left, width): (f32, f
         (None, Some(untrained_band)) => band(untrained_band, -deep, 2.0 * deep, untrained(theme)),
         (None, None) => {}
     }
-    if let Some(v) = fresh.filter(|_| untrained_band.is_none()) {
+    let zero = strip.is_difference.then_some(0.0);
+    if let Some(v) = zero.or(fresh.filter(|_| untrained_band.is_none())) {
         let x = at(v);
         scene.line(vec![[x, y - deep], [x, y + deep]], Stroke::new(1.0, theme.muted));
     }
@@ -279,13 +187,13 @@ pub fn height(strips: &[Strip], width: f32) -> f32 {
 }
 
 fn all(trace: &Trace) -> Vec<Strip> {
-    trace.diagnostics.iter().filter_map(|(name, d)| Strip::new(name, d)).collect()
+    trace.diagnostics.keys().filter_map(|name| Strip::of(trace, name)).collect()
 }
 
 /// One of them in words and numbers.
 pub(super) fn readout(strip: &Strip) -> Readout {
     let d = strip.diagnostic;
-    let mut readout = Readout::titled(words(&strip.id)).line("Value", strip.value());
+    let mut readout = Readout::titled(words(&strip.id)).line(strip.value_name(), strip.value());
     if d.null.is_some() {
         readout = readout.line("Chance, 5 to 95 %", strip.range(d.null));
     }
@@ -341,43 +249,17 @@ impl Figure for Diagnostics {
     fn table(&self, trace: &Trace) -> Table {
         let d = &trace.diagnostics;
         let or_nan = |v: Option<f64>| v.unwrap_or(f64::NAN);
-        Table::default()
+        let table = Table::default()
             .words("diagnostic", d.keys().cloned())
-            .numbers("value", d.values().map(|d| d.value))
+            .numbers(&difference::head(trace, "value"), d.values().map(|d| d.value));
+        if trace.minus.is_some() {
+            return table;
+        }
+        table
             .numbers("null_p05", d.values().map(|d| or_nan(d.null.map(|n| n.0))))
             .numbers("null_p95", d.values().map(|d| or_nan(d.null.map(|n| n.1))))
             .numbers("untrained", d.values().map(|d| or_nan(d.untrained)))
             .numbers("untrained_p05", d.values().map(|d| or_nan(d.untrained_band.map(|n| n.0))))
             .numbers("untrained_p95", d.values().map(|d| or_nan(d.untrained_band.map(|n| n.1))))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn order_against_raster_is_judged_by_untrained_scorers_alone() {
-        let d = Diagnostic {
-            value: 0.111,
-            null: Some((-0.075, 0.079)),
-            untrained: Some(0.2),
-            untrained_band: Some((-0.46, 0.48)),
-        };
-        let tau = Strip::new("kendall_tau", &d).expect("a number");
-        assert_eq!((tau.verdict(), tau.range(tau.band())), ("within", "−0.460 to 0.480".to_owned()));
-        assert!(!readout(&tau).lines.iter().any(|(name, _)| name.starts_with("Chance")));
-        let coverage = Strip::new("rank_coverage", &d).expect("a number");
-        assert_eq!((coverage.verdict(), coverage.diagnostic.null.is_some()), ("above", true));
-        let dust = Diagnostic { value: 2e-15, null: Some((1e-15, 1.5e-15)), ..d };
-        let dust = Strip::new("column_marginal_error", &Diagnostic { untrained_band: None, ..dust });
-        let dust = dust.expect("a number");
-        assert_eq!(dust.verdict(), "", "of rounding nothing is said");
-        assert_eq!(dust.range(dust.band()), "1e−15 to 1.5e−15", "the band that is drawn stands in numbers");
-        let flat = Diagnostic { value: 0.02, null: Some((1e-5, 3e-5)), ..d };
-        let flat = Strip::new("row_marginal_error", &flat).expect("a number");
-        assert_eq!(flat.range(flat.band()), "1e−5 to 3e−5", "not 0.0000 to 0.0000");
-        assert_eq!(Judge::of(&[tau]).heads().0, "vs untrained");
-        assert_eq!(Judge::of(&[coverage]).heads().0, "vs chance");
     }
 }

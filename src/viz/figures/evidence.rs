@@ -9,7 +9,7 @@ use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, bars, extent,
     order::memories,
 };
-use crate::viz::{Empty, Figure, Info, Options, Size, Subtractable, TabGroup, no_order};
+use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacking, no_order};
 
 pub struct Evidence;
 
@@ -42,8 +42,8 @@ impl Figure for Evidence {
         }
     }
 
-    fn subtractable(&self) -> Subtractable {
-        Subtractable::ForOneClass
+    fn is_for_one_class(&self) -> bool {
+        true
     }
 
     fn marks_step(&self) -> bool {
@@ -71,7 +71,10 @@ impl Figure for Evidence {
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
         let none = || match trace.routing {
             Routing::None => no_order(trace),
-            _ => Empty(format!("{} has no evidence by position", trace.head)),
+            _ => {
+                let other = trace.minus.as_ref().is_some_and(|minus| panels(minus) == 0);
+                Empty(format!("{} has no evidence by position", lacking(trace, other).head))
+            }
         };
         (panels(trace) == 0).then(|| trace.evidence.why_none.clone().map_or_else(none, Empty))
     }

@@ -1,14 +1,16 @@
 //! The memory kernel as measured, `K[j]` for `j` steps before the end, beside `rho^j` of the
 //! spectral radius: LegS does not decay exponentially, so the second alone would mislead. Both are
 //! divided by their largest size. A channel-wise kernel shows its median and 5 to 95 % of channels. A
-//! scan of several sweeps has a memory each: a line each, and the decay of the first.
+//! scan of several sweeps has a memory each: a line each, and the decay of the first. A difference is that of these lines,
+//! medians of channels and powers of the radius, each kernel divided by its own largest size.
 
 use crate::model::trace::{Matrix, Trace};
+use crate::viz::difference::{around_zero, delta, head};
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
     order::kernels, order::rows,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
+use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, lacking};
 
 pub struct Kernel;
 
@@ -29,7 +31,85 @@ fn quantiles(kernel: &Matrix, f: impl Fn(f64) -> f64) -> Vec<[f64; 3]> {
 }
 
 fn no_kernel(trace: &Trace) -> Empty {
-    Empty(format!("{} has no memory kernel", trace.head))
+    Empty(format!("{} has no memory kernel", lacking(trace, trace.kernel.is_some()).head))
+}
+
+/// A spectral radius whose powers can be drawn.
+fn radius(trace: &Trace) -> Option<f64> {
+    trace.radius.map(f64::from).filter(|r| r.is_finite() && *r > 0.0)
+}
+
+/// Lines over steps, in the order of their sweeps.
+type Lines = Vec<Vec<f64>>;
+
+/// What every sweep keeps more or less than the other's, and the powers of the radius.
+fn apart(trace: &Trace, minus: &Trace) -> Option<(Lines, Option<Vec<f64>>)> {
+    let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
+    let medians = |trace: &Trace| -> Option<Lines> {
+        let sizes = kernels(trace).flat_map(|kernel| &kernel.data).map(|k| f64::from(k.abs()));
+        let largest = sizes.fold(0.0, f64::max);
+        let median = |kernel: &Matrix| {
+            quantiles(kernel, |k| k / largest).into_iter().map(|[_, middle, _]| middle).collect()
+        };
+        (largest > 0.0 && largest.is_finite()).then(|| kernels(trace).map(median).collect())
+    };
+    let (own, other) = (medians(trace)?, medians(minus)?);
+    let powers = |r: f64| -> Vec<f64> { (0..trace.grid.len()).map(|j| f64::powi(r, j as i32)).collect() };
+    let decay = radius(trace).zip(radius(minus)).map(|(a, b)| less(&powers(a), &powers(b)));
+    Some((own.iter().zip(&other).map(|(a, b)| less(a, b)).collect(), decay))
+}
+
+/// The lines of a difference around zero.
+fn difference(
+    trace: &Trace,
+    minus: &Trace,
+    options: &Options,
+    theme: &Theme,
+    size: Size,
+) -> Result<Scene, Empty> {
+    let zero = || Empty("One of the kernels is zero at every step".to_owned());
+    let (lines, decay) = apart(trace, minus).ok_or_else(zero)?;
+    let n = trace.grid.len();
+    let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
+    let color = |sweep: usize| theme.series(if sweep == 0 { 0 } else { sweep + 1 });
+    let strokes: Vec<Stroke> = (0..lines.len()).map(|sweep| Stroke::new(theme.line, color(sweep))).collect();
+    let names: Vec<String> = match lines.len() {
+        1 => vec![delta("Measured")],
+        sweeps => (1..=sweeps).map(|sweep| delta(&format!("Sweep {sweep}"))).collect(),
+    };
+    let powers = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
+    let mut key: Vec<(Mark, &str)> =
+        strokes.iter().zip(&names).map(|(stroke, name)| (Mark::Line(*stroke), name.as_str())).collect();
+    key.extend(decay.is_some().then_some((Mark::Line(powers), "Δ ρ^j, ρ the spectral radius")));
+    key.push((Mark::None, "Each kernel over its own max |K|"));
+    let outer = legend::above(&mut scene, theme, size, &key);
+    let limits = options.limits.or_else(|| Kernel.limits(trace)).unwrap_or_default();
+    let x = Axis::new(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
+    let y = Axis::new(around_zero(limits), "Δ K[j] / max |K|", 4);
+    let frame = Frame::fit(outer, x, y, theme);
+    frame.grid(&mut scene, theme);
+    let [left, right] = [0.0, n as f64 - 1.0].map(|j| frame.at(j, 0.0));
+    scene.line(vec![left, right], Stroke::new(theme.hair, theme.axis));
+    let curve =
+        |line: &[f64]| line.iter().enumerate().map(|(j, v)| frame.at(j as f64, *v)).collect::<Vec<Point>>();
+    if let Some(decay) = &decay {
+        scene.line(curve(decay), powers);
+    }
+    for (line, stroke) in lines.iter().zip(&strokes).rev() {
+        scene.line(curve(line), *stroke);
+    }
+    targets(&mut scene, &frame, n);
+    frame.axes(&mut scene, theme);
+    Ok(scene)
+}
+
+/// Lets the pointer find the position of every step.
+fn targets(scene: &mut Scene, frame: &Frame, n: usize) {
+    let cell = frame.area.w / n as f32;
+    for j in 0..n {
+        let x = frame.x(j as f64) - cell / 2.0;
+        scene.target(Box2::new(x, frame.area.y, cell, frame.area.h), Identity::Position(n - 1 - j));
+    }
 }
 
 impl Figure for Kernel {
@@ -42,8 +122,8 @@ impl Figure for Kernel {
         }
     }
 
-    fn controls(&self, _: &Trace) -> &'static [Control] {
-        &[Control::Log]
+    fn controls(&self, trace: &Trace) -> &'static [Control] {
+        if trace.minus.is_none() { &[Control::Log] } else { &[] }
     }
 
     fn marks_step(&self) -> bool {
@@ -59,10 +139,28 @@ impl Figure for Kernel {
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
-        trace.kernel.is_none().then(|| no_kernel(trace))
+        let other = trace.minus.as_deref().unwrap_or(trace);
+        if trace.kernel.is_none() || other.kernel.is_none() {
+            return Some(no_kernel(trace));
+        }
+        let [own, other] = [trace, other].map(|trace| kernels(trace).count());
+        let why = || format!("{own} kernels, a sweep each, cannot be subtracted from {other}");
+        (own != other).then(|| Empty(why()))
+    }
+
+    /// Of differences alone: the kernels themselves are on one scale, that of their largest size.
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        let (lines, decay) = apart(trace, trace.minus.as_deref()?)?;
+        extent(lines.into_iter().chain(decay).flatten())
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        if let Some(why) = self.lacks(trace) {
+            return Err(why);
+        }
+        if let Some(minus) = &trace.minus {
+            return difference(trace, minus, options, theme, size);
+        }
         let all: Vec<&Matrix> = kernels(trace).collect();
         let first = all.first().copied().ok_or_else(|| no_kernel(trace))?;
         let n = first.rows;
@@ -96,7 +194,7 @@ impl Figure for Kernel {
         if many {
             key.push((Mark::Patch(color(0).alpha(0.25)), &channels));
         }
-        let radius = trace.radius.map(f64::from).filter(|r| r.is_finite() && *r > 0.0);
+        let radius = radius(trace);
         let whose = if all.len() > 1 { "sweep 1, " } else { "" };
         let exponential = radius.map(|r| format!("ρ^j, {whose}spectral radius ρ = {}", number_fine(r)));
         if let Some(text) = &exponential {
@@ -122,17 +220,21 @@ impl Figure for Kernel {
         for (s, spread) in spreads.iter().enumerate().rev() {
             scene.line(curve(&|j| spread[j][1]), measured(s));
         }
-        let cell = frame.area.w / n as f32;
-        for j in 0..n {
-            let x = frame.x(j as f64) - cell / 2.0;
-            scene.target(Box2::new(x, frame.area.y, cell, frame.area.h), Identity::Position(n - 1 - j));
-        }
+        targets(&mut scene, &frame, n);
         frame.axes(&mut scene, theme);
         Ok(scene)
     }
 
     fn table(&self, trace: &Trace) -> Table {
         let Some(kernel) = &trace.kernel else { return Table::default() };
+        if let Some(minus) = &trace.minus {
+            let Some((lines, decay)) = apart(trace, minus) else { return Table::default() };
+            let table = Table::counted("steps_before_end", kernel.rows);
+            let table =
+                decay.into_iter().fold(table, |table, v| table.numbers(&head(trace, "radius_power"), v));
+            let named = |sweep: usize| head(trace, &format!("kernel_{sweep}"));
+            return lines.into_iter().enumerate().fold(table, |table, (s, v)| table.numbers(&named(s), v));
+        }
         let table = Table::counted("steps_before_end", kernel.rows);
         let table = match trace.radius {
             Some(r) => table.numbers("radius_power", (0..kernel.rows).map(|j| f64::from(r).powi(j as i32))),

@@ -1,11 +1,12 @@
 //! Whether the order matters: what all orders of the same tokens give, where the one that was read stands among them, and
 //! where the best and the worst would; below, of what the value is made: a bag of the tokens, a fixed order, routing.
-
+//! Two tests differ in these parts; where an order stands among those of its own tokens is no such part.
 use crate::model::trace::{HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Found, Trace};
+use crate::viz::difference::{delta, head, label, signed as with_sign, value};
 use crate::viz::draw::scale::number_like;
 use crate::viz::draw::{
-    Anchor, Axis, Box2, Frame, Hover, Identity, Mark, Point, Readout, Scale, Scene, Stroke, Table, Theme,
-    font, legend, number,
+    Anchor, Axis, Box2, Frame, Hover, Identity, Mark, Point, Readout, RowChart, Scale, Scene, Stroke, Table,
+    Theme, extent, font, legend, number,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
@@ -13,8 +14,12 @@ pub struct OrderTest;
 
 /// Names of the parts of a value, in the order they add up.
 const PARTS: [&str; 3] = ["Content", "Fixed order", "Routing"];
+/// The parts of a difference, and what they add up to.
+const APART: [&str; 4] = ["Δ content", "Δ fixed order", "Δ routing", "Δ in all"];
 /// Height of a part's row.
 const ROW_PT: f32 = 12.0;
+/// Height of an axis and its name.
+const AXIS_PT: f32 = 28.0;
 
 /// What is drawn: the margin, or the logit of a probe with a single class.
 fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
@@ -26,12 +31,26 @@ fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
                 _ if numbers.iter().chain(&ends(shown)).any(|number| !number.is_finite()) => Err(Empty(
                     "The order test of the trace holds what is not a number; make it again".to_owned(),
                 )),
-                None => Err(Empty("All orders of these tokens give the same".to_owned())),
-                Some(_) => Ok(shown),
+                None if trace.minus.is_none() => {
+                    Err(Empty("All orders of these tokens give the same".to_owned()))
+                }
+                _ => Ok(shown),
             }
         }
         Some(Found::None { none }) => Err(Empty(none.clone())),
+        None if trace.minus.is_some() => {
+            Err(Empty("One of the two traces has no order test; make it again".to_owned()))
+        }
         None => Err(Empty("The trace has no order test; make it again".to_owned())),
+    }
+}
+
+/// What a value is of.
+fn name_of(trace: &Trace, shown: &OrderContrast) -> String {
+    let own = class_name(trace, trace.evidence.class);
+    match shown.against {
+        Some(rival) => format!("Margin of {own} over {}", class_name(trace, rival)),
+        None => format!("Logit of {own}"),
     }
 }
 
@@ -65,8 +84,21 @@ impl Figure for OrderTest {
         true
     }
 
-    fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
-        width * 0.5 + 3.0 * ROW_PT
+    fn is_for_one_class(&self) -> bool {
+        true
+    }
+
+    fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
+        match trace.minus {
+            Some(_) => APART.len() as f32 * ROW_PT + AXIS_PT,
+            None => width * 0.5 + 3.0 * ROW_PT,
+        }
+    }
+
+    /// Of differences alone.
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        trace.minus.as_ref()?;
+        extent(ends(contrast(trace).ok()?).into_iter().chain([0.0]))
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -77,10 +109,12 @@ impl Figure for OrderTest {
         let (Ok(shown), Some(item)) = (contrast(trace), hover.item) else { return Readout::default() };
         let null = &shown.reassigned;
         if let Some(part) = item.checked_sub(HISTOGRAM_BINS) {
-            let value =
-                [shown.content, shown.fixed_order, shown.routing].get(part).copied().unwrap_or_default();
-            let name = PARTS.get(part).copied().unwrap_or_default();
-            return Readout::titled(name).line("Adds", number(value)).line("In all", number(shown.value));
+            let adds =
+                [shown.content, shown.fixed_order, shown.routing].get(part).copied().unwrap_or(shown.value);
+            let name = PARTS.get(part).copied().unwrap_or("In all");
+            return Readout::titled(label(trace, name))
+                .line(label(trace, "Adds"), value(trace, adds))
+                .line(label(trace, "In all"), value(trace, shown.value));
         }
         let count = null.histogram.get(item).copied().unwrap_or_default();
         Readout::titled("Drawn orders")
@@ -89,8 +123,12 @@ impl Figure for OrderTest {
             .line("Orders", format!("{count} of {}", null.draws))
     }
 
-    fn scene(&self, trace: &Trace, _: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let shown = contrast(trace)?;
+        if trace.minus.is_some() {
+            let limits = options.limits.or_else(|| self.limits(trace)).unwrap_or_default();
+            return Ok(apart(trace, shown, limits, theme, size));
+        }
         let null = &shown.reassigned;
         let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
         let normal = Stroke::new(theme.line, theme.muted).dashed(3.0, 2.0);
@@ -109,12 +147,7 @@ impl Figure for OrderTest {
         let below = legend::above(&mut scene, theme, size, &key);
         let spread = HISTOGRAM_END * null.std;
         let (from, to) = (shown.worst.min(null.mean - spread), shown.best.max(null.mean + spread));
-        let own = class_name(trace, trace.evidence.class);
-        let label = match shown.against {
-            Some(rival) => format!("Margin of {own} over {}", class_name(trace, rival)),
-            None => format!("Logit of {own}"),
-        };
-        let x = Axis::new(Scale::padded(from, to), label, 5);
+        let x = Axis::new(Scale::padded(from, to), name_of(trace, shown), 5);
 
         let parts = Box2 { y: below.bottom() - 3.0 * ROW_PT, h: 3.0 * ROW_PT, ..below };
         let most = null.histogram.iter().copied().max().unwrap_or(0);
@@ -176,12 +209,47 @@ impl Figure for OrderTest {
             "fixed_order",
             "routing",
         ];
-        let table = Table::default().words("number", names.map(str::to_owned)).numbers("logit", rows(logit));
+        // What places an order among all is of one test.
+        let both = |name: &str| !["against", "z", "p", "p_normal", "draws", "headroom"].contains(&name);
+        let kept: Vec<bool> = names.iter().map(|name| trace.minus.is_none() || both(name)).collect();
+        let kept = |at: &usize| kept[*at];
+        let rows =
+            |of: &OrderContrast| (0..names.len()).filter(kept).map(|at| rows(of)[at]).collect::<Vec<_>>();
+        let words = (0..names.len()).filter(kept).map(|at| names[at].to_owned());
+        let table = Table::default().words("number", words).numbers(&head(trace, "logit"), rows(logit));
         match margin {
-            Some(margin) => table.numbers("margin", rows(margin)),
+            Some(margin) => table.numbers(&head(trace, "margin"), rows(margin)),
             None => table,
         }
     }
+}
+
+/// What each part adds to a difference, from where the one before ended, and its sum.
+fn apart(trace: &Trace, shown: &OrderContrast, limits: (f64, f64), theme: &Theme, size: Size) -> Scene {
+    let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
+    let scale = Scale::padded(limits.0.min(0.0), limits.1.max(0.0));
+    let x = Axis::new(scale, delta(&name_of(trace, shown)), 5);
+    let adds = [shown.content, shown.fixed_order, shown.routing, shown.value];
+    let texts = adds.map(with_sign);
+    let room = Box2::new(0.0, 0.0, size.width, size.height);
+    let chart = RowChart::new(room, x, &APART, (0.4, font::widest(&texts, theme.tick) + 6.0), theme);
+    let area = chart.frame.area;
+    let ends = ends(shown);
+    for (at, (from, to)) in
+        [(0.0, ends[0]), (ends[0], ends[1]), (ends[1], ends[2]), (0.0, shown.value)].into_iter().enumerate()
+    {
+        let y = chart.name(&mut scene, theme, at, APART[at]);
+        let [a, b] = [from, to].map(|v| chart.frame.at(v, 0.0)[0]);
+        let color = if adds[at] < 0.0 { theme.negative } else { theme.positive };
+        scene.fill(Box2::new(a.min(b), y - 3.5, (b - a).abs(), 7.0), color);
+        scene.text_mid([size.width, y], texts[at].clone(), theme.tick, theme.ink, Anchor::End);
+        let strip = Box2::new(0.0, y - chart.step / 2.0, size.width, chart.step);
+        scene.target(strip, Identity::Item(HISTOGRAM_BINS + at));
+    }
+    let zero = chart.frame.x(0.0);
+    scene.line(vec![[zero, area.y], [zero, area.bottom()]], Stroke::new(theme.hair, theme.axis));
+    chart.frame.axes(&mut scene, theme);
+    scene
 }
 
 /// The parts of the value, each from where the one before ended, under the same axis.

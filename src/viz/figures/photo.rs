@@ -2,11 +2,11 @@
 //! `token_weight[i] = sum_k P[i,k] (K[N-1-k] + D [k = N-1])`, laid over its patch.
 
 use crate::model::trace::Trace;
-use crate::viz::difference::{self, label};
+use crate::viz::difference::{self, around_zero, label};
 use crate::viz::draw::{
     Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, frame, outlines, picture,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Size, Subtractable, TabGroup};
+use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
 
 pub struct Photo;
 
@@ -24,12 +24,9 @@ fn layer(trace: &Trace) -> Option<(&[f32], &'static str, &'static str)> {
     }
 }
 
-/// The scale of the colour bar: around zero where there are negative values.
-fn bar(limits: Option<(f64, f64)>, name: &str) -> Axis {
-    let (lo, hi) = limits.unwrap_or((0.0, 1.0));
-    let bound = lo.abs().max(hi.abs());
-    let scale = if lo < 0.0 { Scale::linear(-bound, bound) } else { Scale::linear(lo, hi) };
-    Axis::new(scale, name, 4)
+/// Whether values from `lo` on have colours for both signs.
+fn is_signed(trace: &Trace, lo: f64) -> bool {
+    trace.minus.is_some() || lo < 0.0
 }
 
 /// Width of one picture where two stand side by side, and where one stands above the other.
@@ -74,10 +71,12 @@ fn alone(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32, beside:
 }
 
 impl Photo {
-    /// The scale of the colours.
+    /// The scale of the colours: around zero where there are negative values, and of differences.
     fn bar(&self, trace: &Trace, options: &Options) -> Axis {
         let name = layer(trace).map_or_else(String::new, |(.., name)| label(trace, name));
-        bar(options.limits.or_else(|| self.limits(trace)), &name)
+        let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((0.0, 1.0));
+        let scale = if is_signed(trace, lo) { around_zero((lo, hi)) } else { Scale::linear(lo, hi) };
+        Axis::new(scale, name, 4)
     }
 }
 
@@ -94,15 +93,13 @@ impl Figure for Photo {
     fn controls(&self, trace: &Trace) -> &'static [Control] {
         // What is signed has colours of its own.
         match (self.limits(trace), &trace.regions) {
-            (Some((lo, _)), None) if lo < 0.0 => &[Control::Opacity, Control::Grid],
+            (Some((lo, _)), None) if is_signed(trace, lo) => &[Control::Opacity, Control::Grid],
             (_, None) => &[Control::Opacity, Control::Grid, Control::Map],
-            (Some((lo, _)), _) if lo < 0.0 => &[Control::Opacity, Control::Grid, Control::Regions],
+            (Some((lo, _)), _) if is_signed(trace, lo) => {
+                &[Control::Opacity, Control::Grid, Control::Regions]
+            }
             _ => &[Control::Opacity, Control::Grid, Control::Map, Control::Regions],
         }
-    }
-
-    fn subtractable(&self) -> Subtractable {
-        Subtractable::Always
     }
 
     fn is_compared(&self) -> bool {
@@ -156,7 +153,10 @@ impl Figure for Photo {
         }
         let right = alone.unwrap_or(beside);
         let Some((values, name, _)) = layer(trace) else {
-            let why = format!("{} has neither a weight nor a score for single tokens", trace.head);
+            let why = match &trace.minus {
+                Some(_) => "The two share neither a weight nor a score for single tokens".to_owned(),
+                None => format!("{} has neither a weight nor a score for single tokens", trace.head),
+            };
             let text = frame::message(theme, right.w, right.h, "", &why);
             scene.place(text, [right.x, right.y], None);
             return Ok(scene);

@@ -115,6 +115,8 @@ pub enum Source<'a> {
     Stability(&'a Stability),
     /// Removal curves.
     Removal(&'a Removal),
+    /// Removal curves that were subtracted.
+    RemovalAgainst(&'a Removal),
 }
 
 impl Source<'_> {
@@ -122,7 +124,7 @@ impl Source<'_> {
     pub fn kind(self) -> &'static str {
         match self {
             Self::Trace(_) => "trace",
-            Self::Against(_) => "against",
+            Self::Against(_) | Self::RemovalAgainst(_) => "against",
             Self::Evaluation(_) => "evaluation",
             Self::Stability(_) => "stability",
             Self::Removal(_) => "causal",
@@ -135,7 +137,7 @@ impl Source<'_> {
             Self::Trace(_) | Self::Against(_) => "trace.json",
             Self::Evaluation(_) => evaluation::ENDING,
             Self::Stability(_) => "stability.json",
-            Self::Removal(_) => "causal.json",
+            Self::Removal(_) | Self::RemovalAgainst(_) => "causal.json",
         }
     }
 
@@ -150,7 +152,9 @@ impl Source<'_> {
             }
             Self::Evaluation(evaluation) => evaluation.to_json().map_err(|error| error.to_string()),
             Self::Stability(stability) => serde_json::to_string(stability).map_err(|error| error.to_string()),
-            Self::Removal(removal) => serde_json::to_string(removal).map_err(|error| error.to_string()),
+            Self::Removal(removal) | Self::RemovalAgainst(removal) => {
+                serde_json::to_string(removal).map_err(|error| error.to_string())
+            }
         }
     }
 }

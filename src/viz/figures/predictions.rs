@@ -1,7 +1,10 @@
-//! The most probable classes, best first.
+//! The most probable classes, best first; of a difference those of either trace around zero, the most different first.
 
-use crate::model::trace::Trace;
-use crate::viz::draw::{Anchor, Box2, Hover, Identity, Readout, Scene, Table, Theme, font, number};
+use crate::model::trace::{Prediction, Trace};
+use crate::viz::difference::{around_zero, head as column, label, signed, value};
+use crate::viz::draw::{
+    Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, extent, font, number,
+};
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
 /// How many classes are drawn where the height is free.
@@ -14,6 +17,20 @@ const MAX_ROW_PT: f32 = 17.0;
 /// Height of the words above the bars.
 fn head(theme: &Theme) -> f32 {
     theme.label + 2.5
+}
+
+/// A share in per cent, to a tenth.
+fn percent(share: f32) -> f64 {
+    (f64::from(share) * 1000.0).round() / 10.0
+}
+
+/// A probability, or what it differs by in points of per cent.
+fn text(trace: &Trace, p: &Prediction) -> String {
+    if trace.minus.is_some() {
+        signed(percent(p.probability))
+    } else {
+        format!("{} %", number(percent(p.probability)))
+    }
 }
 
 pub struct Predictions;
@@ -48,13 +65,31 @@ impl Figure for Predictions {
         let Some((at, p)) = hover.item.and_then(|at| Some((at, trace.top.get(at)?))) else {
             return Readout::default();
         };
-        Readout::titled(&p.name)
-            .line("Place", (at + 1).to_string())
-            .line("Probability", format!("{} %", number(100.0 * f64::from(p.probability))))
-            .line("Logit", number(f64::from(p.logit)))
+        let probability = value(trace, 100.0 * f64::from(p.probability));
+        let readout = match trace.minus {
+            Some(_) => Readout::titled(&p.name).line("Δ probability", format!("{probability} points")),
+            None => Readout::titled(&p.name)
+                .line("Place", (at + 1).to_string())
+                .line("Probability", format!("{probability} %")),
+        };
+        readout.line(label(trace, "Logit"), value(trace, f64::from(p.logit)))
     }
 
-    fn scene(&self, trace: &Trace, _: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        let other = trace.minus.is_some() && trace.top.is_empty();
+        other.then(|| Empty("The two do not know the same classes".to_owned()))
+    }
+
+    /// Of differences alone: probabilities are on one scale, up to 1.
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        trace.minus.as_ref()?;
+        extent(trace.top.iter().map(|p| f64::from(p.probability)))
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        if let Some(why) = self.lacks(trace) {
+            return Err(why);
+        }
         if trace.top.is_empty() {
             return Err(Empty("The trace names no predicted class".to_owned()));
         }
@@ -65,26 +100,43 @@ impl Figure for Predictions {
         let top = &trace.top[..fitting];
         let widest = font::widest(top.iter().map(|p| &p.name), theme.tick);
         let names = widest.min(size.width * 0.4);
-        let value = |p: f32| format!("{} %", number((f64::from(p) * 1000.0).round() / 10.0));
-        let values = font::widest(top.iter().map(|p| value(p.probability)), theme.tick);
+        let values = font::widest(top.iter().map(|p| text(trace, p)), theme.tick);
         let left = names + 6.0;
         let track = Box2::new(left, 0.0, size.width - left - values - 6.0, 0.0);
-        crate::viz::draw::frame::title(&mut scene, theme, [left, 0.0], "Probability", track.w);
-        let logits = top.first().map(|p| number(f64::from(p.logit))).unwrap_or_default();
-        let text = format!("best logit {logits}");
+        let scale = trace.minus.as_ref().map(|_| {
+            let limits = options.limits.or_else(|| self.limits(trace));
+            around_zero(limits.unwrap_or_default())
+        });
+        let (title, side) = match (&scale, top.first()) {
+            (None, Some(best)) => ("Probability", format!("best logit {}", number(f64::from(best.logit)))),
+            _ => ("Δ probability, in points", String::new()),
+        };
+        crate::viz::draw::frame::title(&mut scene, theme, [left, 0.0], title, track.w);
         let base = theme.label * font::CAP + 0.5;
-        scene.text([size.width, base], text, theme.tick, theme.muted, Anchor::End);
+        scene.text([size.width, base], side, theme.tick, theme.muted, Anchor::End);
         for (i, p) in top.iter().enumerate() {
             let y = head(theme) + (i as f32 + 0.5) * row;
             let chosen = p.index == trace.evidence.class;
             let name = font::fit(&p.name, theme.tick, names + 0.1);
             scene.text_mid([names, y], name, theme.tick, theme.ink, Anchor::End);
             scene.fill(Box2::new(left, y - 4.0, track.w, 8.0), theme.faint);
-            let share = p.probability.clamp(0.0, 1.0);
-            let color = if chosen { theme.series(1) } else { theme.series(0) };
-            scene.fill(Box2::new(left, y - 4.0, track.w * share, 8.0), color);
-            scene.text_mid([size.width, y], value(p.probability), theme.tick, theme.ink, Anchor::End);
+            if let Some(scale) = scale {
+                let [zero, end] =
+                    [0.0, f64::from(p.probability)].map(|v| left + scale.at(v).clamp(0.0, 1.0) * track.w);
+                let color = if p.probability < 0.0 { theme.negative } else { theme.positive };
+                scene.fill(Box2::new(zero.min(end), y - 4.0, (end - zero).abs(), 8.0), color);
+            } else {
+                let share = p.probability.clamp(0.0, 1.0);
+                let color = if chosen { theme.series(1) } else { theme.series(0) };
+                scene.fill(Box2::new(left, y - 4.0, track.w * share, 8.0), color);
+            }
+            scene.text_mid([size.width, y], text(trace, p), theme.tick, theme.ink, Anchor::End);
             scene.target(Box2::new(0.0, y - row / 2.0, size.width, row), Identity::Item(i));
+        }
+        if let Some(scale) = scale {
+            let x = left + scale.at(0.0) * track.w;
+            let ends = vec![[x, head(theme)], [x, head(theme) + top.len() as f32 * row]];
+            scene.line(ends, Stroke::new(theme.hair, theme.axis));
         }
         Ok(scene)
     }
@@ -94,7 +146,7 @@ impl Figure for Predictions {
         Table::default()
             .words("class", top.iter().map(|p| p.name.clone()))
             .numbers("index", top.iter().map(|p| p.index as f64))
-            .numbers("logit", top.iter().map(|p| f64::from(p.logit)))
-            .numbers("probability", top.iter().map(|p| f64::from(p.probability)))
+            .numbers(&column(trace, "logit"), top.iter().map(|p| f64::from(p.logit)))
+            .numbers(&column(trace, "probability"), top.iter().map(|p| f64::from(p.probability)))
     }
 }

@@ -1,13 +1,15 @@
 //! Where tokens are sent: how many have each position as their best (argmax), with the edges
 //! counted by `edge_mass_10` marked, and the four rank diagnostics, each beside its null band.
 
-use super::diagnostics::{self, Strip, strips};
+use super::diagnostics::{self, strips};
+use super::strip::Strip;
 use crate::model::trace::{Routing, Trace};
+use crate::viz::difference::{around_zero, head, label};
 use crate::viz::draw::{
-    Axis, Box2, Frame, Hover, Identity, Mark, Readout, Scale, Scene, Table, Theme, bars, legend,
-    order::argmax, readout,
+    Axis, Box2, Frame, Hover, Identity, Mark, Readout, Scale, Scene, Stroke, Table, Theme, bars, extent,
+    legend, order::argmax, readout,
 };
-use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, no_plan};
+use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacks_plan, no_plan};
 
 pub struct Ranks;
 
@@ -19,19 +21,22 @@ fn under(rows: f32) -> f32 {
     rows * 12.0 + 30.0
 }
 
-/// How many tokens have each position as their best.
-fn histogram(trace: &Trace) -> Option<Vec<usize>> {
+/// How many tokens have each position as their best; of a difference, how many more than under the other.
+fn histogram(trace: &Trace) -> Option<Vec<f64>> {
     let Routing::Plan(plan) = &trace.routing else { return None };
-    let mut counts = vec![0; plan.cols];
+    let mut counts = vec![0.0; plan.cols];
     for k in argmax(plan) {
-        counts[k] += 1;
+        counts[k] += 1.0;
+    }
+    if let Some(minus) = &trace.minus {
+        counts.iter_mut().zip(histogram(minus)?).for_each(|(own, other)| *own -= other);
     }
     Some(counts)
 }
 
 /// The strips below, of what the trace has.
 fn below(trace: &Trace) -> Vec<Strip> {
-    SHOWN.iter().filter_map(|name| Strip::new(name, trace.diagnostics.get(*name)?)).collect()
+    SHOWN.iter().filter_map(|name| Strip::of(trace, name)).collect()
 }
 
 impl Figure for Ranks {
@@ -50,7 +55,7 @@ impl Figure for Ranks {
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
-        (!matches!(trace.routing, Routing::Plan(_))).then(|| no_plan(trace))
+        lacks_plan(trace)
     }
 
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
@@ -61,7 +66,8 @@ impl Figure for Ranks {
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
-        Some((0.0, histogram(trace)?.into_iter().max()? as f64))
+        let (low, high) = extent(histogram(trace)?)?;
+        Some((low.min(0.0), high))
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -72,13 +78,25 @@ impl Figure for Ranks {
         let mut scene = Scene::new(size.width, size.height, "Rank use", theme.background);
         let edge = (n / 10).max(1);
         let edge_name = format!("First and last {edge} positions");
-        let entries = [
-            (Mark::Patch(theme.series(0)), "Tokens by best position"),
-            (Mark::Patch(theme.band), &*edge_name),
-        ];
+        let is_difference = trace.minus.is_some();
+        let [more, fewer] = match is_difference {
+            true => [theme.positive, theme.negative],
+            false => [theme.series(0); 2],
+        };
+        let named = label(trace, "Tokens by best position");
+        let fewer_tokens = is_difference.then_some((Mark::Patch(fewer), "Fewer"));
+        let entries: Vec<(Mark, &str)> = std::iter::once((Mark::Patch(more), &*named))
+            .chain(fewer_tokens)
+            .chain([(Mark::Patch(theme.band), &*edge_name)])
+            .collect();
         let room = legend::above(&mut scene, theme, size, &entries);
-        let most = options.limits.or_else(|| self.limits(trace)).map_or(1.0, |(_, hi)| hi.max(1.0));
-        let y = Axis::counts(Scale::linear(0.0, most * 1.04), "Tokens", 4);
+        let (low, high) = options.limits.or_else(|| self.limits(trace)).unwrap_or_default();
+        let most = high.max(1.0);
+        let scale = match is_difference {
+            true => around_zero((1.04 * low, 1.04 * most)),
+            false => Scale::linear(0.0, most * 1.04),
+        };
+        let y = Axis::counts(scale, label(trace, "Tokens"), 4);
         let outer = Box2 { h: (room.h - under).max(0.0), ..room };
         let frame = Frame::fit(outer, Axis::positions(n, "Best position (the last is read last)"), y, theme);
         let area = frame.area;
@@ -89,9 +107,14 @@ impl Figure for Ranks {
         frame.grid(&mut scene, theme);
         let values: Vec<f32> = counts.iter().map(|count| *count as f32).collect();
         let spans = bars::spans(&values, area.x, cell);
-        for (&count, (left, width)) in counts.iter().zip(spans).filter(|(count, _)| **count > 0) {
-            let top = frame.y(count as f64);
-            scene.fill(Box2::new(left, top, width, area.bottom() - top), theme.series(0));
+        let zero = frame.y(0.0);
+        for (&count, (left, width)) in counts.iter().zip(spans).filter(|(count, _)| **count != 0.0) {
+            let end = frame.y(count);
+            let bar = Box2::new(left, zero.min(end), width, (zero - end).abs());
+            scene.fill(bar, if count > 0.0 { more } else { fewer });
+        }
+        if is_difference {
+            scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));
         }
         frame.strips(&mut scene, n, Identity::Position);
         frame.axes(&mut scene, theme);
@@ -104,6 +127,6 @@ impl Figure for Ranks {
 
     fn table(&self, trace: &Trace) -> Table {
         let counts = histogram(trace).unwrap_or_default();
-        Table::counted("position", counts.len()).numbers("tokens", counts.into_iter().map(|c| c as f64))
+        Table::counted("position", counts.len()).numbers(&head(trace, "tokens"), counts)
     }
 }

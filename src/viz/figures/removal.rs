@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
+use super::removal_difference::subtract;
 use crate::model::explain::removal::{Curve, Curves, Found, Mode, RANDOM, RANKINGS, Removal, counts};
+use crate::viz::difference::{around_zero, delta, signed};
 use crate::viz::draw::scale::number;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, font,
@@ -100,10 +102,12 @@ impl RemovalView {
 /// One image's removal curves as a picture that brings its own data.
 #[derive(Clone)]
 pub struct RemovalPlot {
-    /// The curves.
+    /// The curves, or their difference from others.
     pub removal: Arc<Removal>,
     /// What is shown of them.
     pub view: RemovalView,
+    /// Of a difference, the two it is of.
+    of: Option<[Arc<Removal>; 2]>,
 }
 
 /// What a ranking is called on the screen.
@@ -116,13 +120,20 @@ impl Plot for RemovalPlot {
         let Removal { image, probe, reading, .. } = &*self.removal;
         let RemovalView { mode, quantity, ranking, step } = &self.view;
         let ranking = if ranking.is_empty() { String::new() } else { format!(" --ranking {ranking}") };
+        let about = |of: &Removal| match of.reading.is_as_trained() {
+            true => format!("{} through {}", of.image, of.probe),
+            false => format!("{} through {} ({})", of.image, of.probe, of.reading),
+        };
+        let (mut title, mut minus, mut said) = (INFO.title.to_owned(), String::new(), about(&self.removal));
+        if let Some(other) = self.other() {
+            title = format!("{title} of {probe}, difference (Δ) from {}", other.probe);
+            minus = format!("minus-{}", joined(&[&other.probe, &other.reading.id()]));
+            said = format!("{said}, minus {}", about(other));
+        }
         Caption {
-            title: INFO.title.to_owned(),
-            file: joined(&[&stem(image), probe, &reading.id(), INFO.id, mode.id()]),
-            about: match reading.is_as_trained() {
-                true => format!("{image} through {probe}"),
-                false => format!("{image} through {probe} ({reading})"),
-            },
+            title,
+            file: joined(&[&stem(image), probe, &reading.id(), &minus, INFO.id, mode.id()]),
+            about: said,
             command: format!(
                 "--figure {} --mode {} --quantity {}{ranking} --step {step}",
                 INFO.id,
@@ -134,14 +145,13 @@ impl Plot for RemovalPlot {
 
     fn height(&self, width: f32) -> f32 {
         let half = (width - GAP_PT) / 2.0;
-        let head = heading::height(heading::of_reading(&self.removal.reading).as_deref(), width);
+        let head = heading::height(self.head().as_deref(), width);
         let keys = legend::lines(&Theme::light(), width, &self.key(&Theme::light())) as f32 * LINE_PT;
         head + keys + 2.0 * CHART * half + LINE_PT + self.picture_height(half)
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let head = heading::of_reading(&self.removal.reading);
-        heading::over(head.as_deref(), theme, size, |size| self.charts(theme, size))
+        heading::over(self.head().as_deref(), theme, size, |size| self.charts(theme, size))
     }
 
     fn table(&self) -> Table {
@@ -150,18 +160,60 @@ impl Plot for RemovalPlot {
         let curves = self.curves().into_iter().flatten();
         curves.fold(table, |table, (id, ways)| {
             let [deletion, insertion] = ways.each_ref().map(|way| self.view.quantity.of(way));
+            let delta = if self.of.is_some() { "delta_" } else { "" };
             table
-                .numbers(&format!("deletion_{id}"), deletion.iter().copied())
-                .numbers(&format!("insertion_{id}"), insertion.iter().copied())
+                .numbers(&format!("{delta}deletion_{id}"), deletion.iter().copied())
+                .numbers(&format!("{delta}insertion_{id}"), insertion.iter().copied())
         })
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        vec![Source::Removal(&self.removal)]
+        match &self.of {
+            Some([own, other]) => vec![Source::Removal(own), Source::RemovalAgainst(other)],
+            None => vec![Source::Removal(&self.removal)],
+        }
     }
 }
 
 impl RemovalPlot {
+    /// The curves of an image, or what they have more or less than `against`.
+    ///
+    /// # Errors
+    /// Why the two have no difference.
+    pub fn new(removal: Arc<Removal>, against: Option<Arc<Removal>>) -> Result<Self, Empty> {
+        let (removal, of) = match against {
+            Some(other) => (Arc::new(subtract(&removal, &other)?), Some([removal, other])),
+            None => (removal, None),
+        };
+        Ok(Self { view: RemovalView::new(&removal), removal, of })
+    }
+
+    /// The curves of an image, with this of them shown.
+    pub fn of(removal: Arc<Removal>, view: RemovalView) -> Self {
+        Self { removal, view, of: None }
+    }
+
+    /// What was subtracted.
+    fn other(&self) -> Option<&Removal> {
+        self.of.as_ref().map(|[_, other]| &**other)
+    }
+
+    /// How the probe read, where that is not as trained, and what the curves are a difference from.
+    fn head(&self) -> Option<String> {
+        let reading = heading::of_reading(&self.removal.reading);
+        let Some(other) = self.other() else { return reading };
+        Some(heading::of_difference(
+            reading,
+            (&self.removal.image, &self.removal.probe),
+            (&other.image, &other.probe, &other.reading),
+        ))
+    }
+
+    /// What a number is called.
+    fn label(&self, name: String) -> String {
+        if self.of.is_some() { delta(&name) } else { name }
+    }
+
     /// The curves of the mode that is shown.
     fn curves(&self) -> Result<&Curves, Empty> {
         let mode = self.removal.modes.get(&self.view.mode);
@@ -187,7 +239,16 @@ impl RemovalPlot {
 
     fn key(&self, theme: &Theme) -> Vec<(Mark, &str)> {
         let lines = self.lines(theme).into_iter().map(|(name, stroke, _)| (Mark::Line(stroke), name));
-        lines.chain([(Mark::Patch(theme.band), "Random, 5 to 95 %")]).collect()
+        let band = (Mark::Patch(theme.band), "Random, 5 to 95 %");
+        lines.chain(self.of.is_none().then_some(band)).collect()
+    }
+
+    /// Why there are no numbers to draw.
+    fn nothing(&self) -> &'static str {
+        match self.other() {
+            Some(other) if other.rival != self.removal.rival => "The two margins are over different classes",
+            _ => "The probe knows one class alone",
+        }
     }
 
     fn picture_height(&self, width: f32) -> f32 {
@@ -198,22 +259,22 @@ impl RemovalPlot {
         let (curves, removal) = (self.curves()?, &*self.removal);
         let quantity = self.view.quantity;
         let values = curves.values().flatten().flat_map(|curve| quantity.of(curve)).copied();
-        let (low, high) =
-            extent(values).ok_or_else(|| Empty("The probe knows one class alone".to_owned()))?;
+        let (low, high) = extent(values).ok_or_else(|| Empty(self.nothing().to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let below = legend::above(&mut scene, theme, size, &self.key(theme));
         let half = (below.w - GAP_PT) / 2.0;
         let room = (below.h - LINE_PT).max(0.0);
         let seen = self.picture_height(half).min(0.5 * room);
         let scale = match quantity {
+            _ if self.of.is_some() => around_zero((1.05 * low, 1.05 * high)),
             Quantity::Probability => Scale::linear(0.0, 1.0),
             _ => Scale::padded(low, high),
         };
         let rival = removal.rival.as_ref().map_or(String::new(), |(_, name)| format!(" over {name}"));
-        let label = match quantity {
+        let label = self.label(match quantity {
             Quantity::Margin => format!("Margin of {}{rival}", removal.class.1),
             _ => format!("{} of {}", quantity.name(), removal.class.1),
-        };
+        });
         let step = self.view.step.min(removal.fraction.len().saturating_sub(1));
         let labels = [label.as_str(), ""];
         for (way, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
@@ -239,6 +300,10 @@ impl RemovalPlot {
         {
             let edge = place(&high[way]).into_iter().chain(place(&low[way]).into_iter().rev());
             scene.polygon(edge.collect(), theme.band);
+        }
+        if self.of.is_some() {
+            let zero = vec![frame.at(0.0, 0.0), frame.at(1.0, 0.0)];
+            scene.line(zero, Stroke::new(theme.hair, theme.axis));
         }
         for (_, stroke, ways) in self.lines(theme).into_iter().rev() {
             scene.line(place(&ways[way]), stroke);
@@ -275,10 +340,12 @@ impl RemovalPlot {
     pub fn at(&self, step: usize) -> Vec<(String, String)> {
         let [taken, back] = ["taken away", "put back"];
         let lines = self.lines(&Theme::light()).into_iter();
+        let text = if self.of.is_some() { signed } else { number };
         let value =
-            |curve: &Curve| self.view.quantity.of(curve).get(step).map_or(String::new(), |v| number(*v));
+            |curve: &Curve| self.view.quantity.of(curve).get(step).map_or(String::new(), |v| text(*v));
         let line = |(name, _, ways): (&str, Stroke, &[Curve; 2])| {
-            (name.to_owned(), format!("{} {taken}, {} {back}", value(&ways[0]), value(&ways[1])))
+            let name = self.label(name.to_owned());
+            (name, format!("{} {taken}, {} {back}", value(&ways[0]), value(&ways[1])))
         };
         lines.map(line).collect()
     }

@@ -1,11 +1,15 @@
 //! The path a probe reads along: patch to patch over the grid, coloured by step; a plan by its hard
 //! order (expected positions). Several sweeps stand side by side. With `step` it shows what the
 //! memory holds after so many tokens: every token as bright as `|K[j]|`, `j` steps back, under a
-//! plan as `sum_k P[i,k] |K[step-1-k]|`, divided by the largest.
+//! plan as `sum_k P[i,k] |K[step-1-k]|`, divided by the largest. Paths have no difference, places in them have: how much
+//! later every token is read, its mean position under a plan.
 
 use super::sweep::{self, Sweep};
 use crate::model::trace::{Routing, Trace};
-use crate::viz::draw::{Axis, Box2, Keys, Mark, Scale, Scene, Stroke, Table, Theme, frame, order, picture};
+use crate::viz::difference::{around_zero, delta, positions};
+use crate::viz::draw::{
+    Axis, Box2, Keys, Mark, Scale, Scene, Stroke, Table, Theme, diverging, extent, frame, order, picture,
+};
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, heading, no_order};
 
 pub struct ScanPath;
@@ -25,8 +29,11 @@ fn layout(sweeps: usize, width: f32) -> (usize, usize) {
 }
 
 /// The colour bar.
-fn bar(trace: &Trace, memory: bool) -> Axis {
-    if memory {
+fn bar(trace: &Trace, options: &Options) -> Axis {
+    if trace.minus.is_some() {
+        let limits = options.limits.or_else(|| ScanPath.limits(trace)).unwrap_or_default();
+        Axis::new(around_zero(limits), delta("Position (above 0 is read later)"), 5)
+    } else if step(trace, options).is_some() {
         Axis::new(Scale::linear(0.0, 1.0), "Memory (share of the best kept)", 4)
     } else {
         let n = trace.grid.len();
@@ -65,7 +72,7 @@ fn tall(trace: &Trace, options: &Options, width: f32, most: f32) -> f32 {
     let (columns, rows) = layout(order::orders(trace).len(), width);
     let memory = step(trace, options).is_some();
     let keys = options.keys;
-    let side = side(&theme, width, columns, &bar(trace, memory), keys).min(most);
+    let side = side(&theme, width, columns, &bar(trace, options), keys).min(most);
     let head = head(&theme, columns * rows, keys);
     rows as f32 * (side * picture::aspect(trace) + head + 4.0) - 4.0 + foot(&theme, memory, keys)
 }
@@ -78,6 +85,36 @@ fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
         _ if width < WORD_FROM_PT => format!("{} of {of}", sweep + 1),
         _ => format!("Sweep {} of {of}", sweep + 1),
     }
+}
+
+/// Why there are no places to subtract.
+fn no_place(trace: &Trace) -> Empty {
+    let of = |trace: &Trace| match order::orders(trace).len() {
+        0 => no_order(trace),
+        _ => Empty(format!("{} reads in several sweeps, in which a token has no one position", trace.head)),
+    };
+    let both = [Some(trace), trace.minus.as_deref()];
+    both.into_iter()
+        .flatten()
+        .find(|trace| order::positions(trace).is_none())
+        .map_or_else(|| no_order(trace), of)
+}
+
+/// The patches by how much later they are read.
+fn apart(trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+    let places = positions(trace).ok_or_else(|| no_place(trace))?;
+    let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
+    let (keys, axis) = (options.keys, bar(trace, options));
+    let (w, head) = (side(theme, size.width, 1, &axis, keys), head(theme, 1, keys));
+    let rect = Box2::new(0.0, head, w, size.height - head).largest(1.0, picture::aspect(trace));
+    let title = delta("Position: read later or earlier");
+    keys.title(&mut scene, theme, (&title, &title), size.width);
+    picture::seen(&mut scene, theme, trace, rect, 0.25);
+    picture::cover(&mut scene, trace.grid, rect, |i| {
+        diverging(theme, 2.0 * axis.scale.at(places[i]) - 1.0).alpha(options.opacity)
+    });
+    keys.color_bar(&mut scene, theme, rect, &axis, |t| diverging(theme, 2.0 * t - 1.0));
+    Ok(scene)
 }
 
 /// The title of a picture in a cell of a row, whose legend says the rest.
@@ -101,7 +138,11 @@ impl Figure for ScanPath {
     fn controls(&self, trace: &Trace) -> &'static [Control] {
         // Only a memory reads the tokens step by step.
         let reads = !matches!(trace.routing, Routing::None) && trace.kernel.is_some();
-        if reads { &[Control::Step] } else { &[] }
+        match trace.minus {
+            Some(_) => &[Control::Opacity],
+            None if reads => &[Control::Step],
+            None => &[],
+        }
     }
 
     fn marks_step(&self) -> bool {
@@ -129,10 +170,23 @@ impl Figure for ScanPath {
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
-        matches!(trace.routing, Routing::None).then(|| no_order(trace))
+        let none = match trace.minus {
+            Some(_) => positions(trace).is_none(),
+            None => matches!(trace.routing, Routing::None),
+        };
+        none.then(|| no_place(trace))
+    }
+
+    /// Of differences alone: paths are on one scale, that of their steps.
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        trace.minus.as_ref()?;
+        extent(positions(trace)?)
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        if trace.minus.is_some() {
+            return apart(trace, options, theme, size);
+        }
         let orders = order::orders(trace);
         if orders.is_empty() {
             return Err(no_order(trace));
@@ -140,7 +194,7 @@ impl Figure for ScanPath {
         let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
         let (columns, rows) = layout(orders.len(), size.width);
         let step = step(trace, options);
-        let axis = bar(trace, step.is_some());
+        let axis = bar(trace, options);
         let keys = options.keys;
         let (w, head) = (side(theme, size.width, columns, &axis, keys), head(theme, columns * rows, keys));
         let foot = foot(theme, step.is_some(), keys);
@@ -188,6 +242,11 @@ impl Figure for ScanPath {
     }
 
     fn table(&self, trace: &Trace) -> Table {
+        if trace.minus.is_some() {
+            let table = Table::counted("token", trace.grid.len());
+            let places = positions(trace).into_iter();
+            return places.fold(table, |table, places| table.numbers("delta_position", places));
+        }
         let mut table = Table::counted("step", trace.grid.len());
         for (s, order) in order::orders(trace).iter().enumerate() {
             table = table.numbers(&format!("token_{s}"), order.iter().map(|&i| i as f64));

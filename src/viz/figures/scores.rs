@@ -1,12 +1,13 @@
 //! The standardised scores the router sorts by: from the lowest up, and how they spread, beside the
-//! standard normal they would follow by chance.
+//! standard normal they would follow by chance. Differences, token by token, stand around zero; no chance is known of them.
 
 use crate::model::trace::Trace;
+use crate::viz::difference::{around_zero, head, label};
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, extent, legend,
     order::ascending,
 };
-use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
+use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacking};
 
 pub struct Scores;
 
@@ -14,7 +15,9 @@ pub struct Scores;
 const BINS: usize = 24;
 
 fn no_scores(trace: &Trace) -> String {
-    format!("{} gives its tokens no scores", trace.head)
+    // Of a difference whose other trace has scores, its own has none.
+    let other = trace.minus.as_ref().is_some_and(|minus| minus.scores.is_none());
+    format!("{} gives its tokens no scores", lacking(trace, other).head)
 }
 
 impl Figure for Scores {
@@ -46,19 +49,28 @@ impl Figure for Scores {
         let n = scores.len();
         let order = ascending(&scores);
         let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((-1.0, 1.0));
-        let y = Scale::padded(lo, hi);
+        let is_difference = trace.minus.is_some();
+        let y = if is_difference { around_zero((1.05 * lo, 1.05 * hi)) } else { Scale::padded(lo, hi) };
         let mut scene = Scene::new(size.width, size.height, "Token scores", theme.background);
         let normal = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
         let key = [(Mark::Dot(theme.series(0)), "Tokens"), (Mark::Line(normal), "Standard normal")];
-        let below = legend::above(&mut scene, theme, size, &key);
+        let key = if is_difference { &key[..1] } else { &key };
+        let below = legend::above(&mut scene, theme, size, key);
         let outer = Box2 { w: size.width * 0.68, ..below };
         let frame = Frame::fit(
             outer,
-            Axis::positions(n, "Rank by score (the highest is read last)"),
-            Axis::new(y, "Score (standardised)", 5),
+            Axis::positions(
+                n,
+                if is_difference { "Rank by Δ score" } else { "Rank by score (the highest is read last)" },
+            ),
+            Axis::new(y, label(trace, "Score (standardised)"), 5),
             theme,
         );
         frame.grid(&mut scene, theme);
+        if is_difference {
+            let [left, right] = [-0.5, n as f64 - 0.5].map(|at| frame.at(at, 0.0));
+            scene.line(vec![left, right], Stroke::new(theme.hair, theme.axis));
+        }
         for (k, &i) in order.iter().enumerate() {
             scene.dot(frame.at(k as f64, scores[i]), 0.9, theme.series(0), None);
         }
@@ -73,7 +85,8 @@ impl Figure for Scores {
         }
         let density = |count: usize| count as f64 / (n as f64 * width);
         let gauss = |s: f64| (-0.5 * s * s).exp() / (2.0 * std::f64::consts::PI).sqrt();
-        let most = counts.iter().map(|&c| density(c)).fold(0.4, f64::max);
+        let least = if is_difference { 0.0 } else { 0.4 };
+        let most = counts.iter().map(|&c| density(c)).fold(least, f64::max);
         let right = Box2 { x: frame.area.right() + 3.0 * theme.gap, ..frame.area };
         let right = Box2 { w: size.width - right.x - 3.0, ..right };
         let side = Frame {
@@ -91,12 +104,14 @@ impl Figure for Scores {
             );
         }
         let curve = (0..=96).map(|i| y.lo + (y.hi - y.lo) * f64::from(i) / 96.0);
-        scene.line(curve.map(|s| side.at(gauss(s), s)).collect(), normal);
+        if !is_difference {
+            scene.line(curve.map(|s| side.at(gauss(s), s)).collect(), normal);
+        }
         side.axes(&mut scene, theme);
         Ok(scene)
     }
 
     fn table(&self, trace: &Trace) -> Table {
-        Table::counted("token", trace.grid.len()).optional("score", trace.scores.as_deref())
+        Table::counted("token", trace.grid.len()).optional(&head(trace, "score"), trace.scores.as_deref())
     }
 }

@@ -6,7 +6,7 @@ use crate::viz::difference::{self, label, value};
 use crate::viz::draw::{
     Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, number, outlines, picture,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Size, Subtractable, TabGroup};
+use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
 
 /// The map of a method's tokens, or of exact evidence.
 pub struct TokenMap(pub Option<Attribution>);
@@ -49,7 +49,7 @@ impl TokenMap {
     fn bar(&self, trace: &Trace, options: &Options) -> Axis {
         let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((-1.0, 1.0));
         let bound = lo.abs().max(hi.abs()).max(1e-30);
-        let scale = match self.is_signed(lo) {
+        let scale = match self.is_signed(trace, lo) {
             true => Scale::linear(-bound, bound),
             false => Scale::linear(lo, hi.max(lo + 1e-30)),
         };
@@ -57,8 +57,8 @@ impl TokenMap {
     }
 
     /// Whether values from `lo` on have colours for both signs.
-    fn is_signed(&self, lo: f64) -> bool {
-        self.0 != Some(Attribution::Rollout) || lo < 0.0
+    fn is_signed(&self, trace: &Trace, lo: f64) -> bool {
+        trace.minus.is_some() || self.0 != Some(Attribution::Rollout) || lo < 0.0
     }
 
     /// The line under the picture.
@@ -126,7 +126,7 @@ impl Figure for TokenMap {
     }
 
     fn controls(&self, trace: &Trace) -> &'static [Control] {
-        match self.is_signed(self.limits(trace).map_or(0.0, |(lo, _)| lo)) {
+        match self.is_signed(trace, self.limits(trace).map_or(0.0, |(lo, _)| lo)) {
             true if trace.regions.is_some() => &[Control::Opacity, Control::Grid, Control::Regions],
             true => &[Control::Opacity, Control::Grid],
             false if trace.regions.is_some() => {
@@ -136,8 +136,8 @@ impl Figure for TokenMap {
         }
     }
 
-    fn subtractable(&self) -> Subtractable {
-        if self.0 == Some(Attribution::Rollout) { Subtractable::Always } else { Subtractable::ForOneClass }
+    fn is_for_one_class(&self) -> bool {
+        self.0 != Some(Attribution::Rollout)
     }
 
     fn is_compared(&self) -> bool {

@@ -23,7 +23,7 @@ pub struct TracePlot {
     pub options: Options,
     /// Whether it says itself how the trace was read; on the screen the head of a column may.
     pub headed: bool,
-    /// What they are differences from, where figures can be subtracted; a column that is this very trace stays as it is.
+    /// What they are differences from; a column that is this very trace stays as it is.
     pub against: Option<Arc<Trace>>,
     /// How many stand side by side, the others below; all where absent.
     pub columns: Option<usize>,
@@ -70,8 +70,10 @@ impl TracePlot {
         words.extend(grid.then(|| "--grid".to_owned()));
         words.extend(regions.then(|| "--regions".to_owned()));
         words.extend(step.map(|step| format!("--step {step}")));
-        words.extend(limits.map(|(low, high)| format!("--limits {low}:{high}")));
-        words.extend(proxy_limits.map(|(low, high)| format!("--proxy-limits {low}:{high}")));
+        // Limits that hold one number alone are those the figure has by itself.
+        let wide = |limits: &Option<(f64, f64)>| limits.filter(|(low, high)| low < high);
+        words.extend(wide(limits).map(|(low, high)| format!("--limits {low}:{high}")));
+        words.extend(wide(proxy_limits).map(|(low, high)| format!("--proxy-limits {low}:{high}")));
         words.extend(self.pinned().map(|at| format!("--against {}", at + 1)));
         words.extend(self.columns.map(|columns| format!("--columns {columns}")));
         words.join(" ")
@@ -99,7 +101,7 @@ impl TracePlot {
     fn lone(&self) -> Option<Result<Lone<'_>, Empty>> {
         let (figure, trace) = self.alone()?;
         let shown = match self.against.as_deref().filter(|against| !std::ptr::eq(*against, trace)) {
-            Some(against) => difference::shown(figure, trace, against),
+            Some(against) => difference::shown(figure, trace, against).map(Cow::Owned),
             None => Ok(Cow::Borrowed(trace)),
         };
         Some(shown.and_then(|trace| check(&trace).map(|()| (figure, trace))))
@@ -156,7 +158,9 @@ impl Plot for TracePlot {
             title = format!("{title} ({changes})");
         }
         if let Some(against) = &self.against {
-            title = format!("{title}, difference (Δ) from {}", stem(&against.probe));
+            let own =
+                self.alone().map_or_else(String::new, |(_, trace)| format!(" of {}", stem(&trace.probe)));
+            title = format!("{title}{own}, difference (Δ) from {}", stem(&against.probe));
         }
         let about = about_all(self.traces.iter().map(AsRef::as_ref), self.against.as_deref());
         Caption { title, file, about, command: self.command() }

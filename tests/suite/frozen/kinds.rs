@@ -22,6 +22,7 @@ use ssmprobe::app::state::{Selection, State, Views};
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::removal::Removal;
 use ssmprobe::model::explain::stability::Stability;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::HEADS;
@@ -228,6 +229,10 @@ fn what_was_kept_is_read_and_written_again() {
             let stability: Stability = serde_json::from_str(&text(&path)).expect("a stability");
             fs::write(&again, serde_json::to_vec(&stability).expect("JSON")).expect("written");
             "stability"
+        } else if name.ends_with(".causal.json") {
+            let removal = Removal::from_json(&text(&path)).expect("removal curves");
+            fs::write(&again, serde_json::to_vec(&removal).expect("JSON")).expect("written");
+            "removal"
         } else if name.ends_with(".survey.json") {
             let evaluation = Evaluation::from_json(&text(&path)).expect("an evaluation");
             fs::write(&again, evaluation.to_json().expect("JSON")).expect("written");
@@ -240,7 +245,7 @@ fn what_was_kept_is_read_and_written_again() {
         let slack = Slack(if kind == "probe" { 0.0 } else { 1e-15 });
         assert_eq!(slack.difference(&path, &again), None, "{}", path.display());
     }
-    assert_eq!(counts.len(), 4, "{counts:?}");
+    assert_eq!(counts.len(), 5, "{counts:?}");
 }
 
 #[test]
@@ -254,29 +259,16 @@ fn every_kind_of_file_is_frozen() {
     for head in HEADS.iter() {
         assert!(has(&format!("heads/probes/{}-s0", head.id), ".safetensors"), "no probe of {}", head.id);
     }
-    // What was frozen has no order tests, attributions, removal curves, regions and maps of images; pictures of these are among the golden ones.
-    let later = [
-        "order_test",
-        "gradient",
-        "integrated",
-        "rollout",
-        "removal",
-        "order",
-        "causal",
-        "regions",
-        "region_order",
-        "image_map",
-    ];
+    // What was frozen has no regions and maps of images; pictures of these are among the golden ones.
+    let later = ["regions", "region_order", "image_map"];
     for (Info { id, .. }, _) in figures::all().filter(|(info, _)| !later.contains(&info.id)) {
-        assert!(has("figures/", &format!("-{id}.svg")), "no figure {id}");
+        assert!(has("", &format!("-{id}.svg")), "no figure {id}");
     }
     for table in TABLES.iter().filter(|table| !later.contains(&table.id)) {
         for format in FORMATS {
-            assert!(
-                has(&format!("tables/{}", table.id), &format!(".{}", format.extension)),
-                "no table {}",
-                table.id
-            );
+            let is_in =
+                |folder: &str| has(&format!("{folder}/{}", table.id), &format!(".{}", format.extension));
+            assert!(["tables", "removal_tables"].into_iter().any(is_in), "no table {}", table.id);
         }
     }
     for ending in [
@@ -291,6 +283,7 @@ fn every_kind_of_file_is_frozen() {
         "scenes.json",
         "summary.csv",
         ".npz",
+        ".causal.npz",
         ".pdf",
         ".png",
         ".csv",

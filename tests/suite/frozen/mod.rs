@@ -316,3 +316,30 @@ fn explanations_traces_and_stabilities() {
 fn figures() {
     step("figures", commands);
 }
+
+#[test]
+fn attributions_and_removal_curves() {
+    step("attributed", commands);
+}
+
+#[test]
+fn figures_of_attributions_and_differences() {
+    step("attributed_figures", commands);
+}
+
+/// What an evaluation of the run with removal curves keeps beside it.
+#[test]
+fn removal_curves_of_a_run() {
+    step("removals", |desk, step| {
+        commands(desk, step);
+        copy(&desk.join("run/evaluation.json"), &desk.join("removals/evaluation.json"), ["", ""]);
+    });
+}
+
+#[test]
+fn tables_of_orders_and_removal_curves() {
+    step("removal_tables", |desk, step| {
+        copy(&desk.join("removals/evaluation.json"), &desk.join("run/evaluation.json"), ["", ""]);
+        commands(desk, step);
+    });
+}

@@ -182,12 +182,76 @@ fn differences_are_exported_as_they_are_shown() {
     let (svg, command) = both(&mut window, &folder.join("evidence.svg"));
     let svg = String::from_utf8(svg).expect("text");
     assert!(command.contains("--trace ") && command.contains(" --against "), "{command}");
-    assert!(svg.contains("Difference (Δ) from sinkhorn") && svg.contains("Δ evidence (logit)"), "{command}");
+    assert!(
+        svg.contains("Difference (Δ) of softsort from sinkhorn") && svg.contains("Δ evidence (logit)"),
+        "{command}"
+    );
     window.click("Export comparison…");
     let (svg, command) = both(&mut window, &folder.join("both.svg"));
     let svg = String::from_utf8(svg).expect("text");
     assert!(command.contains(" --against 2 ") && svg.contains(">Δ evidence (logit)<"), "{command}");
     assert!(svg.contains(">Evidence (logit)<"), "the pinned column has its own scale");
+}
+
+#[test]
+fn every_row_of_the_window_is_a_difference_once_one_is_asked_for() {
+    let (_outer, folder) = folder();
+    let mut window = showing(&[small::planned(), small::other()]);
+    window.harness.set_size(egui::vec2(1440.0, 4000.0));
+    window.harness.run();
+    window.click("Compare");
+    let second = window.harness.state().state.columns.keys().nth(1).copied();
+    for command in [Command::Pin(second), Command::SetDifference(true)] {
+        window.harness.state_mut().dispatch(command);
+    }
+    window.harness.run();
+    // A row at a time: the picture of the first column is the difference.
+    for (row, picture, said) in [
+        ("Assignment matrix", "Assignment matrix", "Δ share"),
+        ("Rank use", "Rank use", "Δ tokens"),
+        ("Diagnostics", "Diagnostics of the plan", "Δ value"),
+        ("Order test", "Order test", "Δ margin of crane over heron"),
+        ("Memory kernel", "Memory kernel", "Δ measured"),
+        ("Scores", "Token scores", "Δ score (standardised)"),
+        ("Predictions", "Predictions", "Δ probability, in points"),
+        ("Reading order", "Reading order", "Δ position"),
+    ] {
+        let chosen = row == "Reading order";
+        if !chosen {
+            rows(&mut window, row);
+        }
+        ask(&mut window, picture);
+        let path = folder.join(format!("{}.svg", row.to_lowercase().replace(' ', "-")));
+        let (svg, command) = both(&mut window, &path);
+        let svg = String::from_utf8(svg).expect("text");
+        assert!(svg.contains(said) && command.contains(" --against "), "{row}: {command}");
+        if !chosen {
+            rows(&mut window, row);
+        }
+    }
+}
+
+/// Shows a row of the comparison, or no longer: by its name above the columns.
+fn rows(window: &mut Window, name: &str) {
+    let named = window.harness.query_all_by_label(name).map(|node| node.rect());
+    // Tabs of panes are called so, too: they lie above or below.
+    let place =
+        named.filter(|rect| (60.0..200.0).contains(&rect.top())).max_by(|a, b| a.top().total_cmp(&b.top()));
+    let place = place.expect("a row to choose").center();
+    window.harness.hover_at(place);
+    window.harness.event(egui::Event::PointerButton {
+        pos: place,
+        button: egui::PointerButton::Primary,
+        pressed: true,
+        modifiers: Modifiers::NONE,
+    });
+    window.harness.event(egui::Event::PointerButton {
+        pos: place,
+        button: egui::PointerButton::Primary,
+        pressed: false,
+        modifiers: Modifiers::NONE,
+    });
+    window.harness.run();
 }
 
 #[test]

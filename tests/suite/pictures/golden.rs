@@ -29,7 +29,7 @@ pub const DPI: f32 = 96.0;
 /// Levels of a channel that a pixel may differ by.
 const LEVELS: u8 = 1;
 /// Most bytes of all of them.
-const MOST: u64 = 3_400_000;
+const MOST: u64 = 5_000_000;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/pictures/golden")
@@ -53,6 +53,10 @@ pub fn all(theme: &Theme) -> Vec<(String, Scene)> {
         ("kernel-channels", figure("kernel", &small::channelled(), &plain)),
     ];
     all.extend(more.map(|(name, scene)| (name.to_owned(), scene)));
+    let apart = difference::subtract(&planned, &small::other()).expect("one grid");
+    all.extend(
+        FIGURES.iter().map(|one| (format!("{}-difference", one.id()), figure(one.id(), &apart, &plain))),
+    );
     all.extend(plots(theme));
     all.extend(comparisons(theme));
     let look = if theme.dark { "dark" } else { "light" };
@@ -75,12 +79,13 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
         ("image_map", plot(&small::image_map(ColorBy::Outcome))),
         ("image_map-class", plot(&small::image_map(ColorBy::Class))),
         ("stability", plot(&StabilityPlot(small::stability().into()))),
+        ("removal", plot(&RemovalPlot::of(small::removal().into(), RemovalView::new(&small::removal())))),
         (
-            "removal",
-            plot(&RemovalPlot {
-                view: RemovalView::new(&small::removal()),
-                removal: small::removal().into(),
-            }),
+            "removal-difference",
+            plot(
+                &RemovalPlot::new(small::removal().into(), Some(small::other_removal().into()))
+                    .expect("a difference"),
+            ),
         ),
         ("training", plot(&small::training(Part::Both, false))),
         ("training_loss-log", plot(&small::training(Part::Loss, true))),
@@ -125,9 +130,13 @@ pub fn comparisons(theme: &Theme) -> Vec<(String, Scene)> {
         "comparison-differences".to_owned(),
         differences.scene(theme, export::points(174.0)).expect("differences"),
     ));
-    let made_of = difference::subtract(six[2], six[0]).expect("one grid");
-    let alone = draw_column(find("token_map").expect("a figure"), &made_of, &options, theme, COLUMN);
-    made.push(("token_map-difference".to_owned(), alone.expect("something to see")));
+    let (one, other) = (small::planned(), small::other());
+    let (pair, plans) = ([&one, &other], figures(&["assignment", "ranks", "kernel"]));
+    let across = Comparison { against: Some(&one), ..Comparison::new(&pair, &plans, &options) };
+    made.push((
+        "comparison-plans".to_owned(),
+        across.scene(theme, export::points(174.0)).expect("differences"),
+    ));
     made
 }
 

@@ -3,6 +3,7 @@
 
 mod classes;
 mod dialog;
+mod differences;
 mod exports;
 mod golden;
 mod image_map;

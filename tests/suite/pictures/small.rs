@@ -107,17 +107,12 @@ fn base(head: &str, routing: Routing) -> Trace {
         image: "pond.png".into(),
         probe: format!("{head}.safetensors"),
         head: head.into(),
-        reading: Reading::default(),
         backbone: "tiny".into(),
         grid: GRID,
         seen: picture(),
-        scores: None,
         routing,
-        expected: None,
         kernel: Some(Matrix { rows: N, cols: 1, data: KERNEL.into() }),
-        other_kernels: Vec::new(),
         radius: Some(0.9),
-        token_weight: None,
         logits: vec![1.18, 2.15, 0.3, 2.93, 1.67, -0.4, 0.71],
         top: top.map(class).into(),
         evidence: Evidence {
@@ -128,11 +123,7 @@ fn base(head: &str, routing: Routing) -> Trace {
             proxy: Some(PROXY.into()),
             ..Evidence::default()
         },
-        diagnostics: IndexMap::new(),
-        minus: None,
-        order_test: None,
-        attributions: Default::default(),
-        regions: None,
+        ..Trace::default()
     }
 }
 
@@ -186,6 +177,50 @@ pub fn planned() -> Trace {
     ]);
     trace
 }
+
+/// Another learned order over the same patches, for the same class, in which no number is that of the first.
+pub fn other() -> Trace {
+    let turned = |values: [f32; N], by: usize, factor: f32| -> Vec<f32> {
+        (0..N).map(|i| factor * values[(i + by) % N]).collect()
+    };
+    let data = (0..N * N).map(|at| share((at / N + 5) % N, at % N)).collect();
+    let mut trace = planned();
+    trace.probe = "neuralsort.safetensors".into();
+    trace.head = "neuralsort".into();
+    trace.routing = Routing::Plan(Matrix { rows: N, cols: N, data });
+    trace.scores = Some(turned(SCORES, 5, 1.0));
+    trace.token_weight = Some(turned(WEIGHTS, 2, 1.0));
+    trace.kernel = Some(Matrix { rows: N, cols: 1, data: SECOND.into() });
+    trace.radius = Some(0.8);
+    trace.logits = OTHER_LOGITS.into();
+    trace.top[0] = Prediction { index: 2, name: "grebe".into(), logit: 2.4, probability: 0.3 };
+    let evidence = &mut trace.evidence;
+    evidence.bias = 0.31;
+    evidence.token = Some(turned(VOICES, 1, 0.5));
+    evidence.position = Some(turned(EXACT, 3, 0.5));
+    evidence.position_raster = Some(turned(EXACT_RASTER, 3, 0.5));
+    evidence.proxy = Some(turned(PROXY, 2, 0.5));
+    evidence.proxy_raster = Some(turned(PROXY_RASTER, 2, 0.5));
+    for (by, found) in trace.attributions.values_mut().enumerate() {
+        if let Attributed::Found { token, .. } = found {
+            token.rotate_left(by + 1);
+        }
+    }
+    for (at, diagnostic) in trace.diagnostics.values_mut().enumerate() {
+        diagnostic.value -= 0.05 * (at as f64 - 1.4);
+    }
+    if let Some(OrderTest::Tested { logit, margin: Some(margin) }) = &mut trace.order_test {
+        for contrast in [logit, margin] {
+            contrast.value = 1.3;
+            (contrast.content, contrast.fixed_order, contrast.routing) = (0.45, 0.15, 0.7);
+            (contrast.best, contrast.worst, contrast.reassigned.mean) = (2.9, -1.1, 0.45);
+        }
+    }
+    trace
+}
+
+/// The logits of the other.
+pub const OTHER_LOGITS: [f32; 7] = [0.88, 2.35, 2.4, 1.93, 1.17, -0.1, 0.21];
 
 /// Two fixed sweeps, each with a memory of its own.
 pub fn swept() -> Trace {
@@ -442,6 +477,25 @@ pub fn removal() -> Removal {
         ]
         .into(),
     }
+}
+
+/// Those of another probe: of the mode that the first has too every logit is half, and every probability an eighth less.
+pub fn other_removal() -> Removal {
+    let mut other = Removal { probe: "mean".into(), ..removal() };
+    for curve in other
+        .modes
+        .values_mut()
+        .filter_map(|found| match found {
+            Found::Some(curves) => Some(curves.values_mut().flatten()),
+            Found::None { .. } => None,
+        })
+        .flatten()
+    {
+        curve.logit.iter_mut().for_each(|v| *v *= 0.5);
+        curve.margin.iter_mut().flatten().for_each(|v| *v -= 0.25);
+        curve.probability.iter_mut().for_each(|v| *v -= 0.125);
+    }
+    other
 }
 
 /// What is left of the class by evidence, taken away and put back.

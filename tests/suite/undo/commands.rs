@@ -57,7 +57,7 @@ macro_rules! commands {
 
 commands! {
     OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
-    CloseDataset: Step, Evaluate: Aside, MeasureStability: Aside, RemoveTokens: Aside, CompareImages: Aside, FindSimilar: Around, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside,
+    CloseDataset: Step, Evaluate: Aside, EvaluateRemovals: Aside, MeasureStability: Aside, RemoveTokens: Aside, CompareImages: Aside, FindSimilar: Around, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
     Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
@@ -132,6 +132,7 @@ impl Kind {
             Self::UseDataset => Command::UseDataset(dataset),
             Self::CloseDataset => Command::CloseDataset(dataset),
             Self::Evaluate => Command::Evaluate { all: a.is_multiple_of(2) },
+            Self::EvaluateRemovals => Command::EvaluateRemovals(vec![Mode::ALL[usize::from(b) % 2]]),
             Self::MeasureStability => Command::MeasureStability(column),
             Self::RemoveTokens => Command::RemoveTokens(column, vec![Mode::ALL[usize::from(b) % 4]]),
             Self::CompareImages => Command::CompareImages(dataset, column),

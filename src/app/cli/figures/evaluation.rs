@@ -129,10 +129,29 @@ impl EvaluationFlags {
         self.stability.is_some() || self.causal.is_some()
     }
 
-    /// Removal curves of a file, as the flags show them.
-    fn removal(&self, path: &Path, step: Option<usize>) -> anyhow::Result<RemovalPlot> {
-        let removal = Removal::from_json(&source::text(path)?)
-            .map_err(|why| anyhow::anyhow!("{} holds no removal curves: {why}", path.display()))?;
+    /// Why there is no difference of what is drawn.
+    pub fn no_difference(&self, figures: &[String]) -> Option<&'static str> {
+        if self.stability.is_some() {
+            return Some(
+                "each tau of a stability compares an order with its own; how far two orders lie apart, their scan_path shows (--trace)",
+            );
+        }
+        let scatter = |id: &String| dataset::find(id).is_some_and(dataset::Overview::is_by_image);
+        let overview = !self.evaluation.is_empty() && !figures.iter().any(scatter);
+        overview.then_some("of evaluations it names the y axis of a scatter; `ssmprobe report --table paired` subtracts them")
+    }
+
+    /// Removal curves of a file, as the flags show them, or their difference from another's.
+    fn removal(&self, path: &Path, figures: &Figures) -> anyhow::Result<RemovalPlot> {
+        let read = |path: &Path| -> anyhow::Result<Arc<Removal>> {
+            let removal = Removal::from_json(&source::text(path)?)
+                .map_err(|why| anyhow::anyhow!("{} holds no removal curves: {why}", path.display()))?;
+            Ok(Arc::new(removal))
+        };
+        let own = read(path)?;
+        let (step, against) = (figures.step, figures.against.as_ref().map(Path::new).map(read).transpose()?);
+        let mut plot = RemovalPlot::new(own, against)?;
+        let removal = plot.removal.clone();
         let mut view = RemovalView::new(&removal);
         if let Some(asked) = &self.mode {
             let mode = removal.modes.keys().find(|mode| mode.id() == asked);
@@ -156,7 +175,8 @@ impl EvaluationFlags {
             }
             view.step = step;
         }
-        Ok(RemovalPlot { removal: Arc::new(removal), view })
+        plot.view = view;
+        Ok(plot)
     }
 
     /// The map of the images of an evaluation, as the flags show it.
@@ -197,7 +217,7 @@ impl Figures {
         let plot: Box<dyn Plot> = match (&self.evaluations.stability, &self.evaluations.causal) {
             (_, Some(path)) => {
                 one("removal curves have", removal::INFO.id)?;
-                Box::new(self.evaluations.removal(path, self.step)?)
+                Box::new(self.evaluations.removal(path, self)?)
             }
             (Some(path), _) => {
                 one("a stability has", stability::INFO.id)?;

@@ -26,7 +26,7 @@ use crate::viz::figures::plot::Plot;
 use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::reading::{self, Drawn, ReadingError};
-use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, Subtractable, export, figures, find};
+use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, find};
 
 /// Draw the figures of traces, scans, runs and evaluations as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
 ///
@@ -84,8 +84,8 @@ pub struct Figures {
     #[arg(long, value_enum, default_value = "argmax")]
     rows: Order,
     /// Draw differences from this: the number of a column (--trace) from 1, which comes first as it is, or the file of
-    /// another trace. Of a scatter: the measure on the y axis
-    #[arg(long, value_name = "COLUMN|TRACE|MEASURE")]
+    /// another trace; of removal curves (--causal) the file of others. Of a scatter: the measure on the y axis
+    #[arg(long, value_name = "COLUMN|FILE|MEASURE")]
     against: Option<String>,
     /// How many probes stand side by side, the others below; all where it is not said
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -145,6 +145,9 @@ impl Figures {
             return Ok(ExitCode::SUCCESS);
         }
         self.check()?;
+        if let Some(why) = self.against.as_ref().and_then(|_| self.no_difference()) {
+            return Err(Usage(format!("--against: {why}")).into());
+        }
         if !(20.0..=2000.0).contains(&self.width) {
             return Err(Usage(format!("--width {}: give 20 to 2000 mm", self.width)).into());
         }
@@ -196,6 +199,21 @@ impl Figures {
         }
     }
 
+    /// Why there is no difference of what is asked for, whatever it would be from.
+    fn no_difference(&self) -> Option<&'static str> {
+        if !self.run.is_empty() {
+            return Some(
+                "runs stand on one plot, step by step; `ssmprobe report --table paired` subtracts them",
+            );
+        }
+        if !self.scan.is_empty() {
+            return Some(
+                "fixed scans have no trace; explain an image with their probes and subtract those (--trace)",
+            );
+        }
+        self.evaluations.no_difference(&self.figure)
+    }
+
     /// What the traces are differences from, where it is said: a column by its number, or another trace.
     fn reference(&self, traces: &[Arc<Trace>]) -> anyhow::Result<Option<Arc<Trace>>> {
         let Some(against) = &self.against else { return Ok(None) };
@@ -230,12 +248,6 @@ impl Figures {
         out: &Path,
     ) -> anyhow::Result<()> {
         let against = self.reference(traces)?;
-        if against.is_some() && figures.iter().all(|figure| figure.subtractable() == Subtractable::No) {
-            let able = FIGURES.iter().filter(|figure| figure.subtractable() != Subtractable::No);
-            let able = able.map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
-            let title = figures.first().map_or("", |figure| figure.title());
-            return Err(Empty(format!("{title} cannot be subtracted; --against goes with {able}")).into());
-        }
         let (theme, width) = (self.theme(), export::points(self.width));
         let columns = self.columns.map(usize::from);
         let plot =

@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use anyhow::Context;
-use indexmap::IndexMap;
 
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
 use crate::model::probe::router::scan::Scan;
-use crate::model::trace::{Evidence, Picture, Reading, Routing, Trace};
+use crate::model::trace::{Routing, Trace};
 
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
 const MAX_BYTES: u64 = 512 << 20;
@@ -49,39 +48,8 @@ pub fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// The orders of a fixed scan, with no image behind them: what the paper's figure of scans shows.
 pub fn of_scan(scan: Scan, grid: Grid) -> Trace {
     let order = |order: Vec<usize>| order.into_iter().map(|token| token as u32).collect();
-    Trace {
-        image: String::new(),
-        probe: String::new(),
-        head: scan.id().to_owned(),
-        reading: Reading::default(),
-        backbone: String::new(),
-        grid,
-        seen: Picture::default(),
-        scores: None,
-        routing: Routing::Orders(scan.orders(grid).into_iter().map(order).collect()),
-        expected: None,
-        kernel: None,
-        other_kernels: Vec::new(),
-        radius: None,
-        token_weight: None,
-        logits: Vec::new(),
-        top: Vec::new(),
-        evidence: Evidence {
-            class: 0,
-            bias: 0.0,
-            position: None,
-            position_raster: None,
-            token: None,
-            proxy: None,
-            proxy_raster: None,
-            why_none: None,
-        },
-        diagnostics: IndexMap::new(),
-        minus: None,
-        order_test: None,
-        attributions: Default::default(),
-        regions: None,
-    }
+    let routing = Routing::Orders(scan.orders(grid).into_iter().map(order).collect());
+    Trace { head: scan.id().to_owned(), grid, routing, ..Trace::default() }
 }
 
 /// Reads the name of a scan.

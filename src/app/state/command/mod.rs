@@ -52,6 +52,8 @@ pub enum Command {
         /// All that fit.
         all: bool,
     },
+    /// Ask the probes of the columns about the dataset, and remove every image's tokens in these modes.
+    EvaluateRemovals(Vec<Mode>),
     /// Measure how stable the order of a column is.
     MeasureStability(ColumnId),
     /// Remove the tokens of a column in these modes, and read the class.
@@ -203,6 +205,7 @@ impl State {
             Command::MeasureStability(column) => self.measure_stability(column),
             Command::RemoveTokens(column, modes) => self.remove_tokens(column, modes),
             Command::Evaluate { all } => self.evaluate_probes(all),
+            Command::EvaluateRemovals(modes) => self.evaluate_removals(modes),
             Command::CompareImages(dataset, column) => self.compare_images(dataset, column),
             Command::FindSimilar(image) => self.find_similar(image),
             Command::SetGalleryFilter(filter) => {

@@ -20,7 +20,7 @@ use crate::viz::difference::other_class;
 use crate::viz::draw::{color32, font};
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::capitalised;
-use crate::viz::{FIGURES, Figure, Info, Subtractable, TabGroup};
+use crate::viz::{FIGURES, Figure, Info, TabGroup};
 
 /// Narrowest column.
 const MIN_COLUMN_PX: f32 = 260.0;
@@ -153,7 +153,7 @@ impl Compare {
         let mut difference = cx.state.views.difference;
         let checkbox = egui::Checkbox::new(&mut difference, "Differences from the pinned");
         let pinned = cx.state.selection.reference.is_some();
-        let about = "Weights and evidence minus those of the pinned column";
+        let about = "What every figure shows, less what it shows of the pinned column";
         if ui.add_enabled(pinned, checkbox).on_hover_text(about).clicked() {
             cx.send(Command::SetDifference(!cx.state.views.difference));
         }
@@ -185,13 +185,10 @@ impl Compare {
         figure: &'static dyn Figure,
     ) -> Option<(f64, f64)> {
         let views = &cx.state.views;
-        let shown = views.shared && views.difference && figure.subtractable() != Subtractable::No;
-        let reference = cx.state.reference().filter(|_| shown)?;
+        let reference = cx.state.reference().filter(|_| views.shared && views.difference)?;
         let others = cx.state.compared().filter(|(id, _)| cx.state.selection.reference != Some(*id));
         let traces = others.filter_map(|(id, column)| Some((id, column.shown.trace()?)));
-        let differences =
-            traces.filter_map(|(id, trace)| self.differences.between(id, trace, reference).ok());
-        let limits = differences.filter_map(|difference| figure.limits(&difference));
+        let limits = traces.filter_map(|(id, trace)| self.differences.limits(id, trace, reference, figure));
         limits.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
@@ -213,11 +210,10 @@ impl Compare {
             ColumnState::Nothing => return placeholder::empty(ui, &cx.state.why_nothing(id)),
         };
         let mut options = cx.options(figure.id());
-        let reference = cx.state.reference().filter(|_| {
-            cx.state.views.difference
-                && cx.state.selection.reference != Some(id)
-                && figure.subtractable() != Subtractable::No
-        });
+        let reference = cx
+            .state
+            .reference()
+            .filter(|_| cx.state.views.difference && cx.state.selection.reference != Some(id));
         let mut of = None;
         let trace = match reference {
             None => trace,

@@ -5,16 +5,32 @@ use std::sync::Arc;
 
 use crate::app::jobs::ColumnId;
 use crate::model::trace::Trace;
-use crate::viz::{Empty, difference};
+use crate::viz::{Empty, Figure, difference};
 
 /// A difference and the traces it is of.
-type Kept = (Arc<Trace>, Arc<Trace>, Result<Arc<Trace>, Empty>);
+struct Kept {
+    of: [Arc<Trace>; 2],
+    made: Result<Arc<Trace>, Empty>,
+    /// What figures show of it, from the smallest to the largest.
+    limits: HashMap<&'static str, Option<(f64, f64)>>,
+}
 
 /// The differences of all columns.
 #[derive(Default)]
 pub struct Differences(HashMap<ColumnId, Kept>);
 
 impl Differences {
+    fn kept(&mut self, id: ColumnId, trace: &Arc<Trace>, reference: &Arc<Trace>) -> &mut Kept {
+        let of = [trace, reference];
+        let known = |kept: &Kept| kept.of.iter().zip(of).all(|(a, b)| Arc::ptr_eq(a, b));
+        self.0.retain(|own, kept| *own != id || known(kept));
+        self.0.entry(id).or_insert_with(|| Kept {
+            of: of.map(Arc::clone),
+            made: difference::subtract(trace, reference).map(Arc::new),
+            limits: HashMap::new(),
+        })
+    }
+
     /// `trace` of column `id` minus `reference`, or why there is no such thing.
     pub fn between(
         &mut self,
@@ -22,13 +38,20 @@ impl Differences {
         trace: &Arc<Trace>,
         reference: &Arc<Trace>,
     ) -> Result<Arc<Trace>, Empty> {
-        let known = |(a, b, _): &&Kept| Arc::ptr_eq(a, trace) && Arc::ptr_eq(b, reference);
-        if let Some((_, _, kept)) = self.0.get(&id).filter(known) {
-            return kept.clone();
-        }
-        let made = difference::subtract(trace, reference).map(Arc::new);
-        self.0.insert(id, (trace.clone(), reference.clone(), made.clone()));
-        made
+        self.kept(id, trace, reference).made.clone()
+    }
+
+    /// The limits of what `figure` shows of that.
+    pub fn limits(
+        &mut self,
+        id: ColumnId,
+        trace: &Arc<Trace>,
+        reference: &Arc<Trace>,
+        figure: &dyn Figure,
+    ) -> Option<(f64, f64)> {
+        let kept = self.kept(id, trace, reference);
+        let made = kept.made.as_ref().ok()?;
+        *kept.limits.entry(figure.id()).or_insert_with(|| figure.limits(made))
     }
 
     /// Forgets columns that are gone.

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use eframe::egui;
 use egui::{Color32, ScrollArea, Ui};
 
+use super::eval_removals::EvalRemovals;
 use super::gallery::Gallery;
 use super::library_row::{self, Entry};
 use super::library_section::{self, Section, edge, header};
@@ -28,6 +29,7 @@ const CHOICES_PX: f32 = 86.0;
 pub struct Library {
     probes: ProbeRows,
     gallery: Gallery,
+    removals: EvalRemovals,
 }
 
 impl Panel for Library {
@@ -74,7 +76,7 @@ impl Panel for Library {
         }
         let name = cx.state.dataset().map_or(String::new(), |(_, part)| part.asked.dataset.clone());
         if header(ui, cx, Section::Datasets, (all, &name), &[(Action::OpenDataset, "Folder…")]) {
-            self::datasets(ui, cx, datasets);
+            self::datasets(ui, cx, datasets, &mut self.removals);
             edge(ui, cx, Section::Datasets, datasets);
         }
         let actions = [(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")];
@@ -86,7 +88,7 @@ impl Panel for Library {
 }
 
 /// The datasets that are open, and how probes are evaluated on the one that is looked at.
-fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
+fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32, removals: &mut EvalRemovals) {
     let count = cx.state.library.datasets.len();
     list(ui, "datasets", count, room, "No dataset open", |ui, at| dataset(ui, cx, at));
     if cx.state.dataset().is_some() {
@@ -101,6 +103,8 @@ fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
                     cx.choose(action);
                 }
             }
+            let enabled = Action::EvaluateShown.enabled(cx.state) && cx.state.evaluations.job.is_none();
+            ui.add_enabled_ui(enabled, |ui| removals.ui(ui, cx));
         });
     }
 }

@@ -8,6 +8,7 @@ mod compare;
 mod contact_sheet;
 mod controls;
 mod differences;
+mod eval_removals;
 mod figure;
 mod figure_view;
 mod gallery;

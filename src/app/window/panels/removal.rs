@@ -9,6 +9,7 @@ use super::plot_view::PlotView;
 use super::{Panel, PanelContext, placeholder};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::Command;
+use crate::app::user_error::UserError;
 use crate::model::explain::removal::{Mode, RANKINGS, Removal, RemovalSpec};
 use crate::viz::Info;
 use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ranking_name};
@@ -18,8 +19,8 @@ pub struct RemovalPane {
     modes: Vec<Mode>,
     /// What is shown of the curves that were drawn last.
     view: Option<RemovalView>,
-    /// Curves are known by their address.
-    plot: PlotView<(usize, RemovalView), RemovalPlot>,
+    /// Curves, and those they are a difference from, are known by their addresses.
+    plot: PlotView<(usize, Option<usize>, RemovalView), RemovalPlot>,
 }
 
 impl Default for RemovalPane {
@@ -47,7 +48,11 @@ impl Panel for RemovalPane {
             Some(Ok(removal)) => {
                 self.ask(ui, cx, column, "Remove again");
                 self.settings(ui, &removal);
-                self.draw(ui, cx, &removal);
+                match self.pinned(ui, cx, column) {
+                    Ok(other) => self.draw(ui, cx, &removal, other),
+                    Err(None) => {}
+                    Err(Some(error)) => cx.failed(ui, &error),
+                }
             }
             Some(Err(error)) => {
                 self.ask(ui, cx, column, "Remove again");
@@ -108,10 +113,57 @@ impl RemovalPane {
         });
     }
 
-    fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, removal: &Arc<Removal>) {
+    /// Offers the difference from the pinned column; its curves, where it is asked for. Where it has none it offers to
+    /// compute them, or says why that failed.
+    fn pinned(
+        &mut self,
+        ui: &mut Ui,
+        cx: &mut PanelContext<'_>,
+        column: ColumnId,
+    ) -> Result<Option<Arc<Removal>>, Option<UserError>> {
+        let Some(pinned) = cx.state.selection.reference.filter(|pinned| *pinned != column) else {
+            return Ok(None);
+        };
+        let mut on = cx.state.views.difference;
+        let about = "The curves less those of the pinned column";
+        if ui.checkbox(&mut on, "Difference from the pinned").on_hover_text(about).clicked() {
+            cx.send(Command::SetDifference(on));
+        }
+        if !on {
+            return Ok(None);
+        }
+        if let Some(job) = cx.state.removing(pinned) {
+            cx.busy(ui, "Removing tokens", Some(job));
+            return Err(None);
+        }
+        match cx.state.removal_of(pinned) {
+            Some(Ok(other)) => Ok(Some(other.clone())),
+            Some(Err(error)) => Err(Some(error.clone())),
+            None => {
+                let hint = "The pinned column has no removal curves yet";
+                if placeholder::invite(ui, hint, "Remove its tokens too") {
+                    cx.send(Command::RemoveTokens(pinned, self.modes.clone()));
+                }
+                Err(None)
+            }
+        }
+    }
+
+    fn draw(
+        &mut self,
+        ui: &mut Ui,
+        cx: &mut PanelContext<'_>,
+        removal: &Arc<Removal>,
+        other: Option<Arc<Removal>>,
+    ) {
         let Some(view) = self.view.clone() else { return };
-        let key = (Arc::as_ptr(removal).addr(), view.clone());
-        let plot = RemovalPlot { removal: removal.clone(), view };
+        let addr = |removal: &Arc<Removal>| Arc::as_ptr(removal).addr();
+        let key = (addr(removal), other.as_ref().map(addr), view.clone());
+        let mut plot = match RemovalPlot::new(removal.clone(), other) {
+            Ok(plot) => plot,
+            Err(why) => return placeholder::empty(ui, &why.0),
+        };
+        plot.view = view;
         let Some((plot, step, response)) = self.plot.fill(ui, cx, key, plot, RemovalPlot::clone) else {
             return;
         };
@@ -126,7 +178,7 @@ impl RemovalPane {
 }
 
 /// What a mode removes, in a sentence.
-fn about(mode: Mode) -> &'static str {
+pub fn about(mode: Mode) -> &'static str {
     match mode {
         Mode::Frozen => "The plan and all weights stay; the token's share is dropped",
         Mode::Rerouted => "The head reads the tokens that are left: scores, plan and kernel are made anew",

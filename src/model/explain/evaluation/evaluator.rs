@@ -72,7 +72,7 @@ pub struct Evaluator<'a> {
     nulls: &'a NullBands,
     bands: IndexMap<&'static str, (f64, f64)>,
     mean_nulls: IndexMap<&'static str, MeanNull>,
-    metrics: Option<MetricsSpec<'a>>,
+    pub(super) metrics: Option<MetricsSpec<'a>>,
     answers: Vec<Option<Answer>>,
     positions: Sums,
     weights: Sums,

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::evaluator::Evaluator;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::removal::{
@@ -101,6 +102,13 @@ impl RemovalHeights {
             Some(Self { mode: *mode, ranking: (*ranking).to_owned(), deletion, insertion })
         };
         pairs.filter_map(both).collect()
+    }
+}
+
+impl Evaluator<'_> {
+    /// Whether every image's tokens are removed, too.
+    pub fn removes(&self) -> bool {
+        self.metrics.as_ref().is_some_and(|spec| spec.causal.is_some())
     }
 }
 

@@ -49,6 +49,16 @@ impl RemovalSpec {
         self.modes.iter().map(passes).sum()
     }
 
+    /// How often the head reads what is left of an image of kept tokens at most, with so many rankings beside the random
+    /// orders; frozen curves are sums and need no reading.
+    pub fn readings(&self, rankings: usize) -> usize {
+        let read = |mode: &Mode| match mode {
+            Mode::Rerouted => 2 * self.steps * (rankings + mode.draws()),
+            Mode::Frozen | Mode::Patches | Mode::Pixels => 0,
+        };
+        self.modes.iter().map(read).sum()
+    }
+
     /// Why it cannot be asked.
     pub fn check(&self) -> Result<(), String> {
         match self.steps {

@@ -1,5 +1,5 @@
 //! Several probes side by side: one column a trace, one row a figure, all of a row on the same scale, with one legend
-//! and one colour bar, in one scene. Against a reference, rows that can be subtracted show differences.
+//! and one colour bar, in one scene. Against a reference, they show differences.
 //!
 //! The page is as wide as it is: cells share what titles, axes and bars leave of it. Where that is too little to be read,
 //! [`Comparison::narrow`] says so, and what would do.
@@ -12,7 +12,7 @@ use std::fmt::{self, Display, Formatter};
 use self::row::Row;
 use crate::model::trace::Trace;
 use crate::viz::draw::{Anchor, Scene, Theme, font};
-use crate::viz::{Empty, Figure, MARGIN, Options, Subtractable};
+use crate::viz::{Empty, Figure, MARGIN, Options};
 use crate::viz::{difference, figures};
 
 /// Gap between columns, in points.
@@ -31,8 +31,7 @@ pub struct Comparison<'a> {
     pub figures: &'a [&'a dyn Figure],
     /// What is set of all of them.
     pub options: &'a Options,
-    /// What they are differences from, where figures can be subtracted. A column that is this very trace comes first,
-    /// as it is.
+    /// What they are differences from. A column that is this very trace comes first, as it is.
     pub against: Option<&'a Trace>,
     /// How many probes stand side by side; the others follow below. All where absent.
     pub columns: Option<usize>,
@@ -170,12 +169,11 @@ impl<'a> Comparison<'a> {
             return Err(Empty("Choose at least one trace and one figure to compare".to_owned()));
         }
         let row = |figure: &&'a dyn Figure| {
-            let against = self.against.filter(|_| figure.subtractable() != Subtractable::No);
-            let shown = |trace: &&'a Trace| match against.filter(|_| !self.is_reference(trace)) {
-                Some(reference) => difference::shown(*figure, trace, reference),
+            let shown = |trace: &&'a Trace| match self.against.filter(|_| !self.is_reference(trace)) {
+                Some(reference) => difference::shown(*figure, trace, reference).map(Cow::Owned),
                 None => Ok(Cow::Borrowed(*trace)),
             };
-            let name = against.map(|reference| self.words(reference).join(", "));
+            let name = self.against.map(|reference| self.words(reference).join(", "));
             let pinned = traces.first().is_some_and(|first| self.is_reference(first));
             Row::new(*figure, traces.iter().map(shown).collect(), self.options, theme, (name, pinned))
         };

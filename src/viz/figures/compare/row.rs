@@ -161,8 +161,9 @@ impl<'a> Row<'a> {
         };
         let high = cells.iter().map(height).fold(LEAST_PT, f32::max);
         let mut bottom = top + high;
-        self.axes(scene, theme, grid, (&columns, &handed), top);
-        self.bars(scene, theme, grid, (&columns, &handed), top);
+        let here = Cells { grid, columns: columns.clone(), handed: &handed, top };
+        self.axes(scene, theme, &here);
+        self.bars(scene, theme, &here);
         let across =
             handed.iter().flatten().map(|handed| handed.across.clone()).find(|name| !name.is_empty());
         for (at, cell) in cells.into_iter().enumerate() {
@@ -186,14 +187,7 @@ impl<'a> Row<'a> {
     }
 
     /// Draws the upward axis of every group left of its first column here.
-    fn axes(
-        &self,
-        scene: &mut Scene,
-        theme: &Theme,
-        grid: &Grid,
-        (columns, handed): (&Range<usize>, &[Option<&Handed>]),
-        top: f32,
-    ) {
+    fn axes(&self, scene: &mut Scene, theme: &Theme, Cells { grid, columns, handed, top }: &Cells<'_>) {
         let mut known = Vec::new();
         for (at, handed) in handed.iter().enumerate() {
             let (Some(group), Some(handed)) = (self.group(columns.start + at), handed) else { continue };
@@ -211,14 +205,7 @@ impl<'a> Row<'a> {
     }
 
     /// Draws the colour bar of every group right of the last column here.
-    fn bars(
-        &self,
-        scene: &mut Scene,
-        theme: &Theme,
-        grid: &Grid,
-        (columns, handed): (&Range<usize>, &[Option<&Handed>]),
-        top: f32,
-    ) {
+    fn bars(&self, scene: &mut Scene, theme: &Theme, Cells { grid, columns, handed, top }: &Cells<'_>) {
         let right = grid.x(columns.len() - 1) + grid.cell;
         let mut x = right;
         for (group, _) in &self.groups {
@@ -230,6 +217,17 @@ impl<'a> Row<'a> {
             x += keys::bar_room(theme, axis);
         }
     }
+}
+
+/// Cells that stand side by side.
+struct Cells<'a> {
+    grid: &'a Grid,
+    /// Which of the row's columns.
+    columns: Range<usize>,
+    /// What each handed over.
+    handed: &'a [Option<&'a Handed>],
+    /// Their upper edge.
+    top: f32,
 }
 
 /// The row's name, and below it the legend; the height they take.

@@ -1,0 +1,60 @@
+//! What an evaluation asks beside predictions: removal curves of every image, in modes that need no encoder, and what that
+//! costs before it is asked.
+
+use eframe::egui;
+use egui::containers::menu::{MenuButton, MenuConfig};
+use egui::{PopupCloseBehavior, Role, Ui, WidgetInfo};
+
+use super::PanelContext;
+use super::removal::about;
+use crate::app::state::command::Command;
+use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
+
+/// The modes that are chosen.
+pub struct EvalRemovals(RemovalSpec);
+
+impl Default for EvalRemovals {
+    fn default() -> Self {
+        Self(RemovalSpec { modes: vec![Mode::Frozen], ..RemovalSpec::default() })
+    }
+}
+
+impl EvalRemovals {
+    /// The button, and what unfolds below it.
+    pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let tooltip = "Removal curves: every image's tokens are taken away and put back, the most important first; the \
+                       mean heights of the curves are measures of every image";
+        // It stays while modes are chosen.
+        let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+        let button = MenuButton::from_button(egui::Button::new("…").small()).config(config);
+        let (menu, _) = button.ui(ui, |ui| {
+            let modes = &mut self.0.modes;
+            for mode in Mode::ALL.into_iter().filter(|mode| !mode.needs_encoder()) {
+                let mut on = modes.contains(&mode);
+                if ui.checkbox(&mut on, mode.name()).on_hover_text(about(mode)).changed() {
+                    modes.retain(|own| *own != mode);
+                    modes.extend(on.then_some(mode));
+                    modes.sort_unstable();
+                }
+            }
+            ui.weak(self.cost(cx));
+            let button = egui::Button::new("Evaluate shown with removal curves");
+            if ui.add_enabled(!self.0.modes.is_empty(), button).clicked() {
+                cx.send(Command::EvaluateRemovals(self.0.modes.clone()));
+                ui.close();
+            }
+        });
+        menu.widget_info(|| WidgetInfo::labeled(Role::Button, ui.is_enabled(), "Removal curves…"));
+        menu.on_hover_text(tooltip);
+    }
+
+    /// How much is read for it.
+    fn cost(&self, cx: &PanelContext<'_>) -> String {
+        let images = cx.state.dataset().map_or(0, |(_, part)| part.samples.len());
+        // Rollout is the encoder's, which is not asked.
+        match self.0.readings(RANKINGS.len() - 1) {
+            0 => format!("Each probe reads each of {images} images once"),
+            readings => format!("Each probe reads each of {images} images up to {readings} times"),
+        }
+    }
+}
