@@ -13,6 +13,7 @@ pub mod paths;
 pub mod process_memory;
 pub mod processor_time;
 pub mod rate;
+pub mod remote;
 pub mod report;
 mod session;
 pub mod state;

@@ -1,13 +1,23 @@
-//! What went wrong, as a person reads it: a chain of messages and what to do now.
+//! What went wrong, as a person reads it: a chain of messages, what to do now, and whether the command line is to blame.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::jobs::train::TrainingError;
+use crate::model::backbone::hub::HubError;
+use crate::model::device::DeviceError;
 use crate::model::io::catch_panic::cut;
+use crate::model::train::classifier::ModelError;
+use crate::model::train::run::RunError;
 
 /// The remedy for what a device other than the processor may be to blame for.
 pub const ON_CPU: &str = "Run on the CPU instead";
+
+/// A command line that cannot be carried out as it stands: exit code 2, as clap's own errors.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
 
 /// An error that has left the place it was made in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,17 +26,21 @@ pub struct UserError {
     pub lines: Vec<String>,
     /// What can be done, where the messages do not say it.
     pub remedy: Option<String>,
+    /// Whether the command line was refused before anything was done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
 }
 
 impl UserError {
     /// A fault of one message.
     pub fn new(line: impl Into<String>) -> Self {
-        Self { lines: vec![cut(line.into())], remedy: None }
+        Self { lines: vec![cut(line.into())], remedy: None, refused: false }
     }
 
     /// The chain of an error.
     pub fn from_error(error: impl Into<anyhow::Error>) -> Self {
-        let chain = |error: anyhow::Error| Self { lines: lines(&error), remedy: None };
+        let chain =
+            |error: anyhow::Error| Self { lines: lines(&error), remedy: None, refused: refused(&error) };
         error.into().downcast().unwrap_or_else(chain)
     }
 
@@ -44,6 +58,7 @@ impl UserError {
         Self {
             lines: vec!["Stopped by a fault of the program or its driver".into(), cut(said)],
             remedy: None,
+            refused: false,
         }
     }
 
@@ -65,6 +80,41 @@ impl std::fmt::Display for UserError {
         f.write_str(&self.lines.join("\n  because: "))?;
         self.remedy.iter().try_for_each(|remedy| write!(f, "\n{remedy}"))
     }
+}
+
+/// Whether the command line was refused before anything was done.
+pub fn refused(error: &anyhow::Error) -> bool {
+    let training = |error: &TrainingError| match error {
+        TrainingError::Run(error) => no_such_run(error),
+        TrainingError::Device(error) => no_such_device(error),
+        TrainingError::Model(ModelError::Config { .. })
+        | TrainingError::UnknownHead { .. }
+        | TrainingError::Name { .. }
+        | TrainingError::Order(_)
+        | TrainingError::NoOrderFile
+        | TrainingError::Setting { .. }
+        | TrainingError::Grid { .. }
+        | TrainingError::Differs { .. } => true,
+        _ => false,
+    };
+    error.is::<Usage>()
+        || error.downcast_ref().is_some_and(|error: &UserError| error.refused)
+        || error.downcast_ref().is_some_and(training)
+        || error.downcast_ref().is_some_and(no_such_device)
+        || error.downcast_ref().is_some_and(no_such_run)
+        || matches!(
+            error.downcast_ref(),
+            Some(HubError::NoFolder(_) | HubError::NotAFolder(_) | HubError::NotAnId(_))
+        )
+}
+
+fn no_such_run(error: &RunError) -> bool {
+    matches!(error, RunError::Exists { .. } | RunError::Absent { .. })
+}
+
+fn no_such_device(error: &DeviceError) -> bool {
+    use DeviceError::{Absent, Ambiguous, Unknown};
+    matches!(error, Unknown { .. } | Absent { .. } | Ambiguous { .. })
 }
 
 /// The messages of a chain from the outside in, without causes that a message before tells already.

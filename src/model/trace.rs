@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::attribution::{Attributed, Attribution, AttributionSet};
 use super::grid::Grid;
+use super::io::block;
 pub use super::reading::{Reading, slug};
 pub use super::regions::{Region, Regions, members};
 
@@ -17,6 +18,7 @@ pub struct Matrix {
     /// Number of columns.
     pub cols: usize,
     /// `rows * cols` values, row-major.
+    #[serde(with = "block")]
     pub data: Vec<f32>,
 }
 
@@ -223,5 +225,6 @@ pub struct Picture {
     /// Pixels from top to bottom.
     pub height: usize,
     /// `height * width * 3` bytes, row-major, RGB.
+    #[serde(with = "block")]
     pub rgb: Vec<u8>,
 }

@@ -48,10 +48,19 @@ fn tokens(plot: &dyn Plot) -> Result<usize, Empty> {
 /// # Errors
 /// If the picture shows no steps, or the file cannot be made.
 pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<Animation, ReadingError> {
-    let animation = Animation::of(tokens(plot)?);
-    let bytes = export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(plot, step))?;
+    let (animation, bytes) = gif(plot, drawn)?;
     export::write(path, &bytes)?;
     Ok(animation)
+}
+
+/// Which steps the animation shows, and its file.
+///
+/// # Errors
+/// If the picture shows no steps.
+pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<(Animation, Vec<u8>), ReadingError> {
+    let animation = Animation::of(tokens(plot)?);
+    let bytes = export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(plot, step))?;
+    Ok((animation, bytes))
 }
 
 /// The stills that go with `path`: the number of tokens that each shows as read, and its file. Those of a GIF are PNGs.

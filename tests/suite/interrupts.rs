@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 
 use super::run::{Desk, done, goes_on_to_the_same, program};
 
-fn start(command: &mut Command) -> Child {
+pub fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
-fn signal(child: &Child, name: &str) {
+pub fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill runs");
     assert!(sent.success());
 }
 
 /// Its exit code, what it said, and how long it took from here.
-fn end(mut child: Child) -> (Option<i32>, String, Duration) {
+pub fn end(mut child: Child) -> (Option<i32>, String, Duration) {
     let begun = Instant::now();
     let code = child.wait().expect("a child").code();
     let took = begun.elapsed();
@@ -30,7 +30,7 @@ fn end(mut child: Child) -> (Option<i32>, String, Duration) {
     (code, said, took)
 }
 
-fn until(what: &str, mut there: impl FnMut() -> bool) {
+pub fn until(what: &str, mut there: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !there() {
         assert!(begun.elapsed() < Duration::from_mins(1), "{what} does not appear");
@@ -39,7 +39,7 @@ fn until(what: &str, mut there: impl FnMut() -> bool) {
 }
 
 /// Whether a temporary file of the program lies in a folder.
-fn has_temporary(folder: &Path) -> bool {
+pub fn has_temporary(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(".ssmprobe-"))
 }

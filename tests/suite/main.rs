@@ -49,6 +49,7 @@ mod readers;
 mod reads;
 mod real;
 mod regions;
+mod remote;
 mod removal;
 mod removal_window;
 mod report;

@@ -1,11 +1,13 @@
-//! Requests and events are plain data: each survives being written down as JSON and read again, as it must
-//! to reach a worker on another machine.
+//! Requests and events are plain data: each survives being written down as JSON and read again, and as the message
+//! that reaches a worker on another machine.
 
 use std::fmt::Debug;
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use clap::{Args, Command, FromArgMatches};
 use half::f16;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,6 +16,7 @@ use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::history::{Failure, Steps};
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::removal::RemovalRequest;
+use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::similarity::SimilarityRequest;
 use ssmprobe::app::jobs::stability::{StabilityAnswer, StabilityRequest};
 use ssmprobe::app::jobs::train::{Estimate, TrainSettings};
@@ -21,10 +24,14 @@ use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainItem,
     ExplainResult, ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request, Unit,
+    eval, extract, inspect,
 };
+use ssmprobe::app::remote::frame;
+use ssmprobe::app::remote::hello::Hello;
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::data::{self, ImageSource, Split};
+use ssmprobe::model::device::Found;
 use ssmprobe::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use ssmprobe::model::explain::evaluation::vectors::TokenVectors;
 use ssmprobe::model::explain::intervention::Intervention;
@@ -32,7 +39,7 @@ use ssmprobe::model::explain::removal::{Mode, RemovalSpec};
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::Picture;
-use ssmprobe::model::train::run::StepLosses;
+use ssmprobe::model::train::run::{ProbeCheckpoint, StepLosses};
 
 use crate::evaluation;
 use crate::pictures::small;
@@ -41,11 +48,19 @@ use crate::training_window::{facts, metric, reading};
 
 const JOB: JobId = JobId(7);
 
-/// Writes it down and reads it again: the same text.
+/// Writes it down and reads it again, as text and as a message: the same text.
 fn again<T: Serialize + DeserializeOwned + Debug>(value: &T) -> T {
     let text = serde_json::to_string(value).unwrap_or_else(|error| panic!("{value:?}: {error}"));
     let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(serde_json::to_string(&read).expect("JSON"), text);
+    for pack in [false, true] {
+        let mut bytes = Vec::new();
+        frame::write(&mut bytes, value, pack).unwrap_or_else(|error| panic!("{value:?}: {error}"));
+        let mut from = &bytes[..];
+        let read = frame::read::<T>(&mut from).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(serde_json::to_string(&read.expect("a message")).expect("JSON"), text);
+        assert!(from.is_empty());
+    }
     read
 }
 
@@ -61,6 +76,21 @@ macro_rules! of_every_kind {
 
 fn subject() -> EvalProbe {
     EvalProbe { probe: ProbeId(2), backbone: BackboneId(1), change: Intervention::NoRouting }
+}
+
+/// Command lines, with flags that are laid over what probes were trained on.
+const INSPECT: &str = "--backbone owner/name --probe a.safetensors b --image x.png --class dog --reading as-trained \
+    scrambled=7 temperature=0.5 --layer 2 --mae-order shuffled:3 --save-gif --causal frozen,pixels --steps 4 --rho 0.3";
+const EVAL: &str = "--backbone here --data birds --probe a.safetensors --split val --ablations --causal frozen \
+    --evaluation out --cache tokens --cache-limit 7.5 --verify --size 96";
+
+const EXTRACT: &str = "--backbone here --data birds --precision float32 --arithmetic float16 --plan";
+
+/// What a verb is asked by a command line.
+fn flags<T: Args + FromArgMatches>(line: &str) -> T {
+    let command = T::augment_args(Command::new("verb").no_binary_name(true));
+    let given = command.try_get_matches_from(line.split_whitespace()).expect("a command line");
+    T::from_arg_matches(&given).expect("flags")
 }
 
 /// Rows of a Parquet file, which is open while it is read.
@@ -118,6 +148,9 @@ fn every_request_survives_a_pipe() {
         Request::Compute(JOB, Compute::Stability(stability)),
         Request::Compute(JOB, Compute::Removal(removal)),
         Request::Compute(JOB, Compute::Similarity(compare)),
+        Request::Compute(JOB, Compute::Inspect(Box::new(flags(INSPECT)))),
+        Request::Compute(JOB, Compute::Eval(Box::new(flags(EVAL)))),
+        Request::Compute(JOB, Compute::Extract(Box::new(flags(EXTRACT)))),
         Request::Fetch(JOB, open),
         Request::Fetch(JOB, Fetch::Plan(draft())),
         Request::Fetch(JOB, Fetch::Begin(draft())),
@@ -142,6 +175,9 @@ fn every_request_survives_a_pipe() {
         Request::Compute(_, Compute::Stability(_)),
         Request::Compute(_, Compute::Removal(_)),
         Request::Compute(_, Compute::Similarity(_)),
+        Request::Compute(_, Compute::Inspect(_)),
+        Request::Compute(_, Compute::Eval(_)),
+        Request::Compute(_, Compute::Extract(_)),
         Request::Fetch(_, Fetch::OpenBackbone { .. }),
         Request::Fetch(_, Fetch::Plan(_)),
         Request::Fetch(_, Fetch::Begin(_)),
@@ -209,6 +245,23 @@ fn every_event_survives_a_pipe() {
     let vectors = TokenVectors::new([0.5, 1.0, 1.0, 0.5].map(f16::from_f32).into());
     let space = ImageSpace::new(&vectors, Grid::new(1, 2), Similarity::Cosine);
     let picture = Arc::new(Picture { width: 1, height: 1, rgb: vec![1, 2, 3] });
+    let inspected = |told| Event::Inspected { job: JOB, told };
+    let asked = |told| Event::EvalTold { job: JOB, told };
+    let taken = |told| Event::ExtractTold { job: JOB, told };
+    let file = || ResultFile { path: "one/gap.npz".into(), bytes: vec![0, 159, 255] };
+    let document =
+        serde_json::json!({"image": "x.png", "logit": 0.1, "whole": 1.0, "null": null, "count": -3});
+    let explained =
+        inspect::Explained { document, cells: vec!["x.png".into()], files: ["a".into(), "b".into()] };
+    let failure = inspect::Failure { image: 1, path: "y.png".into(), probe: None, error: "torn".into() };
+    let of = Some(("gap".into(), 1, ProbeCheckpoint::Best));
+    let subject_of_run = eval::Subject { path: "gap.safetensors".into(), of };
+    let measured =
+        r#"{"images":5,"accuracy":62.5,"ablations":[],"diagnostics":[],"order":null,"truth":null,"masks":0}"#;
+    let metrics = serde_json::from_str(measured).expect("metrics");
+    let answered = eval::Asked { subject: subject_of_run, file: "b".repeat(64), metrics };
+    let anchor = r#"{"method":"knn","view":"cls","settings":"k = 20","accuracy":62.5,"note":null}"#;
+    let anchor = serde_json::from_str(anchor).expect("an anchor");
     let kinds = [PathKind::Backbone, PathKind::Missing].map(|kind| (PathBuf::from("any"), kind));
     let events = [
         Event::Started(JOB),
@@ -229,6 +282,22 @@ fn every_event_survives_a_pipe() {
         Event::RemovalMeasured { job: JOB, answer: Err(fault()) },
         Event::ImagesCompared(JOB, Arc::new(space)),
         Event::Recognised { job: JOB, found: kinds.into() },
+        inspected(inspect::Told::Begun(3)),
+        inspected(inspect::Told::File(file())),
+        inspected(inspect::Told::Explained(explained)),
+        inspected(inspect::Told::Failed(failure)),
+        inspected(inspect::Told::Passed(2)),
+        inspected(inspect::Told::Note("long".into())),
+        asked(eval::Told::Note("so many".into())),
+        asked(eval::Told::Begun),
+        asked(eval::Told::LeftOut { probe: "gap".into(), error: "no order".into() }),
+        asked(eval::Told::Asked(Box::new(answered))),
+        asked(eval::Told::Survey { probe: "gap".into(), files: [file(), file()] }),
+        asked(eval::Told::Anchor(anchor)),
+        asked(eval::Told::Found { title: "birds".into(), images: 5, masks: 0 }),
+        asked(eval::Told::Kept(Some("evaluation.json".into()))),
+        taken(extract::verb::Told::Note("all there already".into())),
+        taken(extract::verb::Told::Done(serde_json::json!({"done": 5}))),
         Event::Explained { job: JOB, seen },
         training(TrainEvent::Planned(Box::new(facts()))),
         training(TrainEvent::Timed(estimate)),
@@ -259,6 +328,22 @@ fn every_event_survives_a_pipe() {
         Event::RemovalMeasured { .. },
         Event::ImagesCompared(..),
         Event::Recognised { .. },
+        Event::Inspected { told: inspect::Told::Begun(_), .. },
+        Event::Inspected { told: inspect::Told::File(_), .. },
+        Event::Inspected { told: inspect::Told::Explained(_), .. },
+        Event::Inspected { told: inspect::Told::Failed(_), .. },
+        Event::Inspected { told: inspect::Told::Passed(_), .. },
+        Event::Inspected { told: inspect::Told::Note(_), .. },
+        Event::EvalTold { told: eval::Told::Note(_), .. },
+        Event::EvalTold { told: eval::Told::Begun, .. },
+        Event::EvalTold { told: eval::Told::LeftOut { .. }, .. },
+        Event::EvalTold { told: eval::Told::Asked(_), .. },
+        Event::EvalTold { told: eval::Told::Survey { .. }, .. },
+        Event::EvalTold { told: eval::Told::Anchor(_), .. },
+        Event::EvalTold { told: eval::Told::Found { .. }, .. },
+        Event::EvalTold { told: eval::Told::Kept(_), .. },
+        Event::ExtractTold { told: extract::verb::Told::Note(_), .. },
+        Event::ExtractTold { told: extract::verb::Told::Done(_), .. },
         Event::Explained { .. },
         Event::Training { news: TrainEvent::Planned(_), .. },
         Event::Training { news: TrainEvent::Timed(_), .. },
@@ -278,4 +363,62 @@ fn every_event_survives_a_pipe() {
     for event in &events {
         again(event);
     }
+}
+
+/// Where it is set, the messages are written anew: only for another number of the protocol.
+const FREEZE: &str = "SSMPROBE_FREEZE";
+
+/// The messages that programs of this protocol have sent: greetings, then some that need not change.
+fn messages<T: Serialize>(greeting: &Hello, values: &[T]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    greeting.write(&mut bytes).expect("a greeting");
+    for value in values {
+        frame::write(&mut bytes, value, true).expect("a message");
+    }
+    bytes
+}
+
+fn kept<T: DeserializeOwned>(name: &str, written: &[u8]) -> Vec<T> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/remote").join(name);
+    if std::env::var_os(FREEZE).is_some() {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(&path, written).expect("a file");
+    }
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut from = &bytes[..];
+    Hello::read(&mut from).expect("the greeting of this protocol; another number has other messages");
+    std::iter::from_fn(|| frame::read(&mut from).expect("a message of this protocol")).collect()
+}
+
+/// A program of the same protocol understands what another sends: else the number is to be the next one.
+#[test]
+fn messages_that_were_sent_before_are_understood() {
+    let second = Duration::from_secs(1);
+    let requests = [
+        Request::Compute(JOB, Compute::OpenProbe { entry: ProbeId(2), path: "gap.safetensors".into() }),
+        Request::Cancel(JOB),
+        Request::Pause(JOB, true),
+        Request::Follow(vec!["run".into()]),
+    ];
+    assert_eq!(kept::<Request>("requests", &messages(&Hello::asking(true), &requests)), requests);
+    let rgb = (0..60 * 40 * 3).map(|at| (at / 97) as u8).collect();
+    let picture = Arc::new(Picture { width: 60, height: 40, rgb });
+    let what = "Asking gap".to_owned();
+    let progress = Progress { what, done: 3, total: Some(9), unit: Unit::Files, elapsed: second };
+    let seen = ExplainResult { column: ColumnId(3), result: Ok(Arc::new(trace("x.png"))), by_hand: None };
+    let file = ResultFile { path: "one/gap.npz".into(), bytes: vec![0, 159, 255] };
+    let events = [
+        Event::Started(JOB),
+        Event::Progress(JOB, progress),
+        Event::Warning { job: JOB, text: "left out".into() },
+        Event::ThumbnailReady { image: ImageId(5), picture },
+        Event::Explained { job: JOB, seen: vec![seen] },
+        Event::Inspected { job: JOB, told: inspect::Told::File(file) },
+        Event::EvalTold { job: JOB, told: eval::Told::Begun },
+        Event::Failed(JOB, UserError::new("no order").remedy("Choose another probe")),
+        Event::Finished(JOB),
+    ];
+    let devices = vec![Found { name: "cpu".into(), memory: Some(1 << 34), ..Found::default() }];
+    let read = kept::<Event>("events", &messages(&Hello { devices, ..Hello::asking(false) }, &events));
+    assert!(read.iter().map(discriminant).eq(events.iter().map(discriminant)), "{read:?}");
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ssmprobe::app::demo;
-use ssmprobe::app::jobs::history;
+use ssmprobe::app::jobs::{Event, Request, history};
+use ssmprobe::app::remote::frame;
+use ssmprobe::app::remote::hello::Hello;
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
 use ssmprobe::app::state::State;
 use ssmprobe::app::state::settings::Settings;
@@ -157,6 +159,8 @@ pub const READERS: &[Reader] = &[
     reader("order-csv", ("", "order.csv"), &["orders/*.csv"], 10_000, order),
     reader("workspace", ("", "work.ssmprobe"), &["frozen/work.ssmprobe"], 10_000, workspace),
     reader("settings", ("", "settings.json"), &["frozen/settings.json"], 10_000, settings),
+    reader("requests", ("remote", "requests"), &[], 20_000, requests),
+    reader("events", ("remote", "events"), &[], 20_000, events),
     reader("demo", ("", "demo.json"), &["../../assets/demo/demo.json"], 10_000, demo),
 ];
 
@@ -400,6 +404,24 @@ fn plotted(plot: &dyn Plot) {
     if let Ok(scene) = Plot::draw_column(plot, &Theme::light(), COLUMN) {
         let _ = export::svg(&scene, "");
     }
+}
+
+/// What a worker reads.
+fn requests(room: &Room) -> Outcome {
+    let bytes = fs::read(&room.file)?;
+    let mut from = &bytes[..];
+    Hello::read(&mut from)?;
+    while frame::read::<Request>(&mut from)?.is_some() {}
+    Ok(())
+}
+
+/// What is read of a worker.
+fn events(room: &Room) -> Outcome {
+    let bytes = fs::read(&room.file)?;
+    let mut from = &bytes[..];
+    Hello::read(&mut from)?;
+    while frame::read::<Event>(&mut from)?.is_some() {}
+    Ok(())
 }
 
 fn demo(room: &Room) -> Outcome {

@@ -2,25 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::app::terminal::interrupt;
-use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::model::backbone::hub;
+use crate::app::jobs::fetch;
+use crate::app::terminal::reporter::TerminalReporter;
 
 /// The folder of the backbone `source`. A download shows its progress where standard error is a
 /// terminal.
 pub fn backbone(source: &str) -> anyhow::Result<PathBuf> {
-    let bar = ProgressBar::no_length();
-    let template = "{msg} {wide_bar} {bytes} of {total_bytes}, {eta} left";
-    bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
-    let folder = hub::resolve(source, &mut |progress| {
-        if bar.message() != progress.file {
-            bar.set_message(progress.file.to_owned());
-        }
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
-        interrupt::flow()
-    });
-    bar.finish_and_clear();
-    Ok(folder?)
+    let mut reporter = TerminalReporter::new();
+    let folder = fetch::backbone(source, &mut reporter);
+    reporter.display.clear();
+    folder
 }

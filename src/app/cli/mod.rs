@@ -11,13 +11,13 @@ mod extract;
 mod fetch;
 mod figures;
 mod inspect;
+mod on;
 mod open;
-mod over;
 mod report;
 mod scenes;
+mod serve;
 mod similar;
 mod sweep;
-mod tokens;
 mod train;
 
 use std::ffi::OsString;
@@ -44,12 +44,12 @@ pub(super) struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Open(open::Open),
-    Inspect(inspect::Inspect),
+    Inspect(Box<inspect::Inspect>),
     Figures(Box<figures::Figures>),
     Dataset(dataset::DatasetVerb),
     Extract(extract::Extract),
     Train(Box<train::Train>),
-    Eval(eval::Eval),
+    Eval(Box<eval::Eval>),
     Sweep(Box<sweep::Sweep>),
     Report(report::Report),
     Similar(similar::Similar),
@@ -57,6 +57,7 @@ enum Verb {
     Demo(demo::Demo),
     Cache(cache::Cache),
     Devices(devices::Devices),
+    Serve(serve::Serve),
     Bench(Box<devtools::Bench>),
 }
 
@@ -85,6 +86,7 @@ impl Verb {
             Self::Demo(verb) => verb.run(run::<String>),
             Self::Cache(verb) => verb.run(),
             Self::Devices(verb) => verb.run(),
+            Self::Serve(verb) => verb.run(),
             Self::Bench(verb) => verb.run(),
         }
     }

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::over::Over;
-use super::{extract, fetch};
-use crate::app::jobs::extract::ExtractError;
+use super::fetch;
+use crate::app::jobs::extract::{ExtractError, describe};
+use crate::app::jobs::over::Over;
 use crate::app::jobs::train::{
     self, Event, Summary, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads,
 };
@@ -138,7 +138,7 @@ impl TrainArgs {
             Event::Plan { tokens, dataset, steps, shows } => {
                 match settings.recompute && !tokens.complete() {
                     true => display.say("tokens: none are kept, the backbone runs again on every batch"),
-                    false => display.say(&extract::describe(tokens)),
+                    false => display.say(&describe(tokens)),
                 }
                 display.say(&format!("training: {steps} steps of all heads"));
                 display.say(&format!(

@@ -116,7 +116,7 @@ pub fn run(
     engine: &mut Engine,
     spec: &EvalRequest,
     reporter: &mut dyn Reporter,
-    tell: &mut dyn FnMut(EvalAnswer),
+    tell: &mut dyn FnMut(EvalAnswer) -> anyhow::Result<()>,
 ) -> Result<(), JobError> {
     let mut known: Option<(BackboneId, Known)> = None;
     for (at, subject) in spec.subjects.iter().enumerate() {
@@ -128,7 +128,8 @@ pub fn run(
         }
         let Some((_, known)) = &known else { continue };
         let result = JobError::answer(ask(engine, spec, at, known, reporter))?;
-        tell(EvalAnswer { subject: subject.clone(), part: spec.part.clone(), result });
+        tell(EvalAnswer { subject: subject.clone(), part: spec.part.clone(), result })
+            .map_err(JobError::Failed)?;
     }
     Ok(())
 }

@@ -5,19 +5,25 @@
 //! down: no tensor, no lock, no open file. Paths are those of the machine that computes.
 
 pub mod engine;
+pub mod eval;
 pub mod evaluate;
 pub mod explain;
 pub mod extract;
+pub mod fetch;
 pub mod history;
 mod ids;
 pub mod info;
 pub mod inspect;
 pub mod open;
 mod options;
+pub mod over;
+mod probe_tokens;
 mod progress;
 pub mod regions;
 pub mod removal;
 mod reporter;
+pub mod result_file;
+pub mod run_metrics;
 pub mod similarity;
 pub mod stability;
 mod token_memory;
@@ -32,13 +38,15 @@ use serde::{Deserialize, Serialize};
 
 use self::engine::Engine;
 pub use self::explain::{ClassChoice, Explain, ExplainItem, ExplainResult, ExplainSettings};
+pub use self::fetch::Fetch;
 pub use self::ids::{BackboneId, ColumnId, DatasetId, ImageId, JobId, ProbeId};
+pub use self::open::{Files, PathKind};
 pub use self::options::BackboneOptions;
 pub use self::progress::{Cancel, Progress, Unit, Working};
-pub use self::reporter::{JobError, Reporter};
+pub use self::reporter::{JobError, Reporter, tell_extract};
 use super::user_error::UserError;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
-use crate::model::data::{ImageSource, Split};
+use crate::model::data::ImageSource;
 use crate::model::explain::evaluation::similarity::ImageSpace;
 use crate::model::trace::Picture;
 
@@ -94,19 +102,28 @@ pub enum Compute {
     Removal(removal::RemovalRequest),
     /// Make what a probe made of the images of a dataset ready to be compared.
     Similarity(similarity::SimilarityRequest),
+    /// What the verb `inspect` is asked, whose files are told.
+    Inspect(Box<inspect::InspectFlags>),
+    /// What the verb `eval` is asked.
+    Eval(Box<eval::EvalFlags>),
+    /// What the verb `extract` is asked.
+    Extract(Box<extract::verb::ExtractFlags>),
 }
+
+/// Who is told what a job finds, from several threads; an error ends the job.
+pub type Tell<'a> = dyn Fn(Event) -> anyhow::Result<()> + Sync + 'a;
 
 impl Compute {
     /// Does it, and tells what it finds.
     ///
     /// # Errors
-    /// If it was ended, or could not be done.
+    /// If it was ended, could not be done, or who is told fails.
     pub fn run(
         &self,
         job: JobId,
         engine: &mut Engine,
         reporter: &mut dyn Reporter,
-        tell: &mut dyn FnMut(Event),
+        tell: &Tell<'_>,
     ) -> Result<(), JobError> {
         let found = match self {
             Self::OpenProbe { entry, path } => {
@@ -126,78 +143,37 @@ impl Compute {
                 let tell = &mut |answer| tell(Event::Evaluated { job, answer });
                 return evaluate::run(engine, spec, reporter, tell);
             }
+            Self::Inspect(flags) => {
+                return inspect::run(engine, flags, reporter, &|told| tell(Event::Inspected { job, told }));
+            }
+            Self::Eval(flags) => {
+                return eval::run(engine, flags, reporter, &|told| tell(Event::EvalTold { job, told }));
+            }
+            Self::Extract(flags) => {
+                let tell = |told| tell(Event::ExtractTold { job, told });
+                return extract::verb::run(engine, flags, reporter, &tell);
+            }
         };
-        tell(found);
-        Ok(())
+        tell(found).map_err(JobError::Failed)
     }
 
     /// Whether it takes so long that others are done in its middle, and it never in theirs.
     pub fn is_long(&self) -> bool {
-        matches!(self, Self::Evaluate(_) | Self::Stability(_) | Self::Removal(_))
+        matches!(
+            self,
+            Self::Evaluate(_)
+                | Self::Stability(_)
+                | Self::Removal(_)
+                | Self::Inspect(_)
+                | Self::Eval(_)
+                | Self::Extract(_)
+        )
     }
 
     /// Whether it computes on the device of open backbones.
     pub fn needs_device(&self) -> bool {
         !matches!(self, Self::OpenProbe { .. } | Self::Similarity(_))
     }
-}
-
-/// Jobs that begin with finding a backbone, which may have to be downloaded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Fetch {
-    /// Load a backbone beside those that are open; one of the same entry is dropped first.
-    OpenBackbone {
-        /// What the library calls it.
-        entry: BackboneId,
-        /// A folder or an id of the Hub.
-        source: String,
-        /// Name of the device, as [`crate::model::device::open`] takes it.
-        device: String,
-        /// How it reads images.
-        options: BackboneOptions,
-    },
-    /// Say what this training would come to. A newer one ends an older one.
-    Plan(Box<train::TrainSettings>),
-    /// Begin a run. It is cancelled as any job: then it saves and stops.
-    Begin(Box<train::TrainSettings>),
-    /// Go on with the run of a folder.
-    Resume {
-        /// The folder.
-        folder: PathBuf,
-        /// Where to compute, if not where it began.
-        device: Option<String>,
-        /// Folder of token caches where the run names none; the usual one where absent.
-        cache: Option<PathBuf>,
-    },
-}
-
-/// Jobs of the thread that reads files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Files {
-    /// List the probe files of a run's folder.
-    OpenRun {
-        /// The folder.
-        folder: PathBuf,
-    },
-    /// List image files; folders are searched.
-    OpenImages {
-        /// Files and folders.
-        paths: Vec<PathBuf>,
-    },
-    /// Read the lists of a dataset.
-    OpenDataset {
-        /// What the library calls it.
-        entry: DatasetId,
-        /// Its folder, or a table.
-        path: PathBuf,
-        /// Which split; the held-out one where absent.
-        split: Option<Split>,
-    },
-    /// Find out what dropped files are.
-    Recognise {
-        /// Files and folders.
-        paths: Vec<PathBuf>,
-    },
 }
 
 /// What came of a request.
@@ -273,6 +249,27 @@ pub enum Event {
     },
     /// Images of a dataset can be compared.
     ImagesCompared(JobId, Arc<ImageSpace>),
+    /// Something about what `inspect` was asked.
+    Inspected {
+        /// The job.
+        job: JobId,
+        /// What.
+        told: inspect::Told,
+    },
+    /// Something about what `eval` was asked.
+    EvalTold {
+        /// The job.
+        job: JobId,
+        /// What.
+        told: eval::Told,
+    },
+    /// Something about what `extract` was asked.
+    ExtractTold {
+        /// The job.
+        job: JobId,
+        /// What.
+        told: extract::verb::Told,
+    },
     /// What dropped files are.
     Recognised {
         /// The job.
@@ -332,27 +329,6 @@ pub enum Event {
     Finished(JobId),
 }
 
-/// What a path is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PathKind {
-    /// A folder with a `config.json`.
-    Backbone,
-    /// A probe file.
-    Probe,
-    /// A folder with probe files.
-    Run,
-    /// A labelled dataset.
-    Dataset,
-    /// An image, or a folder to search for images.
-    Images,
-    /// A workspace file.
-    Workspace,
-    /// Nothing is there.
-    Missing,
-    /// None of these.
-    Unknown,
-}
-
 impl Event {
     /// The job it speaks of, if it speaks of one.
     pub fn job(&self) -> Option<JobId> {
@@ -367,6 +343,9 @@ impl Event {
             | Self::Evaluated { job, .. }
             | Self::StabilityMeasured { job, .. }
             | Self::RemovalMeasured { job, .. }
+            | Self::Inspected { job, .. }
+            | Self::EvalTold { job, .. }
+            | Self::ExtractTold { job, .. }
             | Self::Recognised { job, .. }
             | Self::Explained { job, .. }
             | Self::Training { job, .. }

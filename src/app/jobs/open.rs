@@ -5,19 +5,71 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::evaluate::EvalSplit;
 use super::history::disk;
-use super::{Event, Files, JobError, JobId, PathKind, Reporter, Unit};
+use super::{DatasetId, Event, JobError, JobId, Reporter, Unit};
 use crate::app::image_files::{images_below, is_probe, is_workspace};
 use crate::app::user_error::UserError;
-use crate::model::data;
 use crate::model::data::image::is_named_image;
+use crate::model::data::{self, Split};
 use crate::model::train::run::{Manifest, Run};
 
 /// Images told at once.
 const IMAGES_PER_EVENT: usize = 1000;
 /// Most images listed by one request.
 const MAX_IMAGES: usize = 2_000_000;
+
+/// Jobs of the thread that reads files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Files {
+    /// List the probe files of a run's folder.
+    OpenRun {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// List image files; folders are searched.
+    OpenImages {
+        /// Files and folders.
+        paths: Vec<PathBuf>,
+    },
+    /// Read the lists of a dataset.
+    OpenDataset {
+        /// What the library calls it.
+        entry: DatasetId,
+        /// Its folder, or a table.
+        path: PathBuf,
+        /// Which split; the held-out one where absent.
+        split: Option<Split>,
+    },
+    /// Find out what dropped files are.
+    Recognise {
+        /// Files and folders.
+        paths: Vec<PathBuf>,
+    },
+}
+
+/// What a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PathKind {
+    /// A folder with a `config.json`.
+    Backbone,
+    /// A probe file.
+    Probe,
+    /// A folder with probe files.
+    Run,
+    /// A labelled dataset.
+    Dataset,
+    /// An image, or a folder to search for images.
+    Images,
+    /// A workspace file.
+    Workspace,
+    /// Nothing is there.
+    Missing,
+    /// None of these.
+    Unknown,
+}
 
 /// Does one, and tells what it finds.
 ///

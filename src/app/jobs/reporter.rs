@@ -55,24 +55,7 @@ pub trait Reporter {
     /// Something about the tokens of a dataset that are taken: as progress and warnings, where nobody has more
     /// room for it. What cannot be read is counted by who asked.
     fn extract(&mut self, event: &Event<'_>, _dataset: &Dataset) {
-        match event {
-            Event::Verifying { read, total } => {
-                self.progress("Reading kept tokens", *read, Some(*total), Unit::Bytes);
-            }
-            Event::Progress(progress) => {
-                let (done, total) = (progress.done as u64, progress.total as u64);
-                self.progress("Taking tokens", done, Some(total), Unit::Files);
-            }
-            Event::Damaged(damage) => self.warn(format!("Taken again: {damage}")),
-            Event::Looked(_)
-            | Event::Adopted { .. }
-            | Event::Compared(_)
-            | Event::Changed { .. }
-            | Event::Unknown { .. }
-            | Event::Unreadable { .. }
-            | Event::Done(_)
-            | Event::Stopped { .. } => {}
-        }
+        tell_extract(self, event);
     }
 
     /// The flag that ends the job, for whoever works on other threads.
@@ -85,5 +68,27 @@ pub trait Reporter {
     /// If the job is to end.
     fn pause(&mut self, _engine: &mut Engine) -> Result<(), JobError> {
         self.cancel().check()
+    }
+}
+
+/// What of an event about tokens that are taken is progress, or a warning.
+pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
+    match event {
+        Event::Verifying { read, total } => {
+            reporter.progress("Reading kept tokens", *read, Some(*total), Unit::Bytes);
+        }
+        Event::Progress(progress) => {
+            let (done, total) = (progress.done as u64, progress.total as u64);
+            reporter.progress("Taking tokens", done, Some(total), Unit::Files);
+        }
+        Event::Damaged(damage) => reporter.warn(format!("Taken again: {damage}")),
+        Event::Looked(_)
+        | Event::Adopted { .. }
+        | Event::Compared(_)
+        | Event::Changed { .. }
+        | Event::Unknown { .. }
+        | Event::Unreadable { .. }
+        | Event::Done(_)
+        | Event::Stopped { .. } => {}
     }
 }

@@ -58,8 +58,14 @@ impl State {
                 requests.extend(self.end_sheet(job, None));
                 return requests;
             }
-            // Told by the job itself.
-            Event::Started(_) | Event::Progress(..) | Event::Explained { .. } | Event::Warning { .. } => {}
+            // Told by the job itself, or asked by verbs alone.
+            Event::Started(_)
+            | Event::Progress(..)
+            | Event::Explained { .. }
+            | Event::Warning { .. }
+            | Event::Inspected { .. }
+            | Event::EvalTold { .. }
+            | Event::ExtractTold { .. } => {}
         }
         Vec::new()
     }

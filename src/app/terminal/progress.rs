@@ -8,7 +8,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use super::stdout;
 use crate::app::format;
 use crate::app::jobs;
-use crate::app::jobs::extract::{self, Spent};
+use crate::app::jobs::extract::{self, Line, Spent, Words};
 use crate::app::rate::Progress;
 use crate::app::terminal::stdout::say;
 use crate::model::io::escape::{shown, shown_line};
@@ -18,8 +18,6 @@ use crate::model::train::HeadTrainer;
 const SILENCE: Duration = Duration::from_secs(15);
 /// How long after one line the next may come.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Unreadable images told one by one; the others are counted.
-const TOLD: usize = 20;
 
 /// Shows how a job goes.
 pub struct Display {
@@ -27,7 +25,7 @@ pub struct Display {
     terminal: bool,
     told: Instant,
     verifying: Instant,
-    unreadable: usize,
+    words: Words,
 }
 
 impl Display {
@@ -36,7 +34,12 @@ impl Display {
         let bar = ProgressBar::no_length(); // hides itself where there is no terminal
         bar.set_style(ProgressStyle::with_template("{prefix} {wide_bar} {msg}").expect("a valid template"));
         let now = Instant::now();
-        Self { bar, terminal: stderr().is_terminal(), told: now, verifying: now, unreadable: 0 }
+        Self { bar, terminal: stderr().is_terminal(), told: now, verifying: now, words: Words::default() }
+    }
+
+    /// The bar, for who prints something else meanwhile.
+    pub fn bar(&self) -> ProgressBar {
+        self.bar.clone()
     }
 
     /// A line that stays.
@@ -56,40 +59,16 @@ impl Display {
             extract::Event::Done(spent) => self.say(&told(spent)),
             extract::Event::Looked(progress) => self.show("looking at images", progress, ""),
             extract::Event::Verifying { read, total } => self.verify(*read, *total),
-            extract::Event::Damaged(damage) => {
-                self.say(&format!("warning: {damage}; the tokens of its images are taken again"));
-            }
-            extract::Event::Adopted { shards } => self.say(&format!(
-                "note: these tokens were kept by an earlier version without digests; they are taken as they \
-                 are, and {} written down now",
-                match shards {
-                    1 => "1 digest is".to_owned(),
-                    many => format!("{many} digests are"),
-                }
-            )),
             extract::Event::Compared(progress) => self.show("comparing images", progress, ""),
-            extract::Event::Changed { sample } => {
-                self.say(&format!(
-                    "warning: {} is not what it was when its tokens were taken",
-                    name(*sample)
-                ));
-            }
-            extract::Event::Unknown { images } => self.say(&format!(
-                "note: of {images} images it is not known what they were when their tokens were taken, by an \
-                 earlier version; `ssmprobe cache clear`, and they are read anew"
-            )),
-            extract::Event::Unreadable { sample, why } => {
-                self.unreadable += 1;
-                match self.unreadable {
-                    ..=TOLD => self.say(&format!("warning: left out: {}", named(&name(*sample), why))),
-                    count if count == TOLD + 1 => self.say("warning: more are left out, and counted"),
-                    _ => {}
+            other => match self.words.of(other, name) {
+                Some(Line::Warning(text)) => self.say(&format!("warning: {text}")),
+                Some(Line::Note(text)) => self.say(&format!("note: {text}")),
+                Some(Line::End(text)) => {
+                    self.clear();
+                    say!("{text}");
                 }
-            }
-            extract::Event::Stopped { done, images } => {
-                self.clear();
-                say!("{}", extract::ExtractError::Stopped { done: *done, images: *images });
-            }
+                None => {}
+            },
         }
     }
 
@@ -188,11 +167,6 @@ fn told(spent: &Spent) -> String {
         share(starved),
         share(blocked)
     )
-}
-
-/// An error with the name it is about, unless it says it itself.
-fn named(name: &str, why: &str) -> String {
-    if why.contains(name) { why.to_owned() } else { format!("{name}: {why}") }
 }
 
 /// Loss and training accuracy of every head so far in its epoch, four a line.

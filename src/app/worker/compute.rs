@@ -8,11 +8,14 @@ use std::sync::mpsc::Receiver;
 use super::event_sender::{EventSender, JobEvents};
 use super::train_report::Report;
 use crate::app::jobs::engine::{BackboneSpec, Engine};
-use crate::app::jobs::extract::ExtractError;
+use crate::app::jobs::extract::{self, ExtractError, Line, Words};
 use crate::app::jobs::train::{self, TimeSpec, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{BackboneId, Cancel, Compute, Event, JobError, JobId, ProbeId, Reporter, Unit};
+use crate::app::jobs::{
+    BackboneId, Cancel, Compute, Event, JobError, JobId, ProbeId, Reporter, Unit, tell_extract,
+};
 use crate::app::user_error::ON_CPU;
+use crate::model::data::Dataset;
 
 /// What the thread is asked.
 pub(super) enum Task {
@@ -131,8 +134,10 @@ impl Queue {
 
     fn perform(&mut self, engine: &mut Engine, Job { id, kind, cancel }: Job) {
         let (outbox, device) = (self.outbox.clone(), kind.device(engine));
-        let done =
-            outbox.job(id, &cancel, |events| run(engine, kind, &mut QueueReporter { queue: self, events }));
+        let verb = matches!(kind, Kind::Asked(Compute::Eval(_) | Compute::Extract(_)));
+        let words = verb.then(Words::default);
+        let done = outbox
+            .job(id, &cancel, |events| run(engine, kind, &mut QueueReporter { queue: self, events, words }));
         self.resting.remove(&id);
         if let Err(error) = done {
             // What runs on a device may leave it lost.
@@ -160,7 +165,10 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
         }
         Kind::Asked(asked) => {
             let outbox = reporter.events.outbox.clone();
-            return asked.run(job, engine, reporter, &mut |event| outbox.tell(event));
+            return asked.run(job, engine, reporter, &|event| {
+                outbox.tell(event);
+                Ok(())
+            });
         }
         Kind::Time(spec) => {
             let estimate = train::time(engine, &spec, reporter)?;
@@ -191,6 +199,8 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
 struct QueueReporter<'a> {
     queue: &'a mut Queue,
     events: JobEvents,
+    /// What was said of tokens that are taken, to a verb: it hears it nowhere else.
+    words: Option<Words>,
 }
 
 impl Reporter for QueueReporter<'_> {
@@ -204,6 +214,14 @@ impl Reporter for QueueReporter<'_> {
 
     fn warn(&mut self, text: String) {
         self.events.warn(text);
+    }
+
+    fn extract(&mut self, event: &extract::Event<'_>, dataset: &Dataset) {
+        let name = |sample: usize| dataset.samples[sample].source.name();
+        match self.words.as_mut().and_then(|words| words.of(event, name)) {
+            Some(Line::Warning(text) | Line::Note(text) | Line::End(text)) => self.events.warn(text),
+            None => tell_extract(self, event),
+        }
     }
 
     fn cancel(&self) -> &Cancel {

@@ -1,10 +1,7 @@
 //! What has to be found out before the compute thread is asked: the folder of a backbone that may
 //! have to be downloaded, what a training would come to. On a thread of its own for each request.
 
-use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
-use std::time::Instant;
 
 use super::compute::{Job, Kind, Task};
 use super::event_sender::{EventSender, JobEvents};
@@ -12,11 +9,10 @@ use crate::app::jobs::engine::BackboneSpec;
 use crate::app::jobs::extract::TRIED;
 use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{Cancel, Event, Fetch, JobId, Unit};
+use crate::app::jobs::{Cancel, Event, Fetch, JobId, fetch};
 use crate::app::paths;
 use crate::app::user_error::UserError;
 use crate::model::backbone::config::Config;
-use crate::model::backbone::hub;
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::io::catch_panic::guard;
 use crate::model::train::run::Run;
@@ -46,14 +42,14 @@ pub(super) fn fetch(
 fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<Kind> {
     Ok(match kind {
         Fetch::OpenBackbone { entry, source, device, options } => {
-            let folder = resolve(events, &source, cancel)?;
+            let folder = fetch::backbone(&source, &mut events.clone())?;
             // What is no backbone is told before the one in use is dropped for it.
             Config::open(&folder)?;
             Preprocessor::open(&folder)?;
             Kind::OpenBackbone(BackboneSpec { entry, folder, device, options })
         }
         Fetch::Plan(settings) => {
-            let backbone = resolve(events, &settings.backbone, cancel)?;
+            let backbone = fetch::backbone(&settings.backbone, &mut events.clone())?;
             let plan = TrainPlan::new(*settings, backbone)?;
             let (preflight, tokens, dataset) = train::preflight(&plan)?;
             let news = TrainEvent::Planned(Box::new(preflight.clone()));
@@ -65,7 +61,7 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
             Kind::Time(Box::new(TimeSpec { plan, preflight, tokens, samples }))
         }
         Fetch::Begin(settings) => {
-            let backbone = resolve(events, &settings.backbone, cancel)?;
+            let backbone = fetch::backbone(&settings.backbone, &mut events.clone())?;
             let plan = TrainPlan::new(*settings, backbone)?;
             let out = plan.settings.out.clone().or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
             Kind::Train(Box::new(TrainSpec { plan, out, resume: false }))
@@ -75,24 +71,9 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
             let mut settings = TrainSettings::of_run(&run)?;
             settings.tokens.cache = settings.tokens.cache.or(cache);
             settings.device = device.unwrap_or(settings.device);
-            let backbone = resolve(events, &settings.backbone, cancel)?;
+            let backbone = fetch::backbone(&settings.backbone, &mut events.clone())?;
             let plan = TrainPlan { settings, backbone, heads: run.manifest.heads };
             Kind::Train(Box::new(TrainSpec { plan, out, resume: true }))
         }
     })
-}
-
-/// From what a person calls a backbone, a folder or an id of the Hub, to a folder on this machine.
-fn resolve(events: &JobEvents, source: &str, cancel: &Cancel) -> anyhow::Result<PathBuf> {
-    let mut told = Instant::now();
-    let folder = hub::resolve(source, &mut |progress| {
-        // Ten times a second is as often as anyone looks.
-        if progress.done == progress.total || told.elapsed().as_millis() >= 100 {
-            told = Instant::now();
-            let what = format!("Downloading {}", progress.file);
-            events.progress(what, progress.done, Some(progress.total), Unit::Bytes);
-        }
-        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    Ok(folder)
 }

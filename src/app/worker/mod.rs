@@ -60,7 +60,12 @@ pub struct Worker {
 impl Worker {
     /// Starts the threads. `waker` is called whenever there are events to fetch.
     pub fn start(world: WorkerEnv, waker: Waker) -> std::io::Result<Self> {
-        let (event_sender, events) = sync_channel(EVENTS);
+        Self::with_room(world, waker, EVENTS)
+    }
+
+    /// [`start`](Self::start) with room for so many events that wait to be fetched before the worker waits itself.
+    pub fn with_room(world: WorkerEnv, waker: Waker, room: usize) -> std::io::Result<Self> {
+        let (event_sender, events) = sync_channel(room);
         let outbox = EventSender::new(event_sender, waker);
         let closing = Cancel::default();
         let (compute, tasks) = TaskQueue::new();

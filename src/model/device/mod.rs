@@ -28,10 +28,10 @@ pub use free_memory::{FreeMemory, free_memory};
 pub use silence_drivers::quiet_drivers;
 
 use burn::tensor::Device;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What kind of hardware a device is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Type {
     /// A graphics card with its own memory.
@@ -63,7 +63,7 @@ impl std::fmt::Display for Type {
 }
 
 /// A device that is there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// The name that opens exactly this one: `cpu`, `wgpu:0`, `cuda:0`.
     pub name: String,

@@ -12,6 +12,7 @@ use super::order_test::{Contrast, Exchanges, OrderReading};
 use super::readout::dot;
 use super::{Question, narrow, predictions};
 use crate::model::hand_order::HandOrder;
+use crate::model::io::block;
 use crate::model::probe::Probe;
 use crate::model::probe::head_output::Direction;
 use crate::model::reading::Intervention;
@@ -28,8 +29,10 @@ pub struct HandReading {
     /// `W_c . t_i`, `[N]`.
     projections: Vec<f64>,
     /// Patch tokens, `[N, d]`.
+    #[serde(with = "block")]
     patches: Vec<f32>,
     /// The classifier, `[C, d]`.
+    #[serde(with = "block")]
     weight: Vec<f32>,
     /// `[C]`.
     bias: Vec<f32>,

@@ -2,6 +2,7 @@
 
 pub mod array;
 pub mod atomic_file;
+pub mod block;
 pub mod catch_panic;
 pub mod csv_cell;
 pub mod escape;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::eval_probes::{Asked, Subject};
+use crate::app::jobs::eval::{Asked, Subject};
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::model::explain::ablation::Ablation;
@@ -48,7 +48,7 @@ pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> 
         Column::numbers("absolute").within("Evidence on object (%)"),
         Column::numbers("positive").within("Evidence on object (%)"),
     ]);
-    let mut rows: Vec<Row> = asked.iter().map(|asked| row(asked.subject, &asked.metrics)).collect();
+    let mut rows: Vec<Row> = asked.iter().map(|asked| row(&asked.subject, &asked.metrics)).collect();
     for (index, anchor) in anchors.iter().enumerate() {
         let mut cells = vec![Cell::text(format!("{} ({})", anchor.method.id(), anchor.view.name()))];
         cells.push(Cell::maybe(anchor.accuracy, 2));

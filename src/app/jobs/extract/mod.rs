@@ -9,7 +9,9 @@ mod job;
 mod recompute;
 mod settings;
 mod step_timing;
+pub mod verb;
 mod verify;
+mod words;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ pub use self::job::{ExtractSpec, Extracted, run};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
 pub use self::step_timing::TRIED;
+pub use self::words::{Line, Words};
+use crate::app::format;
 use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::rate::Progress;
 use crate::model::backbone::config::Config;
@@ -213,6 +217,24 @@ impl Plan {
         let ExtractOptions { backbone, tokens } = &self.options;
         TokenReader::open(backbone, self.preprocessor.clone(), &tokens.taking, device)
     }
+}
+
+/// A plan as a person reads it.
+pub fn describe(plan: &Plan) -> String {
+    let (rows, cols) = (plan.grid.rows, plan.grid.cols);
+    let free = plan.free.map_or(String::new(), |free| format!(", {} free", format::bytes(free)));
+    let there = match plan.done {
+        0 => String::new(),
+        done if done == plan.images => ", all there already".to_owned(),
+        done => format!(", {done} there already"),
+    };
+    format!(
+        "tokens: {} images of {rows} x {cols} tokens of width {}, {}{there}{free}, in {}",
+        plan.images,
+        plan.backbone.hidden_size,
+        format::bytes(plan.bytes),
+        plan.folder().display()
+    )
 }
 
 /// Images whose tokens are there already.

@@ -1,31 +1,37 @@
 //! Explaining image files through probes, into files (docs/definitions.md, section 8): a job of who has no
-//! window.
+//! window, here or on another machine. Files are made here and told; who asked keeps them.
 //!
 //! The calling thread owns every tensor and runs the backbone batch by batch; a second thread decodes the
-//! next one, and a third explains and writes the one before, one core an image and probe.
+//! next one, and a third explains the one before, one core an image and probe.
 
+mod flags;
 mod marked;
 mod read;
+pub mod sources;
 mod summary;
 mod write;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Builder;
 
 use anyhow::Context;
 use burn::tensor::Device;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::flags::{InspectFlags, Modes};
 use self::read::{GoOn, Item, Read};
-use self::summary::Summary;
+pub use self::summary::Summary;
 use super::engine::{Engine, WorkerEnv};
 use super::explain::TOP;
 use super::removal;
+use super::result_file::ResultFile;
 use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
 use super::{Cancel, ExplainSettings, JobError, Reporter};
-use crate::app::user_error::lines;
+use crate::app::user_error::{Usage, lines};
+use crate::model::backbone::BackboneError;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
 use crate::model::explain::attribution::attribute;
@@ -36,23 +42,19 @@ use crate::model::explain::stability::perturb::{Perturbation, kinds};
 use crate::model::explain::stability::{Measurement, OrderError, Stability};
 use crate::model::explain::{Question, explain_changed, prepare_nulls};
 use crate::model::grid::Grid;
-use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 
 /// A probe, where it came from, what its results are called and which class is asked for.
-pub struct Loaded {
-    /// Its file.
-    pub path: PathBuf,
-    /// What its results are called.
-    pub stem: String,
-    /// What it holds.
-    pub probe: Probe,
+struct Loaded {
+    path: PathBuf,
+    stem: String,
+    probe: Probe,
     /// What is changed in how it reads.
-    pub change: Intervention,
+    change: Intervention,
     /// The class of the evidence; the predicted one where absent.
-    pub class: Option<usize>,
+    class: Option<usize>,
 }
 
 impl Loaded {
@@ -71,42 +73,45 @@ pub struct Source {
     pub stem: String,
 }
 
-/// What is explained, and where it goes.
-pub struct InspectSpec {
+/// What is explained.
+struct Spec {
     /// The backbone's folder.
-    pub backbone: PathBuf,
+    backbone: PathBuf,
     /// How its tokens are taken.
-    pub taking: TokenSpec,
+    taking: TokenSpec,
     /// Where it runs.
-    pub device: Device,
+    device: Device,
     /// Images in one forward pass.
-    pub batch: usize,
+    batch: usize,
     /// The probes.
-    pub probes: Vec<Loaded>,
+    probes: Vec<Loaded>,
     /// The images.
-    pub images: Vec<Source>,
-    /// The folder of the results; made if it is not there.
-    pub out: PathBuf,
+    images: Vec<Source>,
     /// Whether tokens are written too.
-    pub save_tokens: bool,
+    save_tokens: bool,
     /// Whether traces are written too.
-    pub save_traces: bool,
+    save_traces: bool,
     /// Whether the reading is written as an animation.
-    pub save_gif: bool,
+    save_gif: bool,
     /// Whether it is measured how stable orders are.
-    pub stability: bool,
+    stability: bool,
     /// Which removal curves are wanted, if any.
-    pub causal: Option<RemovalSpec>,
+    causal: Option<RemovalSpec>,
     /// What explanations depend on besides.
-    pub settings: ExplainSettings,
+    settings: ExplainSettings,
     /// Where regions of the images come from.
-    pub masks: Option<PathBuf>,
+    masks: Option<PathBuf>,
 }
 
 /// Told while images are explained.
-pub enum Event {
-    /// One image through one probe: what its JSON file says, and `files`.
-    Explained(Value),
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Told {
+    /// So many images are read from here on; nothing is refused any more.
+    Begun(usize),
+    /// A file of one image and probe.
+    File(ResultFile),
+    /// One image through one probe is done.
+    Explained(Explained),
     /// Something was left out.
     Failed(Failure),
     /// So many more images are done with, one way or the other.
@@ -115,7 +120,19 @@ pub enum Event {
     Note(String),
 }
 
+/// What one image through one probe came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// What its JSON file says.
+    pub document: Value,
+    /// Its row of the summary.
+    pub cells: Vec<String>,
+    /// Its files below the folder of the results: NPZ and JSON.
+    pub files: [PathBuf; 2],
+}
+
 /// Something that was left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// Index of the image among the sources.
     pub image: usize,
@@ -127,12 +144,13 @@ pub struct Failure {
     pub error: String,
 }
 
-/// Who is told, from the thread that explains; an error ends the job.
-pub type Tell<'a> = dyn FnMut(Event) -> anyhow::Result<()> + Send + 'a;
+/// Who is told, from several threads; an error ends the job.
+pub type Tell<'a> = dyn Fn(Told) -> anyhow::Result<()> + Sync + 'a;
 
 /// What turns tokens into files, on the host alone.
 struct Explainer<'a> {
-    spec: &'a InspectSpec,
+    spec: &'a Spec,
+    tell: &'a Tell<'a>,
     /// For each probe, in what the tokens are others than those it was trained on, in words.
     tokens_changed: Vec<Vec<String>>,
     /// The changes that measure how stable orders are; none where it is not asked.
@@ -144,34 +162,37 @@ struct Explainer<'a> {
     cancel: Cancel,
 }
 
-/// The cells of a row of the summary, and what is told of it.
-type Explained = (Vec<String>, Value);
-
 /// Explains every image through every probe.
 ///
 /// # Errors
-/// If the backbone or one of the probes cannot read, before anything is written; if a file cannot be written;
-/// if it was ended: then what was explained until then is written, the summary included.
+/// If the backbone or one of the probes cannot read, before anything is told; if who is told fails; if it was
+/// ended: then what was explained until then is told.
 pub fn run(
     engine: &mut Engine,
-    spec: &InspectSpec,
+    flags: &InspectFlags,
     reporter: &mut dyn Reporter,
-    tell: &mut Tell<'_>,
+    tell: &Tell<'_>,
 ) -> Result<(), JobError> {
+    let spec = &flags.open(engine.env, reporter).map_err(JobError::Failed)?;
     let preprocessor = preprocessor(&spec.backbone, spec.taking.size).map_err(JobError::failed)?;
     let reader = TokenReader::open(&spec.backbone, preprocessor, &spec.taking, &spec.device);
-    let reader = reader.map_err(JobError::failed)?;
+    let reader = reader.map_err(|error| match error {
+        BackboneError::Layer { layer, layers } => JobError::failed(Usage(format!(
+            "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
+            flags.backbone
+        ))),
+        other => JobError::failed(other),
+    })?;
     check_fit(&spec.probes, &reader, &spec.taking, reporter)?;
-    atomic_file::make_folder(&spec.out)
-        .with_context(|| format!("{}: the output folder cannot be made", spec.out.display()))
-        .map_err(JobError::failed)?;
-    let mut summary = Summary::new(&spec.out).map_err(JobError::failed)?;
+    let marked = spec.masks.as_deref().map(marked::Marked::open).transpose().map_err(JobError::failed)?;
+    tell(Told::Begun(spec.images.len())).map_err(JobError::Failed)?;
     let explainer = Explainer {
         spec,
+        tell,
         tokens_changed: spec.probes.iter().map(|loaded| reader.changes(&loaded.probe)).collect(),
         kinds: if spec.stability { kinds(spec.settings.seed) } else { Vec::new() },
         nulls: NullBands::new(spec.settings.null_draws, spec.settings.seed),
-        marked: spec.masks.as_deref().map(marked::Marked::open).transpose().map_err(JobError::failed)?,
+        marked,
         cancel: reporter.cancel().clone(),
     };
     let env = engine.env;
@@ -180,7 +201,7 @@ pub fn run(
     {
         let cost =
             format!("Removal curves cost the encoder up to {passes:.0} whole images more for every image");
-        tell(Event::Note(cost)).map_err(JobError::failed)?;
+        tell(Told::Note(cost)).map_err(JobError::Failed)?;
     }
     let mut go_on = |at: Option<(Mode, usize, usize)>| {
         if let Some((mode, done, total)) = at {
@@ -188,10 +209,8 @@ pub fn run(
         }
         reporter.pause(engine)
     };
-    explainer.all(&reader, env, &mut go_on, &mut summary, tell).map_err(JobError::failed)?;
+    explainer.all(&reader, env, &mut go_on).map_err(JobError::Failed)?;
     explainer.marked.iter().flat_map(marked::Marked::warnings).for_each(|warning| reporter.warn(warning));
-    let _working = reporter.cancel().working();
-    summary.finish().map_err(JobError::failed)?;
     reporter.cancel().check()
 }
 
@@ -221,14 +240,7 @@ fn check_fit(
 
 impl Explainer<'_> {
     /// Reads and explains every image on this thread and two more, as long as `go_on` says so.
-    fn all(
-        &self,
-        reader: &TokenReader,
-        env: WorkerEnv,
-        go_on: &mut GoOn<'_>,
-        summary: &mut Summary,
-        tell: &mut Tell<'_>,
-    ) -> anyhow::Result<()> {
+    fn all(&self, reader: &TokenReader, env: WorkerEnv, go_on: &mut GoOn<'_>) -> anyhow::Result<()> {
         let prepare = |source: &Source| {
             let photo = (env.photo)(&ImageSource::from(source.path.clone()));
             let pixels = photo.map_err(Into::into).and_then(|photo| reader.prepare(&photo));
@@ -244,7 +256,7 @@ impl Explainer<'_> {
                 .spawn_scoped(scope, move || prepare_ahead(self.spec.images.chunks(batch), prepare, send))
                 .context("the decoding thread cannot be started")?;
             let explaining = named("explain")
-                .spawn_scoped(scope, move || self.run(&items, summary, tell))
+                .spawn_scoped(scope, move || self.run(&items))
                 .context("the explaining thread cannot be started")?;
             for (at, prepared) in prepared.into_iter().enumerate() {
                 if go_on(None).is_err() {
@@ -265,12 +277,7 @@ impl Explainer<'_> {
     }
 
     /// Explains every batch that comes, image by image and probe by probe.
-    fn run(
-        &self,
-        batches: &Receiver<Vec<Item>>,
-        summary: &mut Summary,
-        tell: &mut Tell<'_>,
-    ) -> anyhow::Result<()> {
+    fn run(&self, batches: &Receiver<Vec<Item>>) -> anyhow::Result<()> {
         for items in batches {
             let _working = self.cancel.working();
             self.prepare_nulls(&items);
@@ -283,15 +290,9 @@ impl Explainer<'_> {
                 .collect();
             let rows = pairs.into_par_iter().map(|(item, probe)| self.explain(item, probe));
             for row in rows.collect::<anyhow::Result<Vec<_>>>()? {
-                tell(match row {
-                    Ok((cells, document)) => {
-                        summary.row(&cells)?;
-                        Event::Explained(document)
-                    }
-                    Err(failure) => Event::Failed(failure),
-                })?;
+                (self.tell)(row.map_or_else(Told::Failed, Told::Explained))?;
             }
-            tell(Event::Passed(items.len()))?;
+            (self.tell)(Told::Passed(items.len()))?;
         }
         Ok(())
     }
@@ -305,7 +306,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Explains and writes one image through one probe. The inner error leaves it out; the outer
+    /// Explains one image through one probe, and tells its files. The inner error leaves it out; the outer
     /// one (a full disk, say) ends the run.
     fn explain(&self, item: &Item, probe: Option<usize>) -> anyhow::Result<Result<Explained, Failure>> {
         let (index, read) = item;
@@ -342,31 +343,36 @@ impl Explainer<'_> {
         trace.regions.clone_from(regions);
         let (read, asked) = ((&loaded.probe, &loaded.change), self.spec.settings.attributions);
         attribute(&mut trace, read, tokens, *index as u64, asked, rollout.as_ref());
-        let mut document = write::document(&trace, loaded, self);
-        let folder = self.spec.out.join(&source.stem);
+        let document = write::document(&trace, loaded, self);
+        let folder = Path::new(&source.stem);
+        let keep = |file: ResultFile| (self.tell)(Told::File(file));
         match self.stability(*index, at, changed) {
             Some(Ok(stability)) => {
-                write::stability(&folder, &loaded.stem, &stability)?;
+                keep(write::stability(folder, &loaded.stem, &stability)?)?;
             }
             Some(Err(error)) => return Ok(Err(failure(of(error.into())))),
             None => {}
         }
         match removals.get(at) {
-            Some(Ok(removal)) => write::removal(&folder, &loaded.stem, removal)?,
+            Some(Ok(removal)) => {
+                write::removal(folder, &loaded.stem, removal)?.into_iter().try_for_each(keep)?;
+            }
             Some(Err(error)) => return Ok(Err(failure(error.clone()))),
             None => {}
         }
         let tokens = self.spec.save_tokens.then_some(tokens);
-        write::files(&folder, &loaded.stem, &trace, &document, tokens, self.spec.save_traces)?;
+        let [npz, json] = write::files(folder, &loaded.stem, &trace, &document, tokens)?;
+        let files = [&npz, &json].map(|file| file.path.clone());
+        keep(npz)?;
+        if self.spec.save_traces {
+            keep(write::trace(folder, &loaded.stem, &trace)?)?;
+        }
+        keep(json)?;
         if self.spec.save_gif {
-            write::gif(&folder, &loaded.stem, trace.clone())?;
+            write::gif(folder, &loaded.stem, trace.clone())?.map_or(Ok(()), keep)?;
         }
         let cells = summary::cells(&trace, &document, &source.stem, &loaded.stem);
-        document["files"] = ["npz", "json"]
-            .map(|kind| folder.join(format!("{}.{kind}", loaded.stem)).display().to_string())
-            .to_vec()
-            .into();
-        Ok(Ok((cells, document)))
+        Ok(Ok(Explained { document, cells, files }))
     }
 
     /// How stable the order of an image is; nothing where it is not asked, or there is no single order.

@@ -11,14 +11,17 @@ use crate::model::io::csv_cell::word;
 use crate::model::trace::Trace;
 
 /// The table, which is in its place once it is finished.
-pub(super) struct Summary {
+pub struct Summary {
     path: PathBuf,
     table: csv::Writer<Pending>,
 }
 
 impl Summary {
     /// One of no row, in the folder `out`.
-    pub(super) fn new(out: &Path) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// If there cannot be one.
+    pub fn new(out: &Path) -> anyhow::Result<Self> {
         let path = out.join("summary.csv");
         let file = Pending::new(&path).with_context(|| unwritable(&path))?;
         let mut summary = Self { path, table: csv::Writer::from_writer(file) };
@@ -27,12 +30,18 @@ impl Summary {
     }
 
     /// Adds a row.
-    pub(super) fn row(&mut self, cells: &[String]) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn row(&mut self, cells: &[String]) -> anyhow::Result<()> {
         self.table.write_record(cells).with_context(|| unwritable(&self.path))
     }
 
     /// Puts it in its place.
-    pub(super) fn finish(self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self) -> anyhow::Result<()> {
         let file = self.table.into_inner().map_err(csv::IntoInnerError::into_error);
         file.and_then(Pending::finish).with_context(|| unwritable(&self.path))
     }

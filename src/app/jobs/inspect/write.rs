@@ -1,18 +1,16 @@
 //! The files of one image and probe.
 
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Explainer, Loaded};
+use super::{Explainer, Loaded, ResultFile};
 use crate::model::explain::regions::RegionReadings;
 use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::model::io::array::{Array, Arrays};
-use crate::model::io::atomic_file::{self, Pending};
 use crate::model::io::npz;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Attributed, Attribution, Matrix, Prediction, Routing, Trace};
@@ -25,16 +23,14 @@ use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::reading::{self, Drawn};
 use crate::viz::{COLUMN, Figure, Options};
 
-/// Writes `<name>.npz` and `<name>.json` into `folder`, and `<name>.trace.json` if asked to.
+/// `<name>.npz` and `<name>.json` of `folder`.
 pub(super) fn files(
     folder: &Path,
     name: &str,
     trace: &Trace,
     document: &Value,
     tokens: Option<&Tokens>,
-    save_trace: bool,
-) -> anyhow::Result<()> {
-    make(folder)?;
+) -> anyhow::Result<[ResultFile; 2]> {
     let mut arrays = arrays(trace);
     if let Some(tokens) = tokens {
         let n = tokens.grid.len();
@@ -43,28 +39,35 @@ pub(super) fn files(
             arrays.insert("cls".into(), Array::new([tokens.width], cls.clone()));
         }
     }
-    put(&folder.join(format!("{name}.npz")), |file| Ok(npz::write(file, &arrays)?))?;
-    if save_trace {
-        put(&folder.join(format!("{name}.trace.json")), |file| Ok(serde_json::to_writer(file, trace)?))?;
-    }
-    put(&folder.join(format!("{name}.json")), |file| {
+    let npz = ResultFile::new(folder.join(format!("{name}.npz")), |file| Ok(npz::write(file, &arrays)?))?;
+    let json = ResultFile::new(folder.join(format!("{name}.json")), |file| {
         serde_json::to_writer_pretty(&mut *file, document)?;
-        Ok(file.write_all(b"\n")?)
-    })
+        file.push(b'\n');
+        Ok(())
+    })?;
+    Ok([npz, json])
 }
 
-/// Writes `<name>.stability.json` into `folder`.
-pub(super) fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<()> {
-    make(folder)?;
-    put(&folder.join(format!("{name}.stability.json")), |file| Ok(serde_json::to_writer(file, stability)?))
+/// `<name>.trace.json` of `folder`.
+pub(super) fn trace(folder: &Path, name: &str, trace: &Trace) -> anyhow::Result<ResultFile> {
+    json_file(folder.join(format!("{name}.trace.json")), trace)
 }
 
-/// Writes `<name>.causal.npz` and `<name>.causal.json` into `folder`: the curves as arrays, and all that was found.
-pub(super) fn removal(folder: &Path, name: &str, removal: &Removal) -> anyhow::Result<()> {
-    make(folder)?;
+/// `<name>.stability.json` of `folder`.
+pub(super) fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<ResultFile> {
+    json_file(folder.join(format!("{name}.stability.json")), stability)
+}
+
+/// `<name>.causal.npz` and `<name>.causal.json` of `folder`: the curves as arrays, and all that was found.
+pub(super) fn removal(folder: &Path, name: &str, removal: &Removal) -> anyhow::Result<[ResultFile; 2]> {
     let arrays = removal_arrays(removal);
-    put(&folder.join(format!("{name}.causal.npz")), |file| Ok(npz::write(file, &arrays)?))?;
-    put(&folder.join(format!("{name}.causal.json")), |file| Ok(serde_json::to_writer(file, removal)?))
+    let npz = folder.join(format!("{name}.causal.npz"));
+    let npz = ResultFile::new(npz, |file| Ok(npz::write(file, &arrays)?))?;
+    Ok([npz, json_file(folder.join(format!("{name}.causal.json")), removal)?])
+}
+
+fn json_file(path: PathBuf, content: &impl Serialize) -> anyhow::Result<ResultFile> {
+    ResultFile::new(path, |file| Ok(serde_json::to_writer(file, content)?))
 }
 
 /// The arrays of removal curves by their names in files.
@@ -95,35 +98,18 @@ fn removal_arrays(removal: &Removal) -> Arrays {
     arrays
 }
 
-/// Writes `<name>.gif` into `folder`: the memory step by step over the evidence. Of a head that reads no order nothing.
-pub fn gif(folder: &Path, name: &str, trace: Trace) -> anyhow::Result<()> {
+/// `<name>.gif` of `folder`: the memory step by step over the evidence. Of a head that reads no order nothing.
+pub(super) fn gif(folder: &Path, name: &str, trace: Trace) -> anyhow::Result<Option<ResultFile>> {
     let shown: [&'static dyn Figure; 2] = [&ScanPath, &Evidence];
     let figures: Vec<_> = shown.into_iter().filter(|figure| figure.lacks(&trace).is_none()).collect();
     let plot = TracePlot::compared(figures, vec![Arc::new(trace)], Options::default());
     if plot.steps() == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let (theme, about) = (Theme::print(), plot.caption().about);
     let drawn = Drawn { theme: &theme, width: COLUMN, dpi: GIF_DPI, about: &about };
-    let path = folder.join(format!("{name}.gif"));
-    reading::save_gif(&plot, &path, drawn).map(drop).with_context(|| unwritable(&path))
-}
-
-/// Writes one of the files, whole or not at all.
-fn put(
-    path: &Path,
-    content: impl FnOnce(&mut BufWriter<Pending>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    atomic_file::write_with(path, content).with_context(|| unwritable(path))
-}
-
-/// Makes the folder of an image.
-fn make(folder: &Path) -> anyhow::Result<()> {
-    atomic_file::make_folder(folder).with_context(|| unwritable(folder))
-}
-
-fn unwritable(path: &Path) -> String {
-    format!("{}: cannot be written", path.display())
+    let (_, bytes) = reading::gif(&plot, drawn)?;
+    Ok(Some(ResultFile { path: folder.join(format!("{name}.gif")), bytes }))
 }
 
 /// The arrays of a trace by their names in files, those the head has.

@@ -75,7 +75,7 @@ fn rounded(epoch: &Epoch) -> Epoch {
 }
 
 /// Which of a head's two probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProbeCheckpoint {
     /// At its best on the selection split.
     Best,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::train::{Parts, labelled};
 use crate::model::data::token_cache::TokenCache;
@@ -13,6 +14,7 @@ use crate::model::train::Labelled;
 use crate::model::train::run::{ProbeCheckpoint, Run};
 
 /// A probe file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Subject {
     /// Where it is.
     pub path: PathBuf,
@@ -59,9 +61,10 @@ impl Subject {
 }
 
 /// A probe and what came out of it.
-pub struct Asked<'a> {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
     /// Which.
-    pub subject: &'a Subject,
+    pub subject: Subject,
     /// SHA-256 of its file.
     pub file: String,
     /// It.

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use super::Source;
 use crate::app::image_files::images_below;
-use crate::app::jobs::inspect::Source;
 use crate::app::jobs::open;
-use crate::app::terminal::error::Usage;
+use crate::app::user_error::Usage;
 use crate::model::data::image::ENDINGS;
 use crate::model::data::{MASKS, Split};
 

@@ -1,36 +1,29 @@
 //! What every probe makes of every image, as files: `<probe>.survey.json`, which `ssmprobe figures
 //! --evaluation` draws as the window does, and `<probe>.csv` with one row an image.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
-
+use crate::app::jobs::result_file::ResultFile;
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::evaluation::evaluator::{Evaluator, TOP};
 use crate::model::explain::evaluation::removals::COLUMNS;
 use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::intervention::Intervention;
-use crate::model::io::atomic_file;
 use crate::model::io::csv_cell::word;
 
-/// Writes both files of a probe, called `name` and read with `change`, into `folder`.
-pub fn write(
-    folder: &Path,
+/// Both files of a probe, called `name` and read with `change`.
+pub(super) fn survey(
     name: &str,
     evaluator: Evaluator<'_>,
     backbone: String,
     change: &Intervention,
-) -> anyhow::Result<[PathBuf; 2]> {
+) -> anyhow::Result<[ResultFile; 2]> {
     let tops: Vec<Vec<(String, f32)>> = (0..evaluator.done()).map(|image| evaluator.top(image)).collect();
     let mut evaluation = evaluator.finish(name.to_owned(), backbone);
     evaluation.change = if change.is_none() { String::new() } else { change.to_string() };
-    let [text, table] = [ENDING, "csv"].map(|ending| folder.join(format!("{name}.{ending}")));
-    let unwritable = |path: &Path| format!("{}: cannot be written", path.display());
-    let json = evaluation.to_json()?;
-    atomic_file::write(&text, json.as_bytes()).with_context(|| unwritable(&text))?;
-    atomic_file::write_with(&table, |file| rows(&evaluation, &tops, file))
-        .with_context(|| unwritable(&table))?;
-    Ok([text, table])
+    let [text, table] = [ENDING, "csv"].map(|ending| PathBuf::from(format!("{name}.{ending}")));
+    let json = ResultFile { path: text, bytes: evaluation.to_json()?.into_bytes() };
+    Ok([json, ResultFile::new(table, |file| rows(&evaluation, &tops, file))?])
 }
 
 /// One row an image; of one that could not be read its name and class alone.

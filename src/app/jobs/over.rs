@@ -1,9 +1,13 @@
-//! Flags laid over what is there already: what is usual, or what a run was begun with.
+//! Flags laid over what is there already: what is usual, or what a run was begun with. They are known only where the
+//! work is done, so they travel there as the words that were given.
 
+use std::ffi::OsStr;
+use std::fmt::{Debug, Formatter};
 use std::marker::PhantomData;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 /// The flags of a `T`, none of them required, and which of them were given.
 #[derive(Clone)]
@@ -27,6 +31,53 @@ impl<T: FromArgMatches> Over<T> {
     /// The flags of a part of `T`.
     pub fn part<U>(&self) -> Over<U> {
         Over { given: self.given.clone(), of: PhantomData }
+    }
+}
+
+impl<T: Args> Over<T> {
+    /// The flags that were given, as words of a command line; an error where one is no text.
+    fn words(&self) -> Result<Vec<String>, String> {
+        let command = T::augment_args_for_update(Command::new("flags"));
+        let mut words = Vec::new();
+        for flag in command.get_arguments() {
+            let Some(name) = flag.get_long() else { continue };
+            let Ok(Some(given)) = self.given.try_get_raw(flag.get_id().as_str()) else { continue };
+            let text = |word: &OsStr| word.to_str().map(str::to_owned).ok_or(format!("--{name} is no text"));
+            for word in given {
+                words.push(match flag.get_action() {
+                    ArgAction::SetTrue => format!("--{name}"),
+                    _ => format!("--{name}={}", text(word)?),
+                });
+            }
+        }
+        Ok(words)
+    }
+}
+
+impl<T: Args> PartialEq for Over<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.words() == other.words()
+    }
+}
+
+impl<T: Args> Debug for Over<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        self.words().fmt(f)
+    }
+}
+
+impl<T: Args> Serialize for Over<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.words().map_err(ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de, T: Args> Deserialize<'de> for Over<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = Vec::<String>::deserialize(deserializer)?;
+        let command = T::augment_args_for_update(Command::new("flags").no_binary_name(true));
+        let given = command.try_get_matches_from(words).and_then(|given| Self::from_arg_matches(&given));
+        given.map_err(de::Error::custom)
     }
 }
 
@@ -113,6 +164,23 @@ mod tests {
                 && flags.settings.has("mae_order")
                 && !flags.settings.has("layer")
         );
+    }
+
+    #[test]
+    fn flags_travel_as_the_words_that_were_given() {
+        for words in [
+            "train --resume",
+            "train --epochs 3 --verify --cache=-odd --cache-limit 50 --mae-order shuffled:4",
+        ] {
+            let flags = Flags::try_parse_from(words.split(' ')).unwrap().settings;
+            let text = serde_json::to_string(&flags).unwrap();
+            let read: Over<TrainSettings> = serde_json::from_str(&text).unwrap();
+            assert_eq!((read.over(begun()), &read), (flags.over(begun()), &flags), "{text}");
+            assert_eq!((read.has("verify"), read.has("layer")), (words.contains("verify"), false));
+        }
+        for refused in [r#"["--epochs=0"]"#, r#"["--out"]"#, r#"["birds"]"#, r#"["--help"]"#] {
+            assert!(serde_json::from_str::<Over<TrainSettings>>(refused).is_err(), "{refused}");
+        }
     }
 
     #[test]

@@ -1,0 +1,25 @@
+//! `ssmprobe serve`: the worker alone, for a program at the other end of a pipe (`inspect --on`).
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::app::remote::serve;
+
+/// Compute for another machine, which starts this itself (`inspect --on ssh://HOST`).
+#[derive(Args)]
+pub struct Serve {
+    /// Read requests from standard input and write events to standard output, in messages of their own; log to standard
+    /// error.
+    #[arg(long, required = true)]
+    stdio: bool,
+}
+
+impl Serve {
+    /// Serves until the input ends.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let Self { stdio: true } = self else { unreachable!("it is required") };
+        serve::serve()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,115 @@
+//! What `eval` is asked: its flags, which travel as they are to the machine that computes.
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
+use crate::app::jobs::inspect::Modes;
+use crate::app::jobs::over::Over;
+use crate::app::jobs::train::TrainSettings;
+use crate::app::jobs::{Reporter, fetch};
+use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::data::Split;
+use crate::model::explain::intervention::Intervention;
+use crate::model::explain::removal::Mode;
+use crate::model::probe::Probe;
+
+/// Which probes are asked what about which images. Paths are those of the machine that computes, but for
+/// the folder of `evaluation`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+pub struct EvalFlags {
+    /// A run's folder: its backbone, dataset, probes and test images. What is found is kept there, for
+    /// `ssmprobe report`.
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<PathBuf>,
+    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    #[arg(long, value_name = "DIR|HUB_ID")]
+    pub backbone: Option<String>,
+    /// The dataset: a folder, or a table of paths and labels.
+    #[arg(long, value_name = "DIR|TABLE")]
+    pub data: Option<PathBuf>,
+    /// Probe files.
+    #[arg(long, value_name = "P.safetensors", conflicts_with = "run", num_args = 1..)]
+    pub probe: Vec<PathBuf>,
+    /// Of a run, evaluate the probes after the last epoch, not those of the best one.
+    #[arg(long, requires = "run")]
+    pub last: bool,
+    /// The images: train, val or test [default: the test split, or val where there is none].
+    #[arg(long, value_name = "SPLIT", value_parser = split, conflicts_with = "run")]
+    pub split: Option<Split>,
+    /// Where regions of the images are known from: a folder of masks (PNG) with the images' names, or a dataset's folder with
+    /// annotations of CUB or Stanford Cars [default: those that the dataset brings along].
+    #[arg(long, value_name = "DIR")]
+    pub masks: Option<PathBuf>,
+    /// Also disturb the order: scrambled after routing, no routing, random order. Nothing is trained anew.
+    #[arg(long)]
+    pub ablations: bool,
+    /// Also take every image's tokens away, and put them back, the most important first, and keep the mean heights of the
+    /// probability of its own class: frozen (plan and weights stay) or rerouted (the head reads what is left); `inspect
+    /// --causal` has patches and pixels, too. Every probe reads every image up to a thousand times: give few images.
+    #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
+    pub causal: Option<Modes>,
+    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), hardened, no-routing,
+    /// random-order[=SEED], order=FILE, temperature=T or iterations=K. Of a run nothing is kept then.
+    #[arg(long, value_name = "READING", default_value = "as-trained", conflicts_with = "ablations")]
+    pub reading: Intervention,
+    /// Also nearest neighbours and logistic regression on CLS and mean tokens of the training images.
+    #[arg(long)]
+    pub anchors: bool,
+    /// Also write what every probe makes of every image into this folder: <probe>.survey.json, which
+    /// `ssmprobe figures --evaluation` draws and `ssmprobe similar` compares images by, and <probe>.csv, a row an image.
+    #[arg(long, alias = "survey", value_name = "DIR")]
+    pub evaluation: Option<PathBuf>,
+    /// Seed of disturbed orders and of null bands.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How tokens are taken and kept.
+    #[command(flatten)]
+    pub tokens: Over<TokenSettings>,
+    /// Where to take tokens: cpu, wgpu, cuda or auto. Probes are read in float64 on the processor.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+}
+
+fn modes(text: &str) -> Result<Modes, String> {
+    let modes = Mode::list(text)?;
+    match modes.iter().find(|mode| mode.needs_encoder()) {
+        Some(mode) => Err(format!("`{}` needs the encoder: it is of `inspect --causal`", mode.id())),
+        None => Ok(Modes(modes)),
+    }
+}
+
+fn split(text: &str) -> Result<Split, String> {
+    Split::ALL
+        .into_iter()
+        .find(|split| split.name() == text)
+        .ok_or_else(|| "expected train, val or test".into())
+}
+
+impl EvalFlags {
+    /// The tokens of the run, or those the probes were trained on, as far as their files and the flags say.
+    pub(super) fn wanted(
+        &self,
+        begun: Option<&TrainSettings>,
+        device: &Device,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<ExtractOptions> {
+        let source = self.backbone.as_ref().or(begun.map(|begun| &begun.backbone));
+        let backbone = fetch::backbone(source.expect("asked for without --run"), reporter)?;
+        let mut tokens = self.tokens.over(begun.map(|begun| begun.tokens.clone()).unwrap_or_default());
+        if begun.is_none() {
+            let probes = self.readable();
+            let probes = probes.iter().map(|(path, probe)| (*path, probe));
+            tokens.taking = self.tokens.part::<TokenSpec>().of_probes(probes, &backbone, device)?;
+        }
+        Ok(ExtractOptions { backbone, tokens })
+    }
+
+    /// The probes that can be read; what is wrong with the others is said when they are asked.
+    pub(super) fn readable(&self) -> Vec<(&Path, Probe)> {
+        self.probe.iter().filter_map(|path| Some((path.as_path(), Probe::load(path).ok()?))).collect()
+    }
+}

@@ -1,0 +1,286 @@
+//! What trained probes do on images (the verb `eval`), here or on another machine: accuracy, what their order was
+//! worth, how they meet known objects, and anchors beside them. A run's numbers are kept in its folder; everything
+//! else is told.
+
+mod eval_probes;
+mod files;
+mod flags;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+pub use self::eval_probes::{Asked, Subject};
+use self::eval_probes::{Question, readable};
+pub use self::flags::EvalFlags;
+use super::engine::Engine;
+use super::evaluate::{ask_all, eval_set};
+use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, describe};
+use super::inspect::sources::named;
+use super::regions::{RegionSource, of_samples};
+use super::result_file::ResultFile;
+use super::run_metrics::{ProbeMetrics, RunMetrics};
+use super::tokens::{doubt, preprocessor};
+use super::train::TrainSettings;
+use super::train::resume::same_tokens;
+use super::{JobError, Reporter};
+use crate::app::format;
+use crate::app::user_error::{Usage, lines};
+use crate::model::data;
+use crate::model::data::token_cache::TokenKey;
+use crate::model::explain::baselines::{Anchor, anchors};
+use crate::model::explain::evaluation::evaluator::Evaluator;
+use crate::model::explain::evaluation::metrics::MetricsSpec;
+use crate::model::explain::evaluation::vectors::vector_bytes;
+use crate::model::explain::null_model::{DRAWS, NullBands};
+use crate::model::explain::removal::RemovalSpec;
+use crate::model::train::run::{ProbeCheckpoint, Run};
+
+/// Told while probes are asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Told {
+    /// Something to know.
+    Note(String),
+    /// The tokens are there: what is asked from here on is kept.
+    Begun,
+    /// A probe that cannot be asked.
+    LeftOut {
+        /// Its file.
+        probe: PathBuf,
+        /// Why.
+        error: String,
+    },
+    /// A probe was asked about every image.
+    Asked(Box<Asked>),
+    /// What it made of every image, where that is wanted: two files.
+    Survey {
+        /// Its file.
+        probe: PathBuf,
+        /// They.
+        files: [ResultFile; 2],
+    },
+    /// An anchor on the same tokens.
+    Anchor(Anchor),
+    /// All that could be asked was asked.
+    Found {
+        /// What the images are, as a person reads it.
+        title: String,
+        /// How many could be read.
+        images: usize,
+        /// How many of them have a mask.
+        masks: usize,
+    },
+    /// It is kept, of a run in this file.
+    Kept(Option<PathBuf>),
+}
+
+/// Who is told; an error ends the job.
+pub type Tell<'a> = dyn Fn(Told) -> anyhow::Result<()> + Sync + 'a;
+
+/// Asks every probe.
+///
+/// # Errors
+/// If none could be asked, or who is told fails; if it was ended: what was asked until then is told and kept.
+pub fn run(
+    engine: &mut Engine,
+    flags: &EvalFlags,
+    reporter: &mut dyn Reporter,
+    tell: &Tell<'_>,
+) -> Result<(), JobError> {
+    match (Eval { flags, tell }).run(engine, reporter) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(JobError::Cancelled),
+        Err(error) => Err(JobError::Failed(error)),
+    }
+}
+
+struct Eval<'a> {
+    flags: &'a EvalFlags,
+    tell: &'a Tell<'a>,
+}
+
+impl Eval<'_> {
+    /// Asks every probe; whether it came to its end.
+    fn run(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> anyhow::Result<bool> {
+        let Self { flags, tell } = *self;
+        if flags.run.is_none() && (flags.backbone.is_none() || flags.data.is_none() || flags.probe.is_empty())
+        {
+            return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()).into());
+        }
+        let run = flags.run.as_deref().map(Run::open).transpose()?;
+        let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
+        let device = (engine.env.device)(&flags.device)?.device;
+        let wanted = flags.wanted(begun.as_ref(), &device, reporter)?;
+        // Its dataset may have moved.
+        let data = flags.data.clone().or_else(|| begun.as_ref()?.data.clone()).expect("asked for above");
+        let dataset = data::open(&data)?;
+        let selection = begun.as_ref().and_then(|begun| begun.selection);
+        let question = match &run {
+            Some(run) => Question::of_run(run, &dataset, selection)?,
+            None => Question::of_split(&dataset, flags.split)?,
+        };
+        let which = if flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
+        let subjects = match &run {
+            Some(run) => Subject::of_run(run, which)?,
+            None => flags.probe.iter().map(|path| Subject::of_file(path)).collect(),
+        };
+        let plan = Plan::new(wanted.clone(), &dataset)?;
+        match &run {
+            Some(run) => same_tokens(run, &plan.source)?,
+            None => self.warn(&plan, &wanted, reporter),
+        }
+        let (subjects, left_out) = self.fitting(subjects, &question, &plan, &dataset.classes)?;
+        // Without anchors the training images are not needed, unless their tokens are there anyway.
+        let whole = flags.anchors || plan.complete();
+        let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
+        let plan = if whole { plan } else { plan.for_dataset(&dataset)? };
+        tell(Told::Note(describe(&plan)))?;
+        let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
+        let Extracted { cache, .. } = match extract::run(engine, &spec, reporter) {
+            Ok(taken) => taken,
+            Err(JobError::Cancelled) => return Ok(false),
+            Err(JobError::Failed(error)) => return Err(error),
+        };
+        let _working = reporter.cancel().working();
+        tell(Told::Begun)?;
+        if flags.evaluation.is_some() {
+            let bytes = format::bytes(vector_bytes(question.asked.images.len(), cache.grid().len()));
+            let note =
+                format!("keeping three numbers of every token: {bytes} a probe, a third more in its file");
+            tell(Told::Note(note))?;
+        }
+        let nulls = NullBands::new(DRAWS, flags.seed);
+        let [asked_about, known] = [&question.asked, &question.known].map(|set| readable(set, &cache));
+        if asked_about.images.is_empty() {
+            bail!("none of the {} {} images can be read", question.asked.images.len(), question.split);
+        }
+        let places = &question.asked.images;
+        let read: Vec<Option<usize>> = places.iter().map(|&at| cache.readable(at).then_some(at)).collect();
+        let from = RegionSource::new(flags.masks.clone());
+        let preprocessor = preprocessor(&wanted.backbone, wanted.tokens.taking.size)?;
+        let images = (&dataset, &read[..]);
+        let regions = match of_samples(engine, &from, images, &preprocessor, cache.grid(), reporter) {
+            Ok(regions) => regions,
+            Err(JobError::Cancelled) => return Ok(false),
+            Err(JobError::Failed(error)) => return Err(error),
+        };
+        let set = Arc::new(eval_set(&dataset, question.split, places));
+        let causal = flags.causal.clone();
+        let causal =
+            causal.map(|modes| RemovalSpec { modes: modes.0, seed: flags.seed, ..RemovalSpec::default() });
+        let ablations = flags.ablations.then_some(flags.seed);
+        let spec = MetricsSpec { ablations, causal: causal.as_ref(), regions: &regions.of };
+        let mut asked = Vec::new();
+        let change = &flags.reading;
+        let reading = if change.is_none() { String::new() } else { format!("-{}", change.id()) };
+        let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
+        for (subject, name) in subjects.iter().zip(&names) {
+            let answer = subject.load().and_then(|(probe, file)| {
+                question.check_classes(&probe, &dataset.classes)?;
+                let images = (&places[..], &question.draws[..]);
+                let evaluator = Evaluator::new(&probe, change.clone(), &cache, set.clone(), images, &nulls)?;
+                let evaluator = evaluator.with_metrics(spec);
+                let files = flags.evaluation.is_some();
+                let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
+                match ask_all(engine, &mut evaluator, &subject.name(), reporter) {
+                    Ok(()) => {}
+                    Err(JobError::Cancelled) => return Ok(None),
+                    Err(JobError::Failed(error)) => return Err(error),
+                }
+                let metrics = evaluator.metrics().context("none of its images was read")?;
+                let (name, backbone) = (format!("{name}{reading}"), probe.meta.backbone.id.clone());
+                let files = files.then(|| files::survey(&name, evaluator, backbone, change));
+                Ok(Some((Asked { subject: subject.clone(), file, metrics }, files)))
+            });
+            match answer {
+                Ok(Some((answer, files))) => {
+                    asked.push(answer.clone());
+                    tell(Told::Asked(Box::new(answer)))?;
+                    if let Some(files) = files.transpose()? {
+                        tell(Told::Survey { probe: subject.path.clone(), files })?;
+                    }
+                }
+                // Stopped in its middle: half the images say nothing.
+                Ok(None) => {}
+                Err(error) => self.leave_out(subject, &error)?,
+            }
+            // What was asked until then is shown and kept.
+            if reporter.cancel().is_cancelled() {
+                break;
+            }
+        }
+        let stopped = reporter.cancel().is_cancelled();
+        if asked.is_empty() && stopped {
+            tell(Told::Note("stopped before the first probe was asked about every image".into()))?;
+            return Ok(false);
+        }
+        if asked.is_empty() {
+            bail!("none of the {} probes could be asked", subjects.len() + left_out);
+        }
+        let found = match flags.anchors && !stopped {
+            true => anchors(&cache, &known, &asked_about, dataset.classes.len()),
+            false => Vec::new(),
+        };
+        found.iter().try_for_each(|anchor| tell(Told::Anchor(anchor.clone())))?;
+        let images = asked_about.images.len();
+        let read = if change.is_none() { String::new() } else { format!(", {change}") };
+        let title = format!("{images} {} images of {}{read}", question.split, dataset.name);
+        tell(Told::Found { title, images, masks: regions.known() })?;
+        let kept = run.as_ref().filter(|_| change.is_none());
+        tell(Told::Kept(kept.map(|run| keep(run, flags.seed, &asked, found)).transpose()?))?;
+        Ok(!stopped)
+    }
+
+    /// The probes that can be asked, before any image is read; says of the others, which it counts, why not.
+    fn fitting(
+        &self,
+        subjects: Vec<Subject>,
+        question: &Question,
+        plan: &Plan,
+        classes: &[String],
+    ) -> anyhow::Result<(Vec<Subject>, usize)> {
+        let (mut fitting, all) = (Vec::new(), subjects.len());
+        for subject in subjects {
+            let fits = subject.load().and_then(|(probe, _)| {
+                probe.fits(plan.backbone.hidden_size, plan.grid.len(), plan.cls)?;
+                question.check_classes(&probe, classes)
+            });
+            match fits {
+                Ok(()) => fitting.push(subject),
+                Err(error) => self.leave_out(&subject, &error)?,
+            }
+        }
+        if fitting.is_empty() {
+            bail!("none of the {all} probes can be asked; no image was read");
+        }
+        let left_out = all - fitting.len();
+        Ok((fitting, left_out))
+    }
+
+    fn leave_out(&self, subject: &Subject, error: &anyhow::Error) -> anyhow::Result<()> {
+        (self.tell)(Told::LeftOut { probe: subject.path.clone(), error: lines(error).join(": ") })
+    }
+
+    /// Says of every probe that was trained on other tokens that it was.
+    fn warn(&self, plan: &Plan, wanted: &ExtractOptions, reporter: &mut dyn Reporter) {
+        let TokenKey { weights, preprocessing, .. } = &plan.source;
+        let taking = plan.settled(&wanted.tokens.taking);
+        for (path, probe) in self.flags.readable() {
+            if let Some(why) = doubt(&probe, weights, &taking, preprocessing) {
+                reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
+            }
+        }
+    }
+}
+
+/// Keeps what was found, drawn from the seed `draws`, in the run's folder; returns the file.
+fn keep(run: &Run, draws: u64, asked: &[Asked], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
+    let probes = asked.iter().filter_map(|Asked { subject, file, metrics }| {
+        let (head, seed, which) = subject.of.clone()?;
+        let (which, metrics) = (which.name().to_owned(), metrics.clone());
+        Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics })
+    });
+    Ok(RunMetrics { probes: probes.collect(), anchors }.keep(run)?)
+}

@@ -1,0 +1,98 @@
+//! Taking the tokens of a dataset as the verb `extract` asks for it, here or on another machine: they are kept where
+//! they are taken, and what there is to say is told.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::anyhow;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings, describe};
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::over::Over;
+use crate::app::jobs::{JobError, Reporter, fetch};
+use crate::model::data;
+
+/// Whose tokens are taken, of which images. Paths are those of the machine that computes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+pub struct ExtractFlags {
+    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    #[arg(long, value_name = "DIR|HUB_ID")]
+    pub backbone: String,
+    /// The dataset: a folder, or a table of paths and labels.
+    #[arg(long, value_name = "DIR|TABLE")]
+    pub data: PathBuf,
+    /// How tokens are taken and kept.
+    #[command(flatten)]
+    pub tokens: Over<TokenSettings>,
+    /// Where to compute: cpu, wgpu, cuda or auto.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Only say what it would take.
+    #[arg(long)]
+    pub plan: bool,
+}
+
+/// Told while tokens are taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Told {
+    /// Something to know.
+    Note(String),
+    /// What came of it, as a document.
+    Done(Value),
+}
+
+/// Who is told; an error ends the job.
+pub type Tell<'a> = dyn Fn(Told) -> anyhow::Result<()> + Sync + 'a;
+
+/// Takes what is missing.
+///
+/// # Errors
+/// If it was ended, which is said, or cannot be done, or who is told fails.
+pub fn run(
+    engine: &mut Engine,
+    flags: &ExtractFlags,
+    reporter: &mut dyn Reporter,
+    tell: &Tell<'_>,
+) -> Result<(), JobError> {
+    let dataset = data::open(&flags.data).map_err(JobError::failed)?;
+    let backbone = fetch::backbone(&flags.backbone, reporter).map_err(JobError::Failed)?;
+    let tokens = flags.tokens.over(TokenSettings::default());
+    let plan = Plan::new(ExtractOptions { backbone, tokens }, &dataset).map_err(JobError::failed)?;
+    tell(Told::Note(describe(&plan))).map_err(JobError::Failed)?;
+    let mut document = json!({
+        "cache": plan.folder(),
+        "images": plan.images,
+        "done": plan.done,
+        "grid": plan.grid,
+        "bytes": plan.bytes,
+        "bytes_missing": plan.missing(),
+        "bytes_free": plan.free,
+    });
+    plan.check().map_err(|refused| {
+        JobError::Failed(anyhow!(
+            "{refused}; or keep none: `ssmprobe train --recompute` runs the backbone again in every epoch"
+        ))
+    })?;
+    if !flags.plan {
+        let begun = Instant::now();
+        let device = (engine.env.device)(&flags.device).map_err(JobError::failed)?.device;
+        let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
+        let Extracted { cache, spent, damaged, changed, .. } = super::run(engine, &spec, reporter)?;
+        let changed: Vec<String> = changed.iter().map(|&at| dataset.samples[at].source.name()).collect();
+        let unreadable = (0..cache.len()).filter(|&image| !cache.readable(image)).count();
+        let seconds = begun.elapsed().as_secs_f64();
+        let (read, all, folder) = (cache.len() - unreadable, cache.len(), cache.folder().display());
+        let note = format!("tokens of {read} of {all} images in {folder} ({seconds:.1} s)");
+        tell(Told::Note(note)).map_err(JobError::Failed)?;
+        document["done"] = json!(cache.len());
+        document["unreadable"] = json!(unreadable);
+        document["seconds"] = json!(seconds);
+        document["spent"] = json!(spent);
+        document["damaged"] = json!(damaged);
+        document["changed"] = json!(changed);
+    }
+    tell(Told::Done(document)).map_err(JobError::Failed)
+}

@@ -1,0 +1,69 @@
+//! What there is to say while tokens are taken, beside how far it is: the same words on a terminal and from another machine.
+
+use super::{Event, ExtractError};
+
+/// Unreadable images told one by one; the others are counted.
+const TOLD: usize = 20;
+
+/// What was said so far.
+#[derive(Default)]
+pub struct Words {
+    unreadable: usize,
+}
+
+/// A line about the tokens that are taken.
+pub enum Line {
+    /// Something is not as it should be.
+    Warning(String),
+    /// Something to know.
+    Note(String),
+    /// How it ended.
+    End(String),
+}
+
+impl Words {
+    /// What there is to say of an event, where samples are called as `name` says.
+    pub fn of(&mut self, event: &Event<'_>, name: impl Fn(usize) -> String) -> Option<Line> {
+        Some(match event {
+            Event::Damaged(damage) => {
+                Line::Warning(format!("{damage}; the tokens of its images are taken again"))
+            }
+            Event::Adopted { shards } => Line::Note(format!(
+                "these tokens were kept by an earlier version without digests; they are taken as they are, and {} written \
+                 down now",
+                match shards {
+                    1 => "1 digest is".to_owned(),
+                    many => format!("{many} digests are"),
+                }
+            )),
+            Event::Changed { sample } => {
+                Line::Warning(format!("{} is not what it was when its tokens were taken", name(*sample)))
+            }
+            Event::Unknown { images } => Line::Note(format!(
+                "of {images} images it is not known what they were when their tokens were taken, by an earlier version; \
+                 `ssmprobe cache clear`, and they are read anew"
+            )),
+            Event::Unreadable { sample, why } => {
+                self.unreadable += 1;
+                match self.unreadable {
+                    ..=TOLD => Line::Warning(format!("left out: {}", named(&name(*sample), why))),
+                    count if count == TOLD + 1 => Line::Warning("more are left out, and counted".into()),
+                    _ => return None,
+                }
+            }
+            Event::Stopped { done, images } => {
+                Line::End(ExtractError::Stopped { done: *done, images: *images }.to_string())
+            }
+            Event::Progress(_)
+            | Event::Looked(_)
+            | Event::Verifying { .. }
+            | Event::Compared(_)
+            | Event::Done(_) => return None,
+        })
+    }
+}
+
+/// An error with the name it is about, unless it says it itself.
+fn named(name: &str, why: &str) -> String {
+    if why.contains(name) { why.to_owned() } else { format!("{name}: {why}") }
+}

@@ -1,0 +1,57 @@
+//! Jobs that begin with the backbone a person names: a folder, or an id of the Hugging Face Hub that is fetched first.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::{BackboneId, BackboneOptions, Reporter, Unit, train};
+use crate::model::backbone::hub;
+
+/// Jobs that begin with finding a backbone, which may have to be downloaded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Fetch {
+    /// Load a backbone beside those that are open; one of the same entry is dropped first.
+    OpenBackbone {
+        /// What the library calls it.
+        entry: BackboneId,
+        /// A folder or an id of the Hub.
+        source: String,
+        /// Name of the device, as [`open`](crate::model::device::open) takes it.
+        device: String,
+        /// How it reads images.
+        options: BackboneOptions,
+    },
+    /// Say what this training would come to. A newer one ends an older one.
+    Plan(Box<train::TrainSettings>),
+    /// Begin a run. It is cancelled as any job: then it saves and stops.
+    Begin(Box<train::TrainSettings>),
+    /// Go on with the run of a folder.
+    Resume {
+        /// The folder.
+        folder: PathBuf,
+        /// Where to compute, if not where it began.
+        device: Option<String>,
+        /// Folder of token caches where the run names none; the usual one where absent.
+        cache: Option<PathBuf>,
+    },
+}
+
+/// The folder on this machine of the backbone `source`.
+///
+/// # Errors
+/// If there is none, or the download failed or was ended.
+pub fn backbone(source: &str, reporter: &mut dyn Reporter) -> anyhow::Result<PathBuf> {
+    let mut told = Instant::now();
+    let folder = hub::resolve(source, &mut |progress| {
+        // Ten times a second is as often as anyone looks.
+        if progress.done == progress.total || told.elapsed().as_millis() >= 100 {
+            told = Instant::now();
+            let what = format!("Downloading {}", progress.file);
+            reporter.progress(&what, progress.done, Some(progress.total), Unit::Bytes);
+        }
+        if reporter.cancel().is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(folder)
+}

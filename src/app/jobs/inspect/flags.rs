@@ -1,0 +1,189 @@
+//! What `inspect` is asked: its flags, which travel as they are to the machine that computes and are opened there.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::{Loaded, Source, Spec, sources};
+use crate::app::jobs::engine::WorkerEnv;
+use crate::app::jobs::over::Over;
+use crate::app::jobs::{ExplainSettings, Reporter, fetch};
+use crate::app::user_error::Usage;
+use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::explain::intervention::Intervention;
+use crate::model::explain::null_model;
+use crate::model::explain::removal::{MAX_STEPS, Mode, RemovalSpec, STEPS};
+use crate::model::probe::Probe;
+use crate::model::trace::Attribution;
+
+/// What is explained, through what, and what is written of it. Paths are those of the machine that computes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+pub struct InspectFlags {
+    /// The backbone: a folder as the Hugging Face Hub lays it out, or an id of the Hub
+    /// (ORGANISATION/NAME[@REVISION]), which is fetched into the cache shared with Python.
+    #[arg(long, value_name = "DIR|HUB_ID")]
+    pub backbone: String,
+    /// Probe files, folders of them, or folders of runs (their best probes).
+    #[arg(long, value_name = "P.safetensors", required = true, num_args = 1..)]
+    pub probe: Vec<PathBuf>,
+    /// Images, or folders that are searched for images, subfolders included.
+    #[arg(long, value_name = "IMAGE|FOLDER", required = true, num_args = 1..)]
+    pub image: Vec<PathBuf>,
+    /// Class the evidence is for: its name, or its index from 0 [default: the predicted one].
+    #[arg(long, value_name = "NAME|INDEX")]
+    pub class: Option<String>,
+    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), hardened, no-routing,
+    /// random-order[=SEED], order=FILE, temperature=T or iterations=K; several stand beside each other.
+    #[arg(long, value_name = "READING", num_args = 1.., default_value = "as-trained")]
+    pub reading: Vec<Intervention>,
+    /// Where to compute: cpu, wgpu, cuda or auto.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// After which layer, of which images, in which order and numbers.
+    #[command(flatten)]
+    pub taking: Over<TokenSpec>,
+    /// Also write the tokens, `tokens [N, d]` and `cls [d]`.
+    #[arg(long)]
+    pub save_tokens: bool,
+    /// Also write all that was seen as <probe>.trace.json, which `ssmprobe figures` draws.
+    #[arg(long)]
+    pub save_traces: bool,
+    /// Also write the reading step by step as <probe>.gif, of probes that read in an order: what the memory holds, and
+    /// the evidence at that position.
+    #[arg(long)]
+    pub save_gif: bool,
+    /// Also measure how stable each order is: <probe>.stability.json, which `ssmprobe figures
+    /// --stability` draws. Every image is read twenty-odd times more: flipped, cropped, with noise,
+    /// darker, brighter; probes that differ in their seed alone are compared too.
+    #[arg(long)]
+    pub stability: bool,
+    /// Also take the tokens away, the most important first, and put them back, reading the class after every step:
+    /// <probe>.causal.npz and .json. Where they are removed: frozen (plan and weights stay), rerouted (the head reads what is
+    /// left), patches (the encoder does), pixels (they are painted over). The last two cost the encoder dozens of whole images
+    /// an image, which is said before.
+    #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
+    pub causal: Option<Modes>,
+    /// Steps of --causal from all tokens to none.
+    #[arg(long, value_name = "K", default_value_t = STEPS, value_parser = steps, requires = "causal")]
+    pub steps: usize,
+    /// Also compute attribution baselines for the class of the evidence: gradient (gradient x token), integrated (64 gradients on
+    /// the way from the mean token: seconds an image) and rollout (the backbone's attention: another pass of the image).
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', num_args = 1..)]
+    pub attributions: Vec<Attribution>,
+    /// Also say how regions of the images are read: a folder of masks (PNG) with the images' names, or a dataset's folder
+    /// with masks, or annotations of CUB or Stanford Cars. They stand in <probe>.json and in traces.
+    #[arg(long, value_name = "DIR")]
+    pub masks: Option<PathBuf>,
+    /// What the proxy decays by per position, instead of the spectral radius; 0 to 1.
+    #[arg(long, value_name = "X", value_parser = rho)]
+    pub rho: Option<f64>,
+    /// Random scores behind each null band, and (at most 32; 8 above 1024 tokens) untrained scorers behind theirs.
+    #[arg(long, value_name = "K", default_value_t = null_model::DRAWS, value_parser = draws)]
+    pub null_draws: usize,
+    /// Seed of null bands, of untrained scorers, of the exchanges of order tests, of the changes of --stability and of the
+    /// random orders of --causal.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Images in one forward pass.
+    #[arg(long, value_name = "B", default_value_t = 16, value_parser = batch)]
+    pub batch: usize,
+}
+
+/// A list of modes in one value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Modes(pub Vec<Mode>);
+
+fn modes(text: &str) -> Result<Modes, String> {
+    Mode::list(text).map(Modes)
+}
+
+fn rho(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rho) if (0.0..=1.0).contains(&rho) => Ok(rho),
+        _ => Err("expected a number from 0 to 1".into()),
+    }
+}
+
+/// A whole number within bounds.
+fn number(text: &str, from: usize, to: usize) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (from..=to).contains(number));
+    number.ok_or_else(|| format!("expected a whole number from {from} to {to}"))
+}
+
+fn draws(text: &str) -> Result<usize, String> {
+    number(text, 2, 100_000)
+}
+
+fn batch(text: &str) -> Result<usize, String> {
+    number(text, 1, 4096)
+}
+
+fn steps(text: &str) -> Result<usize, String> {
+    number(text, 1, MAX_STEPS)
+}
+
+impl InspectFlags {
+    /// What there is to read, as found on this machine.
+    pub(super) fn open(&self, env: WorkerEnv, reporter: &mut dyn Reporter) -> anyhow::Result<Spec> {
+        let images = sources::images(&self.image)?;
+        let probes = self.probes()?;
+        let backbone = fetch::backbone(&self.backbone, reporter)?;
+        let device = (env.device)(&self.device)?.device;
+        let of_files = probes.iter().map(|loaded| (loaded.path.as_path(), &loaded.probe));
+        let taking = self.taking.of_probes(of_files, &backbone, &device)?;
+        let causal = self.causal.clone();
+        Ok(Spec {
+            backbone,
+            taking,
+            device,
+            batch: self.batch,
+            probes,
+            images,
+            save_tokens: self.save_tokens,
+            save_traces: self.save_traces,
+            save_gif: self.save_gif,
+            stability: self.stability,
+            causal: causal.map(|Modes(modes)| RemovalSpec { modes, steps: self.steps, seed: self.seed }),
+            masks: self.masks.clone(),
+            settings: ExplainSettings {
+                rho: self.rho,
+                null_draws: self.null_draws,
+                seed: self.seed,
+                attributions: self.attributions.clone().into(),
+            },
+        })
+    }
+
+    /// Opens the probes and finds the class of the evidence in each.
+    fn probes(&self) -> anyhow::Result<Vec<Loaded>> {
+        let mut loaded = Vec::new();
+        for Source { path, stem } in sources::probes(&self.probe)? {
+            let probe = Probe::load(&path)?;
+            let class = self.class.as_deref().map(|asked| class(&probe, asked)).transpose()?;
+            let read = |change: &Intervention| {
+                let stem = if change.is_none() { stem.clone() } else { format!("{stem}-{}", change.id()) };
+                Loaded { path: path.clone(), stem, probe: probe.clone(), change: change.clone(), class }
+            };
+            loaded.extend(self.reading.iter().map(read));
+        }
+        let stems = sources::numbered(loaded.iter().map(|loaded| loaded.stem.clone()), &[]);
+        loaded.iter_mut().zip(stems).for_each(|(loaded, stem)| loaded.stem = stem);
+        Ok(loaded)
+    }
+}
+
+/// The class a person means in a probe. A name that two classes share is refused: ImageNet has two
+/// cranes.
+fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
+    let names = probe.meta.classes.iter().enumerate();
+    let same: Vec<_> = names.filter(|(_, name)| *name == asked).map(|(index, _)| index.to_string()).collect();
+    if same.len() > 1 {
+        return Err(Usage(format!(
+            "--class {asked}: classes {} are all called that; give the index",
+            same.join(", ")
+        ))
+        .into());
+    }
+    probe.class(asked).map_err(|error| Usage(error.to_string()).into())
+}

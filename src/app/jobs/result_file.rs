@@ -1,0 +1,69 @@
+//! A file that a verb's job makes: made where it computes, kept where it was asked for.
+
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::model::io::{atomic_file, block};
+
+/// A file, and where it goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultFile {
+    /// Below the folder of the results.
+    pub path: PathBuf,
+    /// What it holds.
+    #[serde(with = "block")]
+    pub bytes: Vec<u8>,
+}
+
+impl ResultFile {
+    /// One that holds what `content` writes.
+    ///
+    /// # Errors
+    /// If the content cannot be made.
+    pub fn new(
+        path: PathBuf,
+        content: impl FnOnce(&mut Vec<u8>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
+        let mut bytes = Vec::new();
+        content(&mut bytes).with_context(|| format!("{}: cannot be made", path.display()))?;
+        Ok(Self { path, bytes })
+    }
+
+    /// Writes it below `folder`, whole or not at all.
+    ///
+    /// # Errors
+    /// If it would lie elsewhere, or cannot be written.
+    pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
+        let below = |part: Component<'_>| matches!(part, Component::Normal(_));
+        ensure!(
+            self.path.components().all(below) && self.path.file_name().is_some(),
+            "{}: is no place below the folder of the results; nothing is written there",
+            self.path.display()
+        );
+        let path = folder.join(&self.path);
+        let unwritable = || format!("{}: cannot be written", path.display());
+        atomic_file::make_folder(path.parent().unwrap_or(folder)).with_context(unwritable)?;
+        atomic_file::write(&path, &self.bytes).with_context(unwritable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_leaves_the_folder_of_the_results() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("out");
+        let absolute = root.path().join("c");
+        for path in ["../a", "b/../../a", "", ".", "..", "/", absolute.to_str().unwrap()] {
+            let error = ResultFile { path: path.into(), bytes: vec![1] }.save(&out).unwrap_err().to_string();
+            assert!(error.contains("no place below"), "{path}: {error}");
+        }
+        assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+        ResultFile { path: "a/b".into(), bytes: vec![1, 2] }.save(&out).unwrap();
+        assert_eq!(std::fs::read(out.join("a/b")).unwrap(), [1, 2]);
+    }
+}

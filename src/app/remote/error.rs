@@ -1,0 +1,72 @@
+//! Why a worker elsewhere does not answer, and what to do: the place, what was found there, and the last that it said.
+
+use std::fmt::{Display, Formatter};
+
+use super::hello::PROTOCOL;
+
+/// Why a worker elsewhere does not answer.
+#[derive(Debug)]
+pub struct RemoteError {
+    /// Where it is, or was to be.
+    pub place: String,
+    /// What was found.
+    pub fault: Fault,
+    /// The last lines on its standard error, or ssh's.
+    pub said: Vec<String>,
+}
+
+/// What was found at the other end; its words say what to do.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
+pub enum Fault {
+    #[error(
+        "`{program}` cannot be started: {why}. Install it, or put it on the PATH (ssh: the client of OpenSSH)"
+    )]
+    NotStarted { program: String, why: String },
+    #[error("it is not reached. Try `ssh` there by hand: it has to come through without a question")]
+    Unreachable,
+    #[error(
+        "its host key is not the one that is known. If the machine was set up anew, remove the old one with \
+         `ssh-keygen -R HOST`, then log in once by hand; if not, somebody may stand in between"
+    )]
+    HostKey,
+    #[error(
+        "it lets nobody in without a question, and no password is asked for here. Put a key there with `ssh-copy-id`, \
+         or unlock the key in an agent"
+    )]
+    Denied,
+    #[error("it has no program `{program}`. Install it there, or say where it is with --remote-program PATH")]
+    NoProgram { program: String },
+    #[error(
+        "its `{program}` ends at once ({status}). One without `serve` is too old: update the program there"
+    )]
+    Ended { program: String, status: String },
+    #[error(
+        "what answers is not this program: `{found}`. If a start-up file there (.bashrc) prints that, let it be silent \
+         where there is no terminal"
+    )]
+    Foreign { found: String },
+    #[error(
+        "it speaks protocol {found} (version {version}), this program {PROTOCOL} (version {}). Update the program \
+         {}", env!("CARGO_PKG_VERSION"), if *found < PROTOCOL { "there" } else { "here" }
+    )]
+    Protocol { found: u32, version: String },
+    #[error(
+        "the connection is lost ({status}). What came until then is kept; the same command does the rest again"
+    )]
+    Lost { status: String },
+    #[error("{found}. The connection is closed; the same command tries again")]
+    Damaged { found: String },
+}
+
+impl Display for RemoteError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.place, self.fault)?;
+        if !self.said.is_empty() {
+            f.write_str("\nthe last it said:")?;
+        }
+        self.said.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+impl std::error::Error for RemoteError {}

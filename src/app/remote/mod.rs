@@ -1,0 +1,169 @@
+//! The worker at the other end of a pipe: what goes through it ([`frame`], [`hello`]), who serves ([`serve`]) and who
+//! asks ([`Remote`]), here as a child process or on another machine through the user's own ssh.
+
+mod error;
+pub mod frame;
+pub mod hello;
+mod place;
+mod process;
+pub mod serve;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::Builder;
+use std::time::Duration;
+
+pub use self::error::{Fault, RemoteError};
+use self::frame::FrameError;
+use self::hello::Hello;
+pub use self::place::Place;
+use self::process::{Tail, ended};
+use super::jobs::{Event, Request};
+
+/// Events that wait to be fetched; then the far worker waits.
+const EVENTS: usize = 16;
+/// How long a worker may take to end by itself; it looks between two steps whether it should.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long the last words of a process that has ended may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// What ssh ends with where it failed itself.
+const SSH_FAILED: i32 = 255;
+/// What a shell ends with where it has no such program, or may not run it.
+const NO_PROGRAM: [i32; 2] = [127, 126];
+
+/// A worker that is asked through a pipe: requests go in, events come out, as with one in this process. Dropping it
+/// ends it, and with it what it does.
+pub struct Remote {
+    place: Place,
+    program: String,
+    child: Child,
+    /// Absent once nothing more is asked.
+    requests: Option<ChildStdin>,
+    events: Receiver<Result<Event, FrameError>>,
+    said: Tail,
+    /// Who is at the other end; nobody before it has said so.
+    pub hello: Option<Hello>,
+}
+
+impl Remote {
+    /// Starts the worker `program` at a place, and waits until it has said who it is.
+    ///
+    /// # Errors
+    /// If it cannot be reached, is not there, or speaks another protocol; the message says what to do.
+    pub fn start(place: &Place, program: Option<&str>) -> Result<Self, RemoteError> {
+        let not_started = |error: std::io::Error| RemoteError {
+            place: place.to_string(),
+            fault: Fault::NotStarted { program: place.starter(program), why: error.to_string() },
+            said: Vec::new(),
+        };
+        let mut child =
+            place.command(program).and_then(|mut command| command.spawn()).map_err(not_started)?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            unreachable!("all three are pipes");
+        };
+        let (tell_hello, hello) = sync_channel(1);
+        let (tell, events) = sync_channel(EVENTS);
+        let reading = Builder::new().name("far events".into());
+        reading.spawn(move || listen(BufReader::new(stdout), &tell_hello, &tell)).map_err(not_started)?;
+        let mut remote = Self {
+            place: place.clone(),
+            program: Place::program(program).to_owned(),
+            child,
+            requests: Some(stdin),
+            events,
+            said: Tail::of(stderr),
+            hello: None,
+        };
+        let hello = hello.recv().unwrap_or(Err(FrameError::Torn)).map_err(|error| remote.failed(error))?;
+        let greeted = remote
+            .requests
+            .as_mut()
+            .map_or(Err(FrameError::Torn), |to| Hello::asking(place.packs()).write(to));
+        greeted.map_err(|error| remote.failed(error))?;
+        remote.hello = Some(hello);
+        Ok(remote)
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// If nobody is at the other end any more.
+    pub fn send(&mut self, request: &Request) -> Result<(), RemoteError> {
+        let sent = self.requests.as_mut().map_or(Err(FrameError::Torn), |to| {
+            frame::write(to, request, self.place.packs())?;
+            Ok(to.flush()?)
+        });
+        sent.map_err(|error| self.failed(error))
+    }
+
+    /// The next event, if one comes in time.
+    ///
+    /// # Errors
+    /// If the connection is lost, or what came is damaged: nothing more comes then.
+    pub fn soon(&mut self, at_most: Duration) -> Result<Option<Event>, RemoteError> {
+        let error = match self.events.recv_timeout(at_most) {
+            Ok(Ok(event)) => return Ok(Some(event)),
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Ok(Err(error)) => error,
+            Err(RecvTimeoutError::Disconnected) => FrameError::Torn,
+        };
+        Err(self.failed(error))
+    }
+
+    /// Closes the pipe, and finds out what has happened.
+    fn failed(&mut self, error: FrameError) -> RemoteError {
+        self.requests = None;
+        // Whoever speaks something else need not notice that nobody listens.
+        let patience = if matches!(error, FrameError::Foreign { .. }) { Duration::ZERO } else { PATIENCE };
+        let status = ended(&mut self.child, patience);
+        let said = self.said.lines(LAST_WORDS);
+        let says = |words: &str| said.iter().any(|line| line.contains(words));
+        let code = status.and_then(|status| status.code());
+        let program = self.program.clone();
+        let is_ssh = self.place != Place::Local;
+        let status = status.map_or_else(|| "nobody knows how it ended".into(), |status| status.to_string());
+        let fault = match error {
+            FrameError::Foreign { found } => Fault::Foreign { found },
+            FrameError::Protocol { found, version } => Fault::Protocol { found, version },
+            FrameError::Large { .. } | FrameError::Damaged { .. } | FrameError::Unwritable { .. } => {
+                Fault::Damaged { found: error.to_string() }
+            }
+            FrameError::Io(_) | FrameError::Torn if self.hello.is_some() => Fault::Lost { status },
+            _ if is_ssh && code == Some(SSH_FAILED) && says("Host key verification failed") => Fault::HostKey,
+            _ if is_ssh && code == Some(SSH_FAILED) && says("Permission denied") => Fault::Denied,
+            _ if is_ssh && code == Some(SSH_FAILED) => Fault::Unreachable,
+            _ if code.is_some_and(|code| NO_PROGRAM.contains(&code)) => Fault::NoProgram { program },
+            _ => Fault::Ended { program, status },
+        };
+        RemoteError { place: self.place.to_string(), fault, said }
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.requests = None;
+        let _ = ended(&mut self.child, PATIENCE);
+    }
+}
+
+/// Reads the greeting, then events, until the pipe is closed at either end.
+fn listen(
+    mut from: impl BufRead,
+    hello: &SyncSender<Result<Hello, FrameError>>,
+    events: &SyncSender<Result<Event, FrameError>>,
+) {
+    let greeted = Hello::read(&mut from);
+    let goes_on = greeted.is_ok();
+    if hello.send(greeted).is_err() || !goes_on {
+        return;
+    }
+    while let Some(event) = frame::read(&mut from).transpose() {
+        let goes_on = event.is_ok();
+        if events.send(event).is_err() || !goes_on {
+            return;
+        }
+    }
+}

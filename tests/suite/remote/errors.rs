@@ -1,0 +1,139 @@
+//! What is said where the other end of the pipe is not what it should be: a stand-in for ssh that fails as ssh does.
+
+use std::fs;
+use std::path::Path;
+
+use ssmprobe::app::remote::hello::{Hello, PROTOCOL};
+use tempfile::TempDir;
+
+use super::{fixture, inspect, lives, named, until, write_script};
+use crate::run::run;
+
+/// `inspect --on` where `ssh` is a script that does `what`.
+fn through(what: &str, place: &str) -> (i32, String) {
+    let desk = TempDir::new().expect("a folder");
+    write_script(&desk.path().join("ssh"), what);
+    let (code, said) = with_path(desk.path(), place);
+    assert!(!desk.path().join("out").exists(), "{said}");
+    (code, said)
+}
+
+/// `inspect --on` where a folder is the first on the PATH.
+fn with_path(folder: &Path, place: &str) -> (i32, String) {
+    let probe = fixture("probes/gap.safetensors").display().to_string();
+    let mut command = inspect(&folder.join("out"), &["--on", place, "--probe", &probe]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+    let (code, printed, said) = run(&mut command);
+    assert_eq!(printed, "", "{said}");
+    (code, said)
+}
+
+/// A greeting as a script prints it, of another protocol.
+fn greeting(protocol: u32) -> String {
+    let mut bytes = Vec::new();
+    Hello { version: "9.8".into(), ..Hello::default() }.write(&mut bytes).expect("a greeting");
+    bytes[8..12].copy_from_slice(&protocol.to_le_bytes());
+    let octal: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+    format!("printf '{octal}'")
+}
+
+#[test]
+fn what_fails_on_the_way_is_said_with_what_to_do() {
+    let refused = "echo 'ssh: connect to host gpu1 port 22: Connection refused' >&2; exit 255";
+    let key = "echo 'Host key verification failed.' >&2; exit 255";
+    let denied = "printf 'me@gpu1: Permission \\033[31mdenied (publickey).\\r\\n' >&2; exit 255";
+    let denied_plainly = "echo 'me@gpu1: Permission denied (publickey).' >&2; exit 255";
+    let absent = "echo 'sh: 1: exec: ssmprobe: not found' >&2; exit 127";
+    let old = "echo \"error: unrecognized subcommand 'serve'\" >&2; exit 2";
+    let prints = "printf 'Welcome\\033[31m to gpu1\\n'; exec sleep 1000";
+    let (newer, older) = (greeting(PROTOCOL + 1), greeting(PROTOCOL - 1));
+    let damaged = format!("{}; printf '\\001\\000\\000\\000\\007\\000'; cat > /dev/null", greeting(PROTOCOL));
+    let closed = format!("{}; echo 'the last words' >&2", greeting(PROTOCOL));
+    for (script, words) in [
+        (refused, ["it is not reached", "Connection refused"]),
+        (key, ["its host key is not the one that is known", "ssh-keygen -R"]),
+        (denied, ["it is not reached", "Permission \\u001b[31mdenied"]),
+        (denied_plainly, ["lets nobody in without a question", "ssh-copy-id"]),
+        (absent, ["it has no program `ssmprobe`", "--remote-program"]),
+        (old, ["too old: update the program there", "unrecognized subcommand"]),
+        (prints, ["what answers is not this program: `Welcome\\u001b", ".bashrc"]),
+        (&newer, ["(version 9.8)", "Update the program here"]),
+        (&older, ["(version 9.8)", "Update the program there"]),
+        (&damaged, ["packing 7, expected 0 or 1", "the same command tries again"]),
+        (&closed, ["the connection is lost (exit status: 0)", "the last words"]),
+    ] {
+        let (code, said) = through(script, "ssh://me@gpu1:2222");
+        assert_eq!(code, 1, "{said}");
+        for words in words.into_iter().chain(["error: ssh://me@gpu1:2222: "]) {
+            assert!(said.contains(words), "{words} is not in:\n{said}");
+        }
+        assert!(!said.contains('\u{1b}'), "{said}");
+    }
+}
+
+#[test]
+fn without_ssh_nothing_is_tried() {
+    let desk = TempDir::new().expect("a folder");
+    let probe = fixture("probes/gap.safetensors").display().to_string();
+    let mut command = inspect(&desk.path().join("out"), &["--on", "ssh://gpu1", "--probe", &probe]);
+    let (code, _, said) = run(command.env("PATH", desk.path()));
+    assert!(code == 1 && said.contains("`ssh` cannot be started") && said.contains("OpenSSH"), "{said}");
+}
+
+#[test]
+fn a_place_that_ssh_would_take_for_a_flag_starts_nothing() {
+    for place in ["ssh://-oProxyCommand=x", "ssh://a;b", "gpu1", "ssh://gpu1:0"] {
+        let (code, said) = through("touch \"$0.ran\"", place);
+        assert!(code == 2 && said.contains("expected"), "{said}");
+    }
+    let desk = TempDir::new().expect("a folder");
+    let ran = desk.path().join("ran");
+    write_script(&desk.path().join("ssh"), &format!("printf '%s\\n' \"$@\" > '{}'; exit 255", ran.display()));
+    with_path(desk.path(), "ssh://-oProxyCommand=x");
+    assert!(!ran.exists());
+    with_path(desk.path(), "ssh://me@gpu1:2222");
+    let words = fs::read_to_string(&ran).expect("what ssh was given");
+    let words: Vec<&str> = words.lines().collect();
+    assert_eq!(
+        words[words.len() - 7..],
+        ["-p", "2222", "-l", "me", "--", "gpu1", "exec 'ssmprobe' serve --stdio"]
+    );
+    assert!(words.contains(&"BatchMode=yes"), "{words:?}");
+}
+
+/// What answers as another program does is ended, not waited for.
+#[test]
+fn what_is_not_this_program_is_ended() {
+    let desk = TempDir::new().expect("a folder");
+    let pid = desk.path().join("pid");
+    write_script(
+        &desk.path().join("ssh"),
+        &format!("echo $$ > '{}'; echo Welcome; exec sleep 1000", pid.display()),
+    );
+    let (code, said) = with_path(desk.path(), "ssh://gpu1");
+    assert!(code == 1 && said.contains("Welcome"), "{said}");
+    until("the end of what answered", || !lives(named(&pid)));
+}
+
+/// Files go where they were asked for, whatever the other end says.
+#[test]
+fn a_far_worker_writes_nothing_beside_the_results() {
+    use ssmprobe::app::jobs::inspect::Told;
+    use ssmprobe::app::jobs::result_file::ResultFile;
+    use ssmprobe::app::jobs::{Event, JobId};
+    use ssmprobe::app::remote::frame;
+    let desk = TempDir::new().expect("a folder");
+    let mut bytes = Vec::new();
+    Hello::asking(false).write(&mut bytes).expect("a greeting");
+    let (job, path) = (JobId(1), "../beside".into());
+    for told in [Told::Begun(1), Told::File(ResultFile { path, bytes: vec![1] })] {
+        frame::write(&mut bytes, &Event::Inspected { job, told }, true).expect("an event");
+    }
+    frame::write(&mut bytes, &Event::Finished(job), true).expect("an event");
+    let file = desk.path().join("says");
+    fs::write(&file, bytes).expect("a file");
+    write_script(&desk.path().join("ssh"), &format!("cat '{}'; cat > /dev/null", file.display()));
+    let (code, said) = with_path(desk.path(), "ssh://gpu1");
+    assert!(code == 1 && said.contains("no place below the folder of the results"), "{said}");
+    assert!(!desk.path().join("beside").exists());
+}

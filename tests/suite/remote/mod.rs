@@ -1,0 +1,294 @@
+//! Verbs whose work is done elsewhere (`--on`): the same bytes as here, by a child process and through a real sshd;
+//! what is said where the other end is not what it should be; and that no process outlives who asked it.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::faults::tree;
+use crate::interrupts::{end, has_temporary, signal, start, until};
+use crate::run::{Desk, done, program, run};
+
+mod errors;
+mod sshd;
+
+fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
+}
+
+/// `ssmprobe inspect` with all it can write, into a folder.
+fn inspect(out: &Path, more: &[&str]) -> Command {
+    let mut command = program();
+    command.args(["inspect", "--device", "cpu", "--null-draws", "16", "--seed", "3", "--batch", "2"]);
+    command.arg("--backbone").arg(fixture("backbone")).arg("--image").arg(fixture("images"));
+    command.arg("--out").arg(out).args(more);
+    command
+}
+
+/// All that `inspect` can write, of a few probes.
+fn everything(out: &Path) -> Command {
+    let mut command =
+        inspect(out, &["--save-tokens", "--save-traces", "--save-gif", "--stability", "--json"]);
+    command.args(["--causal", "frozen,pixels", "--steps", "2", "--attributions", "gradient,rollout"]);
+    command.args(["--reading", "as-trained", "random-order=5", "--layer", "1", "--probe"]);
+    command.args(
+        ["gap", "sinkhorn", "vmamba"].map(|name| fixture("probes").join(format!("{name}.safetensors"))),
+    );
+    command
+}
+
+/// Exit code, standard output and files of a command that writes into `out`, which is gone again then.
+fn came_of(command: &mut Command, out: &Path) -> (i32, String, Vec<(String, Vec<u8>)>) {
+    let (code, printed, said) = run(command);
+    assert!(code == 0, "{said}");
+    let files = tree(out).into_iter().collect();
+    fs::remove_dir_all(out).expect("a folder of results");
+    (code, printed, files)
+}
+
+/// Asserts that a command does the same elsewhere: to the byte.
+fn same_elsewhere(command: &dyn Fn() -> Command, elsewhere: &dyn Fn(&mut Command), out: &Path) {
+    let here = came_of(&mut command(), out);
+    let mut there = command();
+    elsewhere(&mut there);
+    let there = came_of(&mut there, out);
+    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|file| file.0.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&there.2), names(&here.2));
+    for (found, expected) in there.2.iter().zip(&here.2) {
+        assert!(found == expected, "{} has other bytes", found.0);
+    }
+    assert_eq!((there.0, there.1), (here.0, here.1));
+}
+
+fn on_local(command: &mut Command) {
+    command.args(["--on", "local"]);
+}
+
+#[test]
+fn what_a_child_process_explains_has_the_same_bytes() {
+    let desk = TempDir::new().expect("a folder");
+    let out = desk.path().join("out");
+    let (_, printed, files) = came_of(&mut everything(&out), &out);
+    // Of each kind one, so that nothing is left out here and there alike.
+    for ending in [".npz", ".trace.json", ".gif", ".stability.json", ".causal.json", "summary.csv"] {
+        assert!(files.iter().any(|(name, _)| name.ends_with(ending)), "{ending}");
+    }
+    assert!(printed.lines().count() > 12 && files.iter().any(|(_, bytes)| bytes.len() > 20_000));
+    same_elsewhere(&|| everything(&out), &on_local, &out);
+}
+
+#[test]
+fn what_is_refused_elsewhere_is_refused_alike() {
+    let desk = TempDir::new().expect("a folder");
+    let out = desk.path().join("out");
+    let probe = fixture("probes/gap.safetensors").display().to_string();
+    for (more, code, words) in [
+        (
+            ["--probe", "nowhere.safetensors"].as_slice(),
+            2,
+            "--probe nowhere.safetensors: no such file or folder",
+        ),
+        (&["--probe", &probe, "--layer", "9"], 2, "has layers 1 to 2"),
+        (&["--probe", &probe, "--class", "unicorn"], 2, "unicorn"),
+        (&["--probe", &fixture("images/one.png").display().to_string()], 1, "one.png"),
+    ] {
+        let (here, there) = (run(&mut inspect(&out, more)), run(inspect(&out, more).args(["--on", "local"])));
+        assert!(here.0 == code && here.2.contains(words), "{here:?}");
+        assert!(there.0 == code && there.2.contains(words) && there.2.contains("on the worker"), "{there:?}");
+        assert!(!out.exists());
+    }
+}
+
+/// Evaluations of a run, with everything that is kept of them.
+#[test]
+fn what_a_child_process_evaluates_has_the_same_bytes() {
+    let desk = Desk::new(12, 6);
+    done(&mut desk.train("run", 1, &[]));
+    let (run, out) = (desk.path("run"), desk.path("evaluations"));
+    let of_run = || {
+        let mut eval = desk.verb("eval", "cache");
+        eval.args(["--device", "cpu", "--ablations", "--anchors", "--json", "--run"]).arg(&run);
+        eval.arg("--evaluation").arg(&out);
+        eval
+    };
+    let kept = run.join("evaluation.json");
+    same_elsewhere(&of_run, &on_local, &out);
+    let there = fs::read(&kept).expect("what is kept in the run");
+    fs::remove_file(&kept).expect("a file");
+    let (_, printed, files) = came_of(&mut of_run(), &out);
+    assert!(fs::read(&kept).expect("what is kept in the run") == there);
+    assert!(
+        files.len() >= 4 && printed.contains("\"anchor\"") && printed.contains("\"survey\""),
+        "{printed}"
+    );
+    // As a person reads it, of files, with a photograph that is none.
+    let broken = desk.data().join("val");
+    let class = fs::read_dir(&broken).expect("classes").next().expect("a class").expect("an entry").path();
+    fs::write(class.join("broken.png"), "no picture").expect("a file");
+    let probes = tree(&run.join("probes"));
+    let (name, _) = probes.iter().find(|(name, _)| name.starts_with("sinkhorn")).expect("a probe");
+    let of_files = || {
+        let mut eval = desk.verb("eval", "cache");
+        eval.args(["--device", "cpu", "--causal", "frozen", "--reading", "random-order", "--data"]);
+        eval.arg(desk.data()).arg("--backbone").arg(fixture("backbone")).arg("--evaluation").arg(&out);
+        eval.arg("--probe").arg(run.join("probes").join(name));
+        eval
+    };
+    same_elsewhere(&of_files, &on_local, &out);
+    fs::remove_dir_all(desk.path("cache")).expect("a cache");
+    let (_, _, said) = crate::run::run(of_files().args(["--on", "local"]));
+    assert!(said.contains("left out") && said.contains("broken.png"), "{said}");
+}
+
+/// Tokens are kept where they are taken, and are those of the processor here.
+#[test]
+fn what_a_child_process_extracts_has_the_same_bytes() {
+    let desk = Desk::new(6, 3);
+    let class =
+        fs::read_dir(desk.data().join("train")).expect("classes").next().expect("one").expect("an entry");
+    fs::write(class.path().join("broken.png"), "no picture").expect("a file");
+    let extract = |cache: &str, more: &[&str]| {
+        let mut command = desk.verb("extract", cache);
+        command.args(["--device", "cpu", "--json", "--backbone"]).arg(fixture("backbone"));
+        let (code, printed, said) = run(command.arg("--data").arg(desk.data()).args(more));
+        assert_eq!(code, 0, "{said}");
+        (serde_json::from_str::<serde_json::Value>(&printed).expect("one document"), said)
+    };
+    let (plan, _) = extract("there", &["--plan", "--on", "local"]);
+    assert_eq!((&plan["images"], &plan["done"]), (&10.into(), &0.into()), "{plan}");
+    let [(here, said_here), (there, said_there)] =
+        [extract("here", &[]), extract("there", &["--on", "local"])];
+    for document in [&here, &there] {
+        assert_eq!((&document["done"], &document["unreadable"]), (&10.into(), &1.into()), "{document}");
+    }
+    for said in [said_here, said_there] {
+        assert!(said.contains("tokens of 9 of 10 images in ") && said.contains("left out: "), "{said}");
+    }
+    let tokens = |cache: &str| {
+        let shards = tree(&desk.path(cache)).into_iter();
+        shards.filter(|(name, _)| name.ends_with(".safetensors")).collect::<Vec<_>>()
+    };
+    assert!(!tokens("here").is_empty() && tokens("here") == tokens("there"));
+}
+
+/// A script that says which process it is, then becomes the program.
+fn worker(folder: &Path) -> (PathBuf, PathBuf) {
+    let (script, pid) = (folder.join("worker"), folder.join("pid"));
+    let real = env!("CARGO_BIN_EXE_ssmprobe");
+    write_script(
+        &script,
+        &format!("echo $$ > '{0}.new'; mv '{0}.new' '{0}'; exec '{real}' \"$@\"", pid.display()),
+    );
+    (script, pid)
+}
+
+fn write_script(path: &Path, text: &str) {
+    let mut file = fs::File::create(path).expect("a script");
+    writeln!(file, "#!/bin/sh\n{text}").expect("it is written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it may be run");
+}
+
+/// The process that a file names.
+fn named(pid: &Path) -> u32 {
+    fs::read_to_string(pid).expect("a number").trim().parse().expect("a number")
+}
+
+/// Whether a process is there and has not ended: one that nobody has asked how it ended is no process any more.
+fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| {
+        !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
+    })
+}
+
+/// A job that takes minutes, done elsewhere, once it has begun to write; its worker's number.
+fn at_work(desk: &Desk, more: &[&str], out: &Path, pid: &Path, path: Option<&str>) -> (Child, u32) {
+    let mut command = program();
+    if let Some(path) = path {
+        command.env("PATH", path);
+    }
+    command
+        .args([
+            "inspect",
+            "--device",
+            "cpu",
+            "--null-draws",
+            "16",
+            "--batch",
+            "1",
+            "--stability",
+            "--save-gif",
+        ])
+        .args(["--causal", "frozen,rerouted,pixels", "--steps", "30", "--image"])
+        .arg(desk.data());
+    command.arg("--backbone").arg(fixture("backbone")).arg("--probe").arg(fixture("probes"));
+    let child = start(command.args(more).arg("--out").arg(out));
+    until("the summary that is being written", || has_temporary(out));
+    (child, named(pid))
+}
+
+#[test]
+fn a_worker_ends_with_who_asked_it() {
+    let desk = Desk::new(60, 1);
+    let (script, pid) = worker(&desk.path(""));
+    let out = desk.path("out");
+    let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
+    let (client, server) = at_work(&desk, &on, &out, &pid, None);
+    assert!(lives(server));
+    signal(&client, "-KILL");
+    assert_eq!(end(client).0, None);
+    until("the end of the worker", || !lives(server));
+}
+
+#[test]
+fn a_worker_that_is_killed_is_told_of() {
+    let desk = Desk::new(60, 1);
+    let (script, pid) = worker(&desk.path(""));
+    let out = desk.path("out");
+    let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
+    let (client, server) = at_work(&desk, &on, &out, &pid, None);
+    assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs").success());
+    let (code, said, _) = end(client);
+    assert!(code == Some(1) && said.contains("the connection is lost (signal: 9"), "{code:?} {said}");
+    assert!(said.contains("the worker on this machine") && said.contains("the same command"), "{said}");
+    assert!(!has_temporary(&out) && !out.join("summary.csv").exists());
+}
+
+#[test]
+fn ctrl_c_stops_the_work_elsewhere_and_keeps_what_was_done() {
+    let desk = Desk::new(60, 1);
+    let (script, pid) = worker(&desk.path(""));
+    let out = desk.path("out");
+    let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
+    let (client, server) = at_work(&desk, &on, &out, &pid, None);
+    until("a first result", || tree(&out).keys().any(|name| name.ends_with(".npz")));
+    signal(&client, "-INT");
+    let (code, said, _) = end(client);
+    assert_eq!(code, Some(130), "{said}");
+    let table = fs::read_to_string(out.join("summary.csv")).expect("the summary");
+    let own = |name: &&String| name.ends_with(".npz") && !name.ends_with(".causal.npz");
+    let results = tree(&out).keys().filter(own).count();
+    assert!(results > 0 && table.lines().count() == results + 1, "{results} results\n{table}");
+    let images = results / tree(&fixture("probes")).len();
+    assert!(said.contains(&format!("{images} of 61 images explained, {results} results")), "{said}");
+    until("the end of the worker", || !lives(server));
+}
+
+/// Whatever prints in a worker, the messages are alone on their pipe.
+#[test]
+fn standard_output_of_a_worker_is_for_messages_alone() {
+    let mut command = program();
+    command.args(["serve", "--stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let place = |number: u8| fs::read_link(format!("/proc/{}/fd/{number}", child.id())).ok();
+    until("the greeting", || place(1).is_some() && place(1) == place(2));
+    drop(child.stdin.take());
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("an end");
+    let said = String::from_utf8_lossy(&stderr).into_owned();
+    assert!(stdout.starts_with(b"ssmprobe") && said.contains("no program greets"), "{status} {said}");
+}

@@ -1,0 +1,216 @@
+//! The same through a real sshd on this machine, with a port and keys of its own.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::{
+    at_work, end, everything, has_temporary, inspect, lives, same_elsewhere, signal, until, worker,
+    write_script,
+};
+use crate::run::{Desk, run};
+use crate::skip;
+
+/// An sshd, and what a client needs to reach it and no other.
+struct Sshd {
+    child: Child,
+    folder: TempDir,
+    port: u16,
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn found(name: &str) -> Option<PathBuf> {
+    ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"]
+        .map(|folder| Path::new(folder).join(name))
+        .into_iter()
+        .find(|path| path.is_file())
+}
+
+fn key(path: &Path) {
+    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path).status();
+    assert!(made.expect("ssh-keygen runs").success());
+}
+
+fn public(path: &Path) -> String {
+    fs::read_to_string(path.with_extension("pub")).expect("a key")
+}
+
+impl Sshd {
+    /// One that runs; none where there is no sshd, which is said.
+    fn start() -> Option<Self> {
+        let (Some(sshd), Some(ssh)) = (found("sshd"), found("ssh")) else {
+            skip::missing("no sshd");
+            return None;
+        };
+        // Where Debian's keeps nothing, and wants to. Only who may make it needs it.
+        let _ = fs::create_dir_all("/run/sshd");
+        let folder = TempDir::new().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        ["host", "user", "other"].iter().for_each(|name| key(&at(name)));
+        fs::write(at("authorized"), public(&at("user"))).expect("a file");
+        let within = folder.path().display();
+        // Another program may have taken the port in between: then the next is tried.
+        for _ in 0..20 {
+            let port =
+                TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+            let config = format!(
+                "Port {port}\nListenAddress 127.0.0.1\nHostKey {within}/host\nAuthorizedKeysFile {within}/authorized\n\
+                 PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+                 PermitRootLogin yes\nMaxStartups 100\n"
+            );
+            fs::write(at("sshd_config"), config).expect("a file");
+            let mut command = Command::new(&sshd);
+            command
+                .args(["-D", "-e", "-f"])
+                .arg(at("sshd_config"))
+                .stdin(Stdio::null())
+                .stderr(Stdio::null());
+            let mut child = command.spawn().expect("sshd starts");
+            let mut ended = false;
+            until("sshd", || {
+                ended = child.try_wait().expect("a child").is_some();
+                ended || TcpStream::connect(("127.0.0.1", port)).is_ok()
+            });
+            if ended {
+                continue;
+            }
+            let known = |name: &str| format!("[127.0.0.1]:{port} {}", public(&at(name)));
+            fs::write(at("known"), known("host")).expect("a file");
+            fs::write(at("known_otherwise"), known("other")).expect("a file");
+            let config = format!(
+                "Host *\n IdentityFile {within}/user\n IdentitiesOnly yes\n IdentityAgent none\n\
+                 UserKnownHostsFile {within}/known\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
+            );
+            fs::write(at("ssh_config"), config).expect("a file");
+            write_script(&at("ssh"), &format!("exec '{}' -F '{within}/ssh_config' \"$@\"", ssh.display()));
+            return Some(Self { child, folder, port });
+        }
+        panic!("sshd ends at once on twenty ports");
+    }
+
+    fn place(&self) -> String {
+        format!("ssh://127.0.0.1:{}", self.port)
+    }
+
+    /// Lets a command reach it: with the program at a path, or on the PATH there.
+    fn on(&self, command: &mut Command, program: &str) {
+        command.args(["--on", &self.place(), "--remote-program", program]);
+        command.env("PATH", format!("{}:/usr/bin:/bin", self.folder.path().display()));
+    }
+
+    /// Changes the client's configuration.
+    fn configure(&self, from: &str, to: &str) {
+        let path = self.folder.path().join("ssh_config");
+        let text = fs::read_to_string(&path).expect("a configuration");
+        assert!(text.contains(from));
+        fs::write(path, text.replace(from, to)).expect("a file");
+    }
+}
+
+#[test]
+fn what_is_explained_through_ssh_has_the_same_bytes() {
+    let Some(sshd) = Sshd::start() else { return };
+    let desk = TempDir::new().expect("a folder");
+    let out = desk.path().join("out");
+    let there = |command: &mut Command| sshd.on(command, env!("CARGO_BIN_EXE_ssmprobe"));
+    same_elsewhere(&|| everything(&out), &there, &out);
+}
+
+#[test]
+fn what_is_evaluated_through_ssh_has_the_same_bytes() {
+    let Some(sshd) = Sshd::start() else { return };
+    let desk = Desk::new(6, 6);
+    let out = desk.path("evaluations");
+    let eval = || {
+        let mut eval = desk.verb("eval", "cache");
+        eval.args(["--device", "cpu", "--json", "--data"]).arg(desk.data());
+        eval.arg("--backbone")
+            .arg(super::fixture("backbone"))
+            .arg("--probe")
+            .arg(desk.path("gap.safetensors"));
+        eval.arg("--evaluation").arg(&out);
+        eval
+    };
+    crate::run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
+    fs::copy(desk.path("run/probes/sinkhorn-s0-best.safetensors"), desk.path("gap.safetensors"))
+        .expect("a copy");
+    let there = |command: &mut Command| sshd.on(command, env!("CARGO_BIN_EXE_ssmprobe"));
+    same_elsewhere(&eval, &there, &out);
+}
+
+#[test]
+fn what_sshd_and_its_shell_refuse_is_told_apart() {
+    let Some(sshd) = Sshd::start() else { return };
+    let out = sshd.folder.path().join("out");
+    let said = |program: &str| {
+        let mut command = inspect(&out, &["--probe", "any.safetensors"]);
+        sshd.on(&mut command, program);
+        let (code, _, said) = run(&mut command);
+        assert!(code != 0 && said.contains(&sshd.place()) && !out.exists(), "{said}");
+        (code, said)
+    };
+    let real = env!("CARGO_BIN_EXE_ssmprobe");
+    let (code, there) = said(real);
+    assert!(code == 2 && there.contains("any.safetensors: no such file or folder"), "{there}");
+    let (code, absent) = said("/no where/ssm'probe");
+    assert!(code == 1 && absent.contains("it has no program `/no where/ssm'probe`"), "{absent}");
+    assert!(said("/bin/false").1.contains("ends at once"));
+    sshd.configure("/known\n", "/known_otherwise\n");
+    assert!(said(real).1.contains("its host key is not the one that is known"));
+    sshd.configure("/known_otherwise\n", "/known\n");
+    sshd.configure("/user\n", "/other\n");
+    assert!(said(real).1.contains("it lets nobody in without a question"));
+}
+
+#[test]
+fn whichever_end_is_killed_nothing_is_left_behind() {
+    let Some(sshd) = Sshd::start() else { return };
+    let desk = Desk::new(60, 1);
+    let (script, pid) = worker(&desk.path(""));
+    let out = desk.path("out");
+    let begin = || {
+        let _ = fs::remove_file(&pid);
+        let place = sshd.place();
+        let path = format!("{}:/usr/bin:/bin", sshd.folder.path().display());
+        at_work(
+            &desk,
+            &["--on", &place, "--remote-program", script.to_str().expect("text")],
+            &out,
+            &pid,
+            Some(&path),
+        )
+    };
+    // Who asked.
+    let (client, server) = begin();
+    signal(&client, "-KILL");
+    assert_eq!(end(client).0, None);
+    until("the end of the worker", || !lives(server));
+    fs::remove_dir_all(&out).expect("a folder");
+    // The worker.
+    let (client, server) = begin();
+    assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs").success());
+    let (code, said, _) = end(client);
+    assert!(
+        code == Some(1) && said.contains("the connection is lost") && said.contains(&sshd.place()),
+        "{said}"
+    );
+    assert!(!has_temporary(&out));
+    // ssh, which is the one child of who asked.
+    let (client, server) = begin();
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", client.id())).expect("a list");
+    let ssh: Vec<&str> = children.split_whitespace().collect();
+    assert_eq!(ssh.len(), 1);
+    assert!(Command::new("kill").args(["-KILL", ssh[0]]).status().expect("kill runs").success());
+    let (code, said, _) = end(client);
+    assert!(code == Some(1) && said.contains("the connection is lost (signal: 9"), "{said}");
+    until("the end of the worker", || !lives(server));
+}
