@@ -310,7 +310,7 @@ fn intervals_of_the_table_of_removal_are_those_of_scipy() {
                 assert_eq!(found.is_some(), expected.is_some(), "{head}, {ranking}, {group}");
                 if let (Some(found), Some(expected)) = (found, expected) {
                     // The table has two decimals; two trainings have one degree of freedom, and a wide integral.
-                    assert_close(&format!("{head}, {ranking}, {group}"), found, expected, 1e-3);
+                    assert_close(format!("{head}, {ranking}, {group}"), found, expected, 1e-3);
                 }
             }
         }

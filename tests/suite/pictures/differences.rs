@@ -9,7 +9,7 @@ use ssmprobe::viz::difference::{self, subtract};
 use ssmprobe::viz::draw::scene::Point;
 use ssmprobe::viz::draw::table::Column;
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::plot::Plot;
+use ssmprobe::viz::figures::plot::{Plot, Source};
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot};
 use ssmprobe::viz::{COLUMN, FIGURES, Figure, Options, Rows, draw_column, find};
 
@@ -293,7 +293,7 @@ fn every_figure_has_a_difference_that_is_nothing_from_itself_and_turns_with_its_
         assert_eq!(a.len(), b.len(), "{id}");
         for ((name, a), (_, b)) in a.iter().zip(&b) {
             assert_close(
-                &format!("{id}, {name}"),
+                format!("{id}, {name}"),
                 a.clone(),
                 b.iter().map(|v| -v).collect::<Vec<f64>>(),
                 1e-9,
@@ -427,7 +427,7 @@ fn removal_curves_are_subtracted_step_by_step() {
     assert!(
         caption.title.ends_with("of gap, difference (Δ) from mean") && caption.file.contains("minus-mean")
     );
-    let kinds: Vec<&str> = plot.sources().into_iter().map(|source| source.kind()).collect();
+    let kinds: Vec<&str> = plot.sources().into_iter().map(Source::kind).collect();
     assert_eq!(kinds, ["causal", "against"]);
     let none = RemovalPlot::new(own.clone(), Some(own.clone())).expect("nothing");
     for (name, column) in none.table().columns.iter().filter(|(name, _)| name.starts_with("delta_")) {
