@@ -209,6 +209,45 @@ fn images_in_tables_are_read_behind_the_pipe() {
     }
 }
 
+/// What verbs are told.
+fn told_to_verbs() -> Vec<Event> {
+    let inspected = |told| Event::Inspected { job: JOB, told };
+    let asked = |told| Event::EvalTold { job: JOB, told };
+    let taken = |told| Event::ExtractTold { job: JOB, told };
+    let file = || ResultFile { path: "one/gap.npz".into(), bytes: vec![0, 159, 255] };
+    let document =
+        serde_json::json!({"image": "x.png", "logit": 0.1, "whole": 1.0, "null": null, "count": -3});
+    let explained =
+        inspect::Explained { document, cells: vec!["x.png".into()], files: ["a".into(), "b".into()] };
+    let failure = inspect::Failure { image: 1, path: "y.png".into(), probe: None, error: "torn".into() };
+    let of = Some(("gap".into(), 1, ProbeCheckpoint::Best));
+    let subject_of_run = eval::Subject { path: "gap.safetensors".into(), of };
+    let measured =
+        r#"{"images":5,"accuracy":62.5,"ablations":[],"diagnostics":[],"order":null,"truth":null,"masks":0}"#;
+    let metrics = serde_json::from_str(measured).expect("metrics");
+    let answered = eval::Asked { subject: subject_of_run, file: "b".repeat(64), metrics };
+    let anchor = r#"{"method":"knn","view":"cls","settings":"k = 20","accuracy":62.5,"note":null}"#;
+    let anchor = serde_json::from_str(anchor).expect("an anchor");
+    vec![
+        inspected(inspect::Told::Begun(3)),
+        inspected(inspect::Told::File(file())),
+        inspected(inspect::Told::Explained(explained)),
+        inspected(inspect::Told::Failed(failure)),
+        inspected(inspect::Told::Passed(2)),
+        inspected(inspect::Told::Note("long".into())),
+        asked(eval::Told::Note("so many".into())),
+        asked(eval::Told::Begun),
+        asked(eval::Told::LeftOut { probe: "gap".into(), error: "no order".into() }),
+        asked(eval::Told::Asked(Box::new(answered))),
+        asked(eval::Told::Survey { probe: "gap".into(), files: [file(), file()] }),
+        asked(eval::Told::Anchor(anchor)),
+        asked(eval::Told::Found { title: "birds".into(), images: 5, masks: 0 }),
+        asked(eval::Told::Kept(Some("evaluation.json".into()))),
+        taken(extract::verb::Told::Note("all there already".into())),
+        taken(extract::verb::Told::Done(serde_json::json!({"done": 5}))),
+    ]
+}
+
 #[test]
 fn every_event_survives_a_pipe() {
     let fault = || UserError::new("no order").remedy("Choose another probe");
@@ -245,23 +284,6 @@ fn every_event_survives_a_pipe() {
     let vectors = TokenVectors::new([0.5, 1.0, 1.0, 0.5].map(f16::from_f32).into());
     let space = ImageSpace::new(&vectors, Grid::new(1, 2), Similarity::Cosine);
     let picture = Arc::new(Picture { width: 1, height: 1, rgb: vec![1, 2, 3] });
-    let inspected = |told| Event::Inspected { job: JOB, told };
-    let asked = |told| Event::EvalTold { job: JOB, told };
-    let taken = |told| Event::ExtractTold { job: JOB, told };
-    let file = || ResultFile { path: "one/gap.npz".into(), bytes: vec![0, 159, 255] };
-    let document =
-        serde_json::json!({"image": "x.png", "logit": 0.1, "whole": 1.0, "null": null, "count": -3});
-    let explained =
-        inspect::Explained { document, cells: vec!["x.png".into()], files: ["a".into(), "b".into()] };
-    let failure = inspect::Failure { image: 1, path: "y.png".into(), probe: None, error: "torn".into() };
-    let of = Some(("gap".into(), 1, ProbeCheckpoint::Best));
-    let subject_of_run = eval::Subject { path: "gap.safetensors".into(), of };
-    let measured =
-        r#"{"images":5,"accuracy":62.5,"ablations":[],"diagnostics":[],"order":null,"truth":null,"masks":0}"#;
-    let metrics = serde_json::from_str(measured).expect("metrics");
-    let answered = eval::Asked { subject: subject_of_run, file: "b".repeat(64), metrics };
-    let anchor = r#"{"method":"knn","view":"cls","settings":"k = 20","accuracy":62.5,"note":null}"#;
-    let anchor = serde_json::from_str(anchor).expect("an anchor");
     let kinds = [PathKind::Backbone, PathKind::Missing].map(|kind| (PathBuf::from("any"), kind));
     let events = [
         Event::Started(JOB),
@@ -282,22 +304,6 @@ fn every_event_survives_a_pipe() {
         Event::RemovalMeasured { job: JOB, answer: Err(fault()) },
         Event::ImagesCompared(JOB, Arc::new(space)),
         Event::Recognised { job: JOB, found: kinds.into() },
-        inspected(inspect::Told::Begun(3)),
-        inspected(inspect::Told::File(file())),
-        inspected(inspect::Told::Explained(explained)),
-        inspected(inspect::Told::Failed(failure)),
-        inspected(inspect::Told::Passed(2)),
-        inspected(inspect::Told::Note("long".into())),
-        asked(eval::Told::Note("so many".into())),
-        asked(eval::Told::Begun),
-        asked(eval::Told::LeftOut { probe: "gap".into(), error: "no order".into() }),
-        asked(eval::Told::Asked(Box::new(answered))),
-        asked(eval::Told::Survey { probe: "gap".into(), files: [file(), file()] }),
-        asked(eval::Told::Anchor(anchor)),
-        asked(eval::Told::Found { title: "birds".into(), images: 5, masks: 0 }),
-        asked(eval::Told::Kept(Some("evaluation.json".into()))),
-        taken(extract::verb::Told::Note("all there already".into())),
-        taken(extract::verb::Told::Done(serde_json::json!({"done": 5}))),
         Event::Explained { job: JOB, seen },
         training(TrainEvent::Planned(Box::new(facts()))),
         training(TrainEvent::Timed(estimate)),
@@ -314,6 +320,7 @@ fn every_event_survives_a_pipe() {
         Event::Cancelled(JOB),
         Event::Finished(JOB),
     ];
+    let events: Vec<Event> = events.into_iter().chain(told_to_verbs()).collect();
     of_every_kind!(
         &events,
         Event::Started(_),
