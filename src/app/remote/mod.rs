@@ -78,12 +78,13 @@ impl Remote {
             hello: None,
         };
         let hello = hello.recv().unwrap_or(Err(FrameError::Torn)).map_err(|error| remote.failed(error))?;
+        // From here on whoever goes is lost: it was there.
+        remote.hello = Some(hello);
         let greeted = remote
             .requests
             .as_mut()
             .map_or(Err(FrameError::Torn), |to| Hello::asking(place.packs()).write(to));
         greeted.map_err(|error| remote.failed(error))?;
-        remote.hello = Some(hello);
         Ok(remote)
     }
 
