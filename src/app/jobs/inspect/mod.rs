@@ -9,6 +9,7 @@ mod marked;
 mod read;
 pub mod sources;
 mod summary;
+mod told;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -18,12 +19,11 @@ use std::thread::Builder;
 use anyhow::Context;
 use burn::tensor::Device;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 pub use self::flags::{InspectFlags, Modes};
 use self::read::{GoOn, Item, Read};
 pub use self::summary::Summary;
+pub use self::told::{Explained, Failure, Tell, Told};
 use super::engine::{Engine, WorkerEnv};
 use super::explain::TOP;
 use super::removal;
@@ -102,50 +102,6 @@ struct Spec {
     /// Where regions of the images come from.
     masks: Option<PathBuf>,
 }
-
-/// Told while images are explained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Told {
-    /// So many images are read from here on; nothing is refused any more.
-    Begun(usize),
-    /// A file of one image and probe.
-    File(ResultFile),
-    /// One image through one probe is done.
-    Explained(Explained),
-    /// Something was left out.
-    Failed(Failure),
-    /// So many more images are done with, one way or the other.
-    Passed(usize),
-    /// Something to know before it begins.
-    Note(String),
-}
-
-/// What one image through one probe came to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Explained {
-    /// What its JSON file says.
-    pub document: Value,
-    /// Its row of the summary.
-    pub cells: Vec<String>,
-    /// Its files below the folder of the results: NPZ and JSON.
-    pub files: [PathBuf; 2],
-}
-
-/// Something that was left out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Failure {
-    /// Index of the image among the sources.
-    pub image: usize,
-    /// The image file.
-    pub path: String,
-    /// The probe file, where only it failed on the image.
-    pub probe: Option<String>,
-    /// Why.
-    pub error: String,
-}
-
-/// Who is told, from several threads; an error ends the job.
-pub type Tell<'a> = dyn Fn(Told) -> anyhow::Result<()> + Sync + 'a;
 
 /// What turns tokens into files, on the host alone.
 struct Explainer<'a> {
