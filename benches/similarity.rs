@@ -56,7 +56,7 @@ fn nearest(c: &mut Criterion) {
         assert!(same > COUNT * 9 / 10, "{name}: {same} of {COUNT} are the peer's");
         group.bench_function(format!("nearest, {name}"), |b| b.iter(|| space.nearest(0, COUNT, false)));
         group.bench_function(format!("nearest or flipped, {name}"), |b| {
-            b.iter(|| space.nearest(0, COUNT, true))
+            b.iter(|| space.nearest(0, COUNT, true));
         });
         group.bench_function(format!("nearest, {name}, peer"), |b| b.iter(brute));
         group.bench_function(format!("made ready with its map, {name}"), |b| {

@@ -1,10 +1,12 @@
-//! Numbers in the documentation: tables of speed are made from what `scripts/speed` has measured, what the bundled
-//! demo's page says is in `demo.json`, and in every other table a column that is made of others is what they make.
+//! Numbers in the documentation: tables of speed are made from what `scripts/speed` has measured, tables of a run in
+//! `docs/runs` are those its files make, what the bundled demo's page says is in `demo.json`, and in every other table a
+//! column that is made of others is what they make.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use ssmprobe::app::report::{FORMATS, Source, TABLES};
 
 fn text(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect(name)
@@ -46,7 +48,7 @@ fn columns_made_of_others_are_what_they_make() {
         assert!(so, "docs/{page}: {row:?} does not add up");
         checked += 1;
     };
-    for page in ["real-photographs.md", "scenes.md"] {
+    for page in ["real-photographs.md", "does-order-matter.md", "scenes.md"] {
         for (header, rows) in tables(&format!("docs/{page}")) {
             let at = |name: &str| header.iter().position(|title| title == name);
             for row in &rows {
@@ -206,4 +208,33 @@ fn the_page_of_the_demo_says_what_its_json_says() {
     ] {
         assert!(page.contains(&said), "assets/demo/README.md does not say: {said}");
     }
+}
+
+/// Pages with tables of runs in `docs/runs`, each behind the command that prints it.
+#[test]
+fn tables_of_runs_are_those_the_runs_make() {
+    let mut compared = 0;
+    for page in ["real-photographs.md", "does-order-matter.md", "scenes.md"] {
+        let text = text(&format!("docs/{page}"));
+        let mut lines = text.lines();
+        while let Some(command) = lines.find(|line| line.starts_with("./scripts/run report docs/runs/")) {
+            let words: Vec<&str> = command.split_whitespace().collect();
+            let [_, _, run, "--table", table] = words[..] else { panic!("docs/{page}: {command}") };
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(run);
+            let sources = Source::open_all(&[folder]).unwrap_or_else(|error| panic!("{run}: {error}"));
+            let kind = TABLES.iter().find(|kind| kind.id == table).expect(table);
+            let made: String = kind.tables(&sources).iter().map(FORMATS[0].render).collect();
+            let rows = |line: &&str| line.starts_with(['|', '*']);
+            let made: Vec<&str> = made.lines().filter(rows).collect();
+            let said: Vec<&str> = lines
+                .by_ref()
+                .skip_while(|line| !line.starts_with('|'))
+                .take(made.len() + 1) // a blank line between rows and notes
+                .filter(rows)
+                .collect();
+            assert!(said == made, "docs/{page} has another table than `{command}` prints");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 6, "{compared} tables");
 }

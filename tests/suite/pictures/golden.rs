@@ -22,6 +22,7 @@ use ssmprobe::viz::figures::removal::{RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export, find};
 
+use super::differences::has_difference;
 use super::{looks, many, small};
 
 /// Dots an inch.
@@ -55,7 +56,10 @@ pub fn all(theme: &Theme) -> Vec<(String, Scene)> {
     all.extend(more.map(|(name, scene)| (name.to_owned(), scene)));
     let apart = difference::subtract(&planned, &small::other()).expect("one grid");
     all.extend(
-        FIGURES.iter().map(|one| (format!("{}-difference", one.id()), figure(one.id(), &apart, &plain))),
+        FIGURES
+            .iter()
+            .filter(|one| has_difference(**one))
+            .map(|one| (format!("{}-difference", one.id()), figure(one.id(), &apart, &plain))),
     );
     all.extend(plots(theme));
     all.extend(comparisons(theme));
