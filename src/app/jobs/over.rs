@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 use std::fmt::{Debug, Formatter};
 use std::marker::PhantomData;
 
+use clap::builder::Resettable;
 use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Id};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 /// The flags of a `T`, none of them required, and which of them were given.
@@ -76,6 +77,8 @@ impl<'de, T: Args> Deserialize<'de> for Over<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let words = Vec::<String>::deserialize(deserializer)?;
         let command = T::augment_args_for_update(Command::new("flags").no_binary_name(true));
+        // Whether all that a verb needs was given was asked where the words were typed, `--resume` beside them.
+        let command = command.mut_args(|arg| arg.required_unless_present(Resettable::<Id>::Reset));
         let given = command.try_get_matches_from(words).and_then(|given| Self::from_arg_matches(&given));
         given.map_err(de::Error::custom)
     }
@@ -170,7 +173,7 @@ mod tests {
     fn flags_travel_as_the_words_that_were_given() {
         for words in [
             "train --resume",
-            "train --epochs 3 --verify --cache=-odd --cache-limit 50 --mae-order shuffled:4",
+            "train --resume --epochs 3 --verify --cache=-odd --cache-limit 50 --mae-order shuffled:4",
         ] {
             let flags = Flags::try_parse_from(words.split(' ')).unwrap().settings;
             let text = serde_json::to_string(&flags).unwrap();
