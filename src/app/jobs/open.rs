@@ -125,8 +125,10 @@ fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<()
     let (probes, trained) = probe_folder(folder);
     let mut sources = Vec::new();
     if trained {
-        sources = trained_on(folder);
-        let reading = disk::read(folder).map(Arc::new).map_err(UserError::from_error);
+        let run = Run::open(folder);
+        sources = run.as_ref().map_or_else(|_| Vec::new(), trained_on);
+        let reading = run.and_then(|run| disk::read_run(&run));
+        let reading = reading.map(Arc::new).map_err(UserError::from_error);
         tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
     }
     let unread = |error| {
@@ -144,10 +146,10 @@ fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<()
 }
 
 /// Backbone and dataset of a run, as far as they lie on this machine.
-fn trained_on(run: &Path) -> Vec<(PathBuf, PathKind)> {
-    let Ok(run) = Run::open(run) else { return Vec::new() };
-    let Manifest { backbone_source, dataset, .. } = run.manifest;
-    let places = [(PathBuf::from(backbone_source), PathKind::Backbone), (dataset.path, PathKind::Dataset)];
+fn trained_on(run: &Run) -> Vec<(PathBuf, PathKind)> {
+    let Manifest { backbone_source, dataset, .. } = &run.manifest;
+    let places =
+        [(PathBuf::from(backbone_source), PathKind::Backbone), (dataset.path.clone(), PathKind::Dataset)];
     places.into_iter().filter(|(path, kind)| kind_of(path) == *kind).collect()
 }
 

@@ -22,6 +22,18 @@ impl JobError {
         Self::Failed(error.into())
     }
 
+    /// What a job came to; nothing where it was ended.
+    ///
+    /// # Errors
+    /// If it could not be done.
+    pub fn unless_cancelled<T>(result: Result<T, Self>) -> anyhow::Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(Self::Cancelled) => Ok(None),
+            Err(Self::Failed(error)) => Err(error),
+        }
+    }
+
     /// What one part of a job came to, where a part that failed is an answer, too.
     ///
     /// # Errors

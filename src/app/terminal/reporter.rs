@@ -24,11 +24,7 @@ impl TerminalReporter {
     /// What a job came to; nothing where it was stopped. What was shown of its progress is taken away.
     pub fn end<T>(&self, result: Result<T, JobError>) -> anyhow::Result<Option<T>> {
         self.display.clear();
-        match result {
-            Ok(value) => Ok(Some(value)),
-            Err(JobError::Cancelled) => Ok(None),
-            Err(JobError::Failed(error)) => Err(error),
-        }
+        JobError::unless_cancelled(result)
     }
 }
 

@@ -126,10 +126,12 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
         Line { words, ..line(title, panel.about().to_owned(), Chosen::Pane(panel.id())) }
     });
     let text = text.to_lowercase();
-    let found = |line: &Line| {
-        let known = format!("{} {} {}", line.text, line.words, line.about).to_lowercase();
+    let holds = |known: String| {
+        let known = known.to_lowercase();
         text.split_whitespace().all(|word| known.contains(word))
     };
+    let named = |line: &Line| holds(format!("{} {}", line.text, line.words));
+    let found = |line: &Line| holds(format!("{} {} {}", line.text, line.words, line.about));
     let mut lines: Vec<Line> = actions.chain(panes).chain(themes()).chain(figures(state)).collect();
     lines.retain(found);
     if !text.trim().is_empty() {
@@ -138,10 +140,6 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
         lines.extend(images(state).filter(found).take(MAX_FOUND));
     }
     let begins = |line: &Line| line.text.to_lowercase().starts_with(text.trim());
-    let named = |line: &Line| {
-        let known = format!("{} {}", line.text, line.words).to_lowercase();
-        text.split_whitespace().all(|word| known.contains(word))
-    };
     lines.sort_by_cached_key(|line| (!line.enabled, !begins(line), !named(line)));
     lines
 }

@@ -163,13 +163,10 @@ fn a_figure_from_a_comparison_keeps_the_limits_it_was_shown_with() {
     assert!(svg.contains(" width=\"174mm\"") && command.matches("--trace ").count() == 2, "{command}");
 }
 
-#[test]
-fn differences_are_exported_as_they_are_shown() {
-    let (_outer, folder) = folder();
-    let mut other: Trace = Trace { probe: "softsort.safetensors".into(), ..small::planned() };
-    other.evidence.position.iter_mut().flatten().for_each(|v| *v *= 2.0);
-    let mut window = showing(&[other, small::planned()]);
-    window.harness.set_size(egui::vec2(1440.0, 1500.0));
+/// A window so high that compares two traces: differences from the second.
+fn compared(traces: &[Trace; 2], height: f32) -> Window {
+    let mut window = showing(traces);
+    window.harness.set_size(egui::vec2(1440.0, height));
     window.harness.run();
     window.click("Compare");
     let second = window.harness.state().state.columns.keys().nth(1).copied();
@@ -177,6 +174,15 @@ fn differences_are_exported_as_they_are_shown() {
         window.harness.state_mut().dispatch(command);
     }
     window.harness.run();
+    window
+}
+
+#[test]
+fn differences_are_exported_as_they_are_shown() {
+    let (_outer, folder) = folder();
+    let mut other: Trace = Trace { probe: "softsort.safetensors".into(), ..small::planned() };
+    other.evidence.position.iter_mut().flatten().for_each(|v| *v *= 2.0);
+    let mut window = compared(&[other, small::planned()], 1500.0);
     assert!(window.has("Δ logit"), "the head of a column says what its number is");
     ask(&mut window, "Evidence by position");
     let (svg, command) = both(&mut window, &folder.join("evidence.svg"));
@@ -196,15 +202,7 @@ fn differences_are_exported_as_they_are_shown() {
 #[test]
 fn every_row_of_the_window_is_a_difference_once_one_is_asked_for() {
     let (_outer, folder) = folder();
-    let mut window = showing(&[small::planned(), small::other()]);
-    window.harness.set_size(egui::vec2(1440.0, 4000.0));
-    window.harness.run();
-    window.click("Compare");
-    let second = window.harness.state().state.columns.keys().nth(1).copied();
-    for command in [Command::Pin(second), Command::SetDifference(true)] {
-        window.harness.state_mut().dispatch(command);
-    }
-    window.harness.run();
+    let mut window = compared(&[small::planned(), small::other()], 4000.0);
     // A row at a time: the picture of the first column is the difference.
     for (row, picture, said) in [
         ("Assignment matrix", "Assignment matrix", "Δ share"),

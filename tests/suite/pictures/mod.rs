@@ -3,7 +3,7 @@
 
 mod classes;
 mod dialog;
-mod differences;
+pub mod differences;
 mod exports;
 mod golden;
 mod image_map;

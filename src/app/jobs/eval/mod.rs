@@ -138,11 +138,8 @@ impl Eval<'_> {
         let plan = if whole { plan } else { plan.for_dataset(&dataset)? };
         tell(Told::Note(describe(&plan)))?;
         let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
-        let Extracted { cache, .. } = match extract::run(engine, &spec, reporter) {
-            Ok(taken) => taken,
-            Err(JobError::Cancelled) => return Ok(false),
-            Err(JobError::Failed(error)) => return Err(error),
-        };
+        let taken = JobError::unless_cancelled(extract::run(engine, &spec, reporter))?;
+        let Some(Extracted { cache, .. }) = taken else { return Ok(false) };
         let _working = reporter.cancel().working();
         tell(Told::Begun)?;
         if flags.evaluation.is_some() {
@@ -161,11 +158,8 @@ impl Eval<'_> {
         let from = RegionSource::new(flags.masks.clone());
         let preprocessor = preprocessor(&wanted.backbone, wanted.tokens.taking.size)?;
         let images = (&dataset, &read[..]);
-        let regions = match of_samples(engine, &from, images, &preprocessor, cache.grid(), reporter) {
-            Ok(regions) => regions,
-            Err(JobError::Cancelled) => return Ok(false),
-            Err(JobError::Failed(error)) => return Err(error),
-        };
+        let regions = of_samples(engine, &from, images, &preprocessor, cache.grid(), reporter);
+        let Some(regions) = JobError::unless_cancelled(regions)? else { return Ok(false) };
         let set = Arc::new(eval_set(&dataset, question.split, places));
         let causal = flags.causal.clone();
         let causal =
@@ -184,10 +178,9 @@ impl Eval<'_> {
                 let evaluator = evaluator.with_metrics(spec);
                 let files = flags.evaluation.is_some();
                 let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
-                match ask_all(engine, &mut evaluator, &subject.name(), reporter) {
-                    Ok(()) => {}
-                    Err(JobError::Cancelled) => return Ok(None),
-                    Err(JobError::Failed(error)) => return Err(error),
+                let done = ask_all(engine, &mut evaluator, &subject.name(), reporter);
+                if JobError::unless_cancelled(done)?.is_none() {
+                    return Ok(None);
                 }
                 let metrics = evaluator.metrics().context("none of its images was read")?;
                 let (name, backbone) = (format!("{name}{reading}"), probe.meta.backbone.id.clone());

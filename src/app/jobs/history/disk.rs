@@ -52,9 +52,17 @@ pub struct Reading {
 /// # Errors
 /// If there is none, or it cannot be read.
 pub fn read(folder: &Path) -> Result<Reading, RunError> {
-    let run = Run::open(folder)?;
+    read_run(&Run::open(folder)?)
+}
+
+/// The same of a run that is open.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_run(run: &Run) -> Result<Reading, RunError> {
+    let folder = run.folder();
     let epochs = metrics(&folder.join("metrics.jsonl"))?;
-    let about = About::from_run(&run);
+    let about = About::from_run(run);
     let mut failures = Vec::new();
     for (head, seed) in about.heads.iter().flat_map(|head| about.seeds.iter().map(move |seed| (head, *seed)))
     {

@@ -6,7 +6,7 @@ use egui::containers::menu::{MenuButton, MenuConfig};
 use egui::{PopupCloseBehavior, Role, Ui, WidgetInfo};
 
 use super::PanelContext;
-use super::removal::about;
+use super::removal::choose_modes;
 use crate::app::state::command::Command;
 use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
 
@@ -28,15 +28,7 @@ impl EvalRemovals {
         let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
         let button = MenuButton::from_button(egui::Button::new("…").small()).config(config);
         let (menu, _) = button.ui(ui, |ui| {
-            let modes = &mut self.0.modes;
-            for mode in Mode::ALL.into_iter().filter(|mode| !mode.needs_encoder()) {
-                let mut on = modes.contains(&mode);
-                if ui.checkbox(&mut on, mode.name()).on_hover_text(about(mode)).changed() {
-                    modes.retain(|own| *own != mode);
-                    modes.extend(on.then_some(mode));
-                    modes.sort_unstable();
-                }
-            }
+            choose_modes(ui, &mut self.0.modes, |mode| !mode.needs_encoder());
             ui.weak(self.cost(cx));
             let button = egui::Button::new("Evaluate shown with removal curves");
             if ui.add_enabled(!self.0.modes.is_empty(), button).clicked() {

@@ -74,14 +74,7 @@ impl RemovalPane {
     /// Where tokens are to be removed, and the button that does it; what that costs, where the encoder is asked.
     fn ask(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: &str) {
         ui.horizontal_wrapped(|ui| {
-            for mode in Mode::ALL {
-                let mut on = self.modes.contains(&mode);
-                if ui.checkbox(&mut on, mode.name()).on_hover_text(about(mode)).changed() {
-                    self.modes.retain(|own| *own != mode);
-                    self.modes.extend(on.then_some(mode));
-                    self.modes.sort_unstable();
-                }
-            }
+            choose_modes(ui, &mut self.modes, |_| true);
             if ui.add_enabled(!self.modes.is_empty(), egui::Button::new(button)).clicked() {
                 cx.send(Command::RemoveTokens(column, self.modes.clone()));
             }
@@ -177,8 +170,20 @@ impl RemovalPane {
     }
 }
 
+/// A box for each mode that is `offered`.
+pub fn choose_modes(ui: &mut Ui, modes: &mut Vec<Mode>, offered: impl Fn(Mode) -> bool) {
+    for mode in Mode::ALL.into_iter().filter(|mode| offered(*mode)) {
+        let mut on = modes.contains(&mode);
+        if ui.checkbox(&mut on, mode.name()).on_hover_text(about(mode)).changed() {
+            modes.retain(|own| *own != mode);
+            modes.extend(on.then_some(mode));
+            modes.sort_unstable();
+        }
+    }
+}
+
 /// What a mode removes, in a sentence.
-pub fn about(mode: Mode) -> &'static str {
+fn about(mode: Mode) -> &'static str {
     match mode {
         Mode::Frozen => "The plan and all weights stay; the token's share is dropped",
         Mode::Rerouted => "The head reads the tokens that are left: scores, plan and kernel are made anew",
