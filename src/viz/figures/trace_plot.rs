@@ -27,6 +27,8 @@ pub struct TracePlot {
     pub against: Option<Arc<Trace>>,
     /// How many stand side by side, the others below; all where absent.
     pub columns: Option<usize>,
+    /// Whether each is drawn on a scale of its own.
+    pub own_scales: bool,
 }
 
 /// A figure that stands alone, and the trace or the difference it shows.
@@ -40,7 +42,7 @@ impl TracePlot {
 
     /// Several side by side.
     pub fn compared(figures: Vec<&'static dyn Figure>, traces: Vec<Arc<Trace>>, options: Options) -> Self {
-        Self { figures, traces, options, headed: true, against: None, columns: None }
+        Self { figures, traces, options, headed: true, against: None, columns: None, own_scales: false }
     }
 
     /// The figure, where it stands alone.
@@ -76,6 +78,7 @@ impl TracePlot {
         words.extend(wide(proxy_limits).map(|(low, high)| format!("--proxy-limits {low}:{high}")));
         words.extend(self.pinned().map(|at| format!("--against {}", at + 1)));
         words.extend(self.columns.map(|columns| format!("--columns {columns}")));
+        words.extend(self.own_scales.then(|| "--own-scales".to_owned()));
         words.join(" ")
     }
 
@@ -110,8 +113,9 @@ impl TracePlot {
     /// What `draw` makes of them side by side.
     fn side_by_side<T>(&self, draw: impl FnOnce(Comparison<'_>) -> T) -> T {
         let traces: Vec<&Trace> = self.traces.iter().map(AsRef::as_ref).collect();
-        let (options, against, columns) = (&self.options, self.against.as_deref(), self.columns);
-        draw(Comparison { traces: &traces, figures: &self.figures, options, against, columns })
+        let (against, columns, own_scales) = (self.against.as_deref(), self.columns, self.own_scales);
+        let comparison = Comparison::new(&traces, &self.figures, &self.options);
+        draw(Comparison { against, columns, own_scales, ..comparison })
     }
 }
 

@@ -327,6 +327,24 @@ fn figures_of_attributions_and_differences() {
     step("attributed_figures", commands);
 }
 
+/// Two halves of the object as regions.
+#[test]
+fn regions_and_images_that_are_alike() {
+    step("marked", |desk, step| {
+        let masks = desk.join("data/masks");
+        for path in walk(&masks) {
+            let mut halves = image::open(&path).expect("a mask").to_luma8();
+            for (x, _, pixel) in halves.enumerate_pixels_mut() {
+                pixel.0[0] = u8::from(pixel.0[0] > 127) * (1 + u8::from(x > 7));
+            }
+            let to = desk.join("halves").join(path.strip_prefix(&masks).expect("below"));
+            fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+            halves.save(&to).expect("written");
+        }
+        commands(desk, step);
+    });
+}
+
 /// What an evaluation of the run with removal curves keeps beside it.
 #[test]
 fn removal_curves_of_a_run() {

@@ -161,6 +161,14 @@ fn a_figure_from_a_comparison_keeps_the_limits_it_was_shown_with() {
     let (svg, command) = both(&mut window, &folder.join("both.svg"));
     let svg = String::from_utf8(svg).expect("text");
     assert!(svg.contains(" width=\"174mm\"") && command.matches("--trace ").count() == 2, "{command}");
+    assert!(!svg.contains("each on its own scale"), "one axis for both");
+    window.click("Shared scales");
+    window.click("Export comparison…");
+    let (own, command) = both(&mut window, &folder.join("own.svg"));
+    let own = String::from_utf8(own).expect("text");
+    assert!(own.contains("each on its own scale") && command.contains(" --own-scales"), "{command}");
+    let axes = |svg: &str| svg.matches(">Evidence (logit)<").count();
+    assert_eq!((axes(&svg), axes(&own)), (1, 2), "the smaller evidence has an axis of its own");
 }
 
 /// A window so high that compares two traces: differences from the second.

@@ -134,6 +134,11 @@ pub fn comparisons(theme: &Theme) -> Vec<(String, Scene)> {
         "comparison-differences".to_owned(),
         differences.scene(theme, export::points(174.0)).expect("differences"),
     ));
+    let own = Comparison { own_scales: true, ..Comparison::new(&six[..3], &all, &options) };
+    made.push((
+        "comparison-own-scales".to_owned(),
+        own.scene(theme, export::points(174.0)).expect("three probes"),
+    ));
     let (one, other) = (small::planned(), small::other());
     let (pair, plans) = ([&one, &other], figures(&["assignment", "ranks", "kernel"]));
     let across = Comparison { against: Some(&one), ..Comparison::new(&pair, &plans, &options) };

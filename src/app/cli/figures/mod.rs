@@ -90,6 +90,9 @@ pub struct Figures {
     /// How many probes stand side by side, the others below; all where it is not said
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     columns: Option<u16>,
+    /// Give every probe that stands beside others a scale of its own
+    #[arg(long)]
+    own_scales: bool,
     /// Draw the patch grid
     #[arg(long)]
     grid: bool,
@@ -250,8 +253,8 @@ impl Figures {
         let against = self.reference(traces)?;
         let (theme, width) = (self.theme(), export::points(self.width));
         let columns = self.columns.map(usize::from);
-        let plot =
-            TracePlot { against, columns, ..TracePlot::compared(figures, traces.to_vec(), self.options()) };
+        let plot = TracePlot::compared(figures, traces.to_vec(), self.options());
+        let plot = TracePlot { against, columns, own_scales: self.own_scales, ..plot };
         let numbers = ends_with(out, "csv") || ends_with(out, "npz");
         if numbers && plot.is_comparison() {
             bail!("{}: numbers are written for one trace and one figure at a time", out.display());

@@ -165,7 +165,8 @@ impl Compare {
             let options =
                 figures.first().map(|figure| cx.state.views.figure_options(figure.id())).unwrap_or_default();
             let against = cx.state.reference().filter(|_| cx.state.views.difference).cloned();
-            let plot = TracePlot { against, ..TracePlot::compared(figures, traces, options) };
+            let own_scales = !cx.state.views.shared;
+            let plot = TracePlot { against, own_scales, ..TracePlot::compared(figures, traces, options) };
             cx.actions.push(UiAction::Export(Arc::new(plot)));
         }
     }

@@ -35,6 +35,8 @@ pub struct Comparison<'a> {
     pub against: Option<&'a Trace>,
     /// How many probes stand side by side; the others follow below. All where absent.
     pub columns: Option<usize>,
+    /// Whether every cell has limits, legend and colour bar of its own instead of its row's.
+    pub own_scales: bool,
 }
 
 /// Columns that would be too narrow to be read, and what would do.
@@ -105,7 +107,7 @@ impl Grid {
 impl<'a> Comparison<'a> {
     /// All on one row.
     pub fn new(traces: &'a [&'a Trace], figures: &'a [&'a dyn Figure], options: &'a Options) -> Self {
-        Self { traces, figures, options, against: None, columns: None }
+        Self { traces, figures, options, against: None, columns: None, own_scales: false }
     }
 
     /// Draws it on a page of `width` points.
@@ -175,7 +177,8 @@ impl<'a> Comparison<'a> {
             };
             let name = self.against.map(|reference| self.words(reference).join(", "));
             let pinned = traces.first().is_some_and(|first| self.is_reference(first));
-            Row::new(*figure, traces.iter().map(shown).collect(), self.options, theme, (name, pinned))
+            let cells = traces.iter().map(shown).collect();
+            Row::new(*figure, cells, (self.options, self.own_scales), theme, (name, pinned))
         };
         let rows: Vec<Row<'a>> = self.figures.iter().map(row).collect();
         if rows.iter().all(Row::is_empty) {

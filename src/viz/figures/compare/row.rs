@@ -29,11 +29,12 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Of a figure. `against` is what the cells are differences from, and whether the first column is that itself.
+    /// Of a figure. `own_scales` leaves every column its limits; `against` is what the cells are differences from, and
+    /// whether the first column is that itself.
     pub fn new(
         figure: &'a dyn Figure,
         cells: Vec<Result<Cow<'a, Trace>, Empty>>,
-        options: &Options,
+        (options, own_scales): (&Options, bool),
         theme: &Theme,
         (against, pinned): (Option<String>, bool),
     ) -> Self {
@@ -42,7 +43,7 @@ impl<'a> Row<'a> {
         let cells: Vec<Result<Cow<'a, Trace>, Empty>> = cells.into_iter().map(checked).collect();
         let whole = || cells.iter().filter_map(|cell| cell.as_ref().ok());
         let grid = whole().next().map(|trace| trace.grid);
-        let shares = figure.shares_keys() && whole().all(|trace| Some(trace.grid) == grid);
+        let shares = !own_scales && figure.shares_keys() && whole().all(|trace| Some(trace.grid) == grid);
         let keys = if shares { Keys::Shared } else { Keys::Own };
         let scale = |cell: &Result<Cow<'a, Trace>, Empty>| {
             cell.as_ref().ok().map(|trace| (trace.minus.is_some(), figure.scale(trace)))
@@ -55,19 +56,24 @@ impl<'a> Row<'a> {
             }
         }
         let mut own = vec![Options { keys, ..options.clone() }; cells.len()];
+        let mut differ = false;
         for group in &groups {
             let limits = shared(figure, group.iter().filter_map(|at| cells[*at].as_deref().ok()));
-            for at in group {
+            differ |= own_scales && group.len() > 1 && limits.iter().any(Option::is_some);
+            for at in group.iter().filter(|_| !own_scales) {
                 own[*at] = own[*at].clone().within(limits);
             }
         }
-        let title = match (against, pinned) {
+        let mut title = match (against, pinned) {
             (None, _) => figure.title().to_owned(),
             (Some(name), false) => format!("{}: difference (Δ) from {name}", figure.title()),
             (Some(name), true) => {
                 format!("{}: of {name}, and the difference (Δ) of the others from it", figure.title())
             }
         };
+        if differ {
+            title += ", each on its own scale";
+        }
         let mut row = Self { figure, cells, options: own, groups: Vec::new(), entries: Vec::new(), title };
         let drawn: Vec<Option<Handed>> = (0..row.cells.len())
             .map(|at| row.cell(at, theme, NOMINAL_PT).ok().map(|scene| scene.handed))
