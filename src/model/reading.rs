@@ -25,6 +25,8 @@ pub enum Intervention {
     /// The positions of the learned order are permuted before the S4, by this seed: the paper's
     /// "scramble after routing".
     Scrambled(u64),
+    /// The same of the hardened plan: the paper's own permutation of indices.
+    ScrambledHard(u64),
     /// Every token is read whole, at one position: the largest shares of the plan first.
     Hardened,
     /// The tokens are read row by row.
@@ -33,6 +35,8 @@ pub enum Intervention {
     Random(u64),
     /// The tokens are read in this order, by every sweep.
     Order(HandOrder),
+    /// All but so many tokens that are read last are dropped.
+    Last(usize),
     /// The router has another temperature.
     Temperature(f64),
     /// The router makes another number of iterations.
@@ -41,8 +45,8 @@ pub enum Intervention {
 
 impl Intervention {
     /// Its syntax, for help and errors.
-    pub const SYNTAX: &str = "as-trained, scrambled[=SEED], hardened, no-routing, random-order[=SEED], order=FILE, temperature=T or \
-         iterations=K";
+    pub const SYNTAX: &str = "as-trained, scrambled[=SEED], scrambled-hard[=SEED], hardened, no-routing, random-order[=SEED], order=FILE, last=R, \
+         temperature=T or iterations=K";
 
     /// Whether nothing is changed.
     pub fn is_none(&self) -> bool {
@@ -54,10 +58,12 @@ impl Intervention {
         match self {
             Self::None => "as-trained".into(),
             Self::Scrambled(seed) => format!("scrambled-{seed}"),
+            Self::ScrambledHard(seed) => format!("scrambled-hard-{seed}"),
             Self::Hardened => "hardened".into(),
             Self::NoRouting => "no-routing".into(),
             Self::Random(seed) => format!("random-order-{seed}"),
             Self::Order(order) => order.id(),
+            Self::Last(tokens) => format!("last-{tokens}"),
             Self::Temperature(temperature) => format!("temperature-{temperature}"),
             Self::Iterations(iterations) => format!("iterations-{iterations}"),
         }
@@ -69,10 +75,13 @@ impl Display for Intervention {
         match self {
             Self::None => f.write_str("as trained"),
             Self::Scrambled(seed) => write!(f, "scrambled after routing, seed {seed}"),
+            Self::ScrambledHard(seed) => write!(f, "hardened plan, scrambled, seed {seed}"),
             Self::Hardened => f.write_str("hardened plan"),
             Self::NoRouting => f.write_str("no routing"),
             Self::Random(seed) => write!(f, "random order, seed {seed}"),
             Self::Order(order) => f.write_str(&order.words()),
+            Self::Last(1) => f.write_str("the last token alone"),
+            Self::Last(tokens) => write!(f, "the last {tokens} tokens alone"),
             Self::Temperature(temperature) => write!(f, "temperature {temperature}"),
             Self::Iterations(1) => f.write_str("1 iteration"),
             Self::Iterations(iterations) => write!(f, "{iterations} iterations"),
@@ -94,6 +103,7 @@ impl FromStr for Intervention {
             ("hardened", None) => Some(Self::Hardened),
             ("no-routing", None) => Some(Self::NoRouting),
             ("scrambled", _) => seed.map(Self::Scrambled),
+            ("scrambled-hard", _) => seed.map(Self::ScrambledHard),
             ("random-order", _) => seed.map(Self::Random),
             ("order", Some(file)) => {
                 let order = order_file::read(Path::new(file)).map_err(|error| error.to_string())?;
@@ -102,6 +112,7 @@ impl FromStr for Intervention {
             ("temperature", Some(value)) => {
                 number(value).filter(|t: &f64| t.is_finite() && *t > 0.0).map(Self::Temperature)
             }
+            ("last", Some(value)) => number(value).filter(|r| *r > 0).map(Self::Last),
             ("iterations", Some(value)) => number(value).filter(|k| *k > 0).map(Self::Iterations),
             _ => None,
         };
@@ -180,19 +191,28 @@ mod tests {
         for (flag, change) in [
             ("as-trained", Intervention::None),
             ("scrambled=7", Intervention::Scrambled(7)),
+            ("scrambled-hard=2", Intervention::ScrambledHard(2)),
             ("hardened", Intervention::Hardened),
             ("no-routing", Intervention::NoRouting),
             ("random-order=0", Intervention::Random(0)),
             ("temperature=0.05", Intervention::Temperature(0.05)),
+            ("last=49", Intervention::Last(49)),
             ("iterations=5", Intervention::Iterations(5)),
         ] {
             assert_eq!(change.id(), flag.replace('=', "-"));
             assert_eq!(flag.parse(), Ok(change));
         }
         assert_eq!("scrambled".parse(), Ok(Intervention::Scrambled(0)));
-        for wrong in
-            ["", "sorted", "temperature", "temperature=0", "temperature=nan", "iterations=0", "no-routing=1"]
-        {
+        for wrong in [
+            "",
+            "sorted",
+            "temperature",
+            "temperature=0",
+            "temperature=nan",
+            "iterations=0",
+            "last=0",
+            "no-routing=1",
+        ] {
             let error = wrong.parse::<Intervention>().unwrap_err();
             assert!(error.contains("random-order[=SEED]"), "{wrong}: {error}");
         }

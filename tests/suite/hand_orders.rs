@@ -16,7 +16,7 @@ use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::state::{ColumnState, Place, State};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::explain::by_hand::HandReading;
-use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::NullBands;
 use ssmprobe::model::explain::{Question, explain_by_hand, explain_changed, readout};
 use ssmprobe::model::grid::Grid;
@@ -209,6 +209,38 @@ fn an_order_says_how_it_was_read_and_fits_images_of_its_length_alone() {
     assert_eq!(order(&trace), raster().tokens());
 }
 
+/// Nothing of the first tokens is remembered.
+#[test]
+fn tokens_that_are_dropped_are_as_if_they_had_never_been_read() {
+    let (tokens, nulls) = (image(11), NullBands::new(8, 0));
+    for sharing in [Sharing::Shared, Sharing::Channel] {
+        let read = |head: &str, change: Intervention, tokens: &Tokens| {
+            let asked = question(Some(1), &nulls);
+            explain_changed(&probe(head, sharing), change, tokens, Picture::default(), asked)
+        };
+        let logits = |trace: &Trace| trace.logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+        for left in [1, 5, N] {
+            // An image of the last tokens, read row by row from an empty memory.
+            let patches = (N - left..N).flat_map(|i| tokens.patch(i).iter().copied()).collect();
+            let rest = Tokens { grid: Grid::new(1, left), patches, ..tokens.clone() };
+            let dropped = read("raster", Intervention::Last(left), &tokens).expect("a trace");
+            let alone = read("raster", Intervention::None, &rest).expect("a trace");
+            assert_close(left, logits(&dropped), logits(&alone), 1e-5);
+            let kernel = dropped.kernel.as_ref().expect("a kernel");
+            let early = kernel.data.chunks_exact(kernel.cols).skip(left).flatten();
+            assert!(early.into_iter().all(|x| *x == 0.0) && kernel.data.iter().any(|x| *x != 0.0));
+        }
+        let all = read("sinkhorn", Intervention::Last(N + 3), &tokens).expect("a trace");
+        assert_eq!(all.logits, read("sinkhorn", Intervention::None, &tokens).expect("a trace").logits);
+        let few = read("sinkhorn", Intervention::Last(5), &tokens).expect("a trace");
+        let evidence = few.evidence.position.as_ref().expect("exact");
+        assert!(evidence[..N - 5].iter().all(|x| *x == 0.0) && evidence[N - 5..].iter().all(|x| *x != 0.0));
+        for head in ["gap", "sinkhorn-gap", "sinkhorn-conv", "bi-gru"] {
+            assert!(read(head, Intervention::Last(5), &tokens).is_err(), "{head}");
+        }
+    }
+}
+
 /// A hardened plan is read as the order it stands for, and is measured as a plan.
 #[test]
 fn a_hardened_plan_reads_every_token_whole() {
@@ -232,9 +264,17 @@ fn a_hardened_plan_reads_every_token_whole() {
             };
             let mut order = vec![u32::MAX; N];
             plan.data.chunks_exact(N).enumerate().for_each(|(i, row)| order[position(row)] = i as u32);
-            let by_hand = read(Intervention::Order(HandOrder::new(order).expect("every position once")));
+            let by_hand =
+                read(Intervention::Order(HandOrder::new(order.clone()).expect("every position once")));
             let logits = |trace: &Trace| trace.logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
             assert_close(head, logits(&hard), logits(&by_hand), 1e-5);
+            // Indices permuted: position k reads the token that position pi[k] of the hardened plan reads.
+            let scrambled = permutation(5, 0, N).into_iter().map(|k| order[k]).collect::<Vec<_>>();
+            let scrambled =
+                read(Intervention::Order(HandOrder::new(scrambled).expect("every position once")));
+            let indices = read(Intervention::ScrambledHard(5));
+            assert_close(head, logits(&indices), logits(&scrambled), 1e-5);
+            assert_ne!(logits(&indices), logits(&hard), "{head}");
             assert_eq!(hard.diagnostics["rank_coverage"].value, 1.0, "{head}");
             assert_eq!(hard.reading.to_string(), "hardened plan, evidence for 1");
             if let Some(OrderTest::Tested { logit, .. }) = &hard.order_test {

@@ -342,6 +342,13 @@ fn the_palette_finds_every_action() {
         assert!(window.has(found), "{typed} does not find {found}");
         window.press(Modifiers::NONE, Key::Escape);
     }
+    // What is called so comes before what has it among its other words.
+    window.press(Modifiers::COMMAND, Key::K);
+    window.harness.event(egui::Event::Text("regions".to_owned()));
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Enter);
+    window.harness.run();
+    assert!(window.harness.query_by_label_contains("Nothing is marked in this image").is_some(), "Regions");
     window.press(Modifiers::COMMAND, Key::K);
     window.harness.event(egui::Event::Text("next im".to_owned()));
     window.harness.run();

@@ -118,13 +118,16 @@ impl Display {
         self.bar.reset();
     }
 
-    /// How much of something is done, where a bar says it.
-    pub fn count(&self, progress: &jobs::Progress) {
+    /// How much of something is done.
+    pub fn count(&mut self, progress: &jobs::Progress) {
         if self.terminal {
             progress.total.into_iter().for_each(|total| self.bar.set_length(total));
             self.bar.set_position(progress.done);
             self.bar.set_prefix(shown(&progress.what).into_owned());
             self.bar.set_message(progress.amounts());
+        } else if self.told.elapsed() >= SILENCE {
+            self.told = Instant::now();
+            say!("{}: {}", shown_line(&progress.what), progress.amounts());
         }
     }
 

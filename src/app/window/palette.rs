@@ -108,7 +108,7 @@ fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
 }
 
 /// All lines whose text or explanation holds every word that was typed; those that can be chosen first, and of them
-/// those that begin with it, then those that have it in their text.
+/// those that begin with it, then those that have it in their text, or in other words for that.
 fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     let actions = Action::ALL.iter().filter(|action| **action != Action::Palette).map(|action| Line {
         text: action.text().to_owned(),
@@ -130,6 +130,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
         let known = known.to_lowercase();
         text.split_whitespace().all(|word| known.contains(word))
     };
+    let titled = |line: &Line| holds(line.text.clone());
     let named = |line: &Line| holds(format!("{} {}", line.text, line.words));
     let found = |line: &Line| holds(format!("{} {} {}", line.text, line.words, line.about));
     let mut lines: Vec<Line> = actions.chain(panes).chain(themes()).chain(figures(state)).collect();
@@ -140,7 +141,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
         lines.extend(images(state).filter(found).take(MAX_FOUND));
     }
     let begins = |line: &Line| line.text.to_lowercase().starts_with(text.trim());
-    lines.sort_by_cached_key(|line| (!line.enabled, !begins(line), !named(line)));
+    lines.sort_by_cached_key(|line| (!line.enabled, !begins(line), !titled(line), !named(line)));
     lines
 }
 

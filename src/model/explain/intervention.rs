@@ -5,10 +5,12 @@
 //! or blunter plan. The window and [`ablation`](super::ablation) read by the same function.
 //!
 //! With routed tokens `x[k] = sum_i P[i, k] t_i` and `pi` the [`permutation`] of (seed, image):
-//! * scrambled: position `k` reads `x[pi(k)]`;
+//! * scrambled: position `k` reads `x[pi(k)]`, of the plan as it is (a mixture of tokens) or hardened (one token, as where
+//!   the paper permutes indices);
 //! * hardened: every token is read whole at one position, by its largest share ([`harden`](super::harden));
 //! * random: the tokens lie in the order `t_pi(k)`, and are read without a router, by a fixed scan as
 //!   it reads any image, by a recurrent head likewise;
+//! * the last `r` tokens alone: what is read before position `N - r` is dropped, as if the memory were still empty there;
 //! * an order that a person made: position `k` reads `t_order(k)` in every sweep, whatever its own order.
 //!
 //! One permutation an image, the same for all sweeps.
@@ -16,7 +18,7 @@
 use std::borrow::Cow;
 
 use super::harden::harden;
-use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
+use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan};
 use crate::model::probe::router::{Router, scan};
 use crate::model::probe::{Probe, ProbeError};
 pub use crate::model::reading::Intervention;
@@ -68,10 +70,12 @@ impl Intervention {
         match *self {
             Self::None
             | Self::Scrambled(_)
+            | Self::ScrambledHard(_)
             | Self::Hardened
             | Self::NoRouting
             | Self::Random(_)
-            | Self::Order(_) => {
+            | Self::Order(_)
+            | Self::Last(_) => {
                 return Ok(Cow::Borrowed(probe));
             }
             Self::Temperature(temperature) => {
@@ -111,8 +115,10 @@ impl Intervention {
         let n = tokens.grid.len();
         let pi = match self {
             Self::None | Self::Temperature(_) | Self::Iterations(_) => return Ok(reading),
-            Self::Hardened | Self::NoRouting => Vec::new(),
-            Self::Scrambled(seed) | Self::Random(seed) => permutation(*seed, image, n),
+            Self::Hardened | Self::NoRouting | Self::Last(_) => Vec::new(),
+            Self::Scrambled(seed) | Self::ScrambledHard(seed) | Self::Random(seed) => {
+                permutation(*seed, image, n)
+            }
             Self::Order(order) if order.tokens().len() == n => order.indices(),
             Self::Order(order) => {
                 let (order, found) = (order.words(), order.tokens().len());
@@ -122,9 +128,18 @@ impl Intervention {
         match &mut reading.form {
             Form::Scan(directions) => {
                 let soft = |direction: &Direction| matches!(direction.order, Order::Plan(_));
-                if matches!(self, Self::Hardened) && !directions.iter().any(soft) {
+                if matches!(self, Self::Hardened | Self::ScrambledHard(_)) && !directions.iter().any(soft) {
                     let head = probe.meta.head.clone();
                     return Err(InterventionError::NoSetting { head, setting: "plan to harden" });
+                }
+                if let Self::Last(kept) = self {
+                    let dropped = |direction: &mut Direction| drop_early(direction, n, *kept);
+                    directions.iter_mut().try_for_each(dropped).ok_or_else(|| {
+                        InterventionError::NoSetting {
+                            head: probe.meta.head.clone(),
+                            setting: "memory by position, of which early tokens could be dropped",
+                        }
+                    })?;
                 }
                 directions.iter_mut().for_each(|direction| self.reorder(direction, &pi));
             }
@@ -145,17 +160,24 @@ impl Intervention {
             (Self::Random(_), Order::Plan(_)) | (Self::Order(_), _) => pi.to_vec(),
             // A sweep of its own over tokens that lie in random order.
             (Self::Random(_), Order::Permutation(order)) => order.iter().map(|&i| pi[i]).collect(),
-            (Self::Scrambled(_), Order::Permutation(order)) => pi.iter().map(|&k| order[k]).collect(),
+            (Self::Scrambled(_) | Self::ScrambledHard(_), Order::Permutation(order)) => {
+                pi.iter().map(|&k| order[k]).collect()
+            }
             (Self::Scrambled(_), Order::Plan(plan)) => {
-                let moved = (0..plan.n).flat_map(|i| pi.iter().map(move |&k| plan.row(i)[k]));
-                direction.order = Order::Plan(Plan { n: plan.n, share: moved.collect() });
+                direction.order = Order::Plan(permuted(plan, pi));
+                return;
+            }
+            (Self::ScrambledHard(_), Order::Plan(plan)) => {
+                direction.order = Order::Plan(permuted(&harden(plan), pi));
                 return;
             }
             (Self::Hardened, Order::Plan(plan)) => {
                 direction.order = Order::Plan(harden(plan));
                 return;
             }
-            (Self::None | Self::Hardened | Self::Temperature(_) | Self::Iterations(_), _) => return,
+            (Self::None | Self::Hardened | Self::Last(_) | Self::Temperature(_) | Self::Iterations(_), _) => {
+                return;
+            }
         };
         direction.order = Order::Permutation(order);
     }
@@ -170,6 +192,26 @@ impl Intervention {
 /// random order at evaluation; `image` is the image's index in its dataset.
 pub fn permutation(seed: u64, image: u64, n: usize) -> Vec<usize> {
     scan::random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(image), n)
+}
+
+/// The plan whose position `k` reads what `pi[k]` did.
+fn permuted(plan: &Plan, pi: &[usize]) -> Plan {
+    let moved = (0..plan.n).flat_map(|i| pi.iter().map(move |&k| plan.row(i)[k]));
+    Plan { n: plan.n, share: moved.collect() }
+}
+
+/// Of what is read at `n` positions the last `kept` are remembered alone; nothing where there is no memory by position.
+fn drop_early(direction: &mut Direction, n: usize, kept: usize) -> Option<()> {
+    let Direction { gain: Gain::Shared(gain) | Gain::Channel(gain), kernel, radius: Some(_), .. } = direction
+    else {
+        return None;
+    };
+    let dropped = gain.len() / n * n.saturating_sub(kept);
+    gain[..dropped].fill(0.0);
+    // By steps before the end.
+    let left = kernel.len().saturating_sub(dropped);
+    kernel[left..].fill(0.0);
+    Some(())
 }
 
 /// The tokens with `pi[k]` at place `k`.

@@ -52,8 +52,9 @@ pub struct EvalFlags {
     /// --causal` has patches and pixels, too. Every probe reads every image up to a thousand times: give few images.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
-    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), hardened, no-routing,
-    /// random-order[=SEED], order=FILE, temperature=T or iterations=K. Of a run nothing is kept then.
+    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), scrambled-hard[=SEED]
+    /// (the hardened plan), hardened, no-routing, random-order[=SEED], order=FILE, last=R (the last R tokens alone),
+    /// temperature=T or iterations=K. Of a run nothing is kept then.
     #[arg(long, value_name = "READING", default_value = "as-trained", conflicts_with = "ablations")]
     pub reading: Intervention,
     /// Also nearest neighbours and logistic regression on CLS and mean tokens of the training images.

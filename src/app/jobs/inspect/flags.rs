@@ -33,8 +33,9 @@ pub struct InspectFlags {
     /// Class the evidence is for: its name, or its index from 0 [default: the predicted one].
     #[arg(long, value_name = "NAME|INDEX")]
     pub class: Option<String>,
-    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), hardened, no-routing,
-    /// random-order[=SEED], order=FILE, temperature=T or iterations=K; several stand beside each other.
+    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), scrambled-hard[=SEED]
+    /// (the hardened plan), hardened, no-routing, random-order[=SEED], order=FILE, last=R (the last R tokens alone),
+    /// temperature=T or iterations=K; several stand beside each other.
     #[arg(long, value_name = "READING", num_args = 1.., default_value = "as-trained")]
     pub reading: Vec<Intervention>,
     /// Where to compute: cpu, wgpu, cuda or auto.

@@ -21,7 +21,7 @@ pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<Intervention> {
     let mut all = vec![Intervention::Scrambled(0), Intervention::NoRouting, Intervention::Random(0)];
     let Some(facts) = facts.filter(|facts| facts.routed) else { return all };
     if facts.soft {
-        all.insert(1, Intervention::Hardened);
+        all.splice(1..1, [Intervention::ScrambledHard(0), Intervention::Hardened]);
     }
     if facts.iterated {
         all.extend([1, 5, 100].map(Intervention::Iterations));
