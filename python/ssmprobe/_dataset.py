@@ -1,0 +1,259 @@
+"""What lies on disk of whole datasets: evaluations, runs and token caches."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._files import (
+    Array,
+    FileError,
+    Json,
+    PathLike,
+    Table,
+    format_of,
+    read_csv,
+    read_json,
+    read_safetensors,
+    read_text,
+    table,
+)
+
+OTHER = (1 << 32) - 1  # the class of an image taken for something the dataset does not know
+SHARD = 64  # images in a shard of a token cache
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What one probe made of M images (`eval --evaluation`, `<probe>.survey.json`). N patch tokens, C classes."""
+
+    dataset: str
+    split: str
+    classes: tuple[str, ...]
+    """Names of the C classes."""
+    images: tuple[str, ...]
+    """Names of the M images."""
+    labels: Array
+    """[M]: the class of every image."""
+    probe: str
+    head: str
+    change: str
+    """What was changed in how it read; empty for nothing."""
+    backbone: str
+    grid: tuple[int, int]
+    """Rows and columns of the patches."""
+    predicted: Array
+    """[M]: the predicted class, -1 for one that the dataset does not know."""
+    measures: Mapping[str, Array]
+    """[M] each, NaN where it is not known: `confidence` and `own_class_probability` (0 to 1), diagnostics, order tests."""
+    nulls: Mapping[str, tuple[float, float]]
+    """5th and 95th percentile that chance gives for one image, by measure."""
+    positions: Array | None
+    """[C, N]: where tokens came, 0 the first and 1 the last, mean over the images of a class."""
+    weights: Array | None
+    """[C, N]: what tokens counted, times N, mean over the images of a class."""
+    vectors: Mapping[str, Array]
+    """[M, N] float16 each: `routing`, `evidence`, `weight`, as far as they were kept (docs/definitions.md, section 14)."""
+    regions: Mapping[str, Any] | None
+    """How it read marked regions, as the file has it (section 15)."""
+
+    @property
+    def accuracy(self) -> float:
+        """Top-1 accuracy in percent, over the images that could be read; NaN where there is none."""
+        read = np.isfinite(self.measures["confidence"])
+        return float(100 * (self.predicted == self.labels)[read].mean()) if read.any() else float("nan")
+
+    def table(self) -> Table:
+        """One row an image: its name, class, prediction and every measure."""
+        names = np.array([*self.classes, "another class"], dtype=object)
+        columns = {"image": np.array(self.images, dtype=object), "class": names[self.labels]}
+        return Table(columns | {"prediction": names[self.predicted]} | dict(self.measures))
+
+
+def read_evaluation(file: PathLike) -> Evaluation:
+    """Reads what a probe made of a dataset."""
+    value = read_json(file)
+    classes, images = value.get("classes", list), value.get("images", list)
+    grid = value.child("grid")
+    rows, cols = grid.get("rows", int), grid.get("cols", int)
+    labels, predicted = (value.array(name, (len(images),), "i8") for name in ("class", "predicted"))
+    predicted = np.where(predicted == OTHER, -1, predicted)
+    for name, found, least in (("class", labels, 0), ("predicted", predicted, -1)):
+        if found.size and not (least <= found.min() and found.max() < len(classes)):
+            raise FileError(file, f"`{name}`", f"{found.min()} to {found.max()}", f"one of {len(classes)} classes")
+
+    def maps(name: str) -> Array | None:
+        if value.get(name, (dict, type(None)), None) is None:
+            return None
+        return value.child(name).array("values", (len(classes), rows * cols))
+
+    vectors = {}
+    for kind, kept in value.get("vectors", dict, {}).items():
+        if text := Json(file, kept, f"vectors of `{kind}`").get("float16", str, ""):
+            vectors[kind] = _float16(file, kind, text, (len(images), rows * cols))
+    measures = value.child("measures")
+    return Evaluation(
+        **{name: value.get(name, str) for name in ("dataset", "split", "probe", "head", "change", "backbone")},
+        classes=tuple(classes),
+        images=tuple(images),
+        labels=labels,
+        grid=(rows, cols),
+        predicted=predicted,
+        measures={name: measures.array(name, (len(images),)) for name in measures.value},
+        nulls={name: (band[0], band[1]) for name, band in value.get("nulls", dict).items()},
+        positions=maps("positions"),
+        weights=maps("weights"),
+        vectors=vectors,
+        regions=value.get("regions", (dict, type(None)), None),
+    )
+
+
+def _float16(file: PathLike, kind: str, text: str, shape: tuple[int, int]) -> Array:
+    try:
+        return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f2").reshape(shape)
+    except (binascii.Error, ValueError) as error:
+        raise FileError(file, f"vectors of `{kind}`", str(error), f"float16 in base64, {list(shape)}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A training run (`ssmprobe train`), finished or not. Heads are named as in `results`; M test images."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    """`run.json`: what was trained on what, and how."""
+    results: Table
+    """head, seed, best and last (accuracy in percent), best_epoch (from 1), parameters, seconds: once a seed is done."""
+    metrics: Table
+    """head, seed, epoch (from 1), loss, and accuracies in percent on train, select and test: a row an epoch."""
+    images: tuple[str, ...]
+    """Names of the test images."""
+    labels: Array
+    """[M]: their classes."""
+    predictions: Mapping[tuple[str, int], Mapping[str, Array]]
+    """By head and seed: `best` and `last`, [M] each (empty where no epoch was finished)."""
+    losses: Mapping[tuple[str, int], Array]
+    """By head and seed: [epochs, parts of an epoch] mean training loss, NaN where it is not known."""
+    probes: Mapping[tuple[str, int, str], Path]
+    """By head, seed and `best` or `last`: the probe's file."""
+
+
+def read_run(folder: PathLike) -> Run:
+    """Reads the folder of a run."""
+    folder = Path(folder)
+    manifest = read_json(folder / "run.json")
+    format_of(manifest, 1, "open it with the version of ssmprobe that wrote it, or a newer one")
+    rows = []
+    if (folder / "metrics.jsonl").is_file():
+        lines = enumerate(read_text(folder / "metrics.jsonl").splitlines(), start=1)
+        rows = [read_json(f"{folder / 'metrics.jsonl'}:{number}", line) for number, line in lines]
+    names = ("head", "seed", "epoch", "loss", "train", "select", "test")
+    numbers = {name: (int, float, type(None)) for name in names[1:]}
+    metrics = [{"head": row.get("head", str)} | {name: row.get(name, kind) for name, kind in numbers.items()} for row in rows]
+    results = folder / "results.csv"
+    columns = ("head", "seed", "best", "last", "best_epoch", "parameters", "seconds")
+    truth = read_json(folder / "answers" / "truth.json")
+    images = truth.get("images", list)
+    predictions, probes = {}, {}
+    losses: dict[tuple[str, int], Array] = {}
+    for seed in manifest.get("seeds", list):
+        losses |= _losses(folder / "losses" / f"s{seed}.safetensors", seed)
+        for variant in manifest.get("heads", list):
+            head = Json(manifest.path, variant, "`heads`").get("name", str)
+            answers = folder / "answers" / f"{head}-s{seed}.json"
+            if answers.is_file():
+                found = read_json(answers)
+                predictions[head, seed] = {which: found.array(which, dtype="i8") for which in ("best", "last")}
+            for which in ("best", "last"):
+                probe = folder / "probes" / f"{head}-s{seed}-{which}.safetensors"
+                if probe.is_file():
+                    probes[head, seed, which] = probe
+    return Run(
+        folder,
+        manifest.value,
+        read_csv(results, ("head",)) if results.is_file() else table([], columns, ("head",)),
+        table(metrics, names, ("head",)),
+        tuple(images),
+        truth.array("classes", (len(images),), "i8"),
+        predictions,
+        losses,
+        probes,
+    )
+
+
+def _losses(file: Path, seed: int) -> dict[tuple[str, int], Array]:
+    if not file.is_file():
+        return {}
+    tensors, metadata = read_safetensors(file)
+    header = read_json(file, metadata.get("ssmprobe-losses", "null"))
+    format_of(header, 1, "open it with the version of ssmprobe that wrote it, or a newer one")
+    parts = header.get("parts", int)
+    for name, values in tensors.items():
+        if values.ndim != 1 or parts < 1 or values.size % parts:
+            raise FileError(file, f"`{name}`", list(values.shape), f"whole epochs of {parts} parts")
+    return {(name, seed): values.reshape(-1, parts) for name, values in tensors.items()}
+
+
+class Tokens:
+    """The tokens of a dataset as a cache keeps them, mapped and not read: M images of N patch tokens of width d."""
+
+    def __init__(self, folder: PathLike) -> None:
+        folder = Path(folder)
+        manifest = read_json(folder / "manifest.json")
+        grid = manifest.child("grid")
+        self.grid: tuple[int, int] = (grid.get("rows", int), grid.get("cols", int))
+        """Rows and columns of the patches."""
+        self.width: int = manifest.get("width", int)
+        """d."""
+        self.source: Mapping[str, str] = manifest.child("source").value
+        """What the tokens depend on: weights, preprocessing, dataset, layer, precision."""
+        self._images: int = manifest.get("images", int)
+        self._patches: list[Array] = []
+        self._cls: list[Array] = []
+        self.readable: Array = np.ones(self._images, dtype=bool)
+        """[M]: whether the image could be read; the tokens of one that could not are 0."""
+        has_cls = manifest.get("has_cls", bool)
+        n = self.grid[0] * self.grid[1]
+        for index, begin in enumerate(range(0, self._images, SHARD)):
+            count = min(SHARD, self._images - begin)
+            file = folder / f"tokens-{index:06}.safetensors"
+            tensors, metadata = read_safetensors(file)
+            expected = {"patches": (count, n, self.width)} | ({"cls": (count, self.width)} if has_cls else {})
+            for name, shape in expected.items():
+                found = tensors[name].shape if name in tensors else "absent"
+                if found != shape:
+                    raise FileError(file, f"`{name}`", found, f"{list(shape)}; `ssmprobe extract` makes it again")
+            self._patches.append(tensors["patches"])
+            self._cls += [tensors["cls"]] if has_cls else []
+            skipped = json.loads(metadata.get("skipped", "[]"))
+            self.readable[[begin + image for image in skipped if 0 <= image < count]] = False
+
+    def __len__(self) -> int:
+        return self._images
+
+    def patches(self, image: int) -> Array:
+        """[N, d] patch tokens of an image, row by row, in the precision they are kept in."""
+        image = self._index(image)
+        return np.asarray(self._patches[image // SHARD][image % SHARD])
+
+    def cls(self, image: int) -> Array | None:
+        """[d] CLS token of an image; absent where the backbone has none."""
+        image = self._index(image)
+        return self._cls[image // SHARD][image % SHARD] if self._cls else None
+
+    def _index(self, image: int) -> int:
+        if not -self._images <= image < self._images:
+            raise IndexError(f"image {image} of {self._images}")
+        return image % self._images
+
+
+def tokens(cache: PathLike) -> Tokens:
+    """Opens a token cache: the folder with `manifest.json` (`ssmprobe extract` says which)."""
+    return Tokens(cache)

@@ -1,0 +1,272 @@
+"""Files that somebody else may have written: read within bounds, with errors that say what is wrong where."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import dropwhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+PathLike = str | os.PathLike[str]
+Array = NDArray[Any]
+
+MAX_TEXT_BYTES = 1 << 30
+"""Longest JSON or CSV file that is read."""
+MAX_HEADER_BYTES = 32 << 20
+"""Longest header of a `.safetensors` file that is read."""
+MAX_ARCHIVE_BYTES = 4 << 30
+"""Most bytes that the arrays of an `.npz` may unpack to."""
+
+# bfloat16 has no type in NumPy: its bits are the upper half of a float32.
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+}
+_DTYPES |= {"U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1"}
+
+
+class FileError(ValueError):
+    """A file is not what it should be: its path, the field, what was found and what was expected."""
+
+    def __init__(self, path: PathLike, field: str, found: object, expected: object) -> None:
+        self.path, self.field, self.found, self.expected = os.fspath(path), field, found, expected
+        super().__init__(f"{self.path}: {field} is {found}, expected {expected}")
+
+
+class Json:
+    """An object of a JSON file that knows where it stands, so that what is missing is named."""
+
+    def __init__(self, path: PathLike, value: Any, field: str = "the file") -> None:
+        if not isinstance(value, dict):
+            raise FileError(path, field, _kind(value), "an object")
+        self.path, self.value, self.field = path, value, field
+
+    def get(self, name: str, kind: type | tuple[type, ...] = object, default: Any = ...) -> Any:
+        """The value of a field; `default` where it is absent, an error where there is no default or another type."""
+        if name not in self.value and default is not ...:
+            return default
+        found = self.value.get(name)
+        if name not in self.value or not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            words = " or ".join("null" if k is type(None) else _WORDS.get(k, "a value") for k in kinds)
+            raise FileError(self.path, f"`{name}` of {self.field}", _kind(found) if name in self.value else "absent", words)
+        return found
+
+    def child(self, name: str) -> Json:
+        """The object of a field."""
+        return Json(self.path, self.get(name, dict), f"`{name}`")
+
+    def array(self, name: str, shape: tuple[int, ...] | None = None, dtype: str = "f4", value: Any = ...) -> Array:
+        """The numbers of a field, `null` as NaN; of this shape, -1 where any length will do."""
+        given = self.get(name, list) if value is ... else value
+        try:
+            found = np.array(given, dtype=dtype) if dtype[0] in "iu" else np.array(given, dtype="f8").astype(dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise FileError(self.path, f"`{name}`", "not a list of numbers", "numbers") from None
+        if shape is None:
+            return found
+        free = [i for i, length in enumerate(shape) if length == -1]
+        whole = int(np.prod([length for length in shape if length != -1]))
+        if found.size % max(whole, 1) or (not free and found.size != whole):
+            raise FileError(self.path, f"`{name}`", f"{found.size} numbers", f"numbers of shape {list(shape)}")
+        return found.reshape(shape)
+
+
+_WORDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+
+
+def _kind(value: object) -> str:
+    return "null" if value is None else _WORDS.get(type(value), type(value).__name__)
+
+
+def read_text(path: PathLike) -> str:
+    """A text file of at most `MAX_TEXT_BYTES`."""
+    size = os.stat(path).st_size
+    if size > MAX_TEXT_BYTES:
+        raise FileError(path, "its size", f"{size} bytes", f"at most {MAX_TEXT_BYTES}")
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise FileError(path, f"byte {error.start}", "no UTF-8", "a text in UTF-8") from None
+
+
+def read_json(path: PathLike, text: str | None = None) -> Json:
+    """The object that a JSON file holds."""
+    try:
+        return Json(path, json.loads(read_text(path) if text is None else text))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise FileError(path, "its text", f"no JSON ({error})", "JSON as ssmprobe writes it") from None
+
+
+def format_of(value: Json, known: int, remedy: str) -> None:
+    """An error unless `format` is the one that is known."""
+    found = value.get("format", int)
+    if found != known:
+        raise FileError(value.path, "`format`", found, f"{known}; {remedy}")
+
+
+class Table(Mapping[str, Array]):
+    """Columns by name, all of one length; text as `object`, numbers as `float64` or `int64`, what is not known as NaN."""
+
+    def __init__(self, columns: Mapping[str, ArrayLike]) -> None:
+        self._columns: dict[str, Array] = {name: np.asarray(column) for name, column in columns.items()}
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._columns:
+            raise KeyError(f"there is no column {name!r}; there are {', '.join(self._columns)}")
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(next(iter(self._columns.values()), ()))
+
+    def to_pandas(self) -> Any:
+        """The same as a `pandas.DataFrame`; needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(self._columns)
+
+    def __repr__(self) -> str:
+        return f"Table of {self.rows} rows: {', '.join(self._columns)}"
+
+
+def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str], text: Iterable[str]) -> Table:
+    """A table of these columns; those not in `text` are numbers, and an empty cell is NaN."""
+    rows, text = list(rows), set(text)
+    columns: dict[str, Array] = {}
+    for name in names:
+        cells = [row.get(name) for row in rows]
+        if name in text:
+            columns[name] = np.array(cells, dtype=object)
+            continue
+        numbers = np.array([np.nan if cell in (None, "") else float(cell) for cell in cells], dtype="f8")
+        whole = all(isinstance(cell, int) or (isinstance(cell, str) and cell.lstrip("-").isdigit()) for cell in cells)
+        columns[name] = numbers.astype("i8") if whole else numbers
+    return Table(columns)
+
+
+def read_csv(path: PathLike, text: Iterable[str]) -> Table:
+    """A CSV as ssmprobe writes it: lines before it that begin with `#` are comments, and a word that a spreadsheet would take
+    for a formula has an apostrophe before it, which is taken off."""
+    text = set(text)
+    lines = dropwhile(lambda line: line.startswith("#"), read_text(path).splitlines(keepends=True))
+    names, *rows = list(csv.reader(lines)) or [[]]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(names):
+            raise FileError(path, f"row {number}", f"{len(row)} cells", f"{len(names)}, as the first row names them")
+    plain = [[cell[1:] if cell[:1] == "'" and cell[1:2] in ("=", "+", "-", "@") else cell for cell in row] for row in rows]
+    try:
+        return table((dict(zip(names, row, strict=True)) for row in plain), names, text)
+    except ValueError as error:
+        raise FileError(path, "a cell", str(error), "a number") from None
+
+
+def read_npz(path: PathLike) -> dict[str, Array]:
+    """The arrays of an `.npz`; no pickles, and no more bytes than `MAX_ARCHIVE_BYTES`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > MAX_ARCHIVE_BYTES:
+            raise FileError(path, "its size unpacked", f"{size} bytes", f"at most {MAX_ARCHIVE_BYTES}")
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
+        raise FileError(path, "the file", f"no NPZ ({error})", "NumPy's archive") from None
+    except ValueError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(path, "an array", str(error), "numbers") from None
+
+
+def read_safetensors(path: PathLike) -> tuple[dict[str, Array], dict[str, str]]:
+    """The tensors of a `.safetensors` file, mapped and not copied (bfloat16 as float32), and its metadata."""
+    size = os.stat(path).st_size
+    if size < 8:
+        raise FileError(path, "its size", f"{size} bytes", "8 or more: a `.safetensors` file begins with its header's length")
+    with Path(path).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(MAX_HEADER_BYTES, size - 8):
+            most = f"at most {min(MAX_HEADER_BYTES, size - 8)} of {size} bytes"
+            raise FileError(path, "the header's length", length, most)
+        try:
+            header = read_json(path, file.read(length).decode("utf-8")).value
+        except UnicodeDecodeError:
+            raise FileError(path, "the header", "no UTF-8", "JSON") from None
+    data: Array = np.memmap(path, mode="r", offset=8 + length) if size > 8 + length else np.zeros(0, "u1")
+    metadata = Json(path, header.pop("__metadata__", {}), "the metadata").value
+    tensors: dict[str, Array] = {}
+    for name, entry in header.items():
+        entry = Json(path, entry, f"tensor `{name}`")
+        dtype, shape, offsets = entry.get("dtype", str), entry.get("shape", list), entry.get("data_offsets", list)
+        if dtype not in _DTYPES:
+            raise FileError(path, f"the type of `{name}`", dtype, "one of " + ", ".join(_DTYPES))
+        numbers = [*shape, *offsets]
+        if len(offsets) != 2 or not all(type(n) is int and n >= 0 for n in numbers):
+            raise FileError(path, f"shape and place of `{name}`", f"{shape} {offsets}", "whole numbers from 0")
+        begin, end = offsets
+        bytes_of = np.dtype(_DTYPES[dtype]).itemsize
+        for side in shape:
+            bytes_of *= side
+        if not begin <= end <= data.size or end - begin != bytes_of:
+            found = f"bytes {begin} to {end} of {data.size}"
+            raise FileError(path, f"the place of `{name}`", found, f"{bytes_of} bytes for {dtype} {shape}")
+        values = data[begin:end].view(_DTYPES[dtype]).reshape(shape)
+        tensors[name] = (values.astype("<u4") << 16).view("<f4") if dtype == "BF16" else values
+    return tensors, metadata
+
+
+def write_safetensors(path: PathLike, tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+    """Writes float32 and int64 tensors with this metadata, whole or not at all."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    blocks, end = [], 0
+    for name, values in tensors.items():
+        kind = "I64" if values.dtype.kind in "iu" else "F32"
+        block = values.astype(_DTYPES[kind]).tobytes()
+        header[name] = {"dtype": kind, "shape": list(values.shape), "data_offsets": [end, end + len(block)]}
+        blocks.append(block)
+        end += len(block)
+    text = json.dumps(header, ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    write_whole(path, b"".join([len(text).to_bytes(8, "little"), text, *blocks]))
+
+
+def write_whole(path: PathLike, content: bytes) -> None:
+    """Writes a file beside its place and moves it there, so that no half of one is left."""
+    path = Path(path)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

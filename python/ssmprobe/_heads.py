@@ -1,0 +1,329 @@
+"""Heads in float64 NumPy: routers, S4 and what reads the tokens, as docs/definitions.md defines them (sections 1 to 4).
+
+The program computes the same in Rust; the two are held together by tests. N patch tokens of width d lie row by row over
+a grid; C classes, S states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Orders = NDArray[np.int64]
+Config = Mapping[str, Any]
+
+ROUTERS = ("sinkhorn", "neuralsort", "softsort", "hard-sort", "gumbel-sinkhorn")
+SCANS = {"raster": 1, "vmamba": 4, "snake": 4, "diagonal": 4, "hilbert": 2, "spiral": 2}
+SCANS |= {"random-fixed": 1, "random-dynamic": 1, "order": 1}
+POOLS = ("gap", "cls", "attention", "content", "topk", "linear-bn", "efficient")
+NETWORKS = ("sinkhorn-conv", "sinkhorn-gap", "transformer", "deepsets", "bi-gru")
+HEADS = (*POOLS, *SCANS, *ROUTERS, *NETWORKS)
+"""Ids of all heads."""
+HIDDEN, CONV_TAPS, GRU_WIDTH = 192, 5, 128
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """How a probe read one image. Logits are in units of the logit, positions count from 0, the last is read last."""
+
+    logits: Floats
+    """[C]."""
+    features: Floats
+    """[F]: what the classifier reads."""
+    scores: Floats | None = None
+    """[N]: standardised scores, of heads with a scorer."""
+    plan: Floats | None = None
+    """[N, N]: share of token i at position k, of heads with a router."""
+    orders: Orders | None = None
+    """[directions, N]: the token that is read at every step, of heads with a fixed order."""
+    kernels: Floats | None = None
+    """[directions, N] or [directions, N, d]: what is left of a token j steps later, of heads with an S4."""
+    token_weight: Floats | None = None
+    """[N], or [N, d] where channels differ: what every token counts in the features; absent where it counts no such
+    numbers, or the features are not linear in the tokens."""
+    token_values: Floats | None = None
+    """[N, F]: what every token adds to the features; absent where they are not linear in the tokens, and of `cls`."""
+
+
+def softmax(x: Floats, axis: int = -1) -> Floats:
+    """Softmax along an axis."""
+    shares = np.exp(x - x.max(axis=axis, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=axis, keepdims=True))
+
+
+def standardise(scores: Floats) -> Floats:
+    """[N] scores less their mean, by their population deviation and 1e-6."""
+    result: Floats = (scores - scores.mean()) / (scores.std() + 1e-6)
+    return result
+
+
+def _log_sum_exp(x: Floats, axis: int) -> Floats:
+    top = x.max(axis=axis)
+    result: Floats = top + np.log(np.exp(x - np.expand_dims(top, axis)).sum(axis=axis))
+    return result
+
+
+def sinkhorn(scores: Floats, temperature: float = 0.1, iterations: int = 20) -> Floats:
+    """[N, N] plan of standardised scores: entropic transport to the positions k / (N - 1), in the log domain."""
+    n = len(scores)
+    log = -((scores[:, None] - np.arange(n) / max(n - 1, 1)) ** 2) / temperature
+    f, g = np.zeros(n), np.zeros(n)
+    for _ in range(iterations):
+        f = -_log_sum_exp(log + g, 1)
+        g = -_log_sum_exp(log + f[:, None], 0)
+    plan: Floats = np.exp(log + f[:, None] + g)
+    return plan
+
+
+def neuralsort(scores: Floats, temperature: float = 1.0) -> Floats:
+    """[N, N] plan: `P[i, k] = R[N - k, i]`, R the descending relaxation with ranks from 1."""
+    n = len(scores)
+    apart = np.abs(scores[:, None] - scores).sum(1)
+    rank = n - np.arange(n)  # of position k
+    return softmax(((n + 1 - 2 * rank) * scores[:, None] - apart[:, None]) / temperature, axis=0)
+
+
+def softsort(scores: Floats, temperature: float = 1.0, power: int = 2) -> Floats:
+    """[N, N] plan: `softmax_i(-|a_k - s_i|^p / tau)`, a the scores in ascending order."""
+    return softmax(-(np.abs(np.sort(scores) - scores[:, None]) ** power) / temperature, axis=0)
+
+
+def hard_sort(scores: Floats) -> Floats:
+    """[N, N] plan of a stable ascending sort."""
+    plan = np.zeros((len(scores), len(scores)))
+    plan[np.argsort(scores, kind="stable"), np.arange(len(scores))] = 1
+    return plan
+
+
+def plan_of(head: str, config: Config, scores: Floats) -> Floats:
+    """[N, N] plan of a head with a router, under its settings."""
+    temperature = config.get("temperature")
+    if head == "neuralsort":
+        return neuralsort(scores, temperature or 1.0)
+    if head == "softsort":
+        return softsort(scores, temperature or 1.0, config.get("power", 2))
+    if head == "hard-sort":
+        return hard_sort(scores)
+    return sinkhorn(scores, temperature or 0.1, config.get("iterations", 20))
+
+
+def scan_orders(head: str, rows: int, cols: int) -> Orders | None:
+    """[directions, N]: the token read at every step, of scans that follow from the grid; none of other heads."""
+    cells = np.arange(rows * cols).reshape(rows, cols)
+
+    def turning(grid: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.concatenate([row if r % 2 == 0 else row[::-1] for r, row in enumerate(grid)])
+
+    def diagonals(grid: NDArray[np.int64]) -> NDArray[np.int64]:
+        # Cells (r, c) by r + c, within one by r: a stable sort of cells that come row by row.
+        return grid.ravel()[np.argsort(np.add.outer(np.arange(rows), np.arange(cols)).ravel(), kind="stable")]
+
+    ways: dict[str, Callable[[], list[NDArray[np.int64]]]] = {
+        "vmamba": lambda: [cells.ravel(), cells.T.ravel()],
+        "snake": lambda: [turning(cells), turning(cells.T)],
+        "diagonal": lambda: [diagonals(cells), diagonals(cells[:, ::-1])],
+    }
+    if head == "raster":
+        return cells.reshape(1, -1)
+    return np.stack([o for way in ways[head]() for o in (way, way[::-1])]) if head in ways else None
+
+
+def kernel(tensors: Mapping[str, Floats], direction: int, n: int) -> Floats:
+    """[n] or [n, d]: `K[j] = C Abar^j Bbar` of one direction's S4, bilinear step."""
+    a, b, c, dt = (tensors[f"s4.{direction}.{name}"] for name in ("A", "B", "C", "dt"))
+    left = np.eye(len(a)) - dt[0] / 2 * a
+    step = np.linalg.solve(left, np.eye(len(a)) + dt[0] / 2 * a)
+    state = np.linalg.solve(left, dt[0] * b)  # [S] or [S, d]
+    found = []
+    for _ in range(n):
+        found.append(c @ state if c.ndim == 1 else (c.T * state).sum(0))
+        state = step @ state
+    return np.stack(found)
+
+
+def gain(tensors: Mapping[str, Floats], direction: int, kernel: Floats) -> Floats:
+    """[N] or [N, d]: what is left at the end of a token that is read at position k, D at the last one included."""
+    gains = kernel[::-1].copy()
+    d = tensors[f"s4.{direction}.D"]
+    gains[-1] += d if gains.ndim == 2 else d[0]
+    return gains
+
+
+def read(
+    head: str,
+    config: Config,
+    tensors: Mapping[str, Floats],
+    patches: Floats,
+    cls: Floats | None,
+    grid: tuple[int, int],
+    orders: Sequence[Sequence[int]] | Orders | None,
+) -> Output:
+    """Reads the patch tokens [N, d] of one image; `tensors` as the probe's file names them, with the classifier's."""
+    n = len(patches)
+    scores = standardise(patches @ tensors["scorer.weight"][0]) if "scorer.weight" in tensors else None
+    plan = kernels = weight = values = order = None
+    constant: Floats | float = 0.0
+    if scores is not None and (head in ROUTERS or head.startswith("sinkhorn-")):
+        plan = plan_of(head, config, scores)
+    if head in SCANS:
+        order = _orders_of(head, tensors, grid, orders, n)
+    if head in ROUTERS:
+        assert plan is not None
+        kernels = kernel(tensors, 0, n)[None]
+        weight = plan @ gain(tensors, 0, kernels[0])
+    elif order is not None:
+        kernels = np.stack([kernel(tensors, direction, n) for direction in range(SCANS[head])])
+        weight = np.zeros(kernels.shape[1:])
+        for direction, way in enumerate(order):
+            weight[way] += gain(tensors, direction, kernels[direction]) / len(order)
+    elif head in ("gap", "linear-bn"):
+        weight = np.full(n, 1 / n)
+        if head == "linear-bn":
+            scale = 1 / np.sqrt(tensors["norm.running_var"] + 1e-6)
+            weight, constant = weight[:, None] * scale, -tensors["norm.running_mean"] * scale
+    elif head == "attention":
+        weight = softmax(patches @ tensors["query"] / math.sqrt(patches.shape[1]))
+    elif head == "content":
+        assert scores is not None
+        weight = softmax(scores)
+    elif head == "topk":
+        assert scores is not None
+        best = np.argsort(-scores, kind="stable")[: min(config.get("k", 16), n)]
+        weight = np.zeros(n)
+        weight[best] = 1 / len(best)
+    elif head == "sinkhorn-gap":
+        assert plan is not None
+        weight = plan.mean(1)
+    elif head == "efficient":
+        values = _efficient(tensors, patches)
+    elif head == "sinkhorn-conv":
+        assert plan is not None
+        values, constant = _convolved(tensors, plan, patches), tensors["conv.bias"]
+    elif head == "bi-gru":
+        order = np.stack([np.arange(n), np.arange(n)[::-1]])
+    if weight is not None:
+        values = (weight if weight.ndim == 2 else weight[:, None]) * patches
+    if values is not None:
+        features: Floats = values.sum(0) + constant
+    elif head == "cls":
+        if cls is None:
+            raise ValueError("the head `cls` reads the CLS token: cls is None, expected d numbers")
+        features = np.asarray(cls, dtype="f8")
+    else:
+        features = {"transformer": _transformer, "deepsets": _deepsets, "bi-gru": _bi_gru}[head](tensors, config, patches)
+    logits = tensors["classifier.weight"] @ features + tensors["classifier.bias"]
+    return Output(logits, features, scores, plan, order, kernels, weight, values)
+
+
+def _orders_of(head: str, tensors: Mapping[str, Floats], grid: tuple[int, int], orders: Any, n: int) -> Orders:
+    found = scan_orders(head, *grid) if orders is None else np.asarray(orders, dtype="i8")
+    if found is None and "order" in tensors:
+        found = tensors["order"].astype("i8")[None]
+    if found is None:
+        raise ValueError(f"the order of `{head}` is not in its file: orders is None, expected what `inspect` wrote as `orders`")
+    if found.shape != (SCANS[head], n) or not np.array_equal(np.sort(found, 1), np.tile(np.arange(n), (SCANS[head], 1))):
+        raise ValueError(f"orders of `{head}` are {found.shape}, expected {SCANS[head]} with each of {n} tokens once")
+    return found
+
+
+def _efficient(tensors: Mapping[str, Floats], patches: Floats) -> Floats:
+    query, project = tensors["query"], tensors["value.weight"]  # [M, d], [d, d]
+    shares = softmax(patches @ query.T / math.sqrt(patches.shape[1]), axis=0)  # [N, M]
+    return np.asarray(patches @ project.T * np.repeat(shares, len(project) // len(query), axis=1))
+
+
+def _convolved(tensors: Mapping[str, Floats], plan: Floats, patches: Floats) -> Floats:
+    """[N, 192]: what every token adds to the mean over positions of `Conv1d(d, 192, 5, padding="same")` of what is read."""
+    position, tap = np.indices((len(patches), CONV_TAPS))
+    inside = (position - tap + 2 >= 0) & (position - tap + 2 < len(patches))  # where the tap's output lies
+    parts = [(share[:, None] * patches) @ tensors["conv.weight"][:, :, t].T for t, share in enumerate((plan @ inside).T)]
+    return np.asarray(sum(parts) / len(patches))
+
+
+def _norm(x: Floats, weight: Floats, bias: Floats) -> Floats:
+    normed = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    return np.asarray(normed * weight + bias)
+
+
+def _transformer(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> Floats:
+    """The CLS token after one post-norm `nn.TransformerEncoderLayer` with ReLU."""
+    t = {name.removeprefix("encoder."): values for name, values in tensors.items()}
+    x = np.concatenate([tensors["cls"][0], patches])
+    d = x.shape[1]
+    heads = config.get("heads") or next(m for m in range(12, 0, -1) if d % m == 0)
+    query, key, value = np.split(x @ t["self_attn.in_proj_weight"].T + t["self_attn.in_proj_bias"], 3, axis=1)
+    parts = [np.s_[:, i * d // heads : (i + 1) * d // heads] for i in range(heads)]
+    mixed = [softmax(query[p] @ key[p].T / math.sqrt(d // heads)) @ value[p] for p in parts]
+    x = x + np.concatenate(mixed, axis=1) @ t["self_attn.out_proj.weight"].T + t["self_attn.out_proj.bias"]
+    x = _norm(x, t["norm1.weight"], t["norm1.bias"])[:1]
+    hidden = np.maximum(x @ t["linear1.weight"].T + t["linear1.bias"], 0)
+    x = x + hidden @ t["linear2.weight"].T + t["linear2.bias"]
+    return np.asarray(_norm(x, t["norm2.weight"], t["norm2.bias"])[0])
+
+
+def _deepsets(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> Floats:
+    hidden = np.maximum(patches @ tensors["phi.0.weight"].T + tensors["phi.0.bias"], 0)
+    seen = hidden @ tensors["phi.2.weight"].T + tensors["phi.2.bias"]
+    return np.asarray(_norm(seen, tensors["norm.weight"], tensors["norm.bias"]).mean(0))
+
+
+def _bi_gru(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> Floats:
+    """Last states of `nn.GRU(d, 128, bidirectional=True)`."""
+    ends = []
+    for way, suffix in ((patches, ""), (patches[::-1], "_reverse")):
+        w_in, w, b_in, b = (tensors[f"gru.{name}_l0{suffix}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        state = np.zeros(GRU_WIDTH)
+        for given in way @ w_in.T + b_in:
+            (r, z, fresh), (own_r, own_z, own) = np.split(given, 3), np.split(w @ state + b, 3)
+            r, z = 1 / (1 + np.exp(-r - own_r)), 1 / (1 + np.exp(-z - own_z))
+            state = (1 - z) * np.tanh(fresh + r * own) + z * state
+        ends.append(state)
+    return np.concatenate(ends)
+
+
+def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors in a probe's file, -1 for the number of tokens."""
+    found: dict[str, tuple[int, ...]] = {}
+    if head in ROUTERS or head.startswith("sinkhorn-") or head in ("content", "topk"):
+        found["scorer.weight"] = (1, d)
+    states, width = config.get("state_dim", 128), (d,) if config.get("sharing") == "channel" else ()
+    for direction in range(SCANS.get(head, 1 if head in ROUTERS else 0)):
+        group = {"A": (states, states), "B": (states, *width), "C": (*width, states), "D": width or (1,), "dt": (1,)}
+        found |= {f"s4.{direction}.{name}": shape for name, shape in group.items()}
+    queries = config.get("queries") or next(m for m in range(32, 0, -1) if d % m == 0)
+    gates = 3 * GRU_WIDTH
+    gru = {
+        "weight_ih_l0": (gates, d),
+        "weight_hh_l0": (gates, GRU_WIDTH),
+        "bias_ih_l0": (gates,),
+        "bias_hh_l0": (gates,),
+    }
+    layer: dict[str, tuple[int, ...]] = {"self_attn.in_proj_weight": (3 * d, d), "self_attn.in_proj_bias": (3 * d,)}
+    layer |= {"self_attn.out_proj.weight": (d, d), "self_attn.out_proj.bias": (d,)}
+    layer |= {
+        "linear1.weight": (HIDDEN, d),
+        "linear1.bias": (HIDDEN,),
+        "linear2.weight": (d, HIDDEN),
+        "linear2.bias": (d,),
+    }
+    layer |= {f"norm{i}.{name}": (d,) for i in (1, 2) for name in ("weight", "bias")}
+    phi = {"phi.0.weight": (HIDDEN, d), "phi.0.bias": (HIDDEN,), "phi.2.weight": (d, HIDDEN), "phi.2.bias": (d,)}
+    own: dict[str, dict[str, tuple[int, ...]]] = {
+        "attention": {"query": (d,)},
+        "random-fixed": {"order": (-1,)},
+        "order": {"order": (-1,)},
+        "linear-bn": {"norm.running_mean": (d,), "norm.running_var": (d,)},
+        "efficient": {"query": (queries, d), "value.weight": (d, d)},
+        "sinkhorn-conv": {"conv.weight": (HIDDEN, d, CONV_TAPS), "conv.bias": (HIDDEN,)},
+        "transformer": {"cls": (1, 1, d), **{f"encoder.{name}": shape for name, shape in layer.items()}},
+        "deepsets": phi | {"norm.weight": (d,), "norm.bias": (d,)},
+        "bi-gru": {f"gru.{name}{way}": shape for way in ("", "_reverse") for name, shape in gru.items()},
+    }
+    features = {"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU_WIDTH}.get(head, d)
+    return found | own.get(head, {}) | {"classifier.weight": (classes, features), "classifier.bias": (classes,)}

@@ -1,0 +1,139 @@
+"""The program itself: where it is, and what it is asked to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._files import Array, PathLike, write_whole
+from ._probe import Probe
+
+VARIABLE = "SSMPROBE"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class ProgramError(RuntimeError):
+    """The program is not there, or failed; what it said is in the message."""
+
+
+def program() -> Path:
+    """The program: what `SSMPROBE` names, else the one installed with this package, else that on the PATH, else the one built
+    in the checkout that this package lies in."""
+    if named := os.environ.get(VARIABLE):
+        if not Path(named).is_file():
+            raise ProgramError(f"{VARIABLE} is {named}, expected the program's file")
+        return Path(named)
+    name = "ssmprobe.exe" if sys.platform == "win32" else "ssmprobe"
+    on_path = shutil.which(name)
+    built = Path(os.environ.get("CARGO_TARGET_DIR", _CHECKOUT / "target"), "release", name)
+    places = [Path(sysconfig.get_path("scripts"), name), *([Path(on_path)] if on_path else []), built]
+    for place in places:
+        if place.is_file():
+            return place
+    tried = ", ".join(map(str, places))
+    raise ProgramError(f"the program ssmprobe is not at {tried} nor on the PATH; install the wheel, or name it in {VARIABLE}")
+
+
+def demo() -> Path:
+    """The folder of the bundled demo: backbones, probes, scenes."""
+    folders = [Path(sysconfig.get_path("data"), "share", "ssmprobe"), _CHECKOUT / "assets"]
+    named = os.environ.get("SSMPROBE_ASSETS")
+    for folder in [Path(named)] if named else folders:
+        if (folder / "demo" / "demo.json").is_file():
+            return folder / "demo"
+    raise ProgramError(f"the bundled demo is not in {', '.join(map(str, folders))}; name its folder in SSMPROBE_ASSETS")
+
+
+def run(*arguments: PathLike) -> str:
+    """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed."""
+    command = [str(program()), *(os.fspath(word) for word in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+    if done.returncode:
+        raise ProgramError(f"{' '.join(command)} ended with code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def figures(trace: PathLike, names: Iterable[str]) -> dict[str, bytes]:
+    """Figures of a trace file as SVG, by name, as far as it has them: `ssmprobe figures --list` says which there are."""
+    with tempfile.TemporaryDirectory(prefix="ssmprobe-") as folder:
+        run("figures", "--trace", trace, "--figure", "all", "--out", Path(folder, "f.svg"))
+        drawn = {name: Path(folder, f"f-{name}.svg") for name in names}
+        return {name: file.read_bytes() for name, file in drawn.items() if file.is_file()}
+
+
+class Window:
+    """A window of the program; what it was given in memory lies in a temporary folder until it is closed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
+        self.process = process
+        """The program."""
+        self._folder = folder
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits until the window is closed, at most `timeout` seconds, and returns the program's exit code."""
+        code = self.process.wait(timeout)
+        self._folder.cleanup()
+        return code
+
+    def close(self) -> None:
+        """Closes the window."""
+        self.process.terminate()
+        self.wait()
+
+
+def open(
+    *what: PathLike | Probe | Array,
+    backbone: PathLike | None = None,
+    data: PathLike | None = None,
+    pane: str | None = None,
+    device: str | None = None,
+) -> Window:
+    """Opens the window, and returns at once.
+
+    `what` are images as arrays ([height, width, 3] or [height, width], uint8), probes, and paths of whatever the window
+    opens: probe files, images, folders, workspaces. Arrays and probes are written to a temporary folder that is gone when the
+    window is closed. `backbone` is a folder or an id of the Hub, `data` a labelled dataset, `pane` the pane to
+    show first, `device` where to compute.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="ssmprobe-")
+    arguments: list[str] = []
+    for number, thing in enumerate(what):
+        if isinstance(thing, np.ndarray):
+            arguments.append(str(Path(folder.name, f"image-{number}.png")))
+            write_png(arguments[-1], thing)
+        elif isinstance(thing, Probe):
+            arguments.append(str(Path(folder.name, f"{thing.head}-{number}.safetensors")))
+            thing.save(arguments[-1])
+        else:
+            arguments.append(os.fspath(thing))
+    flags = {"--backbone": backbone, "--data": data, "--pane": pane, "--device": device}
+    arguments += [word for flag, value in flags.items() if value is not None for word in (flag, os.fspath(value))]
+    return Window(subprocess.Popen([str(program()), "open", *arguments]), folder)
+
+
+def write_png(path: PathLike, image: Array) -> None:
+    """Writes an image of [height, width, 3] or [height, width], uint8, as PNG."""
+    channels: Any = image.shape[2] if image.ndim == 3 else 1
+    if image.dtype != np.uint8 or image.ndim not in (2, 3) or channels not in (1, 3) or not image.size:
+        raise ValueError(f"an image is {list(image.shape)} {image.dtype}, expected [height, width, 3] or [height, width] uint8")
+    height, width = image.shape[:2]
+    lines = np.ascontiguousarray(image).reshape(height, -1)
+    raw = np.hstack([np.zeros((height, 1), "u1"), lines]).tobytes()  # each line with filter 0 before it
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
+    parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
+    write_whole(path, b"\x89PNG\r\n\x1a\n" + parts)

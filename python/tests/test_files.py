@@ -1,0 +1,249 @@
+"""Readers: every kind of file that the program has written, and damaged ones."""
+
+import base64
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ssmprobe
+from ssmprobe._files import read_csv, read_npz, read_safetensors, write_safetensors
+
+from .conftest import FROZEN
+
+TEXT = ("image", "class", "prediction", "top_1", "top_2", "top_3", "top_4", "top_5")
+
+
+def test_a_run_is_tables() -> None:
+    run = ssmprobe.read_run(FROZEN / "run")
+    assert (run.results.rows, run.metrics.rows) == (12, 24)
+    assert list(run.results) == ["head", "seed", "best", "last", "best_epoch", "parameters", "seconds"]
+    assert (run.results["head"][4], run.results["best"][4]) == ("sinkhorn", 16.667)
+    assert [run.results[name].dtype.kind for name in ("head", "seed", "seconds")] == ["O", "i", "f"]
+    # Predictions, labels and results are of one story.
+    for head, seed, best, last in zip(*(run.results[name] for name in ("head", "seed", "best", "last")), strict=True):
+        found = run.predictions[head, seed]
+        assert abs(100 * (found["best"] == run.labels).mean() - best) < 1e-3
+        assert abs(100 * (found["last"] == run.labels).mean() - last) < 1e-3
+        assert ssmprobe.load_probe(run.probes[head, seed, "best"]).head == head
+    assert run.losses["gap", 0].shape == (2, 3)
+    # Steps are of equal batches: an epoch's loss is the mean over its parts.
+    loss = run.metrics["loss"][(run.metrics["head"] == "gap") & (run.metrics["seed"] == 0)]
+    np.testing.assert_allclose(run.losses["gap", 0].mean(1), loss, rtol=1e-6)
+    assert ssmprobe.read_run(FROZEN / "stopped").results.rows == 2
+    assert ssmprobe.read_run(FROZEN / "grid").results["head"][0] == "sinkhorn[temperature=0.1,iterations=2]"
+
+
+def test_an_evaluation_is_columns() -> None:
+    files = sorted(FROZEN.glob("*/*.survey.json"))
+    assert len(files) == 24
+    for file in files:
+        found = ssmprobe.read_evaluation(file)
+        rows = read_csv(file.with_name(file.name.replace(".survey.json", ".csv")), TEXT)
+        columns = found.table()
+        for name in ("image", "class", "prediction"):
+            assert list(columns[name]) == list(rows[name]), file
+        for name in found.measures.keys() & rows.keys():
+            np.testing.assert_allclose(columns[name], rows[name], rtol=1e-6)
+        assert found.accuracy == pytest.approx(100 * rows["correct"].mean())
+        assert found.positions is None or found.positions.shape == (3, 16)
+    with_band = ssmprobe.read_evaluation(FROZEN / "surveys" / "sinkhorn-s0-best.survey.json")
+    assert with_band.nulls["rank_coverage"] == (0.571875, 0.875)
+
+
+def test_vectors_of_an_evaluation_are_kept(tmp_path: Path) -> None:
+    value = json.loads((FROZEN / "surveys" / "gap-s0-best.survey.json").read_text())
+    values = np.arange(12 * 16, dtype="<f2").reshape(12, 16)
+    value["vectors"] = {"routing": {"none": "no order"}, "weight": {"float16": base64.b64encode(values.tobytes()).decode()}}
+    value["predicted"][0] = (1 << 32) - 1
+    file = tmp_path / "a.survey.json"
+    file.write_text(json.dumps(value))
+    found = ssmprobe.read_evaluation(file)
+    assert list(found.vectors) == ["weight"]
+    np.testing.assert_array_equal(found.vectors["weight"], values)
+    assert (found.predicted[0], found.table()["prediction"][0]) == (-1, "another class")
+    value["vectors"] = {"weight": {"float16": "AAAA"}}
+    file.write_text(json.dumps(value))
+    with pytest.raises(ssmprobe.FileError, match=r"vectors of `weight` is .*, expected float16 in base64, \[12, 16\]"):
+        ssmprobe.read_evaluation(file)
+
+
+def test_what_inspect_wrote_earlier_is_read() -> None:
+    for name, head in (("explained", "vmamba"), ("attributed", "sinkhorn")):
+        found = ssmprobe.read_inspect(FROZEN / name)
+        assert found.summary.rows == len(found.traces)
+        trace = found.traces["24", f"{head}-s0-best"]
+        assert (trace.head, trace.grid) == (head, (4, 4))
+        assert trace.file is not None
+        again = ssmprobe.read_trace(trace.file)
+        for field in ("logits", "scores", "plan", "orders", "kernels", "token_weight"):
+            one, other = getattr(trace, field), getattr(again, field)
+            assert (one is None) == (other is None), field
+            if one is not None:
+                np.testing.assert_array_equal(one, other)
+        assert again.predictions[0].index == int(np.argmax(again.logits))
+        assert again.picture is not None
+        assert again.picture.shape == (32, 32, 3)
+        np.testing.assert_array_equal(again.evidence.token, trace.evidence.token)
+    assert sorted(ssmprobe.read_inspect(FROZEN / "attributed").traces["24", "sinkhorn-s0-best"].attributions) == [
+        "gradient",
+        "integrated",
+        "rollout",
+    ]
+    coverage = found.traces["24", "sinkhorn-s0-best"].diagnostics["rank_coverage"]
+    assert coverage.null is not None
+    assert coverage.null[0] <= coverage.null[1] <= 1
+
+
+def test_every_frozen_trace_is_read() -> None:
+    files = sorted(FROZEN.glob("*/*/*.trace.json"))
+    assert len(files) == 11
+    for file in files:
+        trace = ssmprobe.read_trace(file)
+        assert trace.token_weight is None or trace.token_weight.shape == (16,)
+        assert trace.kernels is None or trace.kernels.shape[1] == 16
+
+
+def test_a_cache_is_mapped_and_not_read() -> None:
+    (folder,) = (FROZEN / "tokens").iterdir()
+    cache = ssmprobe.tokens(folder)
+    assert (len(cache), cache.grid, cache.width, bool(cache.readable.all())) == (36, (4, 4), 24, True)
+    tensors, _ = read_safetensors(folder / "tokens-000000.safetensors")
+    np.testing.assert_array_equal(cache.patches(35), tensors["patches"][35])
+    np.testing.assert_array_equal(cache.patches(-1), tensors["patches"][35])
+    np.testing.assert_array_equal(np.asarray(cache.cls(7)), tensors["cls"][7])
+    base = cache.patches(0)
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    assert isinstance(base, np.memmap)
+    with pytest.raises(IndexError, match="image 36 of 36"):
+        cache.patches(36)
+
+
+def test_a_cache_of_several_shards_is_one(tmp_path: Path) -> None:
+    (folder,) = (FROZEN / "tokens").iterdir()
+    manifest = json.loads((folder / "manifest.json").read_text()) | {"images": 70, "has_cls": False}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    values = np.random.default_rng(0).standard_normal((70, 16, 24)).astype("f4")
+    for index, part in enumerate((values[:64], values[64:])):
+        metadata = {"skipped": "[1]"} if index else {}
+        write_safetensors(tmp_path / f"tokens-{index:06}.safetensors", {"patches": part}, metadata)
+    cache = ssmprobe.tokens(tmp_path)
+    for image in (0, 63, 64, 69):
+        np.testing.assert_array_equal(cache.patches(image), values[image])
+    assert np.flatnonzero(~cache.readable).tolist() == [65]
+    assert cache.cls(0) is None
+    write_safetensors(tmp_path / "tokens-000001.safetensors", {"patches": values[65:]}, {})
+    with pytest.raises(ssmprobe.FileError, match=r"tokens-000001.safetensors: `patches` is .*, expected \[6, 16, 24\]"):
+        ssmprobe.tokens(tmp_path)
+
+
+def test_a_run_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(FROZEN / "run", folder)
+    manifest = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(manifest | {"format": 2}))
+    with pytest.raises(ssmprobe.FileError, match=r"run.json: `format` is 2, expected 1; open it with the version"):
+        ssmprobe.read_run(folder)
+    (folder / "run.json").write_text(json.dumps(manifest))
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    (folder / "metrics.jsonl").write_text("\n".join([lines[0], lines[1].replace('"loss"', '"los"')]))
+    with pytest.raises(ssmprobe.FileError, match=r"metrics.jsonl:2: `loss` of the file is absent, expected"):
+        ssmprobe.read_run(folder)
+
+
+def test_a_damaged_trace_says_which_field(tmp_path: Path) -> None:
+    value = json.loads((FROZEN / "explained" / "24" / "sinkhorn-s0-best.trace.json").read_text())
+    file = tmp_path / "a.trace.json"
+    for field, found, message in (
+        ("logits", "none", "`logits` of the file is a text, expected a list"),
+        ("scores", [1, 2], r"`scores` is 2 numbers, expected numbers of shape \[16\]"),
+        ("scores", [[1], 2], "`scores` is not a list of numbers, expected numbers"),
+        ("seen", None, "`seen` of the file is null, expected an object"),
+        ("grid", {"rows": 4}, "`cols` of `grid` is absent, expected a whole number"),
+    ):
+        file.write_text(json.dumps(value | {field: found}))
+        with pytest.raises(ssmprobe.FileError, match=message):
+            ssmprobe.read_trace(file)
+    file.write_text("{")
+    with pytest.raises(ssmprobe.FileError, match="its text is no JSON"):
+        ssmprobe.read_trace(file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ssmprobe.FileError, match="byte 0 is no UTF-8"):
+        ssmprobe.read_trace(file)
+
+
+def test_a_hostile_header_takes_no_memory(tmp_path: Path) -> None:
+    file = tmp_path / "a.safetensors"
+
+    def refused(header: object, message: str, length: int | None = None) -> None:
+        text = header if isinstance(header, bytes) else json.dumps(header).encode()
+        file.write_bytes((len(text) if length is None else length).to_bytes(8, "little") + text + bytes(16))
+        with pytest.raises(ssmprobe.FileError, match=message):
+            read_safetensors(file)
+
+    entry = {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}
+    refused({}, "the header's length is 18446744073709551615, expected at most 18 of 26 bytes", 2**64 - 1)
+    refused(b"[1]", "the file is a list, expected an object")
+    refused(b"\xff", "the header is no UTF-8")
+    refused({"a": entry | {"shape": [1 << 40, 1 << 40]}}, "the place of `a` is bytes 0 to 16 of 16, expected")
+    refused({"a": entry | {"data_offsets": [0, 1 << 60]}}, "the place of `a`")
+    refused({"a": entry | {"shape": [-4]}}, "expected whole numbers from 0")
+    refused({"a": entry | {"shape": [True]}}, "expected whole numbers from 0")
+    refused({"a": entry | {"dtype": "F8"}}, "the type of `a` is F8")
+    refused({"a": 3}, "tensor `a` is a whole number, expected an object")
+    file.write_bytes(b"123")
+    with pytest.raises(ssmprobe.FileError, match="its size is 3 bytes"):
+        read_safetensors(file)
+
+
+def test_types_of_tensors_are_read(tmp_path: Path) -> None:
+    file, values = tmp_path / "a.safetensors", np.array([1.0, -2.5, 0.0], dtype="<f4")
+    bits = (values.view("<u4") >> 16).astype("<u2")  # these are exact in bfloat16
+    header = {"a": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 6]}}
+    text = json.dumps(header).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text + bits.tobytes())
+    np.testing.assert_array_equal(read_safetensors(file)[0]["a"], values)
+
+
+def test_an_archive_with_pickles_or_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.npz"
+    np.savez(file, a=np.array([{}], dtype=object))
+    with pytest.raises(ssmprobe.FileError, match="an array is"):
+        read_npz(file)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY")
+    with pytest.raises(ssmprobe.FileError):
+        read_npz(file)
+    file.write_bytes(b"no archive")
+    with pytest.raises(ssmprobe.FileError, match="the file is no NPZ"):
+        read_npz(file)
+    np.savez(file, a=np.zeros(100))
+    monkeypatch.setattr("ssmprobe._files.MAX_ARCHIVE_BYTES", 100)
+    with pytest.raises(ssmprobe.FileError, match="its size unpacked is"):
+        read_npz(file)
+
+
+def test_a_csv_is_read_as_it_was_meant(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text('# title: one\nname,count,value\n"\'=1+1",3,\n7,4,-0.5\n')
+    found = read_csv(file, ("name",))
+    assert list(found["name"]) == ["=1+1", "7"]
+    assert (found["count"].dtype.kind, list(found["count"])) == ("i", [3, 4])
+    assert np.isnan(found["value"][0])
+    with pytest.raises(KeyError, match="there is no column 'cuont'; there are name, count, value"):
+        found["cuont"]
+    file.write_text("a,b\n1\n")
+    with pytest.raises(ssmprobe.FileError, match="row 2 is 1 cells, expected 2"):
+        read_csv(file, ())
+    file.write_text("a\nx\n")
+    with pytest.raises(ssmprobe.FileError, match="a cell is could not convert"):
+        read_csv(file, ())
+
+
+def test_a_table_goes_to_pandas() -> None:
+    pytest.importorskip("pandas")
+    frame = ssmprobe.read_run(FROZEN / "run").results.to_pandas()
+    assert frame.groupby("head")["best"].mean()["vmamba"] == pytest.approx(41.667)

@@ -1,0 +1,155 @@
+"""Probe files: written here and opened by the program, damaged ones refused with what is wrong."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ssmprobe
+from ssmprobe._files import read_safetensors, write_safetensors
+
+from .conftest import FIXTURES, FROZEN
+
+D, CLASSES = 24, ["tench", "crane", "owl"]
+
+
+def tensors(states: int = 8) -> dict[str, Any]:
+    """A Sinkhorn probe as ten lines of PyTorch make it."""
+    rng, n = np.random.default_rng(1), np.arange(states)
+    hippo = -np.tril(np.sqrt(np.outer(2 * n + 1, 2 * n + 1)), -1) - np.diag(n + 1.0)
+    found = {"scorer.weight": rng.standard_normal((1, D)), "s4.0.A": hippo, "s4.0.B": np.sqrt(2 * n + 1)}
+    found |= {"s4.0.C": rng.standard_normal(states), "s4.0.D": np.zeros(1), "s4.0.dt": np.array([0.05])}
+    return found | {"classifier.weight": rng.standard_normal((3, D)), "classifier.bias": rng.standard_normal(3)}
+
+
+def save(path: Path, **changed: Any) -> None:
+    config = {"state_dim": 8, "temperature": 0.2}
+    ssmprobe.save_probe(path, **{"head": "sinkhorn", "tensors": tensors(), "classes": CLASSES, "config": config} | changed)
+
+
+def test_what_is_saved_here_is_read_alike_here_and_by_the_program(tmp_path: Path, program: Path) -> None:
+    file, at = tmp_path / "mine.safetensors", FIXTURES / "inspect"
+    save(file, training={"by": "hand"}, backbone={"id": "tiny"})
+    flags: list[str | Path] = [
+        "--image",
+        at / "images" / "one.png",
+        "--save-tokens",
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path / "out",
+    ]
+    ssmprobe.run("inspect", "--backbone", at / "backbone", "--probe", file, *flags)
+    trace = ssmprobe.read_inspect(tmp_path / "out").traces["one", "mine"]
+    probe = ssmprobe.load_probe(file)
+    assert (probe.classes, probe.training, probe.backbone) == (tuple(CLASSES), {"by": "hand"}, {"id": "tiny", "hidden_size": D})
+    assert trace.tokens is not None
+    np.testing.assert_allclose(probe(trace.tokens).logits, trace.logits, rtol=1e-6, atol=1e-6)
+    assert trace.predictions[0].name == CLASSES[int(np.argmax(trace.logits))]
+
+
+class Module:
+    """As much of a `torch.nn.Module` as is needed: tensors that must be detached before they are arrays."""
+
+    class Tensor:
+        def __init__(self, values: Any, ready: bool = False) -> None:
+            self.values, self.ready = values, ready
+
+        def detach(self) -> "Module.Tensor":
+            return Module.Tensor(self.values, True)
+
+        def cpu(self) -> "Module.Tensor":
+            assert self.ready
+            return self
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            assert self.ready
+            return np.asarray(self.values, dtype=dtype)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: Module.Tensor(values) for name, values in tensors().items()}
+
+
+def test_a_module_is_saved_by_its_state(tmp_path: Path) -> None:
+    save(tmp_path / "a.safetensors")
+    save(tmp_path / "b.safetensors", tensors=Module())
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.safetensors", "b.safetensors"]
+
+
+def test_a_module_of_pytorch_is_saved(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Module()
+    module.classifier = torch.nn.Linear(D, 3).to(torch.bfloat16)
+    ssmprobe.save_probe(tmp_path / "gap.safetensors", "gap", module, classes=CLASSES)
+    probe = ssmprobe.load_probe(tmp_path / "gap.safetensors")
+    assert probe.backbone == {"hidden_size": D}
+    np.testing.assert_array_equal(probe.tensors["classifier.weight"], module.classifier.weight.detach().double().numpy())
+
+
+def test_every_frozen_probe_is_read_and_written_again_to_the_same_numbers(tmp_path: Path) -> None:
+    files = sorted(FROZEN.glob("*/probes/*.safetensors"))
+    assert len(files) > 50
+    for file in files:
+        probe, again = ssmprobe.load_probe(file), tmp_path / "again.safetensors"
+        probe.save(again)
+        back = ssmprobe.load_probe(again)
+        assert (back.head, back.config, back.classes, back.backbone) == (
+            probe.head,
+            probe.config,
+            probe.classes,
+            probe.backbone,
+        )
+        for name, values in probe.tensors.items():
+            np.testing.assert_array_equal(values, back.tensors[name])
+
+
+def replace(name: str, values: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda meta, tensors: tensors.__setitem__(name, values)
+
+
+def describe(**changed: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda meta, tensors: meta.update(changed)
+
+
+DAMAGE: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], str]] = [
+    ("missing", lambda meta, tensors: tensors.pop("s4.0.C"), r"its tensors is `s4.0.C` \[8\] is missing, expected"),
+    ("unused", replace("query", np.zeros(D)), "`query` is unused"),
+    ("misshapen", replace("s4.0.B", np.zeros(7)), r"`s4.0.B` is \[7\], expected \[8\]"),
+    ("not finite", replace("s4.0.D", np.array([np.nan])), "`s4.0.D` holds values that are not finite"),
+    ("unstable", replace("s4.0.A", np.eye(8)), "`s4.0.A` is not lower triangular with a negative diagonal"),
+    ("step", replace("s4.0.dt", np.array([0.5])), "`s4.0.dt` is 0.5, expected a step from 0.001 to 0.1"),
+    ("format", describe(format=2), "`format` is 2, expected 1; open it with the version of ssmprobe that wrote it"),
+    ("head", describe(head="sinkhron"), "`head` is 'sinkhron', expected one of gap, cls"),
+    ("classes", describe(classes=["one"]), r"`classifier.bias` is \[3\], expected \[1\]"),
+    ("states", describe(config={"state_dim": "8"}), "`state_dim` of `config` is a text, expected a whole number"),
+    ("temperature", describe(config={"state_dim": 8, "temperature": 0}), "`temperature` of `config` is 0, expected a number"),
+    ("sharing", describe(config={"sharing": "some"}), "`sharing` of `config` is 'some', expected shared or channel"),
+    ("width", describe(backbone={}), "`hidden_size` of `backbone` is absent, expected a whole number"),
+]
+
+
+@pytest.mark.parametrize(("what", "damage", "message"), DAMAGE, ids=[name for name, _, _ in DAMAGE])
+def test_a_damaged_probe_is_refused_with_what_is_wrong(
+    tmp_path: Path, what: str, damage: Callable[[dict[str, Any], dict[str, Any]], None], message: str
+) -> None:
+    good, bad = tmp_path / "good.safetensors", tmp_path / "bad.safetensors"
+    save(good)
+    found, metadata = read_safetensors(good)
+    meta, changed = json.loads(metadata["ssmprobe"]), dict(found)
+    damage(meta, changed)
+    write_safetensors(bad, changed, {"ssmprobe": json.dumps(meta)})
+    with pytest.raises(ssmprobe.FileError, match=message) as error:
+        ssmprobe.load_probe(bad)
+    assert str(error.value).startswith(str(bad))
+
+
+def test_a_probe_that_does_not_fit_is_not_written(tmp_path: Path) -> None:
+    wrong = tensors() | {"s4.0.B": np.zeros(3)}
+    with pytest.raises(ssmprobe.FileError, match=r"`s4.0.B` is \[3\], expected \[8\]"):
+        save(tmp_path / "a.safetensors", tensors=wrong)
+    with pytest.raises(ssmprobe.FileError, match="`hidden_size` of `backbone` is absent"):
+        ssmprobe.save_probe(tmp_path / "a.safetensors", "gap", {})
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,120 @@
+"""The program from Python: where it is found, what the window is given, what a notebook shows."""
+
+import base64
+import re
+import stat
+import sys
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ssmprobe
+from ssmprobe._program import write_png
+
+from .conftest import FIXTURES, FROZEN, ROOT
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that keeps what it was given, files and all, until it is ended."""
+    script = tmp_path / "ssmprobe"
+    copy = 'cp "$a" "$d/"' if sys.platform != "win32" else ""
+    script.write_text(f'#!/bin/sh\nd=$(dirname "$0")\nfor a; do [ ! -f "$a" ] || {copy}; done\necho "$*" > "$d/said"\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("SSMPROBE", str(script))
+    return script
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_the_window_is_given_what_is_in_memory(stand_in: Path) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    probe = ssmprobe.load_probe(FIXTURES / "heads" / "gap.safetensors")
+    window = ssmprobe.open(image, probe, Path("b.png"), backbone="facebook/vit-mae-base", pane="evidence")
+    assert window.wait(60) == 0
+    said = (stand_in.parent / "said").read_text().split()
+    assert said[0] == "open"
+    assert [Path(word).name for word in said[1:4]] == ["image-0.png", "gap-1.safetensors", "b.png"]
+    assert said[4:] == ["--backbone", "facebook/vit-mae-base", "--pane", "evidence"]
+    kept = ssmprobe.load_probe(stand_in.parent / "gap-1.safetensors")
+    assert (kept.head, kept.classes) == (probe.head, probe.classes)
+    assert not Path(said[1]).parent.exists(), "what was in memory goes with the window"
+
+
+def test_the_program_reads_the_images_that_are_written(tmp_path: Path, program: Path) -> None:
+    at, rng = FIXTURES / "inspect", np.random.default_rng(3)
+    images = {
+        "colour": rng.integers(0, 256, (32, 32, 3), dtype=np.uint8),
+        "grey": rng.integers(0, 256, (32, 32), dtype=np.uint8),
+    }
+    for name, image in images.items():
+        write_png(tmp_path / f"{name}.png", image)
+    flags: list[str | Path] = ["--save-traces", "--device", "cpu", "--null-draws", "4", "--out", tmp_path / "out"]
+    probe = at / "probes" / "gap.safetensors"
+    ssmprobe.run("inspect", "--backbone", at / "backbone", "--probe", probe, "--image", tmp_path, *flags)
+    for name, image in images.items():
+        trace = ssmprobe.read_trace(tmp_path / "out" / name / "gap.trace.json")
+        assert trace.picture is not None
+        seen = image if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2)
+        # What the backbone saw went through its normalisation and back.
+        assert np.abs(trace.picture.astype(int) - seen).max() <= 1, name
+
+
+def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
+    for wrong in (np.zeros((4, 4, 3)), np.zeros((4, 4, 4), "u1"), np.zeros(4, "u1"), np.zeros((0, 4), "u1")):
+        with pytest.raises(ValueError, match=r"an image is .*, expected \[height, width, 3\] or \[height, width\] uint8"):
+            write_png(tmp_path / "a.png", wrong)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_notebook_shows_the_programs_own_figures(inspected: ssmprobe.Inspection, tmp_path: Path) -> None:
+    trace = inspected.traces["00011", "sinkhorn"]
+    shown = trace._repr_html_()
+    for name in ("photo", "token_map", "scan_path", "evidence"):
+        assert f'alt="{name} of 00011.png through sinkhorn.safetensors' in shown
+    blocks = [base64.b64decode(block) for block in re.findall(r"base64,([^\"]+)", shown)]
+    assert len(blocks) == 4
+    assert trace.file is not None
+    for name, block in zip(("photo", "token_map"), blocks, strict=False):
+        out = tmp_path / f"{name}.svg"
+        ssmprobe.run("figures", "--trace", trace.file, "--figure", name, "--out", out)
+        # The command that made it is part of a figure, and its paths differ.
+        assert block.count(b"<path") == out.read_bytes().count(b"<path"), name
+        assert re.findall(rb"<image[^>]*href=\"[^\"]*\"", block) == re.findall(rb"<image[^>]*href=\"[^\"]*\"", out.read_bytes())
+    # A head that reads no order has fewer figures.
+    assert "scan_path" not in inspected.traces["00011", "cls"]._repr_html_()
+
+
+def test_names_in_a_notebook_are_escaped_and_a_missing_program_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSMPROBE", "/nowhere/<b>")
+    trace = ssmprobe.read_trace(FROZEN / "explained" / "24" / "sinkhorn-s0-best.trace.json")
+    object.__setattr__(trace, "image", "<script>alert(1)</script>.png")
+    shown = trace._repr_html_()
+    assert "<script" not in shown
+    assert "<b>" not in shown
+    assert "No figures: SSMPROBE is /nowhere/&lt;b&gt;, expected the program" in shown
+    object.__setattr__(trace, "file", None)
+    assert "`inspect --save-traces` keeps" in trace._repr_html_()
+
+
+def test_what_the_program_says_is_in_the_error(program: Path) -> None:
+    with pytest.raises(ssmprobe.ProgramError, match=r"(?s)ended with code 2: .*--out"):
+        ssmprobe.run("inspect", "--backbone", "a", "--probe", "b", "--image", "c")
+
+
+def test_a_program_that_is_nowhere_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SSMPROBE", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(ssmprobe.ProgramError, match="install the wheel, or name it in SSMPROBE"):
+        ssmprobe.program()
+    (tmp_path / "release").mkdir()
+    built = tmp_path / "release" / ("ssmprobe.exe" if sys.platform == "win32" else "ssmprobe")
+    built.touch()
+    assert ssmprobe.program() == built
+    monkeypatch.setenv("SSMPROBE_ASSETS", str(tmp_path))
+    with pytest.raises(ssmprobe.ProgramError, match="name its folder in SSMPROBE_ASSETS"):
+        ssmprobe.demo()
+    monkeypatch.delenv("SSMPROBE_ASSETS")
+    assert ssmprobe.demo() == ROOT / "assets" / "demo"
