@@ -48,6 +48,22 @@ fn demo() -> (PathBuf, DemoInfo) {
 }
 
 #[test]
+#[cfg(all(unix, not(target_os = "macos")))]
+fn alone_and_without_a_display_it_writes_the_demos_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut alone = program();
+    alone.current_dir(folder.path()).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "");
+    let told = alone.assert().success().get_output().clone();
+    assert!(String::from_utf8_lossy(&told.stderr).starts_with("there is no display: writing"), "{told:?}");
+    for backbone in ["mae", "vit"] {
+        let figure = folder.path().join("demo-results").join(backbone).join("00000-compare.svg");
+        assert!(std::fs::read_to_string(figure).unwrap().starts_with("<svg"));
+    }
+    // What is asked for and cannot be done stays an error.
+    program().args(["open", "--demo"]).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "").assert().code(1);
+}
+
+#[test]
 fn a_folder_that_is_no_demo_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("scenes/precious.txt");

@@ -351,12 +351,14 @@ fn every_source_file_is_listed_by_its_parent() {
 #[test]
 fn no_file_names_a_folder_of_one_machine() {
     let is_text = |path: &Path| {
-        let extensions = ["rs", "md", "toml", "py", "json", "sh", "csv", "txt", "svg"];
+        let extensions = ["rs", "md", "toml", "py", "ipynb", "yml", "json", "sh", "csv", "txt", "svg"];
         path.extension().is_none_or(|found| extensions.iter().any(|extension| found == *extension))
     };
-    let below = ["src", "tests", "benches", "assets", "docs", "scripts", ".ci"];
+    let below =
+        ["src", "tests", "benches", "examples", "assets", "docs", "scripts", "python", ".ci", ".github"];
     let mut all: Vec<_> = below.iter().flat_map(|folder| files(folder, &is_text)).collect();
-    for name in ["Cargo.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md", "clippy.toml"] {
+    let top = ["Cargo.toml", "pyproject.toml", "clippy.toml", "CITATION.cff", "README.md", "CONTRIBUTING.md"];
+    for name in top.into_iter().chain(["ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md"]) {
         all.push((name.to_owned(), root().join(name)));
     }
     assert!(all.len() > 20, "only {} files were read", all.len());
@@ -395,7 +397,7 @@ fn variables(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn environment_variables_stand_in_one_list_and_no_other_does() {
-    let scripts = ["scripts", ".ci", "benches", "tests/reference", "assets", "fuzz"];
+    let scripts = ["scripts", ".ci", "benches", "tests/reference", "assets", "fuzz", "python"];
     let is_script =
         |path: &Path| path.extension().is_none_or(|extension| extension == "py" || extension == "sh");
     let scripts = scripts.iter().flat_map(|folder| files(folder, &is_script));
@@ -427,7 +429,8 @@ fn pages_link_to_files_that_are_there() {
     assert_eq!(links("a [b](c/d.md), [e](https://f.g)").collect::<Vec<_>>(), ["c/d.md"]);
     let is_page = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
     let docs = files("docs", &is_page).into_iter().map(|(short, _)| short);
-    let top = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md"].map(str::to_owned);
+    let top =
+        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md"].map(str::to_owned);
     for page in docs.chain(top) {
         let page = Path::new(&page);
         let text = fs::read_to_string(root().join(page)).unwrap();

@@ -23,16 +23,19 @@ mod train;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::app::devtools::{self, demo};
 use crate::app::process_memory;
+use crate::app::terminal::stdout::say;
 use crate::app::terminal::{error, interrupt};
+use crate::app::window::native;
 use crate::model::device;
 
 /// Interactive diagnostics for order-sensitive probes on frozen vision backbones.
 ///
-/// Without a command, opens the window on the bundled demo.
+/// Without a command, opens the window: on the bundled demo at first, then where it was left. Where there is no display,
+/// writes what the demo shows to `demo-results`.
 #[derive(Parser)]
 #[command(version, about, after_help = "`ssmprobe help COMMAND` says more.")]
 pub(super) struct Cli {
@@ -62,9 +65,16 @@ enum Verb {
 }
 
 impl Cli {
-    /// Does what was asked; with no verb, opens the window.
+    /// Does what was asked; with no verb, opens the window, or writes the demo's results where there is no display.
     pub(in crate::app) fn run(self) -> anyhow::Result<ExitCode> {
-        self.verb.unwrap_or(Verb::Open(open::Open::default())).run()
+        match self.verb {
+            Some(verb) => verb.run(),
+            None if native::has_display() => open::Open::default().run(),
+            None => {
+                say!("there is no display: writing what the bundled demo shows to demo-results");
+                run(["ssmprobe", "demo", "results", "--out", "demo-results"])
+            }
+        }
     }
 }
 
@@ -90,6 +100,11 @@ impl Verb {
             Self::Bench(verb) => verb.run(),
         }
     }
+}
+
+/// The command line as clap has it, for man pages and completions (`examples/manual.rs`).
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Does in this process what the command line `arguments` asks, the program's own name first.

@@ -37,11 +37,15 @@ pub fn open<A: eframe::App + 'static>(
         .context("cannot open the window; `ssmprobe inspect` needs none")
 }
 
+/// Whether a window can be opened, as far as the environment says.
+pub fn has_display() -> bool {
+    let there = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    cfg!(not(all(unix, not(target_os = "macos")))) || there("DISPLAY") || there("WAYLAND_DISPLAY")
+}
+
 /// Looks for a display before winit does, which would name only the libraries it could not load.
 fn display() -> anyhow::Result<()> {
-    let there = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let wanted = cfg!(all(unix, not(target_os = "macos")));
-    if wanted && !there("DISPLAY") && !there("WAYLAND_DISPLAY") {
+    if !has_display() {
         bail!(
             "no display to open the window on (neither DISPLAY nor WAYLAND_DISPLAY is set); \
              `ssmprobe inspect` explains images without one, and `xvfb-run ssmprobe` opens the window on no screen"
