@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,9 +79,8 @@ class Evaluation:
 def read_evaluation(file: PathLike) -> Evaluation:
     """Reads what a probe made of a dataset."""
     value = read_json(file)
-    classes, images = value.get("classes", list), value.get("images", list)
-    grid = value.child("grid")
-    rows, cols = grid.get("rows", int), grid.get("cols", int)
+    classes, images = value.texts("classes"), value.texts("images")
+    rows, cols = value.grid()
     labels, predicted = (value.array(name, (len(images),), "i8") for name in ("class", "predicted"))
     predicted = np.where(predicted == OTHER, -1, predicted)
     for name, found, least in (("class", labels, 0), ("predicted", predicted, -1)):
@@ -98,16 +96,17 @@ def read_evaluation(file: PathLike) -> Evaluation:
     for kind, kept in value.get("vectors", dict, {}).items():
         if text := Json(file, kept, f"vectors of `{kind}`").get("float16", str, ""):
             vectors[kind] = _float16(file, kind, text, (len(images), rows * cols))
-    measures = value.child("measures")
+    measures, nulls = value.child("measures"), value.child("nulls")
+    measures.get("confidence", list)  # tells which images could be read
     return Evaluation(
         **{name: value.get(name, str) for name in ("dataset", "split", "probe", "head", "change", "backbone")},
-        classes=tuple(classes),
-        images=tuple(images),
+        classes=classes,
+        images=images,
         labels=labels,
         grid=(rows, cols),
         predicted=predicted,
         measures={name: measures.array(name, (len(images),)) for name in measures.value},
-        nulls={name: (band[0], band[1]) for name, band in value.get("nulls", dict).items()},
+        nulls={name: band for name in nulls.value if (band := nulls.band(name))},
         positions=maps("positions"),
         weights=maps("weights"),
         vectors=vectors,
@@ -160,7 +159,7 @@ def read_run(folder: PathLike) -> Run:
     results = folder / "results.csv"
     columns = ("head", "seed", "best", "last", "best_epoch", "parameters", "seconds")
     truth = read_json(folder / "answers" / "truth.json")
-    images = truth.get("images", list)
+    images = truth.texts("images")
     predictions, probes = {}, {}
     losses: dict[tuple[str, int], Array] = {}
     for seed in manifest.get("seeds", list):
@@ -180,7 +179,7 @@ def read_run(folder: PathLike) -> Run:
         manifest.value,
         read_csv(results, ("head",)) if results.is_file() else table([], columns, ("head",)),
         table(metrics, names, ("head",)),
-        tuple(images),
+        images,
         truth.array("classes", (len(images),), "i8"),
         predictions,
         losses,
@@ -207,18 +206,16 @@ class Tokens:
     def __init__(self, folder: PathLike) -> None:
         folder = Path(folder)
         manifest = read_json(folder / "manifest.json")
-        grid = manifest.child("grid")
-        self.grid: tuple[int, int] = (grid.get("rows", int), grid.get("cols", int))
+        self.grid: tuple[int, int] = manifest.grid()
         """Rows and columns of the patches."""
-        self.width: int = manifest.get("width", int)
+        self.width: int = manifest.count("width", 1)
         """d."""
         self.source: Mapping[str, str] = manifest.child("source").value
         """What the tokens depend on: weights, preprocessing, dataset, layer, precision."""
-        self._images: int = manifest.get("images", int)
+        self._images: int = manifest.count("images")
         self._patches: list[Array] = []
         self._cls: list[Array] = []
-        self.readable: Array = np.ones(self._images, dtype=bool)
-        """[M]: whether the image could be read; the tokens of one that could not are 0."""
+        readable: list[Array] = [np.ones(0, dtype=bool)]
         has_cls = manifest.get("has_cls", bool)
         n = self.grid[0] * self.grid[1]
         for index, begin in enumerate(range(0, self._images, SHARD)):
@@ -232,8 +229,10 @@ class Tokens:
                     raise FileError(file, f"`{name}`", found, f"{list(shape)}; `ssmprobe extract` makes it again")
             self._patches.append(tensors["patches"])
             self._cls += [tensors["cls"]] if has_cls else []
-            skipped = json.loads(metadata.get("skipped", "[]"))
-            self.readable[[begin + image for image in skipped if 0 <= image < count]] = False
+            skipped = read_json(file, f'{{"skipped": {metadata.get("skipped", "[]")}}}').array("skipped", dtype="i8")
+            readable.append(~np.isin(np.arange(count), skipped))
+        self.readable: Array = np.concatenate(readable)
+        """[M]: whether the image could be read; the tokens of one that could not are 0."""
 
     def __len__(self) -> int:
         return self._images

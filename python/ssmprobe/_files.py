@@ -70,6 +70,32 @@ class Json:
         """The object of a field."""
         return Json(self.path, self.get(name, dict), f"`{name}`")
 
+    def count(self, name: str, least: int = 0) -> int:
+        """A whole number from `least`."""
+        found: int = self.get(name, int)
+        if found < least:
+            raise FileError(self.path, f"`{name}` of {self.field}", found, f"a whole number from {least}")
+        return found
+
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of `grid`."""
+        return self.child("grid").count("rows", 1), self.child("grid").count("cols", 1)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        found = self.get(name, list)
+        if not all(isinstance(text, str) for text in found):
+            raise FileError(self.path, f"`{name}` of {self.field}", "a list with something else", "a list of texts")
+        return tuple(found)
+
+    def band(self, name: str) -> tuple[float, float] | None:
+        """Two numbers, or none where the field is null or absent."""
+        found = self.get(name, (list, type(None)), None)
+        if found is None:
+            return None
+        low, high = self.array(name, (2,), "f8").tolist()
+        return low, high
+
     def array(self, name: str, shape: tuple[int, ...] | None = None, dtype: str = "f4", value: Any = ...) -> Array:
         """The numbers of a field, `null` as NaN; of this shape, -1 where any length will do."""
         given = self.get(name, list) if value is ... else value

@@ -190,7 +190,7 @@ def read_trace(file: PathLike) -> Trace:
         return None if value.get(name, (list, type(None)), None) is None else value.array(name, (n,))
 
     def matrix(value: Json) -> Array:
-        return value.array("data", (value.get("rows", int), value.get("cols", int)))
+        return value.array("data", (value.count("rows"), value.count("cols")))
 
     routing, seen, found = trace.get("routing", (str, dict)), trace.child("seen"), trace.child("evidence")
     orders = plan = None
@@ -222,23 +222,19 @@ def read_trace(file: PathLike) -> Trace:
         kernels=np.stack(kernels) if kernels else None,
         token_weight=vector(trace, "token_weight"),
         attributions={name: trace.array(name, (n,), value=value) for name, value in tokens.items() if value is not None},
-        picture=seen.array("rgb", (seen.get("height", int), seen.get("width", int), 3), "u1"),
+        picture=seen.array("rgb", (seen.count("height"), seen.count("width"), 3), "u1"),
         file=Path(file),
     )
 
 
 def _common(value: Json, predictions: str) -> dict[str, Any]:
     """What a trace and the JSON of `inspect` both have."""
-
-    def band(found: Any) -> tuple[float, float] | None:
-        return None if found is None else (found[0], found[1])
-
-    grid, diagnostics = value.child("grid"), {}
+    diagnostics = {}
     for name, found in value.get("diagnostics", dict, {}).items():
         entry = Json(value.path, found, f"diagnostic `{name}`")
-        null, untrained = entry.get("null", (list, type(None)), None), entry.get("untrained", default=None)
-        bands = band(entry.get("untrained_band", (list, type(None)), None))
-        diagnostics[name] = Diagnostic(entry.get("value", (float, int)), band(null), untrained, bands)
+        untrained = entry.get("untrained", (float, int, type(None)), None)
+        bands = entry.band("untrained_band")
+        diagnostics[name] = Diagnostic(entry.get("value", (float, int)), entry.band("null"), untrained, bands)
     radius = value.get("radius", (float, int, type(None)), None)
     best = [Json(value.path, found, "a prediction") for found in value.get(predictions, list)]
     return {
@@ -246,7 +242,7 @@ def _common(value: Json, predictions: str) -> dict[str, Any]:
         "probe": value.get("probe", str),
         "head": value.get("head", str),
         "backbone": value.get("backbone", str),
-        "grid": (grid.get("rows", int), grid.get("cols", int)),
+        "grid": value.grid(),
         "predictions": tuple(
             Prediction(
                 p.get("index", int),

@@ -38,7 +38,7 @@ def test_a_run_is_tables() -> None:
 
 def test_an_evaluation_is_columns() -> None:
     files = sorted(FROZEN.glob("*/*.survey.json"))
-    assert len(files) == 24
+    assert len(files) >= 24
     for file in files:
         found = ssmprobe.read_evaluation(file)
         rows = read_csv(file.with_name(file.name.replace(".survey.json", ".csv")), TEXT)
@@ -99,7 +99,7 @@ def test_what_inspect_wrote_earlier_is_read() -> None:
 
 def test_every_frozen_trace_is_read() -> None:
     files = sorted(FROZEN.glob("*/*/*.trace.json"))
-    assert len(files) == 11
+    assert len(files) >= 11
     for file in files:
         trace = ssmprobe.read_trace(file)
         assert trace.token_weight is None or trace.token_weight.shape == (16,)

@@ -23,5 +23,5 @@ def test_the_tour_runs(program: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(shown) == 1
     assert shown[0].count("data:image/svg+xml") == 4
     said = "".join(output.get("text", "") for output in outputs)
-    assert "120 images of (196, 96) float16" in said
+    assert "288 images of (196, 96) float16" in said
     assert said.count(" seed ") == 6
