@@ -14,6 +14,7 @@ mod data;
 mod demo;
 mod devices;
 mod diagnostics;
+mod doctor;
 mod eval;
 mod evaluation;
 mod evidence;

@@ -59,25 +59,14 @@ impl Devices {
 
 impl Row {
     fn to_text(&self) -> String {
-        let Found { name, adapter, kind, api, driver, max_buffer, max_binding, memory } = &self.found;
-        let mut text = format!("{name:<8} {adapter} ({kind}, {api})\n");
-        let mut line = |what: &str, value: String| text += &format!("         {what:<14} {value}\n");
-        if !driver.is_empty() {
-            line("driver", driver.clone());
-        }
-        for (what, bytes) in
-            [("memory", memory), ("largest buffer", max_buffer), ("in a kernel", max_binding)]
-        {
-            if let Some(bytes) = bytes {
-                line(what, size(*bytes));
-            }
-        }
+        let mut text = to_text(&self.found);
         match &self.check {
             None => {}
             Some(Ok(Check { size, error, gflops })) => {
-                line("check", format!("right to {error:.1e} at {size} x {size}, {gflops:.1} GFLOP/s"));
+                text +=
+                    &line("check", &format!("right to {error:.1e} at {size} x {size}, {gflops:.1} GFLOP/s"));
             }
-            Some(Err(error)) => line("check", format!("FAILED: {error}")),
+            Some(Err(error)) => text += &line("check", &format!("FAILED: {error}")),
         }
         text
     }
@@ -93,13 +82,32 @@ impl Row {
     }
 }
 
+fn line(what: &str, value: &str) -> String {
+    format!("         {what:<14} {value}\n")
+}
+
+/// A device and its limits, as it is listed.
+pub(super) fn to_text(found: &Found) -> String {
+    let Found { name, adapter, kind, api, driver, max_buffer, max_binding, memory } = found;
+    let mut text = format!("{name:<8} {adapter} ({kind}, {api})\n");
+    if !driver.is_empty() {
+        text += &line("driver", driver);
+    }
+    for (what, bytes) in [("memory", memory), ("largest buffer", max_buffer), ("in a kernel", max_binding)] {
+        if let Some(bytes) = bytes {
+            text += &line(what, &size(*bytes));
+        }
+    }
+    text
+}
+
 /// A limit in bytes; drivers without one tell the largest number there is.
 fn size(bytes: u64) -> String {
     if bytes >= 1 << 50 { "no limit".into() } else { format::bytes(bytes) }
 }
 
 /// The backends compiled into this program.
-fn built_with() -> Vec<&'static str> {
+pub(super) fn built_with() -> Vec<&'static str> {
     let optional = [("wgpu with SPIR-V", cfg!(feature = "vulkan")), ("cuda", cfg!(feature = "cuda"))];
     let wgpu = if cfg!(feature = "vulkan") { None } else { Some("wgpu with WGSL") };
     ["flex"]

@@ -6,6 +6,7 @@
 mod cache;
 mod dataset;
 mod devices;
+mod doctor;
 mod eval;
 mod extract;
 mod fetch;
@@ -60,6 +61,7 @@ enum Verb {
     Demo(demo::Demo),
     Cache(cache::Cache),
     Devices(devices::Devices),
+    Doctor(doctor::Doctor),
     Serve(serve::Serve),
     Bench(Box<devtools::Bench>),
 }
@@ -96,6 +98,7 @@ impl Verb {
             Self::Demo(verb) => verb.run(run::<String>),
             Self::Cache(verb) => verb.run(),
             Self::Devices(verb) => verb.run(),
+            Self::Doctor(verb) => verb.run(),
             Self::Serve(verb) => verb.run(),
             Self::Bench(verb) => verb.run(),
         }

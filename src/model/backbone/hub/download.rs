@@ -348,7 +348,7 @@ fn report(progress: &mut Callback, file: &str, done: u64, total: u64) -> Result<
 }
 
 /// The certificates in the PEM file at `path`.
-fn certificates(path: &Path) -> Result<RootCerts, HubError> {
+pub(super) fn certificates(path: &Path) -> Result<RootCerts, HubError> {
     let wrong = |what: String| HubError::Certificates { path: path.into(), what };
     let text = atomic_file::read(path, 16 << 20).map_err(|error| wrong(error.to_string()))?;
     let items: Result<Vec<_>, _> = parse_pem(&text).collect();

@@ -20,6 +20,7 @@ mod cache;
 mod download;
 mod error;
 mod rate;
+mod reach;
 mod url;
 
 use std::ops::ControlFlow;

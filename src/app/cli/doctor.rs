@@ -1,0 +1,185 @@
+//! `ssmprobe doctor`: one page about this machine and this installation, to paste into an issue. Folders of the user, names
+//! and tokens are not on it.
+
+use std::fmt::{Display, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+
+use super::devices;
+use crate::app::demo::{self, DemoInfo};
+use crate::app::format;
+use crate::app::jobs::extract::cache_root;
+use crate::app::state::settings;
+use crate::app::terminal::stdout;
+use crate::model::backbone::hub::Hub;
+use crate::model::data::token_cache::list;
+use crate::model::device;
+
+/// Say what this machine and this installation are, on one page to paste into an issue.
+#[derive(Args)]
+#[command(
+    after_help = "The page names no user and holds no token: the home folder is ~, a user's name in a path USER."
+)]
+pub struct Doctor {
+    /// Do not ask the Hugging Face Hub whether it answers
+    #[arg(long)]
+    offline: bool,
+}
+
+/// Variables whose values are told; of those that may hold a secret only whether they are set.
+const TOLD: [&str; 9] = [
+    "SSMPROBE_ASSETS",
+    "SSMPROBE_CACHE",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_HUB_OFFLINE",
+    "XDG_CACHE_HOME",
+    "XDG_SESSION_TYPE",
+    "RAYON_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+];
+const SECRET: [&str; 5] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"];
+
+impl Doctor {
+    /// What cannot be found out says why, on its line.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let home = directories::UserDirs::new().map(|dirs| dirs.home_dir().display().to_string());
+        let user = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(variable);
+        stdout::text(anonymous(&self.page()?, home.as_deref(), user.as_deref()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn page(&self) -> anyhow::Result<String> {
+        let mut page = String::new();
+        let mut line = |what: &str, value: &dyn Display| writeln!(page, "{what:<10} {value}");
+        line(
+            "program",
+            &format_args!(
+                "ssmprobe {}, built with {}",
+                env!("CARGO_PKG_VERSION"),
+                devices::built_with().join(", ")
+            ),
+        )?;
+        line("system", &system())?;
+        line("started as", &or_why(std::env::current_exe().map(|path| path.display().to_string())))?;
+        line(
+            "demo",
+            &or_why(
+                demo::demo().and_then(|folder| DemoInfo::open(&folder).map(|_| folder.display().to_string())),
+            ),
+        )?;
+        let displays = ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().filter(|name| variable(name).is_some());
+        line("display", &listed(displays.map(str::to_owned)))?;
+        line(
+            "settings",
+            &settings::path()
+                .map_or("none: there is no home folder".into(), |path| path.display().to_string()),
+        )?;
+        let told = TOLD.into_iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
+        let secret =
+            SECRET.into_iter().filter(|name| variable(name).is_some()).map(|name| format!("{name} is set"));
+        line("variables", &listed(told.chain(secret)))?;
+        line("tokens", &or_why(tokens()))?;
+        match Hub::from_env() {
+            Ok(hub) => {
+                line("Hub", &self.answer(&hub))?;
+                line("", &format_args!("{} in {}", format::bytes(blobs(&hub.cache)), hub.cache.display()))?;
+                line("", &if hub.token.is_some() { "a token is there" } else { "no token" })?;
+            }
+            Err(error) => line("Hub", &error)?,
+        }
+        for found in device::list() {
+            page += &devices::to_text(&device::describe(found));
+        }
+        let auto = device::choose("auto")?;
+        writeln!(page, "auto takes {}: {}", auto.found.name, auto.why)?;
+        Ok(page)
+    }
+
+    fn answer(&self, hub: &Hub) -> String {
+        // Whoever puts a password into an address does not want it in an issue.
+        let (scheme, rest) = hub.endpoint.split_once("://").unwrap_or(("", &hub.endpoint));
+        let address = format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host));
+        if self.offline || hub.offline {
+            return format!("{address}, not asked");
+        }
+        let start = Instant::now();
+        match hub.reach() {
+            Ok(status) => {
+                format!("{address} answers (HTTP {status}) after {:.1} s", start.elapsed().as_secs_f64())
+            }
+            Err(why) => format!("{address} does not answer: {}", why.replace(&hub.endpoint, &address)),
+        }
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn listed(words: impl Iterator<Item = String>) -> String {
+    let words = words.collect::<Vec<_>>().join(", ");
+    if words.is_empty() { "none".into() } else { words }
+}
+
+fn or_why<E: Display>(found: Result<String, E>) -> String {
+    found.unwrap_or_else(|error| format!("not known: {error:#}"))
+}
+
+/// Kind of system and processor, and what the system calls itself.
+fn system() -> String {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let name = name.map_or(String::new(), |name| format!(", {}", name.trim_matches('"')));
+    format!("{} {}{name}", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+fn tokens() -> anyhow::Result<String> {
+    let root = cache_root(None)?;
+    let entries = list::entries(&root)?;
+    let bytes = entries.iter().map(|entry| entry.bytes).sum();
+    let caches = if entries.len() == 1 { "cache" } else { "caches" };
+    Ok(format!("{} {caches}, {}, in {}", entries.len(), format::bytes(bytes), root.display()))
+}
+
+/// Bytes of the files that the Hub's cache keeps, each once.
+fn blobs(cache: &Path) -> u64 {
+    let inside = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let repositories = inside(cache).map(|entry| entry.path().join("blobs"));
+    repositories
+        .flat_map(|folder| inside(&folder))
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+        .sum()
+}
+
+/// The page without the home folder and without the user's name, where it is a part of a path.
+fn anonymous(page: &str, home: Option<&str>, user: Option<&str>) -> String {
+    let mut page = page.to_owned();
+    if let Some(home) = home.filter(|home| home.len() > 1) {
+        page = page.replace(home, "~");
+    }
+    let Some(user) = user else { return page };
+    let edge = |c: char| "/\\ ,:=\n".contains(c);
+    page.split_inclusive(edge)
+        .map(|word| match word.trim_end_matches(edge) {
+            bare if bare == user => word.replacen(user, "USER", 1),
+            _ => word.to_owned(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_home_nor_user_stay_on_the_page() {
+        let page = "tokens /home/alice/.cache\ndemo /data/alice/demo, D:\\alice\nalice=1 malice /srv/alice";
+        let clean = anonymous(page, Some("/home/alice"), Some("alice"));
+        assert_eq!(clean, "tokens ~/.cache\ndemo /data/USER/demo, D:\\USER\nUSER=1 malice /srv/USER");
+        assert_eq!(anonymous("a/b", Some("/"), None), "a/b");
+    }
+}
