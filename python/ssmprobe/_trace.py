@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ._files import Array, Json, PathLike, Table, read_csv, read_json, read_npz
+from ._files import Array, FileError, Json, PathLike, Table, read_csv, read_json, read_npz
 from ._program import ProgramError, figures
 
 SHOWN = ("photo", "token_map", "scan_path", "evidence")
@@ -141,21 +141,41 @@ class Inspection:
     summary: Table
     """`summary.csv`: one row for every image and probe, diagnostics and their bands as columns."""
     traces: Mapping[tuple[str, str], Trace]
-    """By the names of image and probe, as files and `summary` (`image_name`, `probe_name`) have them."""
+    """By the names of image and probe, as files and `summary` (`image_name`, `probe_name`) have them. Each is read when it is
+    asked for, and not kept: a plan has N * N numbers."""
+
+
+class _Traces(Mapping[tuple[str, str], Trace]):
+    def __init__(self, folder: Path, names: Iterable[tuple[str, str]]) -> None:
+        self._folder, self._names = folder, dict.fromkeys(names)
+
+    def __getitem__(self, name: tuple[str, str]) -> Trace:
+        if name not in self._names:
+            raise KeyError(f"{self._folder / 'summary.csv'} has no image and probe {name}")
+        return _read_pair(self._folder / name[0], name[1])
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def read_inspect(folder: PathLike) -> Inspection:
     """Reads the folder that `ssmprobe inspect --out` wrote."""
     folder = Path(folder)
     summary = read_csv(folder / "summary.csv", _TEXT)
-    pairs = zip(summary["image_name"], summary["probe_name"], strict=True)
-    return Inspection(summary, {(image, probe): _read_pair(folder / image, probe) for image, probe in pairs})
+    for name in ("image_name", "probe_name"):
+        if name not in summary:
+            raise FileError(folder / "summary.csv", f"the column `{name}`", "absent", "names of files, as inspect writes them")
+    return Inspection(summary, _Traces(folder, zip(summary["image_name"], summary["probe_name"], strict=True)))
 
 
 def _read_pair(folder: Path, probe: str) -> Trace:
     verdict, arrays = read_json(folder / f"{probe}.json"), read_npz(folder / f"{probe}.npz")
-    label = verdict.child("class")
-    kernel = arrays.get("kernel")
+    label, kernel = verdict.child("class"), arrays.get("kernel")
+    if "logits" not in arrays:
+        raise FileError(folder / f"{probe}.npz", "`logits`", "absent", "an array [C]")
     trace = folder / f"{probe}.trace.json"
     evidence = Evidence(
         label.get("index", int),
@@ -203,6 +223,8 @@ def read_trace(file: PathLike) -> Trace:
     kernels = [matrix(Json(file, kernel, "a kernel")) for kernel in ([] if first is None else [first, *further])]
     if kernels and all(kernel.shape[1] == 1 for kernel in kernels):
         kernels = [kernel[:, 0] for kernel in kernels]
+    if len({kernel.shape for kernel in kernels}) > 1:
+        raise FileError(file, "`other_kernels`", [kernel.shape for kernel in kernels], "kernels of one shape")
     evidence = Evidence(
         found.get("class", int),
         found.get("bias", (float, int)),

@@ -63,7 +63,7 @@ def test_traces_and_evaluations(tmp_path: Path, name: str) -> None:
 def test_what_inspect_wrote(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     shutil.copytree(FROZEN / "explained", folder)
-    each(folder / "24" / "sinkhorn-s0-best.json", lambda: ssmprobe.read_inspect(folder))
+    each(folder / "24" / "sinkhorn-s0-best.json", lambda: list(ssmprobe.read_inspect(folder).traces.values()))
 
 
 @pytest.mark.parametrize("name", ["run.json", "answers/truth.json", "answers/sinkhorn-s0.json"])

@@ -73,7 +73,9 @@ def test_vectors_of_an_evaluation_are_kept(tmp_path: Path) -> None:
 def test_what_inspect_wrote_earlier_is_read() -> None:
     for name, head in (("explained", "vmamba"), ("attributed", "sinkhorn")):
         found = ssmprobe.read_inspect(FROZEN / name)
-        assert found.summary.rows == len(found.traces)
+        assert found.summary.rows == len(found.traces) == len(list(found.traces.values()))
+        with pytest.raises(KeyError, match="has no image and probe"):
+            found.traces["24", "nobody"]
         trace = found.traces["24", f"{head}-s0-best"]
         assert (trace.head, trace.grid) == (head, (4, 4))
         assert trace.file is not None
