@@ -17,6 +17,7 @@ pub mod remote;
 pub mod report;
 mod session;
 pub mod state;
+pub mod submit;
 pub mod terminal;
 pub mod user_error;
 pub mod window;

@@ -94,6 +94,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         | TrainingError::NoOrderFile
         | TrainingError::Setting { .. }
         | TrainingError::Grid { .. }
+        | TrainingError::Parts { .. }
         | TrainingError::Differs { .. } => true,
         _ => false,
     };

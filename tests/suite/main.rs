@@ -62,6 +62,7 @@ mod skip;
 mod state;
 mod stats;
 mod story;
+mod submit;
 mod traces;
 mod training;
 mod training_window;

@@ -15,6 +15,7 @@ use ssmprobe::app::report::{FORMATS, Source, TABLES};
 use ssmprobe::app::state::State;
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::app::submit::Plan;
 use ssmprobe::model::annotations::Annotations;
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
@@ -161,6 +162,7 @@ pub const READERS: &[Reader] = &[
     reader("settings", ("", "settings.json"), &["frozen/settings.json"], 10_000, settings),
     reader("requests", ("remote", "requests"), &[], 20_000, requests),
     reader("events", ("remote", "events"), &[], 20_000, events),
+    reader("plan", ("lists/handed-in", "tasks/plan.json"), &[], 5000, plan),
     reader("demo", ("", "demo.json"), &["../../assets/demo/demo.json"], 10_000, demo),
 ];
 
@@ -445,5 +447,14 @@ fn workspace(room: &Room) -> Outcome {
     let _ = workspace.missing();
     let mut state = State::new(Settings::default());
     state.restore(workspace);
+    Ok(())
+}
+
+fn plan(room: &Room) -> Outcome {
+    let plan = Plan::open(&room.root)?;
+    for task in plan.tasks() {
+        let (_, _) = (plan.words(task), plan.array(task));
+        assert!(plan.state(task).starts_with(plan.home()) && plan.log(task).starts_with(plan.home()));
+    }
     Ok(())
 }

@@ -5,12 +5,19 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::on::On;
+use super::{fetch, jobs};
 use crate::app::jobs::extract::verb::{ExtractFlags, Told};
+use crate::app::jobs::extract::{ExtractOptions, Plan, TokenSettings, describe};
+use crate::app::jobs::over::Over;
 use crate::app::jobs::{Compute, Event};
+use crate::app::submit::plan::JOIN;
+use crate::app::submit::{Place, Stage, SubmitFlags};
+use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
-use crate::model::backbone;
+use crate::model::data::token_cache::SHARD;
+use crate::model::{backbone, data};
 
 /// Run a frozen backbone once over a dataset and keep its tokens on disk, with --on on that of the other machine.
 #[derive(Args)]
@@ -20,6 +27,8 @@ pub struct Extract {
     asked: ExtractFlags,
     #[command(flatten)]
     on: On,
+    #[command(flatten)]
+    submit: SubmitFlags,
     /// Print one JSON document to standard output.
     #[arg(long)]
     json: bool,
@@ -29,6 +38,9 @@ impl Extract {
     /// Takes what is missing.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
+        if let Some(place) = self.submit.submit {
+            return self.submit(place);
+        }
         let json = self.json;
         let ended = self.on.perform(Compute::Extract(Box::new(self.asked)), &|event, bar| {
             bar.suspend(|| match event {
@@ -42,4 +54,38 @@ impl Extract {
         })?;
         Ok(if ended { ExitCode::SUCCESS } else { interrupt::code() })
     }
+
+    /// Cuts it into tasks, in a folder beside the cache that they fill; the last looks all tokens over.
+    fn submit(&self, place: Place) -> anyhow::Result<ExitCode> {
+        let flags = &self.asked;
+        let Some(tasks) = self.submit.tasks else {
+            return Err(Usage("--submit: say into how many tasks, as --tasks 8".into()).into());
+        };
+        let dataset = data::open(&flags.data)?;
+        let tokens = flags.tokens.over(TokenSettings::default());
+        let plan =
+            Plan::new(ExtractOptions { backbone: fetch::backbone(&flags.backbone)?, tokens }, &dataset)?;
+        plan.check()?;
+        say!("{}", describe(&plan));
+        let data =
+            flags.data.to_str().ok_or(Usage(format!("--data {}: is no text", flags.data.display())))?;
+        let words = verb(&flags.backbone, data, &flags.device, &flags.tokens)?;
+        let stages = vec![
+            Stage::cut("tokens", words.clone(), (tasks as usize).min(plan.images.div_ceil(SHARD).max(1))),
+            Stage::whole(JOIN, words),
+        ];
+        jobs::begin(&plan.root.join(format!("tasks-{}", plan.source.key())), place, &self.submit, stages)
+    }
+}
+
+/// The command line that takes these tokens.
+pub fn verb(
+    backbone: &str,
+    data: &str,
+    device: &str,
+    tokens: &Over<TokenSettings>,
+) -> anyhow::Result<Vec<String>> {
+    let own = ["extract".to_owned(), format!("--backbone={backbone}"), format!("--data={data}")];
+    let device = format!("--device={device}");
+    Ok(own.into_iter().chain([device]).chain(tokens.words().map_err(Usage)?).collect())
 }

@@ -12,6 +12,7 @@ mod extract;
 mod fetch;
 mod figures;
 mod inspect;
+mod jobs;
 mod on;
 mod open;
 mod report;
@@ -51,10 +52,11 @@ enum Verb {
     Inspect(Box<inspect::Inspect>),
     Figures(Box<figures::Figures>),
     Dataset(dataset::DatasetVerb),
-    Extract(extract::Extract),
+    Extract(Box<extract::Extract>),
     Train(Box<train::Train>),
     Eval(Box<eval::Eval>),
     Sweep(Box<sweep::Sweep>),
+    Jobs(jobs::Jobs),
     Report(report::Report),
     Similar(similar::Similar),
     Scenes(scenes::Scenes),
@@ -92,6 +94,7 @@ impl Verb {
             Self::Train(verb) => verb.run(),
             Self::Eval(verb) => verb.run(),
             Self::Sweep(verb) => verb.run(),
+            Self::Jobs(verb) => verb.run(),
             Self::Report(verb) => verb.run(),
             Self::Similar(verb) => verb.run(),
             Self::Scenes(verb) => verb.run(),

@@ -43,7 +43,17 @@ impl Sweep {
     /// Trains every point.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let heads = if self.grid.is_empty() { None } else { Some(self.heads()?) };
-        self.training.run(heads)
+        let words = self.words();
+        self.training.run(heads, words)
+    }
+
+    /// The verb and what is said of the heads, as it is typed.
+    fn words(&self) -> Vec<String> {
+        let grid = self.grid.iter().map(|axis| format!("--grid={axis}"));
+        let head = self.head.iter().map(|head| format!("--head={head}"));
+        let with = self.with.iter().map(|with| format!("--with={with}"));
+        let config = self.config.iter().map(|config| format!("--config={config}"));
+        ["sweep".to_owned()].into_iter().chain(grid).chain(head).chain(with).chain(config).collect()
     }
 
     /// The heads beside the grid, then its points.

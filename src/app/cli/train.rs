@@ -1,21 +1,25 @@
 //! `ssmprobe train`: heads on the tokens of a frozen backbone, by the paper's protocol.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::fetch;
-use crate::app::jobs::extract::{ExtractError, describe};
+use super::{extract, fetch, jobs};
+use crate::app::jobs::extract::{ExtractError, TokenSettings, describe};
 use crate::app::jobs::over::Over;
+use crate::app::jobs::part::Part;
 use crate::app::jobs::train::{
-    self, Event, Summary, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads,
+    self, Event, Summary, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads, preflight,
 };
+use crate::app::submit::plan::{JOIN, TRAIN, part_folder};
+use crate::app::submit::{Stage, SubmitFlags};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::{self, Display};
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
+use crate::model::data::token_cache::SHARD;
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Metric, Outcome, Run, Variant};
 use crate::model::{backbone, device};
@@ -43,11 +47,17 @@ pub struct TrainArgs {
     #[arg(long, value_name = "RUN")]
     out: PathBuf,
     /// Go on with the run in RUN, where there is one; `--resume --out RUN` is enough then.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "submit")]
     resume: bool,
     /// Print one JSON document a line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
+    /// Train one of N parts alone, into RUN/tasks/I: some of the seeds, or a block of the heads with one of them. What
+    /// --submit hands in.
+    #[arg(long, value_name = "I/N")]
+    part: Option<Part>,
+    #[command(flatten)]
+    submit: SubmitFlags,
 }
 
 const LONG: &str = r#"The run's folder:
@@ -73,15 +83,23 @@ impl Train {
             true => None,
             false => Some(heads::variants(&self.heads, &self.config)?),
         };
-        self.training.run(heads)
+        let named = self.heads.iter().map(|head| format!("--heads={head}"));
+        let config = self.config.iter().map(|config| format!("--config={config}"));
+        let words = ["train".to_owned()].into_iter().chain(named).chain(config).collect();
+        self.training.run(heads, words)
     }
 }
 
 impl TrainArgs {
     /// Trains `heads`, or goes on with the run's own.
-    pub fn run(self, heads: Option<Vec<Variant>>) -> anyhow::Result<ExitCode> {
+    /// `words` are the verb and what it says of the heads.
+    pub fn run(self, heads: Option<Vec<Variant>>, words: Vec<String>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let spec = self.spec(heads)?;
+        if let Some(place) = self.submit.submit {
+            let stages = self.stages(&spec, words)?;
+            return jobs::begin(&spec.out, place, &self.submit, stages);
+        }
         let mut display = Display::new();
         let (mut trained, mut working) = (false, None);
         let result = train::run(device::choose, &spec, &mut |event| {
@@ -104,7 +122,7 @@ impl TrainArgs {
         self.finish(&summary, trained)?;
         let all_failed = summary.outcomes.iter().all(|outcome| outcome.failure.is_some());
         Ok(match summary.finished {
-            true if all_failed => ExitCode::FAILURE,
+            true if all_failed && self.part.is_none() => ExitCode::FAILURE,
             true => ExitCode::SUCCESS,
             false => interrupt::code(),
         })
@@ -113,8 +131,10 @@ impl TrainArgs {
     /// What is to be trained: what a run was begun with that is gone on with, or what is usual, with what
     /// the flags say in its place. Where a run cannot go on with that, the training refuses it.
     fn spec(&self, heads: Option<Vec<Variant>>) -> anyhow::Result<TrainSpec> {
-        let (out, resume) = (self.out.clone(), self.resume);
-        let goes_on = resume && out.join("run.json").exists();
+        let out = self.part.map_or_else(|| self.out.clone(), |part| part_folder(&self.out, part.index));
+        let resume = self.resume;
+        // A part is called by the words of the whole, whose seeds they count.
+        let goes_on = resume && self.part.is_none() && out.join("run.json").exists();
         let run = if goes_on { Some(Run::open(&out)?) } else { None };
         let usual = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
         let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
@@ -128,7 +148,40 @@ impl TrainArgs {
             .into());
         };
         let backbone = fetch::backbone(&settings.backbone)?;
-        Ok(TrainSpec { plan: TrainPlan { settings, backbone, heads }, out, resume })
+        let mut plan = TrainPlan { settings, backbone, heads };
+        self.part.map_or(Ok(()), |part| plan.cut(part))?;
+        Ok(TrainSpec { plan, out, resume })
+    }
+
+    /// The training cut into tasks: its tokens, where they are not there; its parts; and what joins them. What would
+    /// be refused in each task is refused here.
+    fn stages(&self, spec: &TrainSpec, verb: Vec<String>) -> anyhow::Result<Vec<Stage>> {
+        let TrainSpec { plan, out, .. } = spec;
+        let parts = self.submit.tasks.map_or(plan.settings.seeds, |parts| parts as usize);
+        plan.can_be_cut(parts)?;
+        let settings = TrainSettings { out: Some(out.clone()), ..plan.settings.clone() };
+        let (_, tokens, _) = preflight(&TrainPlan { settings, ..plan.clone() })?;
+        let text = |path: &Path| {
+            path.to_str().map(str::to_owned).ok_or(Usage(format!("{}: is no text", path.display())))
+        };
+        let run = text(out)?;
+        let mut stages = Vec::new();
+        if !plan.settings.recompute && !tokens.complete() {
+            let data = text(plan.settings.data.as_deref().unwrap_or(Path::new("")))?;
+            let how = self.settings.part::<TokenSettings>();
+            let words = extract::verb(&plan.settings.backbone, &data, &plan.settings.device, &how)?;
+            let shards = tokens.images.div_ceil(SHARD);
+            if parts.min(shards) > 1 {
+                stages.push(Stage::cut("tokens", words.clone(), parts.min(shards)));
+            }
+            stages.push(Stage::whole("all-tokens", words));
+        }
+        let how = self.settings.words().map_err(Usage)?;
+        let own = [format!("--out={run}"), "--resume".to_owned()];
+        stages.push(Stage::cut(TRAIN, verb.into_iter().chain(how).chain(own).collect(), parts));
+        let join = ["jobs", &run, "--join"].map(str::to_owned);
+        stages.push(Stage::whole(JOIN, join.to_vec()));
+        Ok(stages)
     }
 
     /// Tells what happens.

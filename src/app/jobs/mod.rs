@@ -17,6 +17,7 @@ pub mod inspect;
 pub mod open;
 mod options;
 pub mod over;
+pub mod part;
 mod probe_tokens;
 mod progress;
 pub mod regions;

@@ -37,7 +37,7 @@ impl<T: FromArgMatches> Over<T> {
 
 impl<T: Args> Over<T> {
     /// The flags that were given, as words of a command line; an error where one is no text.
-    fn words(&self) -> Result<Vec<String>, String> {
+    pub fn words(&self) -> Result<Vec<String>, String> {
         let command = T::augment_args_for_update(Command::new("flags"));
         let mut words = Vec::new();
         for flag in command.get_arguments() {

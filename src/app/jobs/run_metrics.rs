@@ -93,6 +93,13 @@ impl RunMetrics {
         let _turn = run.turn()?;
         let mut all = read(run)?.unwrap_or_default();
         all.merge(self);
+        // Who was asked first, and by whom, changes nothing.
+        let place = |probe: &ProbeMetrics| {
+            let head = run.manifest.heads.iter().position(|head| head.name == probe.head);
+            let seed = run.manifest.seeds.iter().position(|seed| *seed == probe.seed);
+            (probe.which.clone(), head, seed)
+        };
+        all.probes.sort_by_key(place);
         let path = run.folder().join(FILE);
         match all.write(run) {
             Ok(()) => Ok(path),

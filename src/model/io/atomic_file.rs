@@ -159,17 +159,24 @@ pub fn is_temporary(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
+/// The time by the clock that files of a folder get theirs from: on a shared file system another machine's.
+fn time_of(folder: &Path) -> SystemTime {
+    let made = tempfile::tempfile_in(folder).and_then(|file| file.metadata()?.modified());
+    made.unwrap_or_else(|_| SystemTime::now())
+}
+
 /// Removes the temporary files in `folder` that a kill has left, those not written to for `age`:
 /// younger ones may be another program's that is at work. One whose time lies ahead was written before the
 /// clock was set back.
 pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
-    let now = SystemTime::now();
+    let mut now = None;
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
         if !is_temporary(&name.to_string_lossy()) {
             continue;
         }
+        let now = *now.get_or_insert_with(|| time_of(folder));
         let changed = entry.metadata().and_then(|about| about.modified());
         let idle = |time| now.duration_since(time).unwrap_or_else(|ahead| ahead.duration());
         if changed.is_ok_and(|time| idle(time) >= age) {

@@ -8,5 +8,6 @@ pub mod csv_cell;
 pub mod escape;
 #[doc(hidden)]
 pub mod failpoint;
+pub mod host_lock;
 pub mod npz;
 pub mod sha256;

@@ -136,6 +136,7 @@ fn workspace(desk: &Path) -> Workspace {
             heads: vec!["gap".into(), "softsort".into()],
             head_settings: "softsort.power=1".into(),
             epochs: 7,
+            first_seed: 0,
             batch: 6,
             rate: 0.0025,
             seeds: 3,

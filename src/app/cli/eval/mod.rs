@@ -11,13 +11,17 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
+use super::jobs;
 use super::on::On;
 use crate::app::jobs::eval::{Asked, EvalFlags, Told};
 use crate::app::jobs::{Compute, Event};
+use crate::app::submit::{Place, Stage, SubmitFlags};
+use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
 use crate::model::explain::baselines::Anchor;
 use crate::model::io::atomic_file;
+use crate::model::train::run::Run;
 
 /// Evaluate trained probes: accuracy, disturbed orders, known objects, anchors.
 #[derive(Args)]
@@ -27,6 +31,8 @@ pub struct Eval {
     asked: EvalFlags,
     #[command(flatten)]
     on: On,
+    #[command(flatten)]
+    submit: SubmitFlags,
     /// Print one JSON document a line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
@@ -82,12 +88,30 @@ impl Eval {
     /// Asks every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
+        if let Some(place) = self.submit.submit {
+            return self.submit(place);
+        }
         let report = Report { asked: self.asked.clone(), json: self.json, found: Mutex::default() };
         let ended = self.on.perform(Compute::Eval(Box::new(self.asked)), &|event, bar| match event {
             Event::EvalTold { told, .. } => report.tell(told, bar),
             _ => Ok(()),
         })?;
         Ok(if ended { ExitCode::SUCCESS } else { interrupt::code() })
+    }
+}
+
+impl Eval {
+    /// Cuts it into tasks, each of which asks some of the probes and keeps what it finds where the others do.
+    fn submit(&self, place: Place) -> anyhow::Result<ExitCode> {
+        let (run, files) = (&self.asked.run, &self.asked.evaluation);
+        let folder = run.as_ref().map(|run| run.join("evaluation")).or(files.clone());
+        let (Some(folder), Some(tasks)) = (folder, self.submit.tasks) else {
+            let what = "say of which run (--run), or where files of images go (--evaluation), and into how many tasks (--tasks 8)";
+            return Err(Usage(format!("--submit: {what}")).into());
+        };
+        run.as_ref().map(|run| Run::open(run)).transpose()?;
+        let stage = Stage::cut("eval", SubmitFlags::others_typed()?, tasks as usize);
+        jobs::begin(&folder, place, &self.submit, vec![stage])
     }
 }
 

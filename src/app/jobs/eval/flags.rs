@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
 use crate::app::jobs::inspect::Modes;
 use crate::app::jobs::over::Over;
+use crate::app::jobs::part::Part;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Reporter, fetch};
 use crate::model::backbone::token_spec::TokenSpec;
@@ -64,6 +65,10 @@ pub struct EvalFlags {
     /// `ssmprobe figures --evaluation` draws and `ssmprobe similar` compares images by, and <probe>.csv, a row an image.
     #[arg(long, alias = "survey", value_name = "DIR")]
     pub evaluation: Option<PathBuf>,
+    /// Ask one of N parts of the probes alone; others may ask theirs meanwhile. What --submit hands in.
+    #[arg(long, value_name = "I/N")]
+    #[serde(default)]
+    pub part: Option<Part>,
     /// Seed of disturbed orders and of null bands.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

@@ -132,6 +132,12 @@ impl Eval<'_> {
             None => self.warn(&plan, &wanted, reporter),
         }
         let (subjects, left_out) = self.fitting(subjects, &question, &plan, &dataset.classes)?;
+        let own = flags.part.map_or(0..subjects.len(), |part| part.range(subjects.len()));
+        let (first, subjects) = (own.start == 0, subjects[own].to_vec());
+        if subjects.is_empty() {
+            tell(Told::Note("there are fewer probes than parts: none is this one's".into()))?;
+            return Ok(true);
+        }
         // Without anchors the training images are not needed, unless their tokens are there anyway.
         let whole = flags.anchors || plan.complete();
         let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
@@ -212,7 +218,7 @@ impl Eval<'_> {
         if asked.is_empty() {
             bail!("none of the {} probes could be asked", subjects.len() + left_out);
         }
-        let found = match flags.anchors && !stopped {
+        let found = match flags.anchors && first && !stopped {
             true => anchors(&cache, &known, &asked_about, dataset.classes.len()),
             false => Vec::new(),
         };

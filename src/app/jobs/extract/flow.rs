@@ -12,6 +12,7 @@ use burn::tensor::Device;
 use serde::Serialize;
 
 use super::{Event, ExtractError, Plan};
+use crate::app::jobs::part::Part;
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::Pace;
 use crate::model::backbone::BackboneError;
@@ -68,13 +69,36 @@ impl Plan {
         self.check()?;
         let mut stock = Stock::open(&self.root, &self.source, Some(self.images))?;
         self.verify(&mut stock, dataset, tell)?;
-        let stock = match stock.into_cache() {
-            Ok(cache) => return Ok(cache),
-            Err(stock) => *stock,
-        };
+        match stock.into_cache() {
+            Ok(cache) => Ok(cache),
+            Err(stock) => Ok(self.take(Writer::resume(*stock)?, dataset, device, tell)?.finish()?),
+        }
+    }
+
+    /// Takes those that are missing of some shards: a part of all. Kept ones are not looked at.
+    pub fn run_part(
+        &self,
+        part: Part,
+        dataset: &Dataset,
+        device: &Device,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<(), ExtractError> {
+        self.check()?;
+        let mut writer = Writer::resume(Stock::open(&self.root, &self.source, Some(self.images))?)?;
+        writer.only(part.range(self.images.div_ceil(SHARD)));
+        if writer.missing().is_empty() { Ok(()) } else { self.take(writer, dataset, device, tell).map(drop) }
+    }
+
+    /// Takes the tokens that `writer` waits for.
+    fn take(
+        &self,
+        writer: Writer,
+        dataset: &Dataset,
+        device: &Device,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<Writer, ExtractError> {
         let reader = self.open(device)?;
-        let writer = Writer::resume(stock)?;
-        let missing = writer.missing();
+        let (missing, kept) = (writer.missing(), writer.done());
         let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
         std::thread::scope(|scope| {
             // One batch waits before and one behind the one that is read, and one is at work on either side.
@@ -89,7 +113,7 @@ impl Plan {
                 .map_err(ExtractError::Thread)?;
             let writing =
                 named("write").spawn_scoped(scope, || write(writer, tokens)).map_err(ExtractError::Thread)?;
-            let read = self.read(&reader, &missing, images, hand, tell);
+            let read = self.read(&reader, (&missing, kept), images, hand, tell);
             let (written, writing) = joined(writing);
             let writer = written?;
             let (decoding, mut spent) = (
@@ -98,22 +122,21 @@ impl Plan {
             );
             (spent.decoding, spent.writing) = (decoding.as_secs_f64(), writing.as_secs_f64());
             let _ = tell(Event::Done(spent)); // there is nothing left to stop
-            Ok(writer.finish()?)
+            Ok(writer)
         })
     }
 
-    /// Runs the backbone on every batch of the `missing` images that comes; nothing where it was stopped
+    /// Runs the backbone on every batch of the `missing` images that comes, `done` of all being kept; nothing where it was stopped
     /// before the last.
     fn read(
         &self,
         reader: &TokenReader,
-        missing: &[usize],
+        (missing, mut done): (&[usize], usize),
         batches: Receiver<Vec<Image>>,
         hand: SyncSender<Batch>,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Spent>, ExtractError> {
-        let mut done = self.images - missing.len();
-        let (mut readable, mut first) = (done > 0, None);
+        let (mut readable, mut first) = (missing.len() < self.images, None);
         let mut pace = Pace::new(self.images, done);
         let mut spent = Spent::default();
         let since = |begun: Instant| begun.elapsed().as_secs_f64();

@@ -7,6 +7,7 @@ use burn::tensor::Device;
 
 use super::{Event, ExtractError, Plan, Spent};
 use crate::app::jobs::engine::Engine;
+use crate::app::jobs::part::Part;
 use crate::app::jobs::{JobError, Reporter};
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenCache;
@@ -48,11 +49,7 @@ pub fn run(
     let (mut spent, mut damaged, mut changed, mut unreadable) = (None, Vec::new(), Vec::new(), 0);
     reporter.begin();
     let taken = plan.run(dataset, device, &mut |event| {
-        reporter.extract(&event, dataset);
-        let paused = match event {
-            Event::Verifying { .. } | Event::Progress(_) => reporter.pause(engine),
-            _ => reporter.cancel().check(),
-        };
+        let flow = told(engine, reporter, &event, dataset);
         match event {
             Event::Done(seconds) => spent = Some(seconds),
             Event::Damaged(damage) => damaged.push(damage.path.clone()),
@@ -60,14 +57,50 @@ pub fn run(
             Event::Unreadable { .. } => unreadable += 1,
             _ => {}
         }
-        if paused.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        flow
     });
-    match taken {
-        Ok(cache) => Ok(Extracted { cache, spent, damaged, changed, unreadable }),
-        Err(ExtractError::Stopped { done, images }) => {
+    let cache = taken.map_err(|error| ended(error, reporter, dataset))?;
+    Ok(Extracted { cache, spent, damaged, changed, unreadable })
+}
+
+/// The tokens of a part of a plan's images: those that are missing are taken.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_part(
+    engine: &mut Engine,
+    spec: &ExtractSpec<'_>,
+    part: Part,
+    reporter: &mut dyn Reporter,
+) -> Result<(), JobError> {
+    let ExtractSpec { plan, dataset, device } = spec;
+    reporter.begin();
+    let taken = plan.run_part(part, dataset, device, &mut |event| told(engine, reporter, &event, dataset));
+    taken.map_err(|error| ended(error, reporter, dataset))
+}
+
+/// Tells what happened, and whether to go on.
+fn told(
+    engine: &mut Engine,
+    reporter: &mut dyn Reporter,
+    event: &Event<'_>,
+    dataset: &Dataset,
+) -> ControlFlow<()> {
+    reporter.extract(event, dataset);
+    let paused = match event {
+        Event::Verifying { .. } | Event::Progress(_) => reporter.pause(engine),
+        _ => reporter.cancel().check(),
+    };
+    if paused.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// Why it has no end.
+fn ended(error: ExtractError, reporter: &mut dyn Reporter, dataset: &Dataset) -> JobError {
+    match error {
+        ExtractError::Stopped { done, images } => {
             reporter.extract(&Event::Stopped { done, images }, dataset);
-            Err(JobError::Cancelled)
+            JobError::Cancelled
         }
-        Err(error) => Err(JobError::failed(error)),
+        error => JobError::failed(error),
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings, describe};
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::over::Over;
+use crate::app::jobs::part::Part;
 use crate::app::jobs::{JobError, Reporter, fetch};
 use crate::model::data;
 
@@ -33,6 +34,11 @@ pub struct ExtractFlags {
     /// Only say what it would take.
     #[arg(long)]
     pub plan: bool,
+    /// Take those of one of N parts of the images alone; others may take theirs into the same cache meanwhile. What
+    /// --submit hands in.
+    #[arg(long, value_name = "I/N", conflicts_with = "plan")]
+    #[serde(default)]
+    pub part: Option<Part>,
 }
 
 /// Told while tokens are taken.
@@ -80,6 +86,9 @@ pub fn run(
         let begun = Instant::now();
         let device = (engine.env.device)(&flags.device).map_err(JobError::failed)?.device;
         let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
+        if let Some(part) = flags.part {
+            return super::job::run_part(engine, &spec, part, reporter);
+        }
         let Extracted { cache, spent, damaged, changed, .. } = super::run(engine, &spec, reporter)?;
         let changed: Vec<String> = changed.iter().map(|&at| dataset.samples[at].source.name()).collect();
         let unreadable = (0..cache.len()).filter(|&image| !cache.readable(image)).count();

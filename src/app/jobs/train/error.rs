@@ -92,6 +92,19 @@ pub enum TrainingError {
         /// What is wrong with it.
         why: String,
     },
+    /// So many parts are not to be had.
+    #[error(
+        "{seeds} seeds of {heads} heads cannot be cut into {parts} parts; they can be into 1 to {seeds}, or 2 to {heads} for \
+         every seed"
+    )]
+    Parts {
+        /// How many were asked for.
+        parts: usize,
+        /// Seeds.
+        seeds: usize,
+        /// Heads.
+        heads: usize,
+    },
     /// A split without images.
     #[error("{dataset}: no readable image {what}; {remedy}")]
     Empty {

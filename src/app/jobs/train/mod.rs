@@ -2,6 +2,7 @@
 //! run's folder. The command line and the window's worker run this same code and listen to its
 //! [`Event`]s; either may stop it between two steps, and what was stopped or killed goes on.
 
+mod cut;
 mod error;
 pub mod heads;
 mod manifest;
@@ -151,6 +152,9 @@ pub fn run(
     }
     let run = before.as_ref().map(|(_, run)| run);
     let tokens = token_source::supply(plan, &token_plan, run, &dataset, &choice.device, &mut |event| {
+        if let Some(Err(_)) = before.as_ref().map(|(claim, _)| claim.beat()) {
+            return ControlFlow::Break(()); // another machine goes on with it
+        }
         tell(Event::Extract { event, dataset: &dataset })
     })?;
     let parts = parts.readable(&*tokens)?;
@@ -173,7 +177,6 @@ pub fn run(
     if settings.recompute {
         run.keep_unreadable(&unreadable)?;
     }
-    let summary = Training { plan, dims, run, tokens, parts, choice }.go(tell);
-    drop(claim); // held until the last file is written
-    summary
+    // The claim is held until the last file is written.
+    Training { plan, dims, run, tokens, parts, choice, claim: &claim }.go(tell)
 }

@@ -33,7 +33,8 @@ impl TrainPlan {
 
     /// One training of all heads each.
     pub fn seeds(&self) -> Vec<u64> {
-        (0..self.settings.seeds as u64).collect()
+        let first = self.settings.first_seed;
+        (first..first + self.settings.seeds as u64).collect()
     }
 
     /// The images.

@@ -38,6 +38,7 @@ impl TrainSettings {
             data: Some(dataset.path),
             epochs,
             seeds: seeds.len(),
+            first_seed: seeds.first().copied().unwrap_or(0),
             batch,
             rate,
             selection: match selection {

@@ -15,7 +15,7 @@ use crate::model::probe::Probe;
 use crate::model::probe::head::{self, Dims};
 use crate::model::train::classifier::Model;
 use crate::model::train::run::checkpoint::Checkpoint;
-use crate::model::train::run::{Manifest, Outcome, ProbeCheckpoint, Run, Variant};
+use crate::model::train::run::{Manifest, Outcome, ProbeCheckpoint, Run, RunLock, Variant};
 use crate::model::train::{self, HeadTrainer, Saved, Task, TrainCursor, train};
 
 /// How often a training is saved within an epoch.
@@ -29,6 +29,7 @@ pub(super) struct Training<'a> {
     pub(super) tokens: Box<dyn TokenSource>,
     pub(super) parts: Parts,
     pub(super) choice: Choice,
+    pub(super) claim: &'a RunLock,
 }
 
 impl Training<'_> {
@@ -61,34 +62,39 @@ impl Training<'_> {
             };
             let mut failed = None;
             let (mut last, mut kept) = (position, Instant::now());
-            let end = train(&task, &mut trainers, position, &mut |event| match event {
-                train::Event::Step { position, steps, trainers } => {
-                    let progress = pace.at(done(position));
-                    last = position;
-                    // An epoch may take hours: a kill costs minutes.
-                    if kept.elapsed() > CHECKPOINT_INTERVAL {
-                        if let Err(error) = self.run.save(&checkpoint(index, position, trainers)) {
-                            failed = Some(error.into());
+            let end = train(&task, &mut trainers, position, &mut |event| {
+                if let Err(error) = self.claim.beat() {
+                    failed = Some(error.into());
+                    return ControlFlow::Break(());
+                }
+                match event {
+                    train::Event::Step { position, steps, trainers } => {
+                        let progress = pace.at(done(position));
+                        last = position;
+                        // An epoch may take hours: a kill costs minutes.
+                        if kept.elapsed() > CHECKPOINT_INTERVAL {
+                            if let Err(error) = self.run.save(&checkpoint(index, position, trainers)) {
+                                failed = Some(error.into());
+                                return ControlFlow::Break(());
+                            }
+                            kept = Instant::now();
+                        }
+                        match all_failed(trainers) {
+                            true => ControlFlow::Break(()),
+                            // Who listens may do other work meanwhile.
+                            false => pace
+                                .without(|| tell(Event::Step { seed, position, steps, trainers, progress })),
+                        }
+                    }
+                    train::Event::Evaluation => pace.without(|| tell(Event::Evaluation)),
+                    train::Event::Epoch { position, trainers } => {
+                        if let Err(error) = self.close_epoch(index, position, trainers, &outcomes) {
+                            failed = Some(error);
                             return ControlFlow::Break(());
                         }
-                        kept = Instant::now();
+                        (last, kept) = (position, Instant::now());
+                        tell(Event::Epoch { seed, position, trainers })
                     }
-                    match all_failed(trainers) {
-                        true => ControlFlow::Break(()),
-                        // Who listens may do other work meanwhile.
-                        false => {
-                            pace.without(|| tell(Event::Step { seed, position, steps, trainers, progress }))
-                        }
-                    }
-                }
-                train::Event::Evaluation => pace.without(|| tell(Event::Evaluation)),
-                train::Event::Epoch { position, trainers } => {
-                    if let Err(error) = self.close_epoch(index, position, trainers, &outcomes) {
-                        failed = Some(error);
-                        return ControlFlow::Break(());
-                    }
-                    (last, kept) = (position, Instant::now());
-                    tell(Event::Epoch { seed, position, trainers })
                 }
             });
             if let Some(error) = failed {

@@ -15,6 +15,9 @@ pub const COUNTS: RangeInclusive<usize> = 1..=1_000_000;
 /// Most seeds of one run in the window: beyond it nobody waits.
 pub const MOST_SEEDS: usize = 100;
 
+/// The largest seed a flag may begin with: every JSON reader has it to the digit.
+const LAST_SEED: u64 = 1 << 40;
+
 /// On what is trained, what, how, and where. What its fields say is the help of the flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default)]
@@ -35,10 +38,14 @@ pub struct TrainSettings {
     /// Passes over the training images (paper: 5 on ImageNet, 100 on CUB and Cars) [default: 100].
     #[arg(long, value_name = "E", value_parser = count)]
     pub epochs: usize,
-    /// Number of seeds (0, 1, ...), one training of all heads each; more of them add to a run that is
+    /// Number of seeds, one training of all heads each; more of them add to a run that is
     /// gone on with [default: 1].
     #[arg(long, value_name = "S", value_parser = count)]
     pub seeds: usize,
+    /// The first of the seeds [default: 0].
+    #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u64).range(..=LAST_SEED))]
+    #[serde(skip_serializing_if = "is_first")]
+    pub first_seed: u64,
     /// Images in one step [default: 256].
     #[arg(long, value_name = "B", value_parser = count)]
     pub batch: usize,
@@ -76,6 +83,7 @@ impl Default for TrainSettings {
             head_settings: String::new(),
             epochs: 20,
             seeds: 1,
+            first_seed: 0,
             batch,
             rate,
             selection: None,
@@ -112,6 +120,7 @@ impl TrainSettings {
             *count = (*count).clamp(*COUNTS.start(), *COUNTS.end());
         }
         self.seeds = self.seeds.clamp(1, MOST_SEEDS);
+        self.first_seed = self.first_seed.min(LAST_SEED);
         self.rate = if is_rate(self.rate) { self.rate } else { usual.rate };
         self.selection = self.selection.filter(|share| is_share(*share));
         self
@@ -119,9 +128,14 @@ impl TrainSettings {
 
     /// Whether a plan for `other` holds for this one too: epochs, seeds and rate change none of it.
     pub fn same_plan(&self, other: &Self) -> bool {
-        let Self { epochs, seeds, rate, .. } = *other;
-        Self { epochs, seeds, rate, ..self.clone() } == *other
+        let Self { epochs, seeds, first_seed, rate, .. } = *other;
+        Self { epochs, seeds, first_seed, rate, ..self.clone() } == *other
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_first(seed: &u64) -> bool {
+    *seed == 0
 }
 
 fn is_rate(rate: f64) -> bool {

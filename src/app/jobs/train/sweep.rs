@@ -1,6 +1,8 @@
 //! The grid of a sweep: one variant of a head for every combination of settings, all trained in one
 //! run on one pass of tokens. A variant is called `head[field=value,...]`, fields in the order given.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::{TrainingError, heads};
@@ -33,6 +35,17 @@ impl Axis {
         }
         Ok(Self { field: field.to_owned(), values })
     }
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.field, self.values.iter().map(word).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// A value as it is typed.
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Every combination of the axes, the last one changing fastest, after which settings that all
@@ -68,7 +81,6 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
             return Err(wrong(heads::without([kind].into_iter(), field)));
         }
         kind.build(&config).map_err(|error| wrong(error.to_string()))?;
-        let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let pairs = chosen.iter().map(|(field, value)| format!("{field}={}", word(value)));
         let name = format!("{id}[{}]", pairs.collect::<Vec<_>>().join(","));
         Ok(Variant { name, head: id.to_owned(), config })

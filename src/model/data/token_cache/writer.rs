@@ -1,6 +1,7 @@
 //! Writing a token cache, shard by shard.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use half::f16;
@@ -25,6 +26,8 @@ pub struct Writer {
     pending: Vec<Taken>,
     /// Shards still to be written, in order.
     wanted: VecDeque<usize>,
+    /// Images whose shards were missing and are left to others.
+    others: usize,
 }
 
 /// The tokens of an image, none where it could not be read, and the SHA-256 of its file, where known.
@@ -43,12 +46,19 @@ impl Writer {
         let Stock { folder, source, images, manifest, .. } = stock;
         atomic_file::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
         atomic_file::tidy(&folder, STALE_AFTER).map_err(io_error("tidy it", &folder))?;
-        Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted })
+        Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted, others: 0 })
     }
 
-    /// Number of images already on disk.
+    /// Leaves the shards that are not in this range to others, who may write them meanwhile.
+    pub fn only(&mut self, shards: Range<usize>) {
+        let before = self.missing().len();
+        self.wanted.retain(|shard| shards.contains(shard));
+        self.others = before - self.missing().len();
+    }
+
+    /// Number of images that were on disk when it was opened, or are by now.
     pub fn done(&self) -> usize {
-        self.images - self.missing().len()
+        self.images - self.others - self.missing().len()
     }
 
     /// The images whose tokens are to be pushed, in this order: those of every shard that is missing.

@@ -19,12 +19,14 @@ pub enum RunError {
     },
     /// Another program trains into it.
     #[error(
-        "{folder} is being trained into by another program; wait for it, stop it, or choose another folder",
-        folder = folder.display()
+        "{folder} is being trained into by another program{on}; wait for it, stop it, or choose another folder",
+        folder = folder.display(), on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"))
     )]
     Claimed {
         /// The folder.
         folder: PathBuf,
+        /// The machine, where it is another.
+        host: Option<String>,
     },
     /// There is none.
     #[error("{folder} holds no run (no run.json); `ssmprobe train` makes one", folder = folder.display())]
@@ -52,6 +54,28 @@ pub enum RunError {
         path: PathBuf,
         /// What is wrong with it.
         found: String,
+    },
+    /// A part that is to be joined is not finished.
+    #[error(
+        "{folder} is no finished run; the same command that begins one there goes on with it",
+        folder = folder.display()
+    )]
+    Unfinished {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A part that is to be joined is one of another training.
+    #[error(
+        "{folder} is no part of the same training as {first}: they differ in `{field}`; train both by the same command",
+        folder = folder.display(), first = first.display()
+    )]
+    OtherPart {
+        /// The folder.
+        folder: PathBuf,
+        /// The first part.
+        first: PathBuf,
+        /// What differs.
+        field: String,
     },
     /// A run of another version.
     #[error("{path}: `format` is {found}; this program reads {FORMAT}, use the one that wrote it", path = path.display())]

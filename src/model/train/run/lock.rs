@@ -1,48 +1,81 @@
-//! One program at a time trains into a run's folder: two would write over each other's checkpoints.
+//! One program at a time trains into a run's folder: two would write over each other's checkpoints. On one machine the
+//! system's locks see to it, which end with their program; among machines that share the folder a file with a sign of life.
 
 use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::{Run, RunError, error};
 use crate::model::io::atomic_file;
+use crate::model::io::host_lock::{Asked, HostLock, STILL};
 
 /// The right to write into a run's folder; it ends when this is dropped, or its program, however that
 /// ends.
 #[derive(Debug)]
 pub struct RunLock {
-    _lock: File,
+    among_machines: HostLock,
+    _on_this_one: File,
+}
+
+impl RunLock {
+    /// Shows other machines, now and then, that this program is at work.
+    ///
+    /// # Errors
+    /// If another has taken over, because this one showed nothing for minutes; if the disk refuses.
+    pub fn beat(&self) -> Result<(), RunError> {
+        self.among_machines.beat().map_err(error::io("keep", self.among_machines.path()))
+    }
 }
 
 impl Run {
-    /// Claims the folder for as long as the answer lives.
+    /// Claims the folder for as long as the answer lives. Where another machine had it, this may take minutes: until it
+    /// has shown life or is known to be gone.
     ///
     /// # Errors
-    /// While another program has it, or if the lock's file cannot be made. On a file system without
-    /// locks everybody gets it.
+    /// While another program has it, or if the lock's file cannot be made.
     pub fn claim(&self) -> Result<RunLock, RunError> {
         let path = self.folder().join("state/lock");
         let lock = open(&path)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(RunLock { _lock: lock }),
-            Err(TryLockError::Error(why)) if why.kind() == ErrorKind::Unsupported => {
-                Ok(RunLock { _lock: lock })
+        let alone = match lock.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::Error(why)) if why.kind() == ErrorKind::Unsupported => false,
+            Err(TryLockError::Error(why)) => return Err(error::io("lock", &path)(why)),
+            Err(TryLockError::WouldBlock) => {
+                return Err(RunError::Claimed { folder: self.folder().to_owned(), host: None });
             }
-            Err(TryLockError::Error(why)) => Err(error::io("lock", &path)(why)),
-            Err(TryLockError::WouldBlock) => Err(RunError::Claimed { folder: self.folder().to_owned() }),
-        }
+        };
+        self.among_machines(lock, "state/owner.json", alone, false)
     }
 
     /// Waits for the right to change what was found out about the run: a moment's work, whoever trains.
     ///
     /// # Errors
-    /// If the lock's file cannot be made. On a file system without locks everybody gets it.
+    /// If the lock's file cannot be made.
     pub fn turn(&self) -> Result<RunLock, RunError> {
         let path = self.folder().join("state/evaluation.lock");
         let lock = open(&path)?;
-        match lock.lock() {
-            Err(why) if why.kind() != ErrorKind::Unsupported => Err(error::io("lock", &path)(why)),
-            _ => Ok(RunLock { _lock: lock }),
+        let alone = match lock.lock() {
+            Err(why) if why.kind() == ErrorKind::Unsupported => false,
+            locked => locked.map(|()| true).map_err(error::io("lock", &path))?,
+        };
+        self.among_machines(lock, "state/evaluation-owner.json", alone, true)
+    }
+
+    /// The same among all machines, for who has it on this one.
+    fn among_machines(
+        &self,
+        lock: File,
+        name: &str,
+        alone: bool,
+        patient: bool,
+    ) -> Result<RunLock, RunError> {
+        let path = self.folder().join(name);
+        let asked: io::Result<Asked> = HostLock::ask(&path, alone, STILL, patient);
+        match asked.map_err(error::io("lock", &path))? {
+            Asked::Taken(among_machines) => Ok(RunLock { among_machines, _on_this_one: lock }),
+            Asked::Held(host) => {
+                Err(RunError::Claimed { folder: self.folder().to_owned(), host: Some(host) })
+            }
         }
     }
 }

@@ -85,7 +85,7 @@ impl Run {
         }
     }
 
-    fn losses_path(&self, seed: u64) -> std::path::PathBuf {
+    pub(super) fn losses_path(&self, seed: u64) -> std::path::PathBuf {
         self.folder.join(format!("losses/s{seed}.safetensors"))
     }
 }

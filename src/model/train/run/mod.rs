@@ -12,6 +12,7 @@
 //! | `state/checkpoint.safetensors` | what a killed run goes on from ([`checkpoint`]) |
 //! | `state/unreadable.json` | images that cannot be read, where no tokens are kept |
 //! | `state/lock` | nothing; whoever trains has it locked ([`RunLock`]) |
+//! | `state/owner.json` | which process of which machine has it, while it trains ([`HostLock`](crate::model::io::host_lock::HostLock)) |
 //! | `state/evaluation.lock` | nothing; locked while what was found out about the run is changed |
 //!
 //! Every file is written whole or not at all; the checkpoint comes last, so that a run killed
@@ -19,6 +20,7 @@
 
 pub mod checkpoint;
 mod error;
+mod join;
 mod lock;
 mod losses;
 mod outcome;

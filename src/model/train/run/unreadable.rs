@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{Run, RunError, read_json, write_json};
 
-const UNREADABLE: &str = "state/unreadable.json";
+pub(super) const UNREADABLE: &str = "state/unreadable.json";
 
 impl Run {
     /// Adds seeds to those there are: written whole or not at all.

@@ -1,0 +1,243 @@
+//! `ssmprobe jobs`: how tasks go that were handed in, and what is done about them.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::app::submit::script::script;
+use crate::app::submit::status::{State, states, tail};
+use crate::app::submit::{Place, Plan, SlurmError, Stage, SubmitFlags, Task, hand_in, join, local, slurm};
+use crate::app::terminal::progress::Display;
+use crate::app::terminal::stdout::say;
+use crate::app::terminal::{interrupt, stdout};
+
+/// Lines of a log that are shown of a task that failed.
+const TAIL: usize = 8;
+/// Looks that nothing is under way, before that is believed.
+const LOOKS: u32 = 2;
+/// The same where a task is in no queue and shows no exit code: a file system that is shared may show it a minute later.
+const LATE_LOOKS: u32 = 40;
+
+/// Show how the tasks of a run go that --submit handed in; wait for them, hand in again what failed, end them.
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Jobs {
+    /// The folder that they end in.
+    #[arg(value_name = "RUN")]
+    folder: PathBuf,
+    /// Stay until everything is joined; Ctrl-C leaves the tasks running.
+    #[arg(long, conflicts_with_all = ["cancel", "join", "work"])]
+    wait: bool,
+    /// Hand in again what failed, was stopped or got lost, and what waited for it. What it did is kept.
+    #[arg(long, conflicts_with_all = ["cancel", "join", "work"])]
+    retry: bool,
+    /// End all tasks. What they did is kept: --retry goes on with it.
+    #[arg(long, conflicts_with_all = ["join", "work"])]
+    cancel: bool,
+    /// Join the parts of a training into RUN, as the last task does.
+    #[arg(long, conflicts_with = "work")]
+    join: bool,
+    /// Run the tasks here, as --submit local does in a process of its own.
+    #[arg(long)]
+    work: bool,
+    /// Print one JSON document to standard output.
+    #[arg(long, conflicts_with_all = ["wait", "retry", "cancel", "join", "work"])]
+    json: bool,
+}
+
+const LONG: &str =
+    "Everything about the tasks lies in RUN/tasks: plan.json, what sbatch got (STAGE.sh), log/STAGE-N.txt, \
+and the run of each part until they are joined.
+
+Exit codes: 0 done, 1 failed, or a task that was waited for did, 2 wrong usage, 130 Ctrl-C.";
+
+impl Jobs {
+    /// Does what was asked.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let mut plan = Plan::open(&self.folder)?;
+        if self.work {
+            return Ok(if local::work(&plan)? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        if self.join {
+            for note in join::join(&plan)? {
+                say!("warning: {note}");
+            }
+            say!("the run is in {}", self.folder.display());
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.cancel {
+            match plan.place {
+                Place::Local => local::cancel(&plan)?,
+                Place::Slurm => {
+                    slurm::cancel(&plan.handed_in.iter().map(|a| a.id.clone()).collect::<Vec<_>>())?;
+                }
+            }
+            say!("ended; `ssmprobe jobs {} --retry` goes on", self.folder.display());
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.retry {
+            match hand_in::again(&mut plan)? {
+                0 => say!("nothing is to be handed in"),
+                1 => say!("handed in 1 task"),
+                tasks => say!("handed in {tasks} tasks"),
+            }
+        }
+        if self.wait {
+            return wait(&mut plan);
+        }
+        if self.json {
+            document(&plan)?;
+        } else {
+            list(&plan)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Hands in the `stages` that end in `folder`, or prints what would be.
+pub fn begin(
+    folder: &Path,
+    place: Place,
+    flags: &SubmitFlags,
+    stages: Vec<Stage>,
+) -> anyhow::Result<ExitCode> {
+    let mut plan = Plan::new(folder, place, flags.slurm.clone(), stages)?;
+    if flags.dry_run {
+        for stage in &plan.stages {
+            stdout::text(format_args!("# tasks/{}.sh\n{}\n", stage.name, script(&plan, stage)))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    match hand_in::all(&mut plan) {
+        // What is waited for is handed in as there is room.
+        Err(error) if flags.wait && is_limit(&error) && !plan.handed_in.is_empty() => {
+            say!("note: {error:#}");
+            return wait(&mut plan);
+        }
+        all => all?,
+    }
+    let tasks: Vec<String> = plan
+        .stages
+        .iter()
+        .map(|stage| {
+            if stage.parts.is_some() {
+                format!("{} x {}", stage.tasks(), stage.name)
+            } else {
+                stage.name.clone()
+            }
+        })
+        .collect();
+    say!("handed in: {}; `ssmprobe jobs {}` shows how they go", tasks.join(", then "), folder.display());
+    if flags.wait { wait(&mut plan) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// Stays until all is done, or what is not will not be by itself.
+fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
+    interrupt::listen();
+    let every = if plan.place == Place::Local { Duration::from_millis(200) } else { Duration::from_secs(2) };
+    let (mut display, mut told, mut still) = (Display::new(), String::new(), 0);
+    loop {
+        let mut all = states(plan)?;
+        let failed =
+            |state: &State| matches!(state, State::Failed { .. } | State::Lost { .. } | State::Stopped);
+        let never = plan.place == Place::Slurm && all.iter().any(|(task, _)| plan.array(*task).is_none());
+        if never && !all.iter().any(|(_, state)| failed(state)) {
+            match hand_in::rest(plan, &all) {
+                Err(error) if is_limit(&error) => {}
+                rest => rest?,
+            }
+            all = states(plan)?;
+        }
+        let summary = summary(&all);
+        if summary != told {
+            display.milestone(&summary, true);
+            told = summary;
+        }
+        let done = all.iter().all(|(_, state)| *state == State::Done);
+        still = if all.iter().any(|(_, state)| state.is_active()) { 0 } else { still + 1 };
+        let lost =
+            plan.place == Place::Slurm && all.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
+        if done || still >= if lost { LATE_LOOKS } else { LOOKS } {
+            display.clear();
+            all.iter().for_each(|(task, state)| complain(plan, *task, state));
+            if !done {
+                say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
+            }
+            return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < every {
+            if interrupt::flow().is_break() {
+                display.clear();
+                let folder = plan.folder.display();
+                say!("the tasks go on; `ssmprobe jobs {folder}` shows them, with --wait it waits again");
+                return Ok(interrupt::code());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Whether Slurm took no more.
+fn is_limit(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<SlurmError>().is_some_and(SlurmError::is_limit)
+}
+
+/// A line for each task, with the last it printed.
+fn list(plan: &Plan) -> anyhow::Result<()> {
+    let all = states(plan)?;
+    for (task, state) in &all {
+        let last = tail(plan, *task, 1).pop().unwrap_or_default();
+        let (name, state) = (plan.name(*task), state.to_string());
+        stdout::line(format!("{name:<12} {state:<28} {last}").trim_end())?;
+    }
+    all.iter().for_each(|(task, state)| complain(plan, *task, state));
+    say!("{}", summary(&all));
+    if all.iter().any(|(_, state)| *state != State::Done && !state.is_active()) {
+        say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
+    }
+    Ok(())
+}
+
+/// The same as a document.
+fn document(plan: &Plan) -> anyhow::Result<()> {
+    let task = |(task, state): &(Task, State)| {
+        let last = tail(plan, *task, 1).pop();
+        json!({"task": plan.name(*task), "how": state, "last": last, "log": plan.log(*task)})
+    };
+    let tasks: Vec<_> = states(plan)?.iter().map(task).collect();
+    stdout::text(format_args!("{:#}\n", json!({"folder": plan.folder, "place": plan.place, "tasks": tasks})))
+}
+
+/// What a task that failed printed last.
+fn complain(plan: &Plan, task: Task, state: &State) {
+    if !matches!(state, State::Failed { .. } | State::Lost { .. }) {
+        return;
+    }
+    say!("{} {state}; {} ends with:", plan.name(task), plan.log(task).display());
+    tail(plan, task, TAIL).iter().for_each(|line| say!("  {line}"));
+}
+
+/// How many tasks are in which state.
+fn summary(all: &[(Task, State)]) -> String {
+    let mut counts = [("running", 0), ("waiting", 0), ("stopped", 0), ("failed", 0), ("not handed in", 0)];
+    let mut done = 0;
+    for (_, state) in all {
+        match state {
+            State::Done => done += 1,
+            State::Running { .. } => counts[0].1 += 1,
+            State::Waiting { .. } => counts[1].1 += 1,
+            State::Stopped => counts[2].1 += 1,
+            State::Failed { .. } | State::Lost { .. } => counts[3].1 += 1,
+            State::NotHandedIn => counts[4].1 += 1,
+        }
+    }
+    let mut text = format!("{done} of {} tasks done", all.len());
+    for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        text += &format!(", {count} {name}");
+    }
+    text
+}

@@ -1,0 +1,82 @@
+//! A training cut into parts that are trained apart: by seeds, and where there are more parts than seeds, by blocks of
+//! the heads as well. A head starts from its seed and name alone and meets the same batches whatever is trained beside
+//! it, so parts come to the bits of the whole.
+
+use super::{TrainPlan, TrainingError};
+use crate::app::jobs::part::Part;
+
+impl TrainPlan {
+    /// Leaves what is a part's: some seeds, or a block of the heads with one.
+    ///
+    /// # Errors
+    /// If it cannot be cut into so many parts.
+    pub fn cut(&mut self, part: Part) -> Result<(), TrainingError> {
+        self.can_be_cut(part.of)?;
+        let (seeds, settings) = (self.settings.seeds, &mut self.settings);
+        let blocks = part.of.div_ceil(seeds);
+        let range = match blocks {
+            1 => part.range(seeds),
+            _ => part.index / blocks..part.index / blocks + 1,
+        };
+        let block = Part { index: part.index % blocks, of: blocks }.range(self.heads.len());
+        settings.first_seed += range.start as u64;
+        settings.seeds = range.len();
+        self.heads = self.heads[block].to_vec();
+        Ok(())
+    }
+
+    /// Refuses so many parts where it cannot be cut into them: at most a part for each seed, or as many blocks of the
+    /// heads for every seed.
+    ///
+    /// # Errors
+    /// Says into how many it can be.
+    pub fn can_be_cut(&self, parts: usize) -> Result<(), TrainingError> {
+        let (seeds, heads) = (self.settings.seeds, self.heads.len());
+        let blocks = parts.is_multiple_of(seeds) && parts / seeds <= heads;
+        match parts > 0 && (parts <= seeds || blocks) {
+            true => Ok(()),
+            false => Err(TrainingError::Parts { parts, seeds, heads }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::jobs::train::{TrainSettings, heads};
+
+    fn plan(seeds: usize) -> TrainPlan {
+        let words = ["gap", "cls", "raster", "sinkhorn"].map(str::to_owned);
+        let heads = heads::variants(&words, &[]).unwrap();
+        TrainPlan {
+            settings: TrainSettings { seeds, ..TrainSettings::default() },
+            backbone: "".into(),
+            heads,
+        }
+    }
+
+    /// Seeds and heads of all parts, in order.
+    fn pairs(seeds: usize, parts: usize) -> Vec<(u64, String)> {
+        let part = |index| {
+            let mut plan = plan(seeds);
+            plan.cut(Part { index, of: parts }).unwrap();
+            let pairs =
+                |seed| plan.heads.iter().map(move |head| (seed, head.name.clone())).collect::<Vec<_>>();
+            plan.seeds().into_iter().flat_map(pairs).collect::<Vec<_>>()
+        };
+        (0..parts).flat_map(part).collect()
+    }
+
+    #[test]
+    fn parts_train_every_head_with_every_seed_once() {
+        let all = pairs(6, 1);
+        assert_eq!(all.len(), 24);
+        for parts in [2, 4, 5, 6, 12, 18, 24] {
+            assert_eq!(pairs(6, parts), all, "{parts}");
+        }
+        for parts in [0, 7, 30] {
+            let error = plan(6).can_be_cut(parts).unwrap_err().to_string();
+            assert!(error.contains("1 to 6"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Where long work is handed in, and what Slurm is told of it: flags of every verb that can be cut into tasks.
+
+use clap::{Args, Command, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::app::user_error::Usage;
+
+/// Who runs the tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// Slurm, by `sbatch`.
+    Slurm,
+    /// Processes on this machine.
+    Local,
+}
+
+/// Whether and where work is handed in.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+#[command(next_help_heading = "Handing it in")]
+pub struct SubmitFlags {
+    /// Cut the work into tasks and hand them to Slurm, or to processes on this machine, which a last task joins;
+    /// `ssmprobe jobs` shows how they go.
+    #[arg(long, value_name = "WHERE")]
+    pub submit: Option<Place>,
+    /// Into how many tasks [default: one for each seed].
+    #[arg(long, value_name = "N", requires = "submit", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tasks: Option<u32>,
+    /// Stay until everything is joined; Ctrl-C leaves the tasks running.
+    #[arg(long, requires = "submit", conflicts_with = "dry_run")]
+    pub wait: bool,
+    /// Print what `sbatch` would get, and hand in nothing.
+    #[arg(long, requires = "submit")]
+    pub dry_run: bool,
+    /// What Slurm is told.
+    #[command(flatten)]
+    pub slurm: SlurmFlags,
+}
+
+impl SubmitFlags {
+    /// The command line of this process without the program and without these flags.
+    ///
+    /// # Errors
+    /// If a word of it is no text.
+    pub fn others_typed() -> Result<Vec<String>, Usage> {
+        let typed = std::env::args_os()
+            .skip(1)
+            .map(|word| word.into_string().map_err(|word| Usage(format!("`{}` is no text", word.display()))));
+        Ok(without_own(typed.collect::<Result<_, _>>()?))
+    }
+}
+
+/// Words of a command line without the flags of [`SubmitFlags`] and their values.
+fn without_own(typed: Vec<String>) -> Vec<String> {
+    let own = SubmitFlags::augment_args(Command::new("submit"));
+    let (mut typed, mut others) = (typed.into_iter(), Vec::new());
+    while let Some(word) = typed.next() {
+        let name = word.strip_prefix("--").map(|word| word.split('=').next().unwrap_or(word));
+        match own.get_arguments().find(|flag| name.is_some() && flag.get_long() == name) {
+            None => others.push(word),
+            Some(flag) if flag.get_action().takes_values() && !word.contains('=') => drop(typed.next()),
+            Some(_) => {}
+        }
+    }
+    others
+}
+
+/// What Slurm is told of every task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+pub struct SlurmFlags {
+    /// Partition of the cluster.
+    #[arg(long, value_name = "NAME", requires = "submit")]
+    pub partition: Option<String>,
+    /// Account that is charged.
+    #[arg(long, value_name = "NAME", requires = "submit")]
+    pub account: Option<String>,
+    /// Most time of a task, as Slurm writes it (D-HH:MM:SS, HH:MM:SS or minutes); one that needs more goes on in the
+    /// queue's next turn.
+    #[arg(long, value_name = "TIME", requires = "submit")]
+    pub time: Option<String>,
+    /// GPUs of a task.
+    #[arg(long, value_name = "N", requires = "submit")]
+    pub gpus: Option<String>,
+    /// Processor cores of a task.
+    #[arg(long, value_name = "N", requires = "submit")]
+    pub cpus: Option<u32>,
+    /// Memory of a task, as `32G`.
+    #[arg(long, value_name = "SIZE", requires = "submit")]
+    pub memory: Option<String>,
+    /// Most tasks at a time [default: what Slurm gives; one, where they run on this machine].
+    #[arg(long, value_name = "N", requires = "submit", value_parser = clap::value_parser!(u32).range(1..))]
+    pub array_limit: Option<u32>,
+    /// Any other option of `sbatch`, without its dashes; may be given several times.
+    #[arg(long = "slurm", value_name = "KEY=VALUE", requires = "submit")]
+    pub others: Vec<String>,
+}
+
+impl SlurmFlags {
+    /// The options of `sbatch` that the flags come to.
+    pub fn options(&self) -> Vec<String> {
+        let Self { partition, account, time, gpus, cpus, memory, others, array_limit: _ } = self;
+        let cpus = cpus.map(|cpus| cpus.to_string());
+        let named = [
+            ("partition", partition),
+            ("account", account),
+            ("time", time),
+            ("gpus", gpus),
+            ("cpus-per-task", &cpus),
+            ("mem", memory),
+        ];
+        let named = named.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_ref()?)));
+        named.chain(others.iter().cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_beside_these_flags_stays() {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let typed =
+            "eval --submit local --run RUN --tasks=4 --wait --slurm a=b --slurm=c=d --causal frozen --gpus 1";
+        assert_eq!(without_own(words(typed)), words("eval --run RUN --causal frozen"));
+    }
+}

@@ -1,0 +1,40 @@
+//! What the last task of a training does: it joins the parts into the run.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+
+use super::plan::Plan;
+use crate::model::train::run::Run;
+
+/// Joins the parts of a training into the plan's folder and removes them; what a reader must know of it. Where they are
+/// joined already, nothing is done.
+///
+/// # Errors
+/// If a part is not finished, or damaged: nothing is removed then.
+pub fn join(plan: &Plan) -> anyhow::Result<Vec<String>> {
+    let (folder, parts) = (&plan.folder, plan.parts());
+    let joined = Run::open(folder).is_ok_and(|run| run.check_finished().is_ok());
+    let mut notes = Vec::new();
+    if !joined {
+        let remedy = || {
+            format!(
+                "`ssmprobe jobs {} --retry` makes again what is missing or damaged, and joins",
+                folder.display()
+            )
+        };
+        Run::join(folder, &parts).with_context(remedy)?;
+        let devices: BTreeSet<String> =
+            parts.iter().filter_map(|part| Some(Run::open(part).ok()?.manifest.device)).collect();
+        if devices.len() > 1 {
+            let devices = devices.into_iter().collect::<Vec<_>>().join(", ");
+            notes.push(format!(
+                "the parts were trained on different devices ({devices}): results are those of one device to about 1e-5"
+            ));
+        }
+    }
+    for part in parts.iter().filter(|part| part.exists()) {
+        std::fs::remove_dir_all(part).with_context(|| part.display().to_string())?;
+    }
+    Ok(notes)
+}

@@ -1,0 +1,25 @@
+//! Long work handed to Slurm, or to processes here: cut into tasks, each a command line that anyone could type, which
+//! wait for one another in stages, the last of which joins what they made.
+//!
+//! Everything about it lies in one folder, `tasks` in the folder of the run:
+//!
+//! | file | holds |
+//! |---|---|
+//! | `plan.json` | [`Plan`]: the stages, and what they were handed in as |
+//! | `STAGE.sh` | what `sbatch` gets ([`script`]) |
+//! | `state/STAGE-N` | the exit code of a task that came to an end ([`status`]) |
+//! | `log/STAGE-N.txt` | what it printed |
+//! | `1`, `2`, ... | the run of each part, until they are joined |
+
+mod flags;
+pub mod hand_in;
+pub mod join;
+pub mod local;
+pub mod plan;
+pub mod script;
+pub mod slurm;
+pub mod status;
+
+pub use flags::{Place, SlurmFlags, SubmitFlags};
+pub use plan::{Plan, Stage, Task};
+pub use slurm::SlurmError;

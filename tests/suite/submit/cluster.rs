@@ -1,0 +1,158 @@
+//! The same on a real Slurm, which `scripts/test-slurm` lets these tests start for themselves: four nodes on loopback,
+//! and a partition whose jobs send others back to the queue.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::{assert_same, jobs, states, sweep};
+use crate::run::{Desk, done, run};
+use crate::skip;
+
+/// A Slurm that runs as long as this lives.
+struct Slurm {
+    folder: TempDir,
+}
+
+fn starter() -> Command {
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/slurm"))
+}
+
+impl Slurm {
+    /// One of four nodes; none where nobody asked for it, which is said.
+    fn start() -> Option<Self> {
+        if std::env::var_os("SSMPROBE_SLURM").is_none() {
+            skip::because("scripts/test-slurm runs it");
+            return None;
+        }
+        let folder = TempDir::new().expect("a folder");
+        // Its daemons must not hold what this process prints to.
+        let mut start = starter();
+        start
+            .arg("start")
+            .arg(folder.path())
+            .arg("4")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let slurm = Self { folder };
+        if !start.status().expect("a shell").success() {
+            let logs = crate::faults::tree(&slurm.folder.path().join("log"));
+            let logs: Vec<_> =
+                logs.iter().map(|(name, text)| (name, String::from_utf8_lossy(text))).collect();
+            panic!("no Slurm: {logs:#?}");
+        }
+        Some(slurm)
+    }
+
+    /// Lets a command reach it.
+    fn on(&self, mut command: Command) -> Command {
+        command.env("SLURM_CONF", self.folder.path().join("slurm.conf"));
+        command
+    }
+
+    /// One of Slurm's own commands.
+    fn call(&self, name: &str, words: &[&str]) -> String {
+        let mut command = self.on(Command::new(name));
+        command.args(words).stdin(Stdio::null());
+        done(&mut command)
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        let _ = starter().arg("stop").arg(self.folder.path()).status();
+    }
+}
+
+/// Waits, at most so many seconds, until something is so.
+fn until(seconds: u64, what: &str, mut so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !so() {
+        assert!(begun.elapsed() < Duration::from_secs(seconds), "{what}: not within {seconds} s");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_sweep_on_four_nodes_comes_to_the_bytes_of_one_in_a_piece() {
+    let Some(slurm) = Slurm::start() else { return };
+    let desk = Desk::new(36, 12);
+    let points = ["--grid", "state_dim=2,8", "--seeds", "3"];
+    let in_tasks = ["--submit", "slurm", "--tasks", "6", "--cpus", "1", "--wait"];
+    let (code, _, said) = run(&mut slurm.on(sweep(&desk, "parts", &[&points[..], &in_tasks].concat())));
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("handed in: all-tokens, then 6 x train, then join"), "{said}");
+    assert!(said.contains("8 of 8 tasks done"), "{said}");
+    done(&mut sweep(&desk, "whole", &points));
+    assert_same(&desk.path("parts"), &desk.path("whole"));
+
+    // It says what it does not have.
+    let (code, _, said) =
+        run(&mut slurm.on(desk.train("other", 1, &["--submit", "slurm", "--partition", "nowhere"])));
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("sbatch refuses") && said.contains("invalid partition"), "{said}");
+
+    // A task that fails is named, what waits for it is not begun, and it alone is done again.
+    let folder = desk.path("failing");
+    fs::create_dir_all(folder.join("tasks/2")).expect("a folder");
+    fs::write(folder.join("tasks/2/run.json"), "no run").expect("a file");
+    let submit = ["--submit", "slurm", "--cpus", "1", "--wait"];
+    let (code, _, said) = run(&mut slurm.on(desk.train("failing", 2, &submit)));
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("train-2 failed with exit code 1") && said.contains("run.json"), "{said}");
+    let how = states(&mut slurm.on(jobs(&folder, &["--json"])));
+    assert_eq!((how["train-1"].as_str(), how["join"].as_str()), ("done", "not-handed-in"));
+    let (code, _, said) = run(&mut slurm.on(jobs(&folder, &["--retry", "--wait"])));
+    assert!(code == 0 && said.contains("handed in 2 tasks"), "{said}");
+    done(&mut desk.train("plain", 2, &[]));
+    assert_same(&folder, &desk.path("plain"));
+}
+
+#[test]
+fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
+    let Some(slurm) = Slurm::start() else { return };
+    let desk = Desk::new(36, 12);
+    let long = |out: &str, more: &[&str]| desk.train(out, 300, more);
+    let folder = desk.path("parts");
+    done(&mut slurm.on(long("parts", &["--submit", "slurm", "--cpus", "1"])));
+    let begun = |name: &str| desk.path(name).join("tasks/1/state/checkpoint.safetensors").exists();
+    until(60, "the first checkpoint", || begun("parts"));
+    let list = || states(&mut slurm.on(jobs(&folder, &["--json"])));
+    // What Slurm sends before the time is over.
+    let running = slurm.call("squeue", &["--noheader", "--states=RUNNING", "--format=%i"]);
+    let running: Vec<&str> = running.split_whitespace().collect();
+    slurm.call("scancel", &[&["--batch", "--signal=USR1"][..], &running].concat());
+    until(60, "a task out of time", || list()["train-1"] == "waiting");
+    assert!(!folder.join("tasks/state/train-1").exists(), "it is not over");
+
+    // Another is sent away by one that is urgent.
+    let other = desk.path("sent-away");
+    done(&mut slurm.on(long("sent-away", &["--submit", "slurm", "--cpus", "1"])));
+    until(60, "the first checkpoint", || begun("sent-away"));
+    let urgent = ["--partition=urgent", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 1"];
+    slurm.call("sbatch", &urgent);
+    let list = || states(&mut slurm.on(jobs(&other, &["--json"])));
+    until(60, "a task that is sent away", || list()["train-1"] == "waiting");
+
+    // A third is ended, and goes on when it is asked to.
+    let ended = desk.path("ended");
+    done(&mut slurm.on(long("ended", &["--submit", "slurm", "--cpus", "1"])));
+    until(60, "the first checkpoint", || begun("ended"));
+    done(&mut slurm.on(jobs(&ended, &["--cancel"])));
+    let list = || states(&mut slurm.on(jobs(&ended, &["--json"])));
+    until(60, "the end of all tasks", || {
+        list().values().all(|state| state != "running" && state != "waiting")
+    });
+    done(&mut slurm.on(jobs(&ended, &["--retry"])));
+
+    done(&mut long("whole", &[]));
+    for folder in [&ended, &folder, &other] {
+        let (code, _, said) = run(&mut slurm.on(jobs(folder, &["--wait"])));
+        assert_eq!(code, 0, "{said}");
+        assert_same(folder, &desk.path("whole"));
+    }
+}

@@ -1,0 +1,227 @@
+//! What Slurm gets and says, by commands that stand in for its own: they keep what they were called with.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{assert_same, jobs, script, states};
+use crate::run::{Desk, done, run};
+
+/// `sbatch` that takes everything and counts; nothing is ever in the queue.
+const TAKES: &str = r#"echo "$@" >> "$0.calls"; wc -l < "$0.calls""#;
+
+/// Lets a command call the Slurm in `folder`.
+fn on(folder: &Path, mut command: Command) -> Command {
+    command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+    command
+}
+
+/// A Slurm whose `sbatch` does `text`.
+fn slurm(desk: &Desk, text: &str) -> std::path::PathBuf {
+    let folder = desk.path("bin");
+    script(&folder, "sbatch", text);
+    script(&folder, "squeue", "exit 0");
+    script(&folder, "scancel", "exit 0");
+    script(&folder, "sacct", "echo accounting is off >&2; exit 1");
+    script(&folder, "scontrol", "echo 'MaxArraySize            = 1001'");
+    folder
+}
+
+/// What `sbatch` was called with, without the folder of the scripts.
+fn calls(folder: &Path, home: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("sbatch.calls")).expect("calls");
+    text.lines().map(|line| line.replace(&format!("{}/", home.display()), "")).collect()
+}
+
+#[test]
+fn what_sbatch_would_get_is_one_page_and_nothing_is_handed_in() {
+    let desk = Desk::new(24, 12);
+    let mut train =
+        desk.train("run", 3, &["--submit", "slurm", "--dry-run", "--tasks", "4", "--array-limit", "3"]);
+    train.args([
+        "--partition",
+        "gpu",
+        "--account",
+        "vision",
+        "--time",
+        "2:00:00",
+        "--gpus",
+        "1",
+        "--cpus",
+        "8",
+    ]);
+    train.args(["--memory", "32G", "--slurm", "comment=two words", "--slurm", "exclusive"]);
+    let printed = done(&mut train);
+    let folder = desk.path("");
+    let program = fs::canonicalize(env!("CARGO_BIN_EXE_ssmprobe")).expect("a program");
+    let own = [
+        (program.to_str().expect("text"), "PROGRAM"),
+        (folder.to_str().expect("text"), "DESK/"),
+        (env!("CARGO_MANIFEST_DIR"), "HERE"),
+    ];
+    let printed = own.iter().fold(printed, |text, (path, name)| text.replace(path, name));
+    assert_eq!(printed, include_str!("dry_run.txt"));
+    assert!(!desk.path("run").exists());
+}
+
+#[test]
+fn what_slurm_refuses_is_told_in_its_own_words() {
+    let desk = Desk::new(24, 12);
+    let submit = ["--submit", "slurm", "--partition", "nowhere"];
+    // Nobody is there.
+    let (code, _, said) = run(desk.train("run", 1, &submit).env("PATH", desk.path("none")));
+    assert!(code == 1 && said.contains("there is no `sbatch` on the PATH"), "{said}");
+
+    let refuses = "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1";
+    let bin = slurm(&desk, refuses);
+    let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &submit)));
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("sbatch refuses: sbatch: error: invalid partition specified: nowhere"), "{said}");
+    assert!(said.contains("nothing was handed in"), "{said}");
+
+    // The third call is refused: what was taken is known, and the rest is handed in later.
+    script(
+        &bin,
+        "sbatch",
+        &format!(
+            "[ ! -e \"$0.calls\" ] || [ $(wc -l < \"$0.calls\") -lt 1 ] || {{ echo 'Job violates accounting/QOS policy' >&2; exit 1; }}; {TAKES}"
+        ),
+    );
+    let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &submit)));
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("1 of 4 tasks are handed in") && said.contains("--retry` hands in the others"),
+        "{said}"
+    );
+    assert!(said.contains("sbatch refuses: Job violates accounting/QOS policy"), "{said}");
+    let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &submit)));
+    assert!(code == 2 && said.contains("holds tasks already"), "{said}");
+}
+
+#[test]
+fn more_tasks_than_an_array_may_have_are_several_arrays() {
+    let desk = Desk::new(24, 12);
+    done(&mut desk.train("whole", 1, &["--seeds", "5"]));
+    let bin = slurm(&desk, TAKES);
+    script(&bin, "scontrol", "echo 'MaxArraySize            = 3'");
+    let more = ["--seeds", "5", "--submit", "slurm", "--array-limit", "2"];
+    done(&mut on(&bin, desk.train("run", 1, &more)));
+    let (home, folder) = (desk.path("run/tasks"), desk.path("run"));
+    let expected = [
+        "--parsable --array=1-2%2 train.sh",
+        "--parsable --array=1-2%2 --export=ALL,SSMPROBE_BEFORE=2 train.sh",
+        "--parsable --array=1%2 --export=ALL,SSMPROBE_BEFORE=4 train.sh",
+        "--parsable --dependency=afterok:1:2:3 --kill-on-invalid-dep=yes join.sh",
+    ];
+    assert_eq!(calls(&bin, &home), expected);
+    // As Slurm calls it: the second of the second array is the fourth task, and its log is that task's.
+    let task = |before: &str, index: &str| {
+        let mut bash = on(&bin, Command::new("bash"));
+        bash.arg(home.join("train.sh")).env("SLURM_ARRAY_JOB_ID", "2").env("SLURM_ARRAY_TASK_ID", index);
+        run(bash.env("SSMPROBE_BEFORE", before))
+    };
+    let (code, ..) = task("2", "2");
+    assert_eq!(code, 0);
+    assert!(home.join("4/run.json").exists() && home.join("log/train-4.txt").exists());
+    assert_eq!(fs::read_to_string(home.join("state/train-4")).expect("a code"), "0\n");
+    for (before, index) in [("0", "1"), ("0", "2"), ("2", "1")] {
+        assert_eq!(task(before, index).0, 0);
+    }
+    let how = states(&mut on(&bin, jobs(&folder, &["--json"])));
+    assert_eq!(
+        (how["train-4"].as_str(), how["train-5"].as_str(), how["join"].as_str()),
+        ("done", "lost", "not-handed-in")
+    );
+    // The last got lost: it and the join are handed in again.
+    let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
+    assert!(code == 0 && said.contains("handed in 2 tasks"), "{said}");
+    let again = [
+        "--parsable --array=1%2 --export=ALL,SSMPROBE_BEFORE=4 train.sh",
+        "--parsable --dependency=afterok:5 --kill-on-invalid-dep=yes join.sh",
+    ];
+    assert_eq!(calls(&bin, &home)[4..], again);
+    assert_eq!(task("4", "1").0, 0);
+    assert_eq!(run(Command::new("bash").arg(home.join("join.sh"))).0, 0);
+    assert_same(&folder, &desk.path("whole"));
+}
+
+#[test]
+fn tasks_beyond_the_submit_limit_are_handed_in_as_there_is_room() {
+    let desk = Desk::new(24, 12);
+    done(&mut desk.train("whole", 1, &["--seeds", "4"]));
+    // It takes two tasks at most, does them at once, and has room again when somebody looks.
+    let bin = slurm(&desk, "");
+    let takes = r#"[ ! -e "$0.full" ] || { echo 'Job violates accounting/QOS policy (job submit limit)' >&2; exit 1; }
+case "$*" in *array=1-4*) echo 'QOSMaxSubmitJobPerUserLimit' >&2; exit 1;; esac
+touch "$0.full"; echo "$@" >> "$0.calls"
+for script; do :; done
+tasks=$(echo "$*" | sed -n 's/.*array=\([0-9-]*\).*/\1/p' | tr - ' ')
+for task in ${tasks:-1}; do SLURM_ARRAY_TASK_ID=$task bash "$script" >&2; done
+wc -l < "$0.calls""#;
+    script(&bin, "sbatch", takes);
+    script(&bin, "squeue", "rm -f \"${0%squeue}sbatch.full\"");
+    let more = ["--seeds", "4", "--submit", "slurm", "--wait"];
+    let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &more)));
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("2 of 5 tasks are handed in") && said.contains("5 of 5 tasks done"), "{said}");
+    let expected =
+        ["--parsable --array=1-2 train.sh", "--parsable --array=3-4 train.sh", "--parsable join.sh"];
+    assert_eq!(calls(&bin, &desk.path("run/tasks")), expected);
+    assert_same(&desk.path("run"), &desk.path("whole"));
+}
+
+#[test]
+fn a_damaged_part_is_named_and_made_again() {
+    let desk = Desk::new(24, 12);
+    done(&mut desk.train("whole", 1, &[]));
+    let bin = slurm(&desk, TAKES);
+    done(&mut on(&bin, desk.train("run", 1, &["--submit", "slurm"])));
+    let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
+    // Tasks are command lines that anyone can type.
+    for part in ["1/2", "2/2"] {
+        let (code, _, said) = run(&mut jobs(&folder, &["--join"]));
+        assert!(code == 1 && said.contains("--retry` makes again what is missing"), "{said}");
+        done(&mut desk.train("run", 1, &["--part", part, "--resume"]));
+    }
+    let probe = home.join("2/probes/sinkhorn-s1-last.safetensors");
+    let whole = fs::read(&probe).expect("a probe");
+    fs::write(&probe, &whole[..whole.len() / 2]).expect("half of it");
+    let (code, _, said) = run(&mut jobs(&folder, &["--join"]));
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains(&probe.display().to_string()) && said.contains("--retry"), "{said}");
+    assert!(!folder.join("run.json").exists() && home.join("1/run.json").exists());
+
+    fs::write(home.join("state/train-1"), "0\n").expect("a code");
+    fs::write(home.join("state/train-2"), "0\n").expect("a code");
+    let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
+    assert!(code == 0 && said.contains("handed in 2 tasks"), "{said}");
+    assert_eq!(
+        calls(&bin, &home)[2..],
+        [
+            "--parsable --array=2 train.sh",
+            "--parsable --dependency=afterok:3 --kill-on-invalid-dep=yes join.sh"
+        ]
+    );
+    assert!(home.join("2.damaged-1/run.json").exists() && !home.join("2").exists());
+    done(&mut desk.train("run", 1, &["--part", "2/2", "--resume"]));
+    // A part of another training is none of this one.
+    let elsewhere = home.join("1");
+    fs::rename(&elsewhere, home.join("own")).expect("renamed");
+    done(&mut desk.train("run", 2, &["--part", "1/2", "--resume"]));
+    let (code, _, said) = run(&mut jobs(&folder, &["--join"]));
+    assert!(code == 1 && said.contains("they differ in `protocol`"), "{said}");
+    fs::remove_dir_all(&elsewhere).expect("removed");
+    fs::rename(home.join("own"), &elsewhere).expect("renamed");
+    // Killed before its last file, it does it once more.
+    for name in ["answers", "probes", "state"] {
+        fs::create_dir_all(folder.join(name)).expect("a folder");
+    }
+    fs::copy(desk.path("whole/answers/truth.json"), folder.join("answers/truth.json")).expect("a copy");
+    fs::copy(desk.path("whole/run.json"), folder.join("run.json")).expect("a copy");
+    done(&mut jobs(&folder, &["--join"]));
+    assert_same(&folder, &desk.path("whole"));
+    // Joined once, it is joined.
+    done(&mut jobs(&folder, &["--join"]));
+    let (code, _, said) = run(&mut jobs(&desk.path("whole"), &[]));
+    assert!(code == 2 && said.contains("holds no tasks"), "{said}");
+}
