@@ -20,6 +20,22 @@ pub fn pasted() -> Option<PathBuf> {
     Some(directories::ProjectDirs::from("", "", "ssmprobe")?.data_dir().join("pasted"))
 }
 
+/// The folder of files that a window elsewhere sent: kept, so that a workspace can name them, as long as the user's cache
+/// is; absent where the user has no home.
+pub fn received() -> Option<PathBuf> {
+    Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("received"))
+}
+
+/// With the user's folder in the place of `~`.
+pub fn expanded(text: &str) -> PathBuf {
+    let rest =
+        text.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with(std::path::is_separator));
+    match rest.zip(directories::BaseDirs::new()) {
+        Some((rest, dirs)) => dirs.home_dir().join(rest.trim_start_matches(std::path::is_separator)),
+        None => PathBuf::from(text),
+    }
+}
+
 /// A folder that is not there yet, for a run on a dataset: `ssmprobe-runs/NAME` in the user's home,
 /// with a number behind it if need be.
 pub fn run(name: &str) -> Option<PathBuf> {

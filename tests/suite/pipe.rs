@@ -11,7 +11,9 @@ use clap::{Args, Command, FromArgMatches};
 use half::f16;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use ssmprobe::app::jobs::detached::{Detached, Said};
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
+use ssmprobe::app::jobs::folder::{Folder, FolderEntry};
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::history::{Failure, Steps};
 use ssmprobe::app::jobs::regions::RegionSource;
@@ -122,6 +124,8 @@ fn every_request_survives_a_pipe() {
         options: BackboneOptions { layer: Some(2), ..BackboneOptions::default() },
     };
     let (image, seed, draw) = (ImageId(5), 1, 2);
+    let apart = Detached { words: vec!["--resume".into()], out: "run".into(), again: true };
+    let apart = Fetch::Detached(apart);
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
     let stability = StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, draw };
@@ -155,10 +159,13 @@ fn every_request_survives_a_pipe() {
         Request::Fetch(JOB, Fetch::Plan(draft())),
         Request::Fetch(JOB, Fetch::Begin(draft())),
         Request::Fetch(JOB, resume),
+        Request::Fetch(JOB, apart),
         Request::Files(JOB, Files::OpenRun { folder: "run".into() }),
         Request::Files(JOB, Files::OpenImages { paths: vec!["x.png".into()] }),
         Request::Files(JOB, dataset),
         Request::Files(JOB, Files::Recognise { paths: vec!["any".into()] }),
+        Request::Files(JOB, Files::ListFolder { folder: "runs".into() }),
+        Request::Files(JOB, Files::Receive(ResultFile { path: "x.png".into(), bytes: vec![0, 159, 255] })),
         Request::Cancel(JOB),
         Request::Pause(JOB, true),
         Request::CloseBackbone(BackboneId(1)),
@@ -182,10 +189,13 @@ fn every_request_survives_a_pipe() {
         Request::Fetch(_, Fetch::Plan(_)),
         Request::Fetch(_, Fetch::Begin(_)),
         Request::Fetch(_, Fetch::Resume { .. }),
+        Request::Fetch(_, Fetch::Detached(_)),
         Request::Files(_, Files::OpenRun { .. }),
         Request::Files(_, Files::OpenImages { .. }),
         Request::Files(_, Files::OpenDataset { .. }),
         Request::Files(_, Files::Recognise { .. }),
+        Request::Files(_, Files::ListFolder { .. }),
+        Request::Files(_, Files::Receive(_)),
         Request::Cancel(_),
         Request::Pause(..),
         Request::CloseBackbone(_),
@@ -207,6 +217,13 @@ fn images_in_tables_are_read_behind_the_pipe() {
         let bytes = |part: &EvalSplit| part.dataset.samples[at].source.bytes().expect("an image");
         assert_eq!(bytes(&read), bytes(&part));
     }
+}
+
+/// A folder that is looked into.
+fn folder() -> Folder {
+    let entry =
+        FolderEntry { name: "x.png".into(), kind: Some(PathKind::Images), is_folder: false, bytes: 7 };
+    Folder { path: "/data".into(), entries: vec![entry], cut: true, unnamed: 1, file: Some("x.png".into()) }
 }
 
 /// What verbs are told.
@@ -304,9 +321,12 @@ fn every_event_survives_a_pipe() {
         Event::RemovalMeasured { job: JOB, answer: Err(fault()) },
         Event::ImagesCompared(JOB, Arc::new(space)),
         Event::Recognised { job: JOB, found: kinds.into() },
+        Event::FolderListed { job: JOB, folder: Arc::new(folder()) },
         Event::Explained { job: JOB, seen },
         training(TrainEvent::Planned(Box::new(facts()))),
         training(TrainEvent::Timed(estimate)),
+        training(TrainEvent::Detached { folder: "run".into(), pid: 7, began: true }),
+        training(TrainEvent::Said(Said { line: "seed 0".into(), log: 1, at: 5 })),
         training(TrainEvent::Begun(reading.clone())),
         training(TrainEvent::Went(Box::new(went))),
         training(TrainEvent::Paused(true)),
@@ -335,6 +355,7 @@ fn every_event_survives_a_pipe() {
         Event::RemovalMeasured { .. },
         Event::ImagesCompared(..),
         Event::Recognised { .. },
+        Event::FolderListed { .. },
         Event::Inspected { told: inspect::Told::Begun(_), .. },
         Event::Inspected { told: inspect::Told::File(_), .. },
         Event::Inspected { told: inspect::Told::Explained(_), .. },
@@ -354,6 +375,8 @@ fn every_event_survives_a_pipe() {
         Event::Explained { .. },
         Event::Training { news: TrainEvent::Planned(_), .. },
         Event::Training { news: TrainEvent::Timed(_), .. },
+        Event::Training { news: TrainEvent::Detached { .. }, .. },
+        Event::Training { news: TrainEvent::Said(_), .. },
         Event::Training { news: TrainEvent::Begun(_), .. },
         Event::Training { news: TrainEvent::Went(_), .. },
         Event::Training { news: TrainEvent::Paused(_), .. },

@@ -438,7 +438,7 @@ fn a_run_that_vanishes_is_told() {
 }
 
 #[derive(Debug)]
-struct File(PathBuf);
+pub struct File(pub PathBuf);
 
 impl egui::DroppedFile for File {
     fn path(&self) -> &Path {

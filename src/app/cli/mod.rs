@@ -21,6 +21,7 @@ mod serve;
 mod similar;
 mod sweep;
 mod train;
+mod train_far;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -8,6 +8,7 @@ use indicatif::ProgressBar;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::{Compute, Event, JobError, JobId, Reporter, Request, Tell};
 use crate::app::remote::{Place, Remote, RemoteError};
+use crate::app::state::connection::Host;
 use crate::app::terminal::reporter::TerminalReporter;
 
 /// A verb is one job.
@@ -16,7 +17,7 @@ const JOB: JobId = JobId(1);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Where to compute.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct On {
     /// Compute on another machine, which `ssh` reaches without asking for a password and which has this program: paths are
     /// of that machine, results are written here. local: in a process of its own on this one.
@@ -31,6 +32,11 @@ pub struct On {
 pub type Hear<'a> = dyn Fn(Event, &ProgressBar) -> anyhow::Result<()> + Sync + 'a;
 
 impl On {
+    /// Who computes, if it is not this program.
+    pub fn host(&self) -> Option<Host> {
+        Some(Host { place: self.on.as_ref()?.word(), program: self.remote_program.clone() })
+    }
+
     /// Does a job; whether it came to its end, and was not stopped by Ctrl-C.
     pub fn perform(&self, job: Compute, hear: &Hear<'_>) -> anyhow::Result<bool> {
         let mut reporter = TerminalReporter::new();

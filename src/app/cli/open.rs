@@ -7,10 +7,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 
+use super::on::On;
 use crate::app::App;
 use crate::app::image_files::is_workspace;
+use crate::app::remote::Place;
 use crate::app::state::command::Command;
+use crate::app::state::connection::Host;
 use crate::app::state::settings;
+use crate::app::terminal::error::Usage;
 use crate::app::window::native;
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::model::io::atomic_file;
@@ -18,9 +22,12 @@ use crate::model::io::atomic_file;
 /// Open the window on backbones, probes, runs, images, datasets or a workspace; on nothing, where it was left.
 #[derive(Args, Default)]
 pub struct Open {
-    /// A workspace file, backbone folders, probe files, folders of runs, images, folders of images
+    /// A workspace file, backbone folders, probe files, folders of runs, images, folders of images; on another machine that
+    /// ssh reaches, all of them: ssh://[USER@]HOST[:PORT]/PATH (/~/PATH below the home there)
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    on: On,
     /// A backbone: a folder or an id of the Hugging Face Hub
     #[arg(long, value_name = "DIR or ID")]
     backbone: Option<String>,
@@ -41,18 +48,18 @@ pub struct Open {
 impl Open {
     /// Returns once the window is closed.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let paths: Vec<PathBuf> = self
-            .paths
-            .iter()
-            .map(|path| std::path::absolute(path).with_context(|| format!("{}", path.display())))
-            .collect::<anyhow::Result<_>>()?;
+        let (host, paths) = self.places()?;
         native::open(move |ctx| {
             let wake = ctx.clone();
             let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
                 .context("cannot start the threads that compute")?;
             let mut app = App::new(ctx, Box::new(worker), settings::path().as_deref());
-            let data = self.data.map(std::path::absolute).transpose()?;
-            let nothing = self.backbone.is_none() && paths.is_empty();
+            let data = match host {
+                None => self.data.map(std::path::absolute).transpose()?,
+                Some(_) => self.data,
+            };
+            let nothing = self.backbone.is_none() && paths.is_empty() && host.is_none();
+            let local = host.is_none();
             // It is where a backbone that is opened now comes to lie.
             self.device.into_iter().for_each(|device| app.dispatch(Command::SetDevice(device)));
             match (nothing, self.demo) {
@@ -63,8 +70,9 @@ impl Open {
                 }
                 (false, _) => app.put_session_aside(),
             }
+            host.into_iter().for_each(|host| app.connect(Some(host)));
             let (workspaces, paths): (Vec<PathBuf>, Vec<PathBuf>) =
-                paths.into_iter().partition(|path| is_workspace(path));
+                paths.into_iter().partition(|path| local && is_workspace(path));
             workspaces.last().into_iter().for_each(|path| app.open_workspace(path));
             let commands = [
                 self.backbone.map(Command::OpenBackbone),
@@ -78,5 +86,74 @@ impl Open {
         // A job that could not be waited for writes nothing more.
         std::mem::forget(atomic_file::abandon());
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Who computes, if it is not this program, and what is to be opened there.
+    fn places(&self) -> anyhow::Result<(Option<Host>, Vec<PathBuf>)> {
+        let mut on = self.on.host();
+        let is_far = |path: &PathBuf| path.to_str().is_some_and(|path| path.starts_with("ssh://"));
+        if !self.paths.iter().any(is_far) {
+            let absolute = |path: &PathBuf| match on {
+                None => std::path::absolute(path).with_context(|| format!("{}", path.display())),
+                Some(_) => Ok(path.clone()),
+            };
+            let paths = self.paths.iter().map(absolute).collect::<anyhow::Result<_>>()?;
+            return Ok((on, paths));
+        }
+        let mut paths = Vec::new();
+        for text in &self.paths {
+            let text = text.to_string_lossy();
+            let (place, path) = Place::with_path(&text).map_err(|why| Usage(format!("{text}: {why}")))?;
+            let program = on.as_ref().and_then(|host| host.program.clone());
+            let host = Host { place: place.word(), program };
+            if let Some(other) = on.replace(host).filter(|other| other.place != place.word()) {
+                let why = format!(
+                    "{text}: lies elsewhere than on {}; one window shows what one machine computes",
+                    other.place
+                );
+                return Err(Usage(why).into());
+            }
+            paths.extend(path.map(PathBuf::from));
+        }
+        Ok((on, paths))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        open: Open,
+    }
+
+    fn places(line: &str) -> anyhow::Result<(Option<Host>, Vec<PathBuf>)> {
+        Flags::try_parse_from(line.split(' '))?.open.places()
+    }
+
+    #[test]
+    fn what_is_elsewhere_is_told_from_what_is_here() {
+        let (host, paths) = places("open ssh://me@gpu1/data/a ssh://me@gpu1/~/b").unwrap();
+        assert_eq!(host, Some(Host { place: "ssh://me@gpu1".into(), program: None }));
+        assert_eq!(paths, [PathBuf::from("/data/a"), "~/b".into()]);
+        let (host, paths) = places("open --on local --remote-program x a").unwrap();
+        assert_eq!(host, Some(Host { place: "local".into(), program: Some("x".into()) }));
+        assert_eq!(paths, [PathBuf::from("a")]);
+        let (host, paths) = places("open --on ssh://gpu1 --remote-program x ssh://gpu1").unwrap();
+        assert_eq!((host.and_then(|host| host.program), paths.len()), (Some("x".into()), 0));
+        assert_eq!(places("open a").unwrap(), (None, vec![std::path::absolute("a").unwrap()]));
+        for line in [
+            "open ssh://gpu1/a ssh://gpu2/b",
+            "open ssh://gpu1/a b",
+            "open --on local ssh://gpu1/a",
+            "open ssh://-x/a",
+        ] {
+            let error = places(line).unwrap_err();
+            assert!(error.is::<Usage>(), "{line}: {error}");
+        }
     }
 }

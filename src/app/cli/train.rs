@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{extract, fetch, jobs};
+use super::on::On;
+use super::{extract, fetch, jobs, train_far};
 use crate::app::jobs::extract::{ExtractError, TokenSettings, describe};
 use crate::app::jobs::over::Over;
 use crate::app::jobs::part::Part;
@@ -36,6 +37,8 @@ pub struct Train {
     config: Vec<String>,
     #[command(flatten)]
     training: TrainArgs,
+    #[command(flatten)]
+    on: On,
 }
 
 /// On what, how, and where to: flags that every training has.
@@ -74,11 +77,19 @@ Every file is written whole or not at all.
 "select", "test"}, {"event": "unreadable", "image", "error"} and last {"event": "end", "run",
 "finished", "results"}.
 
+With --on PLACE it runs there as a process of its own, DIR, TABLE and RUN being of that machine, and its words are printed here:
+Ctrl-C and a lost connection leave it running, `train --on PLACE --resume --out RUN` follows it again. What it says stands in
+RUN/train.log, its results in RUN/train.out.
+
 Exit codes: 0 done, 1 failed, or every head stopped, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
 
 impl Train {
     /// Trains. A stopped training is saved and no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(host) = self.on.host() {
+            let words = self.words().map_err(Usage)?;
+            return train_far::run(host, words, self.training.out);
+        }
         let heads = match self.heads.is_empty() {
             true => None,
             false => Some(heads::variants(&self.heads, &self.config)?),
@@ -87,6 +98,16 @@ impl Train {
         let config = self.config.iter().map(|config| format!("--config={config}"));
         let words = ["train".to_owned()].into_iter().chain(named).chain(config).collect();
         self.training.run(heads, words)
+    }
+
+    /// All that was given but where the run goes and who computes: for another program.
+    fn words(&self) -> Result<Vec<String>, String> {
+        let heads = self.heads.iter().map(|head| format!("--heads={head}"));
+        let config = self.config.iter().map(|word| format!("--config={word}"));
+        let TrainArgs { settings, resume, json, .. } = &self.training;
+        let on = |flag: &str, on: bool| on.then(|| flag.to_owned());
+        let flags = [on("--resume", *resume), on("--json", *json)];
+        Ok(heads.chain(config).chain(flags.into_iter().flatten()).chain(settings.words()?).collect())
     }
 }
 

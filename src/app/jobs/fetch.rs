@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::detached::Detached;
 use super::{BackboneId, BackboneOptions, Reporter, Unit, train};
 use crate::model::backbone::hub;
 
@@ -27,6 +28,8 @@ pub enum Fetch {
     Plan(Box<train::TrainSettings>),
     /// Begin a run. It is cancelled as any job: then it saves and stops.
     Begin(Box<train::TrainSettings>),
+    /// Train in a process of its own, which nothing but its cancelling stops, and follow that.
+    Detached(Detached),
     /// Go on with the run of a folder.
     Resume {
         /// The folder.

@@ -14,7 +14,7 @@ use crate::model::probe::head::Config;
 use crate::model::probe::router::Router;
 
 /// What an open backbone is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackboneInfo {
     /// Its name: a folder's or the Hub's.
     pub id: String,
@@ -41,7 +41,7 @@ pub struct BackboneInfo {
 }
 
 /// What an open probe is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeInfo {
     /// File name without extension.
     pub name: String,

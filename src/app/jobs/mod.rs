@@ -4,12 +4,14 @@
 //! exactly one `Finished`, `Failed` or `Cancelled`. Only plain host data crosses, which serde can write
 //! down: no tensor, no lock, no open file. Paths are those of the machine that computes.
 
+pub mod detached;
 pub mod engine;
 pub mod eval;
 pub mod evaluate;
 pub mod explain;
 pub mod extract;
 pub mod fetch;
+pub mod folder;
 pub mod history;
 mod ids;
 pub mod info;
@@ -20,6 +22,7 @@ pub mod over;
 pub mod part;
 mod probe_tokens;
 mod progress;
+pub mod received;
 pub mod regions;
 pub mod removal;
 mod reporter;
@@ -278,6 +281,13 @@ pub enum Event {
         /// Each with its kind.
         found: Vec<(PathBuf, PathKind)>,
     },
+    /// What lies in a folder.
+    FolderListed {
+        /// The job.
+        job: JobId,
+        /// It.
+        folder: Arc<folder::Folder>,
+    },
     /// What probes made of images, in the order asked.
     Explained {
         /// The job.
@@ -348,6 +358,7 @@ impl Event {
             | Self::EvalTold { job, .. }
             | Self::ExtractTold { job, .. }
             | Self::Recognised { job, .. }
+            | Self::FolderListed { job, .. }
             | Self::Explained { job, .. }
             | Self::Training { job, .. }
             | Self::Warning { job, .. }

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::evaluate::EvalSplit;
 use super::history::disk;
-use super::{DatasetId, Event, JobError, JobId, Reporter, Unit};
+use super::result_file::ResultFile;
+use super::{DatasetId, Event, JobError, JobId, Reporter, Unit, folder, received};
 use crate::app::image_files::{images_below, is_probe, is_workspace};
+use crate::app::paths::expanded;
 use crate::app::user_error::UserError;
 use crate::model::data::image::is_named_image;
 use crate::model::data::{self, Split};
@@ -45,9 +47,16 @@ pub enum Files {
     },
     /// Find out what dropped files are.
     Recognise {
-        /// Files and folders.
+        /// Files and folders; `~/` begins at the user's own.
         paths: Vec<PathBuf>,
     },
+    /// Tell what lies in a folder.
+    ListFolder {
+        /// The folder; the user's own where it is empty.
+        folder: PathBuf,
+    },
+    /// Keep a file that is sent, and find out what it is.
+    Receive(ResultFile),
 }
 
 /// What a path is.
@@ -94,8 +103,17 @@ pub fn run(
             tell(Event::DatasetOpened { job, entry: *entry, part });
         }
         Files::Recognise { paths } => {
-            let found = paths.iter().map(|path| (path.clone(), kind_of(path))).collect();
+            let whole = |path: &PathBuf| path.to_str().map_or_else(|| path.clone(), expanded);
+            let found = paths.iter().map(whole).map(|path| (path.clone(), kind_of(&path))).collect();
             tell(Event::Recognised { job, found });
+        }
+        Files::ListFolder { folder } => {
+            tell(Event::FolderListed { job, folder: Arc::new(folder::list(folder, reporter)?) });
+        }
+        Files::Receive(file) => {
+            let path = received::keep(file).map_err(JobError::failed)?;
+            let kind = kind_of(&path);
+            tell(Event::Recognised { job, found: vec![(path, kind)] });
         }
     }
     Ok(())
@@ -213,7 +231,7 @@ fn list(
 }
 
 /// What a path is, by its name and what lies in it.
-fn kind_of(path: &Path) -> PathKind {
+pub(super) fn kind_of(path: &Path) -> PathKind {
     if !path.exists() {
         return PathKind::Missing;
     }

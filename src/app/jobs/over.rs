@@ -36,7 +36,10 @@ impl<T: FromArgMatches> Over<T> {
 }
 
 impl<T: Args> Over<T> {
-    /// The flags that were given, as words of a command line; an error where one is no text.
+    /// The flags that were given, as words of a command line.
+    ///
+    /// # Errors
+    /// If one is no text.
     pub fn words(&self) -> Result<Vec<String>, String> {
         let command = T::augment_args_for_update(Command::new("flags"));
         let mut words = Vec::new();

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::jobs::detached::Said;
 pub use crate::app::jobs::history::disk::Reading;
 use crate::app::jobs::history::{Failure, Steps};
 use crate::app::jobs::train::{Estimate, Preflight};
@@ -20,6 +21,17 @@ pub enum TrainEvent {
     Timed(Estimate),
     /// Tokens are there and training begins or goes on; the run's folder as it is.
     Begun(Arc<Reading>),
+    /// It runs, or ran, in a process of its own.
+    Detached {
+        /// The run's folder, the whole of its path.
+        folder: PathBuf,
+        /// The process.
+        pid: u32,
+        /// Whether it was begun now.
+        began: bool,
+    },
+    /// It says this.
+    Said(Said),
     /// It has gone this far.
     Went(Box<TrainDelta>),
     /// It has stopped giving steps, or gives them again.

@@ -59,6 +59,13 @@ pub enum Fault {
     Damaged { found: String },
 }
 
+impl Fault {
+    /// Whether it may pass by itself: a machine that starts again, a network that comes back.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable | Self::Lost { .. } | Self::Damaged { .. })
+    }
+}
+
 impl Display for RemoteError {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.place, self.fault)?;

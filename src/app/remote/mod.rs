@@ -1,15 +1,21 @@
 //! The worker at the other end of a pipe: what goes through it ([`frame`], [`hello`]), who serves ([`serve`]) and who
-//! asks ([`Remote`]), here as a child process or on another machine through the user's own ssh.
+//! asks ([`Remote`]), here as a child process or on another machine through the user's own ssh. A window asks through
+//! a [`Link`], which never waits and connects again by itself.
 
+mod asked;
 mod error;
 pub mod frame;
 pub mod hello;
+mod link;
 mod place;
 mod process;
 pub mod serve;
+mod ssh_config;
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
@@ -17,9 +23,14 @@ use std::time::Duration;
 pub use self::error::{Fault, RemoteError};
 use self::frame::FrameError;
 use self::hello::Hello;
+pub use self::link::Link;
 pub use self::place::Place;
 use self::process::{Tail, ended};
+pub use self::ssh_config::{hosts, user_config};
 use super::jobs::{Event, Request};
+use super::user_error::UserError;
+use super::worker::Waker;
+use super::worker::task_queue::TaskQueue;
 
 /// Events that wait to be fetched; then the far worker waits.
 const EVENTS: usize = 16;
@@ -41,6 +52,7 @@ pub struct Remote {
     /// Absent once nothing more is asked.
     requests: Option<ChildStdin>,
     events: Receiver<Result<Event, FrameError>>,
+    tell: SyncSender<Result<Event, FrameError>>,
     said: Tail,
     /// Who is at the other end; nobody before it has said so.
     pub hello: Option<Hello>,
@@ -52,6 +64,11 @@ impl Remote {
     /// # Errors
     /// If it cannot be reached, is not there, or speaks another protocol; the message says what to do.
     pub fn start(place: &Place, program: Option<&str>) -> Result<Self, RemoteError> {
+        Self::with_waker(place, program, Arc::new(|| {}))
+    }
+
+    /// [`start`](Self::start); `waker` is called whenever there is something to hear.
+    fn with_waker(place: &Place, program: Option<&str>, waker: Waker) -> Result<Self, RemoteError> {
         let not_started = |error: std::io::Error| RemoteError {
             place: place.to_string(),
             fault: Fault::NotStarted { program: place.starter(program), why: error.to_string() },
@@ -67,14 +84,18 @@ impl Remote {
         let (tell_hello, hello) = sync_channel(1);
         let (tell, events) = sync_channel(EVENTS);
         let reading = Builder::new().name("far events".into());
-        reading.spawn(move || listen(BufReader::new(stdout), &tell_hello, &tell)).map_err(not_started)?;
+        let (teller, wake) = (tell.clone(), waker.clone());
+        reading
+            .spawn(move || listen(BufReader::new(stdout), &tell_hello, &teller, &wake))
+            .map_err(not_started)?;
         let mut remote = Self {
             place: place.clone(),
             program: Place::program(program).to_owned(),
             child,
             requests: Some(stdin),
             events,
-            said: Tail::of(stderr),
+            tell,
+            said: Tail::of(stderr, waker),
             hello: None,
         };
         let hello = hello.recv().unwrap_or(Err(FrameError::Torn)).map_err(|error| remote.failed(error))?;
@@ -105,13 +126,30 @@ impl Remote {
     /// # Errors
     /// If the connection is lost, or what came is damaged: nothing more comes then.
     pub fn soon(&mut self, at_most: Duration) -> Result<Option<Event>, RemoteError> {
-        let error = match self.events.recv_timeout(at_most) {
-            Ok(Ok(event)) => return Ok(Some(event)),
-            Err(RecvTimeoutError::Timeout) => return Ok(None),
-            Ok(Err(error)) => error,
-            Err(RecvTimeoutError::Disconnected) => FrameError::Torn,
-        };
-        Err(self.failed(error))
+        self.hear(at_most).map_err(|error| self.failed(error))
+    }
+
+    /// [`soon`](Self::soon), without finding out why nothing more comes.
+    fn hear(&mut self, at_most: Duration) -> Result<Option<Event>, FrameError> {
+        match self.events.recv_timeout(at_most) {
+            Ok(event) => event.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(FrameError::Torn),
+        }
+    }
+
+    /// From now on requests are written by a thread of its own, for who must not wait. Dropping the queue closes the pipe.
+    fn queue(&mut self) -> std::io::Result<TaskQueue<Request>> {
+        let (queue, requests) = TaskQueue::new();
+        let (to, packs, tell) = (self.requests.take(), self.place.packs(), self.tell.clone());
+        let writing = Builder::new().name("far requests".into());
+        writing.spawn(move || to.into_iter().for_each(|to| ask(to, packs, &requests, &tell)))?;
+        Ok(queue)
+    }
+
+    /// What it said on standard error since this was last asked.
+    fn log(&self) -> VecDeque<String> {
+        self.said.unheard()
     }
 
     /// Closes the pipe, and finds out what has happened.
@@ -150,20 +188,48 @@ impl Drop for Remote {
     }
 }
 
-/// Reads the greeting, then events, until the pipe is closed at either end.
+/// Writes requests until nobody has more, or nobody reads them: who listens says so.
+fn ask(
+    mut to: ChildStdin,
+    packs: bool,
+    requests: &Receiver<Option<Request>>,
+    tell: &SyncSender<Result<Event, FrameError>>,
+) {
+    for request in requests.iter().flatten() {
+        let written = frame::write(&mut to, &request, packs).and_then(|()| Ok(to.flush()?));
+        match (written, request.job()) {
+            (Err(FrameError::Unwritable { found }), Some(job)) => {
+                let error = UserError::new(format!("It cannot be asked for elsewhere: {found}"));
+                if tell.send(Ok(Event::Failed(job, error))).is_err() {
+                    return;
+                }
+            }
+            (Err(FrameError::Unwritable { .. }) | Ok(()), _) => {}
+            (Err(_), _) => return,
+        }
+    }
+}
+
+/// Reads the greeting, then events, until the pipe is closed at either end, which is the last that is told.
 fn listen(
     mut from: impl BufRead,
     hello: &SyncSender<Result<Hello, FrameError>>,
     events: &SyncSender<Result<Event, FrameError>>,
+    waker: &Waker,
 ) {
     let greeted = Hello::read(&mut from);
     let goes_on = greeted.is_ok();
     if hello.send(greeted).is_err() || !goes_on {
         return;
     }
-    while let Some(event) = frame::read(&mut from).transpose() {
+    loop {
+        let event = frame::read(&mut from).transpose().unwrap_or(Err(FrameError::Torn));
         let goes_on = event.is_ok();
-        if events.send(event).is_err() || !goes_on {
+        if events.send(event).is_err() {
+            return;
+        }
+        waker();
+        if !goes_on {
             return;
         }
     }

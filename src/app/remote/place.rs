@@ -54,6 +54,29 @@ impl FromStr for Place {
     }
 }
 
+impl Place {
+    /// A place and a path on it: `ssh://gpu1/data/run`, or `ssh://gpu1/~/run` below the home there; no path where none
+    /// is named.
+    ///
+    /// # Errors
+    /// If it names no place.
+    pub fn with_path(text: &str) -> Result<(Self, Option<String>), String> {
+        let rest = text.strip_prefix("ssh://").ok_or("expected ssh://[USER@]HOST[:PORT]/PATH")?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let path = match path {
+            "" => None,
+            path if path == "~" || path.starts_with("~/") => Some(path.to_owned()),
+            path => Some(format!("/{path}")),
+        };
+        Ok((format!("ssh://{host}").parse()?, path))
+    }
+
+    /// What `--on` takes for it.
+    pub fn word(&self) -> String {
+        if *self == Self::Local { "local".to_owned() } else { self.to_string() }
+    }
+}
+
 impl Display for Place {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self::Ssh { user, host, port } = self else { return f.write_str("the worker on this machine") };
@@ -144,6 +167,22 @@ mod tests {
         }
         assert_eq!("local".parse(), Ok(Place::Local));
         assert_eq!("ssh://gpu1/".parse(), Ok(ssh(None, "gpu1", None)));
+    }
+
+    #[test]
+    fn a_path_stands_behind_its_place() {
+        let read = |text: &str| Place::with_path(text).map(|(place, path)| (place.word(), path));
+        for (text, place, path) in [
+            ("ssh://gpu1", "ssh://gpu1", None),
+            ("ssh://gpu1/", "ssh://gpu1", None),
+            ("ssh://me@gpu1:22/data/a b", "ssh://me@gpu1:22", Some("/data/a b")),
+            ("ssh://gpu1/~/run", "ssh://gpu1", Some("~/run")),
+            ("ssh://[::1]/~", "ssh://[::1]", Some("~")),
+            ("ssh://gpu1//data", "ssh://gpu1", Some("//data")),
+        ] {
+            assert_eq!(read(text), Ok((place.to_owned(), path.map(str::to_owned))));
+        }
+        assert!(["gpu1/data", "ssh:///data", "ssh://-x/data"].into_iter().all(|text| read(text).is_err()));
     }
 
     #[test]

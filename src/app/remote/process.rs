@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use crate::app::worker::Waker;
 use crate::model::io::escape::shown_line;
 
-/// Lines that are kept.
+/// Lines that an error repeats.
 const LINES: usize = 12;
+/// Lines that wait to be heard; of more the oldest go.
+const ROOM: usize = 200;
 /// Bytes of a line that are.
 const LONGEST: u64 = 2000;
 /// How often it is looked at.
@@ -18,17 +21,29 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// The last lines on standard error, which is read to its end.
 pub(super) struct Tail {
-    lines: Arc<Mutex<VecDeque<String>>>,
+    kept: Arc<Mutex<Kept>>,
     reader: Option<JoinHandle<()>>,
 }
 
+/// The last lines, and those of them that nobody has heard.
+#[derive(Default)]
+struct Kept {
+    last: VecDeque<String>,
+    unheard: VecDeque<String>,
+}
+
 impl Tail {
-    /// That of a child.
-    pub(super) fn of(stderr: ChildStderr) -> Self {
-        let lines = Arc::new(Mutex::new(VecDeque::new()));
-        let kept = lines.clone();
-        let reader = Builder::new().name("far errors".into()).spawn(move || keep(stderr, &kept));
-        Self { lines, reader: reader.ok() }
+    /// That of a child; `waker` is called after every line.
+    pub(super) fn of(stderr: ChildStderr, waker: Waker) -> Self {
+        let kept = Arc::<Mutex<Kept>>::default();
+        let written = kept.clone();
+        let reader = Builder::new().name("far errors".into()).spawn(move || keep(stderr, &written, &waker));
+        Self { kept, reader: reader.ok() }
+    }
+
+    /// Lines that came since this was last asked.
+    pub(super) fn unheard(&self) -> VecDeque<String> {
+        std::mem::take(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner).unheard)
     }
 
     /// They; those of a process that has ended are all there within `patience`.
@@ -37,11 +52,11 @@ impl Tail {
         while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && begun.elapsed() < patience {
             sleep(LOOK);
         }
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
     }
 }
 
-fn keep(stderr: ChildStderr, lines: &Mutex<VecDeque<String>>) {
+fn keep(stderr: ChildStderr, kept: &Mutex<Kept>, waker: &Waker) {
     let mut from = BufReader::new(stderr);
     loop {
         let mut line = Vec::new();
@@ -51,13 +66,20 @@ fn keep(stderr: ChildStderr, lines: &Mutex<VecDeque<String>>) {
         }
         let line = String::from_utf8_lossy(&line);
         let line = shown_line(line.trim_end()).into_owned();
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == LINES {
-            lines.pop_front();
+        if line.is_empty() {
+            continue;
         }
-        if !line.is_empty() {
-            lines.push_back(line);
+        {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let Kept { last, unheard } = &mut *kept;
+            for (lines, room) in [(last, LINES), (unheard, ROOM)] {
+                if lines.len() == room {
+                    lines.pop_front();
+                }
+                lines.push_back(line.clone());
+            }
         }
+        waker();
     }
 }
 

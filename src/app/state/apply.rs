@@ -40,6 +40,7 @@ impl State {
             Event::ImagesCompared(job, space) => self.images_compared(job, space),
             Event::Evaluated { job, answer } => self.evaluated(job, answer),
             Event::Recognised { found, .. } => return self.open_recognised(found),
+            Event::FolderListed { job, folder } => self.folder_listed(job, folder),
             Event::ThumbnailReady { image, picture } => self.put_thumbnail(image, Thumbnail::Ready(picture)),
             Event::ThumbnailFailed { image, error } => {
                 self.put_thumbnail(image, Thumbnail::Failed(error.lines.join(": ")));
@@ -54,6 +55,7 @@ impl State {
                 self.end_stability(job, None);
                 self.end_removal(job, None);
                 self.end_similarity(job, None);
+                self.end_browsing(job, None);
                 let mut requests = self.evaluate_changes();
                 requests.extend(self.end_sheet(job, None));
                 return requests;
@@ -88,6 +90,7 @@ impl State {
         self.end_stability(job, error);
         self.end_removal(job, error);
         self.end_similarity(job, error);
+        self.end_browsing(job, error);
         self.end_training(job, error);
         let mut requests = self.choose_of_run();
         requests.extend(self.read_as_trained());

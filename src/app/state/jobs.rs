@@ -38,6 +38,8 @@ pub enum JobKind {
     Open,
     /// Lists or recognises files.
     List,
+    /// Looks into a folder.
+    Browse,
     /// Explains the columns.
     Explain,
     /// Explains the images of a contact sheet.

@@ -4,9 +4,11 @@
 
 mod apply;
 mod backbone_options;
+mod browser;
 mod columns;
 pub mod command;
 mod comparison;
+pub mod connection;
 mod entries;
 mod evaluation;
 mod explain;
@@ -42,7 +44,9 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::browser::Browser;
 pub use self::columns::{Column, ColumnState};
+use self::connection::Connection;
 pub use self::evaluation::Evaluations;
 pub use self::gallery_filter::{GalleryFilter, Outcome, Scope, Sort};
 pub use self::images::Images;
@@ -87,6 +91,10 @@ pub struct State {
     pub backbone_options: BackboneOptions,
     /// What is remembered from day to day.
     pub settings: Settings,
+    /// How it stands with the way to who computes.
+    pub connection: Connection,
+    /// A folder of another machine that is looked into.
+    pub browser: Browser,
     /// Running jobs, and failed ones until they are dismissed.
     pub jobs: IndexMap<JobId, Job>,
     /// Short notes, the oldest first.

@@ -201,7 +201,9 @@ impl State {
         for path in all(PathKind::Workspace) {
             let text =
                 format!("{}: a workspace replaces all that is open; use Open workspace", path.display());
-            remember(&mut self.settings.recent.workspaces, path);
+            if self.connection.host().is_none() {
+                remember(&mut self.settings.recent.workspaces, path);
+            }
             self.note(Severity::Info, text);
         }
         for path in all(PathKind::Missing) {

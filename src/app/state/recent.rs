@@ -28,6 +28,9 @@ impl State {
 
     /// Remembers what was used.
     pub(super) fn remember_used(&mut self, what: Vec<Recently>) {
+        if self.connection.host().is_some() {
+            return; // it lies on another machine
+        }
         let recent = &mut self.settings.recent;
         for what in what.into_iter().rev() {
             match what {

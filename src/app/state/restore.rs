@@ -72,6 +72,7 @@ impl State {
             runs: self.training.runs.keys().cloned().collect(),
             training: self.training.form.clone(),
             layout,
+            host: self.connection.host().cloned(),
             saved_as: None,
             unsaved: false,
         }
@@ -105,7 +106,7 @@ impl State {
         } = workspace;
         self.jobs = kept;
         requests.extend(self.training.restore(training, runs));
-        self.explaining = None;
+        (self.explaining, self.browser) = (None, super::Browser::default());
         self.undo = Undo::default();
         self.thumbnails = super::Thumbnails::default();
         self.run_choice = super::RunChoice::default();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::connection::Host;
 use crate::model::io::atomic_file;
 
 /// Recently used things of one kind that are remembered.
@@ -78,6 +79,9 @@ pub struct Recent {
     pub datasets: VecDeque<PathBuf>,
     /// Workspace files.
     pub workspaces: VecDeque<PathBuf>,
+    /// Who computed elsewhere.
+    #[serde(skip_serializing_if = "VecDeque::is_empty")]
+    pub hosts: VecDeque<Host>,
 }
 
 impl Default for Settings {
@@ -162,8 +166,9 @@ impl Settings {
     fn bounded(mut self) -> Self {
         self.scale = bounded_scale(self.scale);
         self.library.heights.retain(|_, height| height.is_finite());
-        let Recent { backbones, probes, runs, images, datasets, workspaces } = &mut self.recent;
+        let Recent { backbones, probes, runs, images, datasets, workspaces, hosts } = &mut self.recent;
         backbones.truncate(RECENT);
+        hosts.truncate(RECENT);
         [probes, runs, images, datasets, workspaces].into_iter().for_each(|list| list.truncate(RECENT));
         self
     }

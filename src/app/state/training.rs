@@ -7,9 +7,11 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use super::State;
+use super::connection::Host;
 use super::jobs::{JobKind, Severity};
-use super::settings::remember;
+use super::recent::Recently;
 use super::watched_run::{Phase, WatchedRun};
+use crate::app::jobs::detached::Detached;
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Fetch, JobId, Request};
@@ -58,6 +60,8 @@ pub struct ActiveRun {
     pub job: JobId,
     /// Its folder, where training has begun; before that tokens are taken.
     pub folder: Option<PathBuf>,
+    /// Whether it is a process of its own: it rests not, and goes on where the window closes.
+    pub detached: bool,
     /// Whether it is asked to rest.
     pub pausing: bool,
     /// Whether it rests.
@@ -132,10 +136,14 @@ impl State {
         }
         let mut form = self.training.form.clone();
         // What was shown is where it goes.
-        form.out.get_or_insert(preflight.out.clone());
+        let out = form.out.get_or_insert(preflight.out.clone()).clone();
         let title = format!("Training on {}", preflight.dataset);
         let mut requests = self.stop_planning();
-        requests.extend(self.train(title, Fetch::Begin(Box::new(form))));
+        let ask = match self.connection.host() {
+            Some(_) => Fetch::Detached(Detached { words: form.words(), out, again: false }),
+            None => Fetch::Begin(Box::new(form)),
+        };
+        requests.extend(self.train(title, ask));
         // The folder is another one next time.
         self.training.form.out = None;
         self.training.planned = None;
@@ -153,7 +161,16 @@ impl State {
         let TrainSettings { device, tokens, .. } = self.training.form.clone();
         let cache = tokens.cache;
         let device = Some(device).filter(|device| device != "auto"); // else where it began
-        requests.extend(self.train(format!("Training {name}"), Fetch::Resume { folder, device, cache }));
+        let ask = match self.connection.host() {
+            Some(_) => {
+                let device = device.map(|device| format!("--device={device}"));
+                let cache = cache.map(|cache| format!("--cache={}", cache.display()));
+                let words = [Some("--resume".to_owned()), device, cache].into_iter().flatten().collect();
+                Fetch::Detached(Detached { words, out: folder, again: false })
+            }
+            None => Fetch::Resume { folder, device, cache },
+        };
+        requests.extend(self.train(format!("Training {name}"), ask));
         (self.training.planned, self.training.preflight) = (None, PreflightState::Unknown);
         requests
     }
@@ -161,13 +178,15 @@ impl State {
     fn train(&mut self, title: String, ask: Fetch) -> Vec<Request> {
         let job = self.begin(JobKind::Train, title);
         let (folder, pausing, paused, rate, left) = (None, false, false, 0.0, Duration::ZERO);
-        self.training.active = Some(ActiveRun { job, folder, pausing, paused, rate, left });
+        let detached = matches!(ask, Fetch::Detached(_));
+        self.training.active = Some(ActiveRun { job, folder, detached, pausing, paused, rate, left });
         vec![Request::Fetch(job, ask)]
     }
 
     /// Lets the training rest, or go on.
     pub(super) fn pause_training(&mut self, rest: bool) -> Vec<Request> {
-        let Some(active) = &mut self.training.active else { return Vec::new() };
+        let active = self.training.active.as_mut().filter(|active| !active.detached);
+        let Some(active) = active else { return Vec::new() };
         active.pausing = rest;
         vec![Request::Pause(active.job, rest)]
     }
@@ -180,7 +199,7 @@ impl State {
                     let (preflight, estimate, timing) = (Arc::new(*preflight), None, Some(job));
                     training.preflight = PreflightState::Ready { preflight, estimate, timing };
                     let data = training.planned.as_ref().and_then(|form| form.data.clone());
-                    data.into_iter().for_each(|data| remember(&mut self.settings.recent.datasets, data));
+                    self.remember_used(data.into_iter().map(Recently::Dataset).collect());
                 }
                 Vec::new()
             }
@@ -206,7 +225,7 @@ impl State {
             TrainEvent::Begun(reading) => {
                 let folder = reading.about.folder.clone();
                 active.folder = Some(folder.clone());
-                remember(&mut self.settings.recent.runs, folder.clone());
+                self.remember_used(vec![Recently::Run(folder.clone())]);
                 let run = self.training.runs.entry(folder).or_insert_with(|| WatchedRun::new(&reading));
                 run.take(&reading);
                 run.phase = Phase::Running;
@@ -242,7 +261,23 @@ impl State {
                 self.note(Severity::Info, text);
                 Vec::new()
             }
-            TrainEvent::Planned(_) | TrainEvent::Timed(_) => Vec::new(),
+            TrainEvent::Detached { folder, pid, began } => {
+                let name = self.connection.host().map_or("", Host::name);
+                let (what, folder) = (if began { "started" } else { "found" }, folder.display());
+                let text = format!(
+                    "The training is {what} as process {pid} of {name}, into {folder}: it goes on there whatever becomes of this window"
+                );
+                self.note(Severity::Info, text);
+                Vec::new()
+            }
+            TrainEvent::Planned(_) | TrainEvent::Timed(_) | TrainEvent::Said(_) => Vec::new(),
+        }
+    }
+
+    /// Somebody else is asked from now on: a training apart is no longer followed. It goes on.
+    pub fn let_training_go(&mut self) {
+        if let Some(active) = self.training.active.take_if(|active| active.detached) {
+            self.jobs.shift_remove(&active.job);
         }
     }
 

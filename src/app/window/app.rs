@@ -2,10 +2,12 @@
 //! else.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eframe::egui;
 
+use super::engine::{self, Engine};
 use super::style;
 use super::{MainWindow, WindowOrder};
 use crate::app::demo;
@@ -13,22 +15,10 @@ use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Compute, Event, Request};
 use crate::app::session::{Last, Session};
 use crate::app::state::command::Command;
+use crate::app::state::connection::{Connection, Host};
 use crate::app::state::settings::{Settings, SettingsError, ThemeChoice};
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Library, Severity, State};
-use crate::app::worker::Worker;
-
-/// Who answers requests: the worker, or a test in its place.
-pub trait Engine {
-    /// Takes a request; never waits.
-    fn send(&mut self, request: Request);
-
-    /// The next event, if there is one; never waits.
-    fn event(&mut self) -> Option<Event>;
-
-    /// The next event, if one comes in time.
-    fn soon(&mut self, at_most: Duration) -> Option<Event>;
-}
 
 /// How long a frame waits for what it was asked to show: with known tokens an answer takes a millisecond
 /// or two, and the frame is drawn once instead of twice. Nobody notices it where the answer takes longer.
@@ -40,20 +30,6 @@ const SAVE_DELAY: Duration = Duration::from_secs(1);
 /// How long after a change the session is written: a crash loses no more.
 const SESSION_DELAY: Duration = Duration::from_secs(2);
 
-impl Engine for Worker {
-    fn send(&mut self, request: Request) {
-        Worker::send(self, request);
-    }
-
-    fn event(&mut self) -> Option<Event> {
-        Worker::event(self)
-    }
-
-    fn soon(&mut self, at_most: Duration) -> Option<Event> {
-        Worker::soon(self, at_most)
-    }
-}
-
 /// The program's window.
 pub struct App {
     /// What it shows.
@@ -61,6 +37,7 @@ pub struct App {
     /// How it is arranged.
     pub window: MainWindow,
     engine: Box<dyn Engine>,
+    ctx: egui::Context,
     /// Where settings are kept, where they are, and what was kept there.
     settings: Option<(PathBuf, Settings)>,
     /// Settings that are not kept yet, and since when they stand so.
@@ -91,6 +68,7 @@ impl App {
             state,
             window,
             engine,
+            ctx: ctx.clone(),
             settings: kept,
             unkept: None,
             session,
@@ -149,6 +127,9 @@ impl App {
             WindowOrder::Note(severity, text) => self.state.note(severity, text),
             WindowOrder::Restore(workspace) => {
                 self.keep_previous();
+                if !self.attach(workspace.host.clone()) {
+                    return self.window.forget_workspace();
+                }
                 self.restore(*workspace);
                 let named = self.window.workspace().map(Path::to_owned);
                 named.into_iter().for_each(|path| self.state.remember_workspace(path));
@@ -158,6 +139,60 @@ impl App {
                 self.keep_previous();
                 self.start_demo();
             }
+            WindowOrder::Connect(host) => self.connect(host),
+            WindowOrder::ConnectNow => self.engine.connect(),
+        }
+    }
+
+    /// Lets a worker elsewhere compute, or this program again, with nothing open: paths are of other machines.
+    pub fn connect(&mut self, host: Option<Host>) {
+        if self.state.connection.host() == host.as_ref() {
+            return self.engine.connect();
+        }
+        self.keep_previous();
+        if self.attach(host) {
+            self.window.forget_workspace();
+            self.restore(self.empty());
+        }
+    }
+
+    /// Lets somebody else be asked, and who was asked before end; whether that was possible: what is in the way is noted.
+    fn attach(&mut self, host: Option<Host>) -> bool {
+        if self.state.connection.host() == host.as_ref() {
+            return true;
+        }
+        let wake = self.ctx.clone();
+        let busy = self.state.training.active.as_ref().is_some_and(|run| !run.detached);
+        let started = match busy {
+            true => Err("A training runs: stop it before something else computes".to_owned()),
+            false => engine::start(host.as_ref(), Arc::new(move || wake.request_repaint())),
+        };
+        let attached = started.map(|engine| {
+            self.state.let_training_go();
+            std::mem::replace(&mut self.engine, engine).end();
+            self.state.set_connection(host.map_or(Connection::Here, Connection::Connecting));
+        });
+        attached.map_err(|why| self.state.note(Severity::Error, why)).is_ok()
+    }
+
+    /// A workspace with nothing in it.
+    fn empty(&self) -> Workspace {
+        let device = self.state.settings.device.clone();
+        Workspace { training: TrainSettings { device, ..TrainSettings::default() }, ..Workspace::default() }
+    }
+
+    /// How it stands with the way to who computes, and what was said there.
+    fn keep_connected(&mut self, ctx: &egui::Context) {
+        while let Some(line) = self.engine.log() {
+            self.state.far_line(&line);
+        }
+        let now = self.engine.connection();
+        if let Connection::Lost { retry: Some(_), .. } = now {
+            ctx.request_repaint_after(Duration::from_millis(250));
+        }
+        if now != self.state.connection {
+            ctx.request_repaint();
+            self.state.set_connection(now);
         }
     }
 
@@ -172,6 +207,9 @@ impl App {
         match self.session.as_ref().map_or(Last::Nothing, Session::load) {
             Last::Open(workspace) => {
                 self.window.resume(&workspace);
+                if !self.attach(workspace.host.clone()) {
+                    return self.window.forget_workspace();
+                }
                 let mut datasets = workspace.datasets.iter();
                 let demo = demo::demo().is_ok_and(|demo| datasets.any(|one| one.path.starts_with(&demo)));
                 self.restore(*workspace);
@@ -190,11 +228,12 @@ impl App {
 
     /// Opens the bundled demo in the place of all that is open. It is small enough to be evaluated at once.
     pub fn start_demo(&mut self) {
+        if !self.attach(None) {
+            return;
+        }
         self.window.forget_workspace();
         if self.state.library != Library::default() {
-            let training =
-                TrainSettings { device: self.state.settings.device.clone(), ..TrainSettings::default() };
-            self.restore(Workspace { training, ..Workspace::default() });
+            self.restore(self.empty());
         }
         self.changed = Some(Instant::now());
         let opening = demo::opening();
@@ -291,6 +330,7 @@ impl App {
         while let Some(event) = self.engine.event() {
             self.hear(event);
         }
+        self.keep_connected(ctx);
         for order in self.window.drain(ctx, &self.state) {
             self.carry_out(order);
         }

@@ -37,7 +37,7 @@ impl CloseConfirm {
         unsaved: impl Fn() -> bool,
         actions: &mut Vec<UiAction>,
     ) -> bool {
-        let training = state.training.active.is_some();
+        let training = state.training.active.as_ref().is_some_and(|run| !run.detached);
         let closing = ui.input(|i| i.viewport().close_requested());
         if closing && training && *self != Self::Going {
             ui.ctx().send_viewport_cmd(ViewportCommand::CancelClose);

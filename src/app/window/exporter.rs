@@ -1,4 +1,4 @@
-//! What takes its time beside the window: writing figures, drawing them for the clipboard.
+//! What takes its time beside the window: writing figures, drawing them for the clipboard, reading what is sent elsewhere.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -6,6 +6,11 @@ use std::thread::Builder;
 
 use eframe::egui;
 use egui::ColorImage;
+
+use super::WindowOrder;
+use crate::app::jobs::received;
+use crate::app::jobs::result_file::ResultFile;
+use crate::app::state::Severity;
 
 /// What came of an export or a copy.
 pub enum Outcome {
@@ -15,6 +20,8 @@ pub enum Outcome {
     Image(ColorImage),
     /// A picture from the clipboard is this file now.
     Pasted(PathBuf),
+    /// Files to be sent where it is computed.
+    Read(Vec<ResultFile>),
     /// Nothing; why.
     Failed(String),
 }
@@ -47,6 +54,15 @@ impl Exporter {
         };
         let thread = Builder::new().name("export".into()).spawn(run);
         thread.map(drop).map_err(|error| format!("Cannot export: {error}"))
+    }
+
+    /// Reads files to be sent where it is computed.
+    pub fn send(&self, ctx: &egui::Context, paths: Vec<PathBuf>) -> Option<WindowOrder> {
+        let work = move || match received::read(&paths) {
+            Ok(files) => Outcome::Read(files),
+            Err(error) => Outcome::Failed(format!("{error:#}")),
+        };
+        self.start(ctx, work).err().map(|why| WindowOrder::Note(Severity::Error, why))
     }
 
     /// What came of one of them.

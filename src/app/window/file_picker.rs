@@ -55,7 +55,20 @@ pub enum FileKind {
 }
 
 impl FileRequest {
-    fn question(&self) -> Question {
+    /// Whether it is about files of the machine that computes. Workspaces, orders and exports lie here.
+    pub fn is_computed_on(&self) -> bool {
+        let Self::Prompt(ask) = self else { return false };
+        !matches!(
+            ask,
+            FilePrompt::OpenWorkspace
+                | FilePrompt::SaveWorkspace
+                | FilePrompt::SaveWorkspaceAs
+                | FilePrompt::OpenOrder
+                | FilePrompt::SaveOrder
+        )
+    }
+
+    pub fn question(&self) -> Question {
         let (title, kind, endings): (_, _, &'static [&'static str]) = match self {
             Self::Export(name) => ("Export", FileKind::Save(name.clone()), &[]),
             Self::Relink(Entry::Backbone(_) | Entry::Dataset(_) | Entry::Masks | Entry::Run(_)) => {
@@ -85,7 +98,7 @@ impl FileRequest {
     }
 
     /// What was recently the answer.
-    fn recent(&self, recent: &Recent) -> Vec<PathBuf> {
+    pub fn recent(&self, recent: &Recent) -> Vec<PathBuf> {
         let Self::Prompt(ask) = self else { return Vec::new() };
         let paths = match ask {
             FilePrompt::BackboneFolder => return recent.backbones.iter().map(PathBuf::from).collect(),

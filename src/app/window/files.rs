@@ -48,7 +48,11 @@ impl MainWindow {
             }
             FileRequest::Prompt(FilePrompt::RunFolder) => Command::OpenRun(first),
             // A folder can be typed, where it cannot be chosen.
-            FileRequest::Prompt(FilePrompt::ProbeFiles) if first.is_dir() => Command::OpenRun(first),
+            FileRequest::Prompt(FilePrompt::ProbeFiles)
+                if state.connection.host().is_none() && first.is_dir() =>
+            {
+                Command::OpenRun(first)
+            }
             FileRequest::Prompt(FilePrompt::ProbeFiles) => Command::OpenProbes(paths),
             FileRequest::Prompt(FilePrompt::ImageFiles | FilePrompt::ImageFolder) => {
                 Command::OpenImages(paths)

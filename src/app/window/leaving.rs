@@ -7,6 +7,7 @@ use eframe::egui::{Context, Ui};
 use super::dialog::{self, Answer};
 use super::{MainWindow, WindowOrder};
 use crate::app::state::State;
+use crate::app::state::connection::Host;
 
 /// Where one goes from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(super) enum Leaving {
     Demo,
     /// This workspace does.
     Workspace(PathBuf),
+    /// A worker elsewhere computes, or this program, with nothing open.
+    Host(Option<Host>),
 }
 
 /// What becomes of what was not saved.
@@ -40,6 +43,7 @@ impl MainWindow {
             Leaving::Quit => self.close.go(ctx),
             Leaving::Demo => orders.push(WindowOrder::Demo),
             Leaving::Workspace(path) => self.open(&path, orders),
+            Leaving::Host(host) => orders.push(WindowOrder::Connect(host)),
         }
     }
 

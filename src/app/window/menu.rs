@@ -81,7 +81,7 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let workspace = |path: &PathBuf| (path.display().to_string(), UiAction::OpenWorkspace(path.clone()));
     let backbone =
         |source: &String| (source.clone(), UiAction::Command(Command::OpenBackbone(source.clone())));
-    let kinds = [
+    let mut kinds = vec![
         recent.workspaces.iter().take(5).map(workspace).collect(),
         recent.backbones.iter().take(5).map(backbone).collect(),
         of(&recent.runs, Command::OpenRun),
@@ -89,6 +89,9 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         of(&recent.datasets, |path| Command::OpenDataset(path, None)),
         of(&recent.images, |path| Command::OpenImages(vec![path])),
     ];
+    if cx.state.connection.host().is_some() {
+        kinds.truncate(1); // the others lie on this machine
+    }
     let mut kinds = kinds.into_iter().filter(|kind: &Vec<_>| !kind.is_empty()).peekable();
     if kinds.peek().is_none() {
         return;

@@ -3,16 +3,21 @@
 //! [`MainWindow`] holds what belongs to the window alone (layout, focus, open dialogs); everything that is
 //! worth keeping or testing without one is in the [`State`].
 
+mod act;
 mod app;
 mod auto_tabs;
 pub mod clipboard;
 mod close_confirm;
+mod connect;
+mod connection_bar;
 mod dialog;
 mod drop_overlay;
+mod engine;
 mod export;
 mod exporter;
 mod file_picker;
 mod files;
+mod folder_browser;
 mod help;
 mod hub;
 mod layout;
@@ -38,30 +43,33 @@ mod toolbar;
 mod tour;
 mod widgets;
 
-pub use self::app::{App, Engine};
+pub use self::app::App;
+pub use self::engine::Engine;
 
 use std::path::PathBuf;
 
 use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 
+use self::connect::ConnectDialog;
 use self::dialog::Answer;
 use self::export::{Export, ExportStep};
 use self::exporter::{Exporter, Outcome};
 use self::file_picker::{FilePicker, FileRequest};
-use self::help::{Help, Page};
+use self::folder_browser::FolderBrowser;
+use self::help::Help;
 use self::layout::Layout;
 use self::leaving::Leaving;
 use self::named_workspace::NamedWorkspace;
 use self::note::NoteDialog;
 use self::palette::{Chosen, Palette};
-use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TRAINING, TokenHover, UiAction};
+use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TokenHover, UiAction};
 use self::relink::{Relink, RelinkStep};
 use self::tour::{Tour, Turn};
-use super::demo;
-use super::state::{Place, Probe, Severity, State};
+use super::state::{Place, Severity, State};
 use crate::app::image_files::is_workspace;
-use crate::app::state::command::{Command, FilePrompt, Prompt};
+use crate::app::state::command::{Command, FilePrompt};
+use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
 use crate::viz::draw::{Hover, color32};
 use crate::viz::figures::scan_path;
@@ -81,6 +89,10 @@ pub enum WindowOrder {
     Saved(PathBuf),
     /// Open the demo in the place of all that is open.
     Demo,
+    /// Let a worker elsewhere compute, or this program, with nothing open.
+    Connect(Option<Host>),
+    /// Try to connect now.
+    ConnectNow,
 }
 
 /// The window's own.
@@ -97,6 +109,11 @@ pub struct MainWindow {
     class_filter: String,
     palette: Option<Palette>,
     hub: Option<String>,
+    connect: Option<ConnectDialog>,
+    /// Looks for files where it is computed, where that is elsewhere, and what for.
+    browser: Option<(FileRequest, FolderBrowser)>,
+    /// The folder it looked into last.
+    browsed: PathBuf,
     note: Option<NoteDialog>,
     export: Option<Export>,
     exporter: Exporter,
@@ -144,7 +161,13 @@ impl MainWindow {
                     ctx.copy_image(image);
                     orders.push(WindowOrder::Note(Severity::Info, "Copied the image".to_owned()));
                 }
+                Outcome::Pasted(path) if state.connection.host().is_some() => {
+                    orders.extend(self.exporter.send(ctx, vec![path]));
+                }
                 Outcome::Pasted(path) => orders.push(WindowOrder::Command(Command::OpenImages(vec![path]))),
+                Outcome::Read(files) => orders.extend(
+                    files.into_iter().map(|file| WindowOrder::Command(Command::SendFile(Box::new(file)))),
+                ),
                 Outcome::Failed(why) => match &mut self.export {
                     Some(export) => export.error = Some(why),
                     None => orders.push(WindowOrder::Note(Severity::Error, why)),
@@ -154,7 +177,8 @@ impl MainWindow {
         if let Some((what, paths)) = self.picker.answer() {
             self.chosen(what, paths, state, &mut orders);
         }
-        orders.extend(paste::orders(ctx, &self.exporter));
+        let far = state.connection.host().is_some();
+        orders.extend(paste::orders(ctx, &self.exporter, far));
         let dropped = ctx.input(|i| i.raw.dropped_files.clone());
         let mut dropped: Vec<PathBuf> = dropped.into_iter().map(|file| file.path().to_owned()).collect();
         // It replaces all that is open: the window asks first.
@@ -162,7 +186,9 @@ impl MainWindow {
             let workspace = vec![dropped.remove(at)];
             self.chosen(FileRequest::Prompt(FilePrompt::OpenWorkspace), workspace, state, &mut orders);
         }
-        if !dropped.is_empty() {
+        if !dropped.is_empty() && far {
+            orders.extend(self.exporter.send(ctx, dropped));
+        } else if !dropped.is_empty() {
             orders.push(WindowOrder::Command(Command::OpenAny(dropped)));
         }
         orders
@@ -205,6 +231,9 @@ impl MainWindow {
         let mut orders = Vec::new();
         self.dialogs(ui, state, &mut actions);
         if let Some((what, paths)) = self.picker.ui(ui, &state.settings.recent) {
+            self.chosen(what, paths, state, &mut orders);
+        }
+        if let Some((what, paths)) = self.browse(ui, state, &mut actions) {
             self.chosen(what, paths, state, &mut orders);
         }
         self.toasts.ui(ui, state, self.below, &mut actions);
@@ -265,6 +294,7 @@ impl MainWindow {
         });
         CentralPanel::default().frame(frame(0, 0)).show(ui, |ui| {
             Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| toolbar::ui(self, ui, cx));
+            connection_bar::ui(ui, cx);
             token_mismatch::ui(ui, cx);
             self.layout.ui(ui, &mut self.panels.0, cx);
         });
@@ -308,6 +338,15 @@ impl MainWindow {
                 actions.push(UiAction::Command(Command::OpenBackbone(source)));
             }
         }
+        if let Some(dialog) = &mut self.connect {
+            let answer = dialog.ui(ui, state);
+            if !matches!(answer, Answer::Open) {
+                self.connect = None;
+            }
+            if let Answer::Given(host) = answer {
+                actions.push(UiAction::Connect(host));
+            }
+        }
         if let Some(dialog) = &mut self.note {
             let answer = dialog.ui(ui);
             if !matches!(answer, Answer::Open) {
@@ -337,64 +376,6 @@ impl MainWindow {
                 let written = dialog.clone();
                 dialog.error = self.exporter.start(ui.ctx(), move || written.write()).err();
             }
-        }
-    }
-
-    /// Begins the tour; on the demo, which takes the place of what is open where it is not.
-    fn begin_tour(&mut self, ctx: &egui::Context, state: &State, orders: &mut Vec<WindowOrder>) {
-        let demo = demo::demo().ok();
-        let is_demo = |probe: &Probe| demo.as_ref().is_some_and(|folder| probe.path.starts_with(folder));
-        if demo.is_some() && !state.library.probes.values().any(is_demo) {
-            self.leave(ctx, Leaving::Demo, state, orders);
-        }
-        let tour = Tour::default();
-        self.show(tour.pane());
-        self.tour = Some(tour);
-    }
-
-    /// Asks for files.
-    fn pick(&mut self, ctx: &egui::Context, what: FileRequest) {
-        self.toasts.error = self.picker.ask(ctx, what).err();
-    }
-
-    /// Does what is the window's own; passes on what is the state's.
-    fn act(&mut self, ctx: &egui::Context, action: UiAction, state: &State, orders: &mut Vec<WindowOrder>) {
-        match action {
-            UiAction::Command(command) => orders.push(WindowOrder::Command(command)),
-            UiAction::Show(panel) => self.show(panel),
-            UiAction::Jobs => self.jobs = !self.jobs,
-            UiAction::Export(plot) => self.export = Some(Export::new(plot)),
-            UiAction::CopyImage(plot) => {
-                let export = Export::new(plot);
-                self.toasts.error = self.exporter.start(ctx, move || export.image()).err();
-            }
-            UiAction::Restore(path, workspace) => self.restore(&path, *workspace, orders),
-            UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state, orders),
-            UiAction::Prompt(prompt) => self.prompt(ctx, prompt, state, orders),
-        }
-    }
-
-    fn prompt(&mut self, ctx: &egui::Context, prompt: Prompt, state: &State, orders: &mut Vec<WindowOrder>) {
-        match prompt {
-            Prompt::Palette => self.palette = Some(Palette::default()),
-            Prompt::Note => self.note = NoteDialog::new(state),
-            Prompt::HubId => self.hub = Some(String::new()),
-            Prompt::Arrange => self.layout.reset(),
-            Prompt::CopyLog => ctx.copy_text(state.log_text()),
-            Prompt::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
-            Prompt::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
-            Prompt::Demo => self.leave(ctx, Leaving::Demo, state, orders),
-            Prompt::Export => self.palette = Some(Palette::with_text("export ")),
-            Prompt::Training => self.show(TRAINING),
-            Prompt::About => self.help = Some(Help::new(Page::About)),
-            Prompt::Definitions => self.help = Some(Help::new(Page::Definitions)),
-            Prompt::Shortcuts => self.help = Some(Help::new(Page::Shortcuts)),
-            Prompt::Tour => self.begin_tour(ctx, state, orders),
-            Prompt::Files(FilePrompt::SaveWorkspace) if self.named.path.is_some() => {
-                let path = self.named.path.clone().unwrap_or_default();
-                self.save(path, state, orders);
-            }
-            Prompt::Files(prompt) => self.pick(ctx, FileRequest::Prompt(prompt)),
         }
     }
 }

@@ -14,8 +14,8 @@ use crate::app::state::Severity;
 use crate::app::state::command::Command;
 use crate::model::io::{atomic_file, sha256};
 
-/// What the pastes of this frame ask for; a picture is written on a thread, and opened once it is.
-pub fn orders(ctx: &egui::Context, exporter: &Exporter) -> Vec<WindowOrder> {
+/// What the pastes of this frame ask for, files are sent over where it is computed `far` from here; a picture is written on a thread, and opened once it is.
+pub fn orders(ctx: &egui::Context, exporter: &Exporter, far: bool) -> Vec<WindowOrder> {
     let typing = ctx.egui_wants_keyboard_input();
     let events = ctx.input(|i| i.events.clone());
     let one = |event| match event {
@@ -24,6 +24,7 @@ pub fn orders(ctx: &egui::Context, exporter: &Exporter) -> Vec<WindowOrder> {
                 let text = "Nothing was pasted: the clipboard holds neither a picture nor paths of files";
                 WindowOrder::Note(Severity::Info, text.to_owned())
             }
+            paths if far => return exporter.send(ctx, paths),
             paths => WindowOrder::Command(Command::OpenAny(paths)),
         }),
         Event::PasteImage(picture) => {

@@ -9,6 +9,7 @@ use egui::{Id, Key, Modifiers, RichText, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::dialog::{self, Answer};
 use super::file_picker::{FileKind, Question};
+use crate::app::paths::expanded;
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
 
@@ -97,7 +98,7 @@ impl PathField {
     }
 
     fn buttons(&mut self, ui: &mut Ui) -> Answer<PathBuf> {
-        let path = home(self.text.trim());
+        let path = expanded(self.text.trim());
         let (there, folder) = (path.exists(), path.is_dir());
         let (error, verb) = match &self.question.kind {
             FileKind::Folder if !there => ("There is no such folder", "Open"),
@@ -126,7 +127,7 @@ impl PathField {
     /// What lies in the folder that is typed and begins as what is typed after it.
     fn found(&mut self) -> Vec<String> {
         let (folder, typed) = split(&self.text);
-        let (folder, typed) = (home(folder), typed.to_owned());
+        let (folder, typed) = (expanded(folder), typed.to_owned());
         if self.listed.as_ref().is_none_or(|(known, _)| *known != folder) {
             let names = names(&folder, &self.question);
             self.listed = Some((folder, names));
@@ -172,16 +173,6 @@ fn completed(typed: &str, names: &[String]) -> String {
         |a: usize, name: &String| first.chars().zip(name.chars()).take(a).take_while(|(a, b)| a == b).count();
     let length = names.iter().fold(first.chars().count(), common);
     first.chars().take(length).collect()
-}
-
-/// With the user's folder in the place of `~`.
-fn home(text: &str) -> PathBuf {
-    let rest =
-        text.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with(std::path::is_separator));
-    match rest.zip(directories::BaseDirs::new()) {
-        Some((rest, dirs)) => dirs.home_dir().join(rest.trim_start_matches(std::path::is_separator)),
-        None => PathBuf::from(text),
-    }
 }
 
 /// A folder as text that a name can follow.

@@ -7,6 +7,7 @@ use super::pinned::PinnedToken;
 use crate::app::format;
 use crate::app::process_memory;
 use crate::app::state::command::{Action, Command};
+use crate::app::state::connection::Connection;
 use crate::app::state::settings::DEVICES;
 use crate::app::state::{JobKind, Severity};
 use crate::app::window::panels::{PanelContext, UiAction};
@@ -20,6 +21,7 @@ const MIN_TITLE_PX: f32 = 40.0;
 
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
     ui.horizontal(|ui| {
+        connection(ui, cx);
         device(ui, cx);
         if let Some((_, facts)) = cx.backbone() {
             ui.separator();
@@ -47,6 +49,24 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
             ui.with_layout(Layout::left_to_right(Align::Center), |ui| pinned.ui(ui, cx));
         });
     });
+}
+
+/// Where it computes, where that is not here, and on what.
+fn connection(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let connection = &cx.state.connection;
+    if connection.host().is_none() {
+        return;
+    }
+    let text = RichText::new(connection.text()).small();
+    let (text, about) = match connection {
+        Connection::Connected { hello, .. } => (text, hello.as_str()),
+        Connection::Lost { why, .. } => (text.color(color32(style::failed(cx.theme))), why.as_str()),
+        Connection::Here | Connection::Connecting(_) => (text, ""),
+    };
+    if ui.button(text).on_hover_text(about).clicked() {
+        cx.choose(Action::Connect);
+    }
+    ui.separator();
 }
 
 fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {

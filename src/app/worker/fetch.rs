@@ -4,12 +4,13 @@
 use std::sync::mpsc::SyncSender;
 
 use super::compute::{Job, Kind, Task};
+use super::detached;
 use super::event_sender::{EventSender, JobEvents};
 use crate::app::jobs::engine::BackboneSpec;
 use crate::app::jobs::extract::TRIED;
 use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{Cancel, Event, Fetch, JobId, fetch};
+use crate::app::jobs::{Cancel, Event, Fetch, JobError, JobId, fetch};
 use crate::app::paths;
 use crate::app::user_error::UserError;
 use crate::model::backbone::config::Config;
@@ -24,8 +25,16 @@ pub(super) fn fetch(
     id: JobId,
     kind: Fetch,
     cancel: Cancel,
+    closing: &Cancel,
 ) {
     let events = JobEvents::new(outbox, id, &cancel);
+    if let Fetch::Detached(asked) = &kind {
+        let done = outbox.job(id, &cancel, |events| {
+            detached::run(asked, &events, &cancel, closing).map_err(JobError::Failed)?;
+            cancel.check()
+        });
+        return done.err().into_iter().for_each(|error| outbox.tell(Event::Failed(id, error)));
+    }
     let fault = match guard(|| prepare(&events, kind, &cancel)) {
         _ if cancel.is_cancelled() => return outbox.tell(Event::Cancelled(id)),
         Ok(Ok(kind)) => {
@@ -66,6 +75,7 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
             let out = plan.settings.out.clone().or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
             Kind::Train(Box::new(TrainSpec { plan, out, resume: false }))
         }
+        Fetch::Detached(_) => unreachable!("it computes nothing here"),
         Fetch::Resume { folder: out, device, cache } => {
             let run = Run::open(&out)?;
             let mut settings = TrainSettings::of_run(&run)?;

@@ -7,11 +7,12 @@
 //! the flag of each job that asks it to end ([`Cancel`]).
 
 mod compute;
+mod detached;
 mod event_sender;
 mod fetch;
 mod files;
 mod run_watcher;
-mod task_queue;
+pub(in crate::app) mod task_queue;
 mod train_report;
 
 use std::collections::HashMap;
@@ -137,7 +138,9 @@ impl Worker {
     fn fetch(&self, job: JobId, kind: Fetch, cancel: Cancel) {
         let (Some(to_compute), outbox) = (self.compute.sender(), self.outbox.clone()) else { return };
         let fetching = Builder::new().name("fetch".into());
-        if let Err(error) = fetching.spawn(move || fetch::fetch(&outbox, &to_compute, job, kind, cancel)) {
+        let closing = self.closing.clone();
+        let fetch = move || fetch::fetch(&outbox, &to_compute, job, kind, cancel, &closing);
+        if let Err(error) = fetching.spawn(fetch) {
             self.outbox.try_tell(Event::Failed(job, UserError::from_error(error)));
         }
     }
@@ -175,10 +178,11 @@ impl Worker {
     /// Ends every job and all threads, and waits until the running job notices; not for one that is held
     /// up for longer than [`PATIENCE`], by a file that is never read to its end: it ends with the program.
     pub fn shutdown(&mut self) {
+        // First, as it says to a training apart that the rest does not mean it.
+        self.closing.cancel();
         self.cancels.values().for_each(Cancel::cancel);
         self.looking.cancel();
         self.shrinking.cancel();
-        self.closing.cancel();
         self.compute.close();
         self.files.close();
         self.runs.close();

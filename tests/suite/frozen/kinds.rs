@@ -1,7 +1,7 @@
 //! What the window keeps, and that nothing is left out: every head, figure, table and format, and
 //! every kind of file is there, and is read and written again as it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -64,11 +64,12 @@ fn workspace(desk: &Path) -> Workspace {
         change,
         compared: true,
     };
-    // A dataset that is looked at, masks, and a session's file, are later than the file that was kept.
+    // A dataset that is looked at, masks, who computes, and a session's file, are later than the file that was kept.
     Workspace {
         format: 1,
         dataset: None,
         masks: None,
+        host: None,
         saved_as: None,
         unsaved: false,
         backbones: vec![
@@ -163,6 +164,7 @@ fn settings() -> Settings {
         images: paths("image.png"),
         datasets: paths("data"),
         workspaces: paths("work.ssmprobe"),
+        hosts: VecDeque::new(),
     };
     Settings { theme: ThemeChoice::Dark, scale: 1.25, device: "cpu".into(), recent, ..Settings::default() }
 }

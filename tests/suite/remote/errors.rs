@@ -29,7 +29,7 @@ fn with_path(folder: &Path, place: &str) -> (i32, String) {
 }
 
 /// A greeting as a script prints it, of another protocol.
-fn greeting(protocol: u32) -> String {
+pub fn greeting(protocol: u32) -> String {
     let mut bytes = Vec::new();
     Hello { version: "9.8".into(), ..Hello::default() }.write(&mut bytes).expect("a greeting");
     bytes[8..12].copy_from_slice(&protocol.to_le_bytes());

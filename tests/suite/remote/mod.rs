@@ -16,6 +16,8 @@ use crate::run::{Desk, done, program, run};
 
 mod errors;
 mod sshd;
+mod train;
+mod window;
 
 fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
@@ -176,13 +178,21 @@ fn what_a_child_process_extracts_has_the_same_bytes() {
     assert!(!tokens("here").is_empty() && tokens("here") == tokens("there"));
 }
 
-/// A script that says which process it is, then becomes the program.
+fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("kill runs").success());
+}
+
+/// A script that says which process it is, then becomes the program, which keeps what it is sent in that folder.
 fn worker(folder: &Path) -> (PathBuf, PathBuf) {
     let (script, pid) = (folder.join("worker"), folder.join("pid"));
     let real = env!("CARGO_BIN_EXE_ssmprobe");
     write_script(
         &script,
-        &format!("echo $$ > '{0}.new'; mv '{0}.new' '{0}'; exec '{real}' \"$@\"", pid.display()),
+        &format!(
+            "export XDG_CACHE_HOME='{1}'; echo $$ > '{0}.new'; mv '{0}.new' '{0}'; exec '{real}' \"$@\"",
+            pid.display(),
+            folder.display()
+        ),
     );
     (script, pid)
 }

@@ -15,7 +15,7 @@ use crate::run::{Desk, run};
 use crate::skip;
 
 /// An sshd, and what a client needs to reach it and no other.
-struct Sshd {
+pub struct Sshd {
     child: Child,
     folder: TempDir,
     port: u16,
@@ -46,7 +46,7 @@ fn public(path: &Path) -> String {
 
 impl Sshd {
     /// One that runs; none where there is no sshd, which is said.
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         let (Some(sshd), Some(ssh)) = (found("sshd"), found("ssh")) else {
             skip::missing("no sshd");
             return None;
@@ -102,7 +102,7 @@ impl Sshd {
     }
 
     /// Lets a command reach it: with the program at a path, or on the PATH there.
-    fn on(&self, command: &mut Command, program: &str) {
+    pub fn on(&self, command: &mut Command, program: &str) {
         command.args(["--on", &self.place(), "--remote-program", program]);
         command.env("PATH", format!("{}:/usr/bin:/bin", self.folder.path().display()));
     }

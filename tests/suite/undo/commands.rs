@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::{BackboneId, ProbeId};
 use ssmprobe::app::jobs::{
@@ -57,7 +58,7 @@ macro_rules! commands {
 
 commands! {
     OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
-    CloseDataset: Step, Evaluate: Aside, EvaluateRemovals: Aside, MeasureStability: Aside, RemoveTokens: Aside, CompareImages: Aside, FindSimilar: Around, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside,
+    CloseDataset: Step, Evaluate: Aside, EvaluateRemovals: Aside, MeasureStability: Aside, RemoveTokens: Aside, CompareImages: Aside, FindSimilar: Around, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside, ListFolder: Aside, SendFile: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
     Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
@@ -152,6 +153,11 @@ impl Kind {
             Self::OpenAny => {
                 Command::OpenAny(vec![named(&["birds", "x.png", "runs/one", "two", "d.safetensors"])])
             }
+            Self::ListFolder => Command::ListFolder(named(&["", "runs", "lost"])),
+            Self::SendFile => Command::SendFile(Box::new(ResultFile {
+                path: named(&["x.png", "d.safetensors"]),
+                bytes: vec![a],
+            })),
             Self::UseBackbone => Command::UseBackbone(backbone),
             Self::CloseBackbone => Command::CloseBackbone(backbone),
             Self::ReopenProbe => Command::ReopenProbe(probe),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use ssmprobe::app::jobs::folder::Folder;
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
 use ssmprobe::app::jobs::training::TrainEvent;
@@ -108,6 +109,15 @@ impl Worker {
             Request::Files(job, Files::Recognise { paths }) => {
                 let found = paths.into_iter().map(|path| (path.clone(), kind(&path))).collect();
                 vec![Event::Recognised { job, found }, Event::Finished(job)]
+            }
+            Request::Files(job, Files::ListFolder { folder }) if folder.ends_with("lost") => lost(job),
+            Request::Files(job, Files::ListFolder { folder: path }) => {
+                let folder = Arc::new(Folder { path, ..Folder::default() });
+                vec![Event::FolderListed { job, folder }, Event::Finished(job)]
+            }
+            Request::Files(job, Files::Receive(file)) => {
+                let kind = kind(&file.path);
+                vec![Event::Recognised { job, found: vec![(file.path, kind)] }, Event::Finished(job)]
             }
             Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
                 let seen = look.asked.iter().map(|asked| {
@@ -229,6 +239,7 @@ fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
             let planned = TrainEvent::Planned(Box::new(training_window::facts()));
             return vec![tell(planned), Event::Finished(job)];
         }
+        Fetch::Detached(asked) => asked.out,
         Fetch::Begin(draft) => draft.out.expect("where it goes"),
         Fetch::Resume { folder, .. } => folder,
         Fetch::OpenBackbone { .. } => unreachable!("no training"),

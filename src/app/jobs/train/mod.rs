@@ -15,6 +15,7 @@ mod split;
 mod step_timing;
 pub mod sweep;
 mod token_source;
+mod words;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;

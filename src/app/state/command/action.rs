@@ -65,6 +65,8 @@ actions! {
         FilePrompt::SaveWorkspace).key(ctrl("S")),
     SaveWorkspaceAs: File.asks("Save workspace as…", "Under another name", FilePrompt::SaveWorkspaceAs)
         .key(ctrl_shift("S")).line_below(),
+    Connect: File.asks("Connect…", "Compute on another machine that ssh reaches, or in a process of its own", Prompt::Connect)
+        .when(|state| state.training.active.as_ref().is_none_or(|run| run.detached)).also("remote ssh host server gpu").line_below(),
     Export: File.asks("Export figure…", "Any figure of the probe that is looked through, by its name", Prompt::Export)
         .key(ctrl_shift("E")).when(has_trace).also("save picture svg pdf png").line_below(),
     OpenDemo: File.asks("Start with the demo", "A backbone, its probes and drawn scenes, in the place of what is open",
@@ -150,7 +152,7 @@ actions! {
         |_| Command::StartTraining).key(ctrl("Enter")).when(|state| state.training.can_start()),
     PauseTraining: Train.gives("Pause or resume training", "Images are looked at meanwhile",
         |state| Command::PauseTraining(!state.training.active.as_ref().is_some_and(|run| run.pausing)))
-        .key(ctrl_shift("Space")).when(|state| state.training.active.is_some()),
+        .key(ctrl_shift("Space")).when(|state| state.training.active.as_ref().is_some_and(|run| !run.detached)),
     StopTraining: Train.gives("Stop training and keep", "It is saved, and can be resumed later", stop_training)
         .key(ctrl_shift("Period")).when(|state| state.training.active.is_some()),
     Arrange: Panes.asks("Reset layout", "Every pane open, where it was on the first day", Prompt::Arrange)

@@ -18,6 +18,7 @@ use super::jobs::JobKind;
 use super::library::{Backbone, Dataset};
 use super::settings::{LibrarySections, ThemeChoice, bounded_scale};
 use super::{GalleryFilter, State};
+use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, Files, ImageId, JobId,
@@ -68,6 +69,10 @@ pub enum Command {
     SetOverview(Box<Choice>),
     /// Open whatever these are: dropped files.
     OpenAny(Vec<PathBuf>),
+    /// Look into a folder of the machine that computes; into the user's own where it is empty.
+    ListFolder(PathBuf),
+    /// Send a file to the machine that computes, and open it there.
+    SendFile(Box<ResultFile>),
     /// Load a backbone of the library again, on the device chosen now.
     UseBackbone(BackboneId),
     /// Forget a backbone.
@@ -219,6 +224,11 @@ impl State {
             Command::OpenAny(paths) => {
                 let job = self.begin(JobKind::List, "Finding out what to open");
                 vec![Request::Files(job, Files::Recognise { paths })]
+            }
+            Command::ListFolder(folder) => self.list_folder(folder),
+            Command::SendFile(file) => {
+                let job = self.begin(JobKind::List, format!("Sending {}", file.path.display()));
+                vec![Request::Files(job, Files::Receive(*file))]
             }
             Command::UseBackbone(id) => self.load_backbone(id),
             Command::ReopenProbe(id) => self.load_probe(id),

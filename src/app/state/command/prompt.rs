@@ -9,6 +9,8 @@ pub enum Prompt {
     Note,
     /// Type an id of the Hub, then [`Command::OpenBackbone`](super::Command::OpenBackbone).
     HubId,
+    /// Choose who computes.
+    Connect,
     /// Show the palette of all actions.
     Palette,
     /// Arrange the panes as at first.

@@ -49,6 +49,7 @@ use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, ColumnId, JobId};
 use crate::app::state::command::{Action, Command, Effect, Prompt};
+use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Column, ColumnState, JobKind, State};
 use crate::app::user_error::UserError;
@@ -143,6 +144,10 @@ pub enum UiAction {
     Restore(PathBuf, Box<Workspace>),
     /// Open the workspace of this file.
     OpenWorkspace(PathBuf),
+    /// Let a worker elsewhere compute, or this program where none is named.
+    Connect(Option<Host>),
+    /// Try to connect now.
+    ConnectNow,
     /// Ask how a picture is to be exported.
     Export(Arc<dyn Plot>),
     /// Put a picture on the clipboard.

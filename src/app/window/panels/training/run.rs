@@ -107,7 +107,10 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
             true => ("Resume", "Train on from here"),
             false => ("Pause", "No more steps until it is resumed; images are still looked at"),
         };
-        if ui.add_enabled(going, Button::new(text).min_size(wide)).on_hover_text(about).clicked() {
+        let pause =
+            ui.add_enabled(going && !live.detached, Button::new(text).min_size(wide)).on_hover_text(about);
+        let apart = "It is a process of its own: stop it, and resume it later";
+        if pause.on_disabled_hover_text(apart).clicked() {
             cx.send(Command::PauseTraining(!live.pausing));
         }
         let stop = ui.add_enabled(going, Button::new("Stop and keep"));

@@ -6,6 +6,8 @@
 //! folder of the workspace, and beside it, are kept relative to it: a project's folder can move, or be
 //! another's. The layout belongs to the window and is kept as it comes.
 
+mod error;
+
 use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::error::WorkspaceError;
+use super::connection::Host;
 use super::{Note, Selection, Views, relative};
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId};
@@ -78,6 +82,9 @@ pub struct Workspace {
     /// The window's own.
     #[serde(default)]
     pub layout: Value,
+    /// Who computes, and whose paths these are, where that is not this program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
     /// The workspace file a session is of, where it has one; nothing in a workspace that was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_as: Option<PathBuf>,
@@ -176,43 +183,6 @@ fn is_yes(compared: &bool) -> bool {
     *compared
 }
 
-/// Why a workspace could not be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkspaceError {
-    /// The file cannot be read.
-    #[error("{}: the workspace cannot be read: {source}; check the path and its permissions", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The file cannot be written.
-    #[error("{}: the workspace cannot be written: {source}; what stood there before is unchanged", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The file is something else.
-    #[error("{}: is no workspace of this program ({why})", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The file is of a later program.
-    #[error("{}: has version {found} of the workspace format; this program knows {FORMAT}: update it", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-    },
-}
-
 /// A file of a workspace that is not where it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
@@ -271,6 +241,9 @@ impl Workspace {
                 return Err(WorkspaceError::Json { path: path.to_owned(), why });
             }
         }
+        if workspace.host.is_some() {
+            return Ok(workspace); // paths of another machine
+        }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let from_folder = |path: &mut PathBuf| {
             if path.is_relative() {
@@ -304,15 +277,17 @@ impl Workspace {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute(path).parent().map(Path::to_owned).unwrap_or_default();
         let mut stored = Self { format: FORMAT, ..self.clone() };
-        stored.each_path(&mut |_, path| *path = relative::to(&folder, &absolute(path)));
-        for note in &mut stored.notes {
-            note.place.path = relative::to(&folder, &absolute(&note.place.path));
+        if self.host.is_none() {
+            stored.each_path(&mut |_, path| *path = relative::to(&folder, &absolute(path)));
+            for note in &mut stored.notes {
+                note.place.path = relative::to(&folder, &absolute(&note.place.path));
+            }
+            stored.each_form_path(&|path| {
+                let from = relative::to(&folder, &absolute(path));
+                let below = from.is_relative() && !from.starts_with("..");
+                *path = if below { Path::new(".").join(from) } else { from };
+            });
         }
-        stored.each_form_path(&|path| {
-            let from = relative::to(&folder, &absolute(path));
-            let below = from.is_relative() && !from.starts_with("..");
-            *path = if below { Path::new(".").join(from) } else { from };
-        });
         atomic_file::write_with(path, |file| {
             serde_json::to_writer_pretty(&mut *file, &stored)
                 .map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?;
@@ -321,9 +296,12 @@ impl Workspace {
         .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })
     }
 
-    /// Files and folders of its entries that are not where they were.
+    /// Files and folders of its entries that are not where they were; of those on another machine nobody knows here.
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
+        if self.host.is_some() {
+            return missing;
+        }
         self.clone().each_path(&mut |entry, path| {
             if !path.exists() {
                 missing.push(Missing { entry, path: path.clone() });

@@ -1,0 +1,163 @@
+//! What lies in a folder of the machine that computes: so that somebody elsewhere can look for files there.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::open::{PathKind, kind_of};
+use super::{JobError, Reporter};
+use crate::app::paths::expanded;
+use crate::app::user_error::UserError;
+
+/// Most entries that are told.
+pub const MAX_ENTRIES: usize = 10_000;
+/// After so long it is no longer found out what kinds of things the folders in it are.
+const KINDS: Duration = Duration::from_secs(2);
+
+/// A folder, and what lies in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Folder {
+    /// The whole of its path.
+    pub path: PathBuf,
+    /// Folders first, each by name.
+    pub entries: Vec<FolderEntry>,
+    /// Whether it has more than the [`MAX_ENTRIES`] that are told.
+    pub cut: bool,
+    /// Entries left out as their names are no text.
+    pub unnamed: usize,
+    /// The one of them that was asked for, where that was a file.
+    pub file: Option<String>,
+}
+
+/// Something in a folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderEntry {
+    /// Its name.
+    pub name: String,
+    /// What can be opened as; unknown where it would have taken too long to find out.
+    pub kind: Option<PathKind>,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Bytes of a file.
+    pub bytes: u64,
+}
+
+/// Lists a folder; of a file the folder it lies in, and of nothing the user's own.
+///
+/// # Errors
+/// If it was ended, or the folder cannot be read.
+pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
+    let text = asked.to_str().filter(|text| !text.is_empty()).unwrap_or("~");
+    let path = std::path::absolute(expanded(text)).map_err(JobError::failed)?;
+    let file = path.file_name().filter(|_| path.is_file()).map(|name| name.to_string_lossy().into_owned());
+    let path = if file.is_some() { path.parent().unwrap_or(&path).to_owned() } else { path };
+    let unread = |error| {
+        UserError::from_error(anyhow::anyhow!("{}: the folder cannot be read: {error}", path.display()))
+            .remedy("Choose another folder, or see who may read this one")
+    };
+    let mut folder = Folder { path: path.clone(), file, ..Folder::default() };
+    for entry in std::fs::read_dir(&path).map_err(unread)? {
+        reporter.cancel().check()?;
+        let entry = entry.map_err(unread)?;
+        let Ok(name) = entry.file_name().into_string() else {
+            folder.unnamed += 1;
+            continue;
+        };
+        if folder.entries.len() == MAX_ENTRIES {
+            folder.cut = true;
+            break;
+        }
+        // What a link leads to, where it leads somewhere.
+        let about = std::fs::metadata(entry.path()).ok();
+        let is_folder = about.as_ref().is_some_and(std::fs::Metadata::is_dir);
+        let bytes = about.filter(|_| !is_folder).map_or(0, |about| about.len());
+        folder.entries.push(FolderEntry { name, kind: None, is_folder, bytes });
+    }
+    folder.entries.sort_by(|a, b| (!a.is_folder, &a.name).cmp(&(!b.is_folder, &b.name)));
+    let begun = Instant::now();
+    // Files are told by their names; to know a folder is to look into it.
+    for entry in folder.entries.iter_mut().rev() {
+        reporter.cancel().check()?;
+        if !entry.is_folder || begun.elapsed() < KINDS {
+            entry.kind = Some(kind_of(&path.join(&entry.name)));
+        }
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::jobs::{Cancel, Unit};
+
+    struct Quiet(Cancel);
+
+    impl Reporter for Quiet {
+        fn begin(&mut self) {}
+        fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {}
+        fn warn(&mut self, _: String) {}
+        fn cancel(&self) -> &Cancel {
+            &self.0
+        }
+    }
+
+    fn listed(path: &Path) -> Folder {
+        list(path, &Quiet(Cancel::default())).unwrap_or_else(|_| panic!("a folder"))
+    }
+
+    #[test]
+    fn folders_come_first_each_with_its_kind_and_size() {
+        let root = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| root.path().join(name);
+        for name in ["z", "backbone", "run"] {
+            std::fs::create_dir(at(name)).expect("made");
+        }
+        for (name, text) in [
+            ("backbone/config.json", "{}"),
+            ("run/a.safetensors", ""),
+            ("x.png", "1234"),
+            ("a.safetensors", ""),
+            ("notes", ""),
+        ] {
+            crate::model::io::atomic_file::write(&at(name), text.as_bytes()).expect("written");
+        }
+        let folder = listed(root.path());
+        let all: Vec<_> = folder.entries.iter().map(|e| (e.name.as_str(), e.kind, e.bytes)).collect();
+        let expected = [
+            ("backbone", PathKind::Backbone, 0),
+            ("run", PathKind::Run, 0),
+            ("z", PathKind::Images, 0),
+            ("a.safetensors", PathKind::Probe, 0),
+            ("notes", PathKind::Unknown, 0),
+            ("x.png", PathKind::Images, 4),
+        ];
+        assert_eq!(all, expected.map(|(name, kind, bytes)| (name, Some(kind), bytes)));
+        assert!(!folder.cut && folder.file.is_none() && folder.path == root.path());
+        // A file is found where it lies.
+        let folder = listed(&at("x.png"));
+        assert_eq!((folder.path.as_path(), folder.file.as_deref()), (root.path(), Some("x.png")));
+    }
+
+    #[test]
+    fn more_than_can_be_told_is_cut_and_said() {
+        let root = tempfile::tempdir().expect("a folder");
+        for name in 0..=MAX_ENTRIES {
+            std::fs::create_dir(root.path().join(name.to_string())).expect("made");
+        }
+        let folder = listed(root.path());
+        assert!(folder.cut && folder.entries.len() == MAX_ENTRIES);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_a_list_can_be_called_off() {
+        let root = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(root.path().join("a")).expect("made");
+        let cancel = Cancel::default();
+        let listed = list(&root.path().join("none"), &Quiet(cancel.clone()));
+        let Err(JobError::Failed(error)) = listed else { panic!("it is not there") };
+        assert!(error.to_string().contains("none: the folder cannot be read"), "{error}");
+        cancel.cancel();
+        assert!(matches!(list(root.path(), &Quiet(cancel)), Err(JobError::Cancelled)));
+    }
+}

@@ -1,0 +1,109 @@
+//! What is filled in for a training as the words of `ssmprobe train`.
+
+use super::TrainSettings;
+use crate::app::jobs::extract::TokenSettings;
+use crate::model::backbone::order::MaeOrder;
+use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::data::token_cache::Precision;
+
+impl TrainSettings {
+    /// The flags that say the same, but for the folder of the run; each value with its flag in one word.
+    pub fn words(&self) -> Vec<String> {
+        let Self { backbone, data, heads, head_settings, epochs, seeds, batch, rate, selection, .. } = self;
+        let TokenSettings { cache, cache_limit, precision, verify, taking } = &self.tokens;
+        let TokenSpec { layer, size, mae_order, arithmetic } = taking;
+        let text = |flag: &str, value: &dyn std::fmt::Display| Some(format!("--{flag}={value}"));
+        let on = |flag: &str, on: bool| on.then(|| format!("--{flag}"));
+        let order = match mae_order {
+            MaeOrder::Kept => "kept".to_owned(),
+            MaeOrder::Shuffled(seed) => format!("shuffled:{seed}"),
+        };
+        let precision = match precision {
+            Precision::Float16 => "float16",
+            Precision::Float32 => "float32",
+        };
+        let config = head_settings.split_whitespace().map(|word| text("config", &word));
+        let words = [
+            text("heads", &heads.join(",")),
+            text("backbone", backbone),
+            data.as_ref().and_then(|data| text("data", &data.display())),
+            text("epochs", epochs),
+            text("seeds", seeds),
+            text("batch", batch),
+            text("rate", rate),
+            selection.as_ref().and_then(|share| text("select-split", share)),
+            on("recompute", self.recompute),
+            cache.as_ref().and_then(|cache| text("cache", &cache.display())),
+            text("cache-limit", cache_limit),
+            text("precision", &precision),
+            on("verify", *verify),
+            layer.as_ref().and_then(|layer| text("layer", layer)),
+            size.as_ref().and_then(|size| text("size", size)),
+            text("mae-order", &order),
+            text("arithmetic", &arithmetic.name()),
+            text("device", &self.device),
+        ];
+        words.into_iter().chain(config).flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::app::jobs::over::Over;
+    use crate::model::backbone::arithmetic::Arithmetic;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[arg(long, value_delimiter = ',')]
+        heads: Vec<String>,
+        #[arg(long, num_args = 1..)]
+        config: Vec<String>,
+        #[command(flatten)]
+        settings: Over<TrainSettings>,
+    }
+
+    #[test]
+    fn what_is_filled_in_is_read_back_from_its_words() {
+        let taking = TokenSpec {
+            layer: Some(3),
+            size: Some(96),
+            mae_order: MaeOrder::Shuffled(4),
+            arithmetic: Arithmetic::Bfloat16,
+        };
+        let tokens = TokenSettings {
+            cache: Some("-odd name".into()),
+            cache_limit: 7.5,
+            precision: Precision::Float32,
+            verify: true,
+            taking,
+        };
+        let full = TrainSettings {
+            backbone: "owner/name".into(),
+            data: Some("my birds".into()),
+            heads: vec!["gap".into(), "sinkhorn".into()],
+            head_settings: "state_dim=8 sinkhorn.iterations=5".into(),
+            epochs: 7,
+            seeds: 3,
+            batch: 32,
+            rate: 0.1 + 0.2,
+            selection: Some(0.25),
+            out: None,
+            recompute: true,
+            tokens,
+            device: "cuda:1".into(),
+        };
+        let plain =
+            TrainSettings { backbone: "b".into(), data: Some("d".into()), ..TrainSettings::default() };
+        for settings in [full, plain] {
+            let words = settings.words();
+            let read =
+                Flags::try_parse_from(std::iter::once("train".to_owned()).chain(words)).expect("flags");
+            let over = read.settings.over(TrainSettings::default());
+            let (heads, head_settings) = (read.heads, read.config.join(" "));
+            assert_eq!(TrainSettings { heads, head_settings, ..over }, settings);
+        }
+    }
+}

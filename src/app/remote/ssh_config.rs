@@ -1,0 +1,139 @@
+//! The hosts that a user's ssh configuration names: to be chosen from, ssh itself reads all of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Place;
+use crate::model::io::atomic_file;
+
+/// No file of a configuration is larger.
+const FILE_LIMIT: u64 = 1 << 20;
+/// Most hosts that are listed, and files that are included.
+const MOST: usize = 1000;
+
+/// The user's configuration; nothing where the user has no home.
+pub fn user_config() -> Option<PathBuf> {
+    Some(directories::BaseDirs::new()?.home_dir().join(".ssh/config"))
+}
+
+/// The hosts a configuration names, in its order, with those of the files it includes; no patterns. What cannot be
+/// read names none.
+pub fn hosts(config: &Path) -> Vec<String> {
+    let mut hosts = Vec::new();
+    read(config, true, &mut hosts);
+    hosts
+}
+
+fn read(config: &Path, includes: bool, hosts: &mut Vec<String>) {
+    let Ok(bytes) = atomic_file::read(config, FILE_LIMIT) else { return };
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        let line = line.trim();
+        let end = line.find(|c: char| c.is_whitespace() || c == '=').unwrap_or(line.len());
+        let (keyword, rest) = line.split_at(end);
+        let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '=');
+        match keyword.to_ascii_lowercase().as_str() {
+            "host" => {
+                for name in words(rest) {
+                    let known = format!("ssh://{name}").parse::<Place>().is_ok();
+                    if known && !hosts.contains(&name) && hosts.len() < MOST {
+                        hosts.push(name);
+                    }
+                }
+            }
+            "include" if includes => {
+                let folder = config.parent().unwrap_or(Path::new(""));
+                let files = words(rest).into_iter().flat_map(|pattern| matching(folder, &pattern));
+                files.take(MOST).for_each(|file| read(&file, false, hosts));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Words with blanks between them, in quotes where they hold some; none after a `#`.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next().filter(|first| *first != '#') {
+        let (word, after) = match first {
+            '"' => rest[1..].split_once('"').unwrap_or((&rest[1..], "")),
+            _ => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+        };
+        words.push(word.to_owned());
+        rest = after.trim_start();
+    }
+    words
+}
+
+/// The files of a pattern, sorted: from `folder` where it is relative; with `*` and `?` in its last part.
+fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let path = folder.join(crate::app::paths::expanded(pattern));
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if !name.contains(['*', '?']) {
+        return vec![path];
+    }
+    let entries = path.parent().map(fs::read_dir).and_then(Result::ok);
+    let mut found: Vec<PathBuf> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(MOST)
+        .filter(|entry| fits(&entry.file_name().to_string_lossy(), &name))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found
+}
+
+/// Whether a name is one of a pattern's.
+fn fits(name: &str, pattern: &str) -> bool {
+    let Some(first) = pattern.chars().next() else { return name.is_empty() };
+    let rest = &pattern[first.len_utf8()..];
+    let next = name.chars().next().map(|c| (c, &name[c.len_utf8()..]));
+    match (first, next) {
+        ('*', None) => fits(name, rest),
+        ('*', Some((_, after))) => fits(name, rest) || fits(after, pattern),
+        (first, Some((c, after))) => (first == '?' || first == c) && fits(after, rest),
+        (_, None) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_listed_without_patterns_and_with_what_is_included() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        for (name, text) in [
+            (
+                "config",
+                "Include cluster.d/*.conf\nInclude none\n# Host old\nHost gpu1  gpu2 # gpu3\n  HostName x\nhost=*.lab ?a !b \"gpu4\"\nHOST gpu1 -x a;b\nMatch host gpu9\n",
+            ),
+            ("cluster.d/a.conf", "Host login\n Include ../deep\n"),
+            ("cluster.d/b.conf", "Host\tnode-1\n"),
+            ("cluster.d/c.txt", "Host not\n"),
+            ("deep", "Host too-deep\n"),
+        ] {
+            fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            atomic_file::write(&at(name), text.as_bytes()).unwrap();
+        }
+        assert_eq!(hosts(&at("config")), ["login", "node-1", "gpu1", "gpu2", "gpu4"]);
+        assert!(hosts(&at("none")).is_empty());
+    }
+
+    #[test]
+    fn a_name_is_held_to_a_pattern() {
+        for (name, pattern, fit) in [
+            ("a.conf", "*.conf", true),
+            ("a.con", "*.conf", false),
+            ("ab", "a?", true),
+            ("a", "a?", false),
+            ("é", "*", true),
+            ("", "*", true),
+        ] {
+            assert_eq!(fits(name, pattern), fit, "{name} {pattern}");
+        }
+    }
+}

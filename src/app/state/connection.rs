@@ -1,0 +1,174 @@
+//! Where is computed, in this program or by a worker elsewhere, and how it stands with the way there.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::jobs::Severity;
+use super::{State, settings};
+
+/// A worker elsewhere, as settings and workspaces keep it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// As `--on` takes it: `ssh://gpu1`, or `local` for a process of its own on this machine.
+    pub place: String,
+    /// The program there, where it is not on the PATH.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+}
+
+impl Host {
+    /// What a person calls it.
+    pub fn name(&self) -> &str {
+        match self.place.as_str() {
+            "local" => "a process of its own",
+            place => place.strip_prefix("ssh://").unwrap_or(place),
+        }
+    }
+}
+
+/// How it stands with the way to who computes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Connection {
+    /// There is none: this program computes.
+    #[default]
+    Here,
+    /// It is tried for the first time.
+    Connecting(Host),
+    /// It stands.
+    Connected {
+        /// With whom.
+        host: Host,
+        /// What they say of themselves.
+        hello: String,
+    },
+    /// It does not.
+    Lost {
+        /// With whom.
+        host: Host,
+        /// Why.
+        why: String,
+        /// Whether it stood before.
+        stood: bool,
+        /// When it is tried again; now where that is nothing left, never by itself where absent.
+        retry: Option<Duration>,
+    },
+}
+
+impl Connection {
+    /// Who computes, if it is not this program.
+    pub fn host(&self) -> Option<&Host> {
+        match self {
+            Self::Here => None,
+            Self::Connecting(host) | Self::Connected { host, .. } | Self::Lost { host, .. } => Some(host),
+        }
+    }
+
+    /// How it stands, in words.
+    pub fn text(&self) -> String {
+        let Some(name) = self.host().map(Host::name) else { return "This program".to_owned() };
+        match self {
+            Self::Here | Self::Connected { .. } => format!("Connected to {name}"),
+            Self::Connecting(_) => format!("Connecting to {name}…"),
+            Self::Lost { stood, retry, .. } => {
+                let what =
+                    if *stood { "Connection lost".to_owned() } else { format!("Not connected to {name}") };
+                match retry {
+                    Some(Duration::ZERO) => format!("{what}: trying again…"),
+                    Some(left) => format!("{what}: retrying in {} s", left.as_secs()),
+                    None => what,
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    /// How it stands with the way to who computes now; what is news is noted. A host that was reached is remembered.
+    pub fn set_connection(&mut self, now: Connection) {
+        let before = std::mem::replace(&mut self.connection, now.clone());
+        match (&before, &now) {
+            (Connection::Connected { host: before, .. }, Connection::Connected { host, .. })
+                if before == host => {}
+            (_, Connection::Connected { host, hello }) => {
+                let again = matches!(before, Connection::Lost { stood: true, .. });
+                let more = if again { " again: what was open and asked for is asked for there" } else { "" };
+                self.note(Severity::Info, format!("Connected to {}{more}", host.name()));
+                self.record(Severity::Info, format!("{}: {hello}", host.name()));
+                let hosts = &mut self.settings.recent.hosts;
+                hosts.retain(|other| other.place != host.place);
+                settings::remember(hosts, host.clone());
+            }
+            (Connection::Lost { why: before, .. }, Connection::Lost { why, .. }) if before == why => {}
+            (_, Connection::Lost { why, stood, .. }) => {
+                let text = match stood {
+                    true => format!("Connection lost: {why}\nWhat is shown stays"),
+                    false => why.clone(),
+                };
+                self.note(Severity::Error, text);
+            }
+            _ => {}
+        }
+    }
+
+    /// Something that a worker elsewhere said beside its answers: for the log.
+    pub fn far_line(&mut self, line: &str) {
+        let name = self.connection.host().map_or("", Host::name);
+        self.record(Severity::Info, format!("{name}: {line}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Host {
+        Host { place: "ssh://me@gpu1".into(), program: None }
+    }
+
+    fn lost(why: &str, stood: bool, retry: Option<u64>) -> Connection {
+        Connection::Lost { host: host(), why: why.into(), stood, retry: retry.map(Duration::from_secs) }
+    }
+
+    #[test]
+    fn how_it_stands_is_said_in_words() {
+        let connected = Connection::Connected { host: host(), hello: "ssmprobe 1".into() };
+        for (connection, text) in [
+            (Connection::Connecting(host()), "Connecting to me@gpu1…"),
+            (connected, "Connected to me@gpu1"),
+            (lost("", true, Some(4)), "Connection lost: retrying in 4 s"),
+            (lost("", true, Some(0)), "Connection lost: trying again…"),
+            (lost("", false, None), "Not connected to me@gpu1"),
+        ] {
+            assert_eq!(connection.text(), text);
+        }
+        assert_eq!(Host { place: "local".into(), program: None }.name(), "a process of its own");
+    }
+
+    #[test]
+    fn what_is_news_is_noted_once_and_who_was_reached_is_remembered() {
+        let mut state = State::default();
+        let connected = || Connection::Connected { host: host(), hello: "ssmprobe 1, on cpu".into() };
+        state.set_connection(Connection::Connecting(host()));
+        assert!(state.toasts.is_empty() && state.settings.recent.hosts.is_empty());
+        state.set_connection(connected());
+        state.set_connection(connected());
+        for left in [1, 0, 2, 1, 0] {
+            state.set_connection(lost("the wire is cut", true, Some(left)));
+        }
+        state.set_connection(connected());
+        let texts: Vec<&str> = state.toasts.iter().map(|toast| toast.text.as_str()).collect();
+        let expected = [
+            "Connected to me@gpu1",
+            "Connection lost: the wire is cut\nWhat is shown stays",
+            "Connected to me@gpu1 again: what was open and asked for is asked for there",
+        ];
+        assert_eq!(texts, expected);
+        assert!(state.log_text().contains("me@gpu1: ssmprobe 1, on cpu"));
+        assert_eq!(state.settings.recent.hosts, [host()]);
+        // Another program at the same place is the same place.
+        let other = Host { program: Some("~/bin/ssmprobe".into()), ..host() };
+        state.set_connection(Connection::Connected { host: other.clone(), hello: String::new() });
+        assert_eq!(state.settings.recent.hosts, [other]);
+    }
+}

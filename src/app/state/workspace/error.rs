@@ -1,0 +1,42 @@
+//! Why a workspace could not be read or written.
+
+use std::path::PathBuf;
+
+use super::FORMAT;
+
+/// Why a workspace could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// The file cannot be read.
+    #[error("{}: the workspace cannot be read: {source}; check the path and its permissions", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file cannot be written.
+    #[error("{}: the workspace cannot be written: {source}; what stood there before is unchanged", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is something else.
+    #[error("{}: is no workspace of this program ({why})", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file is of a later program.
+    #[error("{}: has version {found} of the workspace format; this program knows {FORMAT}: update it", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+}

@@ -1,0 +1,92 @@
+//! What becomes of what a person chooses: the window's own is done here, the rest is passed on.
+
+use eframe::egui;
+
+use super::connect::ConnectDialog;
+use super::export::Export;
+use super::file_picker::FileRequest;
+use super::help::{Help, Page};
+use super::leaving::Leaving;
+use super::note::NoteDialog;
+use super::palette::Palette;
+use super::panels::{TRAINING, UiAction};
+use super::tour::Tour;
+use super::{MainWindow, WindowOrder};
+use crate::app::demo;
+use crate::app::state::command::{FilePrompt, Prompt};
+use crate::app::state::{Probe, State};
+
+impl MainWindow {
+    /// Begins the tour; on the demo, which takes the place of what is open where it is not.
+    fn begin_tour(&mut self, ctx: &egui::Context, state: &State, orders: &mut Vec<WindowOrder>) {
+        let demo = demo::demo().ok();
+        let is_demo = |probe: &Probe| demo.as_ref().is_some_and(|folder| probe.path.starts_with(folder));
+        if demo.is_some() && !state.library.probes.values().any(is_demo) {
+            self.leave(ctx, Leaving::Demo, state, orders);
+        }
+        let tour = Tour::default();
+        self.show(tour.pane());
+        self.tour = Some(tour);
+    }
+
+    /// Asks for files.
+    pub(super) fn pick(&mut self, ctx: &egui::Context, what: FileRequest) {
+        self.toasts.error = self.picker.ask(ctx, what).err();
+    }
+
+    /// Does what is the window's own; passes on what is the state's.
+    pub(super) fn act(
+        &mut self,
+        ctx: &egui::Context,
+        action: UiAction,
+        state: &State,
+        orders: &mut Vec<WindowOrder>,
+    ) {
+        match action {
+            UiAction::Command(command) => orders.push(WindowOrder::Command(command)),
+            UiAction::Show(panel) => self.show(panel),
+            UiAction::Jobs => self.jobs = !self.jobs,
+            UiAction::Export(plot) => self.export = Some(Export::new(plot)),
+            UiAction::CopyImage(plot) => {
+                let export = Export::new(plot);
+                self.toasts.error = self.exporter.start(ctx, move || export.image()).err();
+            }
+            UiAction::Restore(path, workspace) => self.restore(&path, *workspace, orders),
+            UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state, orders),
+            UiAction::Connect(host) => self.leave(ctx, Leaving::Host(host), state, orders),
+            UiAction::ConnectNow => orders.push(WindowOrder::ConnectNow),
+            UiAction::Prompt(prompt) => self.prompt(ctx, prompt, state, orders),
+        }
+    }
+
+    pub(super) fn prompt(
+        &mut self,
+        ctx: &egui::Context,
+        prompt: Prompt,
+        state: &State,
+        orders: &mut Vec<WindowOrder>,
+    ) {
+        match prompt {
+            Prompt::Palette => self.palette = Some(Palette::default()),
+            Prompt::Note => self.note = NoteDialog::new(state),
+            Prompt::HubId => self.hub = Some(String::new()),
+            Prompt::Connect => self.connect = Some(ConnectDialog::new(state)),
+            Prompt::Arrange => self.layout.reset(),
+            Prompt::CopyLog => ctx.copy_text(state.log_text()),
+            Prompt::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
+            Prompt::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
+            Prompt::Demo => self.leave(ctx, Leaving::Demo, state, orders),
+            Prompt::Export => self.palette = Some(Palette::with_text("export ")),
+            Prompt::Training => self.show(TRAINING),
+            Prompt::About => self.help = Some(Help::new(Page::About)),
+            Prompt::Definitions => self.help = Some(Help::new(Page::Definitions)),
+            Prompt::Shortcuts => self.help = Some(Help::new(Page::Shortcuts)),
+            Prompt::Tour => self.begin_tour(ctx, state, orders),
+            Prompt::Files(FilePrompt::SaveWorkspace) if self.named.path.is_some() => {
+                let path = self.named.path.clone().unwrap_or_default();
+                self.save(path, state, orders);
+            }
+            Prompt::Files(prompt) => self.pick_or_browse(ctx, FileRequest::Prompt(prompt), state, orders),
+        }
+    }
+}

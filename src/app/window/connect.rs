@@ -1,0 +1,155 @@
+//! The dialog that asks who computes: a machine that ssh reaches, a process of its own here, or this program.
+
+use eframe::egui;
+use egui::{Button, Grid, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+
+use super::dialog::{self, Answer};
+use crate::app::remote::{self, Place};
+use crate::app::state::State;
+use crate::app::state::connection::Host;
+use crate::app::window::style;
+use crate::viz::draw::color32;
+
+/// Height of the list of hosts.
+const LIST_PX: f32 = 220.0;
+
+/// Who is to compute.
+pub struct ConnectDialog {
+    /// As it is typed: `gpu1`, `ssh://me@gpu1:2222` or `local`.
+    place: String,
+    /// The program there, where it is not on the PATH.
+    program: String,
+    recent: Vec<Host>,
+    /// Those of the user's ssh configuration.
+    known: Vec<String>,
+}
+
+impl ConnectDialog {
+    /// With who was connected to lately, and the hosts of the user's ssh configuration.
+    pub fn new(state: &State) -> Self {
+        let known = remote::user_config().map(|config| remote::hosts(&config)).unwrap_or_default();
+        let recent: Vec<Host> =
+            state.settings.recent.hosts.iter().filter(|host| host.place != "local").cloned().collect();
+        Self { place: String::new(), program: String::new(), recent, known }
+    }
+
+    /// Draws it; nobody elsewhere is this program.
+    pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<Option<Host>> {
+        dialog::show(ui.ctx(), "connect", 480.0, "Connect", |ui| {
+            ui.weak(
+                "Backbones, datasets and GPUs are those of the machine that is connected to, through your own ssh: `ssh HOST` has \
+                 to come through without a question, and this program has to be installed there. What is open here is put aside",
+            );
+            ui.add_space(4.0);
+            let enter = self.fields(ui);
+            ui.add_space(4.0);
+            let mut answer = self.list(ui, state);
+            ui.add_space(8.0);
+            let typed = self.typed();
+            let error = typed.as_ref().err().filter(|_| !self.place.trim().is_empty());
+            if let Some(error) = error {
+                ui.label(RichText::new(error).color(color32(style::failed(&style::theme(ui)))));
+            }
+            let host = typed.ok();
+            let ready = host.is_some();
+            if enter && ready {
+                answer = Answer::Given(host.clone());
+            }
+            answer.or(ui.horizontal(|ui| dialog::buttons(ui, "Connect", ready, host)).inner)
+        })
+    }
+
+    /// Whether Enter was pressed.
+    fn fields(&mut self, ui: &mut Ui) -> bool {
+        let mut enter = false;
+        Grid::new("connect fields").num_columns(2).show(ui, |ui| {
+            for (label, text, hint) in [
+                ("Host", &mut self.place, "HOST, or ssh://[USER@]HOST[:PORT]"),
+                ("Program there", &mut self.program, "where `ssmprobe` is not on the PATH there"),
+            ] {
+                ui.label(label);
+                let edit = TextEdit::singleline(text).hint_text(hint).desired_width(f32::INFINITY);
+                let edit = ui.add(edit);
+                edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, label));
+                enter |= edit.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
+                ui.end_row();
+            }
+        });
+        enter
+    }
+
+    /// Who can be chosen.
+    fn list(&mut self, ui: &mut Ui, state: &State) -> Answer<Option<Host>> {
+        let mut answer = Answer::Open;
+        let mut filled = None;
+        let local = Host { place: "local".to_owned(), program: None };
+        ScrollArea::vertical().max_height(LIST_PX).auto_shrink([false, true]).show(ui, |ui| {
+            let row = |ui: &mut Ui, text: &str, about: &str| {
+                ui.add(Button::new(text).frame(false)).on_hover_text(about).clicked()
+            };
+            let now = state.connection.host();
+            if now.is_some() && row(ui, "This program", "Compute here again") {
+                answer = Answer::Given(None);
+            }
+            let about = "On this machine; a driver that crashes takes no window with it";
+            if now != Some(&local) && row(ui, "A process of its own", about) {
+                answer = Answer::Given(Some(local.clone()));
+            }
+            for (title, hosts) in [
+                ("Recent", self.recent.clone()),
+                ("Of your ssh configuration", self.known.iter().map(|name| host(name)).collect()),
+            ] {
+                if !hosts.is_empty() {
+                    ui.add_space(4.0);
+                    ui.weak(title);
+                }
+                for host in hosts {
+                    if row(ui, host.name(), &host.place) {
+                        filled = Some(host);
+                    }
+                }
+            }
+        });
+        if let Some(host) = filled {
+            self.place = host.name().to_owned();
+            self.program = host.program.unwrap_or_default();
+        }
+        answer
+    }
+
+    /// Who is typed.
+    fn typed(&self) -> Result<Host, String> {
+        let typed = host(self.place.trim());
+        let place = typed.place.parse::<Place>()?.word();
+        let program = Some(self.program.trim().to_owned()).filter(|program| !program.is_empty());
+        Ok(Host { place, program })
+    }
+}
+
+/// A host as a person types it.
+fn host(text: &str) -> Host {
+    let whole = text == "local" || text.starts_with("ssh://");
+    let place = if whole { text.to_owned() } else { format!("ssh://{text}") };
+    Host { place, program: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_typed_with_or_without_its_scheme() {
+        let typed = |place: &str, program: &str| {
+            let (place, program) = (place.to_owned(), program.to_owned());
+            ConnectDialog { place, program, recent: Vec::new(), known: Vec::new() }.typed()
+        };
+        let host = |place: &str, program: Option<&str>| Host {
+            place: place.to_owned(),
+            program: program.map(str::to_owned),
+        };
+        assert_eq!(typed(" me@gpu1:22 ", ""), Ok(host("ssh://me@gpu1:22", None)));
+        assert_eq!(typed("ssh://gpu1/", " ~/bin/ssmprobe"), Ok(host("ssh://gpu1", Some("~/bin/ssmprobe"))));
+        assert_eq!(typed("local", ""), Ok(host("local", None)));
+        assert!(typed("-x", "").is_err() && typed("", "").is_err() && typed("a b", "").is_err());
+    }
+}

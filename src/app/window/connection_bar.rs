@@ -1,0 +1,49 @@
+//! The band over the panes while nobody computes: the connection is being made, or lost.
+
+use eframe::egui;
+use egui::{Align, Frame, Label, Layout, Margin, RichText, Stroke, Ui};
+
+use crate::app::state::connection::Connection;
+use crate::app::window::panels::{PanelContext, UiAction};
+use crate::app::window::style;
+use crate::viz::draw::color32;
+
+/// Room for the buttons.
+const BUTTONS_PX: f32 = 240.0;
+
+/// Draws it where it is due, with what may put it right.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let connection = &cx.state.connection;
+    let (color, why) = match connection {
+        Connection::Here | Connection::Connected { .. } => return,
+        Connection::Connecting(_) => (cx.theme.muted, None),
+        Connection::Lost { why, .. } => (style::failed(cx.theme), Some(why)),
+    };
+    let color = color32(color);
+    let frame = Frame::new().inner_margin(Margin::symmetric(10, 4)).outer_margin(Margin::symmetric(10, 0));
+    let frame = frame.fill(color.gamma_multiply(0.12)).stroke(Stroke::new(1.0, color)).corner_radius(5.0);
+    let text = connection.text();
+    frame.show(ui, |ui| {
+        ui.horizontal(|ui| {
+            ui.scope(|ui| {
+                ui.set_width(ui.available_width() - BUTTONS_PX);
+                ui.vertical(|ui| {
+                    ui.add(Label::new(RichText::new(text).strong()).wrap());
+                    if let Some(why) = why {
+                        ui.add(Label::new(RichText::new(why).small()).wrap().selectable(true));
+                    }
+                });
+            });
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                let about = "Compute here again, with nothing open";
+                if ui.button("Disconnect").on_hover_text(about).clicked() {
+                    cx.actions.push(UiAction::Connect(None));
+                }
+                if why.is_some() && ui.button("Connect now").clicked() {
+                    cx.actions.push(UiAction::ConnectNow);
+                }
+            });
+        });
+    });
+    ui.add_space(6.0);
+}

@@ -1,0 +1,289 @@
+//! Looks for files and folders where it is computed, where that is another machine: no dialog of this system knows it.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui;
+use egui::{Button, Key, Modifiers, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+
+use super::dialog::{self, Answer};
+use super::file_picker::{FileKind, FileRequest, Question};
+use super::{MainWindow, WindowOrder};
+use crate::app::format;
+use crate::app::jobs::PathKind;
+use crate::app::jobs::folder::{Folder, FolderEntry, MAX_ENTRIES};
+use crate::app::state::State;
+use crate::app::state::command::Command;
+use crate::app::window::panels::UiAction;
+use crate::app::window::style;
+use crate::viz::draw::color32;
+
+/// Height of the list.
+const LIST_PX: f32 = 300.0;
+/// Height of an entry.
+const ROW_PX: f32 = 22.0;
+
+/// What is looked for, and how far one is.
+pub struct FolderBrowser {
+    question: Question,
+    /// The path as it is typed, which becomes that of every folder that is listed.
+    path: String,
+    filter: String,
+    /// The names that are chosen; the keys move the last.
+    chosen: Vec<String>,
+    /// The folder that is shown.
+    shown: PathBuf,
+}
+
+/// What a person does in it.
+enum Step {
+    Look(PathBuf),
+    Give(Vec<PathBuf>),
+}
+
+impl MainWindow {
+    /// Asks for files: with a dialog of this system where this program computes, else where it is computed.
+    pub(super) fn pick_or_browse(
+        &mut self,
+        ctx: &egui::Context,
+        what: FileRequest,
+        state: &State,
+        orders: &mut Vec<WindowOrder>,
+    ) {
+        if state.connection.host().is_none() || !what.is_computed_on() {
+            return self.pick(ctx, what);
+        }
+        let browser = FolderBrowser::new(what.question());
+        self.browser = Some((what, browser));
+        orders.push(WindowOrder::Command(Command::ListFolder(self.browsed.clone())));
+    }
+
+    /// Draws that dialog where it is open; what was chosen in it.
+    pub(super) fn browse(
+        &mut self,
+        ui: &Ui,
+        state: &State,
+        actions: &mut Vec<UiAction>,
+    ) -> Option<(FileRequest, Vec<PathBuf>)> {
+        if state.connection.host().is_none() {
+            self.browser = None;
+            self.browsed = PathBuf::new();
+        }
+        let (_, browser) = self.browser.as_mut()?;
+        match browser.ui(ui, state) {
+            Answer::Open => None,
+            Answer::Closed => {
+                self.browser = None;
+                None
+            }
+            Answer::Given(Step::Look(folder)) => {
+                actions.push(UiAction::Command(Command::ListFolder(folder)));
+                None
+            }
+            Answer::Given(Step::Give(paths)) => {
+                let (what, browser) = self.browser.take()?;
+                self.browsed = browser.shown;
+                Some((what, paths))
+            }
+        }
+    }
+}
+
+impl FolderBrowser {
+    fn new(question: Question) -> Self {
+        let (path, filter, chosen, shown) = (String::new(), String::new(), Vec::new(), PathBuf::new());
+        Self { question, path, filter, chosen, shown }
+    }
+
+    fn ui(&mut self, ui: &Ui, state: &State) -> Answer<Step> {
+        let name = state.connection.host().map_or("", |host| host.name());
+        let title = format!("{} on {name}", self.question.title);
+        dialog::show(ui.ctx(), "folder", 640.0, &title, |ui| self.inside(ui, state))
+    }
+
+    fn inside(&mut self, ui: &mut Ui, state: &State) -> Answer<Step> {
+        let browser = &state.browser;
+        let folder = browser.folder.clone().unwrap_or_default();
+        if folder.path != self.shown {
+            self.show(&folder);
+        }
+        let rows = self.rows(&folder);
+        let mut answer = self.keys(ui, &folder, &rows).map_or(Answer::Open, Answer::Given);
+        if let Some(step) = self.fields(ui, &folder) {
+            answer = Answer::Given(step);
+        }
+        ui.add_space(2.0);
+        if let Some(step) = self.list(ui, &folder, &rows) {
+            answer = Answer::Given(step);
+        }
+        notes(ui, &folder, rows.len());
+        match (&browser.error, browser.asked) {
+            (Some(error), _) => {
+                let text =
+                    RichText::new(error.lines.join(": ")).color(color32(style::failed(&style::theme(ui))));
+                drop(ui.label(text));
+            }
+            (None, Some(_)) => drop(ui.weak("Listing…")),
+            (None, None) => drop(ui.weak(" ")),
+        }
+        ui.add_space(6.0);
+        let paths = self.answer(&folder);
+        let verb = if matches!(self.question.kind, FileKind::NewFolder) { "Choose" } else { "Open" };
+        let given = Step::Give(paths.clone());
+        answer.or(ui.horizontal(|ui| dialog::buttons(ui, verb, !paths.is_empty(), given)).inner)
+    }
+
+    /// Another folder is listed.
+    fn show(&mut self, folder: &Folder) {
+        self.shown.clone_from(&folder.path);
+        self.path = folder.path.display().to_string();
+        self.filter.clear();
+        self.chosen = folder.file.iter().cloned().collect();
+    }
+
+    /// Up, the path, the filter.
+    fn fields(&mut self, ui: &mut Ui, folder: &Folder) -> Option<Step> {
+        let mut step = None;
+        ui.horizontal(|ui| {
+            let above = folder.path.parent();
+            if ui.add_enabled(above.is_some(), Button::new("Up")).on_hover_text("Alt+Up").clicked() {
+                step = above.map(|above| Step::Look(above.to_owned()));
+            }
+            let edit = ui.add(TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY));
+            edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Path"));
+            if edit.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter)) {
+                step = Some(Step::Look(PathBuf::from(self.path.trim())));
+            }
+        });
+        let edit = TextEdit::singleline(&mut self.filter).hint_text("Filter").desired_width(f32::INFINITY);
+        let edit = ui.add(edit);
+        edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter"));
+        if ui.memory(|memory| memory.focused().is_none()) {
+            edit.request_focus();
+        }
+        step
+    }
+
+    /// What is listed of a folder: what can be an answer, or lead to one.
+    fn rows<'a>(&self, folder: &'a Folder) -> Vec<&'a FolderEntry> {
+        let files = !matches!(self.question.kind, FileKind::Folder | FileKind::NewFolder);
+        let filter = self.filter.trim().to_lowercase();
+        let fits = |entry: &FolderEntry| {
+            let ending = Path::new(&entry.name).extension().and_then(|ending| ending.to_str()).unwrap_or("");
+            let endings = self.question.endings;
+            let answer = endings.is_empty() || endings.iter().any(|known| ending.eq_ignore_ascii_case(known));
+            // What is hidden is shown to who asks for it.
+            let hidden = entry.name.starts_with('.') && !filter.starts_with('.');
+            (entry.is_folder || files && answer) && !hidden && entry.name.to_lowercase().contains(&filter)
+        };
+        folder.entries.iter().filter(|entry| fits(entry)).collect()
+    }
+
+    fn list(&mut self, ui: &mut Ui, folder: &Folder, rows: &[&FolderEntry]) -> Option<Step> {
+        let mut step = None;
+        let several = self.question.kind == FileKind::Files;
+        let area = ScrollArea::vertical().max_height(LIST_PX).min_scrolled_height(LIST_PX).auto_shrink(false);
+        area.show_rows(ui, ROW_PX, rows.len(), |ui, shown| {
+            for entry in &rows[shown] {
+                let chosen = self.chosen.contains(&entry.name);
+                let row = ui.selectable_label(chosen, text(entry));
+                row.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, &entry.name));
+                if row.double_clicked() {
+                    step = Some(self.take(folder, entry));
+                } else if row.clicked() {
+                    if !(several && ui.input(|i| i.modifiers.command)) {
+                        self.chosen.clear();
+                    }
+                    match chosen && several {
+                        true => self.chosen.retain(|name| *name != entry.name),
+                        false => self.chosen.push(entry.name.clone()),
+                    }
+                }
+            }
+        });
+        step
+    }
+
+    /// What entering an entry does: a folder is listed, a file is the answer.
+    fn take(&self, folder: &Folder, entry: &FolderEntry) -> Step {
+        let path = folder.path.join(&entry.name);
+        if entry.is_folder { Step::Look(path) } else { Step::Give(vec![path]) }
+    }
+
+    /// Arrows move through the list, Enter enters what is chosen, Alt+Up leaves the folder.
+    fn keys(&mut self, ui: &Ui, folder: &Folder, rows: &[&FolderEntry]) -> Option<Step> {
+        let pressed = |modifiers, key| ui.input_mut(|i| i.consume_key(modifiers, key));
+        if pressed(Modifiers::ALT, Key::ArrowUp) {
+            return folder.path.parent().map(|above| Step::Look(above.to_owned()));
+        }
+        let at = self.chosen.last().and_then(|name| rows.iter().position(|entry| entry.name == *name));
+        let moved = match (pressed(Modifiers::NONE, Key::ArrowDown), pressed(Modifiers::NONE, Key::ArrowUp)) {
+            (true, _) => Some(at.map_or(0, |at| at + 1)),
+            (_, true) => Some(at.unwrap_or(1).saturating_sub(1)),
+            _ => None,
+        };
+        if let Some(entry) = moved.and_then(|to| rows.get(to)) {
+            self.chosen = vec![entry.name.clone()];
+        }
+        // In the path Enter means the path.
+        let typing = self.path.trim() != folder.path.display().to_string();
+        let enter = !typing && ui.input(|i| i.key_pressed(Key::Enter));
+        let entry = at.and_then(|at| rows.get(at)).filter(|_| enter)?;
+        Some(self.take(folder, entry))
+    }
+
+    /// What would be given now: what is chosen, or the folder itself where one is asked for.
+    fn answer(&self, folder: &Folder) -> Vec<PathBuf> {
+        let is = |name: &String, is_folder: bool| {
+            folder.entries.iter().any(|entry| entry.name == *name && entry.is_folder == is_folder)
+        };
+        let chosen = |is_folder| {
+            let names = self.chosen.iter().filter(move |name| is(name, is_folder));
+            names.map(|name| folder.path.join(name)).collect::<Vec<_>>()
+        };
+        match self.question.kind {
+            FileKind::NewFolder if !self.path.trim().is_empty() => match chosen(true) {
+                folders if folders.is_empty() => vec![PathBuf::from(self.path.trim())],
+                folders => folders,
+            },
+            FileKind::Folder if !folder.path.as_os_str().is_empty() => match chosen(true) {
+                folders if folders.is_empty() => vec![folder.path.clone()],
+                folders => folders,
+            },
+            FileKind::File | FileKind::Files => chosen(false),
+            FileKind::Folder | FileKind::NewFolder | FileKind::Save(_) => Vec::new(),
+        }
+    }
+}
+
+/// An entry as the list has it.
+fn text(entry: &FolderEntry) -> RichText {
+    let kind = match entry.kind {
+        Some(PathKind::Backbone) => " · backbone",
+        Some(PathKind::Run) => " · run or probes",
+        Some(PathKind::Dataset) => " · dataset",
+        Some(PathKind::Probe | PathKind::Images | PathKind::Workspace) | None => "",
+        Some(PathKind::Missing) => " · leads nowhere",
+        Some(PathKind::Unknown) => "",
+    };
+    RichText::new(match entry.is_folder {
+        true => format!("{}/{kind}", entry.name),
+        false => format!("{}{kind} · {}", entry.name, format::bytes(entry.bytes)),
+    })
+}
+
+/// What is not listed, and why.
+fn notes(ui: &mut Ui, folder: &Folder, rows: usize) {
+    let mut notes = Vec::new();
+    if folder.cut {
+        notes.push(format!(
+            "Only {MAX_ENTRIES} of its entries are listed: others are found by their whole path"
+        ));
+    }
+    if folder.unnamed > 0 {
+        notes.push(format!("{} with names that are no text are left out", folder.unnamed));
+    }
+    if rows == 0 && !folder.path.as_os_str().is_empty() {
+        notes.push("Nothing in it that fits".to_owned());
+    }
+    notes.into_iter().for_each(|note| drop(ui.weak(note)));
+}

@@ -1,0 +1,450 @@
+//! The window over a worker that is a process of its own: connecting, looking for files there, what is sent there, a worker
+//! that is killed, workspaces that name their host, and hosts that do not answer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use eframe::egui::{self, Key, Modifiers, Role};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use ssmprobe::app::App;
+use ssmprobe::app::jobs::train::TrainSettings;
+use ssmprobe::app::remote::hello::PROTOCOL;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::connection::{Connection, Host};
+use ssmprobe::app::state::{ColumnState, Phase, PreflightState, State};
+use ssmprobe::app::worker::{Worker, WorkerEnv};
+use ssmprobe::model::trace::Trace;
+use tempfile::TempDir;
+
+use super::errors::greeting;
+use super::{fixture, kill, lives, named, worker, write_script};
+use crate::run::Desk;
+use crate::training_window::File;
+
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A window, and the folder that its settings and its worker's files are in.
+struct Sitting {
+    harness: Harness<'static, App>,
+    folder: TempDir,
+}
+
+impl Sitting {
+    /// One in which this program computes.
+    fn new() -> Self {
+        Self::within(TempDir::new().expect("a folder"))
+    }
+
+    fn within(folder: TempDir) -> Self {
+        let settings = folder.path().join("settings.json");
+        fs::write(&settings, r#"{"device": "cpu"}"#).expect("settings");
+        let harness = Harness::builder()
+            .with_size(egui::vec2(1440.0, 900.0))
+            .with_max_steps(60)
+            .build_eframe(move |cx| {
+                let worker = Worker::start(WorkerEnv::default(), Arc::new(|| {})).expect("threads");
+                let mut app = App::new(&cx.egui_ctx, Box::new(worker), Some(&settings));
+                app.window.type_paths();
+                app
+            });
+        Self { harness, folder }
+    }
+
+    /// One that is connected to a worker, whose process the file says.
+    fn connected() -> (Self, PathBuf) {
+        let mut sitting = Self::new();
+        let (script, pid) = worker(sitting.folder.path());
+        sitting.connect("local", &script);
+        sitting.until("a connection", Self::stands);
+        (sitting, pid)
+    }
+
+    fn connect(&mut self, place: &str, program: &Path) {
+        let program = Some(program.to_str().expect("text").to_owned());
+        self.harness.state_mut().connect(Some(Host { place: place.to_owned(), program }));
+    }
+
+    fn state(&self) -> &State {
+        &self.harness.state().state
+    }
+
+    fn stands(&self) -> bool {
+        matches!(self.state().connection, Connection::Connected { .. })
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self.state().connection, Connection::Lost { .. })
+    }
+
+    /// Draws frames until it is so.
+    fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
+        let begun = Instant::now();
+        while !so(self) {
+            self.harness.step();
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{what}: never; {:?}\n{}",
+                self.state().connection,
+                self.state().log_text()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.harness.step();
+    }
+
+    fn wants(&mut self, command: Command) {
+        self.harness.state_mut().dispatch(command);
+    }
+
+    fn has(&self, label: &str) -> bool {
+        self.harness.query_all_by_label_contains(label).next().is_some()
+    }
+
+    fn click(&mut self, label: &str) {
+        self.harness.get_by_label(label).click();
+        self.harness.run_steps(4);
+    }
+
+    fn press(&mut self, modifiers: Modifiers, key: Key) {
+        self.harness.key_press_modifiers(modifiers, key);
+        self.harness.run_steps(4);
+    }
+
+    fn fill(&mut self, label: &str, text: &str) {
+        self.harness.get_by_role_and_label(Role::TextInput, label).focus();
+        self.harness.run_steps(2);
+        self.press(Modifiers::COMMAND, Key::A);
+        self.harness.event(egui::Event::Text(text.to_owned()));
+        self.harness.run_steps(4);
+    }
+
+    fn drop_file(&mut self, path: &Path) {
+        self.harness.input_mut().dropped_files = vec![Arc::new(File(path.to_owned()))];
+        self.harness.step();
+    }
+
+    /// Opens a backbone, a probe and the images of the fixtures.
+    fn open(&mut self) {
+        self.wants(Command::OpenBackbone(fixture("backbone").display().to_string()));
+        self.wants(Command::OpenProbes(vec![fixture("probes/sinkhorn.safetensors")]));
+        self.wants(Command::OpenImages(vec![fixture("images")]));
+        self.until("a trace", Self::is_shown);
+    }
+
+    fn trace(&self) -> Option<&Arc<Trace>> {
+        match &self.state().columns.values().next()?.shown {
+            ColumnState::Ready(trace) => Some(trace),
+            _ => None,
+        }
+    }
+
+    fn is_shown(&self) -> bool {
+        self.trace().is_some() && !self.state().is_explaining()
+    }
+
+    /// Has the worker stand still, so that what is asked has no answer.
+    fn hold(&self, pid: &Path) -> u32 {
+        let pid = named(pid);
+        let held = std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status();
+        assert!(held.expect("kill runs").success());
+        pid
+    }
+
+    fn says(&self, words: &str) -> bool {
+        self.state().log_text().contains(words)
+    }
+}
+
+fn text(trace: &Trace) -> String {
+    serde_json::to_string(trace).expect("JSON")
+}
+
+#[test]
+fn what_a_window_shows_over_a_pipe_is_what_it_shows_without_one() {
+    let mut here = Sitting::new();
+    here.open();
+    let (mut there, _) = Sitting::connected();
+    assert!(there.has("Connected to a process of its own"));
+    assert!(there.says("ssmprobe 0") && there.says("which can compute on cpu"));
+    there.open();
+    let [own, far] = [&here, &there].map(|sitting| text(sitting.trace().expect("a trace")));
+    assert!(own.len() > 10_000 && own == far);
+    let pictures = |s: &Sitting| {
+        s.state().library.images.keys().filter(|id| s.state().thumbnails.get(**id).is_some()).count()
+    };
+    there.until("small pictures", |s| pictures(s) > 0);
+    // Back here, with nothing open; what was open is put aside.
+    there.click("File");
+    there.click("Connect…");
+    there.click("This program");
+    there.until("this program", |s| s.state().connection == Connection::Here);
+    assert!(there.state().library.probes.is_empty() && there.state().columns.is_empty());
+    assert_eq!(there.state().settings.recent.workspaces.len(), 1);
+    there.open();
+    assert_eq!(text(there.trace().expect("a trace")), own);
+}
+
+#[test]
+fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
+    let (mut sitting, pid) = Sitting::connected();
+    sitting.open();
+    let shown = sitting.trace().expect("a trace").clone();
+    let first = sitting.hold(&pid);
+    fs::remove_file(&pid).expect("a file");
+    // Asked of who does not answer any more.
+    sitting.wants(Command::Step(1));
+    sitting.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
+    kill(first);
+    sitting.until("a lost connection", |s| s.says("Connection lost"));
+    assert!(sitting.says("the connection is lost (signal: 9"));
+    sitting.until("another connection", Sitting::stands);
+    assert_ne!(named(&pid), first);
+    sitting.until("what was asked", |s| s.is_shown() && s.state().columns.len() == 2);
+    let now = sitting.trace().expect("a trace").clone();
+    assert_ne!(now.image, shown.image);
+    assert!(
+        sitting.state().jobs.values().all(|job| job.error.is_none()) && sitting.says("again: what was open")
+    );
+    // And no more of it than there is without a loss.
+    let mut here = Sitting::new();
+    here.open();
+    here.wants(Command::Step(1));
+    here.until("the other image", |s| {
+        s.is_shown() && s.trace().is_some_and(|trace| trace.image == now.image)
+    });
+    assert_eq!(text(here.trace().expect("a trace")), text(&now));
+    assert!(!lives(first));
+    let second = named(&pid);
+    drop(sitting);
+    crate::interrupts::until("the end of the worker", || !lives(second));
+}
+
+#[test]
+fn what_is_shown_stays_while_nobody_answers() {
+    let (mut sitting, pid) = Sitting::connected();
+    sitting.open();
+    let shown = sitting.trace().expect("a trace").clone();
+    // The next one cannot be started.
+    let script = sitting.folder.path().join("worker");
+    let text = fs::read_to_string(&script).expect("a script");
+    write_script(&script, "echo 'no such thing' >&2; exit 3");
+    kill(named(&pid));
+    sitting.until("a lost connection", |s| s.has("Connection lost: ") && s.says("no such thing"));
+    assert!(Arc::ptr_eq(sitting.trace().expect("a trace"), &shown));
+    sitting.wants(Command::Step(1));
+    // What is called off meanwhile is over at once.
+    sitting.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
+    let waits = *sitting.state().jobs.iter().find(|(_, job)| job.title.contains("gap")).expect("a job").0;
+    sitting.wants(Command::Cancel(waits));
+    sitting.until("the end of a job", |s| !s.state().jobs.contains_key(&waits));
+    fs::write(&script, text).expect("a script");
+    sitting.until("a button", |s| s.harness.query_by_label("Connect now").is_some() || s.stands());
+    if let Some(button) = sitting.harness.query_by_label("Connect now") {
+        button.click();
+    }
+    sitting.until("a connection", Sitting::stands);
+    sitting
+        .until("the other image", |s| s.is_shown() && s.trace().is_some_and(|now| now.image != shown.image));
+    assert!(sitting.harness.query_by_label("Connect now").is_none());
+}
+
+#[test]
+fn files_are_looked_for_where_it_is_computed() {
+    let (mut sitting, _) = Sitting::connected();
+    sitting.click("File");
+    sitting.harness.get_by_label_contains("Open probes…").click();
+    sitting.harness.run_steps(4);
+    assert!(sitting.has("Probes on a process of its own"));
+    sitting.until("the user's own folder", |s| s.state().browser.folder.is_some());
+    // A folder that is not there is told, and what was listed stays.
+    let before = sitting.state().browser.folder.clone();
+    sitting.fill("Path", "/no such folder");
+    sitting.press(Modifiers::NONE, Key::Enter);
+    sitting.until("why it is not listed", |s| s.has("/no such folder: the folder cannot be read"));
+    assert_eq!(sitting.state().browser.folder, before);
+    assert!(sitting.state().jobs.is_empty());
+    let probes = fixture("probes");
+    sitting.fill("Path", probes.parent().and_then(Path::to_str).expect("text"));
+    sitting.press(Modifiers::NONE, Key::Enter);
+    let listed = |s: &Sitting, path: &Path| {
+        s.state().browser.folder.as_ref().is_some_and(|folder| folder.path == path)
+    };
+    sitting.until("the folder above", |s| listed(s, probes.parent().expect("a folder")));
+    // By keys alone: the filter has them.
+    sitting.fill("Filter", "prob");
+    sitting.press(Modifiers::NONE, Key::ArrowDown);
+    sitting.press(Modifiers::NONE, Key::Enter);
+    sitting.until("the folder of probes", |s| listed(s, &probes));
+    sitting.press(Modifiers::ALT, Key::ArrowUp);
+    sitting.until("the folder above", |s| !listed(s, &probes));
+    sitting.fill("Path", probes.join("gap.safetensors").to_str().expect("text"));
+    sitting.press(Modifiers::NONE, Key::Enter);
+    sitting.until("a file by its path", |s| listed(s, &probes));
+    sitting.click("Open");
+    let gap = |s: &Sitting| {
+        s.state()
+            .library
+            .probes
+            .values()
+            .any(|probe| probe.status.ready().is_some() && probe.path == probes.join("gap.safetensors"))
+    };
+    sitting.until("the probe", gap);
+    // It begins where one was, and is called off as any dialog.
+    sitting.press(Modifiers::COMMAND, Key::O);
+    sitting.until("the same folder", |s| s.has("Images on") && listed(s, &probes));
+    sitting.press(Modifiers::NONE, Key::Escape);
+    assert!(!sitting.has("Images on"));
+}
+
+#[test]
+fn what_is_dropped_is_sent_over_and_what_is_too_large_is_not() {
+    let (mut sitting, _) = Sitting::connected();
+    let image = fs::read_dir(fixture("images")).expect("images").flatten().next().expect("one").path();
+    sitting.drop_file(&image);
+    sitting.until("the image", |s| s.state().library.images.len() == 1);
+    let place = sitting.state().library.images.values().next().expect("one").place.path.clone();
+    assert!(place.starts_with(sitting.folder.path()) && place.file_name() == image.file_name());
+    assert_eq!(fs::read(&place).expect("a file"), fs::read(&image).expect("a file"));
+    sitting.drop_file(&fixture("probes/gap.safetensors"));
+    sitting.until("the probe", |s| {
+        s.state().library.probes.values().any(|probe| probe.status.ready().is_some())
+    });
+    let large = sitting.folder.path().join("large.png");
+    fs::File::create(&large).and_then(|file| file.set_len(64_000_001)).expect("a file");
+    sitting.drop_file(&large);
+    sitting.until("a refusal", |s| {
+        s.says("large.png: 64.0 MB, and at most 64.0 MB are sent over at once; copy it")
+    });
+    sitting.drop_file(&fixture("probes"));
+    sitting.until("a refusal", |s| s.says("a folder is not sent over"));
+    assert_eq!(sitting.state().library.images.len(), 1);
+}
+
+#[test]
+fn a_workspace_connects_to_where_its_files_are() {
+    let (mut sitting, _) = Sitting::connected();
+    sitting.open();
+    let shown = text(sitting.trace().expect("a trace"));
+    let workspace = sitting.folder.path().join("far.ssmprobe");
+    let window = &sitting.harness.state().window;
+    window.session(sitting.state()).save(&workspace).expect("saved");
+    let kept = fs::read_to_string(&workspace).expect("a file");
+    assert!(kept.contains(r#""place": "local""#) && kept.contains(fixture("images").to_str().expect("text")));
+    let Sitting { harness, folder } = sitting;
+    drop(harness);
+    let mut again = Sitting::within(folder);
+    again.harness.state_mut().open_workspace(&workspace);
+    again.until("a connection", Sitting::stands);
+    again.until("a trace", Sitting::is_shown);
+    assert_eq!(text(again.trace().expect("a trace")), shown);
+    // One without a host is this program's.
+    let own = again.folder.path().join("own.ssmprobe");
+    fs::write(&own, r#"{"ssmprobe_workspace": 1}"#).expect("a file");
+    again.harness.state_mut().open_workspace(&own);
+    again.until("this program", |s| s.state().connection == Connection::Here);
+}
+
+#[test]
+fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
+    let mut sitting = Sitting::new();
+    sitting.connect("ssh://127.0.0.1:1", Path::new("ssmprobe"));
+    sitting.until("why", |s| s.has("Not connected to 127.0.0.1:1") && s.is_lost());
+    let Connection::Lost { why, .. } = &sitting.state().connection else { panic!("it is lost") };
+    assert!(why.contains("it is not reached") || why.contains("`ssh` cannot be started"), "{why}");
+    assert!(sitting.harness.query_by_label("Connect now").is_some());
+    sitting.click("Disconnect");
+    assert_eq!(sitting.state().connection, Connection::Here);
+    // A host that is none is not even tried.
+    sitting.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
+    assert!(sitting.says("is no name of a host") && sitting.state().connection == Connection::Here);
+    let script = sitting.folder.path().join("other");
+    for (text, words) in [
+        (greeting(PROTOCOL + 1), "Update the program here"),
+        ("echo Welcome; exec sleep 1000".to_owned(), "what answers is not this program"),
+        ("exit 3".to_owned(), "ends at once"),
+    ] {
+        write_script(&script, &text);
+        sitting.connect("local", &script);
+        sitting.until(words, |s| s.says(words) && s.has("Not connected to"));
+        // By itself that does not pass.
+        assert!(matches!(sitting.state().connection, Connection::Lost { retry: None, .. }));
+        sitting.click("Disconnect");
+    }
+    sitting.open();
+}
+
+/// The dialog has the hosts that were reached, and says what is no host.
+#[test]
+fn a_host_is_chosen_in_a_dialog() {
+    let mut sitting = Sitting::new();
+    let host = Host { place: "ssh://me@gpu1:2222".into(), program: Some("~/bin/ssmprobe".into()) };
+    sitting.harness.state_mut().state.settings.recent.hosts.push_front(host);
+    sitting.click("File");
+    sitting.click("Connect…");
+    sitting.fill("Host", "-x");
+    assert!(sitting.has("`-x` is no name of a host or a user"));
+    sitting.click("me@gpu1:2222");
+    assert!(!sitting.has("is no name of a host"));
+    let (script, _) = worker(sitting.folder.path());
+    sitting.fill("Host", "local");
+    sitting.fill("Program there", script.to_str().expect("text"));
+    sitting.click("Connect");
+    sitting.until("a connection", Sitting::stands);
+    let places: Vec<&str> =
+        sitting.state().settings.recent.hosts.iter().map(|host| host.place.as_str()).collect();
+    assert_eq!(places, ["local", "ssh://me@gpu1:2222"]);
+}
+
+#[test]
+fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
+    let desk = Desk::new(24, 12);
+    let (mut sitting, pid) = Sitting::connected();
+    let mut form = TrainSettings {
+        backbone: fixture("backbone").display().to_string(),
+        data: Some(desk.data()),
+        heads: vec!["linear-bn".into(), "sinkhorn".into()],
+        epochs: 4000,
+        batch: 16,
+        out: Some(desk.path("run")),
+        device: "cpu".into(),
+        ..TrainSettings::default()
+    };
+    form.tokens.cache = Some(desk.path("cache"));
+    sitting.wants(Command::SetTrainForm(Box::new(form)));
+    sitting.wants(Command::PlanTraining);
+    sitting.until("a plan", |s| matches!(s.state().training.preflight, PreflightState::Ready { .. }));
+    sitting.wants(Command::StartTraining);
+    let epochs = |s: &Sitting| s.state().training.active_run().map_or(0, |run| run.history.done().0);
+    sitting.until("an epoch", |s| epochs(s) > 0);
+    let known: serde_json::Value =
+        serde_json::from_slice(&fs::read(desk.path("run/train.json")).expect("a file")).expect("JSON");
+    let trains = u32::try_from(known["pid"].as_u64().expect("a process")).expect("a process");
+    kill(named(&pid));
+    sitting.until("a lost connection", |s| s.says("Connection lost"));
+    assert!(lives(trains));
+    sitting.until("a connection", Sitting::stands);
+    let before = epochs(&sitting);
+    sitting.until("another epoch", |s| epochs(s) > before);
+    assert!(sitting.says(&format!("found as process {trains}")));
+    let job = sitting.state().training.active.as_ref().expect("a training").job;
+    sitting.wants(Command::Cancel(job));
+    sitting.until("its end", |s| s.state().training.active.is_none());
+    assert!(!lives(trains));
+    let folder = sitting.state().training.runs.keys().next().expect("a run").clone();
+    assert_eq!(sitting.state().training.runs[&folder].phase, Phase::Stopped);
+    let stopped = fs::read_to_string(desk.path("run/metrics.jsonl")).expect("metrics").lines().count();
+    sitting.wants(Command::ResumeTraining(folder));
+    sitting.until("more epochs", |s| epochs(s) > stopped);
+    // Who connects elsewhere leaves it running.
+    sitting.harness.state_mut().connect(None);
+    sitting.until("this program", |s| s.state().connection == Connection::Here);
+    assert!(sitting.state().training.active.is_none() && !sitting.says("failed"));
+    let known: serde_json::Value =
+        serde_json::from_slice(&fs::read(desk.path("run/train.json")).expect("a file")).expect("JSON");
+    let trains = u32::try_from(known["pid"].as_u64().expect("a process")).expect("a process");
+    assert!(lives(trains));
+    kill(trains);
+}
