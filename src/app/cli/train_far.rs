@@ -129,7 +129,8 @@ impl Followed {
             "local" => format!("kill {pid}"),
             place => format!("ssh {place} kill {pid}"),
         };
-        display.say(&format!("it goes on there. Look again: {look}\nstop it, saved: {stop}"));
+        display.say(&format!("it goes on there. Look again: {look}"));
+        display.say(&format!("stop it, saved: {stop}"));
     }
 
     /// The command that follows it again.

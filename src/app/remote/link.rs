@@ -87,9 +87,7 @@ impl Link {
             }
             (Phase::Starting(_), None) => Connection::Connecting(self.host.clone()),
             (Phase::Starting(_), Some(why)) => lost(why, Some(Duration::ZERO)),
-            (Phase::Ending(_), why) => {
-                lost(why.as_deref().unwrap_or("nobody answers any more"), Some(Duration::ZERO))
-            }
+            (Phase::Ending(_), why) => lost(why.as_deref().unwrap_or_default(), Some(Duration::ZERO)),
             (Phase::Down(at), why) => {
                 // In whole seconds: what is shown changes once a second.
                 let left = at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64().ceil());

@@ -54,6 +54,7 @@ pub struct Remote {
     events: Receiver<Result<Event, FrameError>>,
     tell: SyncSender<Result<Event, FrameError>>,
     said: Tail,
+    waker: Waker,
     /// Who is at the other end; nobody before it has said so.
     pub hello: Option<Hello>,
 }
@@ -95,7 +96,8 @@ impl Remote {
             requests: Some(stdin),
             events,
             tell,
-            said: Tail::of(stderr, waker),
+            said: Tail::of(stderr, waker.clone()),
+            waker,
             hello: None,
         };
         let hello = hello.recv().unwrap_or(Err(FrameError::Torn)).map_err(|error| remote.failed(error))?;
@@ -143,7 +145,8 @@ impl Remote {
         let (queue, requests) = TaskQueue::new();
         let (to, packs, tell) = (self.requests.take(), self.place.packs(), self.tell.clone());
         let writing = Builder::new().name("far requests".into());
-        writing.spawn(move || to.into_iter().for_each(|to| ask(to, packs, &requests, &tell)))?;
+        let waker = self.waker.clone();
+        writing.spawn(move || to.into_iter().for_each(|to| ask(to, packs, &requests, &tell, &waker)))?;
         Ok(queue)
     }
 
@@ -194,6 +197,7 @@ fn ask(
     packs: bool,
     requests: &Receiver<Option<Request>>,
     tell: &SyncSender<Result<Event, FrameError>>,
+    waker: &Waker,
 ) {
     for request in requests.iter().flatten() {
         let written = frame::write(&mut to, &request, packs).and_then(|()| Ok(to.flush()?));
@@ -207,6 +211,7 @@ fn ask(
             (Err(FrameError::Unwritable { .. }) | Ok(()), _) => {}
             (Err(_), _) => return,
         }
+        waker(); // there is room for one more
     }
 }
 

@@ -46,7 +46,7 @@ pub enum Connection {
     Lost {
         /// With whom.
         host: Host,
-        /// Why.
+        /// Why; empty where that is being found out.
         why: String,
         /// Whether it stood before.
         stood: bool,
@@ -99,6 +99,7 @@ impl State {
                 hosts.retain(|other| other.place != host.place);
                 settings::remember(hosts, host.clone());
             }
+            (_, Connection::Lost { why, .. }) if why.is_empty() => {}
             (Connection::Lost { why: before, .. }, Connection::Lost { why, .. }) if before == why => {}
             (_, Connection::Lost { why, stood, .. }) => {
                 let text = match stood {
@@ -153,6 +154,7 @@ mod tests {
         assert!(state.toasts.is_empty() && state.settings.recent.hosts.is_empty());
         state.set_connection(connected());
         state.set_connection(connected());
+        state.set_connection(lost("", true, Some(0)));
         for left in [1, 0, 2, 1, 0] {
             state.set_connection(lost("the wire is cut", true, Some(left)));
         }

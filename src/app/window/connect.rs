@@ -35,7 +35,7 @@ impl ConnectDialog {
 
     /// Draws it; nobody elsewhere is this program.
     pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<Option<Host>> {
-        dialog::show(ui.ctx(), "connect", 480.0, "Connect", |ui| {
+        dialog::show(ui.ctx(), "connect", 480.0, "Connect to another machine", |ui| {
             ui.weak(
                 "Backbones, datasets and GPUs are those of the machine that is connected to, through your own ssh: `ssh HOST` has \
                  to come through without a question, and this program has to be installed there. What is open here is put aside",

@@ -29,7 +29,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 ui.set_width(ui.available_width() - BUTTONS_PX);
                 ui.vertical(|ui| {
                     ui.add(Label::new(RichText::new(text).strong()).wrap());
-                    if let Some(why) = why {
+                    if let Some(why) = why.filter(|why| !why.is_empty()) {
                         ui.add(Label::new(RichText::new(why).small()).wrap().selectable(true));
                     }
                 });

