@@ -15,6 +15,7 @@ mod inspect;
 mod jobs;
 mod on;
 mod open;
+mod remote;
 mod report;
 mod scenes;
 mod serve;
@@ -66,6 +67,7 @@ enum Verb {
     Devices(devices::Devices),
     Doctor(doctor::Doctor),
     Serve(serve::Serve),
+    Remote(remote::RemoteVerb),
     Bench(Box<devtools::Bench>),
 }
 
@@ -104,6 +106,7 @@ impl Verb {
             Self::Devices(verb) => verb.run(),
             Self::Doctor(verb) => verb.run(),
             Self::Serve(verb) => verb.run(),
+            Self::Remote(verb) => verb.run(),
             Self::Bench(verb) => verb.run(),
         }
     }

@@ -6,6 +6,7 @@ mod asked;
 mod error;
 pub mod frame;
 pub mod hello;
+mod install;
 mod link;
 mod place;
 mod process;
@@ -23,6 +24,7 @@ use std::time::Duration;
 pub use self::error::{Fault, RemoteError};
 use self::frame::FrameError;
 use self::hello::Hello;
+pub use self::install::{INSTALLED, install};
 pub use self::link::Link;
 pub use self::place::Place;
 use self::process::{Tail, ended};
@@ -162,7 +164,6 @@ impl Remote {
         let patience = if matches!(error, FrameError::Foreign { .. }) { Duration::ZERO } else { PATIENCE };
         let status = ended(&mut self.child, patience);
         let said = self.said.lines(LAST_WORDS);
-        let says = |words: &str| said.iter().any(|line| line.contains(words));
         let code = status.and_then(|status| status.code());
         let program = self.program.clone();
         let is_ssh = self.place != Place::Local;
@@ -174,14 +175,22 @@ impl Remote {
                 Fault::Damaged { found: error.to_string() }
             }
             FrameError::Io(_) | FrameError::Torn if self.hello.is_some() => Fault::Lost { status },
-            _ if is_ssh && code == Some(SSH_FAILED) && says("Host key verification failed") => Fault::HostKey,
-            _ if is_ssh && code == Some(SSH_FAILED) && says("Permission denied") => Fault::Denied,
-            _ if is_ssh && code == Some(SSH_FAILED) => Fault::Unreachable,
+            _ if is_ssh && let Some(fault) = refused_by_ssh(code, &said) => fault,
             _ if code.is_some_and(|code| NO_PROGRAM.contains(&code)) => Fault::NoProgram { program },
             _ => Fault::Ended { program, status },
         };
         RemoteError { place: self.place.to_string(), fault, said }
     }
+}
+
+/// Why ssh ended with a code of its own, by what it said; nothing where the code is that of what it started.
+fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<Fault> {
+    let says = |words: &str| said.iter().any(|line| line.contains(words));
+    (code == Some(SSH_FAILED)).then(|| match () {
+        () if says("Host key verification failed") => Fault::HostKey,
+        () if says("Permission denied") => Fault::Denied,
+        () => Fault::Unreachable,
+    })
 }
 
 impl Drop for Remote {

@@ -100,24 +100,41 @@ impl Place {
                 command.args(["serve", "--stdio"]);
                 command
             }
-            Self::Ssh { user, host, port } => {
-                let mut command = Command::new("ssh");
-                // Nobody is asked for a password: keys, agents and jumps are those of the user's own configuration.
-                command.args(["-T", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"]);
-                if let Some(port) = port {
-                    command.args(["-p", &port.to_string()]);
-                }
-                if let Some(user) = user {
-                    command.args(["-l", user]);
-                }
-                let program = quoted(program.unwrap_or(PROGRAM));
-                command.arg("--").arg(host).arg(format!("exec {program} serve --stdio"));
-                command
+            Self::Ssh { .. } => {
+                self.shell(&format!("exec {} serve --stdio", quoted(program.unwrap_or(PROGRAM))))?
             }
         };
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    /// What runs a script of the shell there, with pipes.
+    ///
+    /// # Errors
+    /// If no ssh leads there.
+    pub(super) fn shell(&self, script: &str) -> io::Result<Command> {
+        let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("no ssh leads there")) };
+        let mut command = Command::new("ssh");
+        // Nobody is asked for a password: keys, agents and jumps are those of the user's own configuration. A network that
+        // is gone is noticed within a minute.
+        command.args([
+            "-T",
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "ClearAllForwardings=yes",
+            "-o",
+            "ServerAliveInterval=15",
+        ]);
+        if let Some(port) = port {
+            command.args(["-p", &port.to_string()]);
+        }
+        if let Some(user) = user {
+            command.args(["-l", user]);
+        }
+        command.arg("--").arg(host).arg(script).stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(command)
     }
 
@@ -214,7 +231,7 @@ mod tests {
         let command = ssh(Some("me"), "gpu1", Some(22)).command(Some("~/my 'bin'/$x")).unwrap();
         let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
-            words[5..],
+            words[7..],
             ["-p", "22", "-l", "me", "--", "gpu1", r"exec ~/'my '\''bin'\''/$x' serve --stdio"]
         );
     }

@@ -65,7 +65,7 @@ impl Sshd {
             let config = format!(
                 "Port {port}\nListenAddress 127.0.0.1\nHostKey {within}/host\nAuthorizedKeysFile {within}/authorized\n\
                  PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-                 PermitRootLogin yes\nMaxStartups 100\n"
+                 PermitRootLogin yes\nMaxStartups 100\nPermitUserEnvironment yes\n"
             );
             fs::write(at("sshd_config"), config).expect("a file");
             let mut command = Command::new(&sshd);
@@ -213,4 +213,39 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     let (code, said, _) = end(client);
     assert!(code == Some(1) && said.contains("the connection is lost (signal: 9"), "{said}");
     until("the end of the worker", || !lives(server));
+}
+
+/// The home that sshd gives is the user's own, so the shell there is told another.
+#[test]
+fn this_very_program_is_installed_where_it_runs() {
+    let Some(sshd) = Sshd::start() else { return };
+    let home = sshd.folder.path().join("home");
+    fs::create_dir(&home).expect("a folder");
+    let options = fs::read_to_string(sshd.folder.path().join("authorized")).expect("a key");
+    let own = format!("environment=\"HOME={}\" {options}", home.display());
+    fs::write(sshd.folder.path().join("authorized"), own).expect("a file");
+    let install = |host: &str| {
+        let mut command = crate::run::program();
+        command.env("PATH", format!("{}:/usr/bin:/bin", sshd.folder.path().display()));
+        run(command.args(["remote", "install", host]))
+    };
+    let (code, printed, said) = install(&sshd.place());
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        printed.contains("is installed on ssh://127.0.0.1") && printed.starts_with("ssmprobe "),
+        "{printed}"
+    );
+    let installed = home.join(".local/bin/ssmprobe");
+    let same = |path: &Path| fs::read(path).expect("a program");
+    assert!(same(&installed) == same(Path::new(env!("CARGO_BIN_EXE_ssmprobe"))));
+    assert!(said.contains("--remote-program ~/.local/bin/ssmprobe"), "{said}");
+    assert_eq!(fs::read_dir(installed.parent().expect("a folder")).expect("a folder").count(), 1);
+    // Nothing is there that could be written to.
+    fs::remove_dir_all(home.join(".local")).expect("a folder");
+    fs::write(home.join(".local"), "no folder").expect("a file");
+    let (code, _, said) = install(&sshd.place());
+    assert!(code == 1 && said.contains("fails there") && said.contains("mkdir"), "{said}");
+    let (code, _, said) = install("127.0.0.1:1");
+    assert!(code == 1 && said.contains("it is not reached"), "{said}");
+    assert_eq!(install("-x").0, 2);
 }

@@ -1,0 +1,41 @@
+//! `ssmprobe remote`: this program on other machines.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::app::remote::{INSTALLED, Place, install};
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::stdout;
+use crate::app::terminal::stdout::say;
+
+/// Install this program on another machine that ssh reaches.
+#[derive(Args)]
+pub struct RemoteVerb {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Copy this very program to ~/.local/bin of a machine of the same kind.
+    Install {
+        /// The machine: HOST, or ssh://[USER@]HOST[:PORT].
+        host: String,
+    },
+}
+
+impl RemoteVerb {
+    /// Does it.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let What::Install { host } = self.what;
+        let text = if host.starts_with("ssh://") { host } else { format!("ssh://{host}") };
+        let place: Place = text.parse().map_err(|why| Usage(format!("{text}: {why}")))?;
+        let (version, on_path) = install(&place)?;
+        stdout::line(format_args!("{version} is installed on {place} as {INSTALLED}"))?;
+        if !on_path {
+            say!("~/.local/bin is not on the PATH that ssh gives there: say --remote-program {INSTALLED}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
