@@ -17,7 +17,7 @@ use crate::skip;
 /// An sshd, and what a client needs to reach it and no other.
 pub struct Sshd {
     child: Child,
-    folder: TempDir,
+    pub folder: TempDir,
     port: u16,
 }
 
@@ -97,7 +97,7 @@ impl Sshd {
         panic!("sshd ends at once on twenty ports");
     }
 
-    fn place(&self) -> String {
+    pub fn place(&self) -> String {
         format!("ssh://127.0.0.1:{}", self.port)
     }
 

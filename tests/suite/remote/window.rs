@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,9 @@ use ssmprobe::model::trace::Trace;
 use tempfile::TempDir;
 
 use super::errors::greeting;
+use super::sshd::Sshd;
 use super::{fixture, kill, lives, named, worker, write_script};
+use crate::faults::{child, is_child};
 use crate::run::Desk;
 use crate::training_window::File;
 
@@ -372,6 +375,55 @@ fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
         sitting.click("Disconnect");
     }
     sitting.open();
+}
+
+/// In a process of its own, whose PATH leads to the ssh that knows the way.
+#[test]
+fn a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed() {
+    const NAME: &str = "remote::window::a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed";
+    if !is_child(NAME) {
+        let Some(sshd) = Sshd::start() else { return };
+        fs::write(sshd.folder.path().join("place"), sshd.place()).expect("a file");
+        let path = format!("{}:/usr/bin:/bin", sshd.folder.path().display());
+        let Output { status, stdout, stderr } = child(NAME, &[("PATH", &path)]);
+        let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        assert!(status.success() && said[0].contains("1 passed"), "{status}\n{}{}", said[0], said[1]);
+        return;
+    }
+    let path = std::env::var("PATH").expect("a PATH");
+    let place = Path::new(path.split(':').next().expect("a folder")).join("place");
+    let mut there = Sitting::new();
+    let (script, pid) = worker(there.folder.path());
+    there.connect(&fs::read_to_string(place).expect("a place"), &script);
+    there.until("a connection", Sitting::stands);
+    there.open();
+    let mut here = Sitting::new();
+    here.open();
+    let same = |here: &Sitting, there: &Sitting| {
+        let [own, far] = [here, there].map(|sitting| text(sitting.trace().expect("a trace")));
+        assert!(own.len() > 10_000 && own == far);
+    };
+    same(&here, &there);
+    let first = named(&pid);
+    let tasks = fs::read_dir("/proc/self/task").expect("threads").flatten();
+    let children = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    let ssh: Vec<u32> = children
+        .flat_map(|list| {
+            list.split_whitespace().map(|pid| pid.parse().expect("a number")).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(ssh.len(), 1);
+    kill(ssh[0]);
+    there.until("a lost connection", |s| s.says("Connection lost"));
+    there.until("another worker", |s| s.stands() && named(&pid) != first);
+    for sitting in [&mut here, &mut there] {
+        let before = sitting.trace().expect("a trace").image.clone();
+        sitting.wants(Command::Step(1));
+        sitting
+            .until("the other image", |s| s.is_shown() && s.trace().is_some_and(|now| now.image != before));
+    }
+    same(&here, &there);
+    crate::interrupts::until("the end of the first worker", || !lives(first));
 }
 
 /// The dialog has the hosts that were reached, and says what is no host.
