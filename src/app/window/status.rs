@@ -80,6 +80,12 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 cx.send(Command::SetDevice((*device).to_owned()));
             }
         }
+        if let Connection::Connected { host, hello } = &cx.state.connection {
+            ui.separator();
+            ui.add(
+                egui::Label::new(RichText::new(format!("{}: {hello}", host.name())).small().weak()).wrap(),
+            );
+        }
     });
     let about = open.map_or_else(|| "Where tokens are computed".to_owned(), |facts| facts.adapter.clone());
     menu.response.on_hover_text(about);
