@@ -13,7 +13,7 @@ use crate::model::io::escape::shown;
 
 /// What both sides must speak. A change of a request or an event that the other side would misread makes it the next
 /// number.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 1;
 const MAGIC: [u8; 8] = *b"ssmprobe";
 /// Bytes that are shown of what is no greeting.
 const SHOWN: usize = 80;
