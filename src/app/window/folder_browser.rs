@@ -128,9 +128,20 @@ impl FolderBrowser {
         }
         ui.add_space(6.0);
         let paths = self.answer(&folder);
-        let verb = if matches!(self.question.kind, FileKind::NewFolder) { "Choose" } else { "Open" };
-        let given = Step::Give(paths.clone());
-        answer.or(ui.horizontal(|ui| dialog::buttons(ui, verb, !paths.is_empty(), given)).inner)
+        let (verb, typed) = match self.question.kind {
+            FileKind::NewFolder => ("Choose", None),
+            _ => ("Open", self.typed(&folder)),
+        };
+        // What is typed is looked for first: only there is it known what it is.
+        let ready = typed.is_some() || !paths.is_empty();
+        let given = typed.map_or(Step::Give(paths), Step::Look);
+        answer.or(ui.horizontal(|ui| dialog::buttons(ui, verb, ready, given)).inner)
+    }
+
+    /// The path that is typed, where it is another than that of the folder.
+    fn typed(&self, folder: &Folder) -> Option<PathBuf> {
+        let typed = self.path.trim();
+        (!typed.is_empty() && typed != folder.path.display().to_string()).then(|| PathBuf::from(typed))
     }
 
     /// Another folder is listed.
@@ -226,8 +237,7 @@ impl FolderBrowser {
             self.chosen = vec![entry.name.clone()];
         }
         // In the path Enter means the path.
-        let typing = self.path.trim() != folder.path.display().to_string();
-        let enter = !typing && ui.input(|i| i.key_pressed(Key::Enter));
+        let enter = self.typed(folder).is_none() && ui.input(|i| i.key_pressed(Key::Enter));
         let entry = at.and_then(|at| rows.get(at)).filter(|_| enter)?;
         Some(self.take(folder, entry))
     }
