@@ -58,10 +58,9 @@ pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitC
                 return Err(anyhow::Error::new(error).context(format!("on {}", followed.host.place)));
             }
             Some(Event::Finished(_) | Event::Cancelled(_)) => return Ok(followed.end(&display)),
-            Some(_) => {}
             // Nobody is there: the link returns at once.
             None if !matches!(before, Connection::Connected { .. }) => std::thread::sleep(LOOK),
-            None => {}
+            Some(_) | None => {}
         }
     }
 }

@@ -17,6 +17,8 @@ const MOST_LOSSES: u32 = 3;
 /// A job without its end.
 struct Job {
     request: Request,
+    /// Whether somebody heard it.
+    heard: bool,
     started: bool,
     /// How often the connection was lost while it was under way.
     losses: u32,
@@ -34,6 +36,10 @@ pub(super) struct Asked {
     runs: Vec<PathBuf>,
     /// Jobs that open again what was open: whoever asked has heard their end long ago.
     reopening: IndexMap<JobId, Request>,
+    /// Whether all else waits until the backbones are open again.
+    waits: bool,
+    /// What is closed meanwhile.
+    closed: Vec<Request>,
 }
 
 impl Job {
@@ -44,12 +50,16 @@ impl Job {
 }
 
 impl Asked {
-    /// This is asked.
-    pub(super) fn sent(&mut self, request: &Request) {
+    /// This is asked; whether who is there `hears` it.
+    pub(super) fn sent(&mut self, request: &Request, hears: bool) {
+        if self.waits && matches!(request, Request::CloseBackbone(_) | Request::CloseProbe(_)) {
+            self.closed.push(request.clone());
+        }
         match request {
             Request::Compute(job, _) | Request::Fetch(job, _) | Request::Files(job, _) => {
-                let job_of = Job { request: request.clone(), started: false, losses: 0, ends: false };
-                self.jobs.insert(*job, job_of);
+                let (request, heard) = (request.clone(), hears);
+                let asked = Job { request, heard, started: false, losses: 0, ends: false };
+                self.jobs.insert(*job, asked);
             }
             Request::Cancel(job) => {
                 self.jobs.get_mut(job).into_iter().for_each(|job| job.ends = true);
@@ -109,6 +119,8 @@ impl Asked {
     /// Who was asked is gone: what has come to its end by that.
     pub(super) fn lost(&mut self) -> Vec<Event> {
         self.reopening.clear();
+        self.closed.clear();
+        self.waits = false;
         for job in self.jobs.values_mut().filter(|job| !job.is_apart()) {
             job.losses += u32::from(std::mem::take(&mut job.started));
         }
@@ -133,29 +145,49 @@ impl Asked {
         ended
     }
 
-    /// All of it, for who is asked from now on: what was open first.
+    /// Whether all else waits until the backbones are open again.
+    pub(super) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// What is asked first of who is there from now on: the backbones that were open, as nothing is computed without
+    /// them; the rest follows once they are ([`rest`](Self::rest)).
     pub(super) fn again(&mut self) -> Vec<Request> {
         let open = self.backbones.values().chain(self.probes.values());
         self.reopening = open.filter_map(|request| Some((request.job()?, request.clone()))).collect();
         // What is being opened anew is not opened as it was first.
-        let again = |request: &Request| match request {
-            Request::Fetch(job, Fetch::Detached(asked)) => {
-                Request::Fetch(*job, Fetch::Detached(Detached { again: true, ..asked.clone() }))
-            }
-            other => other.clone(),
-        };
-        let anew: Vec<Request> = self.jobs.values().map(|job| again(&job.request)).collect();
         let opens = |request: &Request| match request {
             Request::Fetch(_, Fetch::OpenBackbone { entry, .. }) => Some((0, entry.0)),
             Request::Compute(_, Compute::OpenProbe { entry, .. }) => Some((1, entry.0)),
             _ => None,
         };
-        self.reopening
-            .retain(|_, old| anew.iter().all(|new| opens(new).is_none() || opens(new) != opens(old)));
+        let anew: Vec<_> = self.jobs.values().filter_map(|job| opens(&job.request)).collect();
+        self.reopening.retain(|_, old| opens(old).is_some_and(|old| !anew.contains(&old)));
+        self.waits = true;
+        self.reopening.values().filter(|request| matches!(request, Request::Fetch(..))).cloned().collect()
+    }
+
+    /// All that has waited, once the backbones are open again, or cannot be.
+    pub(super) fn rest(&mut self) -> Vec<Request> {
+        let opens = self.reopening.values().any(|request| matches!(request, Request::Fetch(..)));
+        if opens || !std::mem::take(&mut self.waits) {
+            return Vec::new();
+        }
         let mut requests: Vec<Request> = self.reopening.values().cloned().collect();
-        requests.extend(anew);
-        let ends = self.jobs.iter().filter(|(_, job)| job.ends);
-        requests.extend(ends.map(|(id, _)| Request::Cancel(*id)));
+        requests.append(&mut self.closed);
+        for (id, job) in &mut self.jobs {
+            let heard = std::mem::replace(&mut job.heard, true);
+            requests.push(match &job.request {
+                Request::Fetch(_, Fetch::Detached(asked)) => {
+                    let again = asked.again || heard;
+                    Request::Fetch(*id, Fetch::Detached(Detached { again, ..asked.clone() }))
+                }
+                other => other.clone(),
+            });
+            if job.ends {
+                requests.push(Request::Cancel(*id));
+            }
+        }
         if let Some((wanted, side)) = &self.thumbnails {
             requests.push(Request::Thumbnails { wanted: wanted.clone(), side: *side });
         }
@@ -187,8 +219,18 @@ mod tests {
 
     fn asked(requests: &[Request]) -> Asked {
         let mut asked = Asked::default();
-        requests.iter().for_each(|request| asked.sent(request));
+        requests.iter().for_each(|request| asked.sent(request, true));
         asked
+    }
+
+    /// All that is asked again, where the backbones open.
+    fn again(asked: &mut Asked) -> Vec<Request> {
+        let first = asked.again();
+        for job in first.iter().filter_map(Request::job) {
+            assert!(asked.rest().is_empty());
+            assert!(asked.heard(Event::Finished(job)).is_none());
+        }
+        first.into_iter().chain(asked.rest()).collect()
     }
 
     fn opened(asked: &mut Asked, job: u64, event: Event) {
@@ -212,41 +254,57 @@ mod tests {
             wanted: ids.iter().map(|id| (ImageId(*id), std::path::PathBuf::from("x.png").into())).collect(),
             side: 112,
         };
-        asked.sent(&wanted(&[5, 6]));
-        asked.sent(&Request::Follow(vec!["run".into()]));
+        asked.sent(&wanted(&[5, 6]), true);
+        asked.sent(&Request::Follow(vec!["run".into()]), true);
         let picture = std::sync::Arc::default();
         asked.heard(Event::ThumbnailReady { image: ImageId(5), picture });
         assert!(asked.lost().is_empty());
         let follow = Request::Follow(vec!["run".into()]);
         let all = [backbone(1, 10, "one"), probe(2, 10), images(3), wanted(&[6]), follow];
-        assert_eq!(asked.again(), all);
-        // Of what is opened again, nothing is news but that it failed.
+        assert_eq!(asked.again(), all[..1]);
+        // Of what is opened again, nothing is news but that it failed; and only then anything else is asked.
         let info = BackboneInfo::default();
         assert!(asked.heard(Event::BackboneOpened { job: JobId(1), entry: BackboneId(10), info }).is_none());
+        assert!(asked.waits() && asked.rest().is_empty());
         assert!(asked.heard(Event::Finished(JobId(1))).is_none());
+        assert_eq!(asked.rest(), all[1..]);
+        assert!(!asked.waits() && asked.rest().is_empty());
         let failed = asked.heard(Event::Failed(JobId(2), UserError::new("no such file")));
         let Some(Event::Warning { text, .. }) = failed else { panic!("{failed:?}") };
         assert_eq!(text, "Could not be opened again: no such file");
         assert!(asked.heard(Event::Finished(JobId(3))).is_some());
-        assert_eq!(asked.again().len(), 4);
+        assert_eq!(again(&mut asked).len(), 4);
+    }
+
+    #[test]
+    fn what_is_asked_and_closed_while_backbones_open_again_waits_for_them() {
+        let mut asked = open_both();
+        asked.lost();
+        assert_eq!(asked.again(), [backbone(1, 10, "one")]);
+        asked.sent(&images(8), false);
+        asked.sent(&Request::CloseProbe(ProbeId(10)), false);
+        asked.heard(Event::Failed(JobId(1), UserError::new("gone")));
+        let follow = Request::Follow(Vec::new());
+        let close = Request::CloseProbe(ProbeId(10));
+        assert_eq!(asked.rest(), [probe(2, 10), close, images(3), images(8), follow]);
     }
 
     #[test]
     fn what_was_closed_or_is_opened_anew_is_not_opened_as_it_was() {
         let mut asked = open_both();
-        asked.sent(&Request::CloseProbe(ProbeId(10)));
-        asked.sent(&backbone(7, 10, "two"));
+        asked.sent(&Request::CloseProbe(ProbeId(10)), true);
+        asked.sent(&backbone(7, 10, "two"), true);
         asked.lost();
-        assert_eq!(asked.again()[..2], [images(3), backbone(7, 10, "two")]);
+        assert_eq!(again(&mut asked)[..2], [images(3), backbone(7, 10, "two")]);
     }
 
     #[test]
     fn what_is_called_off_while_nobody_is_there_has_ended() {
         let mut asked = open_both();
-        asked.sent(&Request::Cancel(JobId(3)));
+        asked.sent(&Request::Cancel(JobId(3)), true);
         let ended = asked.lost();
         assert!(matches!(ended[..], [Event::Cancelled(JobId(3))]), "{ended:?}");
-        assert_eq!(asked.again().len(), 3);
+        assert_eq!(again(&mut asked).len(), 3);
     }
 
     #[test]
@@ -256,15 +314,19 @@ mod tests {
             let (words, out) = (words.clone(), PathBuf::clone(&out));
             Request::Fetch(JobId(1), Fetch::Detached(Detached { words, out, again }))
         };
-        let mut asked = asked(&[training(false)]);
+        // One that nobody has heard yet is begun, whoever trains there.
+        let mut asked = Asked::default();
+        asked.sent(&training(false), false);
+        assert_eq!(again(&mut asked)[0], training(false));
         for _ in 0..2 * MOST_LOSSES {
             asked.heard(Event::Started(JobId(1)));
             assert!(asked.lost().is_empty());
-            assert_eq!(asked.again()[0], training(true));
+            assert_eq!(again(&mut asked)[0], training(true));
         }
-        asked.sent(&Request::Cancel(JobId(1)));
+        asked.sent(&Request::Cancel(JobId(1)), true);
         assert!(asked.ended().is_empty());
-        assert_eq!(asked.again()[..2], [training(true), Request::Cancel(JobId(1))]);
+        asked.lost();
+        assert_eq!(again(&mut asked)[..2], [training(true), Request::Cancel(JobId(1))]);
     }
 
     #[test]
@@ -279,6 +341,6 @@ mod tests {
             }
         }
         // The other only waited.
-        assert_eq!(asked.again()[0], images(4));
+        assert_eq!(again(&mut asked)[0], images(4));
     }
 }

@@ -40,7 +40,7 @@ enum Phase {
     /// It is being made.
     Starting(Receiver<Result<Remote, RemoteError>>),
     /// It stands.
-    Up { remote: Remote, requests: TaskQueue<Request>, hello: String },
+    Up { remote: Box<Remote>, requests: TaskQueue<Request>, hello: String },
     /// It is lost; it is found out why.
     Ending(Receiver<RemoteError>),
     /// It is made again then, if by itself.
@@ -106,9 +106,11 @@ impl Link {
 
     /// Takes a request; of one that nobody hears now, whoever comes next is asked.
     pub fn send(&mut self, request: Request) {
-        self.asked.sent(&request);
+        let waits = self.asked.waits();
+        let hears = matches!(self.phase, Phase::Up { .. }) && !waits;
+        self.asked.sent(&request, hears);
         match &mut self.phase {
-            Phase::Up { requests, .. } => requests.send(request),
+            Phase::Up { requests, .. } if hears => requests.send(request),
             _ => self.told.extend(self.asked.ended()),
         }
     }
@@ -127,8 +129,10 @@ impl Link {
                     if matches!(event, Event::Finished(_)) {
                         self.tries = 0;
                     }
-                    if let Some(news) = self.asked.heard(event) {
-                        return Some(news);
+                    let news = self.asked.heard(event);
+                    self.asked.rest().into_iter().for_each(|request| requests.send(request));
+                    if news.is_some() {
+                        return news;
                     }
                 }
                 Ok(None) => return None,
@@ -141,7 +145,7 @@ impl Link {
     fn advance(&mut self) {
         match &self.phase {
             Phase::Starting(outcome) => match outcome.try_recv() {
-                Ok(Ok(remote)) => self.up(remote),
+                Ok(Ok(remote)) => self.up(Box::new(remote)),
                 Ok(Err(error)) => self.down(error),
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
@@ -162,11 +166,12 @@ impl Link {
     }
 
     /// Somebody is there: asks for what is to be asked.
-    fn up(&mut self, mut remote: Remote) {
+    fn up(&mut self, mut remote: Box<Remote>) {
         let hello = remote.hello.as_ref().map(ToString::to_string).unwrap_or_default();
         match remote.queue() {
             Ok(mut requests) => {
-                self.asked.again().into_iter().for_each(|request| requests.send(request));
+                let first = self.asked.again();
+                first.into_iter().chain(self.asked.rest()).for_each(|request| requests.send(request));
                 self.phase = Phase::Up { remote, requests, hello };
                 (self.stood, self.why) = (true, None);
             }

@@ -111,7 +111,7 @@ impl ConnectDialog {
             }
         });
         if let Some(host) = filled {
-            self.place = host.name().to_owned();
+            host.name().clone_into(&mut self.place);
             self.program = host.program.unwrap_or_default();
         }
         answer

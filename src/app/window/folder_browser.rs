@@ -200,7 +200,7 @@ impl FolderBrowser {
                 let row = ui.selectable_label(chosen, text(entry));
                 row.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, &entry.name));
                 if row.double_clicked() {
-                    step = Some(self.take(folder, entry));
+                    step = Some(take(folder, entry));
                 } else if row.clicked() {
                     if !(several && ui.input(|i| i.modifiers.command)) {
                         self.chosen.clear();
@@ -213,12 +213,6 @@ impl FolderBrowser {
             }
         });
         step
-    }
-
-    /// What entering an entry does: a folder is listed, a file is the answer.
-    fn take(&self, folder: &Folder, entry: &FolderEntry) -> Step {
-        let path = folder.path.join(&entry.name);
-        if entry.is_folder { Step::Look(path) } else { Step::Give(vec![path]) }
     }
 
     /// Arrows move through the list, Enter enters what is chosen, Alt+Up leaves the folder.
@@ -239,7 +233,7 @@ impl FolderBrowser {
         // In the path Enter means the path.
         let enter = self.typed(folder).is_none() && ui.input(|i| i.key_pressed(Key::Enter));
         let entry = at.and_then(|at| rows.get(at)).filter(|_| enter)?;
-        Some(self.take(folder, entry))
+        Some(take(folder, entry))
     }
 
     /// What would be given now: what is chosen, or the folder itself where one is asked for.
@@ -266,15 +260,20 @@ impl FolderBrowser {
     }
 }
 
+/// What entering an entry does: a folder is listed, a file is the answer.
+fn take(folder: &Folder, entry: &FolderEntry) -> Step {
+    let path = folder.path.join(&entry.name);
+    if entry.is_folder { Step::Look(path) } else { Step::Give(vec![path]) }
+}
+
 /// An entry as the list has it.
 fn text(entry: &FolderEntry) -> RichText {
     let kind = match entry.kind {
         Some(PathKind::Backbone) => " · backbone",
         Some(PathKind::Run) => " · run or probes",
         Some(PathKind::Dataset) => " · dataset",
-        Some(PathKind::Probe | PathKind::Images | PathKind::Workspace) | None => "",
         Some(PathKind::Missing) => " · leads nowhere",
-        Some(PathKind::Unknown) => "",
+        Some(PathKind::Probe | PathKind::Images | PathKind::Workspace | PathKind::Unknown) | None => "",
     };
     RichText::new(match entry.is_folder {
         true => format!("{}/{kind}", entry.name),

@@ -178,6 +178,14 @@ fn what_a_child_process_extracts_has_the_same_bytes() {
     assert!(!tokens("here").is_empty() && tokens("here") == tokens("there"));
 }
 
+/// The processes that a process has started, by whichever of its threads.
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    let lists: Vec<String> = lists.collect();
+    lists.iter().flat_map(|list| list.split_whitespace()).map(|pid| pid.parse().expect("a number")).collect()
+}
+
 fn kill(pid: u32) {
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("kill runs").success());
 }

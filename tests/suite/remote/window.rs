@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use super::errors::greeting;
 use super::sshd::Sshd;
-use super::{fixture, kill, lives, named, worker, write_script};
+use super::{children, fixture, kill, lives, named, worker, write_script};
 use crate::faults::{child, is_child};
 use crate::run::Desk;
 use crate::training_window::File;
@@ -303,7 +303,7 @@ fn files_are_looked_for_where_it_is_computed() {
 #[test]
 fn what_is_dropped_is_sent_over_and_what_is_too_large_is_not() {
     let (mut sitting, _) = Sitting::connected();
-    let image = fs::read_dir(fixture("images")).expect("images").flatten().next().expect("one").path();
+    let image = fixture("images/one.png");
     sitting.drop_file(&image);
     sitting.until("the image", |s| s.state().library.images.len() == 1);
     let place = sitting.state().library.images.values().next().expect("one").place.path.clone();
@@ -385,7 +385,9 @@ fn a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed() {
         let Some(sshd) = Sshd::start() else { return };
         fs::write(sshd.folder.path().join("place"), sshd.place()).expect("a file");
         let path = format!("{}:/usr/bin:/bin", sshd.folder.path().display());
-        let Output { status, stdout, stderr } = child(NAME, &[("PATH", &path)]);
+        // Where scripts may be run.
+        let temporary = std::env::temp_dir().display().to_string();
+        let Output { status, stdout, stderr } = child(NAME, &[("PATH", &path), ("TMPDIR", &temporary)]);
         let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         assert!(status.success() && said[0].contains("1 passed"), "{status}\n{}{}", said[0], said[1]);
         return;
@@ -405,13 +407,7 @@ fn a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed() {
     };
     same(&here, &there);
     let first = named(&pid);
-    let tasks = fs::read_dir("/proc/self/task").expect("threads").flatten();
-    let children = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
-    let ssh: Vec<u32> = children
-        .flat_map(|list| {
-            list.split_whitespace().map(|pid| pid.parse().expect("a number")).collect::<Vec<_>>()
-        })
-        .collect();
+    let ssh = children(std::process::id());
     assert_eq!(ssh.len(), 1);
     kill(ssh[0]);
     there.until("a lost connection", |s| s.says("Connection lost"));

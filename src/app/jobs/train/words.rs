@@ -63,6 +63,8 @@ mod tests {
         config: Vec<String>,
         #[command(flatten)]
         settings: Over<TrainSettings>,
+        #[arg(long)]
+        resume: bool,
     }
 
     #[test]
@@ -102,6 +104,7 @@ mod tests {
             let read =
                 Flags::try_parse_from(std::iter::once("train".to_owned()).chain(words)).expect("flags");
             let over = read.settings.over(TrainSettings::default());
+            assert!(!read.resume);
             let (heads, head_settings) = (read.heads, read.config.join(" "));
             assert_eq!(TrainSettings { heads, head_settings, ..over }, settings);
         }
