@@ -148,17 +148,17 @@ impl Sitting {
         self.trace().is_some() && !self.state().is_explaining()
     }
 
-    /// Has the worker stand still, so that what is asked has no answer.
-    fn hold(&self, pid: &Path) -> u32 {
-        let pid = named(pid);
-        let held = std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status();
-        assert!(held.expect("kill runs").success());
-        pid
-    }
-
     fn says(&self, words: &str) -> bool {
         self.state().log_text().contains(words)
     }
+}
+
+/// Has a worker stand still, so that what is asked has no answer.
+fn hold(pid: &Path) -> u32 {
+    let pid = named(pid);
+    let held = std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status();
+    assert!(held.expect("kill runs").success());
+    pid
 }
 
 fn text(trace: &Trace) -> String {
@@ -195,7 +195,7 @@ fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
     let (mut sitting, pid) = Sitting::connected();
     sitting.open();
     let shown = sitting.trace().expect("a trace").clone();
-    let first = sitting.hold(&pid);
+    let first = hold(&pid);
     fs::remove_file(&pid).expect("a file");
     // Asked of who does not answer any more.
     sitting.wants(Command::Step(1));

@@ -74,6 +74,11 @@ fn one<'a, K: Copy + 'a>(mut keys: impl ExactSizeIterator<Item = &'a K>, n: u8, 
     keys.nth(usize::from(n) % count).copied().unwrap_or(none)
 }
 
+/// A file that is sent where it is computed.
+fn send(path: PathBuf) -> Command {
+    Command::SendFile(Box::new(ResultFile { path, bytes: vec![1] }))
+}
+
 /// How a column's probe reads.
 fn change([a, b, c]: [u8; 3]) -> Intervention {
     match c % 6 {
@@ -154,10 +159,7 @@ impl Kind {
                 Command::OpenAny(vec![named(&["birds", "x.png", "runs/one", "two", "d.safetensors"])])
             }
             Self::ListFolder => Command::ListFolder(named(&["", "runs", "lost"])),
-            Self::SendFile => Command::SendFile(Box::new(ResultFile {
-                path: named(&["x.png", "d.safetensors"]),
-                bytes: vec![a],
-            })),
+            Self::SendFile => send(named(&["x.png", "d.safetensors"])),
             Self::UseBackbone => Command::UseBackbone(backbone),
             Self::CloseBackbone => Command::CloseBackbone(backbone),
             Self::ReopenProbe => Command::ReopenProbe(probe),
