@@ -87,6 +87,10 @@ impl Train {
     /// Trains. A stopped training is saved and no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if let Some(host) = self.on.host() {
+            if self.training.submit.submit.is_some() || self.training.part.is_some() {
+                let why = "--on trains in one process there: --submit and --part are for the machine they are typed on";
+                return Err(Usage(why.to_owned()).into());
+            }
             let words = self.words().map_err(Usage)?;
             return train_far::run(host, words, self.training.out);
         }

@@ -9,8 +9,23 @@ use crate::model::data::token_cache::Precision;
 impl TrainSettings {
     /// The flags that say the same, but for the folder of the run; each value with its flag in one word.
     pub fn words(&self) -> Vec<String> {
-        let Self { backbone, data, heads, head_settings, epochs, seeds, batch, rate, selection, .. } = self;
-        let TokenSettings { cache, cache_limit, precision, verify, taking } = &self.tokens;
+        let Self {
+            backbone,
+            data,
+            heads,
+            head_settings,
+            epochs,
+            seeds,
+            first_seed,
+            batch,
+            rate,
+            selection,
+            recompute,
+            tokens,
+            device,
+            out: _,
+        } = self;
+        let TokenSettings { cache, cache_limit, precision, verify, taking } = tokens;
         let TokenSpec { layer, size, mae_order, arithmetic } = taking;
         let text = |flag: &str, value: &dyn std::fmt::Display| Some(format!("--{flag}={value}"));
         let on = |flag: &str, on: bool| on.then(|| format!("--{flag}"));
@@ -29,10 +44,11 @@ impl TrainSettings {
             data.as_ref().and_then(|data| text("data", &data.display())),
             text("epochs", epochs),
             text("seeds", seeds),
+            text("first-seed", first_seed),
             text("batch", batch),
             text("rate", rate),
             selection.as_ref().and_then(|share| text("select-split", share)),
-            on("recompute", self.recompute),
+            on("recompute", *recompute),
             cache.as_ref().and_then(|cache| text("cache", &cache.display())),
             text("cache-limit", cache_limit),
             text("precision", &precision),
@@ -41,7 +57,7 @@ impl TrainSettings {
             size.as_ref().and_then(|size| text("size", size)),
             text("mae-order", &order),
             text("arithmetic", &arithmetic.name()),
-            text("device", &self.device),
+            text("device", device),
         ];
         words.into_iter().chain(config).flatten().collect()
     }
@@ -89,6 +105,7 @@ mod tests {
             head_settings: "state_dim=8 sinkhorn.iterations=5".into(),
             epochs: 7,
             seeds: 3,
+            first_seed: 2,
             batch: 32,
             rate: 0.1 + 0.2,
             selection: Some(0.25),
