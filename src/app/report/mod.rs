@@ -8,6 +8,7 @@ mod csv;
 mod diagnostics;
 mod fine_grained;
 mod grid;
+pub mod html;
 mod latex;
 mod markdown;
 mod order;

@@ -131,6 +131,23 @@ pub fn dots(items: &[Item], holds: &dyn Fn(Point) -> bool) -> Vec<usize> {
     found
 }
 
+/// The boxes that stand for something, in the coordinates of the scene, later ones above earlier ones: what a pointer is
+/// told apart by where no scene is at hand.
+pub fn targets(items: &[Item]) -> Vec<(Box2, &Identity)> {
+    let mut found = Vec::new();
+    for item in items {
+        match (&item.shape, &item.identity) {
+            (Shape::Group { offset: [x, y], items, .. }, _) => {
+                let moved = |(b, of): (Box2, _)| (Box2 { x: b.x + x, y: b.y + y, ..b }, of);
+                found.extend(targets(items).into_iter().map(moved));
+            }
+            (Shape::Rect { rect, .. } | Shape::Image { rect, .. }, Some(of)) => found.push((*rect, of)),
+            _ => {}
+        }
+    }
+    found
+}
+
 /// Where the token and the position of `hover` lie, once each, in the coordinates of the scene: the
 /// patch of a picture, the row and the column of a plan, the strip of a plot.
 pub fn places(items: &[Item], hover: Hover) -> Vec<Box2> {

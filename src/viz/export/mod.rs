@@ -65,7 +65,7 @@ pub enum ExportError {
 /// Most pixels of a PNG each way.
 pub const MAX_PIXELS: u32 = 16_384;
 /// Who made the file.
-const MADE_BY: &str = concat!("SSMProbe ", env!("CARGO_PKG_VERSION"));
+pub const MADE_BY: &str = concat!("SSMProbe ", env!("CARGO_PKG_VERSION"));
 const POINTS_PER_MM: f32 = 72.0 / 25.4;
 
 /// Points of a length in millimetres.

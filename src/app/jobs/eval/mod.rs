@@ -12,8 +12,8 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-pub use self::eval_probes::{Asked, Subject};
-use self::eval_probes::{Question, readable};
+use self::eval_probes::readable;
+pub use self::eval_probes::{Asked, Question, Subject};
 pub use self::flags::EvalFlags;
 use super::engine::Engine;
 use super::evaluate::{ask_all, eval_set};

@@ -1,4 +1,6 @@
-//! `ssmprobe report`: the paper's tables from runs, printed or written.
+//! `ssmprobe report`: the paper's tables from runs, printed or written; or a page that shows what is behind them.
+
+mod html;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,12 +14,12 @@ use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
 use crate::model::io::atomic_file;
 
-/// Make the paper's tables from runs, in Markdown, LaTeX and CSV.
+/// Make the paper's tables from runs, in Markdown, LaTeX and CSV; or one HTML page that shows images through probes, too.
 #[derive(Args)]
 #[command(after_long_help = long())]
 pub struct Report {
     /// Folders of runs, finished or not.
-    #[arg(value_name = "RUN", required = true, num_args = 1..)]
+    #[arg(value_name = "RUN", required_unless_present = "trace", num_args = 1..)]
     runs: Vec<PathBuf>,
     /// Folder to write a file for every table and format to; without it tables are printed.
     #[arg(long, value_name = "DIR")]
@@ -34,13 +36,16 @@ pub struct Report {
     /// Test in the table `paired` whether heads differ by less than so many points of accuracy.
     #[arg(long, value_name = "POINTS", value_parser = points)]
     equivalence: Option<f64>,
+    #[command(flatten)]
+    html: html::HtmlFlags,
 }
 
 fn long() -> String {
     let tables = TABLES.iter().map(|kind| format!("  {:<14} {}\n", kind.id, kind.what)).collect::<String>();
     format!(
         "Tables, as far as the runs hold what they show:\n{tables}\n`ssmprobe eval --run RUN` adds what \
-         `scramble` and `diagnostics` show, anchors, and how heads find known objects.\n\nExit codes: 0 done, 1 failed, 2 wrong usage."
+         `scramble` and `diagnostics` show, anchors, and how heads find known objects.\n\n{}\n\nExit codes: 0 done, 1 failed, 2 wrong usage.",
+        html::LONG
     )
 }
 
@@ -74,6 +79,9 @@ impl Report {
         let wanted =
             TABLES.iter().filter(|kind| self.table.is_empty() || self.table.iter().any(|id| id == kind.id));
         let tables: Vec<Table> = wanted.flat_map(|kind| kind.tables(&sources)).collect();
+        if self.html.html.is_some() {
+            return self.html.run(&sources, tables);
+        }
         if tables.is_empty() {
             let asked = if self.table.is_empty() { "any table".into() } else { self.table.join(", ") };
             bail!("the runs do not hold what {asked} shows; `ssmprobe report --help` says what is needed");

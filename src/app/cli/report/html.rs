@@ -1,0 +1,227 @@
+//! `ssmprobe report --html`: images through probes and the tables behind them, as one file for somebody else's browser.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+
+use crate::app::cli::figures::source;
+use crate::app::format;
+use crate::app::jobs::engine::{Engine, WorkerEnv};
+use crate::app::report::Source;
+use crate::app::report::html::{FIGURES, Page, choose, explain};
+use crate::app::report::table::Table;
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::reporter::TerminalReporter;
+use crate::app::terminal::stdout::say;
+use crate::app::terminal::{interrupt, stdout};
+use crate::model::io::atomic_file;
+use crate::model::trace::Trace;
+use crate::viz::draw::check::check;
+use crate::viz::{Figure, export, find};
+
+/// Longest notes, in bytes.
+const MAX_NOTES: u64 = 1 << 20;
+/// What is said in the long help.
+pub(super) const LONG: &str = "--html writes one file that needs no network and no program: test images through probes side by side, a token \
+     that is pointed at marked in all figures, the reading order step by step, evidence for each image's own class and for \
+     those that probes take it for, and the tables. Its pictures are those of `ssmprobe figures`, byte by byte.";
+
+/// A page instead of tables alone.
+#[derive(Args)]
+pub(super) struct HtmlFlags {
+    /// File to write a page to that any browser shows, offline: images through probes side by side, and the tables.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "format"])]
+    pub(super) html: Option<PathBuf>,
+    /// Test images of the first run to show, as `eval --evaluation` names them, or their files' names [default: 6 that part the
+    /// probes].
+    #[arg(long, value_name = "NAME", num_args = 1.., requires = "html")]
+    image: Vec<String>,
+    /// Heads of the first run to show, of their best seed, or HEAD-sSEED [default: the best of 4 kinds, routers first].
+    #[arg(long, value_name = "HEAD", value_delimiter = ',', num_args = 1.., requires = "html")]
+    probe: Vec<String>,
+    /// Traces to show instead of explaining images (inspect --save-traces); then no run is needed. Those of one image and
+    /// probe are for classes to choose from.
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "html", conflicts_with_all = ["image", "probe"])]
+    trace: Vec<PathBuf>,
+    /// Figures to show [default: token_map, scan_path, evidence]; `ssmprobe figures --list` lists them.
+    #[arg(long, value_name = "ID", value_delimiter = ',', requires = "html", value_parser = figure)]
+    figure: Vec<Shown>,
+    /// What you have to say, a text file in Markdown: headings, paragraphs, lists, emphasis and code.
+    #[arg(long, value_name = "FILE", requires = "html")]
+    notes: Option<PathBuf>,
+    /// What the page is called [default: backbone and dataset].
+    #[arg(long, value_name = "TEXT", requires = "html")]
+    title: Option<String>,
+    /// The dataset of the first run, where it has moved.
+    #[arg(long, value_name = "DIR", requires = "html")]
+    data: Option<PathBuf>,
+    /// Where to compute: cpu, wgpu, cuda or auto.
+    #[arg(long, default_value = "auto", requires = "html")]
+    device: String,
+    /// Also keep the traces that the page is made of, which `ssmprobe figures` draws.
+    #[arg(long, value_name = "DIR", requires = "html", conflicts_with = "trace")]
+    save_traces: Option<PathBuf>,
+}
+
+/// A figure by its id.
+#[derive(Clone, Copy)]
+struct Shown(&'static dyn Figure);
+
+fn figure(id: &str) -> Result<Shown, String> {
+    let known = || crate::viz::FIGURES.iter().map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
+    find(id).map(Shown).ok_or_else(|| format!("expected one of {}", known()))
+}
+
+impl HtmlFlags {
+    /// Writes the page, with these tables of the runs.
+    pub(super) fn run(&self, sources: &[Source], tables: Vec<Table>) -> anyhow::Result<ExitCode> {
+        let out = self.html.as_deref().context("--html names no file")?;
+        let notes = self.notes.as_deref().map(notes).transpose()?;
+        let figures = match &self.figure[..] {
+            [] => FIGURES.iter().filter_map(|id| find(id)).collect(),
+            asked => asked.iter().map(|shown| shown.0).collect(),
+        };
+        let mut page = Page { notes, tables, figures, facts: facts(sources), ..Page::default() };
+        page.title = match (&self.title, sources) {
+            (Some(title), _) => title.clone(),
+            (None, [source, ..]) => source.setting(),
+            (None, []) => "Probes side by side".to_owned(),
+        };
+        let (begun, file) = ("ssmprobe report", file_name(out));
+        match sources {
+            [source, ..] if self.trace.is_empty() => {
+                let Some((traces, probes)) = self.explained(source)? else { return Ok(interrupt::code()) };
+                let runs: Vec<String> = sources.iter().map(|source| quoted(&source.name)).collect();
+                let mut images: Vec<&str> = traces.iter().map(|trace| trace.image.as_str()).collect();
+                images.dedup();
+                page.truth = truth(source);
+                page.commands.push(format!(
+                    "{begun} {} --html {file} --image {} --probe {} --save-traces TRACES",
+                    runs.join(" "),
+                    images.into_iter().map(quoted).collect::<Vec<_>>().join(" "),
+                    quoted(&probes.join(",")),
+                ));
+                page.traces = traces;
+            }
+            _ => {
+                for path in &self.trace {
+                    let trace = source::stored(path)?;
+                    check(&trace).with_context(|| format!("{}: does not hold together", path.display()))?;
+                    page.traces.push(Arc::new(trace));
+                }
+                page.truth = sources.first().map(truth).unwrap_or_default();
+                let files: Vec<String> = self.trace.iter().map(|path| file_name(path)).collect();
+                page.commands.push(format!("{begun} --html {file} --trace {}", files.join(" ")));
+            }
+        }
+        if let Some(folder) = &self.save_traces {
+            save(folder, &page.traces)?;
+        }
+        let html = page.html();
+        if let Some(folder) = out.parent() {
+            atomic_file::make_folder(folder)
+                .with_context(|| format!("{}: cannot be made", folder.display()))?;
+        }
+        atomic_file::write(out, html.as_bytes())
+            .with_context(|| format!("{}: cannot be written", out.display()))?;
+        let (traces, size) = (page.traces.len(), format::bytes(html.len() as u64));
+        say!("{traces} explanations and {} tables, {size}", page.tables.len());
+        stdout::line(out.display())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Traces of the run's images, and what their probes are called; nothing where it was stopped.
+    fn explained(&self, source: &Source) -> anyhow::Result<Option<(Vec<Arc<Trace>>, Vec<String>)>> {
+        let probes = choose::probes(source, &self.probe).map_err(Usage)?;
+        let images = choose::images(source, &probes, &self.image).map_err(Usage)?;
+        let names = probes.iter().map(|outcome| format!("{}-s{}", outcome.head, outcome.seed)).collect();
+        interrupt::listen();
+        let mut reporter = TerminalReporter::new();
+        let (data, device) = (self.data.clone(), self.device.clone());
+        let asked = explain::Asked { source, images, probes, data, device };
+        let traces = asked.traces(&mut Engine::new(WorkerEnv::default()), &mut reporter);
+        Ok(reporter.end(traces)?.map(|traces| (traces, names)))
+    }
+}
+
+/// Keeps traces as files that are told apart by image, probe and class.
+fn save(folder: &Path, traces: &[Arc<Trace>]) -> anyhow::Result<()> {
+    atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    for (number, trace) in (1..).zip(traces) {
+        let stem = |name: &str| crate::viz::figures::plot::stem(name);
+        let (image, probe, class) = (stem(&trace.image), stem(&trace.probe), trace.evidence.class);
+        let path = folder.join(format!("{number:03}-{image}-{probe}-{class}.trace.json"));
+        let bytes = serde_json::to_vec(&**trace).expect("plain data serialises");
+        atomic_file::write(&path, &bytes)
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
+    }
+    Ok(())
+}
+
+fn notes(path: &Path) -> anyhow::Result<String> {
+    atomic_file::text(path, MAX_NOTES).with_context(|| format!("--notes {}: cannot be read", path.display()))
+}
+
+/// The class of every test image.
+fn truth(source: &Source) -> Vec<(String, String)> {
+    let classes = &source.run.manifest.dataset.classes;
+    let named = |(image, class): (&String, &usize)| Some((image.clone(), classes.get(*class)?.clone()));
+    source.truth.images.iter().zip(&source.truth.classes).filter_map(named).collect()
+}
+
+/// What runs say of where they come from; no folder of this machine.
+fn facts(sources: &[Source]) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    for source in sources {
+        let manifest = &source.run.manifest;
+        let (dataset, seeds) = (&manifest.dataset, manifest.seeds.len());
+        let tokens = format!(
+            "{} x {} of {} values, after layer: {}",
+            manifest.grid.rows, manifest.grid.cols, manifest.backbone.hidden_size, manifest.tokens.layer
+        );
+        let images = format!(
+            "{}: {} to train, {} to test, {} classes",
+            dataset.name,
+            dataset.train,
+            dataset.test,
+            dataset.classes.len()
+        );
+        let training = format!(
+            "{} heads, {seeds} seed{}, {} epochs, by {} on {}",
+            manifest.heads.len(),
+            if seeds == 1 { "" } else { "s" },
+            manifest.config.epochs,
+            manifest.program,
+            manifest.device
+        );
+        let weights = manifest.backbone.fingerprint.clone().unwrap_or_else(|| "not known".to_owned());
+        let own = [
+            ("Run", source.name.clone()),
+            ("Backbone", manifest.backbone.id.clone()),
+            ("Its weights (SHA-256)", weights),
+            ("Tokens", tokens),
+            ("Images", images),
+            ("Training", training),
+        ];
+        facts.extend(own.map(|(name, value)| (name.to_owned(), value)));
+    }
+    facts.push(("Page".to_owned(), export::MADE_BY.to_owned()));
+    facts
+}
+
+fn file_name(path: &Path) -> String {
+    quoted(&path.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// A name as one word of a command line.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=".contains(c);
+    if !name.is_empty() && name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,149 @@
+//! The traces of a page: test images of a run, explained through its probes for every class that matters.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::app::jobs::engine::{BackboneSpec, Engine};
+use crate::app::jobs::eval::Question;
+use crate::app::jobs::explain::{self, ClassChoice, Explain, ExplainItem, ExplainSettings};
+use crate::app::jobs::regions::RegionSource;
+use crate::app::jobs::train::TrainSettings;
+use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, JobError, ProbeId, Reporter, fetch};
+use crate::app::report::Source;
+use crate::model::data::{self, Dataset};
+use crate::model::explain::intervention::Intervention;
+use crate::model::trace::Trace;
+use crate::model::train::run::{Outcome, ProbeCheckpoint};
+
+/// Most classes that evidence is stored for, of an image: its own, and those that probes take it for.
+const CLASSES: usize = 3;
+const BACKBONE: BackboneId = BackboneId(1);
+
+/// What is explained: places in the list of the run's test images, and trainings.
+pub struct Asked<'a> {
+    /// The run.
+    pub source: &'a Source,
+    /// Images.
+    pub images: Vec<usize>,
+    /// Whose best probes.
+    pub probes: Vec<&'a Outcome>,
+    /// Where the run's dataset is now, if it has moved.
+    pub data: Option<PathBuf>,
+    /// Where to compute.
+    pub device: String,
+}
+
+impl Asked<'_> {
+    /// The traces, image by image, probe by probe, class by class. What cannot be read is told and left out.
+    ///
+    /// # Errors
+    /// If backbone, dataset or a probe cannot be opened, nothing could be explained, or it was ended.
+    pub fn traces(
+        &self,
+        engine: &mut Engine,
+        reporter: &mut dyn Reporter,
+    ) -> Result<Vec<Arc<Trace>>, JobError> {
+        let dataset = self.open(engine, reporter)?;
+        let predicted = self.explain(engine, &dataset, (&self.images, ClassChoice::Predicted), reporter)?;
+        let (names, truth) = (&dataset.classes, &self.source.truth.classes);
+        // The classes of every image: its own, then those that are predicted.
+        let wanted: Vec<Vec<usize>> = self
+            .images
+            .iter()
+            .map(|&image| {
+                let own = predicted
+                    .iter()
+                    .filter(|(at, _, _)| *at == image)
+                    .map(|(_, _, trace)| trace.evidence.class);
+                let mut classes: Vec<usize> = Vec::new();
+                for class in std::iter::once(truth[image]).chain(own) {
+                    if !classes.contains(&class) {
+                        classes.push(class);
+                    }
+                }
+                classes.truncate(CLASSES);
+                classes
+            })
+            .collect();
+        let mut found = Vec::new();
+        for class in wanted.iter().flatten().collect::<BTreeSet<_>>() {
+            let images = self.images.iter().zip(&wanted).filter(|(_, wanted)| wanted.contains(class));
+            let images: Vec<usize> = images.map(|(image, _)| *image).collect();
+            // A name may look like the index of another class, and two classes may share one.
+            let unique = names.iter().filter(|name| *name == &names[*class]).count() == 1;
+            let word = if unique { names[*class].clone() } else { class.to_string() };
+            found.extend(self.explain(engine, &dataset, (&images, ClassChoice::Named(word)), reporter)?);
+        }
+        let place = |image: usize| self.images.iter().position(|at| *at == image).unwrap_or_default();
+        found.sort_by_key(|(image, probe, trace)| {
+            let at = place(*image);
+            (at, *probe, wanted[at].iter().position(|class| *class == trace.evidence.class))
+        });
+        if found.is_empty() {
+            return Err(JobError::Failed(anyhow::anyhow!("none of the images could be explained")));
+        }
+        Ok(found.into_iter().map(|(_, _, trace)| trace).collect())
+    }
+
+    /// Opens backbone and probes; the dataset, if it is still the one that the run was trained on.
+    fn open(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> Result<Dataset, JobError> {
+        let run = &self.source.run;
+        let begun = TrainSettings::of_run(run).map_err(JobError::failed)?;
+        let data = self.data.clone().unwrap_or_else(|| run.manifest.dataset.path.clone());
+        let dataset = data::open(data).map_err(JobError::failed)?;
+        Question::of_run(run, &dataset, begun.selection).map_err(JobError::Failed)?;
+        let folder = fetch::backbone(&begun.backbone, reporter).map_err(JobError::Failed)?;
+        let options = BackboneOptions::from_spec(begun.tokens.taking);
+        let spec = BackboneSpec { entry: BACKBONE, folder, device: self.device.clone(), options };
+        engine.open_backbone(spec, reporter)?;
+        for (at, outcome) in (0..).zip(&self.probes) {
+            engine.open_probe(ProbeId(at), &run.probe(&outcome.head, outcome.seed, ProbeCheckpoint::Best))?;
+        }
+        Ok(dataset)
+    }
+
+    /// Explains images through all probes: image, probe and trace.
+    fn explain(
+        &self,
+        engine: &mut Engine,
+        dataset: &Dataset,
+        (images, class): (&[usize], ClassChoice),
+        reporter: &mut dyn Reporter,
+    ) -> Result<Vec<(usize, usize, Arc<Trace>)>, JobError> {
+        let truth = &self.source.truth;
+        let pairs = images.iter().flat_map(|&image| (0..self.probes.len()).map(move |probe| (image, probe)));
+        let pairs: Vec<(usize, usize)> = pairs.collect();
+        let item = |&(image, probe): &(usize, usize)| ExplainItem {
+            column: ColumnId(probe as u64),
+            image: dataset.samples[truth.indices[image]].source.place(),
+            backbone: BACKBONE,
+            probe: ProbeId(probe as u64),
+            change: Intervention::default(),
+            draw: truth.indices[image] as u64,
+        };
+        let told = class == ClassChoice::Predicted;
+        let spec = Explain {
+            asked: pairs.iter().map(item).collect(),
+            class,
+            settings: ExplainSettings::default(),
+            regions: RegionSource::default(),
+        };
+        let mut found = Vec::new();
+        for ((image, probe), answer) in pairs.into_iter().zip(explain::run(engine, &spec, reporter)?) {
+            match answer.result {
+                Ok(trace) => {
+                    let mut trace = Arc::unwrap_or_clone(trace);
+                    // A page that is sent away says nothing of the folders of this machine.
+                    trace.image = dataset.name_of_image(truth.indices[image]);
+                    let Outcome { head, seed, .. } = self.probes[probe];
+                    trace.probe = format!("{head}-s{seed}-best.safetensors");
+                    found.push((image, probe, Arc::new(trace)));
+                }
+                Err(error) if told => reporter.warn(format!("left out: {error}")),
+                Err(_) => {}
+            }
+        }
+        Ok(found)
+    }
+}

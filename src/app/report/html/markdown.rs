@@ -1,0 +1,105 @@
+//! An author's notes: paragraphs, headings, lists, emphasis, code. Everything else, HTML and links among it, is text.
+
+use super::escape;
+
+/// The notes as HTML.
+pub fn html(text: &str) -> String {
+    let mut out = String::new();
+    for block in blocks(text) {
+        let (first, tag) = (block[0].as_str(), list(&block[0]));
+        if let Some(title) = heading(first) {
+            out.push_str(&format!("<h3>{}</h3>\n", spans(title)));
+        } else if let Some((tag, _)) = tag {
+            let mut items: Vec<String> = Vec::new();
+            for line in &block {
+                match list(line) {
+                    Some((_, item)) => items.push(item.to_owned()),
+                    None => {
+                        items.last_mut().expect("a list begins with an item").push_str(&format!(" {line}"))
+                    }
+                }
+            }
+            let items: String = items.iter().map(|item| format!("<li>{}</li>\n", spans(item))).collect();
+            out.push_str(&format!("<{tag}>\n{items}</{tag}>\n"));
+        } else {
+            out.push_str(&format!("<p>{}</p>\n", spans(&block.join("\n"))));
+        }
+    }
+    out
+}
+
+/// Lines that belong together: a heading alone, a list with its further lines, a paragraph up to what is none.
+fn blocks(text: &str) -> Vec<Vec<String>> {
+    let mut blocks: Vec<Vec<String>> = Vec::new();
+    let mut open = false;
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() {
+            open = false;
+            continue;
+        }
+        let joins = open
+            && heading(line).is_none()
+            && blocks.last().is_some_and(|block| {
+                heading(&block[0]).is_none() && (list(line).is_none() || list(&block[0]).is_some())
+            });
+        match blocks.last_mut().filter(|_| joins) {
+            Some(block) => block.push(line.to_owned()),
+            None => blocks.push(vec![line.to_owned()]),
+        }
+        open = true;
+    }
+    blocks
+}
+
+fn heading(line: &str) -> Option<&str> {
+    let title = line.trim_start_matches('#');
+    (line.starts_with('#') && title.starts_with(' ')).then(|| title.trim())
+}
+
+/// The kind of list a line is an item of, and the item.
+fn list(line: &str) -> Option<(&'static str, &str)> {
+    if let Some(item) = line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")) {
+        return Some(("ul", item));
+    }
+    let (number, item) = line.split_once(". ")?;
+    (!number.is_empty() && number.bytes().all(|c| c.is_ascii_digit())).then_some(("ol", item))
+}
+
+/// Text with `code`, **strong** and *emphasis*.
+fn spans(text: &str) -> String {
+    for (mark, tag) in [("`", "code"), ("**", "strong"), ("*", "em")] {
+        let Some((before, rest)) = text.split_once(mark) else { continue };
+        let Some((inside, after)) = rest.split_once(mark).filter(|(inside, _)| !inside.trim().is_empty())
+        else {
+            continue;
+        };
+        let inside = if tag == "code" { escape(inside) } else { spans(inside) };
+        return format!("{}<{tag}>{inside}</{tag}>{}", spans(before), spans(after));
+    }
+    escape(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::html;
+
+    #[test]
+    fn paragraphs_lists_and_emphasis_are_shown() {
+        let text = "# Why\nIt *looks*\n**twice**.\n- one\n  more\n- `a < *b*`\n\n1. first\n2. second\n\nEnd";
+        let expected = "<h3>Why</h3>\n<p>It <em>looks</em>\n<strong>twice</strong>.</p>\n<ul>\n<li>one more</li>\n\
+                        <li><code>a &lt; *b*</code></li>\n</ul>\n<ol>\n<li>first</li>\n<li>second</li>\n</ol>\n<p>End</p>\n";
+        assert_eq!(html(text), expected);
+    }
+
+    #[test]
+    fn what_looks_like_html_or_a_link_is_text() {
+        let text = "<script>alert(1)</script> [here](javascript:x) ![](http://x) 5 * 3 \" ' & **";
+        let expected = "<p>&lt;script&gt;alert(1)&lt;/script&gt; [here](javascript:x) ![](http://x) 5 * 3 &quot; &#39; &amp; **</p>\n";
+        assert_eq!(html(text), expected);
+    }
+
+    #[test]
+    fn marks_without_an_end_and_empty_notes_are_text() {
+        assert_eq!((html("").as_str(), html("*a `b **").as_str()), ("", "<p>*a `b **</p>\n"));
+    }
+}

@@ -1,0 +1,246 @@
+//! The page itself: words and tables as HTML, with places for the pictures that the script shows.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use super::pictures::{Pictures, plot};
+use super::{Image, Page, WIDTH_MM, escape, markdown, tables};
+use crate::model::io::escape::shown;
+use crate::model::trace::Trace;
+use crate::viz::export;
+use crate::viz::figures::plot::Plot;
+
+const SCRIPT: &str = include_str!("page.js");
+const STYLE: &str = include_str!("page.css");
+
+/// The file.
+pub fn html(page: &Page, images: &[Image<'_>]) -> String {
+    let mut pictures = Pictures::default();
+    let mut commands = page.commands.clone();
+    let sections: String =
+        (0..).zip(images).map(|(at, image)| section(page, image, at, &mut pictures, &mut commands)).collect();
+    let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
+    let steps = page.traces.iter().map(|trace| trace.grid.len()).max().unwrap_or(0);
+    let title = escape(&page.title);
+    let notes = page.notes.as_deref().map(markdown::html).filter(|notes| !notes.is_empty());
+    let notes =
+        notes.map_or_else(String::new, |notes| format!("<section class=\"notes\">\n{notes}</section>\n"));
+    let tables = if page.tables.is_empty() {
+        String::new()
+    } else {
+        let all: String = page.tables.iter().map(tables::html).collect();
+        format!(
+            "<section id=\"tables\">\n<h2>Tables</h2>\n<p class=\"small\">A column's name sorts by it; the third time it is as it was.</p>\n{all}</section>\n"
+        )
+    };
+    let facts: String = page
+        .facts
+        .iter()
+        .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)))
+        .collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"{program}\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#images\">To the images</a>\n\
+         <header>\n<div><h1>{title}</h1>\n<p class=\"small\">{program}</p></div>\n<div class=\"tools\">\
+         <button type=\"button\" id=\"theme\" title=\"Light or dark (t)\">Dark</button>\
+         <button type=\"button\" id=\"print\">Print…</button></div>\n</header>\n\
+         <noscript><p class=\"notes\">The figures of this page are shown by its own script, which this browser does not run. Tables and notes are complete.</p></noscript>\n\
+         <p id=\"failed\" class=\"notes\" role=\"alert\" hidden></p>\n\
+         {notes}{nav}<main id=\"images\">\n{sections}</main>\n{bar}{tables}\
+         <section id=\"about\">\n<h2>How to read it</h2>\n<dl class=\"facts\">\n{meanings}</dl>\n\
+         <h2>How it was made</h2>\n<dl class=\"facts\">\n{facts}</dl>\n<pre tabindex=\"0\">{commands}</pre>\n</section>\n\
+         <script type=\"application/octet-stream\" id=\"data\">{data}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+        hash(STYLE),
+        hash(SCRIPT),
+        program = export::MADE_BY,
+        nav = nav(images),
+        bar = bar(steps),
+        meanings = meanings(page),
+        commands = escape(&commands.join("\n")),
+        data = pictures.text(),
+    )
+}
+
+/// Links to the images, where there are several.
+fn nav(images: &[Image<'_>]) -> String {
+    if images.len() < 2 {
+        return String::new();
+    }
+    let links = images.iter().enumerate().map(|(at, image)| {
+        let right =
+            image.probes.iter().filter(|(_, traces)| verdict(image, first(traces)) == Some(true)).count();
+        let said = match image.truth {
+            Some(_) => format!(" <small>{right} of {} right</small>", image.probes.len()),
+            None => String::new(),
+        };
+        format!("<li><a href=\"#image-{at}\">{}</a>{said}</li>\n", escape(short(image.name)))
+    });
+    format!("<nav aria-label=\"Images\"><ol>\n{}</ol></nav>\n", links.collect::<String>())
+}
+
+/// The reading step by step.
+fn bar(steps: usize) -> String {
+    format!(
+        "<div id=\"bar\" role=\"group\" aria-label=\"Reading order\">\n\
+         <button type=\"button\" id=\"play\" title=\"Play the reading (p)\">Play</button>\n\
+         <label for=\"step\">Tokens read</label>\n\
+         <input type=\"range\" id=\"step\" min=\"0\" max=\"{steps}\" value=\"0\" title=\"Back and forth: , and .\">\n\
+         <output id=\"read\" for=\"step\">0 of {steps}</output>\n\
+         <button type=\"button\" id=\"release\" title=\"Let the held token go (Escape)\" disabled>Release</button>\n\
+         <details id=\"keys\"><summary>Keys</summary><p>Point at a token to see it in all figures of its image; click to hold it. \
+         Tab to a figure, then arrows move, Enter holds, Escape lets go. , . read back and forth, p plays, j k next and previous image, t light or dark.</p></details>\n</div>\n"
+    )
+}
+
+/// What the figures show, once each.
+fn meanings(page: &Page) -> String {
+    let meaning = |info: crate::viz::Info| {
+        format!("<div><dt>{}</dt><dd>{}.</dd></div>\n", escape(info.title), escape(info.about))
+    };
+    page.figures.iter().map(|figure| meaning(figure.info())).collect()
+}
+
+/// An image: its probes beside each other.
+fn section(
+    page: &Page,
+    image: &Image<'_>,
+    at: usize,
+    pictures: &mut Pictures,
+    commands: &mut Vec<String>,
+) -> String {
+    let option = |(value, class): (usize, &Option<String>)| {
+        let name = class.as_deref().unwrap_or("the class that each probe predicts");
+        let own = if class.as_deref() == image.truth { " (true)" } else { "" };
+        format!("<option value=\"{value}\">{}{own}</option>", escape(name))
+    };
+    let options: String = image.classes.iter().enumerate().map(option).collect();
+    let truth = image.truth.map_or_else(String::new, |truth| format!(" <small>is {}</small>", escape(truth)));
+    let columns: String = image
+        .probes
+        .iter()
+        .enumerate()
+        .map(|(column, _)| article(page, image, column, pictures, commands))
+        .collect();
+    format!(
+        "<section class=\"image\" id=\"image-{at}\" tabindex=\"-1\" aria-labelledby=\"name-{at}\">\n\
+         <div class=\"head\"><h2 id=\"name-{at}\">{}{truth}</h2>\n\
+         <label>Evidence for <select{}>{options}</select></label></div>\n\
+         <div class=\"probes\">\n{columns}</div>\n</section>\n",
+        escape(short(image.name)),
+        if image.classes.len() < 2 { " disabled" } else { "" },
+    )
+}
+
+/// An image through one probe.
+fn article(
+    page: &Page,
+    image: &Image<'_>,
+    column: usize,
+    pictures: &mut Pictures,
+    commands: &mut Vec<String>,
+) -> String {
+    let (name, traces) = &image.probes[column];
+    let known: Vec<String> = traces
+        .iter()
+        .map(|trace| trace.map_or_else(String::new, |trace| pictures.trace(trace).to_string()))
+        .collect();
+    let answer = first(traces).top.first().map_or_else(String::new, |best| {
+        let said = match verdict(image, first(traces)) {
+            Some(true) => "<b class=\"right\">✓ right</b> ",
+            Some(false) => "<b class=\"wrong\">✗ wrong</b> ",
+            None => "",
+        };
+        format!("{said}{} <small>{:.1} %</small>", escape(&best.name), 100.0 * best.probability)
+    });
+    let mut figures = String::new();
+    for figure in &page.figures {
+        let (mut numbers, mut texts, mut whys) = (Vec::new(), Vec::new(), Vec::new());
+        for (class, trace) in traces.iter().enumerate() {
+            let Some(trace) = trace else {
+                let missing = image.classes[class].as_deref().unwrap_or_default();
+                numbers.push(String::new());
+                texts.push(String::new());
+                whys.push(format!("No evidence for {missing} is stored of this probe"));
+                continue;
+            };
+            let row: Vec<&Arc<Trace>> = image.probes.iter().filter_map(|(_, all)| all[class]).collect();
+            match pictures.figure(*figure, trace, &row, export::points(WIDTH_MM)) {
+                Ok(number) => {
+                    numbers.push(number.to_string());
+                    texts.push(alternative(figure.title(), image, name, trace));
+                    whys.push(String::new());
+                    let command = plot(*figure, trace, &row).caption().command;
+                    let file = format!("{} {}", quoted(&trace.image), quoted(name));
+                    let line = format!(
+                        "ssmprobe figures --trace TRACE {command} --width {WIDTH_MM} --theme light|dark --out FIGURE.svg # {file}"
+                    );
+                    if !commands.contains(&line) {
+                        commands.push(line);
+                    }
+                }
+                Err(why) => {
+                    numbers.push(String::new());
+                    texts.push(String::new());
+                    whys.push(why.to_string());
+                }
+            }
+        }
+        let list = |values: &[String]| {
+            let shown: Vec<_> = values.iter().map(|value| shown(value)).collect();
+            escape(&serde_json::to_string(&shown).expect("words serialise"))
+        };
+        figures.push_str(&format!(
+            "<figure data-figures=\"{}\" data-texts=\"{}\" data-whys=\"{}\"><figcaption>{}</figcaption></figure>\n",
+            list(&numbers),
+            list(&texts),
+            list(&whys),
+            escape(figure.title()),
+        ));
+    }
+    format!(
+        "<article data-traces=\"{}\" aria-label=\"{name}\">\n<h3>{name}</h3>\n<p class=\"answer\">{answer}</p>\n\
+         <p class=\"readout\"></p>\n{figures}</article>\n",
+        known.join(","),
+        name = escape(name),
+    )
+}
+
+/// A figure in words.
+fn alternative(title: &str, image: &Image<'_>, probe: &str, trace: &Trace) -> String {
+    let class = super::class_name(trace);
+    let best = trace.top.first().map_or_else(String::new, |best| {
+        format!("; predicted {} with {:.1} %", best.name, 100.0 * best.probability)
+    });
+    let most = trace.evidence.token.as_ref().and_then(|token| {
+        let (at, value) = token.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
+        let cols = trace.grid.cols.max(1);
+        Some(format!("; most evidence ({value:+.3}) at row {}, column {}", at / cols, at % cols))
+    });
+    format!("{title} of {} through {probe}, for {class}{best}{}", short(image.name), most.unwrap_or_default())
+}
+
+/// The first trace that there is.
+fn first<'a>(traces: &[Option<&'a Arc<Trace>>]) -> &'a Trace {
+    traces.iter().flatten().next().expect("a probe stands here because of a trace")
+}
+
+/// Whether a probe is right about an image, where its class is known.
+fn verdict(image: &Image<'_>, trace: &Trace) -> Option<bool> {
+    Some(trace.top.first()?.name == image.truth?)
+}
+
+/// An image's file without its folders.
+fn short(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// A name as one word of a command line, on one line.
+fn quoted(name: &str) -> String {
+    format!("'{}'", name.replace('\'', "'\\''").replace(['\n', '\r'], " "))
+}
