@@ -27,6 +27,7 @@ mod hand_orders;
 mod heads;
 mod hostile;
 mod house;
+mod html;
 mod hub;
 mod images;
 mod inspect;

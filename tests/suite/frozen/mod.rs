@@ -105,7 +105,7 @@ fn copy(from: &Path, to: &Path, [this, that]: [&str; 2]) {
 }
 
 /// A folder with everything that is frozen, the backbone, and the images with the times they had.
-fn desk() -> TempDir {
+pub fn desk() -> TempDir {
     let desk = TempDir::new().expect("a folder");
     let place = desk.path().to_str().expect("text");
     for (from, name) in [(frozen(""), ""), (backbone(), "backbone")] {

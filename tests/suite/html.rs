@@ -1,0 +1,326 @@
+//! `ssmprobe report --html`: what the page holds. What it does in a browser is `scripts/test-all browser`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use ssmprobe::app::report::Source;
+use ssmprobe::app::report::html::{FIGURES, Page, choose};
+use ssmprobe::app::report::table::{Cell, Column, Row, Table};
+use ssmprobe::model::trace::{Picture, Prediction, Trace};
+use ssmprobe::viz::find;
+
+use crate::{frozen, traces};
+
+fn ssmprobe(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    command.current_dir(folder).args(arguments).assert()
+}
+
+/// What stands between two marks, once.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("{from}"));
+    rest.split_once(to).unwrap().0
+}
+
+/// What the script is handed.
+fn data(html: &str) -> Value {
+    let packed = STANDARD.decode(between(html, "id=\"data\">", "</script>")).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The figures of a page, light and dark, put back together as its script does.
+fn figures(html: &str) -> Vec<String> {
+    let data = data(html);
+    let whole = |svg: &str| {
+        let mut parts = svg.split("base64,@");
+        let mut out = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (at, rest) = part.split_once('"').unwrap();
+            let pixels = data["pixels"][at.parse::<usize>().unwrap()].as_str().unwrap();
+            out.push_str(&format!("base64,{pixels}\"{rest}"));
+        }
+        out
+    };
+    let mut all = Vec::new();
+    for figure in data["figures"].as_array().unwrap() {
+        let parts: Vec<&str> =
+            figure["svg"].as_array().unwrap().iter().map(|part| part.as_str().unwrap()).collect();
+        match parts[..] {
+            [both] => all.extend([0, 1].map(|theme| {
+                let lines: Vec<&str> = both.split('\n').skip(theme).step_by(2).collect();
+                whole(&lines.join("\n"))
+            })),
+            [light, dark] => all.extend([whole(light), whole(dark)]),
+            _ => panic!("{} parts", parts.len()),
+        }
+    }
+    all
+}
+
+fn page(traces: Vec<Trace>) -> Page {
+    Page {
+        title: "A page".to_owned(),
+        traces: traces.into_iter().map(Arc::new).collect(),
+        figures: FIGURES.iter().map(|id| find(id).unwrap()).collect(),
+        ..Page::default()
+    }
+}
+
+fn keep(folder: &Path, traces: &[Trace]) {
+    for trace in traces {
+        fs::write(folder.join(format!("{}.json", trace.head)), serde_json::to_vec(trace).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn pictures_of_a_page_are_those_of_figures_to_the_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = [traces::sinkhorn_trace(), traces::vmamba_trace(), traces::gap_trace()];
+    keep(folder.path(), &all);
+    let files = all.each_ref().map(|trace| format!("{}.json", trace.head));
+    let [sinkhorn, vmamba, gap] = files.each_ref().map(String::as_str);
+    let asked = ["report", "--html", "page.html", "--trace", sinkhorn, vmamba, gap];
+    ssmprobe(folder.path(), &[&asked[..], &["--figure", "token_map,evidence,assignment"]].concat()).success();
+    let html = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    let shown: BTreeSet<String> = figures(&html).into_iter().collect();
+    let mut drawn = BTreeSet::new();
+    // The commands that the page itself names.
+    for line in
+        between(&html, "<pre tabindex=\"0\">", "</pre>").lines().filter(|line| line.contains(" figures "))
+    {
+        let command = between(line, "--trace TRACE ", " --theme").split(' ').collect::<Vec<_>>();
+        for file in &files {
+            for theme in ["light", "dark"] {
+                let asked =
+                    [&["figures", "--trace", file][..], &command, &["--theme", theme, "--out", "one.svg"]];
+                let code = ssmprobe(folder.path(), &asked.concat()).get_output().status.code();
+                if code == Some(0) {
+                    drawn.insert(fs::read_to_string(folder.path().join("one.svg")).unwrap());
+                }
+            }
+        }
+    }
+    assert_eq!((shown.len(), drawn.len()), (12, 12), "{}", shown.len());
+    assert!(shown == drawn, "a figure is another than `figures` writes");
+}
+
+#[test]
+fn what_is_called_like_markup_is_text() {
+    let evil = "<script>alert(1)</script>\"'&\u{202e}";
+    let mut trace = traces::sinkhorn_trace();
+    trace.image = format!("{evil}.png");
+    trace.probe = format!("{evil}.safetensors");
+    trace.top = vec![Prediction { index: 0, name: evil.to_owned(), logit: 1.0, probability: 0.5 }];
+    trace.evidence.class = 0;
+    let rows = vec![Row { ruled: false, cells: vec![Cell::text(evil), Cell::number(1.5, 2)] }];
+    let columns = vec![Column::words(evil), Column::numbers(evil)];
+    let table = Table { id: "t".into(), title: evil.to_owned(), columns, rows, notes: vec![evil.to_owned()] };
+    let said = || Some(evil.to_owned());
+    let page = Page {
+        title: evil.to_owned(),
+        notes: said(),
+        truth: vec![(trace.image.clone(), evil.to_owned())],
+        tables: vec![table],
+        facts: vec![(evil.to_owned(), evil.to_owned())],
+        commands: vec![evil.to_owned()],
+        ..page(vec![trace])
+    };
+    let html = page.html();
+    assert_eq!(html.matches("<script").count(), 2, "the data and the program's own");
+    assert!(!html.contains("alert(1)</script>") && !html.contains('\u{202e}'));
+    assert!(html.matches("&lt;script&gt;alert(1)&lt;/script&gt;").count() > 12);
+    // Nothing is fetched from anywhere, and no other script or style runs.
+    let policy = between(&html, "Content-Security-Policy\" content=\"", "\">");
+    for (kind, from, to) in [("script", "</script>\n<script>", "</script>"), ("style", "<style>", "</style>")]
+    {
+        let hash = STANDARD.encode(Sha256::digest(between(&html, from, to)));
+        assert!(policy.contains(&format!("{kind}-src 'sha256-{hash}'")), "{policy}");
+    }
+    assert!(policy.starts_with("default-src 'none'; img-src data:; ") && !policy.contains("unsafe"));
+    assert!(
+        !between(&html, "<body>", "id=\"data\">").contains(" style="),
+        "the policy allows no style of an element"
+    );
+}
+
+#[test]
+fn classes_are_chosen_among_those_that_are_stored() {
+    let named = |head: &str, class: usize, name: &str| {
+        let mut trace = traces::sinkhorn_trace();
+        trace.probe = format!("{head}.safetensors");
+        trace.evidence.class = class;
+        trace.top = vec![Prediction { index: class, name: name.to_owned(), logit: 1.0, probability: 0.5 }];
+        trace
+    };
+    let html = page(vec![named("a", 1, "cat"), named("a", 2, "dog"), named("b", 2, "dog")]).html();
+    let options = between(&html, "<select>", "</select>");
+    let expected = "<option value=\"0\">dog</option><option value=\"1\">cat</option>";
+    assert_eq!(options, expected, "what all have comes first");
+    assert!(html.contains("data-traces=\"0,1\"") && html.contains("data-traces=\"2,\""));
+    assert!(html.contains("No evidence for cat is stored of this probe"));
+    // A reading order does not depend on the class: it is there once for each probe's name, not for each class.
+    let shown: BTreeSet<String> = figures(&html).into_iter().collect();
+    assert_eq!(
+        shown.iter().filter(|svg| svg.contains("<title>Scan path")).count(),
+        4,
+        "two probes, two themes"
+    );
+    let lonely = page(vec![named("a", 1, "cat"), named("b", 2, "dog")]).html();
+    assert!(lonely.contains("<option value=\"0\">the class that each probe predicts</option>"));
+}
+
+/// Photographs are worse to pack than drawings: waves with grain on them.
+fn photograph(seed: u32) -> Picture {
+    let (side, mut state) = (224_usize, seed);
+    let mut rgb = Vec::new();
+    for at in 0..side * side * 3 {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let (x, y) = ((at / 3 % side) as f32, (at / 3 / side) as f32);
+        let wave = (x / 17.0 + seed as f32).sin() + (y / 23.0).cos() + ((x + y) / 5.0).sin() * 0.3;
+        rgb.push((128.0 + 45.0 * wave + (state >> 28) as f32) as u8);
+    }
+    Picture { width: side, height: side, rgb }
+}
+
+#[test]
+fn twelve_photographs_through_four_probes_stay_below_three_megabytes() {
+    let heads =
+        [traces::sinkhorn_trace(), traces::neuralsort_trace(), traces::vmamba_trace(), traces::gap_trace()];
+    let image = |number: u32| {
+        let seen = photograph(number);
+        heads.clone().map(|trace| Trace { image: format!("photo-{number}.jpg"), seen: seen.clone(), ..trace })
+    };
+    let html = page((0..12).flat_map(image).collect()).html();
+    assert_eq!(data(&html)["traces"].as_array().unwrap().len(), 48);
+    assert!(html.len() > 1_000_000, "{}: these are no photographs", html.len());
+    assert!(html.len() < 3_000_000, "{} bytes", html.len());
+}
+
+#[test]
+fn what_cannot_be_shown_or_written_leaves_the_page_that_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let whole = traces::gap_trace();
+    keep(folder.path(), &[whole.clone()]);
+    let text = serde_json::to_string(&whole).unwrap();
+    fs::write(at("cut.json"), &text[..text.len() / 2]).unwrap();
+    fs::write(
+        at("short.json"),
+        serde_json::to_vec(&Trace { token_weight: Some(vec![1.0]), ..whole }).unwrap(),
+    )
+    .unwrap();
+    fs::create_dir(at("newer")).unwrap();
+    let manifest = fs::read_to_string("tests/fixtures/frozen/run/run.json").unwrap();
+    let newer = manifest.replacen("\"format\": 1", "\"format\": 2", 1);
+    assert_ne!(newer, manifest);
+    fs::write(at("newer/run.json"), newer).unwrap();
+    fs::write(at("page.html"), "as it was").unwrap();
+    fs::write(at("file"), "no folder").unwrap();
+    fs::write(at("notes.md"), [0xff, 0xfe]).unwrap();
+    let failures = [
+        (1, &["--html", "page.html", "--trace", "cut.json"][..], "cut.json is not a trace"),
+        (1, &["--html", "page.html", "--trace", "short.json"], "short.json: does not hold together"),
+        (1, &["--html", "page.html", "--trace", "none.json"], "cannot read none.json"),
+        (1, &["--html", "page.html", "newer"], "newer/run.json"),
+        (1, &["--html", "file/page.html", "--trace", "gap.json"], "file"),
+        (1, &["--html", "page.html", "--trace", "gap.json", "--notes", "notes.md"], "--notes notes.md"),
+        (2, &["--html", "page.html", "--trace", "gap.json", "--figure", "moon"], "expected one of photo"),
+        (2, &["--html", "page.html"], "<RUN>"),
+        (2, &["--trace", "gap.json"], "--html"),
+    ];
+    for (code, arguments, said) in failures {
+        let failed = ssmprobe(folder.path(), &[&["report"], arguments].concat()).code(code);
+        let error = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+        assert!(error.contains(said), "{arguments:?}: {error}");
+        assert_eq!(fs::read_to_string(at("page.html")).unwrap(), "as it was", "{arguments:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_may_not_be_written_to_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    keep(folder.path(), &[traces::gap_trace()]);
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(closed.join("probe"), "").is_ok() {
+        return crate::skip::because("who runs it may write everywhere");
+    }
+    let failed =
+        ssmprobe(folder.path(), &["report", "--html", "closed/page.html", "--trace", "gap.json"]).code(1);
+    let error = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(error.contains("closed/page.html: cannot be written") && error.contains("ermission"), "{error}");
+}
+
+#[test]
+fn images_of_a_run_are_explained_through_its_probes() {
+    let desk = frozen::desk();
+    fs::write(desk.path().join("notes.md"), "Look at *this*.").unwrap();
+    let asked = ["report", "run", "--html", "pages/page.html", "--device", "cpu", "--notes", "notes.md"];
+    let more = ["--save-traces", "traces", "--probe", "sinkhorn,gap-s1"];
+    ssmprobe(desk.path(), &[&asked[..], &more].concat()).success();
+    let html = fs::read_to_string(desk.path().join("pages/page.html")).unwrap();
+    let place = desk.path().to_str().unwrap();
+    assert!(!html.contains(place) && !data(&html).to_string().contains(place), "it says where it was made");
+    assert_eq!(
+        html.matches("<h3>sinkhorn-s").count(),
+        choose::IMAGES.min(html.matches("<h3>gap-s1-best").count())
+    );
+    assert!(html.contains("<p>Look at <em>this</em>.</p>") && html.contains("<caption>"));
+    assert!(html.contains("(true)</option>"), "evidence for the image's own class");
+    // Traces are enough to make it again: the same pictures.
+    let mut files: Vec<String> = fs::read_dir(desk.path().join("traces"))
+        .unwrap()
+        .map(|entry| format!("traces/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .collect();
+    files.sort();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    ssmprobe(desk.path(), &[&["report", "run", "--html", "again.html", "--trace"], &files[..]].concat())
+        .success();
+    let again = fs::read_to_string(desk.path().join("again.html")).unwrap();
+    assert_eq!(between(&again, "id=\"data\">", "</script>"), between(&html, "id=\"data\">", "</script>"));
+    assert!(again.contains("(true)</option>"));
+    for (asked, said) in [(["--probe", "moon"], "there are"), (["--image", "moon"], "they are called")] {
+        let failed =
+            ssmprobe(desk.path(), &[&["report", "run", "--html", "x.html"], &asked[..]].concat()).code(2);
+        assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains(said));
+    }
+}
+
+#[test]
+fn a_page_shows_probes_of_every_kind_and_images_that_part_them() {
+    let desk = frozen::desk();
+    let source = Source::open(&desk.path().join("run")).unwrap();
+    let probes = choose::probes(&source, &[]).unwrap();
+    let heads: Vec<&str> = probes.iter().map(|outcome| outcome.head.as_str()).collect();
+    assert_eq!(heads.len(), choose::PROBES);
+    assert!(
+        heads[..2].contains(&"sinkhorn") && heads[..2].contains(&"softsort") && heads[2] == "vmamba",
+        "{heads:?}"
+    );
+    let images = choose::images(&source, &probes, &[]).unwrap();
+    let parted = |at: usize| {
+        let right = probes.iter().filter(|probe| probe.best[at] as usize == source.truth.classes[at]).count();
+        right > 0 && right < probes.len()
+    };
+    let count = (0..source.truth.images.len()).filter(|at| parted(*at)).count();
+    assert!(images.iter().take(count).all(|at| parted(*at)), "{images:?}");
+    let file = source.truth.images[1].rsplit('/').next().unwrap().to_owned();
+    let asked = choose::images(&source, &probes, &[source.truth.images[2].clone()]).unwrap();
+    assert_eq!(asked, [2]);
+    match choose::images(&source, &probes, &[file.clone()]) {
+        Ok(found) => assert_eq!(found, [1]),
+        Err(error) => assert!(error.contains("say which"), "{error}"),
+    }
+}
