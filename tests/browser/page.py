@@ -131,7 +131,7 @@ def visit(browser, page, folder):
     browser.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
     browser.call("Page.navigate", url=page.resolve().as_uri())
-    browser.wait("document.documentElement.dataset.ready === 'true'")
+    browser.wait("document.documentElement?.dataset.ready === 'true'")
 
     shown = "[...document.querySelectorAll('.plot:not([hidden]) img')]"
     count = browser.js(f"{shown}.length")

@@ -45,7 +45,8 @@ fn figures(html: &str) -> Vec<String> {
         let mut out = parts.next().unwrap().to_owned();
         for part in parts {
             let (at, rest) = part.split_once('"').unwrap();
-            let pixels = data["pixels"][at.parse::<usize>().unwrap()].as_str().unwrap();
+            let part = |at: &str| data["pixels"][at.parse::<usize>().unwrap()].as_str().unwrap();
+            let pixels: String = at.split(',').map(part).collect();
             out.push_str(&format!("base64,{pixels}\"{rest}"));
         }
         out

@@ -31,22 +31,23 @@ pub fn seen_of(scene: &mut Scene, theme: &Theme, (seen, grid): (&Picture, Grid),
     if seen.rgb.is_empty() {
         scene.fill(rect, theme.faint);
     } else {
-        let raster = Raster::new(seen.width, seen.height, pixels(seen, theme, fade));
-        scene.image(rect, raster, true, None);
+        scene.image(rect, raster(seen, theme, fade), true, None);
     }
     scene.target(rect, Identity::Grid(grid));
 }
 
-fn pixels<'a>(seen: &'a Picture, theme: &'a Theme, fade: f32) -> impl Iterator<Item = Color> + 'a {
-    seen.rgb.chunks_exact(3).map(move |p| {
-        let color = Color { r: p[0], g: p[1], b: p[2], a: 255 };
-        if fade <= 0.0 {
-            return color;
-        }
-        let grey =
-            (f32::from(p[0]) * 0.299 + f32::from(p[1]) * 0.587 + f32::from(p[2]) * 0.114).round() as u8;
-        Color { r: grey, g: grey, b: grey, a: 255 }.mix(theme.ground, fade)
-    })
+/// Its pixels; faded ones are shades of grey on the way to the ground.
+fn raster(seen: &Picture, theme: &Theme, fade: f32) -> Arc<Raster> {
+    let colors = seen.rgb.chunks_exact(3);
+    if fade <= 0.0 {
+        let colors = colors.map(|p| Color { r: p[0], g: p[1], b: p[2], a: 255 });
+        return Raster::new(seen.width, seen.height, colors);
+    }
+    let grey = |p: &[u8]| {
+        (f32::from(p[0]) * 0.299 + f32::from(p[1]) * 0.587 + f32::from(p[2]) * 0.114).round() as u8
+    };
+    let shade = |grey: u8| Color { r: grey, g: grey, b: grey, a: 255 }.mix(theme.ground, fade);
+    Raster::indexed(seen.width, seen.height, colors.map(grey).collect(), shade)
 }
 
 /// Lays one colour over every patch.

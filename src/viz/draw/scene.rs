@@ -100,6 +100,9 @@ pub struct Raster {
     pub rgba: Vec<u8>,
     /// The same for the same content.
     pub key: u64,
+    /// Where every pixel is one of 256 colours: which, row-major, and these as RGB. All shades of one picture have the same
+    /// numbers.
+    pub indexed: Option<(Vec<u8>, Vec<[u8; 3]>)>,
 }
 
 impl Raster {
@@ -109,7 +112,16 @@ impl Raster {
         rgba.resize(width * height * 4, 0);
         let mut hasher = DefaultHasher::new();
         (width, height, &rgba).hash(&mut hasher);
-        Arc::new(Self { width, height, rgba, key: hasher.finish() })
+        Arc::new(Self { width, height, rgba, key: hasher.finish(), indexed: None })
+    }
+
+    /// One of 256 opaque colours a pixel, row-major.
+    pub fn indexed(width: usize, height: usize, levels: Vec<u8>, color: impl Fn(u8) -> Color) -> Arc<Self> {
+        let colors: Vec<Color> = (0..=u8::MAX).map(color).collect();
+        let raster = Self::new(width, height, levels.iter().map(|&level| colors[usize::from(level)]));
+        let palette = colors.iter().map(|c| [c.r, c.g, c.b]).collect();
+        let whole = levels.len() == width * height && colors.iter().all(|c| c.a == 255);
+        Arc::new(Self { indexed: whole.then_some((levels, palette)), ..Arc::unwrap_or_clone(raster) })
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod convert;
 mod gif;
+mod indexed;
 mod numbers;
 mod svg;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use convert::{pdf, png};
 pub use gif::{Animation, GIF_DPI, PNG_DPI, gif};
+pub use indexed::HEAD as INDEXED_HEAD;
 pub use numbers::{csv, npz};
 pub use svg::svg;
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 
-use super::{MADE_BY, POINTS_PER_MM};
+use super::{MADE_BY, POINTS_PER_MM, indexed};
 use crate::viz::draw::{Anchor, Box2, Color, Raster, Scene, Shape, Stroke, font, scene::Item};
 
 /// The scene as SVG; `about` says what it was made from (image, probe, backbone).
@@ -166,6 +166,9 @@ fn escape(text: &str) -> String {
 /// The pixels of an image as PNG.
 fn encode(raster: &Raster) -> Vec<u8> {
     use image::ImageEncoder as _;
+    if let Some((levels, palette)) = &raster.indexed {
+        return indexed::png(raster.width, levels, palette);
+    }
     let mut bytes = Vec::new();
     let encoder = image::codecs::png::PngEncoder::new(&mut bytes);
     let (w, h) = (raster.width as u32, raster.height as u32);

@@ -31,7 +31,7 @@
     const parts = data.figures[number].svg;
     const dark = theme === "dark" ? 1 : 0;
     const text = parts.length === 2 ? parts[dark] : parts[0].split("\n").filter((_, at) => at % 2 === dark).join("\n");
-    return text.replace(/(href="data:image\/png;base64,)@(\d+)"/g, (_, before, at) => `${before}${data.pixels[at]}"`);
+    return text.replace(/(href="data:image\/png;base64,)@(\d+),(\d+)"/g, (_, before, one, two) => `${before}${data.pixels[one]}${data.pixels[two]}"`);
   }
   const links = new Map();
   function link(number, theme) {

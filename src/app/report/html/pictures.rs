@@ -23,11 +23,13 @@ use crate::viz::{Empty, Figure, Options, shared};
 
 /// Before the pixels of a picture within a figure.
 const PIXELS: &str = "href=\"data:image/png;base64,";
+/// As many characters of it hold what shades of one photograph differ in.
+const COLORS: usize = export::INDEXED_HEAD / 3 * 4;
 
 /// All that is shown.
 #[derive(Default, Serialize)]
 pub struct Pictures {
-    /// Pixels, PNG in base64.
+    /// Pixels, PNG in base64, in two parts.
     pixels: IndexSet<String>,
     figures: Vec<Drawn>,
     traces: Vec<Known>,
@@ -38,7 +40,7 @@ pub struct Pictures {
 struct Drawn {
     /// In points.
     size: [f32; 2],
-    /// The light and the dark one as SVG, a line of each in turn, with `@3` for the third pixels; or one after the other,
+    /// The light and the dark one as SVG, a line of each in turn, with `@3,4` for these two parts of pixels; or one after the other,
     /// where they have not as many lines.
     svg: Vec<String>,
     /// What lies where.
@@ -121,8 +123,10 @@ impl Pictures {
         let mut out = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let (pixels, rest) = part.split_once('"').expect("an attribute has an end");
-            let (at, _) = self.pixels.insert_full(pixels.to_owned());
-            out.push_str(&format!("{PIXELS}@{at}\"{rest}"));
+            // Shades of one photograph differ in their colours alone.
+            let (colors, same) = pixels.split_at(pixels.len().min(COLORS));
+            let [colors, same] = [colors, same].map(|part| self.pixels.insert_full(part.to_owned()).0);
+            out.push_str(&format!("{PIXELS}@{colors},{same}\"{rest}"));
         }
         out
     }
