@@ -142,7 +142,7 @@
   }
 
   const path = (list) => list.map(([x, y, w, h]) => `M${x.toFixed(2)} ${y.toFixed(2)}h${w.toFixed(2)}v${h.toFixed(2)}h${(-w).toFixed(2)}z`).join("");
-  const number = (value) => (value === 0 ? "0" : Math.abs(value) < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(3))));
+  const number = (value) => (Math.abs(value) < 0.001 && value !== 0 ? value.toExponential(1) : String(Number(value.toPrecision(3)))).replaceAll("-", "−");
   const signed = (value) => (value > 0 ? "+" : "") + number(value);
 
   // A token or a position in words.
@@ -157,7 +157,7 @@
       if (at.position !== undefined) parts.push(["", `at position ${at.position}`]);
     } else {
       parts.push([`Position ${at.position}`, tokens.length ? `reads token ${tokens.join(", ")}` : "this head reads no order"]);
-      if (known.position) parts.push(["", `evidence there ${signed(known.position[at.position])}`]);
+      if (known.position) parts.push(["", `adding ${signed(known.position[at.position])}`]);
     }
     const [i] = tokens;
     if (tokens.length === 1) {
@@ -187,10 +187,11 @@
       }
       const said = known && (at || reading) ? words(known, at ?? reading, at ? meaning : now) : [];
       column.readout.replaceChildren();
+      if (!said.length && column === section.columns[0]) column.readout.append("Point at a patch or a bar to see it everywhere; click to hold it.");
       said.forEach(([name, text], index) => {
-        if (index) column.readout.append(name ? " · " : index === 1 && !name ? ", " : ", ");
+        if (index) column.readout.append(", ");
         if (name) make("b", column.readout).textContent = name;
-        column.readout.append((name ? ": " : "") + text);
+        column.readout.append(name ? ` ${text}` : text);
       });
     }
   }
