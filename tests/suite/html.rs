@@ -171,7 +171,7 @@ fn classes_are_chosen_among_those_that_are_stored() {
     // A reading order does not depend on the class: it is there once for each probe's name, not for each class.
     let shown: BTreeSet<String> = figures(&html).into_iter().collect();
     assert_eq!(
-        shown.iter().filter(|svg| svg.contains("<title>Scan path")).count(),
+        shown.iter().filter(|svg| svg.contains("<title>Reading order")).count(),
         4,
         "two probes, two themes"
     );
@@ -202,7 +202,7 @@ fn twelve_photographs_through_four_probes_stay_below_three_megabytes() {
     };
     let html = page((0..12).flat_map(image).collect()).html();
     assert_eq!(data(&html)["traces"].as_array().unwrap().len(), 48);
-    assert!(html.len() > 1_000_000, "{}: these are no photographs", html.len());
+    assert!(html.len() > 700_000, "{}: these are no photographs", html.len());
     assert!(html.len() < 3_000_000, "{} bytes", html.len());
 }
 
@@ -220,7 +220,9 @@ fn what_cannot_be_shown_or_written_leaves_the_page_that_was_there() {
     )
     .unwrap();
     fs::create_dir(at("newer")).unwrap();
-    let manifest = fs::read_to_string("tests/fixtures/frozen/run/run.json").unwrap();
+    let manifest =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/frozen/run/run.json"))
+            .unwrap();
     let newer = manifest.replacen("\"format\": 1", "\"format\": 2", 1);
     assert_ne!(newer, manifest);
     fs::write(at("newer/run.json"), newer).unwrap();

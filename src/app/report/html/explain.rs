@@ -11,13 +11,15 @@ use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, JobError, ProbeId, Reporter, fetch};
 use crate::app::report::Source;
+use crate::app::report::html::choose::IMAGES;
 use crate::model::data::{self, Dataset};
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
 use crate::model::train::run::{Outcome, ProbeCheckpoint};
 
-/// Most classes that evidence is stored for, of an image: its own, and those that probes take it for.
-const CLASSES: usize = 3;
+/// Most classes that evidence is stored for, of an image: its own, and those that probes take it for. Fewer where there are
+/// more images than are usual: a page is to be mailed.
+const CLASSES: [usize; 2] = [3, 2];
 const BACKBONE: BackboneId = BackboneId(1);
 
 /// What is explained: places in the list of the run's test images, and trainings.
@@ -62,7 +64,7 @@ impl Asked<'_> {
                         classes.push(class);
                     }
                 }
-                classes.truncate(CLASSES);
+                classes.truncate(CLASSES[usize::from(self.images.len() > IMAGES)]);
                 classes
             })
             .collect();

@@ -116,7 +116,7 @@ fn section(
 ) -> String {
     let option = |(value, class): (usize, &Option<String>)| {
         let name = class.as_deref().unwrap_or("the class that each probe predicts");
-        let own = if class.as_deref() == image.truth { " (true)" } else { "" };
+        let own = if class.is_some() && class.as_deref() == image.truth { " (true)" } else { "" };
         format!("<option value=\"{value}\">{}{own}</option>", escape(name))
     };
     let options: String = image.classes.iter().enumerate().map(option).collect();
@@ -176,7 +176,7 @@ fn article(
                     texts.push(alternative(figure.title(), image, name, trace));
                     whys.push(String::new());
                     let command = plot(*figure, trace, &row).caption().command;
-                    let file = format!("{} {}", quoted(&trace.image), quoted(name));
+                    let file = format!("{} for {}", quoted(&trace.image), quoted(&super::class_name(trace)));
                     let line = format!(
                         "ssmprobe figures --trace TRACE {command} --width {WIDTH_MM} --theme light|dark --out FIGURE.svg # {file}"
                     );
