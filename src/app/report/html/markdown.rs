@@ -69,10 +69,9 @@ fn list(line: &str) -> Option<(&'static str, &str)> {
 fn spans(text: &str) -> String {
     for (mark, tag) in [("`", "code"), ("**", "strong"), ("*", "em")] {
         let Some((before, rest)) = text.split_once(mark) else { continue };
-        let Some((inside, after)) = rest.split_once(mark).filter(|(inside, _)| !inside.trim().is_empty())
-        else {
-            continue;
-        };
+        // Marks embrace: `5 * 3 * 2` is a product.
+        let embraced = |(inside, _): &(&str, &str)| !inside.is_empty() && inside.trim() == *inside;
+        let Some((inside, after)) = rest.split_once(mark).filter(embraced) else { continue };
         let inside = if tag == "code" { escape(inside) } else { spans(inside) };
         return format!("{}<{tag}>{inside}</{tag}>{}", spans(before), spans(after));
     }
