@@ -15,19 +15,19 @@ pub fn png(width: usize, levels: &[u8], palette: &[[u8; 3]]) -> Vec<u8> {
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     // Eight bits of an index; deflate, filters by row, no interlacing.
     let sizes = [width as u32, height as u32].map(u32::to_be_bytes).concat();
-    chunk(&mut file, b"IHDR", &[&sizes[..], &[8, 3, 0, 0, 0]].concat());
-    chunk(&mut file, b"PLTE", palette.as_flattened());
+    chunk(&mut file, *b"IHDR", &[&sizes[..], &[8, 3, 0, 0, 0]].concat());
+    chunk(&mut file, *b"PLTE", palette.as_flattened());
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     packed.write_all(&filtered(width, levels)).expect("memory takes every byte");
-    chunk(&mut file, b"IDAT", &packed.finish().expect("memory takes every byte"));
-    chunk(&mut file, b"IEND", &[]);
+    chunk(&mut file, *b"IDAT", &packed.finish().expect("memory takes every byte"));
+    chunk(&mut file, *b"IEND", &[]);
     file
 }
 
-fn chunk(file: &mut Vec<u8>, kind: &[u8; 4], data: &[u8]) {
+fn chunk(file: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
     file.extend((data.len() as u32).to_be_bytes());
     let mut crc = Crc::new();
-    for part in [kind, data] {
+    for part in [&kind[..], data] {
         crc.update(part);
         file.extend(part);
     }

@@ -66,6 +66,9 @@ pub(super) struct HtmlFlags {
     save_traces: Option<PathBuf>,
 }
 
+/// Traces, and what their probes are called.
+type Explained = (Vec<Arc<Trace>>, Vec<String>);
+
 /// A figure by its id.
 #[derive(Clone, Copy)]
 struct Shown(&'static dyn Figure);
@@ -134,7 +137,7 @@ impl HtmlFlags {
     }
 
     /// Traces of the run's images, and what their probes are called; nothing where it was stopped.
-    fn explained(&self, source: &Source) -> anyhow::Result<Option<(Vec<Arc<Trace>>, Vec<String>)>> {
+    fn explained(&self, source: &Source) -> anyhow::Result<Option<Explained>> {
         let probes = choose::probes(source, &self.probe).map_err(Usage)?;
         let images = choose::images(source, &probes, &self.image).map_err(Usage)?;
         let names = probes.iter().map(|outcome| format!("{}-s{}", outcome.head, outcome.seed)).collect();

@@ -15,7 +15,7 @@ pub fn html(text: &str) -> String {
                 match list(line) {
                     Some((_, item)) => items.push(item.to_owned()),
                     None => {
-                        items.last_mut().expect("a list begins with an item").push_str(&format!(" {line}"))
+                        items.last_mut().expect("a list begins with an item").push_str(&format!(" {line}"));
                     }
                 }
             }

@@ -135,7 +135,7 @@ impl Pictures {
 /// The picture of a trace on the scale that it shares with its row.
 pub fn plot(figure: &'static dyn Figure, trace: &Arc<Trace>, row: &[&Arc<Trace>]) -> TracePlot {
     let scale = |other: &&&Arc<Trace>| figure.scale(other) == figure.scale(trace);
-    let alike = row.iter().filter(scale).map(|trace| trace.as_ref());
+    let alike = row.iter().filter(scale).map(AsRef::as_ref);
     TracePlot::new(figure, trace, Options::default().within(shared(figure, alike)))
 }
 
