@@ -50,7 +50,7 @@ mod tests {
     fn parts_hold_everything_once() {
         for (total, of) in [(10, 3), (2, 5), (0, 2), (7, 7), (7, 1)] {
             let parts: Vec<_> = (0..of).map(|index| Part { index, of }.range(total)).collect();
-            assert_eq!(parts.iter().cloned().flatten().collect::<Vec<_>>(), Vec::from_iter(0..total));
+            assert_eq!(parts.iter().cloned().flatten().collect::<Vec<_>>(), (0..total).collect::<Vec<_>>());
             let sizes = || parts.iter().map(ExactSizeIterator::len);
             assert!(sizes().max().unwrap() - sizes().min().unwrap() <= 1);
         }

@@ -201,7 +201,7 @@ mod tests {
         assert!(begun.elapsed() >= still && lock.is_ours());
         // Another does the same to this one.
         atomic_file::write(&path, &other(0)).unwrap();
-        lock.told.set(Instant::now() - 2 * BEAT);
+        lock.told.set(Instant::now().checked_sub(2 * BEAT).unwrap());
         assert!(lock.beat().unwrap_err().to_string().contains("taken over"));
         drop(lock);
         assert_eq!(fs::read(&path).unwrap(), other(0), "it is not ours to remove");
@@ -241,7 +241,7 @@ mod tests {
         let gone = Owner { process: 1 << 30, ..Owner::here() };
         atomic_file::write(&path, &sign(&gone, 5)).unwrap();
         let lock = taken(HostLock::ask(&path, true, Duration::from_hours(1), false).unwrap());
-        lock.told.set(Instant::now() - 2 * BEAT);
+        lock.told.set(Instant::now().checked_sub(2 * BEAT).unwrap());
         lock.beat().unwrap();
         let found: Sign = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!((found.owner.process, found.beats), (std::process::id(), 1));
