@@ -211,7 +211,7 @@ fn what_cannot_be_shown_or_written_leaves_the_page_that_was_there() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let whole = traces::gap_trace();
-    keep(folder.path(), &[whole.clone()]);
+    keep(folder.path(), std::slice::from_ref(&whole));
     let text = serde_json::to_string(&whole).unwrap();
     fs::write(at("cut.json"), &text[..text.len() / 2]).unwrap();
     fs::write(
@@ -322,7 +322,7 @@ fn a_page_shows_probes_of_every_kind_and_images_that_part_them() {
     let file = source.truth.images[1].rsplit('/').next().unwrap().to_owned();
     let asked = choose::images(&source, &probes, &[source.truth.images[2].clone()]).unwrap();
     assert_eq!(asked, [2]);
-    match choose::images(&source, &probes, &[file.clone()]) {
+    match choose::images(&source, &probes, std::slice::from_ref(&file)) {
         Ok(found) => assert_eq!(found, [1]),
         Err(error) => assert!(error.contains("say which"), "{error}"),
     }
