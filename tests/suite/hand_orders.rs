@@ -219,7 +219,7 @@ fn tokens_that_are_dropped_are_as_if_they_had_never_been_read() {
             explain_changed(&probe(head, sharing), change, tokens, Picture::default(), asked)
         };
         let logits = |trace: &Trace| trace.logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
-        for left in [1, 5, N] {
+        for left in [2, 5, N] {
             // An image of the last tokens, read row by row from an empty memory.
             let patches = (N - left..N).flat_map(|i| tokens.patch(i).iter().copied()).collect();
             let rest = Tokens { grid: Grid::new(1, left), patches, ..tokens.clone() };
@@ -274,7 +274,8 @@ fn a_hardened_plan_reads_every_token_whole() {
                 read(Intervention::Order(HandOrder::new(scrambled).expect("every position once")));
             let indices = read(Intervention::ScrambledHard(5));
             assert_close(head, logits(&indices), logits(&scrambled), 1e-5);
-            assert_ne!(logits(&indices), logits(&hard), "{head}");
+            // A mean of what was routed has no order.
+            assert_eq!(logits(&indices) == logits(&hard), head == "sinkhorn-gap", "{head}");
             assert_eq!(hard.diagnostics["rank_coverage"].value, 1.0, "{head}");
             assert_eq!(hard.reading.to_string(), "hardened plan, evidence for 1");
             if let Some(OrderTest::Tested { logit, .. }) = &hard.order_test {

@@ -346,8 +346,10 @@ fn the_palette_finds_every_action() {
     window.press(Modifiers::COMMAND, Key::K);
     window.harness.event(egui::Event::Text("regions".to_owned()));
     window.harness.run();
-    let top = |label: &str| window.harness.get_by_label(label).rect().top();
-    assert!(top("Show pane Regions") < top("Open masks…"));
+    let top = |label: &str| {
+        window.harness.query_all_by_label_contains(label).map(|row| row.rect().top()).reduce(f32::min)
+    };
+    assert!(top("Show pane Regions").unwrap() < top("Open masks…").unwrap());
     window.press(Modifiers::NONE, Key::Escape);
     window.press(Modifiers::COMMAND, Key::K);
     window.harness.event(egui::Event::Text("next im".to_owned()));
