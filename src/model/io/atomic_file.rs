@@ -35,6 +35,17 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_with(path, |file| file.write_all(bytes))
 }
 
+/// [`write`] where nothing is there yet, which among machines one of several writers does alone: whether it was this one.
+pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let mut pending = Pending::new(path)?;
+    pending.write_all(bytes)?;
+    step(|| pending.file.as_file().sync_all())?;
+    match step(|| pending.file.persist_noclobber(path).map_err(|failed| failed.error)) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        made => made.map(|_| true),
+    }
+}
+
 /// [`write`] of what `content` writes.
 pub fn write_with<E: From<io::Error>>(
     path: &Path,

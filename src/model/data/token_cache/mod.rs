@@ -250,6 +250,34 @@ mod tests {
     }
 
     #[test]
+    fn a_shard_that_another_has_made_meanwhile_keeps_its_file() {
+        let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
+        let [mut first, mut late] = [0, 1].map(|_| Writer::open(root.path(), source.clone(), 2).unwrap());
+        for image in 0..2 {
+            first.push(Some(tokens(image)), Some("a".to_owned())).unwrap();
+        }
+        let mapped = first.finish().unwrap();
+        // Its processor rounds otherwise.
+        for image in 0..2 {
+            late.push(Some(tokens(image + 1)), Some("b".to_owned())).unwrap();
+        }
+        assert_eq!(late.finish().unwrap().tokens(0), tokens(0));
+        assert_eq!(mapped.tokens(1), tokens(1));
+        let stock = Stock::open(root.path(), &source, Some(2)).unwrap();
+        assert!(stock.damage().is_empty() && stock.done() == 2 && !stock.changed(0, Some("a")));
+        // One that is damaged is another matter.
+        let path = shard_path(mapped.folder(), 0);
+        drop(mapped);
+        fs::write(&path, b"no shard").unwrap();
+        let mut again = Writer::open(root.path(), source.clone(), 2).unwrap();
+        for image in 0..2 {
+            again.push(Some(tokens(image)), Some("a".to_owned())).unwrap();
+        }
+        assert_eq!(again.finish().unwrap().tokens(1), tokens(1));
+        assert!(Stock::open(root.path(), &source, Some(2)).unwrap().damage().is_empty());
+    }
+
+    #[test]
     fn a_damaged_shard_is_named() {
         let root = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(root.path(), source(Precision::Float16), 3).unwrap();

@@ -26,6 +26,8 @@ pub struct Writer {
     pending: Vec<Taken>,
     /// Shards still to be written, in order.
     wanted: VecDeque<usize>,
+    /// Those of them that lie there and cannot be used.
+    replaced: Vec<usize>,
     /// Images whose shards were missing and are left to others.
     others: usize,
 }
@@ -42,11 +44,13 @@ impl Writer {
 
     /// Goes on with what there is: the shards that are missing are made.
     pub fn resume(stock: Stock) -> Result<Self, CacheError> {
-        let wanted = stock.missing().into();
+        let wanted: VecDeque<usize> = stock.missing().into();
+        let replaced =
+            wanted.iter().copied().filter(|&shard| shard_path(&stock.folder, shard).exists()).collect();
         let Stock { folder, source, images, manifest, .. } = stock;
         atomic_file::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
         atomic_file::tidy(&folder, STALE_AFTER).map_err(io_error("tidy it", &folder))?;
-        Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted, others: 0 })
+        Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted, replaced, others: 0 })
     }
 
     /// Leaves the shards that are not in this range to others, who may write them meanwhile.
@@ -140,13 +144,20 @@ impl Writer {
         }
         let bytes = safetensors::serialize(views, Some(metadata))
             .map_err(|error| CacheError::Damaged { path: path.clone(), found: error.to_string() })?;
-        write_whole(&path, &bytes)?;
-        // Killed between the two, the shard is made again.
+        // Where somebody else took the same tokens meanwhile theirs stay: another machine may have mapped them, and would
+        // lose what it reads if another file got that name.
+        let made = match self.replaced.contains(&shard) {
+            true => write_whole(&path, &bytes).map(|()| true)?,
+            false => atomic_file::write_new(&path, &bytes).map_err(io_error("write it", &path))?,
+        };
         let digests: Vec<Option<String>> = self.pending.drain(..count).map(|(_, sha256)| sha256).collect();
-        let known = digests.iter().any(Option::is_some);
-        let images = known.then_some(digests);
-        let (cache, sha256) = (self.source.key(), sha256::of_bytes(&bytes));
-        Record { cache, shard, sha256, images }.write(&self.folder)?;
+        if made {
+            // Killed between the two, the shard is made again.
+            let known = digests.iter().any(Option::is_some);
+            let images = known.then_some(digests);
+            let (cache, sha256) = (self.source.key(), sha256::of_bytes(&bytes));
+            Record { cache, shard, sha256, images }.write(&self.folder)?;
+        }
         self.wanted.pop_front();
         Ok(())
     }
