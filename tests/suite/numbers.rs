@@ -1,12 +1,15 @@
 //! Numbers in the documentation: tables of speed are made from what `scripts/speed` has measured, tables of a run in
-//! `docs/runs` are those its files make, what the bundled demo's page says is in `demo.json`, and in every other table a
+//! `docs/runs` are those its files make, tables of scale are what `scripts/scale` prints, what the bundled demo's page says is in `demo.json`, and in every other table a
 //! column that is made of others is what they make.
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
+
+use crate::skip;
 
 fn text(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect(name)
@@ -181,6 +184,22 @@ fn the_page_of_speed_says_what_was_measured() {
         ["processor", "date", "threads"].map(|key| machine[key].to_string().replace('"', ""));
     let said = format!("{threads} threads of an {processor}");
     assert!(page.contains(&said) && page.contains(&date), "docs/speed.md does not say: {said}, {date}");
+}
+
+#[test]
+fn the_page_of_scale_says_what_its_script_prints() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Ok(output) = Command::new("python3").arg(root.join("scripts/scale")).output() else {
+        return skip::because("there is no python3");
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).expect("text");
+    let page = text("docs/scale.md");
+    let tables: Vec<&str> = printed.split("\n\n").filter(|table| !table.trim().is_empty()).collect();
+    assert_eq!(tables.len(), 6, "{printed}");
+    for table in tables {
+        assert!(page.contains(table.trim()), "docs/scale.md lacks this table:\n{table}");
+    }
 }
 
 #[test]
