@@ -37,9 +37,16 @@ pub struct Jobs {
     /// End all tasks. What they did is kept: --retry goes on with it.
     #[arg(long, conflicts_with_all = ["join", "work"])]
     cancel: bool,
-    /// Join the parts of a training into RUN, as the last task does.
-    #[arg(long, conflicts_with = "work")]
-    join: bool,
+    /// Join the parts of a training into RUN, as the last task does; of several backbones, those of the run in RUN/NAME.
+    #[arg(
+        long,
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "work"
+    )]
+    join: Option<String>,
     /// Run the tasks here, as --submit local does in a process of its own.
     #[arg(long)]
     work: bool,
@@ -61,11 +68,13 @@ impl Jobs {
         if self.work {
             return Ok(if local::work(&plan)? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        if self.join {
-            for note in join::join(&plan)? {
+        if let Some(chain) = &self.join {
+            let chain = Some(chain.as_str()).filter(|chain| !chain.is_empty());
+            for note in join::join(&plan, chain)? {
                 say!("warning: {note}");
             }
-            say!("the run is in {}", self.folder.display());
+            let folder = chain.map_or_else(|| self.folder.clone(), |chain| self.folder.join(chain));
+            say!("the run is in {}", folder.display());
             return Ok(ExitCode::SUCCESS);
         }
         if self.cancel {
@@ -107,7 +116,7 @@ pub fn begin(
     let mut plan = Plan::new(folder, place, flags.slurm.clone(), stages)?;
     if flags.dry_run {
         for stage in &plan.stages {
-            stdout::text(format_args!("# tasks/{}.sh\n{}\n", stage.name, script(&plan, stage)))?;
+            stdout::text(format_args!("# tasks/{}.sh\n{}\n", stage.id(), script(&plan, stage)))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -119,19 +128,25 @@ pub fn begin(
         }
         all => all?,
     }
-    let tasks: Vec<String> = plan
-        .stages
-        .iter()
-        .map(|stage| {
-            if stage.parts.is_some() {
-                format!("{} x {}", stage.tasks(), stage.name)
-            } else {
-                stage.name.clone()
-            }
-        })
-        .collect();
-    say!("handed in: {}; `ssmprobe jobs {}` shows how they go", tasks.join(", then "), folder.display());
+    say!("handed in: {}; `ssmprobe jobs {}` shows how they go", handed_in(&plan.stages), folder.display());
     if flags.wait { wait(&mut plan) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// What was handed in, chain by chain: `3 x tokens, then all-tokens, then 4 x train, then join`.
+fn handed_in(stages: &[Stage]) -> String {
+    let mut chains: Vec<(Option<&str>, Vec<String>)> = Vec::new();
+    for stage in stages {
+        let times = stage.parts.map_or(String::new(), |parts| format!("{parts} x "));
+        let words = format!("{times}{}", stage.name);
+        match chains.last_mut() {
+            Some((out, chain)) if *out == stage.out.as_deref() => chain.push(words),
+            _ => chains.push((stage.out.as_deref(), vec![words])),
+        }
+    }
+    let chain = |(out, words): &(Option<&str>, Vec<String>)| {
+        format!("{}{}", out.map_or(String::new(), |out| format!("{out}: ")), words.join(", then "))
+    };
+    chains.iter().map(chain).collect::<Vec<_>>().join("; ")
 }
 
 /// Stays until all is done, or what is not will not be by itself.
@@ -189,10 +204,11 @@ fn is_limit(error: &anyhow::Error) -> bool {
 /// A line for each task, with the last it printed.
 fn list(plan: &Plan) -> anyhow::Result<()> {
     let all = states(plan)?;
+    let width = all.iter().map(|(task, _)| plan.name(*task).len()).fold(12, usize::max);
     for (task, state) in &all {
         let last = tail(plan, *task, 1).pop().unwrap_or_default();
         let (name, state) = (plan.name(*task), state.to_string());
-        stdout::line(format!("{name:<12} {state:<28} {last}").trim_end())?;
+        stdout::line(format!("{name:<width$} {state:<28} {last}").trim_end())?;
     }
     all.iter().for_each(|(task, state)| complain(plan, *task, state));
     say!("{}", summary(&all));

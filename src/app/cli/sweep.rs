@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::train::TrainArgs;
+use super::on::On;
+use super::train::{TrainArgs, several};
+use crate::app::jobs::detached::SWEEP;
 use crate::app::jobs::train::heads;
 use crate::app::jobs::train::sweep::{Axis, variants};
 use crate::app::terminal::error::Usage;
@@ -13,6 +15,7 @@ use crate::model::train::run::Variant;
 
 /// Train one head over a grid of its settings, all points together, into a run's folder.
 #[derive(Args)]
+#[command(mut_arg("backbone", several))]
 #[command(after_long_help = format!("{}\n{LONG}", heads::listed()))]
 pub struct Sweep {
     /// The grid: fields of the head's settings and their values.
@@ -29,22 +32,29 @@ pub struct Sweep {
     config: Vec<String>,
     #[command(flatten)]
     training: TrainArgs,
+    #[command(flatten)]
+    on: On,
 }
 
 const LONG: &str = "The paper's sweeps:
   --grid temperature=0.1,0.2,0.5,1.0 iterations=1,5,10,20
   --grid state_dim=1,2,4,8,16,32,64,128,256 --with gap,cls
 Every point is a head of the run, called HEAD[FIELD=VALUE,...]; `ssmprobe report RUN` makes the
-table. A run is gone on with as any other: --resume --out RUN.
+table. A run is gone on with as any other: --resume --out RUN. --on PLACE is that of `ssmprobe train`.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved).";
 
 impl Sweep {
     /// Trains every point.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let heads = if self.grid.is_empty() { None } else { Some(self.heads()?) };
         let words = self.words();
-        self.training.run(heads, words)
+        match self.on.host() {
+            Some(host) => self.training.run_on(host, words),
+            None => {
+                let heads = if self.grid.is_empty() { None } else { Some(self.heads()?) };
+                self.training.run(heads, words)
+            }
+        }
     }
 
     /// The verb and what is said of the heads, as it is typed.
@@ -53,7 +63,7 @@ impl Sweep {
         let head = self.head.iter().map(|head| format!("--head={head}"));
         let with = self.with.iter().map(|with| format!("--with={with}"));
         let config = self.config.iter().map(|config| format!("--config={config}"));
-        ["sweep".to_owned()].into_iter().chain(grid).chain(head).chain(with).chain(config).collect()
+        [SWEEP.to_owned()].into_iter().chain(grid).chain(head).chain(with).chain(config).collect()
     }
 
     /// The heads beside the grid, then its points.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What is to be trained apart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detached {
-    /// What `ssmprobe train` is told, but for the folder of the run.
+    /// What `ssmprobe train` is told, but for the folder of the run; or `sweep`, and what that is told.
     pub words: Vec<String>,
     /// That folder; `~/` begins at the user's own.
     pub out: PathBuf,
@@ -22,6 +22,9 @@ impl Detached {
         self.words.iter().any(|word| word == "--resume")
     }
 }
+
+/// The verb that is named, as it is not the usual one.
+pub const SWEEP: &str = "sweep";
 
 /// What it says of its work, and what of its results.
 pub const LOGS: [&str; 2] = ["train.log", "train.out"];

@@ -1,6 +1,7 @@
 //! Asking probes about all images of a dataset: tokens from the cache on disk, then one probe after
 //! the other, some images at a time.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::Device;
@@ -14,6 +15,7 @@ use crate::app::user_error::UserError;
 use crate::model::annotations::RegionSet;
 use crate::model::data::token_cache::TokenCache;
 use crate::model::data::{Dataset, Split};
+use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
@@ -183,14 +185,58 @@ pub fn ask_all(
     what: &str,
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
+    ask_to(engine, evaluator, evaluator.images(), what, reporter)
+}
+
+/// Asks about every image before `end` that has not been asked about.
+///
+/// # Errors
+/// As [`ask_all`].
+pub fn ask_to(
+    engine: &mut Engine,
+    evaluator: &mut Evaluator<'_>,
+    end: usize,
+    what: &str,
+    reporter: &mut dyn Reporter,
+) -> Result<(), JobError> {
     let total = Some(evaluator.images() as u64);
     reporter.begin();
-    let batch = if evaluator.removes() { REMOVED_BATCH } else { BATCH };
-    while evaluator.go_on(batch).map_err(JobError::failed)? {
+    let batch = batch(evaluator);
+    while evaluator.done() < end {
+        evaluator.go_on(batch.min(end - evaluator.done())).map_err(JobError::failed)?;
         reporter.progress(what, evaluator.done() as u64, total, Unit::Files);
         reporter.pause(engine)?;
     }
     Ok(())
+}
+
+/// Asks about those of `images` that `answers` are not of yet, and adds what they gave; after some of them `save` is called.
+///
+/// # Errors
+/// As [`ask_all`], or if `save` fails.
+pub fn ask_some(
+    engine: &mut Engine,
+    evaluator: &Evaluator<'_>,
+    images: Range<usize>,
+    answers: &mut Vec<Option<Answer>>,
+    (what, reporter): (&str, &mut dyn Reporter),
+    save: &mut dyn FnMut(&[Option<Answer>]) -> anyhow::Result<()>,
+) -> Result<(), JobError> {
+    reporter.begin();
+    while answers.len() < images.len() {
+        let next = images.start + answers.len();
+        let some = next..(next + batch(evaluator)).min(images.end);
+        answers.extend(evaluator.answers(some).map_err(JobError::failed)?);
+        reporter.progress(what, answers.len() as u64, Some(images.len() as u64), Unit::Files);
+        save(answers).map_err(JobError::Failed)?;
+        reporter.pause(engine)?;
+    }
+    Ok(())
+}
+
+/// Images asked about between two pauses.
+fn batch(evaluator: &Evaluator<'_>) -> usize {
+    if evaluator.removes() { REMOVED_BATCH } else { BATCH }
 }
 
 /// Tokens of the images through a backbone: those of the whole dataset where they are there

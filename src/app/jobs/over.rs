@@ -29,6 +29,11 @@ impl<T: FromArgMatches> Over<T> {
         self.given.contains_id(name)
     }
 
+    /// Every value of the text `name`, of a flag that may be given several times.
+    pub fn all(&self, name: &str) -> Vec<String> {
+        self.given.try_get_many(name).ok().flatten().into_iter().flatten().cloned().collect()
+    }
+
     /// The flags of a part of `T`.
     pub fn part<U>(&self) -> Over<U> {
         Over { given: self.given.clone(), of: PhantomData }

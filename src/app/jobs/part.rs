@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,11 @@ impl Part {
         let at = |index: usize| (index as u128 * total as u128 / self.of as u128) as usize;
         at(self.index)..at(self.index + 1)
     }
+}
+
+/// Where a part of the work that ends in `folder` keeps what it makes.
+pub fn part_folder(folder: &Path, index: usize) -> PathBuf {
+    folder.join("tasks").join((index + 1).to_string())
 }
 
 impl FromStr for Part {

@@ -1,12 +1,12 @@
 //! Handing tasks in: all of them at first, later those that failed.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use super::flags::Place;
-use super::plan::{Array, Plan, TRAIN, Task};
+use super::plan::{Array, Plan, Task};
 use super::script::script;
 use super::status::{State, states};
 use super::{local, slurm};
@@ -39,7 +39,7 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
     }
     if plan.place == Place::Slurm {
         for stage in &plan.stages {
-            let path = script_path(plan, &stage.name);
+            let path = script_path(plan, &stage.id());
             atomic_file::write(&path, script(plan, stage).as_bytes())
                 .with_context(|| path.display().to_string())?;
         }
@@ -52,14 +52,19 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
 /// # Errors
 /// As [`all`].
 pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
-    for part in plan.parts().into_iter().enumerate().filter(|(_, part)| part.exists()) {
-        aside_if_damaged(plan, part)?;
+    for (task, part) in plan.parts().into_iter().filter(|(_, part)| part.exists()) {
+        aside_if_damaged(plan, task, &part)?;
     }
     let mut states = states(plan)?;
-    let first = states.iter().find(|(_, state)| *state != State::Done && !state.is_active());
-    let Some(first) = first.map(|(task, _)| task.stage) else { return Ok(0) };
+    let over = |(_, state): &&(Task, State)| *state != State::Done && !state.is_active();
+    let broken: Vec<usize> = states.iter().filter(over).map(|(task, _)| task.stage).collect();
+    if broken.is_empty() {
+        return Ok(0);
+    }
     // What waits for tasks that failed never runs: it is handed in anew, to wait for the new ones.
-    let late = |task: Task, state: &State| task.stage > first && matches!(state, State::Waiting { .. });
+    let late = |task: Task, state: &State| {
+        matches!(state, State::Waiting { .. }) && broken.iter().any(|stage| plan.waits(task.stage, *stage))
+    };
     if plan.place == Place::Slurm {
         let late = |array: &&Array| {
             states.iter().any(|(task, state)| {
@@ -112,8 +117,10 @@ fn some(plan: &mut Plan, wanted: &[Task], under_way: &[Task]) -> anyhow::Result<
     }
     let all = plan.tasks().len();
     let mut taken = all - wanted.len();
-    let mut before: Vec<String> = Vec::new();
+    let mut chains: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for stage in 0..plan.stages.len() {
+        let chain = plan.stages[stage].out.clone();
+        let before = chains.remove(&chain).unwrap_or_default();
         let mut arrays: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for task in wanted.iter().filter(|task| task.stage == stage) {
             arrays.entry(task.index / plan.largest_array).or_default().push(task.index);
@@ -124,7 +131,7 @@ fn some(plan: &mut Plan, wanted: &[Task], under_way: &[Task]) -> anyhow::Result<
             .collect();
         let mut now: Vec<String> = Vec::new();
         while let Some((ahead, tasks)) = arrays.pop_front() {
-            let script = script_path(plan, &plan.stages[stage].name);
+            let script = script_path(plan, &plan.stages[stage].id());
             match slurm::submit(&script, &options(plan, stage, ahead, &tasks, &before)) {
                 // Fewer at a time may have room.
                 Err(error) if error.is_limit() && tasks.len() > 1 => {
@@ -153,7 +160,7 @@ fn some(plan: &mut Plan, wanted: &[Task], under_way: &[Task]) -> anyhow::Result<
                 None => array.id.clone(),
             }));
         }
-        before = now;
+        chains.insert(chain, now);
     }
     Ok(())
 }
@@ -197,10 +204,8 @@ fn ranges(numbers: impl Iterator<Item = usize>) -> String {
 }
 
 /// A part whose files cannot be gone on with, or joined, is kept under another name; its task is one that failed.
-fn aside_if_damaged(plan: &Plan, (index, part): (usize, PathBuf)) -> anyhow::Result<()> {
-    let Some(stage) = plan.stages.iter().rposition(|stage| stage.name == TRAIN) else { return Ok(()) };
-    let task = Task { stage, index };
-    let found = Run::open(&part).and_then(|run| run.check_finished());
+fn aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<()> {
+    let found = Run::open(part).and_then(|run| run.check_finished());
     let damaged = match found {
         Err(RunError::Damaged { .. } | RunError::Io { .. }) => true,
         Err(RunError::Absent { .. } | RunError::Unfinished { .. }) | Ok(()) => false,
@@ -212,7 +217,7 @@ fn aside_if_damaged(plan: &Plan, (index, part): (usize, PathBuf)) -> anyhow::Res
             number += 1;
             aside = part.with_extension(format!("damaged-{number}"));
         }
-        std::fs::rename(&part, &aside).with_context(|| part.display().to_string())?;
+        std::fs::rename(part, &aside).with_context(|| part.display().to_string())?;
         let _ = std::fs::remove_file(plan.state(task)); // it may have left none
     }
     Ok(())

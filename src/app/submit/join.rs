@@ -1,26 +1,29 @@
 //! What the last task of a training does: it joins the parts into the run.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::Context;
 
 use super::plan::Plan;
 use crate::model::train::run::Run;
 
-/// Joins the parts of a training into the plan's folder and removes them; what a reader must know of it. Where they are
+/// Joins the parts of a training into the folder that its chain ends in and removes them; what a reader must know of it. Where they are
 /// joined already, nothing is done.
 ///
 /// # Errors
 /// If a part is not finished, or damaged: nothing is removed then.
-pub fn join(plan: &Plan) -> anyhow::Result<Vec<String>> {
-    let (folder, parts) = (&plan.folder, plan.parts());
+pub fn join(plan: &Plan, chain: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let folder = &plan.out(chain);
+    let own = plan.parts().into_iter().filter(|(task, _)| plan.stages[task.stage].out.as_deref() == chain);
+    let parts: Vec<PathBuf> = own.map(|(_, part)| part).collect();
     let joined = Run::open(folder).is_ok_and(|run| run.check_finished().is_ok());
     let mut notes = Vec::new();
     if !joined {
         let remedy = || {
             format!(
                 "`ssmprobe jobs {} --retry` makes again what is missing or damaged, and joins",
-                folder.display()
+                plan.folder.display()
             )
         };
         Run::join(folder, &parts).with_context(remedy)?;

@@ -83,15 +83,19 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
     }
     let states = states(plan)?;
     let most = plan.slurm.array_limit.unwrap_or(1) as usize;
+    let mut failed: Vec<usize> = Vec::new();
     for stage in 0..plan.stages.len() {
+        if failed.iter().any(|earlier| plan.waits(stage, *earlier)) {
+            continue;
+        }
         let open = states.iter().filter(|(task, state)| task.stage == stage && *state != State::Done);
         let waiting: VecDeque<Task> = open.map(|(task, _)| *task).collect();
         waiting.iter().for_each(|task| drop(std::fs::remove_file(plan.state(*task))));
         if !run(plan, waiting, most)? {
-            return Ok(false);
+            failed.push(stage);
         }
     }
-    Ok(true)
+    Ok(failed.is_empty())
 }
 
 /// Ends the tasks: what they did is kept.

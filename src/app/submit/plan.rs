@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use super::flags::{Place, SlurmFlags};
-use crate::app::jobs::part::Part;
+use crate::app::jobs::part::{Part, part_folder};
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 
@@ -57,6 +57,10 @@ pub struct Stage {
     /// Into how many parts it is cut, each called by `--part I/N`; absent where it is one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<usize>,
+    /// The folder below the plan's that it ends in; absent where it is the plan's own. Stages of one folder are a chain: each
+    /// waits for the one before, and for none of another chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<String>,
 }
 
 /// One task.
@@ -84,12 +88,20 @@ pub struct Array {
 impl Stage {
     /// One task.
     pub fn whole(name: &str, words: Vec<String>) -> Self {
-        Self { name: name.to_owned(), words, parts: None }
+        Self { name: name.to_owned(), words, parts: None, out: None }
     }
 
     /// As many tasks as `parts`.
     pub fn cut(name: &str, words: Vec<String>, parts: usize) -> Self {
-        Self { name: name.to_owned(), words, parts: Some(parts) }
+        Self { name: name.to_owned(), words, parts: Some(parts), out: None }
+    }
+
+    /// What tells it from every other: its name, and its folder where it has one.
+    pub fn id(&self) -> String {
+        match &self.out {
+            Some(out) => format!("{}-{out}", self.name),
+            None => self.name.clone(),
+        }
     }
 
     /// How many tasks.
@@ -148,6 +160,13 @@ impl Plan {
         if let Some(stage) = self.stages.iter().find(|stage| !plain(&stage.name)) {
             return Some(format!("`{}` is no name of a stage", stage.name));
         }
+        let below = |out: &&String| {
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+            !out.is_empty() && !out.starts_with(['.', '-']) && out.bytes().all(plain)
+        };
+        if let Some(out) = self.stages.iter().filter_map(|stage| stage.out.as_ref()).find(|out| !below(out)) {
+            return Some(format!("`{out}` is no name of a folder"));
+        }
         let tasks = self.stages.iter().fold(0_u64, |sum, stage| sum.saturating_add(stage.tasks() as u64));
         let some = self.largest_array > 0 && self.stages.iter().all(|stage| stage.tasks() > 0);
         let own = |array: &Array| {
@@ -196,8 +215,8 @@ impl Plan {
     pub fn name(&self, task: Task) -> String {
         let stage = &self.stages[task.stage];
         match stage.parts {
-            Some(_) => format!("{}-{}", stage.name, task.index + 1),
-            None => stage.name.clone(),
+            Some(_) => format!("{}-{}", stage.id(), task.index + 1),
+            None => stage.id(),
         }
     }
 
@@ -218,20 +237,25 @@ impl Plan {
         self.home().join("log").join(format!("{}.txt", self.name(task)))
     }
 
-    /// The folder of each part of the stage that is joined.
-    pub fn parts(&self) -> Vec<PathBuf> {
-        let parts =
-            self.stages.iter().rfind(|stage| stage.name == TRAIN).and_then(|stage| stage.parts).unwrap_or(0);
-        (0..parts).map(|index| part_folder(&self.folder, index)).collect()
+    /// The folder that a chain ends in.
+    pub fn out(&self, chain: Option<&str>) -> PathBuf {
+        chain.map_or_else(|| self.folder.clone(), |out| self.folder.join(out))
+    }
+
+    /// Whether the stage `later` waits for the stage `earlier`.
+    pub fn waits(&self, later: usize, earlier: usize) -> bool {
+        earlier < later && self.stages[earlier].out == self.stages[later].out
+    }
+
+    /// The tasks whose runs are joined, and their folders.
+    pub fn parts(&self) -> Vec<(Task, PathBuf)> {
+        let trains = |task: &Task| self.stages[task.stage].name == TRAIN;
+        let folder = |task: Task| part_folder(&self.out(self.stages[task.stage].out.as_deref()), task.index);
+        self.tasks().into_iter().filter(trains).map(|task| (task, folder(task))).collect()
     }
 }
 
 /// Where this program lies.
 fn program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("where this program lies is not known")
-}
-
-/// The folder of a part of the work in `folder`.
-pub fn part_folder(folder: &Path, index: usize) -> PathBuf {
-    folder.join("tasks").join((index + 1).to_string())
 }

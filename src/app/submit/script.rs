@@ -17,16 +17,17 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     };
     let verb = stage.words.first().map_or("", String::as_str);
     let (program, home) = (path(&plan.program), plan.home());
-    line(&format!("#SBATCH --job-name=ssmprobe-{}", stage.name));
+    let name = stage.id();
+    line(&format!("#SBATCH --job-name=ssmprobe-{name}"));
     let several = plan.largest_array < stage.tasks();
     let log = match stage.parts {
         Some(parts) => {
             let limit = plan.slurm.array_limit.map_or(String::new(), |limit| format!("%{limit}"));
             line(&format!("#SBATCH --array=1-{}{limit}", parts.min(plan.largest_array)));
             // Tasks of several arrays have the same numbers in Slurm: each finds its log below.
-            if several { "slurm-%A_%a.txt".to_owned() } else { format!("{}-%a.txt", stage.name) }
+            if several { "slurm-%A_%a.txt".to_owned() } else { format!("{name}-%a.txt") }
         }
-        None => format!("{}.txt", stage.name),
+        None => format!("{name}.txt"),
     };
     let logs = home.join("log");
     let folder = logs.to_string_lossy().replace('%', "%%");
@@ -38,7 +39,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
         line(&format!("#SBATCH --{}", option_pair(&other)));
     }
     line("");
-    let state = home.join("state").join(&stage.name);
+    let state = home.join("state").join(&name);
     let state = path(&state);
     let (state, part) = match stage.parts {
         None => (state.into_owned(), String::new()),
@@ -47,7 +48,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
             let first = if several { " + ${SSMPROBE_BEFORE:-0}" } else { "" };
             line(&format!("task=$((SLURM_ARRAY_TASK_ID{first}))"));
             if several {
-                line(&format!("exec >>{}-$task.txt 2>&1", path(&logs.join(&stage.name))));
+                line(&format!("exec >>{}-$task.txt 2>&1", path(&logs.join(&name))));
             }
             (format!("{state}-$task"), format!(" \\\n    --part=$task/{parts}"))
         }

@@ -115,8 +115,9 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     };
     let mut states: Vec<(Task, State)> = plan.tasks().into_iter().map(|task| (task, state(task))).collect();
     // What waited for a task that failed was taken out of the queue, and never began.
-    let done =
-        |stage: usize| states.iter().filter(|(task, _)| task.stage < stage).all(|(_, s)| *s == State::Done);
+    let done = |stage: usize| {
+        states.iter().filter(|(task, _)| plan.waits(stage, task.stage)).all(|(_, s)| *s == State::Done)
+    };
     let whole: Vec<bool> = (0..plan.stages.len()).map(done).collect();
     for (task, state) in &mut states {
         if matches!(state, State::Lost { .. }) && !whole[task.stage] {

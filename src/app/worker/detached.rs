@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::event_sender::JobEvents;
-use crate::app::jobs::detached::{Detached, LOGS, Said, Started, lock};
+use crate::app::jobs::detached::{Detached, LOGS, SWEEP, Said, Started, lock};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{Reading, TrainEvent};
@@ -145,7 +145,9 @@ fn started(out: &Path) -> Option<Started> {
 fn begin(out: &Path, words: &[String], held: File) -> anyhow::Result<()> {
     let mut command =
         Command::new(std::env::current_exe().context("this program does not know where it lies")?);
-    command.arg("train").args(words).arg("--out").arg(out);
+    // The words of a training are all flags.
+    let verb = if words.first().is_some_and(|word| word == SWEEP) { None } else { Some("train") };
+    command.args(verb).args(words).arg("--out").arg(out);
     let log = |name: &str| {
         let path = out.join(name);
         let file = File::options().write(true).create(true).truncate(true).open(&path);

@@ -12,7 +12,7 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::evidence;
 use super::localization::{auc_of_evidence, auc_of_weights};
@@ -25,7 +25,7 @@ use crate::model::tokens::Tokens;
 use crate::model::trace::{Routing, Trace};
 
 /// How one region is read.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionReading {
     /// Its place among those of its dataset.
     #[serde(skip)]
@@ -49,15 +49,32 @@ pub struct RegionReading {
 }
 
 /// How all regions of an image are read.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionReadings {
     /// One by one.
+    #[serde(with = "numbered")]
     pub regions: Vec<RegionReading>,
     /// `[R, R]` row-major: how far the region of the row is read before that of the column; not a number where one of them
     /// has no token. Empty where there is no order.
     pub precedence: Vec<f64>,
     /// The object as a whole: its tokens, and both AUC.
     pub object: RegionReading,
+}
+
+/// Regions with their numbers, which a document about one image does without.
+mod numbered {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::RegionReading;
+
+    pub(super) fn serialize<S: Serializer>(regions: &[RegionReading], to: S) -> Result<S::Ok, S::Error> {
+        regions.iter().map(|region| (region.number, region)).collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RegionReading>, D::Error> {
+        let all = Vec::<(u32, RegionReading)>::deserialize(from)?;
+        Ok(all.into_iter().map(|(number, region)| RegionReading { number, ..region }).collect())
+    }
 }
 
 /// What of a reading regions are asked about: the sweeps, and for every token what it counts and adds.

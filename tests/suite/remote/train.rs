@@ -128,3 +128,25 @@ fn a_training_never_notices_that_ssh_or_a_worker_is_killed() {
     same(&desk, "there");
     until("the end of the training", || !lives(pid));
 }
+
+#[test]
+fn a_sweep_elsewhere_is_one_here() {
+    let desk = Desk::new(24, 12);
+    let sweep = |out: &str, more: &[&str]| {
+        let mut command = crate::submit::sweep(&desk, out, &["--seeds", "1"]);
+        command.args(more);
+        command
+    };
+    let here = done(&mut sweep("here", &[]));
+    let on = ["--on", "local", "--remote-program", REAL];
+    let (code, found, said) = run(&mut sweep("there", &on));
+    assert!(code == 0 && said.contains("started as process "), "{said}");
+    assert_eq!(found, here);
+    same(&desk, "there");
+    // It is gone on with as every run.
+    let (code, _, said) =
+        run(program().args(["sweep", "--resume", "--out"]).arg(desk.path("there")).args(on));
+    assert!(code == 0 && said.contains("nothing was trained"), "{said}");
+    let (code, _, said) = run(&mut sweep("other", &[&on[..], &["--submit", "local"]].concat()));
+    assert!(code == 2 && said.contains("--submit"), "{said}");
+}

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::{assert_same, jobs, states, sweep};
+use super::{assert_same, jobs, process, states, sweep};
 use crate::run::{Desk, done, run};
 use crate::skip;
 
 /// A Slurm that runs as long as this lives.
-struct Slurm {
+pub struct Slurm {
     folder: TempDir,
 }
 
@@ -23,7 +23,7 @@ fn starter() -> Command {
 
 impl Slurm {
     /// One of four nodes; none where nobody asked for it, which is said.
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         if std::env::var_os("SSMPROBE_SLURM").is_none() {
             skip::because("scripts/test-slurm runs it");
             return None;
@@ -49,16 +49,37 @@ impl Slurm {
     }
 
     /// Lets a command reach it.
-    fn on(&self, mut command: Command) -> Command {
+    pub fn on(&self, mut command: Command) -> Command {
         command.env("SLURM_CONF", self.folder.path().join("slurm.conf"));
         command
     }
 
     /// One of Slurm's own commands.
-    fn call(&self, name: &str, words: &[&str]) -> String {
+    pub fn call(&self, name: &str, words: &[&str]) -> String {
         let mut command = self.on(Command::new(name));
         command.args(words).stdin(Stdio::null());
         done(&mut command)
+    }
+
+    /// Lets something happen to a node: `lose`, `cut` or `back`.
+    pub fn node(&self, what: &str, node: &str) {
+        let mut command = starter();
+        command.arg(what).arg(self.folder.path()).arg(node);
+        let how = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(how.expect("a shell").success(), "{what} {node}");
+    }
+
+    /// The tasks that train: number, what Slurm calls it, and its node.
+    pub fn running(&self) -> Vec<(usize, String, String)> {
+        let said = self.call(
+            "squeue",
+            &["--noheader", "--array", "--states=RUNNING", "--name=ssmprobe-train", "--format=%K %F_%K %N"],
+        );
+        let task = |line: &str| {
+            let mut words = line.split_whitespace().map(str::to_owned);
+            Some((words.next()?.parse().ok()?, words.next()?, words.next()?))
+        };
+        said.lines().filter_map(task).collect()
     }
 }
 
@@ -69,7 +90,7 @@ impl Drop for Slurm {
 }
 
 /// Waits, at most so many seconds, until something is so.
-fn until(seconds: u64, what: &str, mut so: impl FnMut() -> bool) {
+pub fn until(seconds: u64, what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
         assert!(begun.elapsed() < Duration::from_secs(seconds), "{what}: not within {seconds} s");
@@ -154,5 +175,45 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
         let (code, _, said) = run(&mut slurm.on(jobs(folder, &["--wait"])));
         assert_eq!(code, 0, "{said}");
         assert_same(folder, &desk.path("whole"));
+    }
+}
+
+#[test]
+fn the_tasks_of_a_lost_node_go_on_elsewhere_and_wait_for_one_that_is_only_out_of_sight() {
+    let Some(slurm) = Slurm::start() else { return };
+    let desk = Desk::new(36, 12);
+    done(&mut desk.train("whole", 400, &[]));
+    for what in ["lose", "cut"] {
+        let folder = desk.path(what);
+        done(&mut slurm.on(desk.train(what, 400, &["--submit", "slurm", "--cpus", "1"])));
+        until(60, "the first checkpoint", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
+        let words = ["--part=1/2", folder.to_str().expect("text")];
+        let before = process(words).expect("it trains");
+        // It stands still, so that it is there as long as this test wants it.
+        let signal = |name: &str, pid: u32| {
+            assert!(
+                Command::new("kill").args([name, &pid.to_string()]).status().expect("kill runs").success()
+            );
+        };
+        signal("-STOP", before);
+        let (_, _, node) = slurm.running().into_iter().find(|(task, ..)| *task == 1).expect("it runs");
+        slurm.node(what, &node);
+        let log = folder.join("tasks/log/train-1.txt");
+        match what {
+            "lose" => until(60, "the end of the process", || process(words) != Some(before)),
+            _ => {
+                let waits =
+                    || fs::read_to_string(&log).is_ok_and(|log| log.contains("this task waits for it"));
+                until(90, "a task that waits", waits);
+                signal("-CONT", before);
+            }
+        }
+        let (code, _, said) = run(&mut slurm.on(jobs(&folder, &["--wait"])));
+        assert!(code == 0 && said.contains("3 of 3 tasks done"), "{said}");
+        assert_same(&folder, &desk.path("whole"));
+        slurm.node("back", &node);
+        let idle =
+            || slurm.call("sinfo", &["--noheader", "--partition=main", "--format=%T"]).trim() == "idle";
+        until(60, "the node", idle);
     }
 }

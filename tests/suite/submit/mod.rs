@@ -14,6 +14,7 @@ use crate::faults::tree;
 use crate::interrupts::until;
 use crate::run::{Desk, backbone, done, program, run, tables};
 
+mod chaos;
 mod cluster;
 mod refusals;
 
@@ -212,55 +213,171 @@ fn tasks_that_are_ended_save_and_go_on() {
     assert_same(&folder, &desk.path("whole"));
 }
 
-/// Asserts that two documents are the same, their numbers but for the last bits that a reader of JSON may miss.
-fn assert_alike(found: &Value, expected: &Value, place: &str) {
-    match (found, expected) {
-        (Value::Object(found), Value::Object(expected)) => {
-            assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{place}");
-            found
-                .iter()
-                .for_each(|(key, value)| assert_alike(value, &expected[key], &format!("{place}.{key}")));
-        }
-        (Value::Array(found), Value::Array(expected)) => {
-            assert_eq!(found.len(), expected.len(), "{place}");
-            for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-                assert_alike(found, expected, &format!("{place}.{at}"));
-            }
-        }
-        (Value::Number(one), Value::Number(other)) => {
-            let [one, other] = [one, other].map(|number| number.as_f64().expect("a number"));
-            assert!((one - other).abs() <= 1e-14 * other.abs(), "{place}: {one}, expected {other}");
-        }
-        (found, expected) => assert_eq!(found, expected, "{place}"),
-    }
+/// `ssmprobe eval` of a run, with files of images, anchors and everything else that has sums.
+fn eval(desk: &Desk, run: &str, more: &[&str]) -> Command {
+    let mut command = desk.verb("eval", "cache");
+    command.arg("--run").arg(desk.path(run)).args([
+        "--device",
+        "cpu",
+        "--anchors",
+        "--ablations",
+        "--causal",
+        "frozen",
+    ]);
+    command.arg("--evaluation").arg(desk.path("files").join(run)).args(more);
+    command
+}
+
+/// What is kept of the probes of a run, and the files of images.
+fn evaluated(desk: &Desk, run: &str) -> (Vec<u8>, BTreeMap<String, Vec<u8>>) {
+    let kept = fs::read(desk.path(run).join("evaluation.json")).expect("what was kept");
+    let files = tree(&desk.path("files").join(run));
+    assert!(kept.len() > 1000 && files.len() > 7, "{:?}", files.keys());
+    (kept, files)
 }
 
 #[test]
-fn an_evaluation_in_parts_comes_to_that_of_one_in_a_piece() {
-    let desk = Desk::new(24, 12);
-    done(&mut desk.train("parts", 1, &[]));
-    done(&mut desk.train("whole", 1, &[]));
-    let eval = |run: &str, more: &[&str]| {
-        let mut command = desk.verb("eval", "cache");
-        command.arg("--run").arg(desk.path(run)).args(["--device", "cpu", "--anchors", "--ablations"]);
-        command.arg("--evaluation").arg(desk.path("files").join(run)).args(more);
-        command
+fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
+    let desk = Desk::new(24, 13);
+    // Regions are known of an image, and one cannot be read.
+    let entry = |folder: &Path| {
+        fs::read_dir(folder).expect("a folder").next().expect("one").expect("an entry").path()
     };
-    let (code, _, said) = run(&mut eval("parts", &["--submit", "local"]));
-    assert!(code == 2 && said.contains("--tasks 8"), "{said}");
-    let kept = |name: &str| -> Value {
-        let bytes = fs::read(desk.path(name).join("evaluation.json")).expect("what was kept");
-        serde_json::from_slice(&bytes).expect("JSON")
-    };
-    // More parts than probes; and once more, as nothing is under way.
-    for tasks in ["3", "5"] {
-        let more = ["--submit", "local", "--tasks", tasks, "--array-limit", "3", "--wait"];
-        let (code, _, said) = run(&mut eval("parts", &more));
-        assert!(code == 0 && said.contains(&format!("handed in: {tasks} x eval")), "{said}");
-        done(&mut eval("whole", &[]));
-        assert_alike(&kept("parts"), &kept("whole"), tasks);
-        assert!(tree(&desk.path("files/parts")) == tree(&desk.path("files/whole")));
-        fs::remove_file(desk.path("parts/evaluation.json")).expect("removed");
-        fs::remove_file(desk.path("whole/evaluation.json")).expect("removed");
+    let known = entry(&entry(&desk.data().join("val")));
+    fs::write(known.with_file_name("zzz.png"), "no picture").expect("a file");
+    let mask = desk.path("masks").join(known.strip_prefix(desk.data()).expect("below it"));
+    fs::create_dir_all(mask.parent().expect("a folder")).expect("a folder");
+    let side = ssmprobe::model::data::scenes::SIDE as u32;
+    let half: Vec<u8> = (0..side * side).map(|at| if at % side < side / 2 { 255 } else { 0 }).collect();
+    image::save_buffer(&mask, &half, side, side, image::ColorType::L8).expect("a mask");
+    for run in ["whole", "parts"] {
+        done(&mut desk.train(run, 1, &["--heads", "cls,bi-gru", "--seeds", "1"]));
     }
+    let masks = desk.path("masks");
+    let masks = ["--masks", masks.to_str().expect("text")];
+    done(&mut eval(&desk, "whole", &masks));
+    let (code, _, said) = run(&mut eval(&desk, "parts", &["--submit", "local"]));
+    assert!(code == 2 && said.contains("--tasks 8"), "{said}");
+    let (code, _, said) = run(&mut eval(&desk, "parts", &["--part", "1/2", "--on", "local"]));
+    assert!(code == 2 && said.contains("--part"), "{said}");
+    let home = desk.path("parts/evaluation");
+    let log = || fs::read_to_string(home.join("tasks/log/join.txt")).expect("a log");
+
+    // In tasks, which the last joins; it asks about nothing itself, and leaves no part behind.
+    let submit = ["--submit", "local", "--tasks", "3", "--array-limit", "3", "--wait"];
+    let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &submit].concat()));
+    assert!(code == 0 && said.contains("handed in: 3 x eval, then join"), "{said}");
+    assert!(!log().contains("asked about"), "{}", log());
+    assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
+    assert!(!home.join("tasks/1").exists());
+
+    // By hand, with more parts than images: one is damaged, one lost, one of another question; each is told and made up for.
+    fs::remove_file(desk.path("parts/evaluation.json")).expect("removed");
+    for part in 1..=20 {
+        done(&mut eval(&desk, "parts", &[&masks[..], &["--part", &format!("{part}/20")]].concat()));
+    }
+    assert!(!desk.path("parts/evaluation.json").exists());
+    let file = |part: usize| home.join(format!("tasks/{part}/sinkhorn-s0-best.answers"));
+    let mut bytes = fs::read(file(3)).expect("a part");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    fs::write(file(3), bytes).expect("damaged");
+    fs::remove_file(file(5)).expect("lost");
+    done(&mut eval(&desk, "parts", &[&masks[..], &["--part", "7/20", "--seed", "4"]].concat()));
+    let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "20"]].concat()));
+    assert_eq!(code, 0, "{said}");
+    for (part, words) in [(3, "is damaged"), (5, "cannot be read"), (7, "was asked something else")] {
+        let name = file(part).display().to_string();
+        let told = said.lines().any(|line| line.contains(&name) && line.contains(words));
+        assert!(told, "{name} {words}: {said}");
+    }
+    assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
+}
+
+#[test]
+fn a_task_waits_for_another_that_trains_the_same() {
+    let desk = Desk::new(36, 12);
+    done(&mut desk.train("whole", 60, &[]));
+    let part = |part: &str| desk.train("parts", 60, &["--resume", "--part", part]);
+    let first = crate::interrupts::start(&mut part("1/2"));
+    until("a checkpoint", || desk.path("parts/tasks/1/state/checkpoint.safetensors").exists());
+    crate::interrupts::signal(&first, "-STOP");
+    let log = fs::File::create(desk.path("log")).expect("a file");
+    let mut second = part("1/2").stderr(log).spawn().expect("it starts");
+    until("the second waits", || {
+        fs::read_to_string(desk.path("log")).is_ok_and(|log| log.contains("this task waits for it"))
+    });
+    crate::interrupts::signal(&first, "-CONT");
+    let (code, _, _) = crate::interrupts::end(first);
+    assert_eq!(code, Some(0));
+    assert!(second.wait().expect("a child").success());
+    // Alone nobody waits: who typed it is told.
+    done(&mut part("2/2"));
+    let first = ssmprobe::model::train::run::Run::open(&desk.path("parts/tasks/2")).expect("a run");
+    assert_eq!(first.manifest.seeds, [1]);
+}
+
+#[test]
+fn a_run_that_another_machine_trains_is_left_to_it() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let desk = Desk::new(24, 12);
+    done(&mut desk.train("run", 1, &[]));
+    let sign = |beats: u64| {
+        let text = format!("{{\"host\":\"elsewhere\",\"boot\":\"b\",\"process\":7,\"beats\":{beats}}}");
+        ssmprobe::model::io::atomic_file::write(&desk.path("run/state/owner.json"), text.as_bytes())
+            .expect("a sign");
+    };
+    sign(0);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for beats in 1.. {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                sign(beats);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        });
+        let (code, _, said) = run(&mut desk.train("run", 1, &["--resume"]));
+        over.store(true, Ordering::Relaxed);
+        assert!(code == 1 && said.contains("on elsewhere"), "{said}");
+    });
+}
+
+#[test]
+fn several_backbones_are_a_run_each_in_one_plan() {
+    let desk = Desk::new(24, 12);
+    let copy = desk.path("models/other");
+    fs::create_dir_all(&copy).expect("a folder");
+    for (name, bytes) in tree(&backbone()) {
+        fs::write(copy.join(name), bytes).expect("a file");
+    }
+    let copy = copy.to_str().expect("text");
+    let both = |more: &[&str]| desk.train("both", 1, &[&["--backbone", copy], more].concat());
+    let (code, _, said) = run(&mut both(&[]));
+    assert!(code == 2 && said.contains("several --backbone are for --submit"), "{said}");
+    let (code, _, said) = run(&mut both(&["--submit", "local", "--wait"]));
+    assert_eq!(code, 0, "{said}");
+    let expected = "handed in: backbone: all-tokens, then 2 x train, then join; other: all-tokens, then 2 x train, then join";
+    assert!(said.contains(expected) && said.contains("8 of 8 tasks done"), "{said}");
+    done(&mut desk.train("one", 1, &[]));
+    assert_same(&desk.path("both/backbone"), &desk.path("one"));
+    let (tables, other) = (tables(&desk.path("one")), tables(&desk.path("both/other")));
+    assert!(tables == other);
+    let how = states(&mut jobs(&desk.path("both"), &["--json"]));
+    assert_eq!(how.len(), 8);
+    assert_eq!(how["train-other-2"], "done");
+
+    // A chain that fails keeps no other from its end, and is gone on with alone.
+    let folder = desk.path("again/backbone/tasks/1");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("run.json"), "no run").expect("a file");
+    let submit = ["--backbone", copy, "--submit", "local", "--wait"];
+    let (code, _, said) = run(&mut desk.train("again", 1, &submit));
+    assert!(code == 1 && said.contains("train-backbone-1 failed"), "{said}");
+    let how = states(&mut jobs(&desk.path("again"), &["--json"]));
+    assert_eq!((how["join-other"].as_str(), how["join-backbone"].as_str()), ("done", "not-handed-in"));
+    let (code, _, said) = run(&mut jobs(&desk.path("again"), &["--retry", "--wait"]));
+    assert!(code == 0 && said.contains("handed in 2 tasks"), "{said}");
+    assert_same(&desk.path("again/backbone"), &desk.path("one"));
 }

@@ -15,6 +15,7 @@ use super::jobs;
 use super::on::On;
 use crate::app::jobs::eval::{Asked, EvalFlags, Told};
 use crate::app::jobs::{Compute, Event};
+use crate::app::submit::plan::JOIN;
 use crate::app::submit::{Place, Stage, SubmitFlags};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
@@ -88,6 +89,12 @@ impl Eval {
     /// Asks every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
+        let EvalFlags { part, join, .. } = &self.asked;
+        let in_parts = self.submit.submit.is_some() || part.is_some() || join.is_some();
+        if in_parts && self.on.host().is_some() {
+            let why = "--on asks in one process there: --submit, --part and --join are for the machine they are typed on";
+            return Err(Usage(why.into()).into());
+        }
         if let Some(place) = self.submit.submit {
             return self.submit(place);
         }
@@ -101,17 +108,17 @@ impl Eval {
 }
 
 impl Eval {
-    /// Cuts it into tasks, each of which asks some of the probes and keeps what it finds where the others do.
+    /// Cuts it into tasks, each of which asks about some of the images; the last joins what they found.
     fn submit(&self, place: Place) -> anyhow::Result<ExitCode> {
-        let (run, files) = (&self.asked.run, &self.asked.evaluation);
-        let folder = run.as_ref().map(|run| run.join("evaluation")).or(files.clone());
-        let (Some(folder), Some(tasks)) = (folder, self.submit.tasks) else {
-            let what = "say of which run (--run), or where files of images go (--evaluation), and into how many tasks (--tasks 8)";
-            return Err(Usage(format!("--submit: {what}")).into());
+        let folder = self.asked.home()?;
+        let Some(tasks) = self.submit.tasks else {
+            return Err(Usage("--submit: say into how many tasks, as --tasks 8".into()).into());
         };
-        run.as_ref().map(|run| Run::open(run)).transpose()?;
-        let stage = Stage::cut("eval", SubmitFlags::others_typed()?, tasks as usize);
-        jobs::begin(&folder, place, &self.submit, vec![stage])
+        self.asked.run.as_deref().map(Run::open).transpose()?;
+        let words = SubmitFlags::others_typed()?;
+        let join = words.iter().cloned().chain([format!("--join={tasks}")]).collect();
+        let stages = vec![Stage::cut("eval", words, tasks as usize), Stage::whole(JOIN, join)];
+        jobs::begin(&folder, place, &self.submit, stages)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::app::jobs::over::Over;
 use crate::app::jobs::part::Part;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Reporter, fetch};
+use crate::app::user_error::Usage;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::Split;
 use crate::model::explain::intervention::Intervention;
@@ -65,10 +66,15 @@ pub struct EvalFlags {
     /// `ssmprobe figures --evaluation` draws and `ssmprobe similar` compares images by, and <probe>.csv, a row an image.
     #[arg(long, alias = "survey", value_name = "DIR")]
     pub evaluation: Option<PathBuf>,
-    /// Ask one of N parts of the probes alone; others may ask theirs meanwhile. What --submit hands in.
+    /// Ask about one of N parts of the images alone, and keep what they give for --join; others may ask about theirs
+    /// meanwhile. What --submit hands in.
     #[arg(long, value_name = "I/N")]
     #[serde(default)]
     pub part: Option<Part>,
+    /// Take in what N parts have kept, and ask about what they have not. What --submit hands in last.
+    #[arg(long, value_name = "N", conflicts_with = "part", value_parser = clap::value_parser!(u32).range(1..))]
+    #[serde(default)]
+    pub join: Option<u32>,
     /// Seed of disturbed orders and of null bands.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -96,6 +102,17 @@ fn split(text: &str) -> Result<Split, String> {
 }
 
 impl EvalFlags {
+    /// The folder that everything about parts lies in.
+    ///
+    /// # Errors
+    /// If neither a run nor a folder for files of images is named.
+    pub fn home(&self) -> Result<PathBuf, Usage> {
+        let home = self.run.as_ref().map(|run| run.join("evaluation")).or(self.evaluation.clone());
+        home.ok_or_else(|| {
+            Usage("in parts: say of which run (--run), or where files of images go (--evaluation)".into())
+        })
+    }
+
     /// The tokens of the run, or those the probes were trained on, as far as their files and the flags say.
     pub(super) fn wanted(
         &self,

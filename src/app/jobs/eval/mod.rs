@@ -5,6 +5,7 @@
 mod eval_probes;
 mod files;
 mod flags;
+mod parts;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,10 +16,12 @@ use serde::{Deserialize, Serialize};
 use self::eval_probes::readable;
 pub use self::eval_probes::{Asked, Question, Subject};
 pub use self::flags::EvalFlags;
+use self::parts::PartFile;
 use super::engine::Engine;
 use super::evaluate::{ask_all, eval_set};
 use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, describe};
 use super::inspect::sources::named;
+use super::part::Part;
 use super::regions::{RegionSource, of_samples};
 use super::result_file::ResultFile;
 use super::run_metrics::{ProbeMetrics, RunMetrics};
@@ -132,12 +135,6 @@ impl Eval<'_> {
             None => self.warn(&plan, &wanted, reporter),
         }
         let (subjects, left_out) = self.fitting(subjects, &question, &plan, &dataset.classes)?;
-        let own = flags.part.map_or(0..subjects.len(), |part| part.range(subjects.len()));
-        let (first, subjects) = (own.start == 0, subjects[own].to_vec());
-        if subjects.is_empty() {
-            tell(Told::Note("there are fewer probes than parts: none is this one's".into()))?;
-            return Ok(true);
-        }
         // Without anchors the training images are not needed, unless their tokens are there anyway.
         let whole = flags.anchors || plan.complete();
         let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
@@ -160,7 +157,9 @@ impl Eval<'_> {
             bail!("none of the {} {} images can be read", question.asked.images.len(), question.split);
         }
         let places = &question.asked.images;
-        let read: Vec<Option<usize>> = places.iter().map(|&at| cache.readable(at).then_some(at)).collect();
+        let own = flags.part.map_or(0..places.len(), |part| part.range(places.len()));
+        let read = |(image, &at): (usize, &usize)| (own.contains(&image) && cache.readable(at)).then_some(at);
+        let read: Vec<Option<usize>> = places.iter().enumerate().map(read).collect();
         let from = RegionSource::new(flags.masks.clone());
         let preprocessor = preprocessor(&wanted.backbone, wanted.tokens.taking.size)?;
         let images = (&dataset, &read[..]);
@@ -172,7 +171,10 @@ impl Eval<'_> {
             causal.map(|modes| RemovalSpec { modes: modes.0, seed: flags.seed, ..RemovalSpec::default() });
         let ablations = flags.ablations.then_some(flags.seed);
         let spec = MetricsSpec { ablations, causal: causal.as_ref(), regions: &regions.of };
-        let mut asked = Vec::new();
+        let home = if flags.part.is_some() || flags.join.is_some() { flags.home()? } else { PathBuf::new() };
+        // The tokens are those of the same images, whatever else the cache holds.
+        let tokens = TokenKey { dataset: String::new(), ..plan.source.clone() }.key();
+        let (mut asked, mut kept) = (Vec::new(), 0);
         let change = &flags.reading;
         let reading = if change.is_none() { String::new() } else { format!("-{}", change.id()) };
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
@@ -184,8 +186,21 @@ impl Eval<'_> {
                 let evaluator = evaluator.with_metrics(spec);
                 let files = flags.evaluation.is_some();
                 let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
-                let done = ask_all(engine, &mut evaluator, &subject.name(), reporter);
-                if JobError::unless_cancelled(done)?.is_none() {
+                let what = subject.name();
+                let part_of = |part: Part| {
+                    let asked = parts::question(flags, (&file, &tokens), (&set, &question.draws));
+                    PartFile::new(&home, part, name, &asked, places.len())
+                };
+                let done = match (flags.part, flags.join) {
+                    (Some(part), _) => part_of(part).ask(engine, &evaluator, &what, reporter),
+                    (None, Some(of)) => (0..of as usize).try_for_each(|index| {
+                        let part = part_of(Part { index, of: of as usize });
+                        part.take(engine, &mut evaluator, &what, reporter)
+                    }),
+                    (None, None) => ask_all(engine, &mut evaluator, &what, reporter),
+                };
+                if JobError::unless_cancelled(done)?.is_none() || flags.part.is_some() {
+                    kept += 1;
                     return Ok(None);
                 }
                 let metrics = evaluator.metrics().context("none of its images was read")?;
@@ -211,6 +226,12 @@ impl Eval<'_> {
             }
         }
         let stopped = reporter.cancel().is_cancelled();
+        if let Some(part) = flags.part.filter(|_| kept > 0) {
+            let images = part.range(places.len()).len();
+            let how = if stopped { "stopped, and kept" } else { "kept" };
+            tell(Told::Note(format!("{how} what {kept} probes make of part {part}, {images} images")))?;
+            return Ok(!stopped);
+        }
         if asked.is_empty() && stopped {
             tell(Told::Note("stopped before the first probe was asked about every image".into()))?;
             return Ok(false);
@@ -218,7 +239,7 @@ impl Eval<'_> {
         if asked.is_empty() {
             bail!("none of the {} probes could be asked", subjects.len() + left_out);
         }
-        let found = match flags.anchors && first && !stopped {
+        let found = match flags.anchors && !stopped {
             true => anchors(&cache, &known, &asked_about, dataset.classes.len()),
             false => Vec::new(),
         };
@@ -229,6 +250,9 @@ impl Eval<'_> {
         tell(Told::Found { title, images, masks: regions.known() })?;
         let kept = run.as_ref().filter(|_| change.is_none());
         tell(Told::Kept(kept.map(|run| keep(run, flags.seed, &asked, found)).transpose()?))?;
+        if let Some(parts) = flags.join.filter(|_| !stopped) {
+            parts::remove(&home, parts as usize)?;
+        }
         Ok(!stopped)
     }
 

@@ -6,11 +6,13 @@
 //! images come from the same readings, where they are asked for.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
+use super::answer::{Answer, Maps};
 use super::maps::{positions, weights};
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
@@ -78,27 +80,6 @@ pub struct Evaluator<'a> {
     weights: Sums,
     vectors: Option<Collected>,
 }
-
-/// What one image gave.
-struct Answer {
-    predicted: u32,
-    confidence: f32,
-    own: f32,
-    /// Classes of the probe and their probabilities, best first.
-    top: Vec<(usize, f32)>,
-    /// Every diagnostic, in the order of [`MEASURES`].
-    measures: Option<Vec<f64>>,
-    /// Of the margin of its own class.
-    order: Option<Box<OrderContrast>>,
-    /// Of its own class.
-    removals: Option<Heights>,
-    metrics: Option<Box<ImageMetrics>>,
-    /// Evidence is for its own class.
-    regions: Option<Box<RegionReadings>>,
-}
-
-/// Maps of one image, `[N]` each, and its vectors where they are kept.
-type Maps = (Option<Vec<f64>>, Option<Vec<f64>>, Option<ImageVectors>);
 
 impl<'a> Evaluator<'a> {
     /// Begins. For every image of `asked`, `places` says where it is in the cache, and `image_seeds` its
@@ -174,24 +155,31 @@ impl<'a> Evaluator<'a> {
     /// Asks about the next `count` images; whether some are left.
     pub fn go_on(&mut self, count: usize) -> Result<bool, AskError> {
         let from = self.answers.len();
-        let to = (from + count).min(self.places.len());
-        let made: Vec<Option<(Answer, Maps)>> =
-            (from..to).into_par_iter().map(|image| self.ask(image)).collect::<Result<_, _>>()?;
-        for (image, made) in (from..to).zip(made) {
-            let class = self.asked.class[image] as usize;
-            let (answer, maps) = made.unzip();
-            let (positions, weights, vectors) = maps.unwrap_or_default();
-            self.positions.add(class, positions.as_deref());
-            self.weights.add(class, weights.as_deref());
+        self.take(self.answers(from..(from + count).min(self.places.len()))?);
+        Ok(self.done() < self.images())
+    }
+
+    /// Asks about some images, for [`take`](Self::take), here or elsewhere: none of one that cannot be read.
+    pub fn answers(&self, images: Range<usize>) -> Result<Vec<Option<Answer>>, AskError> {
+        images.into_par_iter().map(|image| self.ask(image)).collect()
+    }
+
+    /// Takes in what the next images gave. What comes of all does not depend on who asked about which: sums go image by
+    /// image.
+    pub fn take(&mut self, answers: Vec<Option<Answer>>) {
+        for mut answer in answers {
+            let class = self.asked.class[self.answers.len()] as usize;
+            let maps = answer.as_mut().map(|answer| std::mem::take(&mut answer.maps)).unwrap_or_default();
+            self.positions.add(class, maps.positions.as_deref());
+            self.weights.add(class, maps.weights.as_deref());
             if let Some(all) = &mut self.vectors {
-                all.push(vectors);
+                all.push(maps.vectors);
             }
             self.answers.push(answer);
         }
-        Ok(to < self.places.len())
     }
 
-    fn ask(&self, image: usize) -> Result<Option<(Answer, Maps)>, AskError> {
+    fn ask(&self, image: usize) -> Result<Option<Answer>, AskError> {
         let place = self.places[image];
         if !self.tokens.readable(place) {
             return Ok(None);
@@ -221,7 +209,10 @@ impl<'a> Evaluator<'a> {
         let removals = causal.map(|(class, spec)| {
             removals::heights(probe, self.change.clone(), &tokens, (class, self.image_seeds[image]), spec)
         });
-        let answer = Answer {
+        let (positions, weights) = (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid));
+        let kept = self.vectors.as_ref();
+        let vectors = kept.map(|_| self.image_vectors(&reading, &tokens, own, (&positions, &weights)));
+        Ok(Some(Answer {
             predicted: self.known[best],
             confidence: probabilities[best] as f32,
             top: top.into_iter().map(|class| (class, probabilities[class] as f32)).collect(),
@@ -231,10 +222,8 @@ impl<'a> Evaluator<'a> {
             removals: removals.transpose()?,
             metrics: metrics.transpose()?,
             regions,
-        };
-        let maps = (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid));
-        let vectors = self.vectors.as_ref().map(|_| self.image_vectors(&reading, &tokens, own, &maps));
-        Ok(Some((answer, (maps.0, maps.1, vectors))))
+            maps: Maps { positions, weights, vectors },
+        }))
     }
 
     /// What is kept of an image's tokens.
@@ -243,7 +232,7 @@ impl<'a> Evaluator<'a> {
         reading: &HeadOutput,
         tokens: &Tokens,
         own: Option<usize>,
-        (positions, weights): &(Option<Vec<f64>>, Option<Vec<f64>>),
+        (positions, weights): (&Option<Vec<f64>>, &Option<Vec<f64>>),
     ) -> ImageVectors {
         let evidence = own.ok_or("The probe knows the class of no image").and_then(|class| {
             let (row, bias) = (self.probe.classifier.row(class), self.probe.classifier.bias[class]);
@@ -252,6 +241,7 @@ impl<'a> Evaluator<'a> {
         let positions = positions.as_deref().ok_or("This head has no single order in which it reads");
         let weights = weights.as_deref().ok_or("A token has no single weight in this head");
         [positions.and_then(rounded), evidence.and_then(|token| rounded(&token)), weights.and_then(rounded)]
+            .map(|kept| kept.map_err(Cow::from))
     }
 
     /// The probe's number of an image's own class, if it knows it.

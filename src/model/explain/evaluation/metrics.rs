@@ -86,6 +86,7 @@ pub struct Outcome {
 }
 
 /// What one image adds: for every way of reading it whether it was right, and the logit of its own class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ImageMetrics {
     ways: Vec<(Ablation, bool, f64)>,
     truth: Option<Truth>,

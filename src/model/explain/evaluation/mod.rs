@@ -4,6 +4,7 @@
 //! Every measure is a column with one number an image; an image that could not be read holds no
 //! number. All summaries are pure functions of these columns.
 
+pub mod answer;
 pub mod evaluator;
 mod file;
 pub mod maps;

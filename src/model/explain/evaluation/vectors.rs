@@ -1,6 +1,7 @@
 //! What is kept of every token of every image, so that images can be compared: where it came in the order, what it gives
 //! the image's own class, and what it counts. One number a token, in float16 (docs/definitions.md, section 14).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -149,16 +150,16 @@ pub fn keep_latest<'a>(evaluations: impl DoubleEndedIterator<Item = &'a mut Arc<
 }
 
 /// What one image has of each kind, in the order of [`VectorKind::ALL`].
-pub(super) type ImageVectors = [Result<Vec<f16>, &'static str>; 3];
+pub(super) type ImageVectors = [Result<TokenVectors, Cow<'static, str>>; 3];
 
 /// A vector in float16.
 ///
 /// # Errors
 /// If a number is beyond it.
-pub(super) fn rounded(values: &[f64]) -> Result<Vec<f16>, &'static str> {
+pub(super) fn rounded(values: &[f64]) -> Result<TokenVectors, &'static str> {
     let values: Vec<f16> = values.iter().map(|value| f16::from_f64(*value)).collect();
     let known = values.iter().all(|value| value.is_finite());
-    known.then_some(values).ok_or("Its numbers are larger than float16 holds")
+    known.then(|| TokenVectors::new(values)).ok_or("Its numbers are larger than float16 holds")
 }
 
 /// The vectors of the images asked about so far.
@@ -166,7 +167,7 @@ pub(super) struct Collected {
     tokens: usize,
     images: usize,
     /// Of each kind the numbers up to the last image that has any, and why the first that has none has none.
-    kinds: [(Vec<f16>, Option<&'static str>); 3],
+    kinds: [(Vec<f16>, Option<Cow<'static, str>>); 3],
     /// Why none are kept.
     too_many: Option<String>,
 }
@@ -197,7 +198,7 @@ impl Collected {
             match found {
                 Ok(found) => {
                     values.resize(at, f16::NAN);
-                    values.extend(found);
+                    values.extend(found.values());
                 }
                 Err(reason) => drop(why.get_or_insert(reason)),
             }
@@ -207,10 +208,12 @@ impl Collected {
     /// All of them.
     pub fn finish(self) -> IndexMap<VectorKind, KeptVectors> {
         let all = self.images * self.tokens;
-        let kept = |(kind, (mut values, why)): (VectorKind, (Vec<f16>, Option<&str>))| {
+        let kept = |(kind, (mut values, why)): (VectorKind, (Vec<f16>, Option<Cow<'_, str>>))| {
             let kept = match (&self.too_many, values.is_empty()) {
                 (Some(why), _) => KeptVectors::None(why.clone()),
-                (None, true) => KeptVectors::None(why.unwrap_or("No image could be read").to_owned()),
+                (None, true) => {
+                    KeptVectors::None(why.unwrap_or("No image could be read".into()).into_owned())
+                }
                 (None, false) => {
                     values.resize(all, f16::NAN);
                     KeptVectors::Float16(TokenVectors::new(values))
@@ -229,10 +232,10 @@ mod tests {
     #[test]
     fn an_image_without_a_vector_leaves_its_row_empty() {
         let mut collected = Collected::new(4, 2);
-        let vector = |values: [f64; 2]| rounded(&values);
+        let vector = |values: [f64; 2]| rounded(&values).map_err(Cow::from);
         collected.push(None);
-        collected.push(Some([vector([0.0, 1.0]), Err("no class"), Err("by channel")]));
-        collected.push(Some([vector([0.5, 7e4]), vector([2.0, -1.0]), Err("by channel")]));
+        collected.push(Some([vector([0.0, 1.0]), Err("no class".into()), Err("by channel".into())]));
+        collected.push(Some([vector([0.5, 7e4]), vector([2.0, -1.0]), Err("by channel".into())]));
         collected.push(None);
         let found = collected.finish();
         let KeptVectors::Float16(routing) = &found[&VectorKind::Routing] else { panic!("{found:?}") };
@@ -258,7 +261,7 @@ mod tests {
     fn what_would_fill_the_memory_is_not_kept() {
         assert_eq!(vector_bytes(50_000, 196), 58_800_000);
         let mut collected = Collected::new(2_000_000, 196);
-        collected.push(Some([0, 1, 2].map(|_| rounded(&[0.5; 196]))));
+        collected.push(Some([0, 1, 2].map(|_| rounded(&[0.5; 196]).map_err(Cow::from))));
         let found = collected.finish();
         let said = |kind| format!("{:?}", found[&kind]);
         assert!(VectorKind::ALL.into_iter().all(|kind| said(kind).contains("2.4 GB")), "{found:?}");

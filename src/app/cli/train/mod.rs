@@ -1,32 +1,41 @@
 //! `ssmprobe train`: heads on the tokens of a frozen backbone, by the paper's protocol.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+mod tasks;
 
-use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Arg, ArgAction, Args};
 use serde_json::{Value, json};
 
 use super::on::On;
-use super::{extract, fetch, jobs, train_far};
-use crate::app::jobs::extract::{ExtractError, TokenSettings, describe};
+use super::{fetch, jobs, train_far};
+use crate::app::jobs::extract::{ExtractError, describe};
 use crate::app::jobs::over::Over;
-use crate::app::jobs::part::Part;
+use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::train::{
-    self, Event, Summary, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads, preflight,
+    self, Event, Summary, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads,
 };
-use crate::app::submit::plan::{JOIN, TRAIN, part_folder};
-use crate::app::submit::{Stage, SubmitFlags};
+use crate::app::state::connection::Host;
+use crate::app::submit::SubmitFlags;
+use crate::app::submit::plan::TRAIN;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::{self, Display};
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
-use crate::model::data::token_cache::SHARD;
 use crate::model::train::TrainConfig;
-use crate::model::train::run::{Metric, Outcome, Run, Variant};
+use crate::model::train::run::{Metric, Outcome, Run, RunError, Variant};
 use crate::model::{backbone, device};
+
+/// A task asks so often whether the run that another process trains is free.
+const WAIT: Duration = Duration::from_secs(5);
+/// How often Ctrl-C is looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Train probes on a dataset, all heads together, into a run's folder.
 #[derive(Args)]
+#[command(mut_arg("backbone", several))]
 #[command(after_long_help = format!("{}\n{}\n{LONG}", heads::listed(), backbone::listed()))]
 pub struct Train {
     /// Heads, with commas between them; `paper` and `all` are lists of them, order:FILE reads in the order of a file.
@@ -86,55 +95,94 @@ Exit codes: 0 done, 1 failed, or every head stopped, 2 wrong usage, 130 stopped 
 impl Train {
     /// Trains. A stopped training is saved and no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        let words = self.words();
         if let Some(host) = self.on.host() {
-            if self.training.submit.submit.is_some() || self.training.part.is_some() {
-                let why = "--on trains in one process there: --submit and --part are for the machine they are typed on";
-                return Err(Usage(why.to_owned()).into());
-            }
-            let words = self.words().map_err(Usage)?;
-            return train_far::run(host, words, self.training.out);
+            return self.training.run_on(host, words);
         }
         let heads = match self.heads.is_empty() {
             true => None,
             false => Some(heads::variants(&self.heads, &self.config)?),
         };
-        let named = self.heads.iter().map(|head| format!("--heads={head}"));
-        let config = self.config.iter().map(|config| format!("--config={config}"));
-        let words = ["train".to_owned()].into_iter().chain(named).chain(config).collect();
         self.training.run(heads, words)
     }
 
-    /// All that was given but where the run goes and who computes: for another program.
-    fn words(&self) -> Result<Vec<String>, String> {
+    /// The verb and what is said of the heads, as it is typed.
+    fn words(&self) -> Vec<String> {
         let heads = self.heads.iter().map(|head| format!("--heads={head}"));
-        let config = self.config.iter().map(|word| format!("--config={word}"));
-        let TrainArgs { settings, resume, json, .. } = &self.training;
-        let on = |flag: &str, on: bool| on.then(|| flag.to_owned());
-        let flags = [on("--resume", *resume), on("--json", *json)];
-        Ok(heads.chain(config).chain(flags.into_iter().flatten()).chain(settings.words()?).collect())
+        let config = self.config.iter().map(|config| format!("--config={config}"));
+        [TRAIN.to_owned()].into_iter().chain(heads).chain(config).collect()
     }
 }
 
+/// `--backbone` where there may be several, a training of each.
+pub fn several(backbone: Arg) -> Arg {
+    backbone.action(ArgAction::Append)
+}
+
 impl TrainArgs {
+    /// Trains elsewhere; `words` are the verb and what it says of the heads.
+    pub fn run_on(self, host: Host, words: Vec<String>) -> anyhow::Result<ExitCode> {
+        if self.submit.submit.is_some() || self.part.is_some() {
+            let why =
+                "--on trains in one process there: --submit and --part are for the machine they are typed on";
+            return Err(Usage(why.to_owned()).into());
+        }
+        self.one_backbone()?;
+        let on = |flag: &str, on: bool| on.then(|| flag.to_owned());
+        let flags = [on("--resume", self.resume), on("--json", self.json)];
+        let words = words.into_iter().filter(|word| word != TRAIN).chain(flags.into_iter().flatten());
+        let words = words.chain(self.settings.words().map_err(Usage)?).collect();
+        train_far::run(host, words, self.out)
+    }
+
+    /// Refuses several backbones where one run is made.
+    fn one_backbone(&self) -> Result<(), Usage> {
+        match self.settings.all("backbone").len() {
+            0 | 1 => Ok(()),
+            _ => {
+                Err(Usage("a run is of one backbone: several --backbone are for --submit, a run each".into()))
+            }
+        }
+    }
+
     /// Trains `heads`, or goes on with the run's own.
     /// `words` are the verb and what it says of the heads.
     pub fn run(self, heads: Option<Vec<Variant>>, words: Vec<String>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
-        let spec = self.spec(heads)?;
         if let Some(place) = self.submit.submit {
-            let stages = self.stages(&spec, words)?;
-            return jobs::begin(&spec.out, place, &self.submit, stages);
+            return jobs::begin(&self.out, place, &self.submit, self.chains(heads.as_deref(), &words)?);
         }
+        self.one_backbone()?;
+        let spec = self.spec(heads)?;
         let mut display = Display::new();
         let (mut trained, mut working) = (false, None);
-        let result = train::run(device::choose, &spec, &mut |event| {
-            trained |= matches!(event, Event::Step { .. });
-            if matches!(event, Event::Begin { .. }) {
-                working = Some(interrupt::working());
+        let mut train = || {
+            train::run(device::choose, &spec, &mut |event| {
+                trained |= matches!(event, Event::Step { .. });
+                if matches!(event, Event::Begin { .. }) {
+                    working = Some(interrupt::working());
+                }
+                self.tell(&event, &spec.plan.settings, &mut display);
+                interrupt::flow()
+            })
+        };
+        let mut result = train();
+        // The same task may be at work on a node that the cluster has lost sight of: what it does is not done twice.
+        if self.part.is_some() && matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
+            if let Err(error) = &result {
+                say!("{error}; this task waits for it, and goes on where it ends");
             }
-            self.tell(&event, &spec.plan.settings, &mut display);
-            interrupt::flow()
-        });
+            while matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
+                let asked = Instant::now();
+                while asked.elapsed() < WAIT {
+                    if interrupt::flow().is_break() {
+                        return Ok(interrupt::code());
+                    }
+                    std::thread::sleep(LOOK);
+                }
+                result = train();
+            }
+        }
         display.clear();
         drop(working);
         let summary = match result {
@@ -176,37 +224,6 @@ impl TrainArgs {
         let mut plan = TrainPlan { settings, backbone, heads };
         self.part.map_or(Ok(()), |part| plan.cut(part))?;
         Ok(TrainSpec { plan, out, resume })
-    }
-
-    /// The training cut into tasks: its tokens, where they are not there; its parts; and what joins them. What would
-    /// be refused in each task is refused here.
-    fn stages(&self, spec: &TrainSpec, verb: Vec<String>) -> anyhow::Result<Vec<Stage>> {
-        let TrainSpec { plan, out, .. } = spec;
-        let parts = self.submit.tasks.map_or(plan.settings.seeds, |parts| parts as usize);
-        plan.can_be_cut(parts)?;
-        let settings = TrainSettings { out: Some(out.clone()), ..plan.settings.clone() };
-        let (_, tokens, _) = preflight(&TrainPlan { settings, ..plan.clone() })?;
-        let text = |path: &Path| {
-            path.to_str().map(str::to_owned).ok_or(Usage(format!("{}: is no text", path.display())))
-        };
-        let run = text(out)?;
-        let mut stages = Vec::new();
-        if !plan.settings.recompute && !tokens.complete() {
-            let data = text(plan.settings.data.as_deref().unwrap_or(Path::new("")))?;
-            let how = self.settings.part::<TokenSettings>();
-            let words = extract::verb(&plan.settings.backbone, &data, &plan.settings.device, &how)?;
-            let shards = tokens.images.div_ceil(SHARD);
-            if parts.min(shards) > 1 {
-                stages.push(Stage::cut("tokens", words.clone(), parts.min(shards)));
-            }
-            stages.push(Stage::whole("all-tokens", words));
-        }
-        let how = self.settings.words().map_err(Usage)?;
-        let own = [format!("--out={run}"), "--resume".to_owned()];
-        stages.push(Stage::cut(TRAIN, verb.into_iter().chain(how).chain(own).collect(), parts));
-        let join = ["jobs", &run, "--join"].map(str::to_owned);
-        stages.push(Stage::whole(JOIN, join.to_vec()));
-        Ok(stages)
     }
 
     /// Tells what happens.

@@ -1,0 +1,146 @@
+//! A sweep on a real Slurm that is hit again and again, at places that a seed chooses: whatever is lost, the joined run is
+//! the one that nothing happened to.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::cluster::Slurm;
+use super::{assert_same, jobs, process, states};
+use crate::run::{Desk, done};
+
+/// What may happen to a task.
+const LOSSES: [&str; 7] = [
+    "sent away by an urgent job",
+    "requeued",
+    "out of time",
+    "killed with its script",
+    "killed",
+    "the node died",
+    "the node got out of sight",
+];
+/// Seeds times points.
+const TASKS: usize = 12;
+/// Between two losses, in milliseconds.
+const PAUSE: std::ops::Range<u64> = 1_000..5_000;
+/// No sweep takes longer, with all its losses.
+const PATIENCE: Duration = Duration::from_mins(40);
+
+/// A number that is set for the whole suite.
+fn asked(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+}
+
+/// Lets a thing happen to one task that trains; to which. Nothing where it came too late.
+fn hit(
+    slurm: &Slurm,
+    folder: &Path,
+    kind: usize,
+    rng: &mut ChaCha8Rng,
+    dark: &mut Vec<String>,
+) -> Option<String> {
+    let running = slurm.running();
+    if running.is_empty() {
+        return None;
+    }
+    let (task, id, node) = &running[rng.random_range(0..running.len())];
+    let part = format!("--part={task}/{TASKS}");
+    match kind {
+        0 => {
+            let place = format!("--nodelist={node}");
+            let urgent =
+                ["--partition=urgent", "--exclusive", &place, "--output=/dev/null", "--wrap=sleep 1"];
+            drop(slurm.call("sbatch", &urgent));
+        }
+        1 => tried(slurm, "scontrol", &["requeue", id])?,
+        2 => tried(slurm, "scancel", &["--batch", "--signal=USR1", id])?,
+        3 => tried(slurm, "scancel", &["--full", "--signal=KILL", id])?,
+        4 => {
+            let pid = process([&part, folder.to_str().expect("text")])?.to_string();
+            Command::new("kill").args(["-KILL", &pid]).status().ok()?.success().then_some(())?;
+        }
+        _ if dark.contains(node) => return None,
+        _ => {
+            slurm.node(if kind == 5 { "lose" } else { "cut" }, node);
+            dark.push(node.clone());
+        }
+    }
+    Some(format!("train-{task} on {node}: {}", LOSSES[kind]))
+}
+
+/// A command that may come too late, to a task that has ended.
+fn tried(slurm: &Slurm, name: &str, words: &[&str]) -> Option<()> {
+    slurm.on(Command::new(name)).args(words).output().expect("it runs").status.success().then_some(())
+}
+
+#[test]
+fn a_sweep_that_is_hit_again_and_again_comes_to_the_bytes_of_one_in_a_piece() {
+    let Some(slurm) = Slurm::start() else { return };
+    let (seed, wanted) = (asked("SSMPROBE_CHAOS", 1), asked("SSMPROBE_LOSSES", 5) as usize);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let desk = Desk::new(48, 12);
+    // Three axes: eight points, and no head beside them.
+    let points = ["--grid", "temperature=0.1,1.0", "iterations=1,5", "state_dim=2,8", "--seeds", "3"];
+    // Every kind as often as another, in an order that the seed makes.
+    let mut kinds: Vec<usize> = (0..wanted).map(|at| at % LOSSES.len()).collect();
+    kinds.shuffle(&mut rng);
+    let epochs = (40 * wanted).to_string();
+    let one = |out: &str, more: &[&str]| {
+        let mut command = desk.verb("sweep", "cache");
+        command.arg("--backbone").arg(crate::run::backbone()).arg("--data").arg(desk.data()).args(points);
+        command.args(["--device", "cpu", "--batch", "16", "--epochs", &epochs, "--out"]);
+        command.arg(desk.path(out)).args(more);
+        command
+    };
+    let begun = Instant::now();
+    done(&mut one("whole", &[]));
+    let alone = begun.elapsed().as_secs_f64();
+    let (mut report, mut sweeps) = (String::new(), 0);
+    let (begun, mut retries) = (Instant::now(), 0);
+    // As many sweeps as it takes: on a fast machine one is over before everything has happened to it.
+    while !kinds.is_empty() {
+        sweeps += 1;
+        let folder = desk.path(&format!("sweep-{sweeps}"));
+        let tasks = TASKS.to_string();
+        let submit = ["--submit", "slurm", "--tasks", &tasks, "--cpus", "1", "--array-limit", "4"];
+        done(&mut slurm.on(one(&format!("sweep-{sweeps}"), &submit)));
+        let (mut next, mut dark) = (Instant::now(), Vec::<String>::new());
+        loop {
+            assert!(begun.elapsed() < PATIENCE, "{report}");
+            std::thread::sleep(Duration::from_millis(500));
+            let now = states(&mut slurm.on(jobs(&folder, &["--json"])));
+            if now.values().all(|state| state == "done") {
+                break;
+            }
+            if now.values().any(|state| matches!(state.as_str(), "failed" | "stopped" | "lost")) {
+                retries += 1;
+                done(&mut slurm.on(jobs(&folder, &["--retry"])));
+            }
+            if !kinds.is_empty() && Instant::now() >= next {
+                // A node is away until the next loss.
+                dark.drain(..).for_each(|node| slurm.node("back", &node));
+                if let Some(what) = hit(&slurm, &folder, kinds[0], &mut rng, &mut dark) {
+                    kinds.remove(0);
+                    let (number, at) = (wanted - kinds.len(), begun.elapsed().as_secs_f64());
+                    writeln!(report, "{number:>3} at {at:>6.1} s: {what}").expect("a line");
+                }
+                next = Instant::now() + Duration::from_millis(rng.random_range(PAUSE));
+            } else if kinds.is_empty() {
+                dark.drain(..).for_each(|node| slurm.node("back", &node));
+            }
+        }
+        dark.drain(..).for_each(|node| slurm.node("back", &node));
+        assert_same(&folder, &desk.path("whole"));
+    }
+    let took = begun.elapsed().as_secs_f64();
+    print!("seed {seed}\n{report}");
+    println!(
+        "{sweeps} sweeps of 3 seeds x 8 points, {retries} times `jobs --retry`: {took:.0} s in {TASKS} tasks, {alone:.0} s alone"
+    );
+    println!("every file but tasks/ is that of the run in a piece, byte for byte but for times");
+}
