@@ -21,6 +21,7 @@ mod evidence;
 mod families;
 mod faults;
 mod figures;
+mod findings;
 mod frozen;
 mod gallery;
 mod hand_orders;

@@ -18,7 +18,7 @@ use ssmprobe::app::jobs::{
 use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, Workspace};
-use ssmprobe::app::state::{ColumnState, GalleryFilter, Note, State, Status};
+use ssmprobe::app::state::{ColumnState, Finding, GalleryFilter, State, Status};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::explain::intervention::Intervention;
@@ -82,7 +82,7 @@ pub(super) fn trace(image: &str) -> Trace {
 }
 
 /// Plays the worker: opens what is asked with the descriptions above, keeps the last look unanswered.
-fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, Explain)> {
+pub(super) fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, Explain)> {
     let mut requests = VecDeque::from(requests);
     let mut last = None;
     while let Some(request) = requests.pop_front() {
@@ -113,7 +113,7 @@ fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, Explain)> {
 }
 
 /// Answers every column of a look.
-fn answer(state: &mut State, (job, look): &(JobId, Explain)) -> Vec<Request> {
+pub(super) fn answer(state: &mut State, (job, look): &(JobId, Explain)) -> Vec<Request> {
     let seen = look.asked.iter().map(|asked| {
         let image = asked.image.to_string();
         ExplainResult { column: asked.column, result: Ok(Arc::new(trace(&image))), by_hand: None }
@@ -794,7 +794,7 @@ fn strange_workspace_files_are_refused_by_name() {
 }
 
 #[test]
-fn notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
+fn stars_and_notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
     let home = TempDir::new().expect("a folder");
     let there = |name: &str| home.path().join("here").join(name);
     std::fs::create_dir_all(there("birds")).expect("a folder");
@@ -804,11 +804,16 @@ fn notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
     let requests = state.dispatch(Command::OpenImages(files.clone().into()));
     play(&mut state, requests);
     let images: Vec<_> = state.library.images.keys().copied().collect();
-    let note = |starred: bool, text: &str| Note { starred, text: text.into() };
     state.dispatch(Command::Star(images[0], true));
-    state.dispatch(Command::SetNote(images[1], " Wrong\nbeak ".into()));
-    assert_eq!(state.undo_text(), Some("Note on b.png"));
-    assert_eq!(state.note_on(images[1]), note(false, "Wrongbeak"));
+    state.dispatch(Command::SelectImage(images[1]));
+    let now = state.finding_now(json!("panes"), None).expect("an image");
+    let wrong = Finding { note: " Wrong\nbeak\u{7} \n".into(), ..now };
+    state.dispatch(Command::KeepFinding(Box::new(wrong)));
+    assert_eq!(state.undo_text(), Some("Keep the finding b.png"));
+    let notes = |state: &State| -> Vec<String> {
+        state.findings.iter().map(|(_, finding)| finding.note.clone()).collect()
+    };
+    assert_eq!(notes(&state), ["Wrong\nbeak"]);
     let show = |state: &mut State, starred: bool, text: &str| {
         let filter = GalleryFilter { starred, text: text.into(), ..GalleryFilter::default() };
         state.dispatch(Command::SetGalleryFilter(Box::new(filter)));
@@ -820,15 +825,15 @@ fn notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
     assert_eq!(show(&mut state, true, "beak"), []);
 
     state.dispatch(Command::Star(images[0], true));
-    assert_eq!(state.undo_text(), Some("Note on b.png"), "nothing came of it");
+    assert_eq!(state.undo_text(), Some("Keep the finding b.png"), "nothing came of it");
     state.dispatch(Command::Undo);
     state.dispatch(Command::Undo);
-    assert_eq!(state.notes.iter().count(), 0);
+    assert_eq!((notes(&state).len(), state.findings.stars().count()), (0, 0));
     state.dispatch(Command::Redo);
     state.dispatch(Command::Redo);
-    assert_eq!(state.note_on(images[0]), note(true, ""));
+    assert!(state.is_starred(images[0]) && !state.is_starred(images[1]));
 
-    // It outlasts the closing of its image, by a workspace too, and follows a folder that was moved.
+    // Both outlast the closing of their image, by a workspace too, and follow a folder that was moved.
     state.dispatch(Command::CloseImages(vec![images[1]]));
     let saved = there("w.ssmprobe");
     state.workspace(json!(null)).save(&saved).expect("saved");
@@ -840,28 +845,61 @@ fn notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
     again.restore(Workspace::load(&moved.join("w.ssmprobe")).expect("a workspace"));
     let requests = again.dispatch(Command::OpenImages(vec![moved.join("birds/b.png")]));
     play(&mut again, requests);
-    let notes: Vec<_> = again.library.images.keys().map(|id| again.note_on(*id)).collect();
-    assert_eq!(notes, [note(true, ""), Note::default(), note(false, "Wrongbeak")]);
+    let starred: Vec<_> = again.library.images.keys().map(|id| again.is_starred(*id)).collect();
+    assert_eq!(starred, [true, false, false]);
+    assert_eq!(show(&mut again, false, "beak").len(), 1);
     again.restore(Workspace::default());
-    assert_eq!(again.notes.iter().count(), 0, "notes are the workspace's");
+    assert_eq!((notes(&again).len(), again.findings.stars().count()), (0, 0), "they are the workspace's");
 }
 
 #[test]
-fn notes_follow_an_image_and_a_dataset_that_are_found_elsewhere() {
+fn a_line_that_an_earlier_version_noted_is_a_finding() {
+    let home = TempDir::new().expect("a folder");
+    let path = home.path().join("w.ssmprobe");
+    let notes = json!([
+        {"path": "a.png", "starred": true, "text": ""},
+        {"path": "birds/b.png", "row": 3, "starred": false, "text": "Wrong beak"},
+        {"path": "c.png", "starred": true, "text": "Fur"},
+    ]);
+    let text = json!({"ssmprobe_workspace": 1, "notes": notes}).to_string();
+    std::fs::write(&path, text).expect("written");
+    let mut workspace = Workspace::load(&path).expect("a workspace");
+    let noted = |workspace: &Workspace| -> Vec<(PathBuf, Option<usize>, String)> {
+        let all = workspace.findings.iter();
+        all.map(|one| (one.image.path.clone(), one.image.row, one.note.clone())).collect()
+    };
+    let at = |name: &str| home.path().join(name);
+    let expected =
+        [(at("birds/b.png"), Some(3), "Wrong beak".to_owned()), (at("c.png"), None, "Fur".to_owned())];
+    for _ in 0..2 {
+        assert_eq!(noted(&workspace), expected);
+        let starred: Vec<PathBuf> = workspace.notes.iter().map(|note| note.place.path.clone()).collect();
+        assert_eq!(starred, [at("a.png"), at("c.png")]);
+        let mut state = State::new(Settings::default());
+        state.restore(workspace);
+        state.workspace(json!(null)).save(&path).expect("saved");
+        workspace = Workspace::load(&path).expect("its own");
+    }
+}
+
+#[test]
+fn stars_and_findings_follow_an_image_and_a_dataset_that_are_found_elsewhere() {
     let home = TempDir::new().expect("a folder");
     let at = |name: &str| home.path().join(name);
     std::fs::create_dir_all(at("new/birds/x")).expect("a folder");
     std::fs::write(at("new/a.png"), "").expect("a file");
-    let note = Note { starred: true, text: String::new() };
-    let on = |path: &str| SavedNote { place: at(path).into(), note: note.clone() };
+    let on = |path: &str| SavedNote { place: at(path).into(), starred: true, text: String::new() };
+    let found = |path: &str| Finding { image: at(path).into(), note: "Edge".into(), view: None };
     let mut workspace = Workspace {
         images: vec![SavedImage { id: ImageId(1), place: at("old/a.png").into() }],
         datasets: vec![SavedDataset { id: DatasetId(2), path: at("old/birds"), split: None }],
         notes: vec![on("old/a.png"), on("old/birds/x/1.png"), on("other/1.png")],
+        findings: vec![found("old/birds/x/2.png"), found("other/2.png")],
         ..Workspace::default()
     };
     assert_eq!(workspace.locate(Entry::Image(ImageId(1)), &at("new/a.png")), 2);
     assert_eq!(workspace.notes, [on("new/a.png"), on("new/birds/x/1.png"), on("other/1.png")]);
+    assert_eq!(workspace.findings, [found("new/birds/x/2.png"), found("other/2.png")]);
 }
 
 #[test]

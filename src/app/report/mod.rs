@@ -6,6 +6,7 @@ mod comparison;
 mod cost;
 mod csv;
 mod diagnostics;
+pub mod findings;
 mod fine_grained;
 mod grid;
 pub mod html;

@@ -23,6 +23,7 @@ impl State {
         self.explain_event(&event);
         if let Event::Explained { job, seen } = &event {
             self.sheet_seen(*job, seen);
+            self.shared_seen(*job, seen);
         }
         self.job_event(&event);
         match event {
@@ -58,6 +59,7 @@ impl State {
                 self.end_browsing(job, None);
                 let mut requests = self.evaluate_changes();
                 requests.extend(self.end_sheet(job, None));
+                requests.extend(self.end_shared(job, None));
                 return requests;
             }
             // Told by the job itself, or asked by verbs alone.
@@ -95,6 +97,7 @@ impl State {
         let mut requests = self.choose_of_run();
         requests.extend(self.read_as_trained());
         requests.extend(self.end_sheet(job, error));
+        requests.extend(self.end_shared(job, error));
         requests
     }
 

@@ -51,7 +51,7 @@ pub enum Sort {
 pub struct GalleryFilter {
     /// Of what they are.
     pub scope: Scope,
-    /// Part of a name, a folder or a note.
+    /// Part of a name, a folder or what a finding says.
     pub text: String,
     /// A class of the dataset they are of.
     pub class: Option<u32>,
@@ -95,7 +95,7 @@ impl State {
     }
 
     /// Whether an image is of what the gallery shows.
-    fn in_scope(&self, image: &Image) -> bool {
+    pub(super) fn in_scope(&self, image: &Image) -> bool {
         match self.gallery_filter.scope {
             Scope::All => true,
             Scope::Dataset(id) => image.label.is_some_and(|label| label.dataset == id),
@@ -153,14 +153,16 @@ impl State {
         let class =
             |image: &Image| image.label.filter(|label| Some(label.dataset) == dataset).map(|l| l.class);
         let passes = |id: &ImageId, image: &Image| {
-            let note = self.notes.get(image);
             self.in_scope(image)
                 && only.as_ref().is_none_or(|only| only.contains(id))
-                && (!filter.starred || note.is_some_and(|note| note.starred))
+                && (!filter.starred || self.findings.is_starred(image))
                 && (text.is_empty()
                     || image.name().to_lowercase().contains(&text)
                     || image.folder().to_lowercase().contains(&text)
-                    || note.is_some_and(|note| note.text.to_lowercase().contains(&text)))
+                    || self
+                        .findings
+                        .of(image)
+                        .any(|(_, finding)| finding.note.to_lowercase().contains(&text)))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
                 && came_out(filter.outcome, image.label, own(image.label))
                 && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))

@@ -56,6 +56,8 @@ pub enum JobKind {
     Removal,
     /// Makes the images of a dataset ready to be compared.
     Similarity,
+    /// Writes findings to files.
+    Share,
 }
 
 /// How serious a note is.
@@ -134,6 +136,10 @@ impl State {
 
     /// Asks the worker to end a job early.
     pub(super) fn cancel(&mut self, id: JobId) -> Option<Request> {
+        if let Some(sharing) = self.sharing.take_if(|sharing| sharing.job == id) {
+            self.jobs.shift_remove(&id);
+            return sharing.asking().map(Request::Cancel);
+        }
         let job = self.jobs.get_mut(&id).filter(|job| job.error.is_none())?;
         job.cancelling = true;
         Some(Request::Cancel(id))

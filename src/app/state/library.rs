@@ -165,7 +165,12 @@ impl Backbone {
 impl Probe {
     /// What the library calls it.
     pub fn name(&self) -> String {
-        self.path.file_stem().map_or_else(|| name(&self.path), |stem| stem.to_string_lossy().into_owned())
+        Self::name_of(&self.path)
+    }
+
+    /// What the library calls the probe of a file.
+    pub fn name_of(path: &Path) -> String {
+        path.file_stem().map_or_else(|| name(path), |stem| stem.to_string_lossy().into_owned())
     }
 
     /// The run it is of, or the folder it lies in.
@@ -260,6 +265,13 @@ impl Library {
         let part = |label: Label| self.datasets.get(&label.dataset)?.status.ready();
         let index = label.and_then(|label| part(label)?.samples.get(label.at).copied());
         index.or_else(|| self.images.get_index_of(&image)).unwrap_or(0) as u64
+    }
+
+    /// The class of an image, as its dataset names it.
+    pub fn true_class(&self, image: &Image) -> Option<&str> {
+        let label = image.label?;
+        let part = self.datasets.get(&label.dataset)?.status.ready()?;
+        part.asked.classes.get(label.class as usize).map(String::as_str)
     }
 
     /// The first backbone that is open.

@@ -12,12 +12,12 @@ pub mod connection;
 mod entries;
 mod evaluation;
 mod explain;
+mod findings;
 mod gallery_filter;
 mod hand_order;
 mod images;
 mod jobs;
 mod library;
-mod notes;
 mod open;
 mod recent;
 mod relative;
@@ -26,7 +26,9 @@ mod restore;
 mod reveal;
 mod run_choice;
 pub mod settings;
+pub mod share;
 mod sheet;
+mod show_finding;
 mod similarity;
 mod stability;
 mod thumbnails;
@@ -48,15 +50,16 @@ pub use self::browser::Browser;
 pub use self::columns::{Column, ColumnState};
 use self::connection::Connection;
 pub use self::evaluation::Evaluations;
+pub use self::findings::{Finding, FindingColumn, FindingId, FindingView, Findings, MAX_NOTE};
 pub use self::gallery_filter::{GalleryFilter, Outcome, Scope, Sort};
 pub use self::images::Images;
 use self::jobs::Failure;
 pub use self::jobs::{Job, JobKind, LogEntry, Severity, Toast};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
-pub use self::notes::{MAX_NOTE, Note, Notes};
 pub use self::removal::Removals;
 pub use self::reveal::{Place, Reveal};
 use self::run_choice::RunChoice;
+use self::share::Sharing;
 pub use self::sheet::{ImageMap, Sheet};
 pub use self::similarity::Similarities;
 pub use self::stability::{RunningStability, Stabilities};
@@ -107,8 +110,10 @@ pub struct State {
     pub sheet: Sheet,
     /// Training: its form, what that comes to, the one that runs, and runs that are open.
     pub training: Training,
-    /// Stars and lines of text on images.
-    pub notes: Notes,
+    /// Findings, and stars on images.
+    pub findings: Findings,
+    /// Findings on their way into files.
+    sharing: Option<Sharing>,
     /// Which images the gallery shows.
     pub gallery_filter: GalleryFilter,
     /// What probes made of datasets.

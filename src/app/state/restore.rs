@@ -14,7 +14,7 @@ use super::workspace::{
 };
 use super::{Column, GalleryFilter, Scope, State};
 use crate::app::jobs::{BackboneId, ImageId, JobId, Request};
-use crate::model::data::Split;
+use crate::model::data::{ImageSource, Split};
 
 impl State {
     /// Everything a workspace file keeps; `layout` is the window's own.
@@ -41,8 +41,8 @@ impl State {
         let by_itself = |(id, image): &(&ImageId, &Image)| image.label.is_none() || named.contains(id);
         let images = self.library.images.iter().filter(by_itself);
         let images = images.map(|(id, image)| SavedImage { id: *id, place: image.place.clone() });
-        let notes =
-            self.notes.iter().map(|(place, note)| SavedNote { place: place.clone(), note: note.clone() });
+        let star =
+            |place: &ImageSource| SavedNote { place: place.clone(), starred: true, text: String::new() };
         let datasets = self.library.datasets.iter().map(|(id, dataset)| SavedDataset {
             id: *id,
             path: dataset.path.clone(),
@@ -61,7 +61,8 @@ impl State {
             probes: probes.collect(),
             images: images.collect(),
             datasets: datasets.collect(),
-            notes: notes.collect(),
+            notes: self.findings.stars().map(star).collect(),
+            findings: self.findings.iter().map(|(_, finding)| finding.clone()).collect(),
             dataset: self.evaluations.dataset,
             columns: columns.collect(),
             selection: self.selection.clone(),
@@ -84,6 +85,7 @@ impl State {
         let (kept, ended): (IndexMap<JobId, Job>, IndexMap<JobId, Job>) =
             std::mem::take(&mut self.jobs).into_iter().partition(|(_, job)| job.kind == JobKind::Train);
         let mut requests: Vec<Request> = ended.keys().map(|job| Request::Cancel(*job)).collect();
+        requests.extend(self.sharing.take().and_then(|sharing| sharing.asking()).map(Request::Cancel));
         requests.extend(self.library.probes.keys().map(|id| Request::CloseProbe(*id)));
         requests.extend(self.library.backbones.keys().map(|id| Request::CloseBackbone(*id)));
         self.next = workspace.ids().max().map_or(0, |id| id + 1).max(self.next);
@@ -93,6 +95,7 @@ impl State {
             images,
             datasets,
             notes,
+            findings,
             dataset,
             columns,
             selection,
@@ -113,7 +116,7 @@ impl State {
         (self.gallery_filter, self.evaluations) = (GalleryFilter::default(), super::Evaluations::default());
         self.stabilities = super::Stabilities::default();
         self.similarities = super::Similarities::default();
-        self.notes.replace(notes.into_iter().map(|saved| (saved.place, saved.note)));
+        self.restore_findings(findings, notes.into_iter().map(|note| note.place));
         let open: Vec<BackboneId> =
             backbones.iter().filter(|backbone| backbone.open).map(|backbone| backbone.id).collect();
         let entry = |saved: SavedBackbone| {

@@ -14,6 +14,8 @@ pub enum Place {
     Accuracies,
     /// The order in which the chosen probe reads.
     Order,
+    /// This token, pinned; none where there is none.
+    Token(Option<usize>),
 }
 
 /// What was asked for last.

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::backbone_options::CommonOptions;
 use super::entries::{Entries, swap};
+use super::findings::{Finding, FindingId};
 use super::library::{Backbone, Dataset, Image, Library, Probe, Status};
-use super::notes::Note;
 use super::settings::ThemeChoice;
 use super::{Column, ColumnState, GalleryFilter, Scope, Selection, State, Views, WatchedRun};
 use crate::app::jobs::{
@@ -30,7 +30,8 @@ pub(super) struct Parts {
     pub images: Entries<ImageId, Image>,
     pub columns: Entries<ColumnId, Column>,
     pub runs: Entries<PathBuf, WatchedRun>,
-    pub notes: Entries<ImageSource, Note>,
+    pub findings: Entries<FindingId, Finding>,
+    pub stars: Entries<ImageSource, ()>,
     pub selection: Option<Selection>,
     pub layout: Option<Value>,
     pub preferences: Option<Preferences>,
@@ -41,7 +42,7 @@ pub(super) struct Parts {
     /// The device, and that of the next training where it follows.
     pub device: Option<(String, Option<String>)>,
     /// The dataset that is looked at, and which of its images.
-    sight: Option<(Option<DatasetId>, GalleryFilter)>,
+    pub sight: Option<(Option<DatasetId>, GalleryFilter)>,
     /// What the shown probes were trained on, as far as they agreed.
     common_options: Option<CommonOptions>,
 }
@@ -114,20 +115,20 @@ impl State {
         text: impl Into<String>,
         edit: impl FnOnce(&mut Preferences),
     ) -> Vec<Request> {
-        let Self { views, explain, masks, settings, .. } = self;
-        let now = Preferences {
-            views: views.clone(),
-            explain: *explain,
-            masks: masks.clone(),
-            theme: settings.theme,
-            scale: settings.scale,
-        };
+        let now = self.preferences();
         let mut wanted = now.clone();
         edit(&mut wanted);
         if wanted == now {
             return Vec::new();
         }
         self.slide(text, |p| p.preferences = Some(wanted))
+    }
+
+    /// The preferences as they are.
+    pub(super) fn preferences(&self) -> Preferences {
+        let Self { views, explain, masks, settings, .. } = self;
+        let (views, masks) = (views.clone(), masks.clone());
+        Preferences { views, explain: *explain, masks, theme: settings.theme, scale: settings.scale }
     }
 
     fn take_step(&mut self, text: String, slides: bool, name: impl FnOnce(&mut Parts)) -> Vec<Request> {
@@ -204,7 +205,8 @@ impl State {
         was.backbones = swap(&mut self.library.backbones, wanted.backbones);
         was.probes = swap(&mut self.library.probes, wanted.probes);
         was.datasets = swap(&mut self.library.datasets, wanted.datasets);
-        was.notes = self.notes.swap(wanted.notes);
+        was.findings = self.findings.swap(wanted.findings);
+        was.stars = self.findings.swap_stars(wanted.stars);
         if compared {
             self.swap_comparison(wanted.images, wanted.columns, wanted.selection, &mut was);
         }

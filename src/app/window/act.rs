@@ -5,15 +5,16 @@ use eframe::egui;
 use super::connect::ConnectDialog;
 use super::export::Export;
 use super::file_picker::FileRequest;
+use super::finding::FindingDialog;
 use super::help::{Help, Page};
 use super::leaving::Leaving;
-use super::note::NoteDialog;
 use super::palette::Palette;
 use super::panels::{TRAINING, UiAction};
+use super::share::ShareDialog;
 use super::tour::Tour;
 use super::{MainWindow, WindowOrder};
 use crate::app::demo;
-use crate::app::state::command::{FilePrompt, Prompt};
+use crate::app::state::command::{Command, FilePrompt, Prompt};
 use crate::app::state::{Probe, State};
 
 impl MainWindow {
@@ -46,6 +47,12 @@ impl MainWindow {
             UiAction::Command(command) => orders.push(WindowOrder::Command(command)),
             UiAction::Show(panel) => self.show(panel),
             UiAction::Jobs => self.jobs = !self.jobs,
+            UiAction::Findings => self.findings = !self.findings,
+            UiAction::ShowFinding(id) => {
+                let layout = self.layout.value();
+                orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
+            }
+            UiAction::EditFinding(id, finding) => self.finding = Some(FindingDialog::of(id, *finding)),
             UiAction::Export(plot) => self.export = Some(Export::new(plot)),
             UiAction::CopyImage(plot) => {
                 let export = Export::new(plot);
@@ -68,7 +75,14 @@ impl MainWindow {
     ) {
         match prompt {
             Prompt::Palette => self.palette = Some(Palette::default()),
-            Prompt::Note => self.note = NoteDialog::new(state),
+            Prompt::KeepFinding => {
+                let now = state.finding_now(self.layout.value(), self.pinned.token);
+                self.finding = now.map(FindingDialog::new);
+            }
+            Prompt::Share => {
+                let now = state.finding_now(self.layout.value(), self.pinned.token);
+                self.share = now.map(|now| ShareDialog::new(now, state));
+            }
             Prompt::HubId => self.hub = Some(String::new()),
             Prompt::Connect => self.connect = Some(ConnectDialog::new(state)),
             Prompt::Arrange => self.layout.reset(),

@@ -134,6 +134,7 @@ impl App {
                 let named = self.window.workspace().map(Path::to_owned);
                 named.into_iter().for_each(|path| self.state.remember_workspace(path));
             }
+            WindowOrder::Shared(job, written) => self.state.end_share(job, written),
             WindowOrder::Saved(path) => self.state.remember_workspace(path),
             WindowOrder::Demo => {
                 self.keep_previous();

@@ -8,14 +8,17 @@ use eframe::egui;
 use egui::ColorImage;
 
 use super::WindowOrder;
-use crate::app::jobs::received;
 use crate::app::jobs::result_file::ResultFile;
+use crate::app::jobs::{JobId, received};
 use crate::app::state::Severity;
+use crate::app::user_error::UserError;
 
 /// What came of an export or a copy.
 pub enum Outcome {
     /// Written here.
     Written(PathBuf),
+    /// Findings were written there, or could not be.
+    Shared(JobId, Result<PathBuf, UserError>),
     /// A picture for the clipboard.
     Image(ColorImage),
     /// A picture from the clipboard is this file now.

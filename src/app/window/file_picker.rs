@@ -26,6 +26,8 @@ pub enum FileRequest {
     Prompt(FilePrompt),
     /// Where an export goes; the name suggested.
     Export(String),
+    /// Where what is shared goes: a folder, or a file of the name suggested.
+    Share(Option<String>),
     /// Where a missing file of a workspace is now.
     Relink(Entry),
 }
@@ -71,6 +73,8 @@ impl FileRequest {
     pub fn question(&self) -> Question {
         let (title, kind, endings): (_, _, &'static [&'static str]) = match self {
             Self::Export(name) => ("Export", FileKind::Save(name.clone()), &[]),
+            Self::Share(Some(name)) => ("Share", FileKind::Save(name.clone()), &[]),
+            Self::Share(None) => ("Folder for figures", FileKind::NewFolder, &[]),
             Self::Relink(Entry::Backbone(_) | Entry::Dataset(_) | Entry::Masks | Entry::Run(_)) => {
                 ("Locate the folder", FileKind::Folder, &[])
             }

@@ -37,6 +37,12 @@ impl MainWindow {
                 }
                 return;
             }
+            FileRequest::Share(_) => {
+                if let Some(share) = &mut self.share {
+                    share.put(&first);
+                }
+                return;
+            }
             FileRequest::Relink(entry) => {
                 if let Some(relink) = &mut self.relink {
                     relink.found(entry, &first);

@@ -17,6 +17,7 @@ mod export;
 mod exporter;
 mod file_picker;
 mod files;
+mod finding;
 mod folder_browser;
 mod help;
 mod hub;
@@ -25,7 +26,6 @@ mod leaving;
 mod menu;
 mod named_workspace;
 pub(crate) mod native;
-mod note;
 mod order_files;
 mod palette;
 pub mod panels;
@@ -33,6 +33,7 @@ mod paste;
 mod path;
 mod pinned;
 mod relink;
+mod share;
 mod status;
 mod style;
 mod tab;
@@ -56,18 +57,21 @@ use self::dialog::Answer;
 use self::export::{Export, ExportStep};
 use self::exporter::{Exporter, Outcome};
 use self::file_picker::{FilePicker, FileRequest};
+use self::finding::FindingDialog;
 use self::folder_browser::FolderBrowser;
 use self::help::Help;
 use self::layout::Layout;
 use self::leaving::Leaving;
 use self::named_workspace::NamedWorkspace;
-use self::note::NoteDialog;
 use self::palette::{Chosen, Palette};
 use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TokenHover, UiAction};
 use self::relink::{Relink, RelinkStep};
+use self::share::ShareDialog;
 use self::tour::{Tour, Turn};
 use super::state::{Place, Severity, State};
+use super::user_error::UserError;
 use crate::app::image_files::is_workspace;
+use crate::app::jobs::{Cancel, JobId};
 use crate::app::state::command::{Command, FilePrompt};
 use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
@@ -87,6 +91,8 @@ pub enum WindowOrder {
     Restore(Box<Workspace>),
     /// The workspace was saved in this file.
     Saved(PathBuf),
+    /// Findings were written there, or could not be.
+    Shared(JobId, Result<PathBuf, UserError>),
     /// Open the demo in the place of all that is open.
     Demo,
     /// Let a worker elsewhere compute, or this program, with nothing open.
@@ -104,6 +110,8 @@ pub struct MainWindow {
     revealed: u64,
     pinned: pinned::PinnedToken,
     jobs: bool,
+    /// Whether findings stand in the place of the library.
+    findings: bool,
     /// Height of the jobs below the panes.
     below: f32,
     class_filter: String,
@@ -114,7 +122,10 @@ pub struct MainWindow {
     browser: Option<(FileRequest, FolderBrowser)>,
     /// The folder it looked into last.
     browsed: PathBuf,
-    note: Option<NoteDialog>,
+    finding: Option<FindingDialog>,
+    share: Option<ShareDialog>,
+    /// What is being written, and whether it is still wanted.
+    sharing: Option<(JobId, Cancel)>,
     export: Option<Export>,
     exporter: Exporter,
     relink: Option<Relink>,
@@ -144,6 +155,7 @@ impl MainWindow {
         match panel.place() {
             PanelPlace::Middle => self.layout.show(&**panel),
             PanelPlace::Below => self.jobs = true,
+            PanelPlace::OverLibrary => self.findings = true,
             PanelPlace::Left => {}
         }
     }
@@ -161,6 +173,7 @@ impl MainWindow {
                     ctx.copy_image(image);
                     orders.push(WindowOrder::Note(Severity::Info, "Copied the image".to_owned()));
                 }
+                Outcome::Shared(job, written) => orders.push(WindowOrder::Shared(job, written)),
                 Outcome::Pasted(path) if state.connection.host().is_some() => {
                     orders.extend(self.exporter.send(ctx, vec![path]));
                 }
@@ -174,6 +187,7 @@ impl MainWindow {
                 },
             }
         }
+        orders.extend(self.write_shared(ctx, state));
         if let Some((what, paths)) = self.picker.answer() {
             self.chosen(what, paths, state, &mut orders);
         }
@@ -204,6 +218,7 @@ impl MainWindow {
             Some(Place::Compare(_)) => self.show(COMPARE),
             Some(Place::Accuracies) => self.show(ACCURACIES),
             Some(Place::Order) => self.show(scan_path::ID),
+            Some(Place::Token(token)) => self.pinned.token = token,
             None => {}
         }
     }
@@ -223,7 +238,8 @@ impl MainWindow {
             hover: &mut hover,
             actions: &mut actions,
         };
-        if self.palette.is_none() {
+        // What a note is written with are its own.
+        if self.palette.is_none() && self.finding.is_none() {
             menu::keys(ui.ctx(), &mut cx);
         }
         let ctx = ui.ctx().clone();
@@ -289,7 +305,8 @@ impl MainWindow {
             let room = ui.available_rect_before_wrap();
             let mut inside = ui.new_child(UiBuilder::new().max_rect(room));
             inside.set_clip_rect(room.expand(2.0).intersect(ui.clip_rect()));
-            self.place(&mut inside, cx, PanelPlace::Left);
+            let place = if self.findings { PanelPlace::OverLibrary } else { PanelPlace::Left };
+            self.place(&mut inside, cx, place);
             ui.advance_cursor_after_rect(room);
         });
         CentralPanel::default().frame(frame(0, 0)).show(ui, |ui| {
@@ -347,15 +364,16 @@ impl MainWindow {
                 actions.push(UiAction::Connect(host));
             }
         }
-        if let Some(dialog) = &mut self.note {
+        if let Some(dialog) = &mut self.finding {
             let answer = dialog.ui(ui);
             if !matches!(answer, Answer::Open) {
-                self.note = None;
+                self.finding = None;
             }
-            if let Answer::Given((image, text)) = answer {
-                actions.push(UiAction::Command(Command::SetNote(image, text)));
+            if let Answer::Given(command) = answer {
+                actions.push(UiAction::Command(command));
             }
         }
+        self.share_dialog(ui, state, actions);
         match self.relink.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui)) {
             Answer::Open => {}
             Answer::Closed => self.relink = None,

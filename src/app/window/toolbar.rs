@@ -5,8 +5,11 @@ use egui::{ComboBox, ScrollArea, Ui};
 
 use super::{MainWindow, widgets};
 use crate::app::jobs::ClassChoice;
+use crate::app::state::Image;
 use crate::app::state::command::{Action, Command};
-use crate::app::window::panels::{PanelContext, interventions, temperature_of_column, true_class_of};
+use crate::app::window::panels::{
+    PanelContext, UiAction, interventions, temperature_of_column, true_class_of,
+};
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Routing;
@@ -88,25 +91,26 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         ui.label(font::fit(class, 13.5, 110.0 * room.share)).on_hover_text(format!("True class: {class}"));
     }
     ui.weak(format!("{} of {count}", at + 1));
-    note(ui, cx, room);
+    finding(ui, cx, image, room);
 }
 
-/// The star of the current image, and the line that is written on it.
-fn note(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
-    let Some(image) = cx.state.selection.image else { return };
-    let note = cx.state.note_on(image);
-    let star = widgets::star(ui, note.starred, "Star this image");
+/// The star of the current image, and the latest finding of it.
+fn finding(ui: &mut Ui, cx: &mut PanelContext<'_>, image: &Image, room: Room) {
+    let star = widgets::star(ui, cx.state.findings.is_starred(image), "Star this image");
     if star.on_hover_text(Action::StarImage.tooltip()).clicked() {
         cx.choose(Action::StarImage);
     }
-    let text = if note.text.is_empty() {
-        "Note…".to_owned()
-    } else {
-        font::fit(&note.text, 13.5, 90.0 * room.share)
+    let Some((id, finding)) = cx.state.findings.of(image).last() else {
+        if ui.button("Keep…").on_hover_text(Action::KeepFinding.tooltip()).clicked() {
+            cx.choose(Action::KeepFinding);
+        }
+        return;
     };
-    let about = if note.text.is_empty() { Action::NoteImage.tooltip() } else { &note.text };
-    if ui.button(text).on_hover_text(about).clicked() {
-        cx.choose(Action::NoteImage);
+    let head = finding.head(1);
+    let first = head.lines().next().map_or("Finding", |line| line.trim_start_matches(['#', ' ']));
+    let button = ui.button(font::fit(first, 13.5, 90.0 * room.share)).on_hover_text(finding.head(12));
+    if button.clicked() {
+        cx.actions.push(UiAction::EditFinding(id, Box::new(finding.clone())));
     }
 }
 

@@ -64,7 +64,7 @@ fn workspace(desk: &Path) -> Workspace {
         change,
         compared: true,
     };
-    // A dataset that is looked at, masks, who computes, and a session's file, are later than the file that was kept.
+    // Findings, a dataset that is looked at, masks, who computes, and a session's file, are later than the file that was kept.
     Workspace {
         format: 1,
         dataset: None,
@@ -109,6 +109,7 @@ fn workspace(desk: &Path) -> Workspace {
             split: Some("train".into()),
         }],
         notes: Vec::new(),
+        findings: Vec::new(),
         columns: changes.into_iter().enumerate().map(column).collect(),
         selection: Selection {
             image: Some(ImageId(5)),

@@ -21,7 +21,7 @@ mod plots;
 mod pointer;
 mod regions;
 mod rulers;
-mod screen;
+pub mod screen;
 pub mod small;
 mod words;
 

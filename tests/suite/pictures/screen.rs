@@ -20,12 +20,12 @@ use super::words::place;
 /// Side of a block of pixels that are compared together.
 const BLOCK: u32 = 8;
 /// Most that the mean of a channel over a block may differ, of 255.
-const SMOOTHED: f64 = 32.0;
+pub const SMOOTHED: f64 = 32.0;
 /// Most pixels that a word may stand beside its place: boxes of letters, not of their line.
 const BESIDE: f32 = 3.0;
 
 /// The largest difference of the means of a block, and its corner.
-fn blocks(a: &RgbImage, b: &RgbImage) -> (f64, (u32, u32)) {
+pub fn blocks(a: &RgbImage, b: &RgbImage) -> (f64, (u32, u32)) {
     let (width, height) = a.dimensions();
     let mean = |image: &RgbImage, x: u32, y: u32, channel: usize| {
         let rows = y..(y + BLOCK).min(height);

@@ -12,7 +12,8 @@ use ssmprobe::app::jobs::{
 };
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::{LibrarySections, ThemeChoice};
-use ssmprobe::app::state::{GalleryFilter, Outcome, State};
+use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme};
+use ssmprobe::app::state::{Finding, FindingColumn, FindingId, FindingView, GalleryFilter, Outcome, State};
 use ssmprobe::model::data::Split;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::Mode;
@@ -60,12 +61,38 @@ commands! {
     OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
     CloseDataset: Step, Evaluate: Aside, EvaluateRemovals: Aside, MeasureStability: Aside, RemoveTokens: Aside, CompareImages: Aside, FindSimilar: Around, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside, ListFolder: Aside, SendFile: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
-    Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step,
+    Star: Step, KeepFinding: Step, WriteFinding: Step, MoveFinding: Step, DeleteFinding: Step, ShowFinding: Step, Share: Aside, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
     SetBackboneOptions: Slide, OpenBeside: Around, SetOwnOptions: Step, SetMasks: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
     CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, ShowSheet: Aside, SetLibrary: Aside, SetTrainForm: Around, PlanTraining: Aside,
     StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, CloseRun: Step, Arrange: Step, Undo: History,
     Redo: History,
+}
+
+/// A finding of what is not all open, and one of an image alone.
+pub fn findings() -> Vec<Finding> {
+    let column = |probe: &str, image: Option<&str>, change| FindingColumn {
+        probe: probe.into(),
+        image: image.map(|image| PathBuf::from(image).into()),
+        change,
+        compared: true,
+    };
+    let view = FindingView {
+        columns: vec![
+            column("lost/a.safetensors", None, Intervention::None),
+            column("a.safetensors", Some("birds/0.png"), Intervention::Scrambled(2)),
+        ],
+        reference: Some(1),
+        focus: Some(0),
+        class: ClassChoice::Named("1".into()),
+        layout: json!(1),
+        ..FindingView::default()
+    };
+    let image = |path: &str| PathBuf::from(path).into();
+    vec![
+        Finding { image: image("lost.png"), note: "fur".into(), view: Some(Box::new(view)) },
+        Finding { image: image("birds/3.png"), note: String::new(), view: None },
+    ]
 }
 
 /// One of the keys; of none, one that nothing has.
@@ -94,6 +121,41 @@ fn change([a, b, c]: [u8; 3]) -> Intervention {
 }
 
 impl Kind {
+    /// The same of those that keep and find images.
+    fn about_images(self, state: &State, [a, b]: [u8; 2]) -> Command {
+        let findings: Vec<FindingId> = state.findings.iter().map(|(id, _)| id).collect();
+        let finding = one(findings.iter(), a, FindingId(1 << 60));
+        match self {
+            Self::SetGalleryFilter => {
+                let outcome = if a.is_multiple_of(2) { Outcome::Wrong } else { Outcome::Any };
+                Command::SetGalleryFilter(Box::new(GalleryFilter {
+                    text: (b % 3).to_string(),
+                    outcome,
+                    ..GalleryFilter::default()
+                }))
+            }
+            Self::KeepFinding => {
+                let gone =
+                    Finding { image: PathBuf::from("gone.png").into(), note: String::new(), view: None };
+                let now = state.finding_now(json!(b % 2), Some(a.into()));
+                Command::KeepFinding(Box::new(now.unwrap_or(gone)))
+            }
+            Self::WriteFinding => {
+                Command::WriteFinding(finding, ["", "edge", "fur"][usize::from(b) % 3].into())
+            }
+            Self::MoveFinding => Command::MoveFinding(finding, usize::from(b % 4)),
+            Self::DeleteFinding => Command::DeleteFinding(finding),
+            Self::ShowFinding => Command::ShowFinding { id: finding, layout: state.layout.clone() },
+            _ => Command::Share(Box::new(Share {
+                findings: state.findings.iter().map(|(_, finding)| finding.clone()).collect(),
+                title: "findings".into(),
+                kind: ShareKind::Page,
+                theme: ShareTheme::Own,
+                to: "findings.html".into(),
+            })),
+        }
+    }
+
     /// A command of this kind, about what `state` holds; the numbers choose.
     pub fn make(self, state: &State, [a, b, c]: [u8; 3]) -> Command {
         const NONE: u64 = 1 << 60;
@@ -143,14 +205,6 @@ impl Kind {
             Self::RemoveTokens => Command::RemoveTokens(column, vec![Mode::ALL[usize::from(b) % 4]]),
             Self::CompareImages => Command::CompareImages(dataset, column),
             Self::FindSimilar => Command::FindSimilar(image(b)),
-            Self::SetGalleryFilter => {
-                let outcome = if a.is_multiple_of(2) { Outcome::Wrong } else { Outcome::Any };
-                Command::SetGalleryFilter(Box::new(GalleryFilter {
-                    text: (b % 3).to_string(),
-                    outcome,
-                    ..GalleryFilter::default()
-                }))
-            }
             Self::SetOverview => {
                 let measure = ["rank_coverage", "edge_mass_10", "confidence"][usize::from(a) % 3].to_owned();
                 Command::SetOverview(Box::new(Choice { measure, ..Choice::default() }))
@@ -168,7 +222,13 @@ impl Kind {
                 Command::CloseImages((0..=c % 3).map(|i| image(a.wrapping_add(i.wrapping_mul(b)))).collect())
             }
             Self::Star => Command::Star(image(a), b.is_multiple_of(2)),
-            Self::SetNote => Command::SetNote(image(a), ["", "edge", "fur"][usize::from(b) % 3].into()),
+            Self::SetGalleryFilter
+            | Self::KeepFinding
+            | Self::WriteFinding
+            | Self::MoveFinding
+            | Self::DeleteFinding
+            | Self::ShowFinding
+            | Self::Share => self.about_images(state, [a, b]),
             Self::SelectImage => Command::SelectImage(image(a)),
             Self::Step => Command::Step(isize::from(a % 7) - 3),
             Self::Focus => Command::Focus(column),

@@ -12,6 +12,7 @@ use ssmprobe::app::jobs::{Event, JobId};
 use ssmprobe::app::state::State;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::user_error::UserError;
 
 use self::commands::{Class, Kind};
@@ -63,7 +64,8 @@ struct Sitting {
 }
 
 impl Sitting {
-    /// Backbones, probes that were trained on one layer and one on another, images, datasets and runs; all of it open.
+    /// Backbones, probes that were trained on one layer and one on another, images, datasets and runs; all of it open. Two
+    /// findings: of images and a probe that are not all open.
     fn new() -> Self {
         let mut sitting = Self {
             state: State::new(Settings::default()),
@@ -71,6 +73,7 @@ impl Sitting {
             steps: Vec::new(),
             done: 0,
         };
+        sitting.state.restore(Workspace { findings: commands::findings(), ..Workspace::default() });
         for (kind, choices) in [
             (Kind::OpenBackbone, 0..2),
             (Kind::OpenBeside, 1..2),

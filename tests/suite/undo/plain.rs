@@ -7,7 +7,7 @@ use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId,
 };
 use ssmprobe::app::state::settings::ThemeChoice;
-use ssmprobe::app::state::{GalleryFilter, Image, Note, State, Views};
+use ssmprobe::app::state::{Finding, FindingId, GalleryFilter, Image, State, Views};
 use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::{ImageSource, Split};
 use ssmprobe::model::explain::intervention::Intervention;
@@ -35,7 +35,8 @@ pub struct Plain {
     layout: Value,
     dataset: Option<DatasetId>,
     gallery_filter: GalleryFilter,
-    notes: Vec<(ImageSource, Note)>,
+    findings: Vec<(FindingId, Finding)>,
+    stars: Vec<ImageSource>,
 }
 
 impl Plain {
@@ -80,7 +81,8 @@ impl Plain {
             layout: state.layout.clone(),
             dataset: evaluations.dataset,
             gallery_filter: state.gallery_filter.clone(),
-            notes: state.notes.iter().map(|(place, note)| (place.clone(), note.clone())).collect(),
+            findings: state.findings.iter().map(|(id, finding)| (id, finding.clone())).collect(),
+            stars: state.findings.stars().cloned().collect(),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::app::cli::figures::source;
 use crate::app::format;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::report::Source;
-use crate::app::report::html::{FIGURES, Page, choose, explain};
+use crate::app::report::html::{FIGURES, Page, Part, choose, explain};
 use crate::app::report::table::Table;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::reporter::TerminalReporter;
@@ -107,21 +107,23 @@ impl HtmlFlags {
                     images.into_iter().map(quoted).collect::<Vec<_>>().join(" "),
                     quoted(&probes.join(",")),
                 ));
-                page.traces = traces;
+                page.parts = vec![Part { note: None, traces }];
             }
             _ => {
+                let mut traces = Vec::new();
                 for path in &self.trace {
                     let trace = source::stored(path)?;
                     check(&trace).with_context(|| format!("{}: does not hold together", path.display()))?;
-                    page.traces.push(Arc::new(trace));
+                    traces.push(Arc::new(trace));
                 }
+                page.parts = vec![Part { note: None, traces }];
                 page.truth = sources.first().map(truth).unwrap_or_default();
                 let files: Vec<String> = self.trace.iter().map(|path| file_name(path)).collect();
                 page.commands.push(format!("{begun} --html {file} --trace {}", files.join(" ")));
             }
         }
         if let Some(folder) = &self.save_traces {
-            save(folder, &page.traces)?;
+            save(folder, page.traces())?;
         }
         let html = page.html();
         if let Some(folder) = out.parent() {
@@ -130,7 +132,7 @@ impl HtmlFlags {
         }
         atomic_file::write(out, html.as_bytes())
             .with_context(|| format!("{}: cannot be written", out.display()))?;
-        let (traces, size) = (page.traces.len(), format::bytes(html.len() as u64));
+        let (traces, size) = (page.traces().count(), format::bytes(html.len() as u64));
         say!("{traces} explanations and {} tables, {size}", page.tables.len());
         stdout::line(out.display())?;
         Ok(ExitCode::SUCCESS)
@@ -151,7 +153,7 @@ impl HtmlFlags {
 }
 
 /// Keeps traces as files that are told apart by image, probe and class.
-fn save(folder: &Path, traces: &[Arc<Trace>]) -> anyhow::Result<()> {
+fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyhow::Result<()> {
     atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
     for (number, trace) in (1..).zip(traces) {
         let stem = |name: &str| crate::viz::figures::plot::stem(name);

@@ -12,6 +12,8 @@ mod page;
 mod pictures;
 mod tables;
 
+pub(super) use self::pictures::plot;
+
 use std::sync::Arc;
 
 use indexmap::IndexSet;
@@ -33,9 +35,8 @@ pub struct Page {
     pub title: String,
     /// What the author says, in a little Markdown.
     pub notes: Option<String>,
-    /// Images through probes: images and probes in the order in which they come first. Several of one image and probe
-    /// are for different classes of the evidence.
-    pub traces: Vec<Arc<Trace>>,
+    /// What it shows, part by part.
+    pub parts: Vec<Part>,
     /// The true classes of images, by the names that traces have.
     pub truth: Vec<(String, String)>,
     /// What is drawn of each.
@@ -46,11 +47,25 @@ pub struct Page {
     pub facts: Vec<(String, String)>,
     /// The commands that make it again.
     pub commands: Vec<String>,
+    /// `light` or `dark`; that of who reads it where absent.
+    pub theme: Option<&'static str>,
+}
+
+/// A part of a page: a finding, or all that a run shows.
+#[derive(Default)]
+pub struct Part {
+    /// What the author says of it, in a little Markdown.
+    pub note: Option<String>,
+    /// Images through probes: images and probes in the order in which they come first. Several of one image and probe
+    /// are for different classes of the evidence.
+    pub traces: Vec<Arc<Trace>>,
 }
 
 /// An image with everything that is known of it.
 struct Image<'a> {
     name: &'a str,
+    /// What is said of the part that begins with it.
+    note: Option<&'a str>,
     truth: Option<&'a str>,
     /// The classes that evidence is stored for. Where probes share none, each first has its own, which has no name.
     classes: Vec<Option<String>>,
@@ -59,12 +74,30 @@ struct Image<'a> {
 }
 
 impl Page {
-    /// The file.
-    pub fn html(&self) -> String {
-        page::html(self, &self.images())
+    /// Of one part, with nothing said of it.
+    pub fn of(traces: Vec<Arc<Trace>>) -> Self {
+        Self { parts: vec![Part { note: None, traces }], ..Self::default() }
     }
 
-    fn images(&self) -> Vec<Image<'_>> {
+    /// Everything that it is made of.
+    pub fn traces(&self) -> impl Iterator<Item = &Arc<Trace>> {
+        self.parts.iter().flat_map(|part| &part.traces)
+    }
+
+    /// The file.
+    pub fn html(&self) -> String {
+        self.html_unless(&|| false).unwrap_or_default()
+    }
+
+    /// The file; nothing once `stop` says so, which is asked before every image.
+    pub fn html_unless(&self, stop: &dyn Fn() -> bool) -> Option<String> {
+        let images: Vec<Image<'_>> = self.parts.iter().flat_map(|part| part.images(&self.truth)).collect();
+        page::html(self, &images, stop)
+    }
+}
+
+impl Part {
+    fn images<'a>(&'a self, truth: &'a [(String, String)]) -> Vec<Image<'a>> {
         let names: IndexSet<&str> = self.traces.iter().map(|trace| trace.image.as_str()).collect();
         let image = |name: &'_ str| {
             let of_image = || self.traces.iter().filter(|trace| trace.image == name);
@@ -91,19 +124,20 @@ impl Page {
             let at: Vec<Vec<Option<usize>>> = own.iter().map(stored).collect();
             (probes, own, at, classes)
         };
-        let built = names.into_iter().map(|name| {
+        let built = names.into_iter().enumerate().map(|(number, name)| {
             let (probes, own, at, classes) = image(name);
             let traces = own.into_iter().zip(at);
             let traces = traces.map(|(own, at)| at.into_iter().map(|at| at.map(|at| own[at])).collect());
-            let truth = self.truth.iter().find(|(image, _)| image == name).map(|(_, class)| class.as_str());
-            Image { name, truth, classes, probes: probes.into_iter().zip(traces).collect() }
+            let truth = truth.iter().find(|(image, _)| image == name).map(|(_, class)| class.as_str());
+            let note = self.note.as_deref().filter(|_| number == 0);
+            Image { name, note, truth, classes, probes: probes.into_iter().zip(traces).collect() }
         });
         built.collect()
     }
 }
 
 /// What a probe is called: its file's name, and how it read where that is not as trained.
-fn probe_name(trace: &Trace) -> String {
+pub(super) fn probe_name(trace: &Trace) -> String {
     let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
     let stem = crate::viz::figures::plot::stem(name);
     trace.reading.changes().map_or_else(|| stem.clone(), |changes| format!("{stem}, {changes}"))

@@ -41,7 +41,7 @@
   }
 
   // Images, probes, figures.
-  let theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  let theme = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   let step = 0;
   let held = null; // { section, at: { token | position } }
   let pointed = null;

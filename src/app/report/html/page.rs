@@ -17,13 +17,18 @@ const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
 /// The file.
-pub fn html(page: &Page, images: &[Image<'_>]) -> String {
+pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Option<String> {
     let mut pictures = Pictures::default();
     let mut commands = page.commands.clone();
-    let sections: String =
-        (0..).zip(images).map(|(at, image)| section(page, image, at, &mut pictures, &mut commands)).collect();
+    let mut sections = String::new();
+    for (at, image) in (0..).zip(images) {
+        if stop() {
+            return None;
+        }
+        sections.push_str(&section(page, image, at, &mut pictures, &mut commands));
+    }
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
-    let steps = page.traces.iter().map(|trace| trace.grid.len()).max().unwrap_or(0);
+    let steps = page.traces().map(|trace| trace.grid.len()).max().unwrap_or(0);
     let title = escape(&page.title);
     let notes = page.notes.as_deref().map(markdown::html).filter(|notes| !notes.is_empty());
     let notes =
@@ -41,8 +46,9 @@ pub fn html(page: &Page, images: &[Image<'_>]) -> String {
         .iter()
         .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)))
         .collect();
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+    let theme = page.theme.map_or_else(String::new, |theme| format!(" data-theme=\"{theme}\""));
+    Some(format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"{theme}>\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"{program}\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
@@ -64,7 +70,7 @@ pub fn html(page: &Page, images: &[Image<'_>]) -> String {
         meanings = meanings(page),
         commands = escape(&commands.join("\n")),
         data = pictures.text(),
-    )
+    ))
 }
 
 /// Links to the images, where there are several.
@@ -121,6 +127,8 @@ fn section(
     };
     let options: String = image.classes.iter().enumerate().map(option).collect();
     let truth = image.truth.map_or_else(String::new, |truth| format!(" <small>is {}</small>", escape(truth)));
+    let note = image.note.map(markdown::html).filter(|note| !note.is_empty());
+    let note = note.map_or_else(String::new, |note| format!("<div class=\"notes\">\n{note}</div>\n"));
     let columns: String = image
         .probes
         .iter()
@@ -130,7 +138,7 @@ fn section(
     format!(
         "<section class=\"image\" id=\"image-{at}\" tabindex=\"-1\" aria-labelledby=\"name-{at}\">\n\
          <div class=\"head\"><h2 id=\"name-{at}\">{}{truth}</h2>\n\
-         <label>Evidence for <select{}>{options}</select></label></div>\n\
+         <label>Evidence for <select{}>{options}</select></label></div>\n{note}\
          <div class=\"probes\">\n{columns}</div>\n</section>\n",
         escape(short(image.name)),
         if image.classes.len() < 2 { " disabled" } else { "" },

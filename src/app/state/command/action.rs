@@ -68,7 +68,9 @@ actions! {
     Connect: File.asks("Connect…", "Compute on another machine that ssh reaches, or in a process of its own", Prompt::Connect)
         .when(|state| state.training.active.as_ref().is_none_or(|run| run.detached)).also("remote ssh host server gpu").line_below(),
     Export: File.asks("Export figure…", "Any figure of the probe that is looked through, by its name", Prompt::Export)
-        .key(ctrl_shift("E")).when(has_trace).also("save picture svg pdf png").line_below(),
+        .key(ctrl_shift("E")).when(has_trace).also("save picture svg pdf png"),
+    Share: File.asks("Share…", "This image or the findings, as one page for any browser or as a folder of figures", Prompt::Share)
+        .when(|state| state.selection.image.is_some()).also("export findings html report send link").line_below(),
     OpenDemo: File.asks("Start with the demo", "A backbone, its probes and drawn scenes, in the place of what is open",
         Prompt::Demo).also("example").line_below(),
     Quit: File.asks("Quit", "End the program", Prompt::Quit).key(ctrl("Q")).also("exit close"),
@@ -93,8 +95,9 @@ actions! {
         .key(plain("End")).when(|state| !state.library.images.is_empty()),
     StarImage: View.gives("Star image, or take its star", "Starred images can be shown alone in the gallery", star)
         .key(plain("S")).when(|state| state.selection.image.is_some()).also("favourite mark"),
-    NoteImage: View.asks("Note on the image…", "A line of text; the gallery's filter finds it", Prompt::Note)
-        .key(plain("N")).when(|state| state.selection.image.is_some()).also("comment remark annotate").line_below(),
+    KeepFinding: View.asks("Keep as finding…", "The image, its probes and how they are shown, with a note, to come back to",
+        Prompt::KeepFinding).key(plain("N")).when(|state| state.selection.image.is_some()).also("bookmark note comment remark annotate")
+        .line_below(),
     NextStep: View.gives("Next step of the reading", "The token that is read next, marked in every figure",
         |state| step_reading(state, 1)).key(plain("Period")).when(|state| state.steps() > 0).also("playhead scan"),
     PreviousStep: View.gives("Previous step of the reading", "The token that was read before it",
@@ -268,7 +271,7 @@ fn stop_training(state: &State) -> Command {
 
 fn star(state: &State) -> Command {
     let image = state.selection.image.unwrap_or(ImageId(0));
-    Command::Star(image, !state.note_on(image).starred)
+    Command::Star(image, !state.is_starred(image))
 }
 
 /// Whether what is looked through has something to export.

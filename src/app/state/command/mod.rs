@@ -17,7 +17,8 @@ use super::entries::gone;
 use super::jobs::JobKind;
 use super::library::{Backbone, Dataset};
 use super::settings::{LibrarySections, ThemeChoice, bounded_scale};
-use super::{GalleryFilter, State};
+use super::share::Share;
+use super::{Finding, FindingId, GalleryFilter, State};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{
@@ -85,8 +86,23 @@ pub enum Command {
     CloseImages(Vec<ImageId>),
     /// Give an image a star, or take it away.
     Star(ImageId, bool),
-    /// Write a line on an image; an empty one takes it away.
-    SetNote(ImageId, String),
+    /// Keep this as a finding.
+    KeepFinding(Box<Finding>),
+    /// Write this note on a finding.
+    WriteFinding(FindingId, String),
+    /// Move a finding to this place.
+    MoveFinding(FindingId, usize),
+    /// Forget a finding.
+    DeleteFinding(FindingId),
+    /// Show what was shown when a finding was kept.
+    ShowFinding {
+        /// The finding.
+        id: FindingId,
+        /// How the panes stand now.
+        layout: Value,
+    },
+    /// Explain findings, and have them written to files.
+    Share(Box<Share>),
     /// Look at this image.
     SelectImage(ImageId),
     /// Look at the image so many further on in the list.
@@ -239,7 +255,12 @@ impl State {
             Command::CloseProbes(ids) => self.close_probes(ids),
             Command::CloseImages(ids) => self.close_images(ids),
             Command::Star(id, starred) => self.star(id, starred),
-            Command::SetNote(id, text) => self.set_note(id, &text),
+            Command::KeepFinding(finding) => self.keep_finding(*finding),
+            Command::WriteFinding(id, note) => self.write_finding(id, &note),
+            Command::MoveFinding(id, to) => self.move_finding(id, to),
+            Command::DeleteFinding(id) => self.delete_finding(id),
+            Command::ShowFinding { id, layout } => self.show_finding(id, layout),
+            Command::Share(share) => self.share(*share),
             Command::SelectImage(id) => self.select_image(id),
             Command::Step(by) => self.step(by),
             Command::Focus(id) => {

@@ -5,8 +5,10 @@
 pub enum Prompt {
     /// Ask for files.
     Files(FilePrompt),
-    /// Write a line on the current image, then [`Command::SetNote`](super::Command::SetNote).
-    Note,
+    /// Write a note on what is shown, then [`Command::KeepFinding`](super::Command::KeepFinding).
+    KeepFinding,
+    /// Choose what goes into a page or a folder, then [`Command::Share`](super::Command::Share).
+    Share,
     /// Type an id of the Hub, then [`Command::OpenBackbone`](super::Command::OpenBackbone).
     HubId,
     /// Choose who computes.

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub use self::error::WorkspaceError;
 use super::connection::Host;
-use super::{Note, Selection, Views, relative};
+use super::{Finding, Selection, Views, relative};
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId};
 use crate::model::data::ImageSource;
@@ -49,9 +49,12 @@ pub struct Workspace {
     /// Datasets.
     #[serde(default)]
     pub datasets: Vec<SavedDataset>,
-    /// Stars and lines of text on images.
+    /// Stars on images. What an earlier version noted on one is a finding once it is read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<SavedNote>,
+    /// Findings, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
     /// The dataset that is looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<DatasetId>,
@@ -147,15 +150,18 @@ pub struct SavedDataset {
     pub split: Option<String>,
 }
 
-/// A note of a workspace.
+/// A star of a workspace, and the line that an earlier version noted on the image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedNote {
     /// Where its image is.
     #[serde(flatten)]
     pub place: ImageSource,
-    /// What it says.
-    #[serde(flatten)]
-    pub note: Note,
+    /// Whether it has a star.
+    #[serde(default)]
+    pub starred: bool,
+    /// One line; none once it is read.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
 }
 
 /// A column of a workspace.
@@ -241,6 +247,11 @@ impl Workspace {
                 return Err(WorkspaceError::Json { path: path.to_owned(), why });
             }
         }
+        for SavedNote { place, text, .. } in workspace.notes.iter().filter(|note| !note.text.is_empty()) {
+            workspace.findings.push(Finding { image: place.clone(), note: text.clone(), view: None });
+        }
+        workspace.notes.retain(|note| note.starred);
+        workspace.notes.iter_mut().for_each(|note| note.text.clear());
         if workspace.host.is_some() {
             return Ok(workspace); // paths of another machine
         }
@@ -251,7 +262,7 @@ impl Workspace {
             }
         };
         workspace.each_path(&mut |_, path| from_folder(path));
-        workspace.notes.iter_mut().for_each(|note| from_folder(&mut note.place.path));
+        workspace.each_kept_path(&mut |path| from_folder(path));
         workspace.each_form_path(&from_folder);
         Ok(workspace)
     }
@@ -279,9 +290,7 @@ impl Workspace {
         let mut stored = Self { format: FORMAT, ..self.clone() };
         if self.host.is_none() {
             stored.each_path(&mut |_, path| *path = relative::to(&folder, &absolute(path)));
-            for note in &mut stored.notes {
-                note.place.path = relative::to(&folder, &absolute(&note.place.path));
-            }
+            stored.each_kept_path(&mut |path| *path = relative::to(&folder, &absolute(path)));
             stored.each_form_path(&|path| {
                 let from = relative::to(&folder, &absolute(path));
                 let below = from.is_relative() && !from.starts_with("..");
@@ -328,15 +337,20 @@ impl Workspace {
                 moved.push((std::mem::replace(path, there.clone()), there));
             }
         });
-        // Notes go with their image, or with the dataset it is of.
-        for note in &mut self.notes {
-            let place = &mut note.place.path;
+        // Stars and findings go with their image, or with the dataset it is of.
+        self.each_kept_path(&mut |place| {
             let rest = moved.iter().find_map(|(was, there)| Some((there, place.strip_prefix(was).ok()?)));
             if let Some((there, rest)) = rest {
                 *place = if rest.as_os_str().is_empty() { (*there).clone() } else { there.join(rest) };
             }
-        }
+        });
         found.len()
+    }
+
+    /// Every path of stars and findings, which need not be entries.
+    fn each_kept_path(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
+        self.notes.iter_mut().for_each(|note| change(&mut note.place.path));
+        self.findings.iter_mut().for_each(|finding| finding.each_path(&mut *change));
     }
 
     /// Every path of its entries. A backbone's id on the Hub is none.

@@ -68,7 +68,7 @@ struct FilterKey {
     /// Whose answers are asked for, as probes and backbones are now: none of another layer, size or seed.
     asked: [Option<usize>; 3],
     flipped: bool,
-    notes: u64,
+    findings: u64,
     count: usize,
     last: Option<ImageId>,
 }
@@ -113,7 +113,7 @@ impl Gallery {
                 alike.map(|space| Arc::as_ptr(&space).addr()),
             ],
             flipped: cx.state.views.overview.flipped,
-            notes: cx.state.notes.revision,
+            findings: cx.state.findings.revision,
             count,
             last,
         };

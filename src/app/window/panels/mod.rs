@@ -11,6 +11,7 @@ mod differences;
 mod eval_removals;
 mod figure;
 mod figure_view;
+mod findings;
 mod gallery;
 mod gallery_filter;
 mod getting_started;
@@ -42,6 +43,7 @@ use egui::Ui;
 pub use self::change::{interventions, temperature_of_column};
 pub use self::compare::COMPARE;
 pub use self::figure_view::TokenHover;
+pub use self::findings::FINDINGS;
 pub use self::probe_table::ACCURACIES;
 pub use self::training::TRAINING;
 pub use self::true_class::class as true_class_of;
@@ -51,7 +53,7 @@ use crate::app::jobs::{BackboneId, ColumnId, JobId};
 use crate::app::state::command::{Action, Command, Effect, Prompt};
 use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
-use crate::app::state::{Column, ColumnState, JobKind, State};
+use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::user_error::UserError;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
@@ -65,6 +67,8 @@ use crate::viz::{FIGURES, Info, Options};
 pub enum PanelPlace {
     /// On the left.
     Left,
+    /// There, in the place of the library, when asked for.
+    OverLibrary,
     /// In the middle, as a pane to drag, split and close.
     Middle,
     /// Below, when asked for.
@@ -125,6 +129,7 @@ pub fn all() -> Vec<Box<dyn Panel>> {
     panels.push(Box::new(image_map::ImageMapPane::default()));
     panels.push(Box::new(probe_table::ProbeTable::default()));
     panels.push(Box::new(training::Training::default()));
+    panels.push(Box::new(findings::Findings::default()));
     panels.push(Box::new(jobs::Jobs));
     panels
 }
@@ -140,6 +145,12 @@ pub enum UiAction {
     Show(&'static str),
     /// Show or hide the jobs.
     Jobs,
+    /// Show or hide the findings.
+    Findings,
+    /// Show what was shown when a finding was kept.
+    ShowFinding(FindingId),
+    /// Write its note anew.
+    EditFinding(FindingId, Box<Finding>),
     /// Restore this workspace, of this file.
     Restore(PathBuf, Box<Workspace>),
     /// Open the workspace of this file.

@@ -163,8 +163,8 @@ impl Tile {
             response.scroll_to_me(None);
         }
         edge(ui, rect, &response, current);
-        let note = cx.state.note_on(self.id);
-        if note.starred {
+        let starred = cx.state.is_starred(self.id);
+        if starred {
             let at = rect.left_top() + Vec2::splat(11.0);
             let edge = Stroke::new(1.5, color32(cx.theme.ground));
             widgets::paint_star(ui, at, 7.5, color32(style::starred(cx.theme)), edge);
@@ -174,9 +174,9 @@ impl Tile {
             cx.send(Command::SelectImage(self.id));
         }
         response.context_menu(|ui| {
-            let text = if note.starred { "Take its star" } else { "Star" };
+            let text = if starred { "Take its star" } else { "Star" };
             if ui.button(text).clicked() {
-                cx.send(Command::Star(self.id, !note.starred));
+                cx.send(Command::Star(self.id, !starred));
             }
             let like = "Images like this one";
             if image.label.is_some() && cx.focus.is_some() && ui.button(like).clicked() {
@@ -244,9 +244,8 @@ impl Tile {
                 ui.label(format!("{name}{}", error.lines.join(": ")));
             }
         }
-        let note = cx.state.note_on(self.id);
-        if !note.text.is_empty() {
-            ui.label(&note.text);
+        for (_, finding) in cx.state.findings.of(image).filter(|(_, finding)| !finding.note.is_empty()) {
+            ui.label(finding.head(6));
         }
         if let Some(Thumbnail::Failed(why)) = cx.state.thumbnails.get(self.id) {
             ui.label(why);

@@ -13,9 +13,7 @@ use crate::viz::draw::paint::color32;
 
 /// The class of an image, as its dataset names it.
 pub fn class<'a>(state: &'a State, image: &Image) -> Option<&'a str> {
-    let label = image.label?;
-    let part = state.library.datasets.get(&label.dataset)?.status.ready()?;
-    part.asked.classes.get(label.class as usize).map(String::as_str)
+    state.library.true_class(image)
 }
 
 /// The class of the image that a column shows.

@@ -1,0 +1,262 @@
+//! Findings: what a person wants to come back to. Each is an image, what was shown of it, and a note; a star marks an image
+//! alone. Both are kept by where images and probes are: they outlast the closing of those, and a finding opens them again.
+
+use std::path::PathBuf;
+
+use indexmap::{IndexMap, IndexSet};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::entries::{self, Entries, gone};
+use super::jobs::Severity;
+use super::library::{Image, Probe};
+use super::{Column, State, Views};
+use crate::app::jobs::{ClassChoice, ColumnId, ExplainSettings, ImageId, Request};
+use crate::model::data::ImageSource;
+use crate::model::explain::intervention::Intervention;
+
+/// Longest note, in characters.
+pub const MAX_NOTE: usize = 20_000;
+
+/// Names a finding for as long as the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FindingId(pub u64);
+
+/// What a person wants to come back to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Where its image is.
+    #[serde(flatten)]
+    pub image: ImageSource,
+    /// What is said of it, in Markdown.
+    #[serde(default)]
+    pub note: String,
+    /// What was shown; nothing where an earlier version kept words alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<Box<FindingView>>,
+}
+
+/// What was shown, and how.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FindingView {
+    /// The probes, in their order.
+    pub columns: Vec<FindingColumn>,
+    /// The column others are compared with, by its place.
+    pub reference: Option<usize>,
+    /// The column that is looked through, by its place.
+    pub focus: Option<usize>,
+    /// The class of the evidence.
+    pub class: ClassChoice,
+    /// The token that is pinned.
+    pub token: Option<usize>,
+    /// How figures are drawn.
+    pub views: Views,
+    /// What explanations depend on.
+    #[serde(rename = "look")]
+    pub explain: ExplainSettings,
+    /// How the panes stand, as the window says it.
+    pub layout: Value,
+}
+
+/// A probe of a finding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FindingColumn {
+    /// Its file.
+    pub probe: PathBuf,
+    /// The image, if not the finding's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageSource>,
+    /// What is changed.
+    pub change: Intervention,
+    /// Whether it stands in the comparison.
+    pub compared: bool,
+}
+
+impl Finding {
+    /// What it is called: its image.
+    pub fn name(&self) -> String {
+        self.image.short()
+    }
+
+    /// The names of its probes, once each.
+    pub fn probes(&self) -> IndexSet<String> {
+        let columns = self.view.iter().flat_map(|view| &view.columns);
+        columns.map(|column| Probe::name_of(&column.probe)).collect()
+    }
+
+    /// The first lines of its note, `lines` of them.
+    pub fn head(&self, lines: usize) -> String {
+        let all: Vec<&str> = self.note.lines().filter(|line| !line.trim().is_empty()).collect();
+        let more = if all.len() > lines { "\n…" } else { "" };
+        format!("{}{more}", all[..all.len().min(lines)].join("\n"))
+    }
+
+    /// Whether its image, a probe or its note holds every word of `text`, which is lower case.
+    pub fn holds(&self, text: &str) -> bool {
+        let names: Vec<String> = self.probes().into_iter().collect();
+        let known = format!("{} {} {}", self.image, names.join(" "), self.note).to_lowercase();
+        text.split_whitespace().all(|word| known.contains(word))
+    }
+
+    /// Every path of it.
+    pub(super) fn each_path(&mut self, mut change: impl FnMut(&mut PathBuf)) {
+        change(&mut self.image.path);
+        for column in self.view.iter_mut().flat_map(|view| &mut view.columns) {
+            change(&mut column.probe);
+            column.image.iter_mut().for_each(|image| change(&mut image.path));
+        }
+    }
+}
+
+/// Findings in their order, and the images that have a star.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    all: IndexMap<FindingId, Finding>,
+    stars: IndexMap<ImageSource, ()>,
+    /// Counts the changes.
+    pub revision: u64,
+}
+
+impl Findings {
+    /// One of them.
+    pub fn get(&self, id: FindingId) -> Option<&Finding> {
+        self.all.get(&id)
+    }
+
+    /// All of them, in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (FindingId, &Finding)> {
+        self.all.iter().map(|(id, finding)| (*id, finding))
+    }
+
+    /// Those of an image.
+    pub fn of(&self, image: &Image) -> impl Iterator<Item = (FindingId, &Finding)> {
+        self.iter().filter(|(_, finding)| finding.image == image.place)
+    }
+
+    /// The images that have a star, the oldest first.
+    pub fn stars(&self) -> impl Iterator<Item = &ImageSource> {
+        self.stars.keys()
+    }
+
+    /// Whether an image has a star.
+    pub fn is_starred(&self, image: &Image) -> bool {
+        self.stars.contains_key(&image.place)
+    }
+
+    /// Exchanges some of them; these as they were.
+    pub(super) fn swap(&mut self, wanted: Entries<FindingId, Finding>) -> Entries<FindingId, Finding> {
+        self.revision += u64::from(!wanted.is_empty());
+        entries::swap(&mut self.all, wanted)
+    }
+
+    /// The same with stars.
+    pub(super) fn swap_stars(&mut self, wanted: Entries<ImageSource, ()>) -> Entries<ImageSource, ()> {
+        self.revision += u64::from(!wanted.is_empty());
+        entries::swap(&mut self.stars, wanted)
+    }
+}
+
+impl State {
+    /// Whether an image has a star.
+    pub fn is_starred(&self, image: ImageId) -> bool {
+        self.library.images.get(&image).is_some_and(|image| self.findings.is_starred(image))
+    }
+
+    pub(super) fn star(&mut self, image: ImageId, starred: bool) -> Vec<Request> {
+        let Some(image) = self.library.images.get(&image) else { return Vec::new() };
+        if self.findings.is_starred(image) == starred {
+            return Vec::new();
+        }
+        let what = if starred { "Star" } else { "Take the star from" };
+        let entry = starred.then_some((self.findings.stars.len(), ()));
+        let (text, place) = (format!("{what} {}", image.name()), image.place.clone());
+        self.change(text, |parts| _ = parts.stars.insert(place, entry))
+    }
+
+    /// Puts all of a workspace in the place of all there are.
+    pub(super) fn restore_findings(
+        &mut self,
+        findings: Vec<Finding>,
+        stars: impl Iterator<Item = ImageSource>,
+    ) {
+        let all = findings.into_iter().map(|finding| (FindingId(self.fresh()), finding)).collect();
+        let stars = stars.map(|place| (place, ())).collect();
+        self.findings = Findings { all, stars, revision: self.findings.revision + 1 };
+    }
+
+    /// What is shown now, with nothing said of it; nothing where no image is looked at. `layout` and the pinned `token` are
+    /// the window's own.
+    pub fn finding_now(&self, layout: Value, token: Option<usize>) -> Option<Finding> {
+        let column = |column: &Column| {
+            Some(FindingColumn {
+                probe: self.library.probes.get(&column.probe)?.path.clone(),
+                image: column.image.and_then(|image| Some(self.library.images.get(&image)?.place.clone())),
+                change: column.change.clone(),
+                compared: column.compared,
+            })
+        };
+        let place = |id: Option<ColumnId>| self.columns.get_index_of(&id?);
+        let view = FindingView {
+            columns: self.columns.values().filter_map(column).collect(),
+            reference: place(self.selection.reference),
+            focus: place(self.focus()),
+            class: self.selection.class.clone(),
+            token,
+            views: self.views.clone(),
+            explain: self.explain,
+            layout,
+        };
+        let image = self.current_image()?.place.clone();
+        Some(Finding { image, note: String::new(), view: Some(Box::new(view)) })
+    }
+
+    pub(super) fn keep_finding(&mut self, mut finding: Finding) -> Vec<Request> {
+        finding.note = tidy(&finding.note);
+        let text = format!("Keep the finding {}", finding.name());
+        let entry = (self.findings.all.len(), finding);
+        let said = format!("Kept as finding {}; the menu Panes shows all of them", entry.0 + 1);
+        let id = FindingId(self.fresh());
+        let requests = self.change(text, |parts| _ = parts.findings.insert(id, Some(entry)));
+        self.note(Severity::Info, said);
+        requests
+    }
+
+    pub(super) fn write_finding(&mut self, id: FindingId, note: &str) -> Vec<Request> {
+        let note = tidy(note);
+        self.edit_finding("Write on", id, |_, finding| finding.note = note)
+    }
+
+    pub(super) fn move_finding(&mut self, id: FindingId, to: usize) -> Vec<Request> {
+        let last = self.findings.all.len().saturating_sub(1);
+        self.edit_finding("Move", id, |place, _| *place = to.min(last))
+    }
+
+    pub(super) fn delete_finding(&mut self, id: FindingId) -> Vec<Request> {
+        let Some(name) = self.findings.get(id).map(Finding::name) else { return Vec::new() };
+        self.change(format!("Delete the finding {name}"), |parts| parts.findings = gone([id]))
+    }
+
+    /// Edits a finding and its place so that it can be taken back; nothing if nothing comes of it.
+    fn edit_finding(
+        &mut self,
+        what: &str,
+        id: FindingId,
+        edit: impl FnOnce(&mut usize, &mut Finding),
+    ) -> Vec<Request> {
+        let Some((place, _, finding)) = self.findings.all.get_full(&id) else { return Vec::new() };
+        let (mut to, mut edited) = (place, finding.clone());
+        edit(&mut to, &mut edited);
+        if to == place && edited == *finding {
+            return Vec::new();
+        }
+        let text = format!("{what} the finding {}", finding.name());
+        self.change(text, |parts| _ = parts.findings.insert(id, Some((to, edited))))
+    }
+}
+
+/// A note without what cannot be seen.
+fn tidy(note: &str) -> String {
+    let seen = note.chars().filter(|letter| !letter.is_control() || *letter == '\n').take(MAX_NOTE);
+    seen.collect::<String>().trim().to_owned()
+}

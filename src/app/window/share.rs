@@ -1,0 +1,298 @@
+//! The dialog that shares: what goes in, as what, in which theme, where to, and about how large that gets.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{Grid, Label, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+
+use super::dialog::{self, Answer};
+use super::exporter::Outcome;
+use super::file_picker::FileRequest;
+use super::panels::UiAction;
+use super::{MainWindow, WindowOrder, style, widgets};
+use crate::app::format;
+use crate::app::jobs::Cancel;
+use crate::app::report::findings;
+use crate::app::state::command::Command;
+use crate::app::state::share::{Share, ShareKind, ShareTheme};
+use crate::app::state::{Finding, Probe, Severity, State};
+use crate::model::io::atomic_file;
+use crate::model::trace::Trace;
+use crate::viz::draw::color32;
+
+/// Height of the list of probes.
+const PROBES_PX: f32 = 96.0;
+/// The width of fields.
+const FIELD_PX: f32 = 350.0;
+
+/// What a person wants to share.
+pub struct ShareDialog {
+    /// What is shown now.
+    now: Finding,
+    /// Whether the findings are shared, and not what is shown now.
+    all: bool,
+    /// Probes by their files, and whether they go in.
+    probes: Vec<(PathBuf, bool)>,
+    /// As it is asked for, but for the findings.
+    share: Share,
+    path: String,
+    /// How large one explanation makes it, for which choices, where something is shown.
+    size: Option<((usize, ShareKind, ShareTheme), u64)>,
+    error: Option<String>,
+}
+
+/// What a person wants of the dialog.
+pub enum ShareStep {
+    /// Choose where with the system's dialog.
+    Choose(FileRequest),
+    Share(Box<Share>),
+}
+
+impl ShareDialog {
+    /// Of the findings, where there are some; else of what is shown `now`.
+    pub fn new(now: Finding, state: &State) -> Self {
+        let all = state.findings.iter().len() > 0;
+        let title = if all { "Findings".to_owned() } else { now.name() };
+        let (kind, theme) = (ShareKind::Page, ShareTheme::Own);
+        let share = Share { findings: Vec::new(), title, kind, theme, to: PathBuf::new() };
+        let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
+        let path = folder.join("findings.html").display().to_string();
+        let (probes, size, error) = (Vec::new(), None, None);
+        Self { now, all, probes, share, path, size, error }
+    }
+
+    /// Puts the file or folder where it was chosen.
+    pub fn put(&mut self, path: &Path) {
+        self.path = path.display().to_string();
+        self.follow_kind();
+    }
+
+    pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<ShareStep> {
+        dialog::show(ui.ctx(), "share", 540.0, "Share with others", |ui| {
+            ui.add_space(4.0);
+            ScrollArea::vertical()
+                .max_height(ui.ctx().content_rect().height() - 110.0)
+                .show(ui, |ui| {
+                    let choose = Grid::new("share")
+                        .num_columns(2)
+                        .spacing([14.0, 8.0])
+                        .min_col_width(72.0)
+                        .show(ui, |ui| self.fields(ui, state));
+                    let share = self.asked(state);
+                    self.about(ui, state, &share);
+                    let ready = self.faults(ui) && !share.findings.is_empty() && !state.is_sharing();
+                    if state.is_sharing() {
+                        ui.weak("Something is being shared: Jobs and log shows how far it is");
+                    }
+                    ui.add_space(8.0);
+                    let replaces = share.kind == ShareKind::Page && share.to.exists();
+                    let verb = if replaces { "Replace" } else { "Share" };
+                    let done = ui
+                        .horizontal(|ui| dialog::buttons(ui, verb, ready, ShareStep::Share(Box::new(share))));
+                    choose.inner.or(done.inner)
+                })
+                .inner
+        })
+    }
+
+    fn fields(&mut self, ui: &mut Ui, state: &State) -> Answer<ShareStep> {
+        let mut answer = Answer::Open;
+        let count = state.findings.iter().len();
+        ui.label("What");
+        ui.horizontal(|ui| {
+            if ui.radio(!self.all, "This image, as shown").clicked() {
+                self.all = false;
+            }
+            let text = if count == 1 { "1 finding".to_owned() } else { format!("{count} findings") };
+            let radio = ui.add_enabled(count > 0, egui::RadioButton::new(self.all, text));
+            if radio.on_disabled_hover_text("Keep what is shown as a finding first (N)").clicked() {
+                self.all = true;
+            }
+        });
+        ui.end_row();
+        let wanted: Vec<Finding> = self.chosen(state).cloned().collect();
+        let columns =
+            wanted.iter().filter_map(|finding| finding.view.as_deref()).flat_map(|view| &view.columns);
+        for column in columns {
+            if self.probes.iter().all(|(path, _)| *path != column.probe) {
+                self.probes.push((column.probe.clone(), true));
+            }
+        }
+        ui.label("Probes");
+        let has = |path: &PathBuf| wanted.iter().any(|finding| has_probe(finding, path));
+        let list = ScrollArea::vertical().id_salt("probes").min_scrolled_height(PROBES_PX);
+        list.max_height(PROBES_PX).show(ui, |ui| {
+            ui.vertical(|ui| {
+                for (path, on) in self.probes.iter_mut().filter(|(path, _)| has(path)) {
+                    ui.checkbox(on, Probe::name_of(path)).on_hover_text(path.display().to_string());
+                }
+            });
+        });
+        ui.end_row();
+        let label = ui.label("As").id;
+        let kinds = [
+            (ShareKind::Page, "A page that any browser shows, offline"),
+            (ShareKind::Figures, "A folder of figures, SVG"),
+        ];
+        let kind = self.share.kind;
+        widgets::choice(ui, "share as", 280.0, &mut self.share.kind, kinds).labelled_by(label);
+        if self.share.kind != kind {
+            self.follow_kind();
+        }
+        ui.end_row();
+        let label = ui.label("Theme").id;
+        let own = match self.share.kind {
+            ShareKind::Page => "That of whoever reads it",
+            ShareKind::Figures => "For print",
+        };
+        let themes = [(ShareTheme::Own, own), (ShareTheme::Light, "Light"), (ShareTheme::Dark, "Dark")];
+        widgets::choice(ui, "share theme", 280.0, &mut self.share.theme, themes).labelled_by(label);
+        ui.end_row();
+        if self.share.kind == ShareKind::Page {
+            ui.label("Title");
+            let edit = ui.add(TextEdit::singleline(&mut self.share.title).desired_width(FIELD_PX));
+            edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Title"));
+            ui.end_row();
+        }
+        ui.label(if self.share.kind == ShareKind::Page { "File" } else { "Folder" });
+        ui.horizontal(|ui| {
+            let edit = ui.add(TextEdit::singleline(&mut self.path).desired_width(FIELD_PX));
+            edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Share to"));
+            if ui.button("Choose…").clicked() {
+                let name = Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
+                let name = name.filter(|_| self.share.kind == ShareKind::Page);
+                answer = Answer::Given(ShareStep::Choose(FileRequest::Share(name)));
+            }
+        });
+        ui.end_row();
+        answer
+    }
+
+    /// What goes in.
+    fn chosen<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Finding> {
+        let now = (!self.all).then_some(&self.now);
+        now.into_iter().chain(state.findings.iter().filter(|_| self.all).map(|(_, finding)| finding))
+    }
+
+    /// All of it, without the probes that were left out.
+    fn asked(&self, state: &State) -> Share {
+        let wanted = |path: &Path| self.probes.iter().all(|(probe, on)| *on || probe != path);
+        let chosen = self.chosen(state).cloned().map(|mut finding| {
+            if let Some(view) = &mut finding.view {
+                view.columns.retain(|column| wanted(&column.probe));
+            }
+            finding
+        });
+        let findings = chosen.filter(|one| one.view.as_ref().is_none_or(|view| !view.columns.is_empty()));
+        Share { findings: findings.collect(), to: PathBuf::from(&self.path), ..self.share.clone() }
+    }
+
+    /// How much it is.
+    fn about(&mut self, ui: &mut Ui, state: &State, share: &Share) {
+        let shown = state.columns.len();
+        let of = |finding: &Finding| finding.view.as_ref().map_or(shown, |view| view.columns.len());
+        let count: usize = share.findings.iter().map(of).sum();
+        let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace());
+        let size = trace.map(|trace| self.size(share, trace, count));
+        let size = size.map_or_else(String::new, |size| format!(", about {}", format::bytes(size)));
+        let s = if count == 1 { "" } else { "s" };
+        let images = share.findings.len();
+        let images = format!("{images} image{}", if images == 1 { "" } else { "s" });
+        let text = format!(
+            "{count} explanation{s} of {images}{size}. Notes go with them; no folder of this machine does"
+        );
+        ui.add_space(6.0);
+        ui.add(Label::new(RichText::new(text).small().weak()).wrap());
+    }
+
+    fn size(&mut self, share: &Share, trace: &Arc<Trace>, count: usize) -> u64 {
+        let key = (count, share.kind, share.theme);
+        match self.size {
+            Some((known, size)) if known == key => size,
+            _ => {
+                let size = findings::estimate(share, trace, count);
+                self.size = Some((key, size));
+                size
+            }
+        }
+    }
+
+    /// Says why it cannot be written there; whether it can.
+    fn faults(&mut self, ui: &mut Ui) -> bool {
+        let path = Path::new(&self.path);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
+        let full = |path: &Path| std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        let fault = match (self.share.kind, &missing) {
+            (_, Some(folder)) => Some(format!("There is no folder {}", folder.display())),
+            (ShareKind::Page, None) if path.is_dir() => {
+                Some("This is a folder: add a file's name".to_owned())
+            }
+            (ShareKind::Figures, None) if path.is_file() => {
+                Some("This is a file: choose a folder, which may be new".to_owned())
+            }
+            (ShareKind::Figures, None) if full(path) => {
+                Some("There is something in this folder: choose an empty one, or a new one".to_owned())
+            }
+            _ => None,
+        };
+        let color = color32(style::failed(&style::theme(ui)));
+        let red = |text: &str| Label::new(RichText::new(text).color(color)).wrap();
+        if let Some(folder) = missing
+            && ui.button("Make the folder").clicked()
+        {
+            self.error =
+                atomic_file::make_folder(&folder).err().map(|error| format!("It cannot be made: {error}"));
+        }
+        fault.iter().chain(&self.error).for_each(|text| drop(ui.add(red(text))));
+        fault.is_none() && !self.path.trim().is_empty()
+    }
+
+    /// Gives the file the ending of a page, a folder none.
+    fn follow_kind(&mut self) {
+        let path = Path::new(&self.path);
+        let is_page = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
+        match self.share.kind {
+            ShareKind::Figures if is_page => self.path = path.with_extension("").display().to_string(),
+            ShareKind::Page if path.extension().is_none() && path.file_name().is_some() && !path.is_dir() => {
+                self.path = path.with_extension("html").display().to_string();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn has_probe(finding: &Finding, path: &Path) -> bool {
+    finding.view.iter().flat_map(|view| &view.columns).any(|column| column.probe == path)
+}
+
+impl MainWindow {
+    /// Draws the dialog where it is open.
+    pub(super) fn share_dialog(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
+        match self.share.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui, state)) {
+            Answer::Open => {}
+            Answer::Closed => self.share = None,
+            Answer::Given(ShareStep::Choose(request)) => self.pick(ui.ctx(), request),
+            Answer::Given(ShareStep::Share(share)) => {
+                self.share = None;
+                actions.push(UiAction::Command(Command::Share(share)));
+            }
+        }
+    }
+
+    /// Writes what is ready to be shared, beside the window, and ends what was called off.
+    pub(super) fn write_shared(&mut self, ctx: &egui::Context, state: &State) -> Option<WindowOrder> {
+        let ready = state.shared();
+        if let Some((_, cancel)) =
+            self.sharing.take_if(|(job, _)| ready.is_none_or(|(ready, _)| ready != *job))
+        {
+            cancel.cancel();
+        }
+        let (job, shared) = ready.filter(|_| self.sharing.is_none())?;
+        let (cancel, shared) = (Cancel::default(), shared.clone());
+        self.sharing = Some((job, cancel.clone()));
+        let work = move || Outcome::Shared(job, findings::write(&shared, &cancel));
+        self.exporter.start(ctx, work).err().map(|why| WindowOrder::Note(Severity::Error, why))
+    }
+}

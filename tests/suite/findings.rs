@@ -1,0 +1,543 @@
+//! Findings: kept, searched, shown again, taken back, and shared as a page or as figures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eframe::egui::accesskit::Role;
+use eframe::egui::{Key, Modifiers, vec2};
+use egui_kittest::kittest::Queryable as _;
+use serde_json::json;
+use ssmprobe::app::jobs::{
+    Cancel, ClassChoice, Compute, Event, Explain, ExplainResult, JobId, Progress, Request,
+};
+use ssmprobe::app::report::findings;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::{Settings, ThemeChoice};
+use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
+use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::app::state::{Finding, FindingId, Image, Severity, State};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::Options;
+
+use crate::html::{between, figures, photograph, ssmprobe};
+use crate::pictures::screen::{SMOOTHED, blocks};
+use crate::state::{column, does, play, story};
+use crate::traces;
+use crate::window::Window;
+
+/// Keeps what is shown.
+fn keep(state: &mut State, note: &str) -> FindingId {
+    let now = state.finding_now(json!("panes"), Some(3)).expect("an image");
+    state.dispatch(Command::KeepFinding(Box::new(Finding { note: note.into(), ..now })));
+    state.findings.iter().last().expect("a finding").0
+}
+
+/// Everything a finding brings back, as words.
+fn seen(state: &State) -> String {
+    let columns = state.columns.values().map(|column| {
+        let image = column.image.map(|image| state.library.images[&image].name());
+        (state.library.probes[&column.probe].name(), image, column.change.to_string(), column.compared)
+    });
+    let place = |id| state.columns.get_index_of(&id);
+    let reference = state.selection.reference.and_then(place);
+    let focus = state.focus().and_then(place);
+    let image = state.current_image().map(Image::name);
+    let columns: Vec<_> = columns.collect();
+    format!(
+        "{columns:?} {reference:?} {focus:?} {image:?} {:?} {:?} {:?}",
+        state.selection.class, state.views, state.explain
+    )
+}
+
+/// Four columns, one of them of another image, one changed; a class, a pinned column and a figure's own options.
+fn arranged() -> State {
+    let mut state = story();
+    let (probe, image) = (state.columns[0].probe, state.library.images.get_index(2).map(|(id, _)| *id));
+    for (image, change) in [(image, Intervention::None), (None, Intervention::Scrambled(3))] {
+        state.dispatch(Command::AddColumn { probe, image, change });
+    }
+    let pinned = column(&state, 1);
+    let options = Options { step: Some(2), ..Options::default() };
+    for command in [
+        Command::Pin(Some(pinned)),
+        Command::SetClass(ClassChoice::Named("dog".into())),
+        Command::SetOptions("scan_path".into(), options),
+        Command::SetDifference(true),
+        Command::Focus(column(&state, 3)),
+        Command::SelectImage(*state.library.images.get_index(1).expect("an image").0),
+    ] {
+        state.dispatch(command);
+    }
+    state
+}
+
+#[test]
+fn a_finding_brings_back_what_was_shown_and_opens_what_was_closed() {
+    let mut state = arranged();
+    let (kept, kept_ids) = (seen(&state), state.columns.keys().copied().collect::<Vec<_>>());
+    let id = keep(&mut state, "# Edge");
+    // Nothing has changed since: no step, and every column stays the one it was.
+    state.dispatch(Command::ShowFinding { id, layout: json!("panes") });
+    assert_eq!(state.undo_text(), Some("Keep the finding y.png"));
+    assert!(state.columns.keys().eq(&kept_ids));
+
+    let probes: Vec<_> = state.library.probes.keys().copied().collect();
+    let images: Vec<_> = state.library.images.keys().copied().collect();
+    for command in [
+        Command::CloseProbes(probes),
+        Command::CloseImages(images),
+        Command::SetClass(ClassChoice::Predicted),
+        Command::SetDifference(false),
+        Command::SetOptions("scan_path".into(), Options::default()),
+    ] {
+        state.dispatch(command);
+    }
+    assert!(state.columns.is_empty() && state.current_image().is_none());
+    let empty = seen(&state);
+    let requests = state.dispatch(Command::ShowFinding { id, layout: json!("other panes") });
+    let look = play(&mut state, requests).expect("a look");
+    assert_eq!(seen(&state), kept);
+    assert_eq!(look.1.asked.len(), 4, "all columns are looked at");
+    assert_eq!((state.layout.clone(), state.undo_text()), (json!("panes"), Some("Show the finding y.png")));
+    // One step for all of it, there and back.
+    state.dispatch(Command::Undo);
+    assert_eq!((seen(&state), state.layout.clone()), (empty, json!("other panes")));
+    let requests = state.dispatch(Command::Redo);
+    play(&mut state, requests);
+    assert_eq!((seen(&state), state.layout.clone()), (kept, json!("panes")));
+}
+
+#[test]
+fn findings_are_put_in_order_written_on_deleted_and_all_of_it_taken_back() {
+    let mut state = story();
+    let ids: Vec<FindingId> = ["one", "two", "three"].iter().map(|note| keep(&mut state, note)).collect();
+    let notes = |state: &State| {
+        state.findings.iter().map(|(_, finding)| finding.note.clone()).collect::<Vec<_>>().join(" ")
+    };
+    let mut before = vec![notes(&state)];
+    for (command, after) in [
+        (Command::MoveFinding(ids[2], 0), "three one two"),
+        (Command::WriteFinding(ids[0], "uno ".into()), "three uno two"),
+        (Command::DeleteFinding(ids[2]), "uno two"),
+        (Command::MoveFinding(ids[0], 9), "two uno"),
+    ] {
+        state.dispatch(command);
+        assert_eq!(notes(&state), after);
+        before.push(after.to_owned());
+    }
+    let revision = state.findings.revision;
+    for command in [
+        Command::MoveFinding(ids[0], 1),
+        Command::WriteFinding(ids[1], "two".into()),
+        Command::DeleteFinding(ids[2]),
+    ] {
+        state.dispatch(command);
+    }
+    assert_eq!(state.findings.revision, revision, "nothing came of it");
+    before.pop();
+    for expected in before.iter().rev() {
+        state.dispatch(Command::Undo);
+        assert_eq!(notes(&state), *expected);
+    }
+    assert_eq!(state.undo_text(), Some("Keep the finding x.png"));
+}
+
+#[test]
+fn a_workspace_keeps_findings_with_paths_from_its_folder() {
+    let home = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| home.path().join(name);
+    fs::create_dir_all(at("here/data")).expect("a folder");
+    let mut state = arranged();
+    let id = keep(&mut state, "Edge");
+    let mut finding = state.findings.get(id).expect("it").clone();
+    finding.image.path = at("here/data/y.png");
+    let view = finding.view.as_mut().expect("a view");
+    view.columns.iter_mut().for_each(|column| column.probe = at("here").join(&column.probe));
+    view.columns[2].image.as_mut().expect("an image of its own").path = at("here/data/z.png");
+    let mut workspace = Workspace { findings: vec![finding.clone()], ..Workspace::default() };
+    workspace.save(&at("here/w.ssmprobe")).expect("saved");
+    let text = fs::read_to_string(at("here/w.ssmprobe")).expect("text");
+    assert!(!text.contains(home.path().to_str().expect("text")), "{text}");
+    fs::rename(at("here"), at("there")).expect("moved");
+    workspace = Workspace::load(&at("there/w.ssmprobe")).expect("a workspace");
+    let [moved] = &workspace.findings[..] else { panic!("one finding") };
+    let view = moved.view.as_ref().expect("a view");
+    assert_eq!((moved.image.path.clone(), moved.note.as_str()), (at("there/data/y.png"), "Edge"));
+    assert_eq!(view.columns[0].probe, at("there/a.safetensors"));
+    assert_eq!(view.columns[2].image.as_ref().expect("it").path, at("there/data/z.png"));
+    let kept = finding.view.expect("a view");
+    assert_eq!((&view.views, &view.class, view.token), (&kept.views, &kept.class, Some(3)));
+    // A state that takes it gives the same.
+    let mut again = State::new(Settings::default());
+    let findings = workspace.findings.clone();
+    again.restore(workspace);
+    assert_eq!(again.workspace(json!(null)).findings, findings);
+}
+
+fn share(findings: Vec<Finding>, kind: ShareKind, to: &Path) -> Share {
+    let title = "What <b>edges</b> do".to_owned();
+    Share { findings, title, kind, theme: ShareTheme::Dark, to: to.to_owned() }
+}
+
+/// Answers a look with traces that say where this machine has its files.
+fn answered(job: JobId, look: &Explain) -> [Event; 2] {
+    let result = |at: usize, image: &str| {
+        let whole = [traces::sinkhorn_trace(), traces::gap_trace()][at % 2].clone();
+        Ok(Arc::new(Trace {
+            image: format!("/home/ann/{image}"),
+            probe: "/home/ann/p.safetensors".into(),
+            ..whole
+        }))
+    };
+    let seen = look.asked.iter().enumerate().map(|(at, asked)| ExplainResult {
+        column: asked.column,
+        result: result(at, &asked.image.to_string()),
+        by_hand: None,
+    });
+    [Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
+}
+
+fn asked(requests: &[Request]) -> (JobId, Explain) {
+    match requests {
+        [Request::Compute(job, Compute::ExplainMany(look))] => (*job, look.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
+    let mut state = arranged();
+    keep(&mut state, "<script>alert(1)</script>");
+    does(&mut state, Command::SetClass(ClassChoice::Predicted));
+    keep(&mut state, "second");
+    let gone = PathBuf::from("gone.safetensors");
+    let mut all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+    all[1].view.as_mut().expect("a view").columns[0].probe = gone;
+    let requests =
+        state.dispatch(Command::Share(Box::new(share(all.clone(), ShareKind::Page, Path::new("f.html")))));
+    let (first, look) = asked(&requests);
+    assert_eq!((look.asked.len(), &look.class), (4, &ClassChoice::Named("dog".into())));
+    assert_eq!(look.asked[2].image.short(), "z.png");
+    assert!(matches!(look.asked[3].change, Intervention::Scrambled(3)));
+    let progress =
+        |state: &State| state.jobs.values().find_map(|job| job.progress.as_ref().map(Progress::counts));
+    assert_eq!(progress(&state).as_deref(), Some("0 of 2"));
+    // A second one is refused meanwhile.
+    state.dispatch(Command::Share(Box::new(share(Vec::new(), ShareKind::Page, Path::new("g.html")))));
+    assert!(state.toasts.last().is_some_and(|toast| toast.text.contains("already")));
+    let [explained, finished] = answered(first, &look);
+    assert!(state.apply(explained).is_empty());
+    let (second, look) = asked(&state.apply(finished));
+    assert_eq!((look.asked.len(), &look.class), (3, &ClassChoice::Predicted));
+    let left_out = "Left out of y.png: gone. Open the probes";
+    assert!(state.toasts.iter().any(|t| t.severity == Severity::Warning && t.text.starts_with(left_out)));
+    assert!(progress(&state).as_deref() == Some("1 of 2") && state.shared().is_none());
+    answered(second, &look).into_iter().for_each(|event| drop(state.apply(event)));
+    let (job, shared) = state.shared().map(|(job, shared)| (job, shared.clone())).expect("all of it");
+    assert_eq!(shared.findings.iter().map(|one| one.traces.len()).collect::<Vec<_>>(), [4, 3]);
+    let whole = serde_json::to_string(&shared.findings[0].traces).expect("JSON");
+    assert!(!whole.contains("/home/ann"), "no folder of this machine");
+
+    let html = findings::page(&shared).html();
+    assert!(html.contains("<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>") && html.contains("<p>second</p>"));
+    assert!(!html.contains("<script>alert") && html.contains("<html lang=\"en\" data-theme=\"dark\">"));
+    assert!(html.contains("<h1>What &lt;b&gt;edges&lt;/b&gt; do</h1>"));
+    assert!(html.find("alert(1)").expect("a note") < html.find("<p>second").expect("another"), "in order");
+
+    state.end_share(job, Ok("f.html".into()));
+    assert!(!state.is_sharing() && state.jobs.values().all(|job| job.progress.is_none()));
+    assert!(state.toasts.last().is_some_and(|toast| toast.text == "Wrote f.html"));
+}
+
+#[test]
+fn sharing_is_called_off_and_says_what_failed() {
+    let mut state = story();
+    keep(&mut state, "");
+    let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+    let begin = |state: &mut State| {
+        let page = share(all.clone(), ShareKind::Page, Path::new("f.html"));
+        let requests = state.dispatch(Command::Share(Box::new(page)));
+        let job = *state.jobs.last().expect("a job").0;
+        (job, requests)
+    };
+    let (job, requests) = begin(&mut state);
+    let (asked_for, look) = asked(&requests);
+    assert_eq!(state.dispatch(Command::Cancel(job)), [Request::Cancel(asked_for)]);
+    answered(asked_for, &look).into_iter().for_each(|event| drop(state.apply(event)));
+    assert!(!state.is_sharing() && !state.jobs.contains_key(&job) && state.shared().is_none());
+
+    let (job, requests) = begin(&mut state);
+    let error = UserError::new("no memory left").remedy("Close something");
+    state.apply(Event::Failed(asked(&requests).0, error.clone()));
+    assert!(!state.is_sharing() && state.jobs[&job].error == Some(error));
+    let said = &state.toasts.last().expect("a note").text;
+    assert_eq!(said, "Could not be shared: no memory left\nClose something");
+
+    // Of what cannot be explained nothing is written.
+    state.dispatch(Command::CloseProbes(state.library.probes.keys().copied().collect()));
+    let (job, requests) = begin(&mut state);
+    assert!(requests.is_empty() && !state.is_sharing());
+    let why = state.jobs[&job].error.as_ref().expect("why");
+    assert!(why.lines[0].contains("None of the findings") && why.remedy.is_some());
+}
+
+/// Two findings as they are handed over to be written.
+fn shared(kind: ShareKind, theme: ShareTheme, to: &Path) -> Shared {
+    let finding = |image: &str, note: &str, traces: Vec<Trace>| SharedFinding {
+        finding: Finding { image: PathBuf::from(image).into(), note: note.into(), view: None },
+        traces: traces.into_iter().map(|trace| Arc::new(Trace { image: image.into(), ..trace })).collect(),
+    };
+    let mut other = traces::sinkhorn_trace();
+    other.probe = "sinkhorn $(x) 2.safetensors".into();
+    Shared {
+        share: Share { theme, ..share(Vec::new(), kind, to) },
+        findings: vec![
+            finding(
+                "a b/é.png",
+                "Both look *twice*",
+                vec![traces::sinkhorn_trace(), traces::gap_trace(), other],
+            ),
+            finding("b.png", "", vec![traces::vmamba_trace()]),
+        ],
+        truth: Vec::new(),
+        facts: vec![("Backbone".into(), "tiny".into())],
+    }
+}
+
+#[test]
+fn figures_of_findings_are_those_of_the_program_to_the_byte() {
+    let desk = tempfile::tempdir().expect("a folder");
+    let to = desk.path().join("figures");
+    for (theme, name) in
+        [(ShareTheme::Own, "print"), (ShareTheme::Light, "light"), (ShareTheme::Dark, "dark")]
+    {
+        let all = shared(ShareKind::Figures, theme, &to);
+        assert_eq!(findings::write(&all, &Cancel::default()).expect("written"), to);
+        let commands = fs::read_to_string(to.join("commands.txt")).expect("commands");
+        let mut drawn = Vec::new();
+        for line in commands.lines() {
+            let mut words: Vec<&str> = line.split(' ').skip(1).collect();
+            let file = words.pop().expect("a file");
+            assert!(line.contains(&format!("--theme {name} ")) && words.pop() == Some("--out"), "{line}");
+            ssmprobe(&to, &[&words[..], &["--out", "again.svg"]].concat()).success();
+            let [kept, again] =
+                [file, "again.svg"].map(|file| fs::read_to_string(to.join(file)).expect("an SVG"));
+            assert!(kept == again, "{file} is another than `figures` writes");
+            drawn.push(kept);
+        }
+        assert!(drawn.len() >= 8, "{commands}");
+        // The page holds the same.
+        if theme != ShareTheme::Own {
+            let html = findings::page(&shared(ShareKind::Page, theme, &to)).html();
+            let page = figures(&html);
+            assert!(drawn.iter().all(|svg| page.contains(svg)), "the page shows others");
+            assert!(
+                between(&html, "<pre tabindex=\"0\">", "</pre>").contains("ssmprobe figures --trace TRACE")
+            );
+        }
+        assert!(!to.join("02-b/note.md").exists(), "nothing is said of it");
+        let first = fs::read_dir(&to).expect("folders").filter_map(Result::ok).map(|entry| entry.file_name());
+        let mut names: Vec<String> = first.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        assert_eq!(names[..3], ["01-unnamed", "02-b", "again.svg"]);
+        let note = fs::read_to_string(to.join("01-unnamed/note.md")).expect("a note");
+        assert_eq!(note, "Both look *twice*\n");
+        fs::remove_dir_all(&to).expect("removed");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_says_so_and_leaves_nothing_behind() {
+    let desk = tempfile::tempdir().expect("a folder");
+    let file = desk.path().join("file");
+    fs::write(&file, "as it was").expect("a file");
+    for kind in [ShareKind::Page, ShareKind::Figures] {
+        // A path below a file is one that root cannot write either.
+        let to = file.join("out");
+        let error =
+            findings::write(&shared(kind, ShareTheme::Own, &to), &Cancel::default()).expect_err("no folder");
+        assert!(error.to_string().contains("file") && error.remedy.is_some(), "{error}");
+        let cancel = Cancel::default();
+        cancel.cancel();
+        let to = desk.path().join("new");
+        findings::write(&shared(kind, ShareTheme::Own, &to), &cancel).expect_err("called off");
+        assert!(!to.exists(), "{kind:?}");
+    }
+    assert_eq!(fs::read_to_string(&file).expect("it"), "as it was");
+    assert_eq!(fs::read_dir(desk.path()).expect("it").count(), 1);
+}
+
+#[test]
+fn how_large_it_gets_is_told_before() {
+    let desk = tempfile::tempdir().expect("a folder");
+    for kind in [ShareKind::Page, ShareKind::Figures] {
+        let to = desk.path().join(format!("{kind:?}"));
+        let mut all = shared(kind, ShareTheme::Light, &to);
+        let photo =
+            |at: u32| Trace { image: format!("{at}.png"), seen: photograph(at), ..traces::sinkhorn_trace() };
+        let one = Arc::new(photo(9));
+        all.findings.truncate(1);
+        all.findings[0].traces = (0..4).map(|at| Arc::new(photo(at))).collect();
+        findings::write(&all, &Cancel::default()).expect("written");
+        let size = |path: &Path| fs::metadata(path).expect("it").len();
+        let written = if to.is_dir() {
+            let folder = to.join("01-unnamed");
+            fs::read_dir(folder).expect("it").map(|entry| size(&entry.expect("it").path())).sum()
+        } else {
+            size(&to)
+        };
+        let told = findings::estimate(&all.share, &one, 4);
+        let ratio = told as f64 / written as f64;
+        assert!((0.5..2.0).contains(&ratio), "{kind:?}: told {told}, written {written}");
+    }
+}
+
+fn type_into(window: &mut Window, field: &str, text: &str) {
+    let field = window.harness.get_by_role_and_label(Role::TextInput, field);
+    field.focus();
+    field.type_text(text);
+    window.harness.run();
+}
+
+/// Keeps what is shown, by the keyboard.
+fn keep_by_key(window: &mut Window, note: &str) {
+    window.press(Modifiers::NONE, Key::N);
+    type_into(window, "Note", note);
+    window.press(Modifiers::COMMAND, Key::Enter);
+}
+
+#[test]
+fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
+    let mut window = Window::ready();
+    window.click("Panes");
+    window.click("Findings");
+    window.press(Modifiers::NONE, Key::Escape);
+    assert!(window.has("Nothing is kept yet"), "what to do");
+    window.click("Keep as finding…");
+    assert!(window.has("Keep a.png as a finding") && window.has("sinkhorn, gap"));
+    type_into(&mut window, "Note", "sn edge");
+    window.click("Keep");
+    window.press(Modifiers::NONE, Key::ArrowRight);
+    keep_by_key(&mut window, "beak");
+    window.answer();
+    let notes = |window: &Window| -> Vec<String> {
+        window.harness.state().state.findings.iter().map(|(_, finding)| finding.note.clone()).collect()
+    };
+    assert_eq!(notes(&window), ["sn edge", "beak"], "keys typed into the dialog are its own");
+    assert!(window.has("Show finding 1: a.png") && window.has("Show finding 2: b.png"));
+    type_into(&mut window, "Find in findings", "BEAK sink");
+    assert!(window.has("Show finding 2: b.png") && !window.has("Show finding 1") && window.has("1 of 2"));
+    type_into(&mut window, "Find in findings", "xyz");
+    assert!(window.has("No finding has these words"));
+    for _ in 0.."BEAK sinkxyz".len() {
+        window.press(Modifiers::NONE, Key::Backspace);
+    }
+    assert!(window.has("Show finding 1: a.png"));
+    // Something else is shown meanwhile; the pane of a finding comes back, too.
+    let probe = *window.harness.state().state.library.probes.keys().next().expect("a probe");
+    window.harness.state_mut().dispatch(Command::Uncompare(vec![probe]));
+    window.harness.state_mut().window.show("compare");
+    window.answer();
+    let layout =
+        |window: &Window| window.harness.state().window.session(&window.harness.state().state).layout;
+    let changed = layout(&window);
+    window.click("Show finding 1: a.png");
+    window.answer();
+    let state = &window.harness.state().state;
+    assert_eq!(state.current_image().map(Image::name).as_deref(), Some("a.png"));
+    assert_eq!(state.compared().count(), 2);
+    assert_ne!(layout(&window), changed);
+    assert!(window.has("Show finding 1: a.png"), "the list stays");
+    window.click("Edit the note of finding 1");
+    type_into(&mut window, "Note", " now");
+    window.click("Keep");
+    window.click("Move down finding 1");
+    assert_eq!(notes(&window)[0], "beak");
+    assert!(notes(&window)[1].contains("now") && notes(&window)[1].contains("sn edge"));
+    window.click("Delete finding 2");
+    assert_eq!(notes(&window), ["beak"]);
+    window.press(Modifiers::COMMAND, Key::Z);
+    assert_eq!(notes(&window).len(), 2);
+    window.click("Hide");
+    assert!(!window.has("Show finding 1") && window.has("Starred images only"), "the library is back");
+}
+
+#[test]
+fn share_says_what_goes_in_where_to_and_writes_it() {
+    let desk = tempfile::tempdir().expect("a folder");
+    let mut window = Window::ready();
+    keep_by_key(&mut window, "edge <script>");
+    window.answer();
+    window.click("File");
+    window.click("Share…");
+    assert!(window.has("1 finding") && window.has("2 explanations of 1 image, about"));
+    window.harness.get_by_role_and_label(Role::CheckBox, "gap").click();
+    window.harness.run();
+    assert!(window.has("1 explanation of 1 image, about"));
+    let typed = |window: &mut Window, path: &Path| {
+        window.harness.get_by_role_and_label(Role::TextInput, "Share to").focus();
+        window.harness.run();
+        window.press(Modifiers::COMMAND, Key::A);
+        type_into(window, "Share to", path.to_str().expect("text"));
+    };
+    typed(&mut window, &desk.path().join("none/page.html"));
+    assert!(window.has("There is no folder"));
+    window.click("Make the folder");
+    assert!(!window.has("There is no folder"));
+    window.click("Share");
+    window.answer();
+    let page = desk.path().join("none/page.html");
+    for _ in 0..6000 {
+        if !window.harness.state().state.is_sharing() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        window.harness.step();
+    }
+    let html = fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("<p>edge &lt;script&gt;</p>") && html.contains("<h3>sinkhorn</h3>"));
+    assert!(!html.contains("<h3>gap</h3>"), "it was left out");
+    window.harness.run();
+    assert!(window.has("Wrote "));
+}
+
+#[test]
+fn the_list_looks_as_it_was_kept_in_both_themes() {
+    let update = std::env::var("UPDATE_SNAPSHOTS").is_ok_and(|value| !matches!(&*value, "" | "0" | "false"));
+    for (theme, name) in [(ThemeChoice::Light, "light"), (ThemeChoice::Dark, "dark")] {
+        let mut window = Window::ready();
+        window.harness.set_size(vec2(1280.0, 720.0));
+        let state = window.harness.state_mut();
+        state.dispatch(Command::SetTheme(theme));
+        let now = state.state.finding_now(json!(null), None).expect("an image");
+        let long = "# A heading\n\nThe router reads *edges* first, and the memory keeps the last of them.\n- one\n- two\n- three";
+        for note in ["Looks twice", "", long] {
+            state.dispatch(Command::KeepFinding(Box::new(Finding { note: note.into(), ..now.clone() })));
+        }
+        let toasts: Vec<u64> = state.state.toasts.iter().map(|toast| toast.id).collect();
+        toasts.into_iter().for_each(|id| state.dispatch(Command::DismissToast(id)));
+        state.window.show("findings");
+        window.answer();
+        let image = match window.harness.render() {
+            Ok(image) => image,
+            Err(why) => return crate::skip::missing(why),
+        };
+        let image = image::DynamicImage::from(image).to_rgb8();
+        let pane = image::imageops::crop_imm(&image, 0, 60, 300, 420).to_image();
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/suite/snapshots/findings-{name}.png"));
+        if update {
+            pane.save(&path).expect("written");
+        }
+        let kept = image::open(&path).expect("a picture that was kept").to_rgb8();
+        let (most, at) = blocks(&kept, &pane);
+        if most > SMOOTHED {
+            let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("findings-{name}.png"));
+            pane.save(&new).expect("written");
+            panic!("{name}: differs by {most} at {at:?}; as it is now: {}", new.display());
+        }
+    }
+}
