@@ -50,7 +50,7 @@ fn steps(c: &mut Criterion) {
     for name in HEADS.iter().map(|kind| kind.id).chain(channel).chain(["joint"]) {
         let own = if name == "joint" { of_paper().map(|kind| kind.id).collect() } else { vec![name] };
         let mut trainers: Vec<HeadTrainer> = own.iter().map(|name| trainer(name)).collect();
-        group.bench_function(name, |b| b.iter(|| step_all(&mut trainers, &batch, &labels, 1e-3)));
+        group.bench_function(name, |b| b.iter(|| step_all(&mut trainers, &batch, &labels, |_| 1e-3)));
     }
     group.finish();
 }

@@ -34,6 +34,7 @@ mod images;
 mod inspect;
 mod interrupts;
 mod kills;
+mod layers;
 mod levels;
 mod mutated;
 mod names;

@@ -33,7 +33,7 @@ const IMAGES: usize = 20;
 
 fn variant(name: &str) -> Variant {
     let head = name.split('[').next().unwrap().to_owned();
-    Variant { name: name.to_owned(), head, config: Config::default() }
+    Variant::new(name, head, Config::default())
 }
 
 pub fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selection: Selection) -> Manifest {

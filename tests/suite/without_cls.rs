@@ -64,7 +64,7 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
         cache_limit: f64::INFINITY,
         ..TokenSettings::default()
     };
-    let wanted = ExtractOptions { backbone: folder.clone(), tokens };
+    let wanted = ExtractOptions::new(folder.clone(), tokens);
     let plan = Plan::new(wanted, &dataset).expect("a plan");
     assert_eq!((plan.done, plan.bytes), (36, 36 * 16 * 24 * 2));
     let cache = TokenCache::find(&desk.path("cache"), &plan.source).expect("readable").expect("there");

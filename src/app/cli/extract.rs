@@ -16,6 +16,7 @@ use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
+use crate::model::backbone::token_spec::{Layer, joined};
 use crate::model::data::token_cache::SHARD;
 use crate::model::{backbone, data};
 
@@ -63,13 +64,13 @@ impl Extract {
         };
         let dataset = data::open(&flags.data)?;
         let tokens = flags.tokens.over(TokenSettings::default());
-        let plan =
-            Plan::new(ExtractOptions { backbone: fetch::backbone(&flags.backbone)?, tokens }, &dataset)?;
+        let (backbone, layers) = (fetch::backbone(&flags.backbone)?, flags.layers.clone());
+        let plan = Plan::new(ExtractOptions { backbone, tokens, layers }, &dataset)?;
         plan.check()?;
         say!("{}", describe(&plan));
         let data =
             flags.data.to_str().ok_or(Usage(format!("--data {}: is no text", flags.data.display())))?;
-        let words = verb(&flags.backbone, data, &flags.device, &flags.tokens)?;
+        let words = verb(&flags.backbone, data, &flags.device, &flags.layers, &flags.tokens)?;
         let stages = vec![
             Stage::cut("tokens", words.clone(), (tasks as usize).min(plan.images.div_ceil(SHARD).max(1))),
             Stage::whole(JOIN, words),
@@ -83,9 +84,11 @@ pub fn verb(
     backbone: &str,
     data: &str,
     device: &str,
+    layers: &[Layer],
     tokens: &Over<TokenSettings>,
 ) -> anyhow::Result<Vec<String>> {
     let own = ["extract".to_owned(), format!("--backbone={backbone}"), format!("--data={data}")];
     let device = format!("--device={device}");
-    Ok(own.into_iter().chain([device]).chain(tokens.words().map_err(Usage)?).collect())
+    let layers = (!layers.is_empty()).then(|| format!("--layers={}", joined(layers)));
+    Ok(own.into_iter().chain([device]).chain(layers).chain(tokens.words().map_err(Usage)?).collect())
 }

@@ -254,7 +254,7 @@ fn tokens(
     })?;
     let tokens = TokenSettings { cache: Some(root), taking, ..TokenSettings::default() };
     reporter.progress("Looking for tokens", 0, None, Unit::Files);
-    let plan = Plan::new(ExtractOptions { backbone, tokens }, &part.dataset).map_err(JobError::failed)?;
+    let plan = Plan::new(ExtractOptions::new(backbone, tokens), &part.dataset).map_err(JobError::failed)?;
     if plan.complete() {
         let cache = take(engine, (&plan, &part.dataset, &device), reporter)?;
         return Ok((cache, part.samples.clone()));

@@ -10,7 +10,7 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 
 use crate::model::backbone::preprocess::{Pixels, PreprocessError, Preprocessor};
-use crate::model::backbone::token_spec::{TokenSpec, Trained, describe_differences};
+use crate::model::backbone::token_spec::{Layer, TokenSpec, Trained, describe_differences};
 use crate::model::backbone::{Backbone, BackboneError};
 use crate::model::data::image::Photo;
 use crate::model::probe::Probe;
@@ -23,8 +23,10 @@ pub struct TokenReader {
     pub backbone: Backbone,
     /// What prepares them.
     pub preprocessor: Arc<Preprocessor>,
-    /// The layer whose tokens are read.
+    /// The layer whose tokens are read; of several, the first.
     pub layer: usize,
+    /// All layers whose tokens are read.
+    pub layers: Vec<usize>,
     /// How they are taken.
     pub taking: TokenSpec,
 }
@@ -69,7 +71,14 @@ impl TokenReader {
             return Err(BackboneError::Layer { layer, layers });
         }
         let taking = taking.settled(layers, backbone.model_type());
-        Ok(Self { backbone, preprocessor, layer, taking })
+        Ok(Self { backbone, preprocessor, layer, layers: vec![layer], taking })
+    }
+
+    /// The same for the tokens after these layers, at least one and none beyond the last.
+    pub fn with_layers(self, layers: &[Layer]) -> Self {
+        let last = self.backbone.layers();
+        let layers: Vec<usize> = layers.iter().map(|layer| layer.0.unwrap_or(last)).collect();
+        Self { layer: layers[0], layers, ..self }
     }
 
     /// In what its tokens are others than those `probe` was trained on, in words; a file that does not say is
@@ -95,6 +104,11 @@ impl TokenReader {
         Ok(self.backbone.forward_layers(pixels, &[self.layer], true)?.into_iter().flatten().collect())
     }
 
+    /// Tokens of prepared images after every one of [`layers`](Self::layers), in their order: one forward pass.
+    pub fn forward_layers(&self, pixels: &[Pixels]) -> Result<Vec<Vec<Tokens>>, BackboneError> {
+        self.backbone.forward_layers(pixels, &self.layers, true)
+    }
+
     /// Attention rollout of an image to these tokens, `[N]`, or why there is none; where it is `asked` for.
     pub fn rollout(&self, asked: AttributionSet, pixels: &Pixels) -> Option<Result<Vec<f32>, String>> {
         let rollout = || self.backbone.rollout(pixels, self.layer).map_err(|error| error.to_string());
@@ -111,6 +125,28 @@ impl TokenReader {
         batch: Vec<Result<Pixels, E>>,
         failed: impl FnOnce(BackboneError) -> Result<E, X>,
     ) -> Result<Vec<Read<E>>, X> {
+        self.batch(batch, |pixels| self.forward(pixels), failed)
+    }
+
+    /// [`read`](Self::read) for every one of [`layers`](Self::layers).
+    ///
+    /// # Errors
+    /// Those of `failed`.
+    pub fn read_layers<E: Clone, X>(
+        &self,
+        batch: Vec<Result<Pixels, E>>,
+        failed: impl FnOnce(BackboneError) -> Result<E, X>,
+    ) -> Result<Vec<Result<(Vec<Tokens>, Pixels), E>>, X> {
+        self.batch(batch, |pixels| self.forward_layers(pixels), failed)
+    }
+
+    /// What `forward` makes of those of a batch that could be prepared, each in its place.
+    fn batch<T, E: Clone, X>(
+        &self,
+        batch: Vec<Result<Pixels, E>>,
+        forward: impl FnOnce(&[Pixels]) -> Result<Vec<T>, BackboneError>,
+        failed: impl FnOnce(BackboneError) -> Result<E, X>,
+    ) -> Result<Vec<Result<(T, Pixels), E>>, X> {
         let (mut pixels, mut faults) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         for prepared in batch {
             match prepared {
@@ -121,7 +157,7 @@ impl TokenReader {
                 Err(fault) => faults.push(Some(fault)),
             }
         }
-        let read = match self.forward(&pixels) {
+        let read = match forward(&pixels) {
             Ok(tokens) => Ok(tokens),
             Err(error) => Err(failed(error)?),
         };

@@ -14,6 +14,7 @@ mod latex;
 mod markdown;
 mod order;
 mod paired;
+mod rates;
 mod regions;
 mod routing;
 mod scramble;
@@ -119,6 +120,11 @@ pub const TABLES: &[TableKind] = &[
         what: "what every router does, beside chance and untrained scorers",
         build: Each(diagnostics::tables),
     },
+    TableKind {
+        id: "rates",
+        what: "layers by learning rates, and what the selection images choose",
+        build: Each(rates::tables),
+    },
     TableKind { id: "grid", what: "temperature by iterations", build: Each(grid::tables) },
     TableKind { id: "state-size", what: "accuracy by number of S4 states", build: Each(sweep::state_size) },
     TableKind { id: "sweep", what: "accuracy by any other setting", build: Each(sweep::tables) },
@@ -220,10 +226,21 @@ impl Source {
         let manifest = &self.run.manifest;
         let (train::TrainConfig { epochs, batch, rate }, dataset) = (&manifest.config, &manifest.dataset);
         let seeds = manifest.seeds.len();
+        let mut rates: Vec<String> = Vec::new();
+        for rate in manifest.heads.iter().map(|variant| variant.rate.unwrap_or(*rate).to_string()) {
+            if !rates.contains(&rate) {
+                rates.push(rate);
+            }
+        }
+        let rate = if rates.len() > 1 {
+            format!("rates {}", rates.join(", "))
+        } else {
+            format!("rate {}", rates.join(""))
+        };
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
         let mut notes = vec![
             format!(
-                "{}, {} training and {} test images, {} classes; {epochs} epochs of AdamW (rate {rate}, cosine, \
+                "{}, {} training and {} test images, {} classes; {epochs} epochs of AdamW ({rate}, cosine, \
                  batch {batch}); {seeds} seed{}{spread}",
                 self.setting(),
                 dataset.train,
@@ -275,7 +292,7 @@ impl Source {
     fn unusual(&self) -> Option<String> {
         let manifest = &self.run.manifest;
         let mut said = Vec::new();
-        if manifest.tokens.layer != "last" {
+        if manifest.tokens.layer != "last" && manifest.layers().len() == 1 {
             said.push(format!("tokens of layer: {}", manifest.tokens.layer));
         }
         said.extend(manifest.size.map(|size| format!("images of {size} px")));

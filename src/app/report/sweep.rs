@@ -28,6 +28,11 @@ impl Point<'_> {
     }
 }
 
+/// Whether settings are a layer and a learning rate alone, which have a table of their own ([`super::rates`]).
+fn is_cell(settings: &[(String, String)]) -> bool {
+    settings.iter().all(|(name, _)| name == "layer" || name == "rate")
+}
+
 /// Heads with variants that carry settings, in the order of the run.
 pub fn tried(source: &Source) -> Vec<String> {
     let mut heads: Vec<String> = Vec::new();
@@ -52,7 +57,7 @@ pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
 fn settings(variant: &Variant) -> Option<Vec<(String, String)>> {
     let inside = variant.name.strip_prefix(&variant.head)?.strip_prefix('[')?.strip_suffix(']')?;
     let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    inside.split(',').map(pair).collect()
+    inside.split(',').map(pair).collect::<Option<Vec<_>>>().filter(|settings| !is_cell(settings))
 }
 
 /// Accuracy by number of S4 states: one table a run and head.

@@ -2,6 +2,9 @@
 //! and numbers. Caches, runs and probe files keep it, so that a probe is not asked about other tokens
 //! than those it was trained on.
 
+use std::fmt;
+use std::str::FromStr;
+
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,6 +12,53 @@ use serde_json::Value;
 use super::arithmetic::Arithmetic;
 use super::family;
 use super::order::MaeOrder;
+
+/// A layer of a backbone as a person names it: its number (0: embeddings), or `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Layer(pub Option<usize>);
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(layer) => layer.fmt(f),
+            None => f.write_str("last"),
+        }
+    }
+}
+
+impl FromStr for Layer {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "last" => Ok(Self(None)),
+            number => number
+                .parse()
+                .map(|layer| Self(Some(layer)))
+                .map_err(|_| "expected the number of a layer, from 0, or last"),
+        }
+    }
+}
+
+impl TryFrom<String> for Layer {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Layer> for String {
+    fn from(layer: Layer) -> Self {
+        layer.to_string()
+    }
+}
+
+/// What is listed with commas between, as flags and names have it: layers, rates.
+pub fn joined(all: &[impl fmt::Display]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
 
 /// How tokens are taken. What its fields say is the help of the flags that every verb with a backbone has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Args)]
@@ -42,7 +92,7 @@ impl TokenSpec {
     /// Layer, order and numbers as caches and runs name them: `last`, or `3, shuffled by seed 7, in
     /// float16`.
     pub fn name(&self) -> String {
-        let layer = self.layer.map_or("last".to_owned(), |layer| layer.to_string());
+        let layer = Layer(self.layer);
         let order = match self.mae_order {
             MaeOrder::Kept => String::new(),
             MaeOrder::Shuffled(seed) => format!(", shuffled by seed {seed}"),
@@ -63,7 +113,7 @@ impl TokenSpec {
             Some((layer, seed)) => (layer, MaeOrder::Shuffled(seed.parse().ok()?)),
             None => (text, MaeOrder::Kept),
         };
-        let layer = if layer == "last" { None } else { Some(layer.parse().ok()?) };
+        let Layer(layer) = layer.parse().ok()?;
         Some(Self { layer, size, mae_order, arithmetic })
     }
 

@@ -58,7 +58,7 @@ pub struct Labelled {
 
 /// What is trained on what.
 pub struct Task<'a> {
-    /// Tokens of all images.
+    /// Tokens of all images, of one layer or of several.
     pub tokens: &'a dyn TokenSource,
     /// What is trained on.
     pub train: &'a Labelled,
@@ -95,6 +95,10 @@ pub struct HeadTrainer {
     pub name: String,
     /// Its head, with parameters.
     pub model: Model,
+    /// Which of the layers it reads that the task's tokens are of, from 0.
+    pub layer: usize,
+    /// Its learning rate at the start; that of the task where it has none of its own.
+    pub rate: Option<f64>,
     /// Its optimiser.
     pub adam: AdamW,
     /// How far it has come.
@@ -165,7 +169,13 @@ impl HeadTrainer {
     /// A head at its start.
     pub fn new(name: impl Into<String>, model: Model) -> Self {
         let (adam, progress) = (AdamW::default(), HeadProgress::default());
-        Self { name: name.into(), model, adam, progress, last_finite: None }
+        Self { name: name.into(), model, layer: 0, rate: None, adam, progress, last_finite: None }
+    }
+
+    /// The same that reads the tokens of this layer of the task's, from 0, and learns at this rate, where it has one of its
+    /// own.
+    pub fn at(self, layer: usize, rate: Option<f64>) -> Self {
+        Self { layer, rate, ..self }
     }
 
     /// Ends its training because of `what`, and takes back the step that led to it.
@@ -220,6 +230,7 @@ pub fn train(
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<TrainCursor, SupplyError> {
     let TrainConfig { epochs, batch, rate } = *task.config;
+    let names = trainers.first().map_or(0, |trainer| trainer.model.dims().classes);
     let steps = task.train.images.len().div_ceil(batch);
     let parts = losses::parts(epochs, steps);
     while position.epoch < epochs {
@@ -229,13 +240,16 @@ pub fn train(
         let mut supply = task.tokens.read(wanted);
         for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
             let done = position.epoch * steps + step;
-            let rows = supply.next().expect("a batch for every step")?;
+            let layers = supply.next().expect("a batch for every step")?;
             let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
-            let batch = batch_of(task, rows, &images_of(chunk), Some(done as u64));
-            let labels =
-                Labels::new(&classes, trainers.first().map_or(0, |l| l.model.dims().classes), task.device);
-            let rate = cosine(rate, done, epochs * steps);
-            step_all(trainers, &batch, &labels, rate);
+            let (images, labels) = (images_of(chunk), Labels::new(&classes, names, task.device));
+            for (layer, rows) in layers.enumerate() {
+                let batch = batch_of(task, rows, &images, Some(done as u64));
+                let own = trainers.iter_mut().filter(|trainer| trainer.layer == layer);
+                step_all(own, &batch, &labels, |trainer| {
+                    cosine(trainer.rate.unwrap_or(rate), done, epochs * steps)
+                });
+            }
             position.step = step + 1;
             for trainer in trainers.iter_mut().filter(|trainer| trainer.progress.failure.is_none()) {
                 trainer.progress.losses.take(
@@ -292,10 +306,13 @@ fn predict(
 ) -> Result<ControlFlow<(), Vec<Vec<u32>>>, SupplyError> {
     let mut predictions = vec![Vec::with_capacity(images.len()); trainers.len()];
     let chunks = || images.chunks(task.config.batch);
-    for (chunk, rows) in chunks().zip(task.tokens.read(chunks().map(<[usize]>::to_vec).collect())) {
-        let batch = batch_of(task, rows?, chunk, None);
-        for (trainer, predictions) in trainers.iter().zip(&mut predictions) {
-            if trainer.progress.failure.is_none() {
+    for (chunk, layers) in chunks().zip(task.tokens.read(chunks().map(<[usize]>::to_vec).collect())) {
+        for (layer, rows) in layers?.enumerate() {
+            let batch = batch_of(task, rows, chunk, None);
+            let trains = |trainer: &HeadTrainer| trainer.layer == layer && trainer.progress.failure.is_none();
+            for (trainer, predictions) in
+                trainers.iter().zip(&mut predictions).filter(|(trainer, _)| trains(trainer))
+            {
                 let logits = trainer.model.logits(&batch); // [B, C]
                 let classes = logits.argmax(1).squeeze_dim::<1>(1).into_data().convert::<u32>();
                 predictions.extend(classes.try_to_vec::<u32>().expect("class indices"));

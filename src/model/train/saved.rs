@@ -49,9 +49,10 @@ impl HeadTrainer {
         Saved { params, last_finite, adam, progress }: Saved,
         device: &Device,
     ) -> Option<Self> {
-        let restored = |arrays: &Arrays| self.model.params().clone().restore(arrays, device);
+        let own = self.model.params().clone();
+        let restored = |arrays: &Arrays| own.clone().restore(arrays, device);
         let last_finite = if last_finite.is_empty() { None } else { Some(restored(&last_finite)?) };
         let (params, adam) = (restored(&params)?, AdamW::from_arrays(&adam, device)?);
-        Some(Self { name: self.name, model: self.model.with_params(params), adam, progress, last_finite })
+        Some(Self { model: self.model.with_params(params), adam, progress, last_finite, ..self })
     }
 }

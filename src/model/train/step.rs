@@ -41,13 +41,19 @@ impl Labels {
     }
 }
 
-/// One step of every head that still trains, on one batch whose `patches` record gradients.
-pub fn step_all(trainers: &mut [HeadTrainer], batch: &Batch, labels: &Labels, rate: f64) {
+/// One step of every head that still trains, on one batch whose `patches` record gradients, at the learning rate that
+/// `rate` says of each.
+pub fn step_all<'a>(
+    trainers: impl IntoIterator<Item = &'a mut HeadTrainer>,
+    batch: &Batch,
+    labels: &Labels,
+    rate: impl Fn(&HeadTrainer) -> f64,
+) {
     failpoint::device_step();
     let begun = Instant::now();
     let together = cpu::on_cpu(&batch.patches.device());
     let mut steps: Vec<Step> = trainers
-        .iter_mut()
+        .into_iter()
         .filter(|trainer| trainer.progress.failure.is_none())
         .map(|trainer| Step::new(trainer, batch, together))
         .collect();
@@ -83,6 +89,7 @@ pub fn step_all(trainers: &mut [HeadTrainer], batch: &Batch, labels: &Labels, ra
         if step.pooling.is_some() {
             step.trainer.progress.seconds += shared / asking as f64;
         }
+        let rate = rate(step.trainer);
         step.timed(|step| step.update(batch, labels, gradient, rate));
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod photo;
 pub mod plot;
 pub(crate) mod predictions;
 pub(crate) mod ranks;
+pub mod rates;
 pub(crate) mod regions;
 pub mod removal;
 pub(crate) mod removal_difference;
@@ -56,6 +57,7 @@ pub fn find(id: &str) -> Option<&'static dyn Figure> {
 pub fn all() -> impl Iterator<Item = (Info, &'static str)> {
     let figures = FIGURES.iter().map(|figure| (figure.info(), "trace"));
     let curves = curves::Part::ALL.into_iter().map(|part| (part.info(), "run"));
+    let curves = curves.chain([(rates::INFO, "run")]);
     let overviews = dataset::OVERVIEWS.iter().map(|overview| (overview.info(), "evaluation"));
     figures
         .chain(curves)

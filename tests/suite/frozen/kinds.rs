@@ -141,6 +141,8 @@ fn workspace(desk: &Path) -> Workspace {
             first_seed: 0,
             batch: 6,
             rate: 0.0025,
+            rates: Vec::new(),
+            layers: Vec::new(),
             seeds: 3,
             selection: Some(0.25),
             device: "cpu".into(),

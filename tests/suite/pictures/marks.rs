@@ -150,6 +150,15 @@ impl Marks {
         found[0]
     }
 
+    /// The boxes that are outlined in this colour.
+    pub fn outlines(&self, color: Color) -> Vec<Box2> {
+        let outlined = |shape: &Shape| match shape {
+            Shape::Rect { rect, stroke: Some(stroke), .. } if stroke.color == color => Some(*rect),
+            _ => None,
+        };
+        self.shapes().filter_map(outlined).collect()
+    }
+
     /// The frame number `nth`, from the first that is drawn.
     #[track_caller]
     pub fn axes(&self, nth: usize) -> Axes {

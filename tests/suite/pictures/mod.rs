@@ -79,6 +79,7 @@ const READ_BACK: &[(&str, fn())] = &[
     ("training", plots::training),
     ("training_loss", plots::training_loss),
     ("training_accuracy", plots::training_accuracy),
+    ("rates", plots::rates),
 ];
 
 #[test]

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use ssmprobe::model::explain::removal::Mode;
+use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::scene::{Point, Shape};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::curves::{self, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::plot::Plot;
+use ssmprobe::viz::figures::rates::RatesPlot;
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{Options, export, find};
 
 use super::lists::height;
-use super::marks::{Axes, Marks, at, coloured, near, pixel};
+use super::marks::{Axes, Marks, SHADE, apart, at, coloured, middle, near, pixel};
 use super::small::{self, ACCURACIES, GRID, LOSSES, SPREAD, STEPS, VOICES};
 use super::{looks, plotted};
 use crate::close::assert_close;
@@ -167,6 +169,49 @@ pub fn training_accuracy() {
         assert_eq!(dots.len(), 5, "few points are marked");
         at(dots[3], axes.at(35.0, 42.0));
     }
+}
+
+#[test]
+pub fn rates() {
+    for theme in looks() {
+        let plot = small::rates();
+        let marks = plotted(&plot, &theme);
+        let bar = marks.bar();
+        assert_eq!(bar.name, "Accuracy on selection images (%)");
+        let grid = Grid::new(3, 2);
+        let maps = marks.rasters(2, 3);
+        assert_eq!(maps.len(), 2, "a map a head");
+        for ((place, raster), values) in maps.iter().zip(small::SELECTED) {
+            for (cell, value) in values.into_iter().enumerate() {
+                let found = pixel(raster, cell % 2, cell / 2);
+                let center = middle(*place, grid, cell);
+                let said = marks.words().into_iter().find(|word| {
+                    (word.at[0] - center[0]).abs() < 1.0 && (word.at[1] - center[1]).abs() < 6.0
+                });
+                let said = said.expect("a word in every cell").text;
+                match value {
+                    Some(value) => {
+                        assert!(apart(found, bar.color(value)) <= SHADE, "{value}: {found:?}");
+                        assert_eq!(said, format!("{value:.1}"));
+                    }
+                    None => assert_eq!(said, "–"),
+                }
+            }
+        }
+        // The first of the best is framed, and what it comes to on the test images stands below.
+        let frames = marks.outlines(theme.ink);
+        let [first, second] = &frames[..] else { panic!("{} frames", frames.len()) };
+        for (frame, (place, cell)) in [(first, (maps[0].0, 3)), (second, (maps[1].0, 0))] {
+            at(frame.center(), middle(place, grid, cell));
+        }
+        assert!(marks.has("layer 6, rate 0.01: 80.00 % on selection images, 71.00 % on test images"));
+        assert!(
+            marks.has("gap") && marks.has("sinkhorn") && marks.has("Learning rate") && marks.has("Layer")
+        );
+    }
+    let none = RatesPlot { grids: Vec::new(), ..small::rates() };
+    let why = Plot::draw_column(&none, &Theme::light(), export::points(85.0)).err();
+    assert!(why.is_some_and(|why| why.0.contains("--layers")));
 }
 
 #[test]

@@ -22,6 +22,7 @@ use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::dataset::{Choice, ColorBy, MapOf, Overview};
 use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
 use ssmprobe::viz::figures::plot::{Caption, EvaluationPlot};
+use ssmprobe::viz::figures::rates::{RateCell, RateGrid, RatesPlot};
 
 /// Three rows of four patches.
 pub const GRID: Grid = Grid { rows: 3, cols: 4 };
@@ -530,4 +531,28 @@ pub fn training(part: Part, log: bool) -> TrainingPlot {
             command: "--run shore".into(),
         },
     }
+}
+
+/// Accuracies on selection images of two heads, three layers by two rates; the best stands twice, and one is not there
+/// yet.
+pub const SELECTED: [[Option<f64>; 6]; 2] = [
+    [Some(40.0), Some(55.5), Some(61.0), Some(80.0), Some(80.0), Some(72.5)],
+    [Some(50.0), Some(45.0), Some(35.0), None, Some(30.0), Some(20.0)],
+];
+
+pub fn rates() -> RatesPlot {
+    let grid = |(head, values): (&str, [Option<f64>; 6])| {
+        let cell = |(at, select): (usize, Option<f64>)| {
+            let select = select?;
+            Some(RateCell { name: format!("{head}[{at}]"), select, test: select - 9.0, last: select - 10.0 })
+        };
+        RateGrid {
+            head: head.to_owned(),
+            layers: ["3", "6", "last"].map(str::to_owned).into(),
+            rates: ["0.001", "0.01"].map(str::to_owned).into(),
+            cells: values.into_iter().enumerate().map(cell).collect(),
+        }
+    };
+    let caption = training(Part::Loss, false).caption;
+    RatesPlot { grids: ["gap", "sinkhorn"].into_iter().zip(SELECTED).map(grid).collect(), caption }
 }

@@ -20,7 +20,7 @@ use serde_json::Value;
 use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
 use ssmprobe::app::jobs::train::heads::variants;
 use ssmprobe::app::jobs::train::{self, Event, Summary, TrainPlan, TrainSettings, TrainSpec};
-use ssmprobe::model::data::token_cache::{Batches, Rows, TokenSource, Writer};
+use ssmprobe::model::data::token_cache::{Batches, LayerRows, Rows, TokenSource, Writer};
 use ssmprobe::model::data::{self, Dataset};
 use ssmprobe::model::device;
 use ssmprobe::model::grid::Grid;
@@ -120,10 +120,8 @@ impl Desk {
 
     fn wanted(&self) -> ExtractOptions {
         let cache = Some(self.path("tokens"));
-        ExtractOptions {
-            backbone: crate::run::backbone(),
-            tokens: TokenSettings { cache, cache_limit: f64::INFINITY, ..TokenSettings::default() },
-        }
+        let tokens = TokenSettings { cache, cache_limit: f64::INFINITY, ..TokenSettings::default() };
+        ExtractOptions::new(crate::run::backbone(), tokens)
     }
 
     fn plan(&self) -> Plan {
@@ -147,7 +145,7 @@ impl Desk {
             true => &[STATES.to_owned()],
             false => &[],
         };
-        let ExtractOptions { backbone, tokens } = self.wanted();
+        let ExtractOptions { backbone, tokens, .. } = self.wanted();
         let heads = variants(&heads, settings).expect("heads");
         let settings = TrainSettings {
             backbone: backbone.display().to_string(),
@@ -207,6 +205,8 @@ impl TokenSource for Asked {
     fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
         self.calls.borrow_mut().push(batches.clone());
         let rows = |images: Vec<usize>| Rows { patches: self.tokens.repeat(images.len()), cls: None };
-        Box::new(batches.into_iter().map(move |images| Ok(rows(images))))
+        Box::new(
+            batches.into_iter().map(move |images| Ok(Box::new(std::iter::once(rows(images))) as LayerRows)),
+        )
     }
 }

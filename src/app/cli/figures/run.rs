@@ -1,4 +1,4 @@
-//! The training curves of a run's folder, finished or not.
+//! The training curves of a run's folder, finished or not, and its layers by learning rates.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ use crate::app::terminal::stdout::say;
 use crate::viz::export;
 use crate::viz::figures::curves::Part;
 use crate::viz::figures::plot::Plot;
+use crate::viz::figures::rates;
 
 impl Figures {
     /// Draws them; one file for each figure that was named.
@@ -20,29 +21,55 @@ impl Figures {
         let out = self.out.as_deref().context("--out names no file")?;
         let runs = self.run.iter().map(|folder| history(folder)).collect::<anyhow::Result<Vec<_>>>()?;
         let runs: Vec<&TrainHistory> = runs.iter().collect();
-        let trained = |head: &String| runs.iter().any(|run| run.about.heads.contains(head));
+        let trained = |head: &String| {
+            let grid = |run: &&TrainHistory| run.grids().iter().any(|grid| grid.head == *head);
+            runs.iter().any(|run| run.about.heads.contains(head)) || runs.iter().any(grid)
+        };
         if let Some(unknown) = self.heads.iter().find(|head| !trained(head)) {
             let known: Vec<String> = runs.iter().map(|run| run.about.heads.join(", ")).collect();
             return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join("; "))).into());
         }
-        let parts = match &self.figure[..] {
-            [] => vec![Part::Both],
-            [all] if all == "all" => Part::ALL.into(),
-            [id] => vec![part(id)?],
+        let ids: Vec<&str> = match &self.figure[..] {
+            [] => vec![Part::Both.info().id],
+            [all] if all == "all" => {
+                let grids = matches!(&runs[..], [one] if !one.grids().is_empty());
+                Part::ALL
+                    .map(|part| part.info().id)
+                    .into_iter()
+                    .chain(grids.then_some(rates::INFO.id))
+                    .collect()
+            }
+            [id] => vec![id],
             _ => {
                 return Err(
                     Usage("a run has one figure at a time; \"all\" writes one file each".into()).into()
                 );
             }
         };
-        for part in &parts {
-            let figure = TrainHistory::figure_of(&runs, &self.heads, *part, self.log, self.band.into());
-            let scene = figure.draw_column(&self.theme(), export::points(self.width))?;
-            let path = match parts.len() {
-                1 => out.to_owned(),
-                _ => named(out, part.info().id)?,
+        for id in &ids {
+            let plot: Box<dyn Plot> = match (Part::find(id), &runs[..]) {
+                (None, [one]) if *id == rates::INFO.id => Box::new(one.rates(&self.heads)),
+                (None, _) if *id == rates::INFO.id => {
+                    return Err(Usage(format!("--figure {id}: is of one run")).into());
+                }
+                (None, _) => {
+                    let parts = Part::ALL.map(|part| part.info().id).join(", ");
+                    let (id, more) = (*id, rates::INFO.id);
+                    return Err(Usage(format!(
+                        "--figure {id}: a run has no such figure; there are {parts}, {more}"
+                    ))
+                    .into());
+                }
+                (Some(part), _) => {
+                    Box::new(TrainHistory::figure_of(&runs, &self.heads, part, self.log, self.band.into()))
+                }
             };
-            export::save(&path, &scene, &figure.table(), &figure.caption().about, self.png_dpi())?;
+            let scene = plot.draw_column(&self.theme(), export::points(self.width))?;
+            let path = match ids.len() {
+                1 => out.to_owned(),
+                _ => named(out, id)?,
+            };
+            export::save(&path, &scene, &plot.table(), &plot.caption().about, self.png_dpi())?;
             say!("wrote {}", path.display());
         }
         Ok(ExitCode::SUCCESS)
@@ -72,13 +99,6 @@ impl From<BandArg> for Band {
             BandArg::Interval => Self::Interval,
         }
     }
-}
-
-fn part(id: &str) -> anyhow::Result<Part> {
-    Part::find(id).ok_or_else(|| {
-        let ids = Part::ALL.map(|part| part.info().id).join(", ");
-        Usage(format!("--figure {id}: a run has no such figure; there are {ids}")).into()
-    })
 }
 
 /// `curves-training_loss.svg` for `curves.svg`.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::on::On;
 use super::{fetch, jobs, train_far};
 use crate::app::jobs::extract::{ExtractError, describe};
+use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::over::Over;
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::train::{
@@ -27,6 +28,7 @@ use crate::app::terminal::{interrupt, stdout};
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Metric, Outcome, Run, RunError, Variant};
 use crate::model::{backbone, device};
+use crate::viz::figures::rates::{RateCell, RateGrid};
 
 /// A task asks so often whether the run that another process trains is free.
 const WAIT: Duration = Duration::from_secs(5);
@@ -84,7 +86,12 @@ Every file is written whole or not at all.
 
 --json prints {"event": "plan", ...}, {"event": "epoch", "head", "seed", "epoch", "loss", "train",
 "select", "test"}, {"event": "unreadable", "image", "error"} and last {"event": "end", "run",
-"finished", "results"}.
+"finished", "results", "chosen"}.
+
+With --layers or --rates every head is trained with each of them, as HEAD[layer=L,rate=R], in one run on one pass of the
+backbone, each to the bits of a run of its own on the CPU. Images that are neither trained on nor reported choose among them
+(--select-split, or a validation split beside a test split); `ssmprobe report --table rates` and `ssmprobe figures --figure
+rates` show all of them.
 
 With --on PLACE it runs there as a process of its own, DIR, TABLE and RUN being of that machine, and its words are printed here:
 Ctrl-C and a lost connection leave it running, `train --on PLACE --resume --out RUN` follows it again. What it says stands in
@@ -212,7 +219,16 @@ impl TrainArgs {
         let usual = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
         let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
         let settings = self.settings.over(begun.unwrap_or(usual));
-        let heads = heads.or(run.map(|run| run.manifest.heads));
+        let axes = self.settings.has("layers") || self.settings.has("rates");
+        let heads = match heads {
+            Some(heads) => Some(settings.spread(heads)?),
+            None if axes => {
+                let why = "--layers and --rates are of the heads that are named: name those of the run too, or give \
+                           --resume --out alone";
+                return Err(Usage(why.to_owned()).into());
+            }
+            None => run.map(|run| run.manifest.heads),
+        };
         let Some(heads) = heads.filter(|_| !settings.backbone.is_empty() && settings.data.is_some()) else {
             let out = out.display();
             return Err(Usage(format!(
@@ -295,9 +311,11 @@ impl TrainArgs {
             }
         }
         let out = run.folder().display();
+        let grids = TrainHistory::of_outcomes(run, outcomes).grids();
         if self.json {
             let results: Vec<Value> = outcomes.iter().map(result).collect();
-            let end = json!({"event": "end", "run": run.folder(), "finished": finished, "results": results});
+            let end = json!({"event": "end", "run": run.folder(), "finished": finished, "results": results,
+                             "chosen": grids.iter().filter_map(chosen).collect::<Vec<_>>()});
             stdout::line(end)?;
         } else {
             stdout::line(format_args!(
@@ -312,6 +330,11 @@ impl TrainArgs {
                     "{:<18} {:>4} {best:>7} {last:>7} {epoch:>10}",
                     outcome.head, outcome.seed
                 ))?;
+            }
+            for grid in &grids {
+                if let Some(verdict) = grid.verdict() {
+                    stdout::line(format_args!("chosen for {}: {verdict}", grid.head))?;
+                }
             }
         }
         match finished {
@@ -335,6 +358,12 @@ fn event_of(metric: &Metric) -> Value {
         all.extend(own);
     }
     value
+}
+
+/// What the selection images choose of a grid, and what it comes to.
+fn chosen(grid: &RateGrid) -> Option<Value> {
+    let RateCell { name, select, test, last } = grid.cells.get(grid.chosen()?)?.as_ref()?;
+    Some(json!({"head": name, "selection": select, "best": test, "last": last}))
 }
 
 /// An outcome without its answers.

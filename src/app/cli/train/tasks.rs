@@ -53,7 +53,8 @@ impl TrainArgs {
         if !plan.settings.recompute && !tokens.complete() {
             let data = text(plan.settings.data.as_deref().unwrap_or(Path::new("")))?;
             let how = self.settings.part::<TokenSettings>();
-            let words = extract::verb(&plan.settings.backbone, &data, &plan.settings.device, &how)?;
+            let TrainSettings { backbone, device, layers, .. } = &plan.settings;
+            let words = extract::verb(backbone, &data, device, layers, &how)?;
             let shards = tokens.images.div_ceil(SHARD);
             if parts.min(shards) > 1 {
                 stages.push(Stage::cut("tokens", words.clone(), parts.min(shards)));

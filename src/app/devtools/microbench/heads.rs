@@ -69,7 +69,7 @@ impl<'a> Step<'a> {
 
     /// One step of all `heads`, to its end.
     pub fn take(&self, trainers: &mut [HeadTrainer], work: &str) -> anyhow::Result<()> {
-        step_all(trainers, &self.batch, &self.labels, TrainConfig::default().rate);
+        step_all(trainers, &self.batch, &self.labels, |_| TrainConfig::default().rate);
         self.bench.wait(work)
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::train::{Parts, labelled};
-use crate::model::data::token_cache::TokenCache;
+use crate::model::data::token_cache::{TokenCache, TokenKey};
 use crate::model::data::{Dataset, Split};
 use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::probe::Probe;
@@ -42,6 +42,13 @@ impl Subject {
             bail!("{}: holds no probe yet; finish its training first", run.folder().display());
         }
         Ok(found)
+    }
+
+    /// Whether it is of a variant of `run` that reads tokens of this layer.
+    pub fn reads(&self, run: &Run, tokens: &TokenKey) -> bool {
+        let manifest = &run.manifest;
+        let of = self.of.as_ref().and_then(|(head, ..)| manifest.heads.iter().find(|own| own.name == *head));
+        of.is_some_and(|variant| manifest.tokens_of(variant).layer == tokens.layer)
     }
 
     /// The probe, and the SHA-256 of its file.

@@ -128,7 +128,7 @@ impl EvalFlags {
             let probes = probes.iter().map(|(path, probe)| (*path, probe));
             tokens.taking = self.tokens.part::<TokenSpec>().of_probes(probes, &backbone, device)?;
         }
-        Ok(ExtractOptions { backbone, tokens })
+        Ok(ExtractOptions::new(backbone, tokens))
     }
 
     /// The probes that can be read; what is wrong with the others is said when they are asked.

@@ -126,7 +126,10 @@ impl Eval<'_> {
         };
         let which = if flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
         let subjects = match &run {
-            Some(run) => Subject::of_run(run, which)?,
+            Some(run) => {
+                self.check_layer(run)?;
+                Subject::of_run(run, which)?
+            }
             None => flags.probe.iter().map(|path| Subject::of_file(path)).collect(),
         };
         let plan = Plan::new(wanted.clone(), &dataset)?;
@@ -134,6 +137,10 @@ impl Eval<'_> {
             Some(run) => same_tokens(run, &plan.source)?,
             None => self.warn(&plan, &wanted, reporter),
         }
+        let subjects = match &run {
+            Some(run) => subjects.into_iter().filter(|own| own.reads(run, &plan.source)).collect(),
+            None => subjects,
+        };
         let (subjects, left_out) = self.fitting(subjects, &question, &plan, &dataset.classes)?;
         // Without anchors the training images are not needed, unless their tokens are there anyway.
         let whole = flags.anchors || plan.complete();
@@ -254,6 +261,20 @@ impl Eval<'_> {
             parts::remove(&home, parts as usize)?;
         }
         Ok(!stopped)
+    }
+
+    /// Refuses a run of several layers where the flags do not say which is asked about.
+    fn check_layer(&self, run: &Run) -> anyhow::Result<()> {
+        let layers = run.manifest.layers();
+        if layers.len() < 2 || self.flags.tokens.has("layer") {
+            return Ok(());
+        }
+        let (run, layers) = (run.folder().display(), layers.join(", "));
+        let why = format!(
+            "{run} has probes on the tokens after several layers ({layers}): say by its number which of them is asked about, \
+             as --layer 3, one after the other"
+        );
+        Err(Usage(why).into())
     }
 
     /// The probes that can be asked, before any image is read; says of the others, which it counts, why not.

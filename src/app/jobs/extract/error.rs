@@ -6,12 +6,23 @@ use crate::app::format;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::config::ConfigError;
 use crate::model::backbone::preprocess::PreprocessError;
+use crate::model::backbone::token_spec::Layer;
 use crate::model::backbone::weights::WeightsError;
 use crate::model::data::token_cache::CacheError;
 
 /// Why tokens cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
+    /// A layer that is asked for twice.
+    #[error(
+        "layer {layer} is asked for twice; the last of this backbone's layers is {layers}, and also `last`"
+    )]
+    SameLayer {
+        /// As it was named the second time.
+        layer: Layer,
+        /// How many there are.
+        layers: usize,
+    },
     /// The backbone's configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),

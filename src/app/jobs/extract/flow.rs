@@ -3,10 +3,13 @@
 //! Bounded channels lie between, so memory does not grow with the dataset; and the time each spends is
 //! counted, so that whoever is slowest is known.
 
+use std::collections::BTreeSet;
+use std::iter::Peekable;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+use std::vec::IntoIter;
 
 use burn::tensor::Device;
 use serde::Serialize;
@@ -55,24 +58,33 @@ pub(super) type Prepared = Result<Pixels, String>;
 /// An image on its way to the backbone, and the digest of its file; none where that could not be read.
 type Image = (Prepared, Option<String>);
 
-/// Tokens of images, in order, none where an image could not be read; and the images' digests.
-type Batch = Vec<(Option<Tokens>, Option<String>)>;
+/// Tokens of images after every layer, in order, none where an image could not be read; and the images' digests.
+type Batch = Vec<(Option<Vec<Tokens>>, Option<String>)>;
 
 impl Plan {
-    /// Takes the tokens that are missing. `tell` may stop it; what was done is kept.
+    /// Takes the tokens that are missing, those of all layers in one pass; a cache a layer. `tell` may stop it; what
+    /// was done is kept.
     pub fn run(
         &self,
         dataset: &Dataset,
         device: &Device,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-    ) -> Result<TokenCache, ExtractError> {
+    ) -> Result<Vec<TokenCache>, ExtractError> {
         self.check()?;
-        let mut stock = Stock::open(&self.root, &self.source, Some(self.images))?;
-        self.verify(&mut stock, dataset, tell)?;
-        match stock.into_cache() {
-            Ok(cache) => Ok(cache),
-            Err(stock) => Ok(self.take(Writer::resume(*stock)?, dataset, device, tell)?.finish()?),
+        let mut stocks = self.stocks()?;
+        stocks.iter_mut().try_for_each(|stock| self.verify(stock, dataset, tell))?;
+        if stocks.iter().all(Stock::is_complete) {
+            return Ok(stocks.into_iter().filter_map(|stock| stock.into_cache().ok()).collect());
         }
+        let writers = stocks.into_iter().map(Writer::resume).collect::<Result<_, _>>()?;
+        let writers = self.take(writers, dataset, device, tell)?;
+        Ok(writers.into_iter().map(Writer::finish).collect::<Result<_, _>>()?)
+    }
+
+    /// What there is of every layer.
+    fn stocks(&self) -> Result<Vec<Stock>, CacheError> {
+        let open = |source| Stock::open(&self.root, source, Some(self.images));
+        self.sources.iter().map(open).collect()
     }
 
     /// Takes those that are missing of some shards: a part of all. Kept ones are not looked at.
@@ -84,21 +96,27 @@ impl Plan {
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<(), ExtractError> {
         self.check()?;
-        let mut writer = Writer::resume(Stock::open(&self.root, &self.source, Some(self.images))?)?;
-        writer.only(part.range(self.images.div_ceil(SHARD)));
-        if writer.missing().is_empty() { Ok(()) } else { self.take(writer, dataset, device, tell).map(drop) }
+        let mut writers = self.stocks()?.into_iter().map(Writer::resume).collect::<Result<Vec<_>, _>>()?;
+        for writer in &mut writers {
+            writer.only(part.range(self.images.div_ceil(SHARD)));
+        }
+        match writers.iter().all(|writer| writer.missing().is_empty()) {
+            true => Ok(()),
+            false => self.take(writers, dataset, device, tell).map(drop),
+        }
     }
 
-    /// Takes the tokens that `writer` waits for.
+    /// Takes the tokens that `writers` wait for, one a layer.
     fn take(
         &self,
-        writer: Writer,
+        writers: Vec<Writer>,
         dataset: &Dataset,
         device: &Device,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-    ) -> Result<Writer, ExtractError> {
+    ) -> Result<Vec<Writer>, ExtractError> {
         let reader = self.open(device)?;
-        let (missing, kept) = (writer.missing(), writer.done());
+        let writers = Writers::new(writers);
+        let (missing, kept) = (writers.missing.clone(), writers.done());
         let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
         std::thread::scope(|scope| {
             // One batch waits before and one behind the one that is read, and one is at work on either side.
@@ -111,18 +129,19 @@ impl Plan {
                     prepare_ahead(samples.chunks(batch(device)), make, send)
                 })
                 .map_err(ExtractError::Thread)?;
-            let writing =
-                named("write").spawn_scoped(scope, || write(writer, tokens)).map_err(ExtractError::Thread)?;
+            let writing = named("write")
+                .spawn_scoped(scope, || write(writers, tokens))
+                .map_err(ExtractError::Thread)?;
             let read = self.read(&reader, (&missing, kept), images, hand, tell);
             let (written, writing) = joined(writing);
-            let writer = written?;
+            let writers = written?;
             let (decoding, mut spent) = (
                 joined(decoding),
-                read?.ok_or(ExtractError::Stopped { done: writer.done(), images: self.images })?,
+                read?.ok_or(ExtractError::Stopped { done: writers.done(), images: self.images })?,
             );
             (spent.decoding, spent.writing) = (decoding.as_secs_f64(), writing.as_secs_f64());
             let _ = tell(Event::Done(spent)); // there is nothing left to stop
-            Ok(writer)
+            Ok(writers.all)
         })
     }
 
@@ -154,7 +173,7 @@ impl Plan {
                 }
             }
             let begun = Instant::now();
-            let read = reader.read(prepared, Err::<String, BackboneError>)?;
+            let read = reader.read_layers(prepared, Err::<String, BackboneError>)?;
             spent.backbone += since(begun);
             let tokens = read.into_iter().map(|read| read.ok().map(|(tokens, _)| tokens));
             let tokens: Batch = tokens.zip(digests).collect();
@@ -197,18 +216,59 @@ fn image(sample: &Sample, preprocessor: &Preprocessor) -> Image {
 }
 
 /// Writes every batch that comes, and how long that took; ends at the first that cannot be written.
-fn write(mut writer: Writer, batches: Receiver<Batch>) -> (Result<Writer, CacheError>, Duration) {
+fn write(mut writers: Writers, batches: Receiver<Batch>) -> (Result<Writers, CacheError>, Duration) {
     let mut spent = Duration::ZERO;
     for batch in batches {
         let begun = Instant::now();
         for (tokens, sha256) in batch {
-            if let Err(error) = writer.push(tokens, sha256) {
+            if let Err(error) = writers.push(tokens, sha256) {
                 return (Err(error), spent);
             }
         }
         spent += begun.elapsed();
     }
-    (Ok(writer), spent)
+    (Ok(writers), spent)
+}
+
+/// What writes the tokens of every layer. An image that one of them misses is read once, for all that miss it.
+struct Writers {
+    all: Vec<Writer>,
+    /// What each misses, in order.
+    wanted: Vec<Peekable<IntoIter<usize>>>,
+    /// What any of them misses, in order.
+    missing: Vec<usize>,
+    /// How many of these have come.
+    come: usize,
+}
+
+impl Writers {
+    fn new(all: Vec<Writer>) -> Self {
+        let wanted: Vec<Vec<usize>> = all.iter().map(Writer::missing).collect();
+        let missing: BTreeSet<usize> = wanted.iter().flatten().copied().collect();
+        let wanted = wanted.into_iter().map(|own| own.into_iter().peekable()).collect();
+        Self { all, wanted, missing: missing.into_iter().collect(), come: 0 }
+    }
+
+    /// Images of which the tokens of every layer are kept, as far as those that are left to others do not count.
+    fn done(&self) -> usize {
+        self.all.iter().map(Writer::done).min().unwrap_or(0)
+    }
+
+    /// Takes the tokens of the next image that any of them misses.
+    fn push(&mut self, tokens: Option<Vec<Tokens>>, sha256: Option<String>) -> Result<(), CacheError> {
+        let image = self.missing[self.come];
+        self.come += 1;
+        let layers: Vec<Option<Tokens>> = match tokens {
+            Some(tokens) => tokens.into_iter().map(Some).collect(),
+            None => vec![None; self.all.len()],
+        };
+        for ((writer, wanted), tokens) in self.all.iter_mut().zip(&mut self.wanted).zip(layers) {
+            if wanted.next_if_eq(&image).is_some() {
+                writer.push(tokens, sha256.clone())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a thread gave; a panic in it goes on here.

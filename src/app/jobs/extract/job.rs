@@ -24,7 +24,7 @@ pub struct ExtractSpec<'a> {
 
 /// What was taken.
 pub struct Extracted {
-    /// All tokens, those that were there already, too.
+    /// All tokens, those that were there already, too; of several layers, those of the first.
     pub cache: TokenCache,
     /// Where the time went; none where all were there.
     pub spent: Option<Spent>,
@@ -59,7 +59,8 @@ pub fn run(
         }
         flow
     });
-    let cache = taken.map_err(|error| ended(error, reporter, dataset))?;
+    let mut caches = taken.map_err(|error| ended(error, reporter, dataset))?;
+    let cache = caches.swap_remove(0);
     Ok(Extracted { cache, spent, damaged, changed, unreadable })
 }
 

@@ -32,7 +32,7 @@ use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::rate::Progress;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::preprocess::Preprocessor;
-use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::backbone::weights::Weights;
 use crate::model::backbone::{self, BackboneError};
 use crate::model::data::token_cache::{CacheError, Damage, Stock, TokenKey, image_bytes};
@@ -49,6 +49,15 @@ pub struct ExtractOptions {
     pub backbone: PathBuf,
     /// How.
     pub tokens: TokenSettings,
+    /// Of which layers; the one that `tokens` says where none is here.
+    pub layers: Vec<Layer>,
+}
+
+impl ExtractOptions {
+    /// Those of the layer that `tokens` says.
+    pub fn new(backbone: PathBuf, tokens: TokenSettings) -> Self {
+        Self { backbone, tokens, layers: Vec::new() }
+    }
 }
 
 /// Told while tokens are taken.
@@ -109,8 +118,10 @@ pub struct Plan {
     pub root: PathBuf,
     preprocessor: Preprocessor,
     layers: usize,
-    /// What the tokens depend on.
+    /// What the tokens depend on; of several layers, those of the first.
     pub source: TokenKey,
+    /// The same of every layer, in the order they were asked for.
+    sources: Vec<TokenKey>,
     /// Whose they are.
     pub backbone: BackboneMeta,
     /// How the patch tokens lie.
@@ -130,35 +141,52 @@ pub struct Plan {
 impl Plan {
     /// The same for other images: the weights are not read again.
     pub fn for_dataset(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
-        let source = TokenKey { dataset: key(dataset), ..self.source.clone() };
-        let images = dataset.samples.len();
-        let bytes =
-            image_bytes(self.grid, self.backbone.hidden_size, self.cls, source.precision) * images as u64;
-        let done = done(&self.root, &source, images)?;
-        Ok(Self { source, images, done, bytes, ..self.clone() })
+        let (dataset, images) = (key(dataset), dataset.samples.len());
+        let plan = self.with_dataset(&dataset);
+        let TokenKey { precision, .. } = plan.source;
+        let image = image_bytes(plan.grid, plan.backbone.hidden_size, plan.cls, precision);
+        let bytes = image * (images * plan.sources.len()) as u64;
+        let done = plan.sources.iter().map(|source| done(&plan.root, source, images));
+        let done = done.collect::<Result<Vec<_>, _>>()?.into_iter().min().unwrap_or(0);
+        Ok(Self { images, done, bytes, ..plan })
+    }
+
+    /// The same with this hash of the samples in its keys.
+    fn with_dataset(&self, dataset: &str) -> Self {
+        let of = |source: &TokenKey| TokenKey { dataset: dataset.to_owned(), ..source.clone() };
+        Self { source: of(&self.source), sources: self.sources.iter().map(of).collect(), ..self.clone() }
     }
 
     /// Reads configuration and hashes, no image.
     pub fn new(options: ExtractOptions, dataset: &Dataset) -> Result<Self, ExtractError> {
-        let ExtractOptions { backbone: folder, tokens: TokenSettings { cache, precision, taking, .. } } =
-            &options;
+        let ExtractOptions { backbone: folder, tokens, layers: asked } = &options;
+        let TokenSettings { cache, precision, taking, .. } = tokens;
         let root = cache_root(cache.as_deref())?;
         let config = Config::open(folder)?;
         let preprocessor = preprocessor(folder, taking.size)?;
         let (height, width) =
             preprocessor.output().ok_or_else(|| ExtractError::Sizes { folder: folder.clone() })?;
         let grid = config.grid_of(height, width)?;
-        if let Some(layer) = taking.layer.filter(|layer| *layer > config.layers) {
+        let own = [Layer(taking.layer)];
+        let asked = if asked.is_empty() { &own[..] } else { asked };
+        if let Some(layer) = asked.iter().filter_map(|layer| layer.0).find(|layer| *layer > config.layers) {
             return Err(BackboneError::Layer { layer, layers: config.layers }.into());
         }
         let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
-        let source = TokenKey {
+        let of = |layer: &Layer| TokenKey {
             weights: fingerprint.clone(),
             preprocessing: preprocessor.key(),
             dataset: String::new(),
-            layer: taking.settled(config.layers, config.family.model_type).name(),
+            layer: TokenSpec { layer: layer.0, ..*taking }
+                .settled(config.layers, config.family.model_type)
+                .name(),
             precision: *precision,
         };
+        let sources: Vec<TokenKey> = asked.iter().map(of).collect();
+        if let Some(at) = (1..sources.len()).find(|&at| sources[..at].contains(&sources[at])) {
+            return Err(ExtractError::SameLayer { layer: asked[at], layers: config.layers });
+        }
+        let source = sources[0].clone();
         let backbone = BackboneMeta {
             id: backbone::id(folder),
             model_type: config.family.model_type.to_owned(),
@@ -168,8 +196,22 @@ impl Plan {
         };
         let (layers, cls, free) = (config.layers, config.family.cls, free(&root));
         let (images, done, bytes) = (0, 0, 0);
-        Self { options, root, preprocessor, layers, source, backbone, grid, cls, images, done, bytes, free }
-            .for_dataset(dataset)
+        Self {
+            options,
+            root,
+            preprocessor,
+            layers,
+            source,
+            sources,
+            backbone,
+            grid,
+            cls,
+            images,
+            done,
+            bytes,
+            free,
+        }
+        .for_dataset(dataset)
     }
 
     /// Whether all tokens are there already.
@@ -187,9 +229,17 @@ impl Plan {
         self.bytes / self.images.max(1) as u64 * (self.images - self.done) as u64
     }
 
-    /// The folder of this cache.
+    /// The folder of this cache; of several layers, where the folders of all lie.
     pub fn folder(&self) -> PathBuf {
-        self.root.join(self.source.key())
+        match &self.sources[..] {
+            [one] => self.root.join(one.key()),
+            _ => self.root.clone(),
+        }
+    }
+
+    /// The folder of every layer's tokens.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.sources.iter().map(|source| self.root.join(source.key())).collect()
     }
 
     /// Refuses what the limit or the disk forbids. Nothing is refused that is there already.
@@ -214,8 +264,12 @@ impl Plan {
 
     /// What reads images so, on a device.
     fn open(&self, device: &Device) -> Result<TokenReader, BackboneError> {
-        let ExtractOptions { backbone, tokens } = &self.options;
-        TokenReader::open(backbone, self.preprocessor.clone(), &tokens.taking, device)
+        let ExtractOptions { backbone, tokens, layers } = &self.options;
+        let reader = TokenReader::open(backbone, self.preprocessor.clone(), &tokens.taking, device)?;
+        Ok(match &layers[..] {
+            [] => reader,
+            layers => reader.with_layers(layers),
+        })
     }
 }
 
@@ -228,8 +282,15 @@ pub fn describe(plan: &Plan) -> String {
         done if done == plan.images => ", all there already".to_owned(),
         done => format!(", {done} there already"),
     };
+    let layers = match &plan.options.layers[..] {
+        [] | [_] => String::new(),
+        layers => {
+            let names = layers.iter().map(Layer::to_string).collect::<Vec<_>>();
+            format!(" after layers {} in one pass", names.join(", "))
+        }
+    };
     format!(
-        "tokens: {} images of {rows} x {cols} tokens of width {}, {}{there}{free}, in {}",
+        "tokens{layers}: {} images of {rows} x {cols} tokens of width {}, {}{there}{free}, in {}",
         plan.images,
         plan.backbone.hidden_size,
         format::bytes(plan.bytes),

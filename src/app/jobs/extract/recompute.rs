@@ -13,7 +13,9 @@ use super::flow::{Prepared, batch, prepare};
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::Pace;
-use crate::model::data::token_cache::{Batches, Precision, Rows, SupplyError, TokenSource, fits, round};
+use crate::model::data::token_cache::{
+    Batches, LayerRows, Precision, Rows, SupplyError, TokenSource, fits, round,
+};
 use crate::model::data::{Dataset, Sample};
 use crate::model::grid::Grid;
 
@@ -85,20 +87,22 @@ impl Plan {
 }
 
 impl Recompute {
-    /// Appends the tokens of some images of a batch.
-    fn add(&self, prepared: Vec<Prepared>, images: &[usize], rows: &mut Rows) -> Result<(), ExtractError> {
+    /// Appends the tokens of some images of a batch, layer by layer.
+    fn add(&self, prepared: Vec<Prepared>, images: &[usize], rows: &mut [Rows]) -> Result<(), ExtractError> {
         let mut pixels = Vec::with_capacity(images.len());
         for (prepared, &image) in prepared.into_iter().zip(images) {
             let name = || self.samples[image].source.name();
             pixels.push(prepared.map_err(|why| ExtractError::Vanished { image: name(), why })?);
         }
-        for (tokens, &image) in self.reader.forward(&pixels)?.into_iter().zip(images) {
-            fits(&tokens, self.precision, image)?;
-            rows.patches.extend(tokens.patches);
-            rows.cls = rows.cls.take().zip(tokens.cls).map(|(mut all, own)| {
-                all.extend(own);
-                all
-            });
+        for (layers, &image) in self.reader.forward_layers(&pixels)?.into_iter().zip(images) {
+            for (tokens, rows) in layers.into_iter().zip(&mut *rows) {
+                fits(&tokens, self.precision, image)?;
+                rows.patches.extend(tokens.patches);
+                rows.cls = rows.cls.take().zip(tokens.cls).map(|(mut all, own)| {
+                    all.extend(own);
+                    all
+                });
+            }
         }
         Ok(())
     }
@@ -133,16 +137,19 @@ impl TokenSource for Recompute {
         }
         Box::new(batches.into_iter().map(move |batch| {
             let size = batch.len() * self.grid.len() * self.width();
-            let mut rows = Rows { patches: Vec::with_capacity(size), cls: Some(Vec::new()) };
+            let layer = |_: &usize| Rows { patches: Vec::with_capacity(size), cls: Some(Vec::new()) };
+            let mut rows: Vec<Rows> = self.reader.layers.iter().map(layer).collect();
             for images in batch.chunks(self.part) {
                 let prepared = parts.recv().map_err(|error| SupplyError(Box::new(error)))?;
                 self.add(prepared, images, &mut rows).map_err(|error| SupplyError(Box::new(error)))?;
             }
-            round(&mut rows.patches, self.precision);
-            if let Some(cls) = &mut rows.cls {
-                round(cls, self.precision);
+            for rows in &mut rows {
+                round(&mut rows.patches, self.precision);
+                if let Some(cls) = &mut rows.cls {
+                    round(cls, self.precision);
+                }
             }
-            Ok(rows)
+            Ok(Box::new(rows.into_iter()) as LayerRows)
         }))
     }
 }

@@ -14,6 +14,7 @@ use crate::app::jobs::engine::Engine;
 use crate::app::jobs::over::Over;
 use crate::app::jobs::part::Part;
 use crate::app::jobs::{JobError, Reporter, fetch};
+use crate::model::backbone::token_spec::Layer;
 use crate::model::data;
 
 /// Whose tokens are taken, of which images. Paths are those of the machine that computes.
@@ -28,6 +29,10 @@ pub struct ExtractFlags {
     /// How tokens are taken and kept.
     #[command(flatten)]
     pub tokens: Over<TokenSettings>,
+    /// Take the tokens after each of these layers in one pass, with commas between them: 3,6,9,last.
+    #[arg(long, value_name = "L,L,...", value_delimiter = ',', conflicts_with = "layer")]
+    #[serde(default)]
+    pub layers: Vec<Layer>,
     /// Where to compute: cpu, wgpu, cuda or auto.
     #[arg(long, default_value = "auto")]
     pub device: String,
@@ -66,10 +71,12 @@ pub fn run(
     let dataset = data::open(&flags.data).map_err(JobError::failed)?;
     let backbone = fetch::backbone(&flags.backbone, reporter).map_err(JobError::Failed)?;
     let tokens = flags.tokens.over(TokenSettings::default());
-    let plan = Plan::new(ExtractOptions { backbone, tokens }, &dataset).map_err(JobError::failed)?;
+    let options = ExtractOptions { backbone, tokens, layers: flags.layers.clone() };
+    let plan = Plan::new(options, &dataset).map_err(JobError::failed)?;
     tell(Told::Note(describe(&plan))).map_err(JobError::Failed)?;
     let mut document = json!({
         "cache": plan.folder(),
+        "caches": plan.folders(),
         "images": plan.images,
         "done": plan.done,
         "grid": plan.grid,
@@ -93,7 +100,8 @@ pub fn run(
         let changed: Vec<String> = changed.iter().map(|&at| dataset.samples[at].source.name()).collect();
         let unreadable = (0..cache.len()).filter(|&image| !cache.readable(image)).count();
         let seconds = begun.elapsed().as_secs_f64();
-        let (read, all, folder) = (cache.len() - unreadable, cache.len(), cache.folder().display());
+        let (read, all, folder) = (cache.len() - unreadable, cache.len(), plan.folder());
+        let folder = folder.display();
         let note = format!("tokens of {read} of {all} images in {folder} ({seconds:.1} s)");
         tell(Told::Note(note)).map_err(JobError::Failed)?;
         document["done"] = json!(cache.len());

@@ -79,14 +79,19 @@ impl Plan {
         dataset: &Dataset,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Self>, ExtractError> {
-        let stock = Stock::open(&self.root, source, None)?;
-        let alike = TokenKey { dataset: source.dataset.clone(), ..self.source.clone() } == *source;
-        if !alike || stock.images() != self.images || stock.done() < self.images {
-            return Ok(None);
+        let then = Self { done: self.images, ..self.with_dataset(&source.dataset) };
+        for own in &then.sources {
+            let stock = Stock::open(&self.root, own, None)?;
+            let alike = TokenKey { layer: own.layer.clone(), ..source.clone() } == *own;
+            if !alike || stock.images() != self.images || stock.done() < self.images {
+                return Ok(None);
+            }
+            let all_known = (0..self.images).all(|image| stock.knows(image));
+            if !self.changed(&stock, dataset, tell)?.is_empty() || !all_known {
+                return Ok(None);
+            }
         }
-        let all_known = (0..self.images).all(|image| stock.knows(image));
-        let same = self.changed(&stock, dataset, tell)?.is_empty();
-        Ok((all_known && same).then(|| Self { source: source.clone(), done: self.images, ..self.clone() }))
+        Ok(Some(then))
     }
 
     fn stopped(&self, stock: &Stock) -> ExtractError {

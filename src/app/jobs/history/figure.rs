@@ -32,12 +32,7 @@ impl TrainHistory {
         }
         command.extend(log.then(|| "--log".to_owned()));
         command.extend((band == Band::Interval).then(|| "--band interval".to_owned()));
-        let said = |run: &&Self| {
-            let About { dataset, backbone, epochs, seeds, .. } = &run.about;
-            let (name, seeds) = (run.about.name(), seeds.len());
-            format!("{name}: heads on {dataset} through {backbone}, {epochs} epochs, {seeds} seeds")
-        };
-        let mut said: Vec<String> = runs.iter().map(said).collect();
+        let mut said: Vec<String> = runs.iter().map(|run| run.said()).collect();
         said.extend((band == Band::Interval).then(|| format!("bands: {}", band.text())));
         let names: Vec<String> = runs.iter().map(|run| run.about.name()).collect();
         let caption = Caption {
@@ -47,6 +42,13 @@ impl TrainHistory {
             command: command.join(" "),
         };
         TrainingPlot { curves: Curves { series }, part, log, caption }
+    }
+
+    /// What was trained on what, for a figure's metadata.
+    pub(super) fn said(&self) -> String {
+        let About { dataset, backbone, epochs, seeds, .. } = &self.about;
+        let (name, seeds) = (self.about.name(), seeds.len());
+        format!("{name}: heads on {dataset} through {backbone}, {epochs} epochs, {seeds} seeds")
     }
 
     /// What a curve is called among those of so many runs.

@@ -4,6 +4,7 @@
 mod curve;
 pub mod disk;
 mod figure;
+mod rates;
 
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use self::curve::{Band, Curve, Measure, smooth};
 pub use self::figure::quoted;
 use crate::model::train::Epoch;
-use crate::model::train::run::{Manifest, Metric, Run, StepLosses};
+use crate::model::train::run::{Manifest, Metric, Outcome, Run, StepLosses};
 
 /// What is trained on what: the part of a run's manifest that a person reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,6 +110,13 @@ pub struct Line {
     steps: Vec<Bin>,
 }
 
+impl Line {
+    /// Its best epoch on the selection images: the first of equals, as the probe is.
+    fn best(&self) -> Option<&Epoch> {
+        self.epochs.iter().reduce(|a, b| if b.select > a.select { b } else { a })
+    }
+}
+
 /// Parts of a run that losses of steps are averaged in.
 const BINS: usize = 1024;
 
@@ -131,6 +139,8 @@ pub struct Score {
     pub last: (f64, f64),
     /// Test accuracy at each seed's best epoch on the selection split, and its standard deviation.
     pub best: (f64, f64),
+    /// Accuracy on the selection split at the same epochs.
+    pub select: f64,
     /// Seeds behind these.
     pub seeds: usize,
 }
@@ -140,6 +150,16 @@ impl TrainHistory {
     pub fn new(about: About) -> Self {
         let lines = vec![Line::default(); about.heads.len() * about.seeds.len()];
         Self { about, lines }
+    }
+
+    /// How a run went that has come to these outcomes, without losses of steps.
+    pub fn of_outcomes(run: &Run, outcomes: &[Outcome]) -> Self {
+        let mut history = Self::new(About::from_run(run));
+        for Outcome { head, seed, epochs, .. } in outcomes {
+            let metric = |epoch: &Epoch| Metric { head: head.clone(), seed: *seed, epoch: epoch.clone() };
+            history.epochs(&epochs.iter().map(metric).collect::<Vec<_>>());
+        }
+        history
     }
 
     /// How head `head` of the list goes, seed by seed.
@@ -237,18 +257,14 @@ impl TrainHistory {
         let of = |value: &dyn Fn(&Epoch) -> f64| -> Vec<f64> {
             lines.iter().filter_map(|line| line.epochs.last()).map(value).collect()
         };
-        let best = |line: &&Line| {
-            // The first of equals, as the probe is.
-            let better = |a: &'_ Epoch, b: &'_ Epoch| b.select > a.select;
-            let best = line.epochs.iter().reduce(|a, b| if better(a, b) { b } else { a });
-            best.map(|epoch| epoch.test)
-        };
-        let best: Vec<f64> = lines.iter().filter_map(best).collect();
+        let best: Vec<&Epoch> = lines.iter().filter_map(|line| line.best()).collect();
+        let at_best = |value: fn(&Epoch) -> f64| best.iter().map(|epoch| value(epoch)).collect::<Vec<f64>>();
         Some(Score {
             loss: curve::mean_and_deviation(&of(&|epoch| epoch.loss)).0,
             train: curve::mean_and_deviation(&of(&|epoch| epoch.train)).0,
             last: curve::mean_and_deviation(&of(&|epoch| epoch.test)),
-            best: curve::mean_and_deviation(&best),
+            best: curve::mean_and_deviation(&at_best(|epoch| epoch.test)),
+            select: curve::mean_and_deviation(&at_best(|epoch| epoch.select)).0,
             seeds: lines.len(),
         })
     }

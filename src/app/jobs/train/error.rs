@@ -92,6 +92,28 @@ pub enum TrainingError {
         /// What is wrong with it.
         why: String,
     },
+    /// A value of an axis that stands twice.
+    #[error("{flag}: {value} is there twice; name each once")]
+    Twice {
+        /// The axis.
+        flag: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// More than a run holds.
+    #[error("heads by layers by rates are {count} variants, and a run holds {most}; train them in parts")]
+    Variants {
+        /// How many.
+        count: usize,
+        /// How many there can be.
+        most: usize,
+    },
+    /// Layers or rates that only the test images could choose among.
+    #[error(
+        "several layers or rates are compared on images that are neither trained on nor reported, and this dataset has \
+         none: set some aside, as with --select-split 0.1"
+    )]
+    TestSelection,
     /// So many parts are not to be had.
     #[error(
         "{seeds} seeds of {heads} heads cannot be cut into {parts} parts; they can be into 1 to {seeds}, or 2 to {heads} for \

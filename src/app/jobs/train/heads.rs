@@ -41,7 +41,7 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
     for (word, id) in words.into_iter().zip(ids) {
         let variant = match file(word) {
             None if id == ORDER.id => return Err(TrainingError::NoOrderFile),
-            None => Variant { name: id.to_owned(), head: id.to_owned(), config: config(id, &settings)? },
+            None => Variant::new(id, id, config(id, &settings)?),
             Some(file) => of_file(&file, config(id, &settings)?)?,
         };
         match variants.iter().find(|known| known.name == variant.name) {
@@ -57,11 +57,7 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
 /// The head that reads in the order of a file.
 fn of_file(file: &str, config: Config) -> Result<Variant, TrainingError> {
     let order: HandOrder = order_file::read(Path::new(file))?;
-    Ok(Variant {
-        name: order.id(),
-        head: ORDER.id.to_owned(),
-        config: Config { order: Some(order), ..config },
-    })
+    Ok(Variant::new(order.id(), ORDER.id, Config { order: Some(order), ..config }))
 }
 
 /// One `--config`.

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use super::{Parts, TrainPlan};
 use crate::app::jobs::extract::Plan;
+use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::data::Dataset;
-use crate::model::train::run::{DatasetMeta, FORMAT, Manifest, Truth};
+use crate::model::data::token_cache::TokenKey;
+use crate::model::train::run::{DatasetMeta, FORMAT, Manifest, Truth, Variant};
 
 /// What is trained on what, and how.
 pub(super) fn manifest(
@@ -17,6 +19,13 @@ pub(super) fn manifest(
     device: &str,
 ) -> Manifest {
     let settings = &plan.settings;
+    let taking = settings.tokens.taking;
+    let settled = |layer: Layer| tokens.settled(&TokenSpec { layer: layer.0, ..taking });
+    let first = settings.layers.first().copied().unwrap_or(Layer(taking.layer));
+    let heads = plan.heads.iter().map(|variant| Variant {
+        layer: variant.layer.map(|layer| Layer(settled(layer).layer)),
+        ..variant.clone()
+    });
     let data = settings.data.clone().unwrap_or_default();
     Manifest {
         format: FORMAT,
@@ -33,12 +42,13 @@ pub(super) fn manifest(
             test: parts.test.images.len(),
             unreadable,
         },
-        tokens: tokens.source.clone(),
+        // The same in every part that heads are cut into.
+        tokens: TokenKey { layer: settled(first).name(), ..tokens.source.clone() },
         size: settings.tokens.taking.size,
         recompute: settings.recompute,
         cache: std::path::absolute(&tokens.root).ok(),
         grid: tokens.grid,
-        heads: plan.heads.clone(),
+        heads: heads.collect(),
         config: settings.config(),
         seeds: plan.seeds(),
         selection: parts.selection,

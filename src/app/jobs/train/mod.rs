@@ -2,6 +2,7 @@
 //! run's folder. The command line and the window's worker run this same code and listen to its
 //! [`Event`]s; either may stop it between two steps, and what was stopped or killed goes on.
 
+mod axes;
 mod cut;
 mod error;
 pub mod heads;
@@ -129,6 +130,7 @@ pub fn run(
     };
     let dataset = plan.dataset()?;
     let parts = Parts::divide(&dataset, settings.selection)?;
+    axes::check_selection(&plan.heads, parts.selection)?;
     let mut token_plan = Plan::new(plan.tokens(), &dataset)?;
     plan.check_cls(&token_plan)?;
     let choice = open(&settings.device)?;

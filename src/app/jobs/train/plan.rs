@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{TrainSettings, TrainingError, heads};
 use crate::app::jobs::extract::{ExtractOptions, Plan};
+use crate::model::backbone::token_spec::Layer;
 use crate::model::data::{self, DataError, Dataset};
 use crate::model::probe::head::{self, HeadSpec};
 use crate::model::train::run::Variant;
@@ -27,7 +28,7 @@ impl TrainPlan {
     /// If a head or one of its settings is none.
     pub fn new(settings: TrainSettings, backbone: PathBuf) -> Result<Self, TrainingError> {
         let words: Vec<String> = settings.head_settings.split_whitespace().map(str::to_owned).collect();
-        let heads = heads::variants(&settings.heads, &words)?;
+        let heads = settings.spread(heads::variants(&settings.heads, &words)?)?;
         Ok(Self { settings, backbone, heads })
     }
 
@@ -44,7 +45,24 @@ impl TrainPlan {
 
     /// Whose tokens are read.
     pub fn tokens(&self) -> ExtractOptions {
-        ExtractOptions { backbone: self.backbone.clone(), tokens: self.settings.tokens.clone() }
+        let (backbone, tokens) = (self.backbone.clone(), self.settings.tokens.clone());
+        ExtractOptions { backbone, tokens, layers: self.layers() }
+    }
+
+    /// The layer whose tokens a variant reads.
+    pub(super) fn layer_of(&self, variant: &Variant) -> Layer {
+        variant.layer.unwrap_or(Layer(self.settings.tokens.taking.layer))
+    }
+
+    /// The layers whose tokens are read, in the order in which heads come to them.
+    pub(super) fn layers(&self) -> Vec<Layer> {
+        let mut layers = Vec::new();
+        for layer in self.heads.iter().map(|variant| self.layer_of(variant)) {
+            if !layers.contains(&layer) {
+                layers.push(layer);
+            }
+        }
+        layers
     }
 
     /// Refuses names that stand twice or cannot stand in a file's name.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Parts, TrainPlan, TrainSettings, TrainingError};
+use super::{Parts, TrainPlan, TrainSettings, TrainingError, axes};
 use crate::app::jobs::extract::Plan;
 use crate::app::paths;
 use crate::model::data::{self, Dataset};
@@ -98,6 +98,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
     let settings = &plan.settings;
     let dataset = plan.dataset()?;
     let parts = Parts::divide(&dataset, settings.selection)?;
+    axes::check_selection(&plan.heads, parts.selection)?;
     let tokens = Plan::new(plan.tokens(), &dataset)?;
     plan.check_cls(&tokens)?;
     if let (false, Err(refused)) = (settings.recompute, tokens.check()) {

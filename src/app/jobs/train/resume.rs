@@ -82,7 +82,10 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
 /// # Errors
 /// Names the first thing that is another: weights, pixels, layer or precision.
 pub fn same_tokens(run: &Run, tokens: &TokenKey) -> Result<(), TrainingError> {
-    let (found, asked) = (json(&run.manifest.tokens), json(tokens));
+    let manifest = &run.manifest;
+    let mut all = manifest.heads.iter().map(|variant| manifest.tokens_of(variant));
+    let found = all.find(|own| own.layer == tokens.layer).unwrap_or(manifest.tokens.clone());
+    let (found, asked) = (json(&found), json(tokens));
     let difference = difference("tokens", &found, &asked, &|field| field == "tokens.dataset");
     refuse(run, difference, |_| OTHER_TOKENS)
 }

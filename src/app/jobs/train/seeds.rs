@@ -188,9 +188,13 @@ impl Training<'_> {
     /// A head as it was after one epoch. No time of day and no duration is in it: the same training
     /// writes the same bytes.
     fn probe(&self, seed: u64, trainer: &HeadTrainer, epoch: usize, arrays: Arrays) -> Probe {
-        let Manifest { backbone, dataset, config, selection, program, tokens, size, .. } = &self.run.manifest;
+        let manifest = &self.run.manifest;
+        let Manifest { backbone, dataset, selection, program, size, .. } = manifest;
+        let variant = manifest.heads.iter().find(|variant| variant.name == trainer.name);
+        let variant = variant.expect("what is trained is in the manifest");
+        let (tokens, config) = (manifest.tokens_of(variant), manifest.config_of(variant));
         // Not of which images they were: file times are no part of a probe.
-        let token_cache::TokenKey { weights, preprocessing, layer, precision, .. } = tokens;
+        let token_cache::TokenKey { weights, preprocessing, layer, precision, .. } = &tokens;
         let training = serde_json::json!({
             "program": program,
             "variant": trainer.name,
@@ -219,10 +223,14 @@ pub(super) fn fresh(
     seed: u64,
     device: &Device,
 ) -> Result<Vec<HeadTrainer>, TrainingError> {
+    let layers = plan.layers();
     let build = |variant: &Variant| {
         let kind =
             head::find(&variant.head).ok_or_else(|| TrainingError::UnknownHead(variant.head.clone()))?;
-        Ok(HeadTrainer::new(&variant.name, Model::start(kind, &variant.config, dims, seed, device)?))
+        let model = Model::start(kind, &variant.config, dims, seed, device)?;
+        let layer = layers.iter().position(|layer| *layer == plan.layer_of(variant));
+        let layer = layer.expect("the layers are those of the heads");
+        Ok(HeadTrainer::new(&variant.name, model).at(layer, variant.rate))
     };
     plan.heads.iter().map(build).collect()
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::extract::TokenSettings;
+use crate::model::backbone::token_spec::Layer;
 use crate::model::train::TrainConfig;
 
 /// Epochs, images of a step, and seeds by flag.
@@ -52,6 +53,15 @@ pub struct TrainSettings {
     /// Learning rate at the start of its cosine [default: 0.001].
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: f64,
+    /// Train every head at each of these learning rates, with commas between them: 1e-4,3e-4,1e-3.
+    #[arg(long, value_name = "RATE,RATE,...", value_delimiter = ',', value_parser = rate, conflicts_with = "rate")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<f64>,
+    /// Train every head on the tokens after each of these layers, with commas between them: 3,6,9,last. One pass of the
+    /// backbone takes them all.
+    #[arg(long, value_name = "L,L,...", value_delimiter = ',', conflicts_with = "layer")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<Layer>,
     /// Pick the best epoch on this share of the training images, which are then not trained on
     /// [default: on the validation split where there is a test split too, else on the test images].
     #[arg(long = "select-split", value_name = "SHARE", value_parser = share)]
@@ -86,6 +96,8 @@ impl Default for TrainSettings {
             first_seed: 0,
             batch,
             rate,
+            rates: Vec::new(),
+            layers: Vec::new(),
             selection: None,
             out: None,
             recompute: false,
@@ -122,6 +134,7 @@ impl TrainSettings {
         self.seeds = self.seeds.clamp(1, MOST_SEEDS);
         self.first_seed = self.first_seed.min(LAST_SEED);
         self.rate = if is_rate(self.rate) { self.rate } else { usual.rate };
+        self.rates.retain(|rate| is_rate(*rate));
         self.selection = self.selection.filter(|share| is_share(*share));
         self
     }

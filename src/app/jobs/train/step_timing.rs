@@ -85,7 +85,7 @@ impl StepTiming {
 
     /// One step, which prepares the device and is not counted.
     fn prepare(&mut self) {
-        step_all(&mut self.trainers, &self.batch, &self.labels, self.rate);
+        step_all(&mut self.trainers, &self.batch, &self.labels, |_| self.rate);
     }
 
     /// Time of a step: the mean of a few.
@@ -93,7 +93,7 @@ impl StepTiming {
         let begun = Instant::now();
         let mut steps = 0;
         while steps == 0 || (steps < MOST && begun.elapsed() < LONG_ENOUGH) {
-            step_all(&mut self.trainers, &self.batch, &self.labels, self.rate);
+            step_all(&mut self.trainers, &self.batch, &self.labels, |_| self.rate);
             steps += 1;
         }
         begun.elapsed() / steps

@@ -10,7 +10,7 @@ use crate::model::probe::head::{self, Config};
 use crate::model::train::run::Variant;
 
 /// Most variants of one run: each holds its parameters and moments on the device.
-const MOST: usize = 1024;
+pub(super) const MOST: usize = 1024;
 
 /// One field of the grid and what it is tried with.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +83,7 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
         kind.build(&config).map_err(|error| wrong(error.to_string()))?;
         let pairs = chosen.iter().map(|(field, value)| format!("{field}={}", word(value)));
         let name = format!("{id}[{}]", pairs.collect::<Vec<_>>().join(","));
-        Ok(Variant { name, head: id.to_owned(), config })
+        Ok(Variant::new(name, id, config))
     };
     (0..count).map(variant).collect()
 }

@@ -3,7 +3,7 @@
 use super::TrainSettings;
 use crate::app::jobs::extract::TokenSettings;
 use crate::model::backbone::order::MaeOrder;
-use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::backbone::token_spec::{TokenSpec, joined};
 use crate::model::data::token_cache::Precision;
 
 impl TrainSettings {
@@ -19,6 +19,8 @@ impl TrainSettings {
             first_seed,
             batch,
             rate,
+            rates,
+            layers,
             selection,
             recompute,
             tokens,
@@ -46,14 +48,16 @@ impl TrainSettings {
             text("seeds", seeds),
             text("first-seed", first_seed),
             text("batch", batch),
-            text("rate", rate),
+            rates.is_empty().then(|| text("rate", rate)).flatten(),
+            (!rates.is_empty()).then(|| text("rates", &joined(rates))).flatten(),
+            (!layers.is_empty()).then(|| text("layers", &joined(layers))).flatten(),
             selection.as_ref().and_then(|share| text("select-split", share)),
             on("recompute", *recompute),
             cache.as_ref().and_then(|cache| text("cache", &cache.display())),
             text("cache-limit", cache_limit),
             text("precision", &precision),
             on("verify", *verify),
-            layer.as_ref().and_then(|layer| text("layer", layer)),
+            layer.as_ref().filter(|_| layers.is_empty()).and_then(|layer| text("layer", layer)),
             size.as_ref().and_then(|size| text("size", size)),
             text("mae-order", &order),
             text("arithmetic", &arithmetic.name()),
@@ -70,6 +74,7 @@ mod tests {
     use super::*;
     use crate::app::jobs::over::Over;
     use crate::model::backbone::arithmetic::Arithmetic;
+    use crate::model::backbone::token_spec::Layer;
 
     #[derive(Parser)]
     struct Flags {
@@ -108,6 +113,8 @@ mod tests {
             first_seed: 2,
             batch: 32,
             rate: 0.1 + 0.2,
+            rates: Vec::new(),
+            layers: Vec::new(),
             selection: Some(0.25),
             out: None,
             recompute: true,
@@ -116,7 +123,12 @@ mod tests {
         };
         let plain =
             TrainSettings { backbone: "b".into(), data: Some("d".into()), ..TrainSettings::default() };
-        for settings in [full, plain] {
+        let grid = TrainSettings {
+            rates: vec![1e-4, 3e-3],
+            layers: vec![Layer(Some(0)), Layer(None)],
+            ..plain.clone()
+        };
+        for settings in [full, plain, grid] {
             let words = settings.words();
             let read =
                 Flags::try_parse_from(std::iter::once("train".to_owned()).chain(words)).expect("flags");

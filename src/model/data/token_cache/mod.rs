@@ -30,7 +30,7 @@ mod writer;
 
 pub use cache::TokenCache;
 pub use stock::{Damage, Stock};
-pub use token_source::{Batches, Rows, SupplyError, TokenSource, round};
+pub use token_source::{Batches, LayerRows, Rows, SupplyError, TokenSource, round};
 pub use verify::Verified;
 pub use writer::{Writer, fits};
 

@@ -134,9 +134,14 @@ impl Stock {
         self.digests(image).is_some_and(|digests| digests[image % SHARD].as_deref() != now)
     }
 
+    /// Whether nothing is missing.
+    pub fn is_complete(&self) -> bool {
+        self.manifest.is_some() && self.shards.iter().all(Option::is_some)
+    }
+
     /// The cache, where nothing is missing; else what there is.
     pub fn into_cache(self) -> Result<TokenCache, Box<Self>> {
-        let complete = self.shards.iter().all(Option::is_some);
+        let complete = self.is_complete();
         match self {
             Self { manifest: Some(manifest), shards, folder, .. } if complete => {
                 // What a kill left beside them; where nothing may be written, it stays.

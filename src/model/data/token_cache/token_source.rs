@@ -21,10 +21,13 @@ pub struct Rows {
 #[error(transparent)]
 pub struct SupplyError(pub Box<dyn Error + Send + Sync>);
 
-/// Batches of tokens, one after the other.
-pub type Batches<'a> = Box<dyn Iterator<Item = Result<Rows, SupplyError>> + 'a>;
+/// The tokens of one batch after every layer that is read, one layer after the other.
+pub type LayerRows<'a> = Box<dyn Iterator<Item = Rows> + 'a>;
 
-/// Where training reads its tokens. The same images have the same tokens, to the bit, from a cache and
+/// Batches of tokens, one after the other.
+pub type Batches<'a> = Box<dyn Iterator<Item = Result<LayerRows<'a>, SupplyError>> + 'a>;
+
+/// Where training reads its tokens, of one layer or of several. The same images have the same tokens, to the bit, from a cache and
 /// from what makes them anew in the cache's precision.
 pub trait TokenSource {
     /// How the patch tokens lie over the images.
@@ -55,9 +58,36 @@ impl TokenSource for TokenCache {
     }
 
     fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
-        let rows = |images: Vec<usize>| Rows { patches: self.patches(&images), cls: self.cls(&images) };
-        Box::new(batches.into_iter().map(move |images| Ok(rows(images))))
+        read(std::slice::from_ref(self), batches)
     }
+}
+
+/// Caches of the same images, one a layer; there is at least one.
+impl TokenSource for Vec<TokenCache> {
+    fn grid(&self) -> Grid {
+        self[0].grid()
+    }
+
+    fn width(&self) -> usize {
+        self[0].width()
+    }
+
+    fn readable(&self, image: usize) -> bool {
+        self.iter().all(|cache| cache.readable(image))
+    }
+
+    fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
+        read(self, batches)
+    }
+}
+
+/// A layer is read when it is its turn: no two layers of a batch are in memory.
+fn read(caches: &[TokenCache], batches: Vec<Vec<usize>>) -> Batches<'_> {
+    Box::new(batches.into_iter().map(|images| {
+        let rows =
+            move |cache: &TokenCache| Rows { patches: cache.patches(&images), cls: cache.cls(&images) };
+        Ok(Box::new(caches.iter().map(rows)) as LayerRows)
+    }))
 }
 
 /// Rounds `values` to what a cache of this precision gives back.

@@ -37,6 +37,7 @@ pub use self::lock::RunLock;
 pub use self::losses::StepLosses;
 pub use self::outcome::{Outcome, ProbeCheckpoint};
 use super::{Epoch, TrainConfig};
+use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::data::token_cache;
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
@@ -59,6 +60,19 @@ pub struct Variant {
     /// Its settings; defaults where absent.
     #[serde(default)]
     pub config: Config,
+    /// The layer whose tokens it reads, where that is not the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<Layer>,
+    /// Its learning rate at the start, where that is not the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+}
+
+impl Variant {
+    /// A head that is trained as the run says.
+    pub fn new(name: impl Into<String>, head: impl Into<String>, config: Config) -> Self {
+        Self { name: name.into(), head: head.into(), config, layer: None, rate: None }
+    }
 }
 
 /// What picks the best epoch.
@@ -147,6 +161,33 @@ pub struct Manifest {
     pub warning: Option<String>,
     /// Where it was computed first.
     pub device: String,
+}
+
+impl Manifest {
+    /// What the tokens depend on that a variant reads.
+    pub fn tokens_of(&self, variant: &Variant) -> token_cache::TokenKey {
+        let mut tokens = self.tokens.clone();
+        if let (Some(Layer(layer)), Some(taking)) = (variant.layer, TokenSpec::read(&tokens.layer, None)) {
+            tokens.layer = TokenSpec { layer, ..taking }.name();
+        }
+        tokens
+    }
+
+    /// Layers whose tokens variants read, as caches name them.
+    pub fn layers(&self) -> Vec<String> {
+        let mut layers: Vec<String> = Vec::new();
+        for layer in self.heads.iter().map(|variant| self.tokens_of(variant).layer) {
+            if !layers.contains(&layer) {
+                layers.push(layer);
+            }
+        }
+        layers
+    }
+
+    /// How a variant is trained.
+    pub fn config_of(&self, variant: &Variant) -> TrainConfig {
+        TrainConfig { rate: variant.rate.unwrap_or(self.config.rate), ..self.config.clone() }
+    }
 }
 
 /// The test images.

@@ -282,6 +282,6 @@ impl Overview for ConfusionMatrix {
 }
 
 /// Ink that is read on a cell of this colour.
-pub(super) fn on(cell: Color) -> Color {
+pub(in crate::viz::figures) fn on(cell: Color) -> Color {
     if cell.lightness() > 55.0 { Color::hex(0x10_14_18) } else { Color::hex(0xff_ff_ff) }
 }

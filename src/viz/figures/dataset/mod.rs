@@ -6,7 +6,7 @@
 
 mod class_diagnostics;
 mod classes;
-mod confusion;
+pub(super) mod confusion;
 mod regions;
 mod routing_maps;
 pub(crate) mod scatter;

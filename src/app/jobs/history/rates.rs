@@ -1,0 +1,120 @@
+//! Layers by learning rates, a grid a head: which cell the selection images choose, and what it comes to on the test
+//! images. Cells are known by the names of their variants, `head[layer=L,rate=R]`.
+
+use super::TrainHistory;
+use super::figure::quoted;
+use crate::viz::figures::plot::Caption;
+use crate::viz::figures::rates::{self, RateCell, RateGrid, RatesPlot};
+
+/// Head with its settings, layer and rate of a variant that has one of the latter.
+fn place(name: &str) -> Option<[String; 3]> {
+    let (head, inside) = name.strip_suffix(']')?.split_once('[')?;
+    let (mut rest, mut layer, mut rate) = (Vec::new(), String::new(), String::new());
+    for pair in inside.split(',') {
+        match pair.split_once('=') {
+            Some(("layer", value)) => value.clone_into(&mut layer),
+            Some(("rate", value)) => value.clone_into(&mut rate),
+            _ => rest.push(pair),
+        }
+    }
+    if layer.is_empty() && rate.is_empty() {
+        return None;
+    }
+    let head = if rest.is_empty() { head.to_owned() } else { format!("{head}[{}]", rest.join(",")) };
+    Some([head, layer, rate])
+}
+
+impl TrainHistory {
+    /// The grid of every head with several layers or rates, as far as they have come; none of a run without.
+    pub fn grids(&self) -> Vec<RateGrid> {
+        let places: Vec<(usize, [String; 3])> =
+            self.about.heads.iter().enumerate().filter_map(|(at, name)| Some((at, place(name)?))).collect();
+        let distinct = |part: usize, head: &str| {
+            let mut values: Vec<String> = Vec::new();
+            for (_, place) in places.iter().filter(|(_, place)| head.is_empty() || place[0] == head) {
+                if !values.contains(&place[part]) {
+                    values.push(place[part].clone());
+                }
+            }
+            values
+        };
+        let grid = |head: String| {
+            let (layers, rates) = (distinct(1, &head), distinct(2, &head));
+            let mut cells = vec![None; layers.len() * rates.len()];
+            for (at, [_, layer, rate]) in places.iter().filter(|(_, place)| place[0] == head) {
+                let row = layers.iter().position(|own| own == layer);
+                let column = rates.iter().position(|own| own == rate);
+                let (Some(row), Some(column), Some(score)) = (row, column, self.score(*at)) else { continue };
+                cells[row * rates.len() + column] = Some(RateCell {
+                    name: self.about.heads[*at].clone(),
+                    select: score.select,
+                    test: score.best.0,
+                    last: score.last.0,
+                });
+            }
+            RateGrid { head, layers, rates, cells }
+        };
+        distinct(0, "")
+            .into_iter()
+            .map(grid)
+            .filter(|grid| grid.layers.len() * grid.rates.len() > 1)
+            .collect()
+    }
+
+    /// The grids of these heads, settings included, as a figure; of all where none is named.
+    pub fn rates(&self, heads: &[String]) -> RatesPlot {
+        let mut grids = self.grids();
+        grids.retain(|grid| heads.is_empty() || heads.contains(&grid.head));
+        let id = rates::INFO.id;
+        let folder = quoted(&self.about.folder.display().to_string());
+        let only = if heads.is_empty() { String::new() } else { format!(" --heads {}", heads.join(",")) };
+        let caption = Caption {
+            title: rates::INFO.title.to_owned(),
+            file: format!("{}-{id}", self.about.name()),
+            about: self.said(),
+            command: format!("--run {folder} --figure {id}{only}"),
+        };
+        RatesPlot { grids, caption }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{course, metric};
+    use super::*;
+
+    #[test]
+    fn names_say_where_a_variant_stands() {
+        let found = |name: &str| place(name).map(|[head, layer, rate]| format!("{head} {layer} {rate}"));
+        assert_eq!(found("gap[layer=last,rate=0.001]").unwrap(), "gap last 0.001");
+        assert_eq!(
+            found("sinkhorn[temperature=0.1,iterations=5,rate=0.1]").unwrap(),
+            "sinkhorn[temperature=0.1,iterations=5]  0.1"
+        );
+        assert!(found("gap").is_none() && found("sinkhorn[temperature=0.1]").is_none());
+    }
+
+    #[test]
+    fn the_selection_images_choose_and_the_first_of_equals_is_chosen() {
+        let mut course = course(2, 1);
+        let cells = [("2", "0.1"), ("2", "0.2"), ("last", "0.1"), ("last", "0.2")];
+        let name = |(layer, rate): (&str, &str)| format!("gap[layer={layer},rate={rate}]");
+        course.about.heads = cells.iter().map(|cell| name(*cell)).collect();
+        course.about.heads.push("cls".into());
+        course = TrainHistory::new(course.about);
+        assert!(course.grids()[0].cells.iter().all(Option::is_none) && course.grids()[0].chosen().is_none());
+        for (cell, [select, test]) in
+            cells.into_iter().zip([[50.0, 90.0], [70.0, 60.0], [70.0, 80.0], [10.0, 99.0]])
+        {
+            let mut metric = metric(&name(cell), 0, 1, 1.0, test);
+            metric.epoch.select = select;
+            course.epochs(&[metric]);
+        }
+        let grids = course.grids();
+        let [grid] = &grids[..] else { panic!("{} grids", grids.len()) };
+        assert_eq!((grid.layers.join(" "), grid.rates.join(" ")), ("2 last".into(), "0.1 0.2".into()));
+        let chosen = grid.chosen().unwrap();
+        assert_eq!(chosen, 1, "the best on selection images, whatever the test images say; the first of two");
+        assert_eq!(grid.cells[chosen].as_ref().map(|cell| (cell.select, cell.test)), Some((70.0, 60.0)));
+    }
+}

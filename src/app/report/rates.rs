@@ -1,0 +1,92 @@
+//! Layers by learning rates: what the selection images choose of every head and what that comes to on the test images, then
+//! every cell, a table a head.
+
+use super::Source;
+use super::table::{Cell, Column, Number, Row, Table};
+use crate::app::jobs::history::TrainHistory;
+use crate::model::train::run::ProbeCheckpoint;
+use crate::viz::figures::rates::{RateCell, RateGrid};
+
+/// The chosen cells of a run's heads, then a table a head; none of a run without layers or rates to compare.
+pub fn tables(source: &Source) -> Vec<Table> {
+    let grids = TrainHistory::of_outcomes(&source.run, &source.outcomes).grids();
+    let grids: Vec<RateGrid> = grids.into_iter().filter(|grid| grid.chosen().is_some()).collect();
+    match grids.is_empty() {
+        true => Vec::new(),
+        false => {
+            let all = grids.iter().enumerate().map(|(at, grid)| of_head(source, grid, at));
+            std::iter::once(chosen(source, &grids)).chain(all).collect()
+        }
+    }
+}
+
+/// Accuracies of a variant on the selection images over its seeds, in percent, at the best epoch.
+fn selected(source: &Source, name: &str) -> Vec<f64> {
+    let of = source.outcomes_of(name);
+    of.filter_map(|outcome| Some(outcome.epochs.get(outcome.best_epoch?)?.select)).collect()
+}
+
+fn chosen(source: &Source, grids: &[RateGrid]) -> Table {
+    let row = |grid: &RateGrid| {
+        let at = grid.chosen()?;
+        let name = &grid.cells[at].as_ref()?.name;
+        let mut cells = vec![
+            Cell::text(&grid.head),
+            Cell::text(&grid.layers[at / grid.rates.len()]),
+            Cell::text(&grid.rates[at % grid.rates.len()]),
+            Cell::over(&selected(source, name), 2),
+        ];
+        cells.extend(source.accuracy_cells(name));
+        Some(Row { ruled: false, cells })
+    };
+    let mut columns = ["Head", "Layer", "Rate"].map(Column::words).to_vec();
+    columns.push(Column::numbers("Selection images (%)"));
+    columns.extend(["best", "last"].map(|title| Column::numbers(title).within("Test images (%)")));
+    let title = format!("Every head at the layer and rate of its own: {}", source.setting());
+    let rows = grids.iter().filter_map(row).collect();
+    let mut table = source.table("rates", title, columns, rows);
+    table.mark_largest([4, 5]);
+    table.notes.push(NOTE.to_owned());
+    table
+}
+
+/// How a cell is chosen.
+const NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at its best \
+                    epoch; the first of equals. The test images have no part in it";
+
+fn of_head(source: &Source, grid: &RateGrid, at: usize) -> Table {
+    let groups = ["Selection images (%), rate", "Test images (%), rate"];
+    let mut columns = vec![Column::words("Layer")];
+    for group in groups {
+        columns.extend(grid.rates.iter().map(|rate| Column::numbers(rate).within(group)));
+    }
+    let chosen = grid.chosen();
+    let row = |(row, layer): (usize, &String)| {
+        let of = |values: &dyn Fn(&str) -> Vec<f64>| {
+            let own = grid.cells[row * grid.rates.len()..][..grid.rates.len()].iter().enumerate();
+            let cell = |(column, cell): (usize, &Option<RateCell>)| match cell {
+                None => Cell::None,
+                Some(RateCell { name, .. }) => {
+                    marked(Cell::over(&values(name), 2), chosen == Some(row * grid.rates.len() + column))
+                }
+            };
+            own.map(cell).collect::<Vec<Cell>>()
+        };
+        let select = of(&|name| selected(source, name));
+        let test = of(&|name| source.accuracies(name, ProbeCheckpoint::Best));
+        let layer = Cell::text(if layer.is_empty() { &source.run.manifest.tokens.layer } else { layer });
+        Row { ruled: false, cells: std::iter::once(layer).chain(select).chain(test).collect() }
+    };
+    let rows = grid.layers.iter().enumerate().map(row).collect();
+    let title = format!("{} by layer and learning rate, top-1: {}", grid.head, source.setting());
+    let mut table = source.table(format!("rates-{}", at + 1), title, columns, rows);
+    table.notes.extend(grid.verdict().map(|verdict| format!("Chosen (bold): {verdict}")));
+    table
+}
+
+fn marked(cell: Cell, best: bool) -> Cell {
+    match cell {
+        Cell::Number(number) => Cell::Number(Number { best, ..number }),
+        other => other,
+    }
+}

@@ -1,0 +1,209 @@
+//! Layers by learning rates: the accuracy on the selection images as a heat map a head, the cell that they choose framed, and
+//! what that comes to on the test images in words. Takes plain numbers of its own, not a trace.
+
+use crate::viz::draw::{
+    Anchor, Axis, Box2, Color, Map, Raster, Scale, Scene, Stroke, Table, Theme, extent, font, frame, legend,
+};
+use crate::viz::figures::dataset::confusion::on;
+use crate::viz::figures::plot::{Caption, Plot, Source};
+use crate::viz::{Empty, Info, Size, TabGroup};
+
+/// What it is called.
+pub const INFO: Info = Info {
+    id: "rates",
+    title: "Layers and rates",
+    about: "Accuracy on the selection images by layer and learning rate, a heat map a head; the cell they choose is framed",
+    tab: TabGroup::Page.tab(),
+};
+
+/// What one variant came to, means over seeds, in percent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateCell {
+    /// The variant.
+    pub name: String,
+    /// On the selection images, at the best epoch.
+    pub select: f64,
+    /// On the test images, at the same epoch.
+    pub test: f64,
+    /// On the test images, after the last epoch.
+    pub last: f64,
+}
+
+/// The variants of one head.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateGrid {
+    /// The head, with its settings where it has several.
+    pub head: String,
+    /// Layers, down; one without a name where they are no axis.
+    pub layers: Vec<String>,
+    /// Learning rates, across; one without a name where they are no axis.
+    pub rates: Vec<String>,
+    /// Layer by layer; nothing where no epoch is done.
+    pub cells: Vec<Option<RateCell>>,
+}
+
+impl RateGrid {
+    /// The cell that the selection images choose: the first of the best. Nothing before any has come to an epoch.
+    pub fn chosen(&self) -> Option<usize> {
+        let known = self.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, cell.as_ref()?.select)));
+        known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
+    }
+
+    /// Layer and rate of a cell in words.
+    pub fn words(&self, cell: usize) -> String {
+        let (layer, rate) = (&self.layers[cell / self.rates.len()], &self.rates[cell % self.rates.len()]);
+        let layer = (!layer.is_empty()).then(|| format!("layer {layer}"));
+        let rate = (!rate.is_empty()).then(|| format!("rate {rate}"));
+        layer.into_iter().chain(rate).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What is chosen and what it comes to.
+    pub fn verdict(&self) -> Option<String> {
+        let at = self.chosen()?;
+        let RateCell { select, test, .. } = self.cells[at].as_ref()?;
+        Some(format!("{}: {select:.2} % on selection images, {test:.2} % on test images", self.words(at)))
+    }
+}
+
+/// The grids of a run, as a picture that brings its own data.
+#[derive(Clone)]
+pub struct RatesPlot {
+    /// One a head.
+    pub grids: Vec<RateGrid>,
+    /// What was trained on what, and the run it is drawn from.
+    pub caption: Caption,
+}
+
+/// Height of a row.
+const ROW_PT: f32 = 15.0;
+/// Name of the colour bar.
+const SELECT: &str = "Accuracy on selection images (%)";
+
+impl RatesPlot {
+    /// Height of everything but the cells of one grid.
+    fn around(theme: &Theme) -> f32 {
+        2.0 * (theme.label + 4.0) + theme.tick + 4.0 + theme.gap
+    }
+
+    fn rows(&self) -> f32 {
+        self.grids.iter().map(|grid| grid.layers.len()).sum::<usize>() as f32
+    }
+
+    fn axis(&self) -> Option<Axis> {
+        let values = self.grids.iter().flat_map(|grid| grid.cells.iter().flatten()).map(|cell| cell.select);
+        let (low, high) = extent(values)?;
+        // Equal accuracies are one colour of some scale.
+        let (low, high) = if low < high { (low, high) } else { ((low - 1.0).max(0.0), low + 1.0) };
+        Some(Axis::new(Scale::linear(low, high), SELECT, 5))
+    }
+}
+
+impl Plot for RatesPlot {
+    fn caption(&self) -> Caption {
+        self.caption.clone()
+    }
+
+    fn height(&self, _: f32) -> f32 {
+        self.rows() * ROW_PT + self.grids.len() as f32 * Self::around(&Theme::light())
+    }
+
+    fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let empty =
+            "This run has no layers or learning rates to compare yet: `ssmprobe train --layers … --rates …`";
+        let axis = self.axis().ok_or_else(|| Empty(empty.to_owned()))?;
+        let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
+        let rows = size.height - self.grids.len() as f32 * Self::around(theme);
+        let row = (rows / self.rows()).max(1.0);
+        let layers = self.grids.iter().flat_map(|grid| &grid.layers);
+        let left = theme.label + 6.0 + font::widest(layers, theme.tick) + 4.0;
+        let width = size.width - left - legend::bar_room(theme, &axis) - 2.0;
+        let mut y = 0.0;
+        for grid in &self.grids {
+            y += frame::title(&mut scene, theme, [left, y], &grid.head, size.width - left) + 1.5;
+            let area = Box2::new(left, y, width, row * grid.layers.len() as f32);
+            heat(&mut scene, theme, area, grid, &axis.scale);
+            y = area.bottom() + 2.0 + theme.tick * font::CAP;
+            let across = area.w / grid.rates.len() as f32;
+            for (column, rate) in grid.rates.iter().enumerate() {
+                let x = area.x + (column as f32 + 0.5) * across;
+                scene.text(
+                    [x, y],
+                    font::fit(rate, theme.tick, across),
+                    theme.tick,
+                    theme.axis,
+                    Anchor::Middle,
+                );
+            }
+            y += 4.0 + theme.label * font::CAP;
+            let name = if grid.rates.iter().all(String::is_empty) { "" } else { "Learning rate" };
+            scene.text([area.center()[0], y], name, theme.label, theme.ink, Anchor::Middle);
+            y += 3.0 + theme.tick;
+            let verdict = font::fit(&grid.verdict().unwrap_or_default(), theme.tick, size.width - left);
+            scene.text([left, y], verdict, theme.tick, theme.muted, Anchor::Start);
+            y += theme.gap;
+        }
+        let all = Box2::new(left, theme.label + 4.0, width, y - theme.gap - theme.label - 4.0);
+        legend::color_bar(&mut scene, theme, all, &axis, |t| Map::Cividis.at(t));
+        Ok(scene)
+    }
+
+    fn table(&self) -> Table {
+        let cells = || {
+            let of = |grid: &RateGrid| {
+                let chosen = grid.chosen();
+                let known = grid.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, cell.clone()?)));
+                let place =
+                    |at: usize| [&grid.layers[at / grid.rates.len()], &grid.rates[at % grid.rates.len()]];
+                known
+                    .map(|(at, cell)| {
+                        (grid.head.clone(), place(at).map(Clone::clone), cell, Some(at) == chosen)
+                    })
+                    .collect::<Vec<_>>()
+            };
+            self.grids.iter().flat_map(of)
+        };
+        Table::default()
+            .words("head", cells().map(|(head, ..)| head))
+            .words("layer", cells().map(|(_, [layer, _], ..)| layer))
+            .words("rate", cells().map(|(_, [_, rate], ..)| rate))
+            .numbers("selection", cells().map(|(_, _, cell, _)| cell.select))
+            .numbers("test", cells().map(|(_, _, cell, _)| cell.test))
+            .numbers("test_last", cells().map(|(_, _, cell, _)| cell.last))
+            .numbers("chosen", cells().map(|(.., chosen)| f64::from(u8::from(chosen))))
+    }
+
+    fn sources(&self) -> Vec<Source<'_>> {
+        Vec::new() // the run's folder has them
+    }
+}
+
+/// The cells of one grid, with the names of its layers.
+fn heat(scene: &mut Scene, theme: &Theme, area: Box2, grid: &RateGrid, scale: &Scale) {
+    let (rows, columns) = (grid.layers.len(), grid.rates.len());
+    let color = |cell: &Option<RateCell>| -> Color {
+        cell.as_ref().map_or(theme.ground, |cell| Map::Cividis.at(scale.at(cell.select)))
+    };
+    scene.image(area, Raster::new(columns, rows, grid.cells.iter().map(color)), false, None);
+    let (w, h) = (area.w / columns as f32, area.h / rows as f32);
+    let place =
+        |at: usize| Box2::new(area.x + (at % columns) as f32 * w, area.y + (at / columns) as f32 * h, w, h);
+    for (at, cell) in grid.cells.iter().enumerate() {
+        let text = cell.as_ref().map_or("–".to_owned(), |cell| format!("{:.1}", cell.select));
+        if font::width(&text, theme.tick) < w - 2.0 && h > theme.tick {
+            let ink = if cell.is_some() { on(color(cell)) } else { theme.muted };
+            scene.text_mid(place(at).center(), text, theme.tick, ink, Anchor::Middle);
+        }
+    }
+    for (row, layer) in grid.layers.iter().enumerate() {
+        let y = area.y + (row as f32 + 0.5) * h;
+        scene.text_mid([area.x - 4.0, y], layer.clone(), theme.tick, theme.ink, Anchor::End);
+    }
+    if grid.layers.iter().any(|layer| !layer.is_empty()) {
+        scene.text_up([theme.label, area.center()[1]], "Layer", theme.label, theme.ink);
+    }
+    scene.outline(area, Stroke::new(theme.hair, theme.axis));
+    if let Some(at) = grid.chosen() {
+        scene.outline(place(at), Stroke::new(2.4, theme.ground));
+        scene.outline(place(at), Stroke::new(1.2, theme.ink));
+    }
+}

@@ -1,0 +1,369 @@
+//! Layers and learning rates as axes of a training: one pass of the backbone for all of them, every cell to the bits of a
+//! run of its own, stopped and gone on with, cut into tasks, and what the selection images choose.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use ssmprobe::app::jobs::extract::{self, ExtractOptions, Plan, TokenSettings};
+use ssmprobe::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, TrainingError};
+use ssmprobe::model::backbone::token_spec::{Layer, TokenSpec};
+use ssmprobe::model::data;
+use ssmprobe::model::device;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
+
+use crate::faults::tree;
+use crate::run::{Desk, backbone, done, files, lines, run};
+use crate::submit::assert_same;
+
+const LAYERS: [Layer; 2] = [Layer(Some(1)), Layer(None)];
+const RATES: [f64; 2] = [1e-3, 1e-2];
+const IMAGES: usize = 42;
+
+fn desk() -> Desk {
+    Desk::new(30, 12)
+}
+
+/// Two heads with every layer and rate, two seeds.
+fn settings(desk: &Desk, cache: &str) -> TrainSettings {
+    TrainSettings {
+        backbone: backbone().display().to_string(),
+        data: Some(desk.data()),
+        heads: ["gap", "sinkhorn"].map(str::to_owned).into(),
+        head_settings: "state_dim=4 iterations=3".into(),
+        epochs: 2,
+        batch: 8,
+        seeds: 2,
+        rates: RATES.into(),
+        layers: LAYERS.into(),
+        selection: Some(0.3),
+        device: "cpu".into(),
+        tokens: TokenSettings { cache: Some(desk.path(cache)), ..TokenSettings::default() },
+        ..TrainSettings::default()
+    }
+}
+
+type Tell<'a> = &'a mut dyn FnMut(Event) -> ControlFlow<()>;
+
+fn train(settings: TrainSettings, out: &Path, tell: Tell) -> Result<train::Summary, TrainingError> {
+    let plan = TrainPlan::new(settings, backbone()).expect("a plan");
+    train::run(device::choose, &TrainSpec { plan, out: out.to_owned(), resume: true }, tell)
+}
+
+fn trained(settings: TrainSettings, out: &Path) -> Run {
+    let summary = train(settings, out, &mut |_| ControlFlow::Continue(())).expect("a training");
+    assert!(summary.finished);
+    summary.run
+}
+
+/// What a probe file says of its training but for its variant's name.
+fn training(probe: &Probe) -> Value {
+    let mut training = probe.meta.training.clone().expect("how it was trained");
+    training["variant"] = Value::Null;
+    training
+}
+
+/// Every variant of `run` that reads `layer` at `rate` is the head of `solo`, to the bit.
+fn assert_solo(run: &Run, layer: Layer, rate: f64, solo: &Run) {
+    for &seed in &solo.manifest.seeds {
+        let [losses, alone] = [run, solo].map(|run| run.losses(seed).expect("readable").expect("kept"));
+        for head in &solo.manifest.heads {
+            let name = format!("{}[layer={layer},rate={rate}]", head.name);
+            let plain = |outcome: Outcome| Outcome { head: String::new(), seconds: 0.0, ..outcome };
+            let [found, expected] = [(run, &name), (solo, &head.name)]
+                .map(|(run, name)| plain(run.outcome(name, seed).expect("an outcome")));
+            assert_eq!(found, expected, "{name}, seed {seed}");
+            for which in ProbeCheckpoint::BOTH {
+                let probe =
+                    |run: &Run, name: &str| Probe::load(run.probe(name, seed, which)).expect("a probe");
+                let (found, expected) = (probe(run, &name), probe(solo, &head.name));
+                assert!(
+                    found.arrays == expected.arrays && found.classifier == expected.classifier,
+                    "{name}, seed {seed}: other values"
+                );
+                assert_eq!(training(&found), training(&expected), "{name}, seed {seed}");
+            }
+            let points = |losses: &[(String, Vec<f32>)], name: &str| {
+                losses.iter().find(|(own, _)| own == name).map(|(_, points)| points.clone()).expect("losses")
+            };
+            assert_eq!(points(&losses.heads, &name), points(&alone.heads, &head.name), "{name}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn every_cell_is_its_solo_run_to_the_bit_and_the_backbone_runs_once() {
+    let desk = desk();
+    let (mut read, mut passes) = (0, 0);
+    let summary = train(settings(&desk, "cache"), &desk.path("all"), &mut |event| {
+        if let Event::Extract { event: extract::Event::Done(spent), .. } = &event {
+            (read, passes) = (read + spent.images, passes + 1);
+        }
+        ControlFlow::Continue(())
+    })
+    .expect("a training");
+    assert_eq!((read, passes), (IMAGES, 1), "every image goes through the backbone once for all layers");
+    assert_eq!(fs::read_dir(desk.path("cache")).expect("a folder").count(), LAYERS.len());
+    let run = summary.run;
+    assert_eq!(run.manifest.heads.len(), 8);
+    assert_eq!(run.manifest.layers(), ["1", "last"]);
+    // Without tokens that are kept, from a backbone that gives both layers in each pass.
+    let recomputed = TrainSettings { recompute: true, ..settings(&desk, "none") };
+    let recomputed = trained(recomputed, &desk.path("recomputed"));
+    assert!(!desk.path("none").exists(), "no tokens were to be kept");
+    let metrics = |run: &Run| fs::read_to_string(run.folder().join("metrics.jsonl")).expect("metrics");
+    assert_eq!(metrics(&run), metrics(&recomputed));
+    let mut kept = 0;
+    for (layer, rate) in LAYERS.into_iter().flat_map(|layer| RATES.map(|rate| (layer, rate))) {
+        let mut own = settings(&desk, "solo");
+        (own.layers, own.rates, own.rate) = (Vec::new(), Vec::new(), rate);
+        own.tokens.taking = TokenSpec { layer: layer.0, ..TokenSpec::default() };
+        let solo = trained(own, &desk.path(&format!("solo-{layer}-{rate}")));
+        assert_solo(&run, layer, rate, &solo);
+        kept += 1;
+    }
+    assert_eq!(kept, 4);
+    assert_eq!(
+        tree(&desk.path("cache")),
+        tree(&desk.path("solo")),
+        "tokens of one pass are those of several"
+    );
+}
+
+#[test]
+fn a_training_of_several_layers_goes_on_to_the_same_bits() {
+    let desk = desk();
+    let said = |run: &Run| {
+        let outcomes = run.outcomes().expect("answers").into_iter();
+        let outcomes: Vec<Outcome> = outcomes.map(|one| Outcome { seconds: 0.0, ..one }).collect();
+        (files(&run.folder().join("probes")), files(&run.folder().join("losses")), outcomes)
+    };
+    let whole = said(&trained(settings(&desk, "cache"), &desk.path("whole")));
+    let counts =
+        |event: &Event| matches!(event, Event::Step { .. } | Event::Evaluation | Event::Epoch { .. });
+    for cut in [1, 3, 7, 8, 12, 15] {
+        let out = desk.path(&format!("cut-{cut}"));
+        let mut events = 0;
+        let first = train(settings(&desk, "cache"), &out, &mut |event| {
+            events += usize::from(counts(&event));
+            if counts(&event) && events == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert!(!first.expect("a training").finished, "event {cut} is before the end");
+        // As `--resume --out` does: what the run says, not the axes it was begun with.
+        let run = Run::open(&out).expect("a run");
+        let settings = TrainSettings::of_run(&run).expect("settings");
+        assert!(settings.layers.is_empty() && settings.rates.is_empty());
+        let tokens = TokenSettings { cache: Some(desk.path("cache")), ..settings.tokens.clone() };
+        let settings = TrainSettings { tokens, device: "cpu".into(), ..settings };
+        let plan = TrainPlan { settings, backbone: backbone(), heads: run.manifest.heads.clone() };
+        let spec = TrainSpec { plan, out, resume: true };
+        let end = train::run(device::choose, &spec, &mut |_| ControlFlow::Continue(())).expect("a training");
+        assert!(end.finished && said(&end.run) == whole, "stopped after event {cut}, it ends otherwise");
+    }
+}
+
+/// Tokens of one layer that are there, and of another that are there in part, are completed by one pass of what is
+/// missing of any.
+#[test]
+fn what_is_missing_of_any_layer_is_taken_in_one_pass() {
+    let desk = Desk::new(150, 12);
+    let dataset = data::open(desk.data()).expect("a dataset");
+    let plan = |cache: &str, layers: &[Layer]| {
+        let tokens = TokenSettings { cache: Some(desk.path(cache)), ..TokenSettings::default() };
+        let layers = layers.to_vec();
+        Plan::new(ExtractOptions { layers, ..ExtractOptions::new(backbone(), tokens) }, &dataset)
+            .expect("a plan")
+    };
+    let device = device::choose("cpu").expect("a processor").device;
+    let layers = [Layer(Some(0)), Layer(Some(1)), Layer(None)];
+    for layer in layers {
+        plan("solo", &[layer]).run(&dataset, &device, &mut |_| ControlFlow::Continue(())).expect("tokens");
+    }
+    let all = plan("cache", &layers);
+    assert_eq!((all.done, all.bytes), (0, 3 * plan("cache", &layers[..1]).bytes));
+    // Stopped after the first shard of all of them; then the second shard of one is lost.
+    let stopped = all.run(&dataset, &device, &mut |event| match event {
+        extract::Event::Progress(progress) if progress.done >= 64 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    assert!(stopped.is_err());
+    plan("cache", &layers[1..2]).run(&dataset, &device, &mut |_| ControlFlow::Continue(())).expect("tokens");
+    let done = plan("cache", &layers).done;
+    assert!((64..162).contains(&done), "{done}");
+    fs::remove_file(all.folders()[1].join("tokens-000001.safetensors")).expect("it was there");
+    let mut spent = None;
+    let caches = plan("cache", &layers).run(&dataset, &device, &mut |event| {
+        if let extract::Event::Done(seconds) = event {
+            spent = Some(seconds.images);
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(caches.expect("tokens").len(), 3);
+    assert_eq!(spent, Some(162 - done.min(64)), "what is there of all layers is not read again");
+    assert_eq!(tree(&desk.path("cache")), tree(&desk.path("solo")));
+}
+
+fn grid(desk: &Desk, out: &str, more: &[&str]) -> Command {
+    desk.train(
+        out,
+        2,
+        &[&["--layers", "1,last", "--rates", "1e-3,1e-2", "--select-split", "0.3"], more].concat(),
+    )
+}
+
+#[test]
+fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
+    let desk = Desk::new(150, 12);
+    done(&mut grid(&desk, "whole", &[]));
+    // Two seeds of eight heads: blocks of two, so that a task has one layer of a head and not the other.
+    let (code, _, said) = run(&mut grid(&desk, "parts", &["--submit", "local", "--tasks", "8", "--wait"]));
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("handed in: 8 x train, then join"), "tokens are there: {said}");
+    assert_same(&desk.path("parts"), &desk.path("whole"));
+    // Where they are not, tasks take them, of both layers at once.
+    let mut sweep = desk.verb("sweep", "other");
+    sweep.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
+    sweep.args(["--grid", "iterations=1,5", "--config", "state_dim=4", "--epochs", "1", "--batch", "32"]);
+    sweep.args([
+        "--layers",
+        "1,last",
+        "--select-split",
+        "0.3",
+        "--submit",
+        "local",
+        "--tasks",
+        "4",
+        "--seeds",
+        "2",
+    ]);
+    let (code, _, said) = run(sweep.arg("--wait").arg("--out").arg(desk.path("sweep")));
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("handed in: 3 x tokens, then all-tokens, then 4 x train, then join"), "{said}");
+    assert_eq!(tree(&desk.path("other")), tree(&desk.path("cache")));
+    let heads = Run::open(&desk.path("sweep")).expect("a run").manifest.heads;
+    let names: Vec<&str> = heads.iter().map(|head| head.name.as_str()).collect();
+    let expected = ["1,layer=1", "1,layer=last", "5,layer=1", "5,layer=last"];
+    assert_eq!(names, expected.map(|rest| format!("sinkhorn[iterations={rest}]")));
+}
+
+#[test]
+fn the_selection_images_choose_and_all_say_the_same() {
+    let desk = desk();
+    let said = lines(&done(&mut grid(&desk, "run", &["--json"])));
+    let end = said.last().expect("an end");
+    let chosen = end["chosen"].as_array().expect("a list");
+    assert_eq!(chosen.len(), 2);
+    let run_ = Run::open(&desk.path("run")).expect("a run");
+    // By hand from the answers: the mean over seeds of the accuracy on the selection images at the best epoch.
+    for (head, chosen) in ["linear-bn", "sinkhorn"].into_iter().zip(chosen) {
+        let mut best: Option<(f64, String, f64)> = None;
+        for variant in run_.manifest.heads.iter().filter(|variant| variant.head == head) {
+            let of = |value: fn(&ssmprobe::model::train::Epoch) -> f64| {
+                let seeds = run_.manifest.seeds.iter().map(|&seed| {
+                    let outcome = run_.outcome(&variant.name, seed).expect("an outcome");
+                    value(&outcome.epochs[outcome.best_epoch.expect("an epoch")])
+                });
+                seeds.sum::<f64>() / 2.0
+            };
+            let (select, test) = (of(|epoch| epoch.select), of(|epoch| epoch.test));
+            if best.as_ref().is_none_or(|best| select > best.0 + 1e-9) {
+                best = Some((select, variant.name.clone(), test));
+            }
+        }
+        let (select, name, test) = best.expect("cells");
+        assert_eq!(chosen["head"], name.as_str());
+        for (key, expected) in [("selection", select), ("best", test)] {
+            let found = chosen[key].as_f64().expect("a number");
+            assert!((found - expected).abs() < 1e-6, "{head}: {key} {found} {expected}");
+        }
+    }
+    // Again, finished: in words.
+    let words = done(&mut grid(&desk, "run", &["--resume"]));
+    let select = chosen[0]["selection"].as_f64().expect("a number");
+    let test = chosen[0]["best"].as_f64().expect("a number");
+    let verdict = format!("{select:.2} % on selection images, {test:.2} % on test images");
+    assert!(words.contains("chosen for linear-bn: layer ") && words.contains(&verdict), "{words}");
+    let report = |table: &str| {
+        let mut command = crate::run::program();
+        command.arg("report").arg(desk.path("run")).args(["--table", table]);
+        command
+    };
+    let table = done(&mut report("rates"));
+    assert!(table.contains(&verdict) && table.contains("linear-bn by layer and learning rate"), "{table}");
+    assert!(table.contains("rates 0.001, 0.01, cosine"), "{table}");
+    let mut figure = crate::run::program();
+    figure.arg("figures").arg("--run").arg(desk.path("run")).args([
+        "--figure",
+        "rates",
+        "--heads",
+        "linear-bn",
+    ]);
+    done(figure.arg("--out").arg(desk.path("rates.csv")));
+    let table = fs::read_to_string(desk.path("rates.csv")).expect("a table");
+    let rows: Vec<Vec<&str>> =
+        table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0], ["head", "layer", "rate", "selection", "test", "test_last", "chosen"]);
+    assert_eq!(rows.len(), 5);
+    let own: Vec<&Vec<&str>> = rows[1..].iter().filter(|row| row[6] == "1").collect();
+    assert_eq!(own.len(), 1);
+    let name = format!("linear-bn[layer={},rate={}]", own[0][1], own[0][2]);
+    assert_eq!(chosen[0]["head"], name.as_str());
+}
+
+#[test]
+fn an_evaluation_is_of_one_layer_after_the_other() {
+    let desk = desk();
+    done(&mut grid(&desk, "run", &["--seeds", "1"]));
+    let eval = |more: &[&str]| {
+        let mut command = desk.verb("eval", "cache");
+        command.arg("--run").arg(desk.path("run")).args(["--device", "cpu"]).args(more);
+        run(&mut command)
+    };
+    let (code, _, said) = eval(&[]);
+    assert!(code == 2 && said.contains("(1, last)") && said.contains("--layer"), "{said}");
+    let kept = |layer: &str| {
+        let (code, _, said) = eval(&["--layer", layer]);
+        assert_eq!(code, 0, "{said}");
+        let text = fs::read_to_string(desk.path("run/evaluation.json")).expect("kept");
+        let kept: Value = serde_json::from_str(&text).expect("JSON");
+        let probes = kept["probes"].as_array().expect("probes").iter();
+        probes.map(|probe| probe["head"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert!(kept("1").iter().all(|name| name.contains("[layer=1,")));
+    // The last by its number, beside what was there.
+    assert_eq!(kept("2").len(), 8);
+    let (code, _, said) = eval(&["--layer", "0"]);
+    assert!(code != 0 && said.contains("tokens.layer"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_an_axis_is_refused_before_anything_is_done() {
+    let desk = desk();
+    let refused = |more: &[&str], expected: &str| {
+        let (code, _, said) = run(&mut desk.train("bad", 1, more));
+        assert!(code != 0 && said.contains(expected), "{more:?}: {said}");
+        assert!(!desk.path("bad").exists() && !desk.path("cache").exists(), "{more:?}");
+    };
+    let split = ["--select-split", "0.3"];
+    let with = |more: &[&'static str]| [more, &split].concat();
+    refused(&with(&["--layers", "1,9"]), "2");
+    refused(&with(&["--layers", "1,first"]), "expected the number of a layer, from 0, or last");
+    refused(&with(&["--layers", "1,1"]), "--layers: 1 is there twice");
+    refused(&with(&["--layers", "2,last"]), "layer last is asked for twice");
+    refused(&with(&["--rates", "1e-3,0"]), "expected a number above 0");
+    refused(&with(&["--rates=-1e-3"]), "expected a number above 0");
+    refused(&with(&["--rates", "nan"]), "expected a number above 0");
+    refused(&with(&["--rates", "0.001,1e-3"]), "--rates: 0.001 is there twice");
+    refused(&with(&["--rates", "0.1", "--rate", "0.2"]), "cannot be used with");
+    refused(&with(&["--layers", "1", "--layer", "1"]), "cannot be used with");
+    refused(&["--rates", "0.1,0.2"], "--select-split 0.1");
+    // Axes without heads would be passed over in silence.
+    done(&mut grid(&desk, "run", &["--seeds", "1"]));
+    let mut more = desk.verb("train", "cache");
+    more.args(["--resume", "--layers", "0,1", "--out"]).arg(desk.path("run"));
+    let (code, _, said) = run(&mut more);
+    assert!(code == 2 && said.contains("--resume --out alone"), "{said}");
+}
