@@ -206,6 +206,49 @@ fn what_is_missing_of_any_layer_is_taken_in_one_pass() {
     assert_eq!(tree(&desk.path("cache")), tree(&desk.path("solo")));
 }
 
+#[test]
+fn a_protocol_brings_its_epochs_and_rates() {
+    let desk = desk();
+    let plan = |more: &[&str]| {
+        let mut command = desk.verb("train", "cache");
+        command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
+        command.args(["--heads", "gap", "--batch", "16", "--out"]).arg(desk.path("run")).args(more);
+        run(&mut command)
+    };
+    let (code, _, said) = plan(&["--protocol", "dinov2-linear"]);
+    assert!(code != 0 && said.contains("--select-split 0.1"), "13 rates need images to choose: {said}");
+    let (code, _, said) = plan(&["--protocol", "mae-linprobe", "--epochs", "10"]);
+    assert!(code != 0 && said.contains("rises for 10 epochs"), "{said}");
+    let (code, _, said) = plan(&["--protocol", "dino"]);
+    assert!(code == 2 && said.contains("efficient-probing"), "{said}");
+    assert!(!desk.path("run").exists());
+    let (code, said, _) =
+        plan(&["--protocol", "dinov2-linear", "--select-split", "0.3", "--evaluate-every", "5", "--json"]);
+    assert_eq!(code, 0, "{said}");
+    let manifest = Run::open(&desk.path("run")).expect("a run").manifest;
+    assert_eq!(
+        (manifest.heads.len(), manifest.config.epochs, manifest.config.evaluate_every),
+        (13, 10, Some(5))
+    );
+    assert_eq!(manifest.heads[12].rate, Some(0.1 * 16.0 / 256.0));
+    let events = lines(&said);
+    let within: Vec<&Value> = events.iter().filter(|event| event["event"] == "evaluation").collect();
+    // 21 images in batches of 16 are 2 steps an epoch: 20, of which 5 and 15 end none.
+    assert_eq!(within.len(), 13 * 2);
+    assert_eq!((within[0]["step"].as_u64(), within[0]["epoch"].as_u64()), (Some(5), Some(3)));
+    let mut report = crate::run::program();
+    let table = done(report.arg("report").arg(desk.path("run")).args(["--table", "rates"]));
+    assert!(
+        table.contains("10 epochs of SGD with momentum 0.9, as dinov2-linear (rates 0.000000625,"),
+        "{table}"
+    );
+    // What was begun stays: neither epochs nor rates are those of another preset.
+    let mut more = desk.verb("train", "cache");
+    more.args(["--resume", "--protocol", "mae-linprobe", "--out"]).arg(desk.path("run"));
+    let (code, _, said) = run(&mut more);
+    assert!(code != 0 && said.contains("protocol.protocol"), "{said}");
+}
+
 fn grid(desk: &Desk, out: &str, more: &[&str]) -> Command {
     desk.train(
         out,

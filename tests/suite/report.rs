@@ -65,7 +65,7 @@ pub fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selec
         cache: None,
         grid: Grid::new(3, 4),
         heads: heads.iter().map(|head| variant(head)).collect(),
-        config: TrainConfig { epochs: 2, batch: 16, rate: 1e-3 },
+        config: TrainConfig { epochs: 2, batch: 16, rate: 1e-3, ..TrainConfig::default() },
         seeds: (0..seeds).collect(),
         selection,
         warning: None,
@@ -91,6 +91,7 @@ fn run(folder: &Path, manifest: Manifest, right: impl Fn(usize, u64) -> usize) -
             let percent = |right: usize| 100.0 * right as f64 / IMAGES as f64;
             let epoch = |epoch: usize, right: usize| Epoch {
                 epoch,
+                step: None,
                 loss: 1.0 / epoch as f64,
                 train: 90.0,
                 select: percent(right),
@@ -104,6 +105,7 @@ fn run(folder: &Path, manifest: Manifest, right: impl Fn(usize, u64) -> usize) -
                 seconds: 1.5 + seed as f64,
                 failure: None,
                 epochs: vec![epoch(1, right), epoch(2, right - 1)],
+                between: Vec::new(),
                 best: answers(right, index),
                 last: answers(right - 1, index),
             })

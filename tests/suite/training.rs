@@ -82,7 +82,7 @@ fn every_head_overfits_eight_images() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&HeadSpec> = HEADS.iter().collect();
-    let config = TrainConfig { epochs: 150, batch: 8, rate: 2e-2 };
+    let config = TrainConfig { epochs: 150, batch: 8, rate: 2e-2, ..TrainConfig::default() };
     let mut names = Vec::new();
     for trainer in run(&tokens, &kinds, &config, None) {
         assert_eq!(trainer.progress.failure, None, "{}", trainer.name);
@@ -102,7 +102,7 @@ fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
     let device = Device::flex();
     let images: Vec<usize> = (0..IMAGES).collect();
     let all = Labelled { classes: images.iter().map(|i| i % CLASSES).collect(), images };
-    let config = TrainConfig { epochs: 4, batch: 3, rate: 1e-2 };
+    let config = TrainConfig { epochs: 4, batch: 3, rate: 1e-2, ..TrainConfig::default() };
     let task = Task {
         tokens: &tokens,
         train: &all,
@@ -157,7 +157,7 @@ fn heads_trained_together_or_alone_and_cut_anywhere_end_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&HeadSpec> = HEADS.iter().collect();
-    let config = TrainConfig { epochs: 3, batch: 3, rate: 1e-2 };
+    let config = TrainConfig { epochs: 3, batch: 3, rate: 1e-2, ..TrainConfig::default() };
     let together = run(&tokens, &kinds, &config, None);
     let cut = run(&tokens, &kinds, &config, Some(5));
     assert_eq!((together.len(), cut.len()), (HEADS.len(), HEADS.len()));
@@ -181,7 +181,7 @@ fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
-    let config = TrainConfig { epochs: 4, batch: 2, rate: 1e38 };
+    let config = TrainConfig { epochs: 4, batch: 2, rate: 1e38, ..TrainConfig::default() };
     let trainers = run(&tokens, &kinds, &config, None);
     assert_eq!(trainers.len(), 2);
     for trainer in &trainers {
@@ -199,7 +199,7 @@ fn the_last_step_of_a_training_may_break_it_too() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
-    let config = TrainConfig { epochs: 1, batch: 8, rate: f64::INFINITY };
+    let config = TrainConfig { epochs: 1, batch: 8, rate: f64::INFINITY, ..TrainConfig::default() };
     assert_eq!(kinds.len(), 2);
     for trainer in run(&tokens, &kinds, &config, None) {
         let name = &trainer.name;

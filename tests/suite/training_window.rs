@@ -77,7 +77,7 @@ pub fn reading(heads: &[&str]) -> Arc<Reading> {
 
 pub fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
     let loss = 2.0 / epoch as f64 + seed as f64 * 0.1;
-    let epoch = Epoch { epoch, loss, train: 70.0, select: 60.0, test: 61.5 };
+    let epoch = Epoch { epoch, step: None, loss, train: 70.0, select: 60.0, test: 61.5 };
     Metric { head: head.into(), seed, epoch }
 }
 

@@ -224,7 +224,8 @@ impl Source {
     /// what did not come to its end.
     pub fn notes(&self) -> Vec<String> {
         let manifest = &self.run.manifest;
-        let (train::TrainConfig { epochs, batch, rate }, dataset) = (&manifest.config, &manifest.dataset);
+        let (train::TrainConfig { epochs, batch, rate, protocol, .. }, dataset) =
+            (&manifest.config, &manifest.dataset);
         let seeds = manifest.seeds.len();
         let mut rates: Vec<String> = Vec::new();
         for rate in manifest.heads.iter().map(|variant| variant.rate.unwrap_or(*rate).to_string()) {
@@ -237,10 +238,11 @@ impl Source {
         } else {
             format!("rate {}", rates.join(""))
         };
+        let how = protocol.describe(&rate);
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
         let mut notes = vec![
             format!(
-                "{}, {} training and {} test images, {} classes; {epochs} epochs of AdamW ({rate}, cosine, \
+                "{}, {} training and {} test images, {} classes; {epochs} epochs of {how}, \
                  batch {batch}); {seeds} seed{}{spread}",
                 self.setting(),
                 dataset.train,

@@ -88,6 +88,13 @@ impl Report {
                 self.step(seed, position, steps, trainers);
                 self.advance(what, progress);
             }
+            train::Event::Between { seed, trainers } => {
+                for trainer in trainers.iter().filter(|trainer| trainer.progress.failure.is_none()) {
+                    let (head, epoch) = (trainer.name.clone(), trainer.progress.between.last().cloned());
+                    self.went.epochs.extend(epoch.map(|epoch| Metric { head, seed, epoch }));
+                }
+                self.flush_now_and_then();
+            }
             train::Event::Epoch { seed, trainers, .. } => {
                 self.epoch(seed, trainers);
                 self.flush_now_and_then();

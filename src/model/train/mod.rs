@@ -8,6 +8,7 @@
 pub mod classifier;
 pub mod losses;
 pub mod optim;
+pub mod protocol;
 pub mod run;
 mod saved;
 mod step;
@@ -25,7 +26,8 @@ use crate::model::io::array::Arrays;
 use crate::model::probe::head::Batch;
 use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
-use crate::model::train::optim::{AdamW, cosine};
+use crate::model::train::optim::Optimizer;
+use crate::model::train::protocol::Protocol;
 use losses::Losses;
 pub use saved::Saved;
 pub use step::{Labels, step_all};
@@ -39,11 +41,17 @@ pub struct TrainConfig {
     pub batch: usize,
     /// Learning rate at the start of the cosine.
     pub rate: f64,
+    /// Optimiser and schedule.
+    #[serde(default, skip_serializing_if = "Protocol::is_paper")]
+    pub protocol: Protocol,
+    /// Steps between two evaluations within an epoch; none where heads are evaluated after epochs alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluate_every: Option<usize>,
 }
 
 impl Default for TrainConfig {
     fn default() -> Self {
-        Self { epochs: 100, batch: 256, rate: 1e-3 }
+        Self { epochs: 100, batch: 256, rate: 1e-3, protocol: Protocol::Paper, evaluate_every: None }
     }
 }
 
@@ -74,11 +82,14 @@ pub struct Task<'a> {
     pub seed: u64,
 }
 
-/// One epoch of one head.
+/// One epoch of one head, or as far as it has come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// Epochs done, from 1.
+    /// Epochs done, from 1; the one under way counts.
     pub epoch: usize,
+    /// Steps of the training done, where the epoch is not at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<usize>,
     /// Mean training loss over the epoch.
     pub loss: f64,
     /// Training accuracy over the epoch, in percent.
@@ -100,7 +111,7 @@ pub struct HeadTrainer {
     /// Its learning rate at the start; that of the task where it has none of its own.
     pub rate: Option<f64>,
     /// Its optimiser.
-    pub adam: AdamW,
+    pub optimizer: Optimizer,
     /// How far it has come.
     pub progress: HeadProgress,
     /// The parameters that gave the last finite loss.
@@ -112,6 +123,8 @@ pub struct HeadTrainer {
 pub struct HeadProgress {
     /// Its epochs so far.
     pub history: Vec<Epoch>,
+    /// What it was asked between their ends. Nothing is picked by these.
+    pub between: Vec<Epoch>,
     /// What it was at its best on the selection split.
     pub best: Option<Snapshot>,
     /// Predicted class of every test image after the last epoch.
@@ -168,14 +181,19 @@ impl Running {
 impl HeadTrainer {
     /// A head at its start.
     pub fn new(name: impl Into<String>, model: Model) -> Self {
-        let (adam, progress) = (AdamW::default(), HeadProgress::default());
-        Self { name: name.into(), model, layer: 0, rate: None, adam, progress, last_finite: None }
+        let (optimizer, progress) = (Protocol::Paper.optimizer(), HeadProgress::default());
+        Self { name: name.into(), model, layer: 0, rate: None, optimizer, progress, last_finite: None }
     }
 
     /// The same that reads the tokens of this layer of the task's, from 0, and learns at this rate, where it has one of its
     /// own.
     pub fn at(self, layer: usize, rate: Option<f64>) -> Self {
         Self { layer, rate, ..self }
+    }
+
+    /// The same with an optimiser of its own.
+    pub fn with(self, optimizer: Optimizer) -> Self {
+        Self { optimizer, ..self }
     }
 
     /// Ends its training because of `what`, and takes back the step that led to it.
@@ -210,6 +228,13 @@ pub enum Event<'a> {
     },
     /// A batch of the evaluation at the end of an epoch is done. Breaking leaves the epoch open.
     Evaluation,
+    /// All heads were evaluated between two steps.
+    Between {
+        /// Where the run stands.
+        position: TrainCursor,
+        /// All heads.
+        trainers: &'a [HeadTrainer],
+    },
     /// An epoch of all heads is done and evaluated: a good moment to save.
     Epoch {
         /// Where the run stands.
@@ -229,7 +254,7 @@ pub fn train(
     mut position: TrainCursor,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<TrainCursor, SupplyError> {
-    let TrainConfig { epochs, batch, rate } = *task.config;
+    let TrainConfig { epochs, batch, rate, protocol, evaluate_every } = *task.config;
     let names = trainers.first().map_or(0, |trainer| trainer.model.dims().classes);
     let steps = task.train.images.len().div_ceil(batch);
     let parts = losses::parts(epochs, steps);
@@ -240,6 +265,15 @@ pub fn train(
         let mut supply = task.tokens.read(wanted);
         for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
             let done = position.epoch * steps + step;
+            // Before the step and not after the one before: what was stopped between the two is evaluated then.
+            if step > 0 && evaluate_every.is_some_and(|every| done.is_multiple_of(every)) {
+                match between(task, trainers, done, tell)? {
+                    ControlFlow::Continue(true)
+                        if tell(Event::Between { position, trainers }).is_continue() => {}
+                    ControlFlow::Continue(false) => {}
+                    ControlFlow::Continue(true) | ControlFlow::Break(()) => return Ok(position),
+                }
+            }
             let layers = supply.next().expect("a batch for every step")?;
             let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
             let (images, labels) = (images_of(chunk), Labels::new(&classes, names, task.device));
@@ -247,7 +281,7 @@ pub fn train(
                 let batch = batch_of(task, rows, &images, Some(done as u64));
                 let own = trainers.iter_mut().filter(|trainer| trainer.layer == layer);
                 step_all(own, &batch, &labels, |trainer| {
-                    cosine(trainer.rate.unwrap_or(rate), done, epochs * steps)
+                    protocol.rate(trainer.rate.unwrap_or(rate), done, steps, epochs)
                 });
             }
             position.step = step + 1;
@@ -325,6 +359,63 @@ fn predict(
     Ok(ControlFlow::Continue(predictions))
 }
 
+/// Predicted class of each image that picks the best epoch and of each that is reported, by every head that still trains.
+fn predict_both(
+    task: &Task,
+    trainers: &[HeadTrainer],
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), [Vec<Vec<u32>>; 2]>, SupplyError> {
+    let ControlFlow::Continue(select) = predict(task, trainers, &task.select.images, tell)? else {
+        return Ok(ControlFlow::Break(()));
+    };
+    let test = match task.select == task.test {
+        true => ControlFlow::Continue(select.clone()),
+        false => predict(task, trainers, &task.test.images, tell)?,
+    };
+    Ok(test.map_continue(|test| [select, test]))
+}
+
+/// What an epoch has come to, so many being done or under way.
+fn epoch_of(task: &Task, epoch: usize, running: Running, select: &[u32], test: &[u32]) -> Epoch {
+    Epoch {
+        epoch,
+        step: None,
+        loss: running.loss / running.images as f64,
+        train: 100.0 * running.right as f64 / running.images as f64,
+        select: accuracy(select, &task.select.classes),
+        test: accuracy(test, &task.test.classes),
+    }
+}
+
+/// Evaluates every head after `done` steps, unless that was done before a stop; whether it was done now. Nothing of a head's
+/// training changes.
+fn between(
+    task: &Task,
+    trainers: &mut [HeadTrainer],
+    done: usize,
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), bool>, SupplyError> {
+    let step = Some(done);
+    let waits = |trainer: &HeadTrainer| {
+        let HeadProgress { failure, between, .. } = &trainer.progress;
+        failure.is_none() && between.last().is_none_or(|last| last.step < step)
+    };
+    if !trainers.iter().any(waits) {
+        return Ok(ControlFlow::Continue(false));
+    }
+    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, tell)? else {
+        return Ok(ControlFlow::Break(()));
+    };
+    for ((trainer, select), test) in trainers.iter_mut().zip(select).zip(test) {
+        let progress = &mut trainer.progress;
+        if progress.failure.is_none() {
+            let epoch = progress.history.len() + 1;
+            progress.between.push(Epoch { step, ..epoch_of(task, epoch, progress.running, &select, &test) });
+        }
+    }
+    Ok(ControlFlow::Continue(true))
+}
+
 /// Evaluates every head and remembers the best.
 fn close_epoch(
     task: &Task,
@@ -337,14 +428,9 @@ fn close_epoch(
             trainer.fail("a parameter became NaN or infinite");
         }
     }
-    let ControlFlow::Continue(select) = predict(task, trainers, &task.select.images, tell)? else {
+    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, tell)? else {
         return Ok(ControlFlow::Break(()));
     };
-    let test = match task.select == task.test {
-        true => ControlFlow::Continue(select.clone()),
-        false => predict(task, trainers, &task.test.images, tell)?,
-    };
-    let ControlFlow::Continue(test) = test else { return Ok(ControlFlow::Break(())) };
     for ((trainer, select), test) in trainers.iter_mut().zip(select).zip(test) {
         let arrays = || trainer.model.params().to_arrays();
         let progress = &mut trainer.progress;
@@ -352,13 +438,7 @@ fn close_epoch(
         if progress.failure.is_some() {
             continue;
         }
-        let epoch = Epoch {
-            epoch: progress.history.len() + 1,
-            loss: running.loss / running.images as f64,
-            train: 100.0 * running.right as f64 / running.images as f64,
-            select: accuracy(&select, &task.select.classes),
-            test: accuracy(&test, &task.test.classes),
-        };
+        let epoch = epoch_of(task, progress.history.len() + 1, running, &select, &test);
         let best = progress.best.as_ref().map(|best| progress.history[best.epoch].select);
         if best.is_none_or(|best| epoch.select > best) {
             let epoch = progress.history.len();

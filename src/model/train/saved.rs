@@ -5,7 +5,6 @@ use burn::tensor::Device;
 use super::{HeadProgress, HeadTrainer, Running};
 use crate::model::io::array::Arrays;
 use crate::model::probe::params::Params;
-use crate::model::train::optim::AdamW;
 
 /// A head between two steps, on the host.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,7 +13,7 @@ pub struct Saved {
     pub params: Arrays,
     /// Those of the step before, which a loss that breaks falls back to; empty where there is none.
     pub last_finite: Arrays,
-    /// The optimiser's moments.
+    /// The optimiser's state.
     pub adam: Arrays,
     /// How far it has come.
     pub progress: HeadProgress,
@@ -38,7 +37,7 @@ impl HeadTrainer {
         Saved {
             params: self.model.params().to_trained(),
             last_finite: self.last_finite.as_ref().map(Params::to_trained).unwrap_or_default(),
-            adam: self.adam.to_arrays(),
+            adam: self.optimizer.to_arrays(),
             progress: self.progress.clone(),
         }
     }
@@ -52,7 +51,7 @@ impl HeadTrainer {
         let own = self.model.params().clone();
         let restored = |arrays: &Arrays| own.clone().restore(arrays, device);
         let last_finite = if last_finite.is_empty() { None } else { Some(restored(&last_finite)?) };
-        let (params, adam) = (restored(&params)?, AdamW::from_arrays(&adam, device)?);
-        Some(Self { model: self.model.with_params(params), adam, progress, last_finite, ..self })
+        let (params, optimizer) = (restored(&params)?, self.optimizer.restore(&adam, device)?);
+        Some(Self { model: self.model.with_params(params), optimizer, progress, last_finite, ..self })
     }
 }

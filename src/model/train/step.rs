@@ -158,7 +158,7 @@ impl<'a> Step<'a> {
         let gradients: Vec<&Gradients> = std::iter::once(&behind).chain(before.as_ref()).collect();
         let params = trainer.model.params().clone();
         trainer.last_finite = Some(params.clone());
-        let moved = trainer.adam.step(params, self.tracked.params(), &gradients, rate);
+        let moved = trainer.optimizer.step(params, self.tracked.params(), &gradients, rate);
         let pooled = self.pooled.take().map(Tensor::inner);
         trainer.model = trainer.model.clone().with_params(moved).observe(batch, pooled);
         trainer.progress.running.loss += value * labels.count as f64;

@@ -27,6 +27,7 @@ use ssmprobe::model::explain::stability::Stability;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::HEADS;
 use ssmprobe::model::trace::Trace;
+use ssmprobe::model::train::protocol::Protocol;
 use ssmprobe::viz::draw::colormap;
 use ssmprobe::viz::figures::dataset::{Choice, MapOf};
 use ssmprobe::viz::{Info, Options, Rows, figures};
@@ -143,6 +144,8 @@ fn workspace(desk: &Path) -> Workspace {
             rate: 0.0025,
             rates: Vec::new(),
             layers: Vec::new(),
+            protocol: Protocol::Paper,
+            evaluate_every: None,
             seeds: 3,
             selection: Some(0.25),
             device: "cpu".into(),

@@ -34,7 +34,8 @@ fn model(id: &str, seed: u64) -> Model {
 fn losses(id: &str, image: usize, seed: u64) -> Vec<u32> {
     let asked = Asked::new(GRID, WIDTH, values());
     let one = Labelled { images: vec![image], classes: vec![1] };
-    let (config, device) = (TrainConfig { epochs: 3, batch: 1, rate: 0.0 }, Device::flex());
+    let (config, device) =
+        (TrainConfig { epochs: 3, batch: 1, rate: 0.0, ..TrainConfig::default() }, Device::flex());
     let task = Task {
         tokens: &asked,
         train: &one,

@@ -16,13 +16,13 @@ use crate::close::assert_close;
 const DOUBT: f64 = 1e-3;
 
 /// What a probe file's float64 reading says of images, with their classes, each drawn by its number in the dataset.
-struct Said {
+pub struct Said {
     logits: Vec<Vec<f64>>,
     classes: Vec<usize>,
 }
 
 impl Said {
-    fn by(probe: &Probe, desk: &Desk, images: &[usize], classes: &[usize]) -> Self {
+    pub fn by(probe: &Probe, desk: &Desk, images: &[usize], classes: &[usize]) -> Self {
         let logits = |&image: &usize| {
             let tokens = desk.tokens(image);
             let reading = probe.reading(&tokens, image as u64).expect("a reading");
@@ -40,7 +40,7 @@ impl Said {
         self.logits.iter().zip(classes).map(margin).collect()
     }
 
-    fn assert_accuracy(&self, name: &str, percent: f64) {
+    pub fn assert_accuracy(&self, name: &str, percent: f64) {
         let margins = self.margins(self.classes.iter().copied());
         let above = |least: f64| margins.iter().filter(|margin| **margin > least).count() as f64;
         let (sure, at_most) = (above(DOUBT), above(-DOUBT));
@@ -112,7 +112,7 @@ fn evaluation_changes_neither_parameters_nor_moments() {
         let (Event::Step { trainers, .. } | Event::Epoch { trainers, .. }) = &event else {
             return ControlFlow::Continue(());
         };
-        let now = trainers.iter().map(|l| (l.model.params().to_trained(), l.adam.to_arrays())).collect();
+        let now = trainers.iter().map(|l| (l.model.params().to_trained(), l.optimizer.to_arrays())).collect();
         if matches!(event, Event::Epoch { .. }) {
             assert!(now == before);
             compared += 1;

@@ -1,6 +1,7 @@
 //! The training protocol, held to a run in float64 PyTorch (`tests/reference/protocol.py`) and to what it promises:
 //! `train`'s own entry on the peer's tokens, which lie in a cache as an extraction leaves them.
 
+mod between;
 mod cache;
 mod draws;
 mod evaluation;

@@ -52,7 +52,7 @@ fn reported(peer: &Value, which: ProbeCheckpoint) -> f64 {
 /// The rate of a head's last step, from how far it moved its classifier: AdamW moves a value by the rate times
 /// `m / (sqrt(v) + 1e-8)`, both moments corrected for their start (Kingma and Ba 2015, algorithm 1).
 fn rate(before: &Arrays, trainer: &HeadTrainer) -> f64 {
-    let (adam, after) = (trainer.adam.to_arrays(), trainer.model.params().to_trained());
+    let (adam, after) = (trainer.optimizer.to_arrays(), trainer.model.params().to_trained());
     let name = "classifier.weight";
     let moment = |kind: &str| adam[&format!("{name}.{kind}")].to_f64();
     let (mean, variance, step) = (moment("mean"), moment("variance"), adam["steps"].to_f64()[0]);

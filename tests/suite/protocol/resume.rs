@@ -14,7 +14,7 @@ use super::{Desk, arrays, below};
 use crate::run::files;
 
 /// Everything a run's folder says, without the time it took.
-fn said(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) {
+pub fn said(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) {
     let mut all = files(&run.folder().join("probes"));
     all.extend(files(&run.folder().join("losses")));
     let outcomes = run.outcomes().expect("answers").into_iter().map(|one| Outcome { seconds: 0.0, ..one });
@@ -23,11 +23,10 @@ fn said(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) {
 }
 
 /// Trains in two parts, stopped after event `cut`; the run, and whether there was such an event.
-fn in_two(desk: &Desk, order: &TrainPlan, out: &str, cut: usize) -> (Run, bool) {
+pub fn in_two(desk: &Desk, order: &TrainPlan, out: &str, cut: usize) -> (Run, bool) {
     let mut events = 0;
     let first = desk.train(order, out, &mut |event| {
-        let counts =
-            matches!(event, Event::Step { .. } | Event::Evaluation | Event::Epoch { .. } | Event::Seed(_));
+        let counts = !matches!(event, Event::Plan { .. } | Event::Extract { .. } | Event::Begin { .. });
         events += usize::from(counts);
         if counts && events == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

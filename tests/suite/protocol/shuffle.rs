@@ -29,7 +29,7 @@ pub(super) fn batches(
     };
     let (train_on, held_out) = (labelled(images), labelled(&[HELD_OUT]));
     let asked = Asked::new(grid, 1, vec![0.5, 0.25]);
-    let config = TrainConfig { epochs, batch, rate: 1e-3 };
+    let config = TrainConfig { epochs, batch, rate: 1e-3, ..TrainConfig::default() };
     let task = Task {
         tokens: &asked,
         train: &train_on,

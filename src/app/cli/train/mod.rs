@@ -76,7 +76,7 @@ pub struct TrainArgs {
 
 const LONG: &str = r#"The run's folder:
   run.json        configuration, versions, hashes, seeds, backbone and dataset
-  metrics.jsonl   one line for every seed, head and epoch
+  metrics.jsonl   one line for every seed, head and epoch, and with --evaluate-every for every evaluation within one ("step")
   losses/         s<seed>.safetensors: training loss within every epoch, head by head
   results.csv     head, seed, best, last, best_epoch, parameters, seconds (accuracies in percent)
   probes/         <head>-s<seed>-best.safetensors and -last: `ssmprobe inspect` reads them
@@ -85,7 +85,7 @@ const LONG: &str = r#"The run's folder:
 Every file is written whole or not at all.
 
 --json prints {"event": "plan", ...}, {"event": "epoch", "head", "seed", "epoch", "loss", "train",
-"select", "test"}, {"event": "unreadable", "image", "error"} and last {"event": "end", "run",
+"select", "test"}, with --evaluate-every {"event": "evaluation", ... "step" ...}, {"event": "unreadable", "image", "error"} and last {"event": "end", "run",
 "finished", "results", "chosen"}.
 
 With --layers or --rates every head is trained with each of them, as HEAD[layer=L,rate=R], in one run on one pass of the
@@ -218,7 +218,13 @@ impl TrainArgs {
         let run = if goes_on { Some(Run::open(&out)?) } else { None };
         let usual = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
         let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
-        let settings = self.settings.over(begun.unwrap_or(usual));
+        let settings = match begun {
+            Some(begun) => self.settings.over(begun),
+            None => {
+                let named = |name: &str| self.settings.has(name);
+                self.settings.over(usual).with_protocol([named("epochs"), named("rate") || named("rates")])
+            }
+        };
         let axes = self.settings.has("layers") || self.settings.has("rates");
         let heads = match heads {
             Some(heads) => Some(settings.spread(heads)?),
@@ -298,6 +304,14 @@ impl TrainArgs {
                     }
                 }
             }
+            Event::Between { seed, trainers } => {
+                for trainer in trainers.iter().filter(|trainer| trainer.progress.failure.is_none()) {
+                    if let Some(epoch) = trainer.progress.between.last() {
+                        let (head, seed, epoch) = (trainer.name.clone(), *seed, epoch.clone());
+                        self.print(display, || event_of(&Metric { head, seed, epoch }));
+                    }
+                }
+            }
             Event::Evaluation | Event::Seed(_) => {}
         }
     }
@@ -353,7 +367,7 @@ impl TrainArgs {
 }
 
 fn event_of(metric: &Metric) -> Value {
-    let mut value = json!({"event": "epoch"});
+    let mut value = json!({"event": if metric.epoch.step.is_some() { "evaluation" } else { "epoch" }});
     if let (Value::Object(all), Ok(Value::Object(own))) = (&mut value, serde_json::to_value(metric)) {
         all.extend(own);
     }

@@ -88,8 +88,12 @@ impl Build {
         let scenes = Set { seed: self.seed + 1, train: self.train, val: self.val };
         clear(&self.out.join("scenes"))?;
         Set { train: 0, val: SHIPPED, ..scenes }.write(&self.out.join("scenes"), &|| ())?;
-        let config =
-            TrainConfig { epochs: self.epochs as usize, batch: self.batch as usize, rate: self.rate };
+        let config = TrainConfig {
+            epochs: self.epochs as usize,
+            batch: self.batch as usize,
+            rate: self.rate,
+            ..TrainConfig::default()
+        };
         let mut about = DemoInfo {
             made_by: concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned(),
             scenes_version: scenes::VERSION,

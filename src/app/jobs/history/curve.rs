@@ -2,6 +2,7 @@
 
 use super::{BINS, Line, TrainHistory};
 use crate::model::stats;
+use crate::model::train::Epoch;
 
 /// What a curve shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -96,14 +97,30 @@ impl TrainHistory {
         curve
     }
 
+    /// Points after epochs with those between, in order.
+    fn with_between(
+        &self,
+        line: &Line,
+        value: fn(&Epoch) -> f64,
+        mut points: Vec<(f64, f64)>,
+    ) -> Vec<(f64, f64)> {
+        let steps = self.about.train.div_ceil(self.about.batch.max(1)).max(1) as f64;
+        let at = |epoch: &Epoch| Some((epoch.step? as f64 / steps, value(epoch)));
+        points.extend(line.between.iter().filter_map(at));
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    }
+
     fn points(&self, line: &Line, measure: Measure) -> Vec<(f64, f64)> {
-        let epoch = |value: fn(&crate::model::train::Epoch) -> f64, shift: f64| {
+        let epoch = |value: fn(&Epoch) -> f64, shift: f64| {
             line.epochs.iter().map(move |epoch| (epoch.epoch as f64 - shift, value(epoch))).collect()
         };
         match measure {
             Measure::Train => epoch(|epoch| epoch.train, 0.5),
-            Measure::Select => epoch(|epoch| epoch.select, 0.0),
-            Measure::Test => epoch(|epoch| epoch.test, 0.0),
+            Measure::Select => {
+                self.with_between(line, |epoch| epoch.select, epoch(|epoch| epoch.select, 0.0))
+            }
+            Measure::Test => self.with_between(line, |epoch| epoch.test, epoch(|epoch| epoch.test, 0.0)),
             Measure::Loss => {
                 let width = self.about.epochs.max(1) as f64 / BINS as f64;
                 let bins = line.steps.iter().enumerate().filter(|(_, bin)| bin.count > 0);
@@ -143,6 +160,29 @@ pub fn smooth(values: &[f64], strength: f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_was_asked_within_epochs_stands_between_their_ends() {
+        let mut course = course(2, 1);
+        // 8 images in batches of 4: an epoch has two steps.
+        let within = |step: usize, test: f64| {
+            let mut metric = metric("gap", 0, step / 2 + 1, 1.0, test);
+            metric.epoch.step = Some(step);
+            metric
+        };
+        course.epochs(&[within(1, 10.0), metric("gap", 0, 1, 1.0, 20.0), within(3, 40.0)]);
+        let curve = course.curve(0, Measure::Test);
+        assert_eq!((curve.at, curve.mean), (vec![0.5, 1.0, 1.5], vec![10.0, 20.0, 40.0]));
+        assert_eq!(
+            course.curve(0, Measure::Train).at,
+            [0.5],
+            "the training accuracy is that of whole epochs"
+        );
+        assert_eq!((course.done().0, course.score(0).unwrap().last.0), (1, 20.0), "nothing is picked by it");
+        // Gone on with from the end of the first epoch.
+        course.epochs(&[metric("gap", 0, 1, 1.0, 20.0), within(3, 50.0)]);
+        assert_eq!(course.curve(0, Measure::Test).mean, [10.0, 20.0, 50.0]);
+    }
+
     use super::super::Steps;
     use super::super::tests::{course, metric};
     use super::*;

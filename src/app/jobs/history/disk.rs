@@ -66,7 +66,8 @@ pub fn read_run(run: &Run) -> Result<Reading, RunError> {
     let mut failures = Vec::new();
     for (head, seed) in about.heads.iter().flat_map(|head| about.seeds.iter().map(move |seed| (head, *seed)))
     {
-        let done = epochs.iter().filter(|metric| metric.head == *head && metric.seed == seed).count();
+        let own = |metric: &&Metric| metric.head == *head && metric.seed == seed;
+        let done = epochs.iter().filter(own).filter(|metric| metric.epoch.step.is_none()).count();
         if done >= about.epochs {
             continue;
         }

@@ -104,6 +104,8 @@ pub struct TrainHistory {
 pub struct Line {
     /// Its epochs so far.
     pub epochs: Vec<Epoch>,
+    /// Evaluations between their ends.
+    pub between: Vec<Epoch>,
     /// Why it stopped before the end, if it did.
     pub failure: Option<String>,
     /// Losses of steps, in equal parts of the run; bounded however long it is.
@@ -155,9 +157,9 @@ impl TrainHistory {
     /// How a run went that has come to these outcomes, without losses of steps.
     pub fn of_outcomes(run: &Run, outcomes: &[Outcome]) -> Self {
         let mut history = Self::new(About::from_run(run));
-        for Outcome { head, seed, epochs, .. } in outcomes {
+        for Outcome { head, seed, epochs, between, .. } in outcomes {
             let metric = |epoch: &Epoch| Metric { head: head.clone(), seed: *seed, epoch: epoch.clone() };
-            history.epochs(&epochs.iter().map(metric).collect::<Vec<_>>());
+            history.epochs(&epochs.iter().chain(between).map(metric).collect::<Vec<_>>());
         }
         history
     }
@@ -216,6 +218,12 @@ impl TrainHistory {
         for Metric { head, seed, epoch } in metrics {
             let Some(head) = self.head(head) else { continue };
             let Some(line) = self.line(head, *seed) else { continue };
+            if epoch.step.is_some() {
+                line.between.retain(|known| known.step < epoch.step);
+                line.between.push(epoch.clone());
+                continue;
+            }
+            line.between.retain(|known| known.epoch <= epoch.epoch);
             line.epochs.retain(|known| known.epoch < epoch.epoch);
             line.epochs.push(epoch.clone());
         }
@@ -285,7 +293,7 @@ mod tests {
     }
 
     pub(super) fn metric(head: &str, seed: u64, epoch: usize, loss: f64, test: f64) -> Metric {
-        let epoch = Epoch { epoch, loss, train: test, select: test, test };
+        let epoch = Epoch { epoch, step: None, loss, train: test, select: test, test };
         Metric { head: head.to_owned(), seed, epoch }
     }
 
@@ -314,7 +322,7 @@ mod tests {
         let mut course = course(3, 1);
         let told = |epoch: usize, test: f64| {
             let select = if epoch == 1 { 10.0 } else { 50.0 };
-            let epoch = Epoch { epoch, loss: 1.0, train: test, select, test };
+            let epoch = Epoch { epoch, step: None, loss: 1.0, train: test, select, test };
             Metric { head: "gap".to_owned(), seed: 0, epoch }
         };
         course.epochs(&[told(1, 30.0), told(2, 40.0), told(3, 20.0)]);

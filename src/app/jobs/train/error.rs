@@ -114,6 +114,16 @@ pub enum TrainingError {
          none: set some aside, as with --select-split 0.1"
     )]
     TestSelection,
+    /// Too few epochs.
+    #[error("--epochs {epochs}: the rate of {protocol} rises for {warm_up} epochs; expected more than these")]
+    WarmUp {
+        /// The protocol.
+        protocol: &'static str,
+        /// How many were asked for.
+        epochs: usize,
+        /// In how many its rate rises.
+        warm_up: usize,
+    },
     /// So many parts are not to be had.
     #[error(
         "{seeds} seeds of {heads} heads cannot be cut into {parts} parts; they can be into 1 to {seeds}, or 2 to {heads} for \

@@ -78,6 +78,13 @@ pub enum Event<'a> {
     },
     /// A batch of an evaluation is done.
     Evaluation,
+    /// All heads were evaluated between two steps.
+    Between {
+        /// The seed under way.
+        seed: u64,
+        /// All heads.
+        trainers: &'a [HeadTrainer],
+    },
     /// An epoch of all heads is done, evaluated and saved.
     Epoch {
         /// The seed under way.

@@ -65,8 +65,16 @@ impl TrainPlan {
         layers
     }
 
-    /// Refuses names that stand twice or cannot stand in a file's name.
+    /// Refuses names that stand twice or cannot stand in a file's name, and epochs that end while the rate still rises.
     pub(super) fn check(&self) -> Result<(), TrainingError> {
+        let (protocol, epochs) = (self.settings.protocol, self.settings.epochs);
+        if epochs <= protocol.warm_up() {
+            return Err(TrainingError::WarmUp {
+                protocol: protocol.name(),
+                epochs,
+                warm_up: protocol.warm_up(),
+            });
+        }
         let mut seen = HashSet::new();
         for Variant { name, .. } in &self.heads {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,.[]".contains(c);

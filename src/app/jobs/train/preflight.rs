@@ -143,14 +143,16 @@ impl Preflight {
         let share = |images: usize| images as f64 / estimate.tried.max(1) as f64;
         let evaluated = self.select + if self.selection == Selection::Test { 0 } else { self.test };
         let epochs = (settings.epochs * settings.seeds) as f64;
+        let between = settings.evaluate_every.map_or(0, |every| self.steps(settings) / every);
+        let evaluations = epochs + between as f64;
         let read = match self.recompute {
-            true => (self.train + evaluated) as f64 * epochs,
+            true => self.train as f64 * epochs + evaluated as f64 * evaluations,
             false => self.images.saturating_sub(self.cached) as f64,
         };
         Cost {
             tokens: estimate.image.map_or(Duration::ZERO, |image| times(image, read)),
             training: times(estimate.step, share(self.train) * epochs)
-                + times(estimate.evaluation, share(evaluated) * epochs),
+                + times(estimate.evaluation, share(evaluated) * evaluations),
         }
     }
 }
@@ -194,6 +196,9 @@ mod tests {
         let cost = facts.cost(&estimate, &settings);
         assert_eq!((cost.tokens, cost.training), (100 * second, 6 * (20 + 5) * second));
         assert_eq!(cost.whole(), 250 * second);
+        // 18 steps, and an evaluation after every ninth beside those of 6 epochs.
+        let often = TrainSettings { evaluate_every: Some(9), ..settings.clone() };
+        assert_eq!(facts.cost(&estimate, &often).training, (6 * 20 + 8 * 5) * second);
         let again = Preflight { recompute: true, ..facts.clone() };
         assert_eq!(again.cost(&estimate, &settings).tokens, 150 * 6 * second);
         // Where other images pick the best epoch, the test images are asked too.

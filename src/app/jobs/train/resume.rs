@@ -32,7 +32,7 @@ impl TrainSettings {
             path: run.folder().join("run.json"),
             found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
         })?;
-        let TrainConfig { epochs, batch, rate } = config;
+        let TrainConfig { epochs, batch, rate, protocol, evaluate_every } = config;
         Ok(Self {
             backbone: backbone_source,
             data: Some(dataset.path),
@@ -41,6 +41,8 @@ impl TrainSettings {
             first_seed: seeds.first().copied().unwrap_or(0),
             batch,
             rate,
+            protocol,
+            evaluate_every,
             selection: match selection {
                 Selection::PartOfTrain(share) => Some(share),
                 Selection::Test | Selection::Val => None,

@@ -87,6 +87,13 @@ impl Training<'_> {
                         }
                     }
                     train::Event::Evaluation => pace.without(|| tell(Event::Evaluation)),
+                    train::Event::Between { trainers, .. } => {
+                        if let Err(error) = self.write_tables(seed, trainers, &outcomes) {
+                            failed = Some(error);
+                            return ControlFlow::Break(());
+                        }
+                        pace.without(|| tell(Event::Between { seed, trainers }))
+                    }
                     train::Event::Epoch { position, trainers } => {
                         if let Err(error) = self.close_epoch(index, position, trainers, &outcomes) {
                             failed = Some(error);
@@ -154,11 +161,21 @@ impl Training<'_> {
         before: &[Outcome],
     ) -> Result<(), TrainingError> {
         let seed = self.plan.seeds()[seed_index];
-        let now = trainers.iter().map(|trainer| Outcome::from_trainer(trainer, seed));
-        let outcomes: Vec<Outcome> = before.iter().cloned().chain(now).collect();
-        self.run.write_tables(&outcomes)?;
+        self.write_tables(seed, trainers, before)?;
         self.write_losses(seed, trainers)?;
         Ok(self.run.save(&checkpoint(seed_index, position, trainers))?)
+    }
+
+    /// Writes the tables as far as the training has come.
+    fn write_tables(
+        &self,
+        seed: u64,
+        trainers: &[HeadTrainer],
+        before: &[Outcome],
+    ) -> Result<(), TrainingError> {
+        let now = trainers.iter().map(|trainer| Outcome::from_trainer(trainer, seed));
+        let outcomes: Vec<Outcome> = before.iter().cloned().chain(now).collect();
+        Ok(self.run.write_tables(&outcomes)?)
     }
 
     /// Writes the losses of the steps so far.
@@ -230,7 +247,8 @@ pub(super) fn fresh(
         let model = Model::start(kind, &variant.config, dims, seed, device)?;
         let layer = layers.iter().position(|layer| *layer == plan.layer_of(variant));
         let layer = layer.expect("the layers are those of the heads");
-        Ok(HeadTrainer::new(&variant.name, model).at(layer, variant.rate))
+        let optimizer = plan.settings.protocol.optimizer();
+        Ok(HeadTrainer::new(&variant.name, model).at(layer, variant.rate).with(optimizer))
     };
     plan.heads.iter().map(build).collect()
 }

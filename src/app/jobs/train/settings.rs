@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::jobs::extract::TokenSettings;
 use crate::model::backbone::token_spec::Layer;
 use crate::model::train::TrainConfig;
+use crate::model::train::protocol::Protocol;
 
 /// Epochs, images of a step, and seeds by flag.
 pub const COUNTS: RangeInclusive<usize> = 1..=1_000_000;
@@ -62,6 +63,16 @@ pub struct TrainSettings {
     #[arg(long, value_name = "L,L,...", value_delimiter = ',', conflicts_with = "layer")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<Layer>,
+    /// Optimiser, learning rates, warm-up and epochs as a project has them; --rate, --rates and --epochs take the place of its
+    /// own [default: paper].
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Protocol::is_paper")]
+    pub protocol: Protocol,
+    /// Also evaluate all heads within epochs, every K steps of the training. Nothing is picked by it and nothing else changes
+    /// [default: after epochs alone].
+    #[arg(long, value_name = "K", value_parser = count)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluate_every: Option<usize>,
     /// Pick the best epoch on this share of the training images, which are then not trained on
     /// [default: on the validation split where there is a test split too, else on the test images].
     #[arg(long = "select-split", value_name = "SHARE", value_parser = share)]
@@ -98,6 +109,8 @@ impl Default for TrainSettings {
             rate,
             rates: Vec::new(),
             layers: Vec::new(),
+            protocol: Protocol::Paper,
+            evaluate_every: None,
             selection: None,
             out: None,
             recompute: false,
@@ -110,7 +123,8 @@ impl Default for TrainSettings {
 impl TrainSettings {
     /// How the heads are trained.
     pub fn config(&self) -> TrainConfig {
-        TrainConfig { epochs: self.epochs, batch: self.batch, rate: self.rate }
+        let Self { epochs, batch, rate, protocol, evaluate_every, .. } = *self;
+        TrainConfig { epochs, batch, rate, protocol, evaluate_every }
     }
 
     /// What is still to be filled in, and how.
@@ -135,14 +149,30 @@ impl TrainSettings {
         self.first_seed = self.first_seed.min(LAST_SEED);
         self.rate = if is_rate(self.rate) { self.rate } else { usual.rate };
         self.rates.retain(|rate| is_rate(*rate));
+        self.evaluate_every = self.evaluate_every.map(|every| every.clamp(*COUNTS.start(), *COUNTS.end()));
         self.selection = self.selection.filter(|share| is_share(*share));
         self
     }
 
-    /// Whether a plan for `other` holds for this one too: epochs, seeds and rate change none of it.
+    /// The same with what its protocol has for the epochs and rates that nobody named.
+    pub fn with_protocol(mut self, [epochs, rate]: [bool; 2]) -> Self {
+        if !epochs {
+            self.epochs = self.protocol.epochs();
+        }
+        if !rate {
+            match &self.protocol.rates(self.batch)[..] {
+                [one] => self.rate = *one,
+                several => self.rates = several.to_vec(),
+            }
+        }
+        self
+    }
+
+    /// Whether a plan for `other` holds for this one too: epochs, seeds and rate change none of it, nor how often heads are
+    /// evaluated.
     pub fn same_plan(&self, other: &Self) -> bool {
-        let Self { epochs, seeds, first_seed, rate, .. } = *other;
-        Self { epochs, seeds, first_seed, rate, ..self.clone() } == *other
+        let Self { epochs, seeds, first_seed, rate, evaluate_every, .. } = *other;
+        Self { epochs, seeds, first_seed, rate, evaluate_every, ..self.clone() } == *other
     }
 }
 

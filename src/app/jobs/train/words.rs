@@ -21,6 +21,8 @@ impl TrainSettings {
             rate,
             rates,
             layers,
+            protocol,
+            evaluate_every,
             selection,
             recompute,
             tokens,
@@ -51,6 +53,8 @@ impl TrainSettings {
             rates.is_empty().then(|| text("rate", rate)).flatten(),
             (!rates.is_empty()).then(|| text("rates", &joined(rates))).flatten(),
             (!layers.is_empty()).then(|| text("layers", &joined(layers))).flatten(),
+            (!protocol.is_paper()).then(|| text("protocol", &protocol.name())).flatten(),
+            evaluate_every.as_ref().and_then(|every| text("evaluate-every", every)),
             selection.as_ref().and_then(|share| text("select-split", share)),
             on("recompute", *recompute),
             cache.as_ref().and_then(|cache| text("cache", &cache.display())),
@@ -75,6 +79,7 @@ mod tests {
     use crate::app::jobs::over::Over;
     use crate::model::backbone::arithmetic::Arithmetic;
     use crate::model::backbone::token_spec::Layer;
+    use crate::model::train::protocol::Protocol;
 
     #[derive(Parser)]
     struct Flags {
@@ -115,6 +120,8 @@ mod tests {
             rate: 0.1 + 0.2,
             rates: Vec::new(),
             layers: Vec::new(),
+            protocol: Protocol::EfficientProbing,
+            evaluate_every: Some(50),
             selection: Some(0.25),
             out: None,
             recompute: true,

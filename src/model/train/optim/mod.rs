@@ -1,15 +1,18 @@
-//! AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, and the cosine schedule of the paper.
+//! The optimisers of heads: AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, with the cosine schedule of the paper,
+//! and those with momentum alone.
 //!
 //! Moments are kept by parameter name, so that a run that was killed goes on bit for bit.
 
 mod fused;
+mod momentum;
 
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use indexmap::IndexMap;
 
+pub use self::momentum::Momentum;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::ops::cpu::on_cpu;
-use crate::model::probe::params::{Constraint, Params};
+use crate::model::probe::params::{Constraint, Params, Spec};
 
 const BETA_1: f64 = 0.9;
 const BETA_2: f64 = 0.999;
@@ -20,7 +23,72 @@ pub fn cosine(start: f64, step: usize, steps: usize) -> f64 {
     0.5 * start * (1.0 + (std::f64::consts::PI * step as f64 / steps.max(1) as f64).cos())
 }
 
-/// The optimiser of one head. Weight decay is zero throughout (paper, "Optimization"), so none is
+/// The optimiser of one head.
+#[derive(Clone)]
+pub enum Optimizer {
+    /// AdamW.
+    AdamW(AdamW),
+    /// Gradient descent with momentum, or LARS.
+    Momentum(Momentum),
+}
+
+impl Optimizer {
+    /// As [`AdamW::step`].
+    pub fn step(&mut self, params: Params, tracked: &Params, gradients: &[&Gradients], rate: f64) -> Params {
+        match self {
+            Self::AdamW(adam) => adam.step(params, tracked, gradients, rate),
+            Self::Momentum(momentum) => momentum.step(params, tracked, gradients, rate),
+        }
+    }
+
+    /// Its state on the host, for a checkpoint.
+    pub fn to_arrays(&self) -> Arrays {
+        match self {
+            Self::AdamW(adam) => adam.to_arrays(),
+            Self::Momentum(momentum) => momentum.to_arrays(),
+        }
+    }
+
+    /// The same as a checkpoint holds it; `None` if the arrays are not a whole state of it.
+    pub fn restore(&self, arrays: &Arrays, device: &Device) -> Option<Self> {
+        Some(match self {
+            Self::AdamW(_) => Self::AdamW(AdamW::from_arrays(arrays, device)?),
+            Self::Momentum(momentum) => Self::Momentum(momentum.restore(arrays, device)?),
+        })
+    }
+}
+
+/// Moves every parameter that has a gradient to where `step` says, and restores constraints. `tracked` are the tensors the
+/// gradients were taken of, in the order of `params`; gradients of several graphs add up.
+fn update(
+    params: Params,
+    tracked: &Params,
+    gradients: &[&Gradients],
+    mut step: impl FnMut(&Spec, Tensor<1>, Tensor<1>) -> Tensor<1>,
+) -> Params {
+    let mut gradients = tracked.iter().map(|(_, value)| {
+        gradients.iter().filter_map(|gradients| value.grad(gradients)).reduce(|sum, more| sum + more)
+    });
+    let moved = params.map(|spec, value| {
+        let gradient = gradients.next().expect("as many tracked parameters as parameters");
+        match gradient.filter(|_| spec.constraint != Constraint::Fixed) {
+            Some(gradient) => step(spec, value, gradient),
+            None => value,
+        }
+    });
+    moved.project()
+}
+
+fn to_host(tensor: &Tensor<1>) -> Array {
+    let data = tensor.to_data().try_to_vec::<f32>().expect("float32 moments");
+    Array::new([data.len()], data)
+}
+
+fn from_host(array: &Array, device: &Device) -> Tensor<1> {
+    Tensor::<1>::from_data(TensorData::new(array.data.clone(), [array.data.len()]), device)
+}
+
+/// AdamW of one head. Weight decay is zero throughout (paper, "Optimization"), so none is
 /// computed.
 #[derive(Clone, Default)]
 pub struct AdamW {
@@ -35,14 +103,7 @@ impl AdamW {
         self.steps += 1;
         let correction_1 = 1.0 - BETA_1.powf(f64::from(self.steps));
         let correction_2 = 1.0 - BETA_2.powf(f64::from(self.steps));
-        let mut gradients = tracked.iter().map(|(_, value)| {
-            gradients.iter().filter_map(|gradients| value.grad(gradients)).reduce(|sum, more| sum + more)
-        });
-        let moved = params.map(|spec, value| {
-            let gradient = gradients.next().expect("as many tracked parameters as parameters");
-            let Some(gradient) = gradient.filter(|_| spec.constraint != Constraint::Fixed) else {
-                return value;
-            };
+        update(params, tracked, gradients, |spec, value, gradient| {
             let zero = || [value.zeros_like(), value.zeros_like()];
             let [mean, variance] = self.moments.swap_remove(&spec.name).unwrap_or_else(zero);
             let update = Update { correction: correction_2, rate: rate / correction_1 };
@@ -52,20 +113,15 @@ impl AdamW {
             };
             self.moments.insert(spec.name.clone(), moments);
             moved
-        });
-        moved.project()
+        })
     }
 
     /// Its state on the host, for a checkpoint: `<name>.mean`, `<name>.variance` and `steps`.
     pub fn to_arrays(&self) -> Arrays {
-        let host = |tensor: &Tensor<1>| {
-            let data = tensor.to_data().try_to_vec::<f32>().expect("float32 moments");
-            Array::new([data.len()], data)
-        };
         let mut arrays = Arrays::new();
         for (name, [mean, variance]) in &self.moments {
-            arrays.insert(format!("{name}.mean"), host(mean));
-            arrays.insert(format!("{name}.variance"), host(variance));
+            arrays.insert(format!("{name}.mean"), to_host(mean));
+            arrays.insert(format!("{name}.variance"), to_host(variance));
         }
         arrays.insert("steps".to_owned(), Array::new([1], vec![self.steps as f32]));
         arrays
@@ -73,9 +129,7 @@ impl AdamW {
 
     /// The optimiser a checkpoint holds; `None` if the arrays are not a whole state.
     pub fn from_arrays(arrays: &Arrays, device: &Device) -> Option<Self> {
-        let tensor = |array: &Array| {
-            Tensor::<1>::from_data(TensorData::new(array.data.clone(), [array.data.len()]), device)
-        };
+        let tensor = |array: &Array| from_host(array, device);
         let steps = *arrays.get("steps")?.data.first()? as u32;
         let mut moments = IndexMap::new();
         for (key, mean) in arrays {

@@ -1,7 +1,7 @@
 //! What a killed run goes on from: one safetensors file, written whole or not at all.
 //!
 //! Tensors are called `<variant>/<part>/<name>`, their parts `params`, `good`, `adam` and `best` in
-//! float32, beside `<variant>/history` `[epochs, 5]` and `<variant>/running` `[4]` in float64 and
+//! float32, beside `<variant>/history` `[epochs, 5]`, where there are evaluations within epochs `between` `[n, 6]`, and `<variant>/running` `[4]` in float64 and
 //! the predictions (`answers`) in unsigned 32 bits; `losses` in float32 and `since` `[3]` in float64 are the losses of
 //! steps, which a checkpoint of an earlier program has not: no number goes through decimal digits.
 
@@ -76,7 +76,8 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
     let mut trainers = Vec::new();
     for (name, saved) in &checkpoint.trainers {
         let Saved { params, last_finite, adam, progress } = saved;
-        let HeadProgress { history, best, predictions, failure, running, losses, seconds } = progress;
+        let HeadProgress { history, between, best, predictions, failure, running, losses, seconds } =
+            progress;
         let best = best.as_ref();
         let mut add = |part: &str, shape: &[usize], dtype: Dtype, bytes: Vec<u8>| {
             tensors.push((format!("{name}/{part}"), shape.to_vec(), dtype, bytes));
@@ -93,6 +94,14 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
         let rows: Vec<f64> =
             history.iter().flat_map(|e| [e.epoch as f64, e.loss, e.train, e.select, e.test]).collect();
         add("history", &[history.len(), 5], Dtype::F64, doubles(&rows));
+        if !between.is_empty() {
+            let step = |e: &Epoch| e.step.unwrap_or(0) as f64;
+            let rows: Vec<f64> = between
+                .iter()
+                .flat_map(|e| [e.epoch as f64, step(e), e.loss, e.train, e.select, e.test])
+                .collect();
+            add("between", &[between.len(), 6], Dtype::F64, doubles(&rows));
+        }
         let [loss, right, images] = running.to_values();
         add("running", &[4], Dtype::F64, doubles(&[loss, right, images, *seconds]));
         add("losses", &[losses.points.len()], Dtype::F32, floats(&losses.points));
@@ -158,8 +167,27 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
         .as_chunks::<5>()
         .0
         .iter()
-        .map(|&[epoch, loss, train, select, test]| Epoch { epoch: epoch as usize, loss, train, select, test })
+        .map(|&[epoch, loss, train, select, test]| Epoch {
+            epoch: epoch as usize,
+            step: None,
+            loss,
+            train,
+            select,
+            test,
+        })
         .collect();
+    let between = match tensors.tensor(&format!("{name}/between")).is_ok() {
+        true => doubles("between")?,
+        false => Vec::new(),
+    };
+    let between = between.as_chunks::<6>().0.iter().map(|&[epoch, step, loss, train, select, test]| Epoch {
+        epoch: epoch as usize,
+        step: Some(step as usize),
+        loss,
+        train,
+        select,
+        test,
+    });
     let running = doubles("running")?;
     let &[loss, right, images, seconds] =
         running.as_array::<4>().ok_or_else(|| format!("`{name}/running` has not 4 values"))?;
@@ -184,6 +212,7 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
         best: best.transpose()?,
         predictions: indices("answers")?,
         history,
+        between: between.collect(),
         failure,
         running: Running::from_values([loss, right, images]),
         losses,
@@ -215,9 +244,16 @@ mod tests {
     #[test]
     fn a_checkpoint_comes_back_to_the_bit() {
         let third = 1.0 / 3.0;
-        let epoch =
-            Epoch { epoch: 1, loss: 0.1 + 0.2, train: third * 100.0, select: third, test: 2.0 * third };
+        let epoch = Epoch {
+            epoch: 1,
+            step: None,
+            loss: 0.1 + 0.2,
+            train: third * 100.0,
+            select: third,
+            test: 2.0 * third,
+        };
         let progress = HeadProgress {
+            between: vec![Epoch { step: Some(5), loss: third, ..epoch.clone() }],
             history: vec![epoch],
             best: Some(Snapshot { epoch: 0, arrays: some(&[3.0]), predictions: vec![4, 0] }),
             predictions: vec![7],

@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `run.json` | [`Manifest`]: configuration, versions, hashes, seeds; written again only when seeds are added |
-//! | `metrics.jsonl` | one line for every seed, head and epoch ([`Metric`]) |
+//! | `metrics.jsonl` | one line for every seed, head and epoch, and for every evaluation within one ([`Metric`]) |
 //! | `losses/s<seed>.safetensors` | training loss within every epoch, head by head ([`StepLosses`]) |
 //! | `results.csv` | `head,seed,best,last,best_epoch,parameters,seconds`, accuracies in percent |
 //! | `probes/<head>-s<seed>-best.safetensors`, `-last` | the probes, once a seed is done or stopped |
@@ -306,7 +306,9 @@ impl Run {
     pub fn write_tables(&self, outcomes: &[Outcome]) -> Result<(), RunError> {
         let mut lines = Vec::new();
         for outcome in outcomes {
-            for epoch in &outcome.epochs {
+            let mut epochs: Vec<&Epoch> = outcome.epochs.iter().chain(&outcome.between).collect();
+            epochs.sort_by_key(|epoch| (epoch.epoch, epoch.step.unwrap_or(usize::MAX)));
+            for epoch in epochs {
                 let metric = Metric { head: outcome.head.clone(), seed: outcome.seed, epoch: epoch.clone() };
                 serde_json::to_writer(&mut lines, &metric).expect("plain data serialises");
                 lines.push(b'\n');

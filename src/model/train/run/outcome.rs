@@ -22,6 +22,9 @@ pub struct Outcome {
     pub failure: Option<String>,
     /// All epochs.
     pub epochs: Vec<Epoch>,
+    /// What it was asked between their ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub between: Vec<Epoch>,
     /// Predicted class of every test image at the best epoch.
     pub best: Vec<u32>,
     /// The same after the last one.
@@ -31,7 +34,7 @@ pub struct Outcome {
 impl Outcome {
     /// From what training has come to.
     pub fn from_trainer(trainer: &HeadTrainer, seed: u64) -> Self {
-        let HeadProgress { history, best, predictions, failure, seconds, .. } = &trainer.progress;
+        let HeadProgress { history, between, best, predictions, failure, seconds, .. } = &trainer.progress;
         Self {
             head: trainer.name.clone(),
             seed,
@@ -40,6 +43,7 @@ impl Outcome {
             seconds: *seconds,
             failure: failure.clone(),
             epochs: history.iter().map(rounded).collect(),
+            between: between.iter().map(rounded).collect(),
             best: best.as_ref().map(|best| best.predictions.clone()).unwrap_or_default(),
             last: predictions.clone(),
         }
@@ -70,8 +74,8 @@ impl Outcome {
 /// and what is read and written again should stay the same.
 fn rounded(epoch: &Epoch) -> Epoch {
     let round = |x: f64| (x * 1e9).round() / 1e9;
-    let Epoch { epoch, loss, train, select, test } = *epoch;
-    Epoch { epoch, loss: round(loss), train: round(train), select: round(select), test: round(test) }
+    let Epoch { epoch, step, loss, train, select, test } = *epoch;
+    Epoch { epoch, step, loss: round(loss), train: round(train), select: round(select), test: round(test) }
 }
 
 /// Which of a head's two probes.

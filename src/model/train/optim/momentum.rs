@@ -1,0 +1,127 @@
+//! Gradient descent with momentum as PyTorch computes it (`v = 0.9 v + g`, `x = x - r v`), and LARS (You, Gitman and Ginsburg
+//! 2017) as linear probes have it since MoCo v3: the same, after the gradient of every parameter of two or more dimensions was
+//! scaled by `0.001 |x| / |g|`, where neither is 0. No weight decay: the protocols here have none.
+
+use burn::tensor::{Device, Gradients, Tensor};
+use indexmap::IndexMap;
+
+use super::{from_host, to_host, update};
+use crate::model::io::array::Arrays;
+use crate::model::probe::params::Params;
+
+const MOMENTUM: f64 = 0.9;
+const TRUST: f32 = 1e-3;
+
+/// The optimiser of one head.
+#[derive(Clone)]
+pub struct Momentum {
+    /// Whether gradients are scaled by how large their parameters are.
+    trusts: bool,
+    velocities: IndexMap<String, Tensor<1>>,
+}
+
+impl Momentum {
+    /// Plain gradient descent with momentum.
+    pub fn sgd() -> Self {
+        Self { trusts: false, velocities: IndexMap::new() }
+    }
+
+    /// LARS.
+    pub fn lars() -> Self {
+        Self { trusts: true, ..Self::sgd() }
+    }
+
+    /// As [`AdamW::step`](super::AdamW::step).
+    pub fn step(&mut self, params: Params, tracked: &Params, gradients: &[&Gradients], rate: f64) -> Params {
+        update(params, tracked, gradients, |spec, value, gradient| {
+            let scaled = match self.trusts && spec.shape.len() > 1 {
+                true => gradient.clone() * trust(&value, &gradient),
+                false => gradient,
+            };
+            let velocity = match self.velocities.swap_remove(&spec.name) {
+                Some(velocity) => velocity * MOMENTUM + scaled,
+                None => scaled,
+            };
+            self.velocities.insert(spec.name.clone(), velocity.clone());
+            value - velocity * rate
+        })
+    }
+
+    /// Its state on the host, for a checkpoint: `<name>.velocity`.
+    pub fn to_arrays(&self) -> Arrays {
+        self.velocities
+            .iter()
+            .map(|(name, velocity)| (format!("{name}.velocity"), to_host(velocity)))
+            .collect()
+    }
+
+    /// The same as a checkpoint holds it; `None` if the arrays are those of another optimiser.
+    pub fn restore(&self, arrays: &Arrays, device: &Device) -> Option<Self> {
+        let velocity = |(key, array): (&String, _)| {
+            Some((key.strip_suffix(".velocity")?.to_owned(), from_host(array, device)))
+        };
+        Some(Self { trusts: self.trusts, velocities: arrays.iter().map(velocity).collect::<Option<_>>()? })
+    }
+}
+
+/// What the gradient of a parameter is scaled by.
+fn trust(value: &Tensor<1>, gradient: &Tensor<1>) -> f32 {
+    let norm = |x: &Tensor<1>| x.clone().square().sum().sqrt().into_scalar::<f32>();
+    let (value, gradient) = (norm(value), norm(gradient));
+    if value > 0.0 && gradient > 0.0 { TRUST * value / gradient } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Optimizer;
+    use super::*;
+    use crate::close::assert_close;
+    use crate::model::probe::params::{Init, Spec};
+    use crate::model::train::protocol::Protocol;
+
+    /// Six steps on f(x) = sum x^4 / 4 of a matrix, a vector and a matrix of zeros beside float64 PyTorch
+    /// (`tests/reference/optim.py`), whose third and fourth step a checkpoint lies between.
+    #[test]
+    fn six_steps_are_those_of_the_reference() {
+        let theirs = include_str!("../../../../tests/fixtures/optim/protocols.json");
+        let theirs: serde_json::Value = serde_json::from_str(theirs).unwrap();
+        let device = Device::flex();
+        for (protocol, key) in [(Protocol::Dinov2Linear, "sgd"), (Protocol::MaeLinprobe, "lars")] {
+            let values = |name: &str, shape: &[usize], values: Vec<f32>| {
+                Spec::new(name, shape.to_vec(), Init::Values(values))
+            };
+            let specs = vec![
+                values("matrix", &[2, 3], vec![1.0, -2.0, 0.5, 0.25, -1.5, 3.0]),
+                values("vector", &[3], vec![1.0, -2.0, 0.5]),
+                values("zeros", &[2, 2], vec![0.0; 4]),
+            ];
+            let mut params = Params::start(specs, 0, "test", &device);
+            let mut optimizer = protocol.optimizer();
+            for (step, expected) in theirs[key].as_array().unwrap().iter().enumerate() {
+                if step == 3 {
+                    let again = protocol.optimizer().restore(&optimizer.to_arrays(), &device).unwrap();
+                    assert_eq!(again.to_arrays(), optimizer.to_arrays());
+                    optimizer = again;
+                }
+                let tracked = params.tracked();
+                let loss = ["matrix", "vector", "zeros"]
+                    .map(|name| tracked.get::<1>(name).powi_scalar(4).sum() / 4.0);
+                let [matrix, vector, zeros] = loss;
+                let gradients = (matrix + vector + zeros).backward();
+                params =
+                    optimizer.step(params, &tracked, &[&gradients], [0.1, 0.05, 0.1, 0.2, 0.01, 0.1][step]);
+                for (name, array) in params.to_arrays() {
+                    let expected: Vec<f64> =
+                        expected[&name].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+                    let found: Vec<f64> = array.data.iter().map(|x| f64::from(*x)).collect();
+                    assert_close(&format!("{key}, step {step}, {name}"), found, expected, 1e-6);
+                }
+            }
+            assert!(
+                Optimizer::AdamW(super::super::AdamW::default())
+                    .restore(&optimizer.to_arrays(), &device)
+                    .is_none()
+            );
+        }
+    }
+}

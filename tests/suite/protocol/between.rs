@@ -1,0 +1,136 @@
+//! Evaluations within epochs: what they say is what the heads are then, nothing else changes by them, and what is stopped
+//! goes on to the same bits. And other protocols than the paper's: their rates, and what a checkpoint keeps of them.
+
+use std::ops::ControlFlow;
+
+use ssmprobe::app::jobs::train::{Event, Parts};
+use ssmprobe::model::io::array::Arrays;
+use ssmprobe::model::train::protocol::Protocol;
+use ssmprobe::model::train::run::Outcome;
+
+use super::Desk;
+use super::evaluation::Said;
+use super::resume::{in_two, said};
+
+/// 4 epochs of 4 steps, evaluated after every third: 12 is the end of an epoch.
+const EVERY: usize = 3;
+
+#[test]
+fn heads_are_evaluated_within_epochs_and_nothing_else_changes() {
+    let desk = Desk::new();
+    let mut order = desk.order(&["linear-bn", "gap"]);
+    order.settings.seeds = 1;
+    let plain = desk.trained(&order, "plain");
+    order.settings.evaluate_every = Some(EVERY);
+    let parts = Parts::divide(&desk.dataset(), None).expect("parts");
+    let mut asked: Vec<(String, usize)> = Vec::new();
+    let mut told = 0;
+    let mut steps: Vec<Vec<Arrays>> = Vec::new();
+    let run = desk.train(&order, "run", &mut |event| {
+        match event {
+            Event::Step { trainers, .. } => {
+                steps.push(trainers.iter().map(|trainer| trainer.model.params().to_trained()).collect());
+            }
+            Event::Between { trainers, .. } => {
+                told += 1;
+                for (trainer, last) in trainers.iter().zip(steps.last().expect("steps")) {
+                    assert!(
+                        trainer.model.params().to_trained() == *last,
+                        "evaluated other values than the last step's"
+                    );
+                    let epoch = trainer.progress.between.last().expect("an evaluation");
+                    let step = epoch.step.expect("a step");
+                    assert_eq!(
+                        (step, epoch.epoch),
+                        (steps.len(), (steps.len() - 1) / 4 + 1),
+                        "{}",
+                        trainer.name
+                    );
+                    let arrays = trainer.model.params().to_arrays();
+                    let meta = desk.plan().backbone.clone();
+                    let probe = trainer.model.probe_of(arrays, meta, desk.dataset().classes, None);
+                    for (part, percent) in [(&parts.test, epoch.test), (&parts.select, epoch.select)] {
+                        let said = Said::by(&probe, &desk, &part.images, &part.classes);
+                        said.assert_accuracy(&format!("{}, step {step}", trainer.name), percent);
+                    }
+                    asked.push((trainer.name.clone(), step));
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    let run = run.run;
+    assert_eq!((told, asked.len()), (4, 8));
+    assert!(asked.iter().all(|(_, step)| [3, 6, 9, 15].contains(step)), "{asked:?}");
+    // Everything but what is added is what it was.
+    let (with, without) = (said(&run), said(&plain));
+    let losses = |said: &std::collections::BTreeMap<String, Vec<u8>>| said["s0.safetensors"].clone();
+    assert!(losses(&with.0) == losses(&without.0));
+    let plain = with.1.iter().map(|outcome| Outcome { between: Vec::new(), ..outcome.clone() });
+    assert!(plain.collect::<Vec<_>>() == without.1);
+    let lines: Vec<serde_json::Value> =
+        with.2.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let places = |head: &str| {
+        let own = lines.iter().filter(|line| line["head"] == head);
+        own.map(|line| line["step"].as_u64().unwrap_or(4 * line["epoch"].as_u64().expect("an epoch")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(places("gap"), [3, 4, 6, 8, 9, 12, 15, 16], "in the order of steps");
+    assert_eq!(without.2.lines().count(), 8);
+}
+
+#[test]
+fn a_run_with_evaluations_within_epochs_goes_on_to_the_same_bits() {
+    let desk = Desk::new();
+    for protocol in [Protocol::Paper, Protocol::Dinov2Linear] {
+        let mut order = desk.order(&["linear-bn"]);
+        order.settings.seeds = 1;
+        (order.settings.evaluate_every, order.settings.protocol) = (Some(EVERY), protocol);
+        let name = |what: &str| format!("{}-{what}", protocol.name());
+        let whole = said(&desk.trained(&order, &name("whole")));
+        assert_eq!(whole.1[0].between.len(), 4);
+        let mut cut = 1;
+        loop {
+            let (run, there) = in_two(&desk, &order, &name(&format!("cut-{cut}")), cut);
+            assert!(said(&run) == whole, "{}: stopped after event {cut}, it ends otherwise", protocol.name());
+            if !there {
+                break;
+            }
+            cut += 1;
+        }
+        // 16 steps, 4 epochs of 2 + 2 batches of evaluation and an end, a seed; 4 times 2 + 2 batches and a word.
+        assert_eq!(cut - 1, 16 + 4 * 5 + 1 + 4 * 5);
+    }
+}
+
+#[test]
+fn a_protocol_moves_heads_by_its_own_optimiser_and_rates() {
+    let desk = Desk::new();
+    let mut order = desk.order(&["linear-bn"]);
+    (order.settings.seeds, order.settings.epochs) = (1, 11);
+    for protocol in [Protocol::MaeLinprobe, Protocol::EfficientProbing] {
+        (order.settings.protocol, order.settings.rate) = (protocol, 0.4);
+        let mut steps: Vec<Arrays> = Vec::new();
+        desk.train(&order, protocol.name(), &mut |event| {
+            if let Event::Step { trainers, .. } = &event {
+                let velocities = trainers[0].optimizer.to_arrays();
+                assert!(velocities.keys().all(|name| name.ends_with(".velocity")), "{:?}", velocities.keys());
+                steps.push(trainers[0].model.params().to_trained());
+            }
+            ControlFlow::Continue(())
+        });
+        let weight = |step: usize| steps[step]["classifier.weight"].data.clone();
+        // The first step is taken at rate 0; the peak comes after ten epochs.
+        let moved = |step: usize| {
+            let pairs = weight(step).into_iter().zip(weight(step - 1));
+            pairs.map(|(now, before)| f64::from(now - before).powi(2)).sum::<f64>().sqrt()
+        };
+        let start = &super::arrays("start.safetensors")["s0/linear-bn/classifier.weight"].data;
+        assert!(weight(0) == *start, "the rate of the first step is 0");
+        assert!(moved(1) > 0.0 && moved(30) > 3.0 * moved(3), "{} {}", moved(3), moved(30));
+        assert!(moved(43) < 0.5 * moved(40), "after the warm-up it falls: {} {}", moved(40), moved(43));
+    }
+    let run = ssmprobe::model::train::run::Run::open(&desk.path("mae-linprobe")).expect("a run");
+    assert_eq!((run.manifest.config.protocol, run.manifest.config.rate), (Protocol::MaeLinprobe, 0.4));
+}
