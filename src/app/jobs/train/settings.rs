@@ -161,7 +161,7 @@ impl TrainSettings {
         }
         if !rate {
             match &self.protocol.rates(self.batch)[..] {
-                [one] => self.rate = *one,
+                [one] => (self.rate, self.rates) = (*one, Vec::new()),
                 several => self.rates = several.to_vec(),
             }
         }
@@ -181,7 +181,8 @@ fn is_first(seed: &u64) -> bool {
     *seed == 0
 }
 
-fn is_rate(rate: f64) -> bool {
+/// Whether a learning rate can be worked with.
+pub fn is_rate(rate: f64) -> bool {
     rate > 0.0 && rate.is_finite()
 }
 

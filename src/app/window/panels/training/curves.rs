@@ -10,6 +10,8 @@ use egui::{Button, Color32, RichText, Slider, Ui, Vec2, WidgetInfo};
 use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints};
 
 use super::readout::{self, Named};
+use crate::app::window::panels::plot_view::PlotView;
+use crate::viz::figures::rates::{RateGrid, RatesPlot};
 
 use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory, smooth};
 use crate::app::state::State;
@@ -32,6 +34,9 @@ pub struct Curves {
     band: Band,
     /// Runs whose curves stand beside those of the one that is shown.
     beside: HashSet<PathBuf>,
+    /// Whether layers by rates are shown in the place of curves, where a run has them.
+    by_cell: bool,
+    rates: PlotView<Vec<RateGrid>, RatesPlot>,
     /// Heads that are not drawn, by name.
     pub hidden: HashSet<String>,
 }
@@ -39,7 +44,8 @@ pub struct Curves {
 impl Default for Curves {
     fn default() -> Self {
         let (log, smoothing, accuracy, band) = (true, 0.6, Measure::Test, Band::default());
-        Self { log, smoothing, accuracy, band, beside: HashSet::new(), hidden: HashSet::new() }
+        let (beside, hidden, rates) = (HashSet::new(), HashSet::new(), PlotView::default());
+        Self { log, smoothing, accuracy, band, beside, by_cell: false, rates, hidden }
     }
 }
 
@@ -53,6 +59,14 @@ impl Curves {
             ui.allocate_ui(size, |ui| {
                 ui.set_min_size(size);
                 placeholder::empty(ui, NO_STEP);
+            });
+            return;
+        }
+        if self.by_cell && !history.grids().is_empty() {
+            let (plot, size) = (history.rates(&[]), Vec2::new(ui.available_width(), height));
+            ui.allocate_ui(size, |ui| {
+                ui.set_min_size(size);
+                self.rates.fill(ui, cx, plot.grids.clone(), plot, RatesPlot::clone);
             });
             return;
         }
@@ -123,6 +137,12 @@ impl Curves {
 
     fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &TrainHistory) {
         ui.horizontal_wrapped(|ui| {
+            if !history.grids().is_empty() {
+                let about =
+                    "Accuracy on the selection images by layer and learning rate, in the place of the curves";
+                ui.checkbox(&mut self.by_cell, "Layers and rates").on_hover_text(about);
+                ui.add_space(8.0);
+            }
             ui.checkbox(&mut self.log, "Log scale").on_hover_text("Of the loss");
             ui.add_space(8.0);
             let label = ui.label("Smoothing").id;

@@ -1,17 +1,20 @@
 //! What a person fills in for the next training.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use eframe::egui;
 use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, WidgetInfo};
 
 use super::heads;
-use crate::app::jobs::train::{COUNTS, MOST_SEEDS, TrainSettings};
+use crate::app::jobs::train::{COUNTS, MOST_SEEDS, TrainSettings, is_rate};
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, FilePrompt};
 use crate::app::state::settings::DEVICES;
 use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
-use crate::model::backbone::token_spec::TokenSpec;
+use crate::app::window::widgets::choice;
+use crate::model::backbone::token_spec::{TokenSpec, joined};
+use crate::model::train::protocol::Protocol;
 use crate::viz::draw::font;
 
 /// Width of what is chosen from a list.
@@ -24,6 +27,8 @@ const SCROLL_BAR_PX: f32 = 12.0;
 #[derive(Default)]
 pub struct Form {
     editing: Option<TrainSettings>,
+    /// Layers and rates as they are typed, while they are.
+    typed: [Option<String>; 2],
 }
 
 impl Form {
@@ -39,7 +44,10 @@ impl Form {
         });
         ui.add_space(6.0);
         let mut settled = protocol(ui, cx, &mut edited);
-        CollapsingHeader::new("Advanced").show(ui, |ui| settled &= places(ui, cx, &mut edited));
+        CollapsingHeader::new("Advanced").show(ui, |ui| {
+            settled &= places(ui, cx, &mut edited);
+            settled &= axes(ui, &mut edited, &mut self.typed);
+        });
         ui.add_space(8.0);
         let known = cx.state.library.backbones.values().find(|known| known.source == edited.backbone);
         let without_cls = known.and_then(|known| known.status.ready()).filter(|facts| !facts.cls);
@@ -157,6 +165,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
 fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
     let mut settled = true;
     Grid::new("protocol").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
+        protocols(ui, draft);
         let mut number = |ui: &mut Ui, text: &str, about: &str, value: DragValue<'_>| {
             let label = ui.label(text).on_hover_text(about).id;
             let response = ui.add(value).labelled_by(label).on_hover_text(about);
@@ -174,7 +183,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
         let batch = DragValue::new(&mut draft.batch).range(COUNTS).suffix(" images");
         number(ui, "Batch", "Images of one step; the paper has 256", batch);
         let rate = DragValue::new(&mut draft.rate).range(1e-6..=10.0).speed(1e-5).max_decimals(6);
-        number(ui, "Learning rate", "At the start; it follows a cosine to zero. AdamW, without weight decay", rate);
+        number(ui, "Learning rate", "At the start, or after the warm-up; it follows a cosine to zero. No weight decay", rate);
         let seeds = DragValue::new(&mut draft.seeds).range(1..=MOST_SEEDS).speed(0.05);
         number(ui, "Seeds", "One training of all heads each; their spread is the curves' band", seeds);
         settled &= selection(ui, draft);
@@ -193,6 +202,66 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
         settled &= output(ui, cx, draft);
     });
     settled
+}
+
+/// Optimiser, schedule, epochs and rates as a project has them.
+fn protocols(ui: &mut Ui, draft: &mut TrainSettings) {
+    let before = draft.protocol;
+    let all = Protocol::ALL.map(|protocol| (protocol, protocol.name()));
+    let label = ui.label("Protocol").id;
+    let chosen = choice(ui, "protocol", COMBO_PX, &mut draft.protocol, all).labelled_by(label);
+    chosen.on_hover_text(
+        "Optimiser, warm-up, learning rates and epochs of a project; all of them can be changed below",
+    );
+    ui.end_row();
+    if draft.protocol != before {
+        *draft = draft.clone().with_protocol([false; 2]);
+    }
+}
+
+/// Layers and rates that every head is trained with.
+fn axes(ui: &mut Ui, draft: &mut TrainSettings, typed: &mut [Option<String>; 2]) -> bool {
+    let [layers, rates] = typed;
+    let mut settled = true;
+    Grid::new("axes").num_columns(2).spacing([12.0, 8.0]).min_col_width(80.0).show(ui, |ui| {
+        let about = "Every head is trained on the tokens after each of these layers, in the place of the one above; one pass of \
+                     the backbone takes them all";
+        settled &= list(ui, ("Layers", "3, 6, 9, last", about), &mut draft.layers, layers, &|word| word.parse().ok());
+        let about = "Every head is trained at each of these learning rates, in the place of the one above";
+        let read = |word: &str| word.parse().ok().filter(|rate| is_rate(*rate));
+        settled &= list(ui, ("Learning rates", "1e-4, 1e-3", about), &mut draft.rates, rates, &read);
+    });
+    settled
+}
+
+/// A list that is typed, with commas between; whether it is typed to its end.
+fn list<T: Display>(
+    ui: &mut Ui,
+    (name, hint, about): (&str, &str, &str),
+    values: &mut Vec<T>,
+    typed: &mut Option<String>,
+    read: &dyn Fn(&str) -> Option<T>,
+) -> bool {
+    ui.label(name);
+    let mut text = typed.take().unwrap_or_else(|| joined(values));
+    let edit =
+        ui.add(TextEdit::singleline(&mut text).hint_text(hint).desired_width(COMBO_PX)).on_hover_text(about);
+    edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, name));
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    match words.map(read).collect::<Option<Vec<T>>>() {
+        Some(all) => *values = all,
+        None => *typed = Some(text.clone()),
+    }
+    if edit.has_focus() {
+        *typed = Some(text);
+    }
+    ui.end_row();
+    if typed.is_some() && !edit.has_focus() {
+        ui.label("");
+        ui.label(RichText::new(format!("Expected a list such as {hint}")).small().weak());
+        ui.end_row();
+    }
+    !edit.has_focus()
 }
 
 /// What picks the best epoch.
