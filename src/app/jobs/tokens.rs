@@ -32,7 +32,7 @@ pub struct TokenReader {
 }
 
 /// Tokens of an image and what they were read from, or why there are none.
-pub type Read<E> = Result<(Tokens, Pixels), E>;
+pub type Read<E, T = Tokens> = Result<(T, Pixels), E>;
 
 /// What prepares photographs for the backbone in `folder`, of `size` pixels where that is given.
 pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, PreprocessError> {
@@ -125,7 +125,7 @@ impl TokenReader {
         batch: Vec<Result<Pixels, E>>,
         failed: impl FnOnce(BackboneError) -> Result<E, X>,
     ) -> Result<Vec<Read<E>>, X> {
-        self.batch(batch, |pixels| self.forward(pixels), failed)
+        read_batch(batch, |pixels| self.forward(pixels), failed)
     }
 
     /// [`read`](Self::read) for every one of [`layers`](Self::layers).
@@ -136,39 +136,38 @@ impl TokenReader {
         &self,
         batch: Vec<Result<Pixels, E>>,
         failed: impl FnOnce(BackboneError) -> Result<E, X>,
-    ) -> Result<Vec<Result<(Vec<Tokens>, Pixels), E>>, X> {
-        self.batch(batch, |pixels| self.forward_layers(pixels), failed)
+    ) -> Result<Vec<Read<E, Vec<Tokens>>>, X> {
+        read_batch(batch, |pixels| self.forward_layers(pixels), failed)
     }
+}
 
-    /// What `forward` makes of those of a batch that could be prepared, each in its place.
-    fn batch<T, E: Clone, X>(
-        &self,
-        batch: Vec<Result<Pixels, E>>,
-        forward: impl FnOnce(&[Pixels]) -> Result<Vec<T>, BackboneError>,
-        failed: impl FnOnce(BackboneError) -> Result<E, X>,
-    ) -> Result<Vec<Result<(T, Pixels), E>>, X> {
-        let (mut pixels, mut faults) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
-        for prepared in batch {
-            match prepared {
-                Ok(ready) => {
-                    pixels.push(ready);
-                    faults.push(None);
-                }
-                Err(fault) => faults.push(Some(fault)),
+/// What `forward` makes of those of a batch that could be prepared, each in its place.
+fn read_batch<T, E: Clone, X>(
+    batch: Vec<Result<Pixels, E>>,
+    forward: impl FnOnce(&[Pixels]) -> Result<Vec<T>, BackboneError>,
+    failed: impl FnOnce(BackboneError) -> Result<E, X>,
+) -> Result<Vec<Read<E, T>>, X> {
+    let (mut pixels, mut faults) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
+    for prepared in batch {
+        match prepared {
+            Ok(ready) => {
+                pixels.push(ready);
+                faults.push(None);
             }
+            Err(fault) => faults.push(Some(fault)),
         }
-        let read = match forward(&pixels) {
-            Ok(tokens) => Ok(tokens),
-            Err(error) => Err(failed(error)?),
-        };
-        let mut read = read.map(|tokens| tokens.into_iter().zip(pixels));
-        let one = |fault: Option<E>| match (fault, &mut read) {
-            (Some(fault), _) => Err(fault),
-            (None, Ok(read)) => Ok(read.next().expect("tokens of every image")),
-            (None, Err(fault)) => Err(fault.clone()),
-        };
-        Ok(faults.into_iter().map(one).collect())
     }
+    let read = match forward(&pixels) {
+        Ok(tokens) => Ok(tokens),
+        Err(error) => Err(failed(error)?),
+    };
+    let mut read = read.map(|tokens| tokens.into_iter().zip(pixels));
+    let one = |fault: Option<E>| match (fault, &mut read) {
+        (Some(fault), _) => Err(fault),
+        (None, Ok(read)) => Ok(read.next().expect("tokens of every image")),
+        (None, Err(fault)) => Err(fault.clone()),
+    };
+    Ok(faults.into_iter().map(one).collect())
 }
 
 /// Makes batch after batch on all cores and hands it on, until all are made or nobody takes them any

@@ -114,7 +114,7 @@ mod tests {
                     let expected: Vec<f64> =
                         expected[&name].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
                     let found: Vec<f64> = array.data.iter().map(|x| f64::from(*x)).collect();
-                    assert_close(&format!("{key}, step {step}, {name}"), found, expected, 1e-6);
+                    assert_close(format!("{key}, step {step}, {name}"), found, expected, 1e-6);
                 }
             }
             assert!(

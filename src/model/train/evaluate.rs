@@ -1,0 +1,136 @@
+//! Heads asked about held-out images: after every epoch, where the best one is remembered, and within epochs, where nothing
+//! is.
+
+use std::ops::ControlFlow;
+
+use super::{Epoch, Event, HeadProgress, HeadTrainer, Running, Snapshot, Task, batch_of};
+use crate::model::data::token_cache::SupplyError;
+
+/// Predicted classes of images, head by head.
+type Answers = Vec<Vec<u32>>;
+
+/// Predicted class of each of `images` by every head that still trains; empty for the others.
+fn predict(
+    task: &Task,
+    trainers: &[HeadTrainer],
+    images: &[usize],
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), Answers>, SupplyError> {
+    let mut predictions = vec![Vec::with_capacity(images.len()); trainers.len()];
+    let chunks = || images.chunks(task.config.batch);
+    for (chunk, layers) in chunks().zip(task.tokens.read(chunks().map(<[usize]>::to_vec).collect())) {
+        for (layer, rows) in layers?.enumerate() {
+            let batch = batch_of(task, rows, chunk, None);
+            let trains = |trainer: &HeadTrainer| trainer.layer == layer && trainer.progress.failure.is_none();
+            for (trainer, predictions) in
+                trainers.iter().zip(&mut predictions).filter(|(trainer, _)| trains(trainer))
+            {
+                let logits = trainer.model.logits(&batch); // [B, C]
+                let classes = logits.argmax(1).squeeze_dim::<1>(1).into_data().convert::<u32>();
+                predictions.extend(classes.try_to_vec::<u32>().expect("class indices"));
+            }
+        }
+        if tell(Event::Evaluation).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(predictions))
+}
+
+/// Predicted class of each image that picks the best epoch and of each that is reported, by every head that still trains.
+fn predict_both(
+    task: &Task,
+    trainers: &[HeadTrainer],
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), [Answers; 2]>, SupplyError> {
+    let ControlFlow::Continue(select) = predict(task, trainers, &task.select.images, tell)? else {
+        return Ok(ControlFlow::Break(()));
+    };
+    let test = match task.select == task.test {
+        true => ControlFlow::Continue(select.clone()),
+        false => predict(task, trainers, &task.test.images, tell)?,
+    };
+    Ok(test.map_continue(|test| [select, test]))
+}
+
+/// What an epoch has come to, so many being done or under way.
+fn epoch_of(task: &Task, epoch: usize, running: Running, select: &[u32], test: &[u32]) -> Epoch {
+    Epoch {
+        epoch,
+        step: None,
+        loss: running.loss / running.images as f64,
+        train: 100.0 * running.right as f64 / running.images as f64,
+        select: accuracy(select, &task.select.classes),
+        test: accuracy(test, &task.test.classes),
+    }
+}
+
+/// Evaluates every head after `done` steps, unless that was done before a stop; whether it was done now. Nothing of a head's
+/// training changes.
+pub(super) fn between(
+    task: &Task,
+    trainers: &mut [HeadTrainer],
+    done: usize,
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), bool>, SupplyError> {
+    let step = Some(done);
+    let waits = |trainer: &HeadTrainer| {
+        let HeadProgress { failure, between, .. } = &trainer.progress;
+        failure.is_none() && between.last().is_none_or(|last| last.step < step)
+    };
+    if !trainers.iter().any(waits) {
+        return Ok(ControlFlow::Continue(false));
+    }
+    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, tell)? else {
+        return Ok(ControlFlow::Break(()));
+    };
+    for ((trainer, select), test) in trainers.iter_mut().zip(select).zip(test) {
+        let progress = &mut trainer.progress;
+        if progress.failure.is_none() {
+            let epoch = progress.history.len() + 1;
+            progress.between.push(Epoch { step, ..epoch_of(task, epoch, progress.running, &select, &test) });
+        }
+    }
+    Ok(ControlFlow::Continue(true))
+}
+
+/// Evaluates every head and remembers the best.
+pub(super) fn close_epoch(
+    task: &Task,
+    trainers: &mut [HeadTrainer],
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, SupplyError> {
+    // No loss comes after the last step that would say of it that it broke the parameters.
+    for trainer in trainers.iter_mut().filter(|trainer| trainer.progress.failure.is_none()) {
+        if !trainer.model.params().are_finite() {
+            trainer.fail("a parameter became NaN or infinite");
+        }
+    }
+    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, tell)? else {
+        return Ok(ControlFlow::Break(()));
+    };
+    for ((trainer, select), test) in trainers.iter_mut().zip(select).zip(test) {
+        let arrays = || trainer.model.params().to_arrays();
+        let progress = &mut trainer.progress;
+        let running = std::mem::take(&mut progress.running);
+        if progress.failure.is_some() {
+            continue;
+        }
+        let epoch = epoch_of(task, progress.history.len() + 1, running, &select, &test);
+        let best = progress.best.as_ref().map(|best| progress.history[best.epoch].select);
+        if best.is_none_or(|best| epoch.select > best) {
+            let epoch = progress.history.len();
+            progress.best = Some(Snapshot { epoch, arrays: arrays(), predictions: test.clone() });
+        }
+        progress.history.push(epoch);
+        progress.predictions = test;
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Share of right predictions, in percent.
+pub fn accuracy(predictions: &[u32], classes: &[usize]) -> f64 {
+    let right =
+        predictions.iter().zip(classes).filter(|&(&prediction, &class)| prediction as usize == class).count();
+    100.0 * right as f64 / classes.len() as f64
+}
