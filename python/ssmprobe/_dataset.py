@@ -153,6 +153,7 @@ def read_run(folder: PathLike) -> Run:
     if (folder / "metrics.jsonl").is_file():
         lines = enumerate(read_text(folder / "metrics.jsonl").splitlines(), start=1)
         rows = [read_json(f"{folder / 'metrics.jsonl'}:{number}", line) for number, line in lines]
+        rows = [row for row in rows if "step" not in row.value]  # evaluations within epochs
     names = ("head", "seed", "epoch", "loss", "train", "select", "test")
     numbers = {name: (int, float, type(None)) for name in names[1:]}
     metrics = [{"head": row.get("head", str)} | {name: row.get(name, kind) for name, kind in numbers.items()} for row in rows]

@@ -212,7 +212,7 @@ fn a_protocol_brings_its_epochs_and_rates() {
     let plan = |more: &[&str]| {
         let mut command = desk.verb("train", "cache");
         command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
-        command.args(["--heads", "gap", "--batch", "16", "--out"]).arg(desk.path("run")).args(more);
+        command.args(["--heads", "gap", "--batch", "8", "--out"]).arg(desk.path("run")).args(more);
         run(&mut command)
     };
     let (code, _, said) = plan(&["--protocol", "dinov2-linear"]);
@@ -230,16 +230,18 @@ fn a_protocol_brings_its_epochs_and_rates() {
         (manifest.heads.len(), manifest.config.epochs, manifest.config.evaluate_every),
         (13, 10, Some(5))
     );
-    assert_eq!(manifest.heads[12].rate, Some(0.1 * 16.0 / 256.0));
+    assert_eq!(manifest.heads[12].rate, Some(0.1 * 8.0 / 256.0));
     let events = lines(&said);
     let within: Vec<&Value> = events.iter().filter(|event| event["event"] == "evaluation").collect();
-    // 21 images in batches of 16 are 2 steps an epoch: 20, of which 5 and 15 end none.
-    assert_eq!(within.len(), 13 * 2);
-    assert_eq!((within[0]["step"].as_u64(), within[0]["epoch"].as_u64()), (Some(5), Some(3)));
+    let steps = manifest.dataset.train.div_ceil(8);
+    let due: Vec<usize> = (1..10 * steps).filter(|step| step % 5 == 0 && step % steps != 0).collect();
+    assert!(due.len() > 1 && within.len() == 13 * due.len(), "{} of {due:?}", within.len());
+    let place = |key: &str| within[0][key].as_u64().expect("a number") as usize;
+    assert_eq!((place("step"), place("epoch")), (due[0], due[0] / steps + 1));
     let mut report = crate::run::program();
     let table = done(report.arg("report").arg(desk.path("run")).args(["--table", "rates"]));
     assert!(
-        table.contains("10 epochs of SGD with momentum 0.9, as dinov2-linear (rates 0.000000625,"),
+        table.contains("10 epochs of SGD with momentum 0.9, as dinov2-linear (rates 0.0000003125,"),
         "{table}"
     );
     // What was begun stays: neither epochs nor rates are those of another preset.
