@@ -57,13 +57,6 @@ impl RateGrid {
         layer.into_iter().chain(rate).collect::<Vec<_>>().join(", ")
     }
 
-    /// The same as [`verdict`](Self::verdict), below a map of what the selection images say.
-    fn brief(&self) -> Option<String> {
-        let at = self.chosen()?;
-        let RateCell { select, test, .. } = self.cells[at].as_ref()?;
-        Some(format!("{}: {select:.2} %, on test images {test:.2} %", self.words(at)))
-    }
-
     /// What is chosen and what it comes to.
     pub fn verdict(&self) -> Option<String> {
         let at = self.chosen()?;
@@ -145,7 +138,7 @@ impl Plot for RatesPlot {
             let name = if grid.rates.iter().all(String::is_empty) { "" } else { "Learning rate" };
             scene.text([area.center()[0], y], name, theme.label, theme.ink, Anchor::Middle);
             y += 3.0 + theme.tick;
-            let verdict = font::fit(&grid.brief().unwrap_or_default(), theme.tick, size.width - left);
+            let verdict = font::fit(&grid.verdict().unwrap_or_default(), theme.tick, size.width - left);
             scene.text([left, y], verdict, theme.tick, theme.muted, Anchor::Start);
             y += theme.gap;
         }

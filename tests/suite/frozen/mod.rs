@@ -268,6 +268,11 @@ fn sweeps() {
 }
 
 #[test]
+fn layers_and_rates() {
+    step("layers", commands);
+}
+
+#[test]
 fn tables_of_a_report() {
     step("tables", commands);
 }

@@ -91,6 +91,7 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
                     .expect("a difference"),
             ),
         ),
+        ("rates", plot(&small::rates())),
         ("training", plot(&small::training(Part::Both, false))),
         ("training_loss-log", plot(&small::training(Part::Loss, true))),
         ("comparison", side.expect("something to see")),
