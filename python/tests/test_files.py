@@ -246,6 +246,5 @@ def test_a_csv_is_read_as_it_was_meant(tmp_path: Path) -> None:
 
 
 def test_a_table_goes_to_pandas() -> None:
-    pytest.importorskip("pandas")
     frame = ssmprobe.read_run(FROZEN / "run").results.to_pandas()
     assert frame.groupby("head")["best"].mean()["vmamba"] == pytest.approx(41.667)

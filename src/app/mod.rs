@@ -3,12 +3,15 @@
 //! Front ends send [`jobs::Request`]s to the [`worker`] and hear [`jobs::Event`]s. The window keeps a
 //! [`state`], plain data: events and [`command`]s change it and may ask for more.
 
+mod anonymous;
 pub mod cli;
+pub mod crash;
 pub mod demo;
 pub mod devtools;
 pub mod format;
 mod image_files;
 pub mod jobs;
+pub mod log;
 pub mod paths;
 pub mod process_memory;
 pub mod processor_time;

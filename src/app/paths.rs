@@ -14,6 +14,12 @@ pub fn tokens() -> Option<PathBuf> {
     named.or_else(|| Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("tokens")))
 }
 
+/// The folder of what the program keeps of its own doings, as reports of crashes; absent where the user has no home.
+pub fn state() -> Option<PathBuf> {
+    let dirs = directories::ProjectDirs::from("", "", "ssmprobe")?;
+    Some(dirs.state_dir().unwrap_or_else(|| dirs.data_local_dir()).to_owned())
+}
+
 /// The folder of pictures that were pasted: kept, so that a workspace can name them; absent where the
 /// user has no home.
 pub fn pasted() -> Option<PathBuf> {

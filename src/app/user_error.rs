@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::crash;
 use crate::app::jobs::train::TrainingError;
 use crate::model::backbone::hub::HubError;
 use crate::model::device::DeviceError;
@@ -53,13 +54,11 @@ impl UserError {
         }
     }
 
-    /// A panic that said this.
+    /// A panic of this thread that said this, and where its report is.
     pub fn from_panic(said: String) -> Self {
-        Self {
-            lines: vec!["Stopped by a fault of the program or its driver".into(), cut(said)],
-            remedy: None,
-            refused: false,
-        }
+        let report = crash::take().map(|path| format!("a report is in {}", path.display()));
+        let lines = ["Stopped by a fault of the program or its driver".into(), cut(said)].into_iter();
+        Self { lines: lines.chain(report).collect(), remedy: None, refused: false }
     }
 
     /// Whether the processor may do what another device could not.

@@ -10,6 +10,7 @@ mod bounds;
 mod calibration;
 mod close;
 mod closing;
+mod crash;
 mod data;
 mod demo;
 mod devices;

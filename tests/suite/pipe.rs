@@ -256,7 +256,7 @@ fn told_to_verbs() -> Vec<Event> {
         asked(eval::Told::Begun),
         asked(eval::Told::LeftOut { probe: "gap".into(), error: "no order".into() }),
         asked(eval::Told::Asked(Box::new(answered))),
-        asked(eval::Told::Survey { probe: "gap".into(), files: [file(), file()] }),
+        asked(eval::Told::Survey { probe: "gap".into(), files: vec![file(), file()] }),
         asked(eval::Told::Anchor(anchor)),
         asked(eval::Told::Found { title: "birds".into(), images: 5, masks: 0 }),
         asked(eval::Told::Kept(Some("evaluation.json".into()))),

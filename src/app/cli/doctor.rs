@@ -9,6 +9,8 @@ use std::time::Instant;
 use clap::Args;
 
 use super::devices;
+use crate::app::anonymous::anonymous;
+use crate::app::crash;
 use crate::app::demo::{self, DemoInfo};
 use crate::app::format;
 use crate::app::jobs::extract::cache_root;
@@ -46,9 +48,7 @@ const SECRET: [&str; 5] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HTTPS_PROXY", 
 impl Doctor {
     /// What cannot be found out says why, on its line.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let home = directories::UserDirs::new().map(|dirs| dirs.home_dir().display().to_string());
-        let user = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(variable);
-        stdout::text(anonymous(&self.page()?, home.as_deref(), user.as_deref()))?;
+        stdout::text(anonymous(&self.page()?))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -83,6 +83,10 @@ impl Doctor {
             SECRET.into_iter().filter(|name| variable(name).is_some()).map(|name| format!("{name} is set"));
         line("variables", &listed(told.chain(secret)))?;
         line("tokens", &or_why(tokens()))?;
+        if let Some(folder) = crash::folder() {
+            let reports = std::fs::read_dir(&folder).map_or(0, |entries| entries.flatten().count());
+            line("crashes", &format_args!("{reports} reports in {}", folder.display()))?;
+        }
         match Hub::from_env() {
             Ok(hub) => {
                 line("Hub", &self.answer(&hub))?;
@@ -153,33 +157,4 @@ fn blobs(cache: &Path) -> u64 {
         .flat_map(|folder| inside(&folder))
         .filter_map(|entry| Some(entry.metadata().ok()?.len()))
         .sum()
-}
-
-/// The page without the home folder and without the user's name, where it is a part of a path.
-fn anonymous(page: &str, home: Option<&str>, user: Option<&str>) -> String {
-    let mut page = page.to_owned();
-    if let Some(home) = home.filter(|home| home.len() > 1) {
-        page = page.replace(home, "~");
-    }
-    let Some(user) = user else { return page };
-    let edge = |c: char| "/\\ ,:=\n".contains(c);
-    page.split_inclusive(edge)
-        .map(|word| match word.trim_end_matches(edge) {
-            bare if bare == user => word.replacen(user, "USER", 1),
-            _ => word.to_owned(),
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neither_home_nor_user_stay_on_the_page() {
-        let page = "tokens /home/alice/.cache\ndemo /data/alice/demo, D:\\alice\nalice=1 malice /srv/alice";
-        let clean = anonymous(page, Some("/home/alice"), Some("alice"));
-        assert_eq!(clean, "tokens ~/.cache\ndemo /data/USER/demo, D:\\USER\nUSER=1 malice /srv/USER");
-        assert_eq!(anonymous("a/b", Some("/"), None), "a/b");
-    }
 }

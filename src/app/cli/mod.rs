@@ -29,6 +29,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::app::crash;
 use crate::app::devtools::{self, demo};
 use crate::app::process_memory;
 use crate::app::terminal::stdout::say;
@@ -133,6 +134,7 @@ pub fn main() -> ExitCode {
         device::quiet_drivers();
     }
     process_memory::keep_freed();
+    crash::install(crash::folder());
     let parsed = Cli::parse();
     match interrupt::install().and_then(|()| parsed.run()) {
         Ok(code) => code,

@@ -1,37 +1,46 @@
-//! Tables as CSV (RFC 4180): one column for every number, a second for its deviation where any row has
-//! one, all digits kept.
+//! Tables as columns, for CSV and Parquet: one column for every number, a second for its deviation where any row has one.
+
+use anyhow::Context;
 
 use super::table::{Cell, Table};
-use crate::model::io::csv_cell::word;
+use crate::model::io::columns::{self, Column, Values};
 
-/// The table, without title and notes.
+/// The table as CSV, without title and notes.
 pub fn render(table: &Table) -> String {
-    let spread = |c: usize| {
-        table.rows.iter().any(|row| matches!(&row.cells[c], Cell::Number(n) if n.deviation.is_some()))
-    };
-    let spread: Vec<bool> = (0..table.columns.len()).map(spread).collect();
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let heads = table.columns.iter().zip(&spread).flat_map(|(column, spread)| {
-        std::iter::once(column.name()).chain(spread.then(|| format!("{} sd", column.name())))
-    });
-    write(&mut writer, heads.collect());
-    for row in &table.rows {
-        let cells = row.cells.iter().zip(&spread).flat_map(|(cell, spread)| {
-            let (value, deviation) = match cell {
-                Cell::None => (String::new(), None),
-                // The mark of heads beyond the paper is for people.
-                Cell::Text(text) => (word(text.trim_end_matches(" †")).into_owned(), None),
-                Cell::Number(number) => (number.value.to_string(), number.deviation),
-            };
-            let deviation = spread.then(|| deviation.map_or(String::new(), |d| d.to_string()));
-            std::iter::once(value).chain(deviation)
-        });
-        write(&mut writer, cells.collect());
-    }
-    let bytes = writer.into_inner().expect("memory takes every byte");
-    String::from_utf8(bytes).expect("made of strings")
+    String::from_utf8(columns::csv(&of(table))).expect("made of strings")
 }
 
-fn write(writer: &mut csv::Writer<Vec<u8>>, record: Vec<String>) {
-    writer.write_record(&record).expect("memory takes every record of one length");
+/// The table as Parquet, with its title and notes as `title` and `notes` in the file's metadata.
+///
+/// # Errors
+/// If it cannot be made; a bug.
+pub fn parquet(table: &Table) -> anyhow::Result<Vec<u8>> {
+    let notes = table.notes.join("\n");
+    let about = [("title", table.title.as_str()), ("notes", notes.as_str())];
+    columns::parquet(&of(table), &about).with_context(|| format!("{}: cannot be made as Parquet", table.id))
+}
+
+fn of(table: &Table) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for (c, column) in table.columns.iter().enumerate() {
+        let cells = || table.rows.iter().map(|row| &row.cells[c]);
+        if cells().any(|cell| matches!(cell, Cell::Text(_))) {
+            let text = |cell: &Cell| match cell {
+                Cell::None => None,
+                // The mark of heads beyond the paper is for people.
+                Cell::Text(text) => Some(text.trim_end_matches(" †").to_owned()),
+                Cell::Number(number) => Some(number.value.to_string()),
+            };
+            columns.push(Column::new(column.name(), Values::Text(cells().map(text).collect())));
+            continue;
+        }
+        let number = |cell: &Cell| if let Cell::Number(number) = cell { Some(*number) } else { None };
+        let values = cells().map(|cell| Some(number(cell)?.value)).collect();
+        columns.push(Column::new(column.name(), Values::Float64(values)));
+        let spread: Vec<Option<f64>> = cells().map(|cell| number(cell)?.deviation).collect();
+        if spread.iter().any(Option::is_some) {
+            columns.push(Column::new(format!("{} sd", column.name()), Values::Float64(spread)));
+        }
+    }
+    columns
 }

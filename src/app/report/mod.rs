@@ -25,6 +25,7 @@ mod tiers;
 use std::path::Path;
 
 use self::Build::{All, Each};
+pub use self::csv::parquet;
 use self::run_metrics::{ProbeMetrics, RunMetrics};
 use self::table::{Cell, Column, Row, Table};
 pub use crate::app::jobs::run_metrics;
@@ -141,7 +142,10 @@ pub struct Format {
     pub render: fn(&Table) -> String,
 }
 
-/// Every format.
+/// The name of the one format that is no text; [`parquet`] makes it.
+pub const PARQUET: &str = "parquet";
+
+/// Every format that is text.
 pub const FORMATS: &[Format] = &[
     Format { id: "md", extension: "md", render: markdown::render },
     Format { id: "latex", extension: "tex", render: latex::render },

@@ -9,6 +9,7 @@ use std::io::{ErrorKind, Write, stderr, stdout};
 
 use anyhow::Context;
 
+use crate::app::log;
 use crate::model::io::escape::{shown_line, shown_text};
 
 /// A line of results: one, whatever is in it.
@@ -31,8 +32,10 @@ fn write(text: &str) -> anyhow::Result<()> {
 
 /// A line about the work, or several.
 pub fn said(text: impl Display) {
+    let text = text.to_string();
+    log::note(&text);
     // Nobody is left to be told that nobody reads it.
-    let _ = writeln!(stderr().lock(), "{}", shown_text(&text.to_string()));
+    let _ = writeln!(stderr().lock(), "{}", shown_text(&text));
 }
 
 /// [`said`] with the arguments of `format!`.

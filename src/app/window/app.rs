@@ -13,6 +13,7 @@ use super::{MainWindow, WindowOrder};
 use crate::app::demo;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Compute, Event, Request};
+use crate::app::log;
 use crate::app::session::{Last, Session};
 use crate::app::state::command::Command;
 use crate::app::state::connection::{Connection, Host};
@@ -82,6 +83,7 @@ impl App {
     pub fn dispatch(&mut self, command: Command) {
         if !matches!(command, Command::Hover(_) | Command::ShowThumbnails(_)) {
             self.changed.get_or_insert_with(Instant::now);
+            log::asked(&command);
         }
         let requests = self.state.dispatch(command);
         let looks =

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use super::Waker;
 use crate::app::jobs::{Cancel, Event, JobError, JobId, Progress, Reporter, Unit};
+use crate::app::log;
 use crate::app::user_error::UserError;
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::contain;
 
 #[derive(Clone)]
 pub(super) struct EventSender {
@@ -50,10 +51,14 @@ impl EventSender {
         }
         self.tell(Event::Started(job));
         let events = JobEvents::new(self, job, cancel);
-        match guard(|| work(events)) {
+        match contain(|| work(events)) {
             Ok(Ok(())) => self.tell(Event::Finished(job)),
             Ok(Err(JobError::Cancelled)) => self.tell(Event::Cancelled(job)),
-            Ok(Err(JobError::Failed(error))) => self.tell(Event::Failed(job, UserError::from_error(error))),
+            Ok(Err(JobError::Failed(error))) => {
+                let error = UserError::from_error(error);
+                log::note(&format!("job {} failed: {error}", job.0));
+                self.tell(Event::Failed(job, error));
+            }
             Err(said) => return Err(UserError::from_panic(said)),
         }
         Ok(())
@@ -81,7 +86,9 @@ impl JobEvents {
     }
 
     pub(super) fn warn(&self, text: impl Into<String>) {
-        self.outbox.tell(Event::Warning { job: self.job, text: text.into() });
+        let text = text.into();
+        log::note(&format!("job {} warned: {text}", self.job.0));
+        self.outbox.tell(Event::Warning { job: self.job, text });
     }
 }
 

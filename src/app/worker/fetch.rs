@@ -15,7 +15,7 @@ use crate::app::paths;
 use crate::app::user_error::UserError;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::preprocess::Preprocessor;
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::contain;
 use crate::model::train::run::Run;
 
 /// From what a person asked to what the compute thread can do; the job goes on there.
@@ -35,7 +35,7 @@ pub(super) fn fetch(
         });
         return done.err().into_iter().for_each(|error| outbox.tell(Event::Failed(id, error)));
     }
-    let fault = match guard(|| prepare(&events, kind, &cancel)) {
+    let fault = match contain(|| prepare(&events, kind, &cancel)) {
         _ if cancel.is_cancelled() => return outbox.tell(Event::Cancelled(id)),
         Ok(Ok(kind)) => {
             // A compute thread that is gone needs nothing more.

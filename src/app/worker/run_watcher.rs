@@ -11,7 +11,7 @@ use super::event_sender::EventSender;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::{Cancel, Event};
 use crate::app::user_error::UserError;
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::contain;
 
 /// How often a folder is looked at.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ impl Follower {
                 continue;
             }
             // What is written while it is read changes the stamp, and is read again.
-            let reading = match guard(|| read(folder)) {
+            let reading = match contain(|| read(folder)) {
                 Ok(reading) => reading.map(Arc::new).map_err(UserError::from_error),
                 Err(said) => Err(UserError::from_panic(said)),
             };

@@ -1,14 +1,37 @@
 //! Panics of code that is not ours (readers of damaged files, drivers), and messages that repeat what a file says.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Longest message in bytes: what a file names, and an error repeats, may be of any length.
 const MAX_MESSAGE: usize = 4000;
 
-/// Runs `work`, which leaves nothing behind that is used after a panic; what a panic said.
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` of code that is not ours, whose panic is an error of what it was given. It leaves nothing behind that is used
+/// after a panic; what that said.
 pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_message(&*panic))
+    caught(true, work)
+}
+
+/// The same of our own work, whose panic is a fault of the program: it stops that work alone.
+pub fn contain<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    caught(false, work)
+}
+
+/// Whether a panic of this thread would be an error of what code that is not ours was given.
+pub fn is_guarded() -> bool {
+    GUARDED.get()
+}
+
+fn caught<T>(guarded: bool, work: impl FnOnce() -> T) -> Result<T, String> {
+    let before = GUARDED.replace(guarded);
+    let result = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_message(&*panic));
+    GUARDED.set(before);
+    result
 }
 
 /// What a panic said.

@@ -4,6 +4,7 @@ pub mod array;
 pub mod atomic_file;
 pub mod block;
 pub mod catch_panic;
+pub mod columns;
 pub mod csv_cell;
 pub mod escape;
 #[doc(hidden)]
@@ -11,3 +12,4 @@ pub mod failpoint;
 pub mod host_lock;
 pub mod npz;
 pub mod sha256;
+pub mod tfrecord;

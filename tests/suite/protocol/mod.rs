@@ -2,6 +2,7 @@
 //! `train`'s own entry on the peer's tokens, which lie in a cache as an extraction leaves them.
 
 mod between;
+mod board;
 mod cache;
 mod draws;
 mod evaluation;

@@ -150,7 +150,7 @@ impl Report {
             Told::Survey { probe, files } => {
                 let Some(folder) = folder else { return Ok(()) };
                 files.iter().try_for_each(|file| file.save(folder))?;
-                let files = files.map(|file| folder.join(file.path));
+                let files: Vec<_> = files.into_iter().map(|file| folder.join(file.path)).collect();
                 self.print(|| json!({"event": "survey", "probe": probe, "files": files}))
             }
             Told::Anchor(anchor) => {

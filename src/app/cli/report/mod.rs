@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::app::report::{FORMATS, Format, Source, TABLES, table::Table};
+use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, table::Table};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
 use crate::model::io::atomic_file;
 
-/// Make the paper's tables from runs, in Markdown, LaTeX and CSV; or one HTML page that shows images through probes, too.
+/// Make the paper's tables from runs, in Markdown, LaTeX, CSV and Parquet; or one HTML page that shows images through probes, too.
 #[derive(Args)]
 #[command(after_long_help = long())]
 pub struct Report {
@@ -24,9 +24,9 @@ pub struct Report {
     /// Folder to write a file for every table and format to; without it tables are printed.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Formats: md, latex, csv [default: md printed, all of them written].
+    /// Formats: md, latex, csv, parquet [default: md printed, the first three written].
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format)]
-    format: Vec<&'static Format>,
+    format: Vec<Wanted>,
     /// Only these tables.
     #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = kind)]
     table: Vec<String>,
@@ -49,9 +49,13 @@ fn long() -> String {
     )
 }
 
-fn format(text: &str) -> Result<&'static Format, String> {
-    let known = || FORMATS.iter().map(|format| format.id).collect::<Vec<_>>().join(", ");
-    FORMATS.iter().find(|format| format.id == text).ok_or_else(|| format!("expected one of {}", known()))
+/// A format: one that is text and can be printed, or Parquet.
+type Wanted = Option<&'static Format>;
+
+fn format(text: &str) -> Result<Wanted, String> {
+    let known = || FORMATS.iter().map(|format| format.id).chain([PARQUET]).collect::<Vec<_>>().join(", ");
+    let found = FORMATS.iter().find(|format| format.id == text);
+    if found.is_some() || text == PARQUET { Ok(found) } else { Err(format!("expected one of {}", known())) }
 }
 
 fn kind(text: &str) -> Result<String, String> {
@@ -89,24 +93,28 @@ impl Report {
         let Some(out) = &self.out else {
             let format = match self.format[..] {
                 [] => &FORMATS[0],
-                [one] => one,
-                _ => {
-                    return Err(
-                        Usage("several formats are written, not printed; add --out DIR".into()).into()
-                    );
+                [Some(one)] => one,
+                [None] | [_, ..] => {
+                    let why = "Parquet and several formats are written, not printed; add --out DIR";
+                    return Err(Usage(why.into()).into());
                 }
             };
             let texts: Vec<String> = tables.iter().map(|table| (format.render)(table)).collect();
             stdout::text(texts.join("\n"))?;
             return Ok(ExitCode::SUCCESS);
         };
-        let formats: Vec<&Format> =
-            if self.format.is_empty() { FORMATS.iter().collect() } else { self.format.clone() };
+        let formats: Vec<Wanted> =
+            if self.format.is_empty() { FORMATS.iter().map(Some).collect() } else { self.format.clone() };
         atomic_file::make_folder(out).with_context(|| format!("{}: cannot be made", out.display()))?;
         for table in &tables {
             for format in &formats {
-                let path = out.join(format!("{}.{}", table.id, format.extension));
-                atomic_file::write(&path, (format.render)(table).as_bytes())
+                let ending = format.map_or(PARQUET, |format| format.extension);
+                let bytes = match format {
+                    Some(format) => (format.render)(table).into_bytes(),
+                    None => parquet(table)?,
+                };
+                let path = out.join(format!("{}.{ending}", table.id));
+                atomic_file::write(&path, &bytes)
                     .with_context(|| format!("{}: cannot be written", path.display()))?;
             }
         }

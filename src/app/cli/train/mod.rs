@@ -15,13 +15,14 @@ use crate::app::jobs::extract::{ExtractError, describe};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::over::Over;
 use crate::app::jobs::part::{Part, part_folder};
+use crate::app::jobs::train::tensorboard::TensorBoard;
 use crate::app::jobs::train::{
     self, Event, Summary, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads,
 };
 use crate::app::state::connection::Host;
 use crate::app::submit::SubmitFlags;
 use crate::app::submit::plan::TRAIN;
-use crate::app::terminal::error::Usage;
+use crate::app::terminal::error::{Usage, lines};
 use crate::app::terminal::progress::{self, Display};
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
@@ -63,6 +64,9 @@ pub struct TrainArgs {
     /// Go on with the run in RUN, where there is one; `--resume --out RUN` is enough then.
     #[arg(long, conflicts_with = "submit")]
     resume: bool,
+    /// Also write the numbers of every epoch for TensorBoard, into DIR/<name of RUN>/<head>-s<seed>; again with --resume.
+    #[arg(long, value_name = "DIR")]
+    tensorboard: Option<PathBuf>,
     /// Print one JSON document a line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
@@ -136,7 +140,7 @@ impl TrainArgs {
         }
         self.one_backbone()?;
         let on = |flag: &str, on: bool| on.then(|| flag.to_owned());
-        let flags = [on("--resume", self.resume), on("--json", self.json)];
+        let flags = [on("--resume", self.resume), on("--json", self.json), self.events()?];
         let words = words.into_iter().filter(|word| word != TRAIN).chain(flags.into_iter().flatten());
         let words = words.chain(self.settings.words().map_err(Usage)?).collect();
         train_far::run(host, words, self.out)
@@ -161,6 +165,7 @@ impl TrainArgs {
         }
         self.one_backbone()?;
         let spec = self.spec(heads)?;
+        let mut board = self.board()?;
         let mut display = Display::new();
         let (mut trained, mut working) = (false, None);
         let mut train = || {
@@ -170,6 +175,16 @@ impl TrainArgs {
                     working = Some(interrupt::working());
                 }
                 self.tell(&event, &spec.plan.settings, &mut display);
+                if let (Some(events), Event::Begin { .. } | Event::Epoch { .. }) = (&mut board, &event)
+                    && let Err(error) = events.write(&spec.out)
+                {
+                    // Hours of training are worth more than what is drawn of them.
+                    display.say(&format!(
+                        "warning: no more is written for TensorBoard: {}; --resume with --tensorboard fills it in",
+                        lines(&error).join(": ")
+                    ));
+                    board = None;
+                }
                 interrupt::flow()
             })
         };
@@ -206,6 +221,21 @@ impl TrainArgs {
             true => ExitCode::SUCCESS,
             false => interrupt::code(),
         })
+    }
+
+    /// Who writes event files, where that is wanted: under the name of the whole run, of which this may be a part.
+    fn board(&self) -> anyhow::Result<Option<TensorBoard>> {
+        let Some(folder) = &self.tensorboard else { return Ok(None) };
+        let out = std::path::absolute(&self.out)?;
+        let name = out.file_name().map_or("run".into(), |name| name.to_string_lossy());
+        Ok(Some(TensorBoard::open(folder, &name, self.resume)?))
+    }
+
+    /// The flag of event files as a word for another program.
+    fn events(&self) -> Result<Option<String>, Usage> {
+        let text = |folder: &PathBuf| folder.to_str().map(|folder| format!("--tensorboard={folder}"));
+        let no_text = || Usage("--tensorboard is no text".to_owned());
+        self.tensorboard.as_ref().map(|folder| text(folder).ok_or_else(no_text)).transpose()
     }
 
     /// What is to be trained: what a run was begun with that is gone on with, or what is usual, with what

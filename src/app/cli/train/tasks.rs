@@ -65,7 +65,7 @@ impl TrainArgs {
         let others = how.into_iter().filter(|word| !word.starts_with("--backbone="));
         let backbone = format!("--backbone={}", plan.settings.backbone);
         let own = [format!("--out={run}"), "--resume".to_owned()];
-        let words = verb.iter().cloned().chain([backbone]).chain(others).chain(own);
+        let words = verb.iter().cloned().chain([backbone]).chain(others).chain(own).chain(self.events()?);
         stages.push(Stage::cut(TRAIN, words.collect(), parts));
         let chain = chain.map_or("--join".to_owned(), |chain| format!("--join={chain}"));
         let join = ["jobs".to_owned(), text(&self.out)?, chain];

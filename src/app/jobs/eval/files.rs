@@ -1,7 +1,10 @@
 //! What every probe makes of every image, as files: `<probe>.survey.json`, which `ssmprobe figures
-//! --evaluation` draws as the window does, and `<probe>.csv` with one row an image.
+//! --evaluation` draws as the window does, and one row an image in `<probe>.csv`, `<probe>.parquet` or both.
 
 use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::result_file::ResultFile;
 use crate::model::explain::diagnostics::MEASURES;
@@ -9,59 +12,84 @@ use crate::model::explain::evaluation::evaluator::{Evaluator, TOP};
 use crate::model::explain::evaluation::removals::COLUMNS;
 use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::intervention::Intervention;
-use crate::model::io::csv_cell::word;
+use crate::model::io::columns::{self, Column, Values};
 
-/// Both files of a probe, called `name` and read with `change`.
+/// A format of tables of images.
+#[expect(missing_docs, reason = "each is its name")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum RowFormat {
+    Csv,
+    Parquet,
+}
+
+impl RowFormat {
+    /// Where nothing else is asked.
+    pub const USUAL: [Self; 1] = [Self::Csv];
+}
+
+/// The files of a probe, called `name` and read with `change`: the JSON, and its rows in every format once.
 pub(super) fn survey(
     name: &str,
     evaluator: Evaluator<'_>,
     backbone: String,
     change: &Intervention,
-) -> anyhow::Result<[ResultFile; 2]> {
+    formats: &[RowFormat],
+) -> anyhow::Result<Vec<ResultFile>> {
     let tops: Vec<Vec<(String, f32)>> = (0..evaluator.done()).map(|image| evaluator.top(image)).collect();
     let mut evaluation = evaluator.finish(name.to_owned(), backbone);
     evaluation.change = if change.is_none() { String::new() } else { change.to_string() };
-    let [text, table] = [ENDING, "csv"].map(|ending| PathBuf::from(format!("{name}.{ending}")));
-    let json = ResultFile { path: text, bytes: evaluation.to_json()?.into_bytes() };
-    Ok([json, ResultFile::new(table, |file| rows(&evaluation, &tops, file))?])
+    let file =
+        |ending: &str, bytes: Vec<u8>| ResultFile { path: PathBuf::from(format!("{name}.{ending}")), bytes };
+    let mut files = vec![file(ENDING, evaluation.to_json()?.into_bytes())];
+    let rows = rows(&evaluation, &tops);
+    if formats.contains(&RowFormat::Csv) {
+        files.push(file("csv", columns::csv(&rows)));
+    }
+    if formats.contains(&RowFormat::Parquet) {
+        let about =
+            [("probe", name), ("reading", &evaluation.change), ("dataset", &evaluation.asked.dataset)];
+        files.push(file("parquet", columns::parquet(&rows, &about)?));
+    }
+    Ok(files)
 }
 
 /// One row an image; of one that could not be read its name and class alone.
-fn rows(
-    evaluation: &Evaluation,
-    tops: &[Vec<(String, f32)>],
-    file: impl std::io::Write,
-) -> anyhow::Result<()> {
-    let mut table = csv::Writer::from_writer(file);
-    let measures: Vec<&str> = [OWN]
-        .into_iter()
-        .chain(MEASURES.iter().map(|m| m.name))
-        .chain(ORDER)
-        .chain(COLUMNS.iter().map(|column| column.name.as_str()))
-        .filter(|m| evaluation.values(m).is_some())
-        .collect();
-    let mut header = ["image", "class", "prediction", "correct", "probability"].map(str::to_owned).to_vec();
-    header.extend((1..=TOP).flat_map(|place| [format!("top_{place}"), format!("top_{place}_probability")]));
-    header.extend(measures.iter().map(|measure| (*measure).to_owned()));
-    table.write_record(&header)?;
-    let number = |value: f32| if value.is_finite() { value.to_string() } else { String::new() };
-    for (image, top) in tops.iter().enumerate() {
-        let class = &evaluation.asked.classes[evaluation.asked.class[image] as usize];
-        let mut cells = vec![word(&evaluation.asked.images[image]).into_owned(), word(class).into_owned()];
+fn rows(evaluation: &Evaluation, tops: &[Vec<(String, f32)>]) -> Vec<Column> {
+    let number = |value: f32| Some(value).filter(|value| value.is_finite());
+    let of = |measure: &str| match evaluation.values(measure) {
+        Some(values) => values[..tops.len()].iter().map(|value| number(*value)).collect(),
+        None => vec![None; tops.len()],
+    };
+    let text =
+        |of: &dyn Fn(usize) -> String| Values::Text((0..tops.len()).map(|image| Some(of(image))).collect());
+    let prediction = |image: usize| {
         // A class of the probe that the dataset does not know has its own name.
-        let best = top.first().map_or("", |(name, _)| name);
         let known = evaluation.readable(image) && evaluation.predicted[image] != OTHER;
-        cells.push(word(if known { evaluation.predicted_name(image) } else { best }).into_owned());
-        cells.push(evaluation.right(image).map_or(String::new(), |right| u8::from(right).to_string()));
-        let of =
-            |measure: &str| evaluation.values(measure).map_or(String::new(), |values| number(values[image]));
-        cells.push(of(CONFIDENCE));
-        for place in 0..TOP {
-            let (name, probability) = top.get(place).cloned().unwrap_or((String::new(), f32::NAN));
-            cells.extend([word(&name).into_owned(), number(probability)]);
+        match known {
+            true => evaluation.predicted_name(image).to_owned(),
+            false => tops[image].first().map_or(String::new(), |(name, _)| name.clone()),
         }
-        cells.extend(measures.iter().map(|measure| of(measure)));
-        table.write_record(&cells)?;
+    };
+    let asked = &evaluation.asked;
+    let right = (0..tops.len()).map(|image| evaluation.right(image).map(i32::from));
+    let mut columns = vec![
+        Column::new("image", text(&|image| asked.images[image].clone())),
+        Column::new("class", text(&|image| asked.classes[asked.class[image] as usize].clone())),
+        Column::new("prediction", text(&prediction)),
+        Column::new("correct", Values::Int32(right.collect())),
+        Column::new("probability", Values::Float32(of(CONFIDENCE))),
+    ];
+    for place in 0..TOP {
+        let name = |image: usize| tops[image].get(place).map_or(String::new(), |(name, _)| name.clone());
+        let probability = tops.iter().map(|top| number(top.get(place)?.1));
+        columns.push(Column::new(format!("top_{}", place + 1), text(&name)));
+        let title = format!("top_{}_probability", place + 1);
+        columns.push(Column::new(title, Values::Float32(probability.collect())));
     }
-    Ok(table.flush()?)
+    let measures = [OWN].into_iter().chain(MEASURES.iter().map(|m| m.name)).chain(ORDER);
+    let measures = measures.chain(COLUMNS.iter().map(|column| column.name.as_str()));
+    let kept = measures.filter(|measure| evaluation.values(measure).is_some());
+    columns.extend(kept.map(|measure| Column::new(measure, Values::Float32(of(measure)))));
+    columns
 }

@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use super::files::RowFormat;
 use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
 use crate::app::jobs::inspect::Modes;
 use crate::app::jobs::over::Over;
@@ -66,6 +67,16 @@ pub struct EvalFlags {
     /// `ssmprobe figures --evaluation` draws and `ssmprobe similar` compares images by, and <probe>.csv, a row an image.
     #[arg(long, alias = "survey", value_name = "DIR")]
     pub evaluation: Option<PathBuf>,
+    /// Formats of the rows of --evaluation: csv, parquet or both [default: csv].
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_delimiter = ',',
+        requires = "evaluation",
+        hide_possible_values = true
+    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub format: Vec<RowFormat>,
     /// Ask about one of N parts of the images alone, and keep what they give for --join; others may ask about theirs
     /// meanwhile. What --submit hands in.
     #[arg(long, value_name = "I/N")]

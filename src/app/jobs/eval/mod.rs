@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use self::eval_probes::readable;
 pub use self::eval_probes::{Asked, Question, Subject};
+pub use self::files::RowFormat;
 pub use self::flags::EvalFlags;
 use self::parts::PartFile;
 use super::engine::Engine;
@@ -57,12 +58,12 @@ pub enum Told {
     },
     /// A probe was asked about every image.
     Asked(Box<Asked>),
-    /// What it made of every image, where that is wanted: two files.
+    /// What it made of every image, where that is wanted.
     Survey {
         /// Its file.
         probe: PathBuf,
         /// They.
-        files: [ResultFile; 2],
+        files: Vec<ResultFile>,
     },
     /// An anchor on the same tokens.
     Anchor(Anchor),
@@ -212,7 +213,8 @@ impl Eval<'_> {
                 }
                 let metrics = evaluator.metrics().context("none of its images was read")?;
                 let (name, backbone) = (format!("{name}{reading}"), probe.meta.backbone.id.clone());
-                let files = files.then(|| files::survey(&name, evaluator, backbone, change));
+                let formats = if flags.format.is_empty() { &RowFormat::USUAL[..] } else { &flags.format };
+                let files = files.then(|| files::survey(&name, evaluator, backbone, change, formats));
                 Ok(Some((Asked { subject: subject.clone(), file, metrics }, files)))
             });
             match answer {

@@ -82,7 +82,10 @@ pub fn read_run(run: &Run) -> Result<Reading, RunError> {
 }
 
 /// The lines of a run's `metrics.jsonl`; none before its first epoch.
-fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
+///
+/// # Errors
+/// If it cannot be read, or a line is no epoch of a head.
+pub fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
     let bytes = match atomic_file::read(path, MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -15,6 +15,7 @@ mod settings;
 mod split;
 mod step_timing;
 pub mod sweep;
+pub mod tensorboard;
 mod token_source;
 mod words;
 

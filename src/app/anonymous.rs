@@ -1,0 +1,60 @@
+//! Text that leaves this machine (`ssmprobe doctor`, a report of a crash): without the user's folders and name, without
+//! tokens, without passwords in addresses.
+
+/// What every token of the Hub begins with.
+const TOKEN: &str = "hf_";
+
+/// `text` as anybody may read it: the home folder is `~`, the user's name as a part of a path USER.
+pub fn anonymous(text: &str) -> String {
+    let home = directories::UserDirs::new().map(|dirs| dirs.home_dir().display().to_string());
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let user = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(set);
+    let secrets = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"].into_iter().filter_map(set).collect::<Vec<_>>();
+    of(text, home.as_deref(), user.as_deref(), &secrets)
+}
+
+fn of(text: &str, home: Option<&str>, user: Option<&str>, secrets: &[String]) -> String {
+    let mut text = text.to_owned();
+    for secret in secrets.iter().filter(|secret| secret.len() > 3) {
+        text = text.replace(secret.as_str(), "TOKEN");
+    }
+    if let Some(home) = home.filter(|home| home.len() > 1) {
+        text = text.replace(home, "~");
+    }
+    let edge = |c: char| "/\\ ,:=\n\"'`()".contains(c);
+    let word = |word: &str| match word.trim_end_matches(edge) {
+        bare if user == Some(bare) => word.replacen(bare, "USER", 1),
+        bare if bare.starts_with(TOKEN) => word.replacen(bare, "TOKEN", 1),
+        _ => word.to_owned(),
+    };
+    without_passwords(&text).split_inclusive(edge).map(word).collect()
+}
+
+/// Addresses without what stands before their host.
+fn without_passwords(text: &str) -> String {
+    let mut parts = text.split("://");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |mut all, part| {
+        let end = part.find(|c: char| c == '/' || c.is_whitespace()).unwrap_or(part.len());
+        let host = part[..end].rfind('@').map_or(0, |at| at + 1);
+        all.push_str("://");
+        all.push_str(&part[host..]);
+        all
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    #[test]
+    fn neither_home_nor_user_nor_tokens_stay() {
+        let page = "tokens /home/alice/.cache\ndemo /data/alice/demo, D:\\alice\nalice=1 malice /srv/alice";
+        let clean = of(page, Some("/home/alice"), Some("alice"), &[]);
+        assert_eq!(clean, "tokens ~/.cache\ndemo /data/USER/demo, D:\\USER\nUSER=1 malice /srv/USER");
+        assert_eq!(of("a/b", Some("/"), None, &[]), "a/b");
+        let page = "token=hf_AbC \"hf_x\" sent odds; http://bob:word@host:80/a, org/name@v1";
+        let clean = of(page, None, None, &["odds".into(), "seven".into()]);
+        assert_eq!(clean, "token=TOKEN \"TOKEN\" sent TOKEN; http://host:80/a, org/name@v1");
+    }
+}

@@ -1,0 +1,98 @@
+//! A fault of the program itself (a panic) leaves a report: what it said, where it was, and the last lines of what was said
+//! and done before, without the user's name, folders and tokens. Faults of code that is not ours, which whoever called it
+//! turns into an error of a file or a device, leave none.
+
+use std::backtrace::Backtrace;
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+use super::anonymous::anonymous;
+use super::terminal::stdout::say;
+use super::{log, paths};
+use crate::model::io::{atomic_file, catch_panic};
+
+/// Reports that one process writes at most: a fault may come again with every frame.
+const MOST: usize = 5;
+/// Reports that are kept.
+const KEPT: usize = 20;
+const PREFIX: &str = "crash-";
+
+thread_local! {
+    /// The report of this thread's last fault.
+    static LAST: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
+}
+
+/// From now on every fault of this process leaves a report in `folder`; where there is none, nowhere.
+pub fn install(folder: Option<PathBuf>) {
+    static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |fault| {
+        usual(fault);
+        let number = WRITTEN.load(Ordering::SeqCst);
+        let Some(folder) = folder.as_deref().filter(|_| !catch_panic::is_guarded() && number < MOST) else {
+            return;
+        };
+        WRITTEN.fetch_add(1, Ordering::SeqCst);
+        let said = catch_panic::panic_message(fault.payload());
+        let place = fault.location().map_or("nowhere".to_owned(), ToString::to_string);
+        let backtrace = Backtrace::force_capture();
+        match write(folder, number, &page(&said, &place, &backtrace)) {
+            Ok(path) => {
+                say!(
+                    "a report of this fault, which names no user and holds no token, is in {}",
+                    path.display()
+                );
+                LAST.set(Some(path));
+            }
+            Err(error) => say!("no report of this fault can be written to {}: {error}", folder.display()),
+        }
+    }));
+}
+
+/// The report of the last fault of this thread, once.
+pub fn take() -> Option<PathBuf> {
+    LAST.take()
+}
+
+/// Where reports go; absent where the user has no home.
+pub fn folder() -> Option<PathBuf> {
+    Some(paths::state()?.join("crashes"))
+}
+
+fn page(said: &str, place: &str, backtrace: &Backtrace) -> String {
+    let mut page = String::new();
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("without a name");
+    let lines = log::tail().join("\n");
+    let _ = write!(
+        page,
+        "ssmprobe {} stopped by a fault of its own. Please put this page into an issue.\n\n\
+         system   {os} {arch}\ncommand  ssmprobe {}\nthread   {name}\nfault    {said}\nat       {place}\n\n\
+         What was said and done before:\n{lines}\n\nBacktrace:\n{backtrace}",
+        env!("CARGO_PKG_VERSION"),
+        words.join(" "),
+    );
+    anonymous(&page)
+}
+
+fn write(folder: &Path, number: usize, page: &str) -> std::io::Result<PathBuf> {
+    atomic_file::make_folder(folder)?;
+    let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+    let path = folder.join(format!("{PREFIX}{seconds:012}-{}-{number}.txt", std::process::id()));
+    atomic_file::write(&path, page.as_bytes())?;
+    let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let is_report =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    let mut reports: Vec<PathBuf> = entries.filter(is_report).collect();
+    reports.sort();
+    for old in &reports[..reports.len().saturating_sub(KEPT)] {
+        let _ = std::fs::remove_file(old); // another process was first
+    }
+    Ok(path)
+}

@@ -1,0 +1,167 @@
+//! A training for TensorBoard: the numbers of `metrics.jsonl` as event files, `DIR/RUN/<head>-s<seed>/`. A step there is an
+//! epoch, or a step of the training where heads are evaluated within epochs, too.
+//!
+//! A file holds only what stands in `metrics.jsonl`: what is missing in it is appended, and what says otherwise (a kill came
+//! between two files, or a seed was trained anew) is cut off. So whoever goes on with a run doubles no step.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, bail};
+
+use crate::app::jobs::history::disk;
+use crate::app::user_error::Usage;
+use crate::model::io::{atomic_file, tfrecord};
+use crate::model::train::TrainConfig;
+use crate::model::train::run::{Manifest, Metric, Run};
+
+/// The name of every event file: TensorBoard asks for `tfevents` in it.
+const FILE: &str = "events.out.tfevents.0.ssmprobe";
+/// No event file is longer, in bytes: a million epochs.
+const MAX_BYTES: u64 = 1 << 30;
+/// Bytes of an event before what is not the time of day.
+const TIME: usize = 9;
+
+/// Writes what a run's `metrics.jsonl` says as event files.
+pub struct TensorBoard {
+    folder: PathBuf,
+    /// Events and bytes in every file that was looked at.
+    written: BTreeMap<PathBuf, (usize, u64)>,
+}
+
+impl TensorBoard {
+    /// Of the run called `name`, below the folder `all`.
+    ///
+    /// # Errors
+    /// If nothing can be written there, or if a training that does not `resume` finds events of another.
+    pub fn open(all: &Path, name: &str, resume: bool) -> anyhow::Result<Self> {
+        let folder = all.join(name);
+        let shown = folder.display();
+        atomic_file::make_folder(&folder)
+            .with_context(|| format!("--tensorboard {shown}: cannot be made"))?;
+        let inside = std::fs::read_dir(&folder).with_context(|| format!("--tensorboard {shown}"))?;
+        if !resume && inside.flatten().any(|entry| entry.path().join(FILE).exists()) {
+            bail!(Usage(format!(
+                "--tensorboard {}: {shown} holds the events of another run; give another folder, or remove it",
+                all.display()
+            )));
+        }
+        Ok(Self { folder, written: BTreeMap::new() })
+    }
+
+    /// Brings the event files to what the `metrics.jsonl` of the folder `run` says now.
+    ///
+    /// # Errors
+    /// If it cannot be read, or they cannot be written.
+    pub fn write(&mut self, run: &Path) -> anyhow::Result<()> {
+        let manifest = Run::open(run)?.manifest;
+        let mut heads: BTreeMap<(String, u64), Vec<Metric>> = BTreeMap::new();
+        for metric in disk::metrics(&run.join("metrics.jsonl"))? {
+            heads.entry((metric.head.clone(), metric.seed)).or_default().push(metric);
+        }
+        for ((head, seed), epochs) in heads {
+            let path = self.folder.join(format!("{head}-s{seed}")).join(FILE);
+            self.bring(&path, &events(&manifest, &head, &epochs))
+                .with_context(|| format!("{}: cannot be written", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn bring(&mut self, path: &Path, events: &[Vec<u8>]) -> anyhow::Result<()> {
+        let (there, length, whole) = match self.written.get(path) {
+            Some((events, length)) => (*events, *length, true),
+            None => found(path, events)?,
+        };
+        let new: Vec<u8> = events[there..].iter().flat_map(|event| tfrecord::frame(event)).collect();
+        if !new.is_empty() || !whole {
+            atomic_file::make_folder(path.parent().expect("below the folder of the run"))?;
+            tfrecord::append(path, length, &new)?;
+        }
+        self.written.insert(path.to_owned(), (events.len(), length + new.len() as u64));
+        Ok(())
+    }
+}
+
+/// What the file of a head holds: the version, then the numbers of every epoch, and the learning rate that it began with;
+/// within an epoch, the rate of that step.
+fn events(manifest: &Manifest, head: &str, epochs: &[Metric]) -> Vec<Vec<u8>> {
+    let TrainConfig { epochs: all, batch, rate, protocol, evaluate_every } = manifest.config;
+    let own = manifest.heads.iter().find(|variant| variant.name == head).and_then(|variant| variant.rate);
+    let steps = manifest.dataset.train.div_ceil(batch);
+    let one = |Metric { epoch, .. }: &Metric| {
+        let begun = epoch.step.unwrap_or((epoch.epoch - 1) * steps);
+        let step = match evaluate_every {
+            None => epoch.epoch,
+            Some(_) => epoch.step.unwrap_or(epoch.epoch * steps),
+        };
+        let scalars = [
+            ("loss", epoch.loss),
+            ("accuracy/train", epoch.train),
+            ("accuracy/select", epoch.select),
+            ("accuracy/test", epoch.test),
+            ("rate", protocol.rate(own.unwrap_or(rate), begun, steps, all)),
+        ];
+        let mut summary = Vec::new();
+        for (tag, value) in scalars {
+            let mut one = Vec::new();
+            field(&mut one, 1, tag.as_bytes());
+            one.push(2 << 3 | FOUR_BYTES);
+            one.extend((value as f32).to_le_bytes());
+            field(&mut summary, 1, &one);
+        }
+        let mut event = now();
+        event.push(2 << 3);
+        varint(&mut event, step as u64);
+        field(&mut event, 5, &summary);
+        event
+    };
+    std::iter::once(version()).chain(epochs.iter().map(one)).collect()
+}
+
+/// How many of `events` the file at `path` begins with, whenever they were written, the bytes they take, and whether nothing
+/// stands behind them.
+fn found(path: &Path, events: &[Vec<u8>]) -> std::io::Result<(usize, u64, bool)> {
+    let bytes = match atomic_file::read(path, MAX_BYTES) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((0, 0, true)),
+        other => other?,
+    };
+    let there = tfrecord::records(&bytes);
+    let pairs = there.iter().zip(events);
+    let same = pairs.take_while(|(one, event)| one.get(TIME..) == event.get(TIME..)).count();
+    let length = tfrecord::framed(&there[..same]);
+    Ok((same, length, length == bytes.len() as u64))
+}
+
+// Protobuf, as far as an `Event` of TensorFlow needs it: 1 wall_time, 2 step, 3 file_version, 5 summary; a summary's value
+// has 1 tag, 2 simple_value.
+const EIGHT_BYTES: u8 = 1;
+const LENGTH: u8 = 2;
+const FOUR_BYTES: u8 = 5;
+
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
+    out.push(number << 3 | LENGTH);
+    varint(out, bytes.len() as u64);
+    out.extend(bytes);
+}
+
+/// The beginning of an event: the time of day.
+fn now() -> Vec<u8> {
+    let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |time| time.as_secs_f64());
+    [&[1 << 3 | EIGHT_BYTES][..], &seconds.to_le_bytes()].concat()
+}
+
+/// The first event of every file.
+fn version() -> Vec<u8> {
+    let mut event = now();
+    field(&mut event, 3, b"brain.Event:2");
+    event
+}

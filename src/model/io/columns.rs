@@ -1,0 +1,199 @@
+//! A table as columns, each of one type: as CSV (RFC 4180) and as Parquet. Both hold the same words and numbers; a word that
+//! a spreadsheet would take for a formula is guarded in CSV alone.
+
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::Result;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+
+use super::csv_cell::word;
+
+/// A column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// One value a row.
+    pub values: Values,
+}
+
+/// Its values; absent ones are empty in CSV and null in Parquet.
+#[expect(missing_docs, reason = "each is a type")]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    Text(Vec<Option<String>>),
+    Float64(Vec<Option<f64>>),
+    Float32(Vec<Option<f32>>),
+    Int32(Vec<Option<i32>>),
+}
+
+impl Column {
+    /// A column of that name.
+    pub fn new(name: impl Into<String>, values: Values) -> Self {
+        Self { name: name.into(), values }
+    }
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(values) => values.len(),
+            Self::Float64(values) => values.len(),
+            Self::Float32(values) => values.len(),
+            Self::Int32(values) => values.len(),
+        }
+    }
+
+    /// The value of a row as it stands in CSV.
+    fn cell(&self, row: usize) -> String {
+        match self {
+            Self::Text(values) => values[row].as_deref().map(|text| word(text).into_owned()),
+            Self::Float64(values) => values[row].map(|value| value.to_string()),
+            Self::Float32(values) => values[row].map(|value| value.to_string()),
+            Self::Int32(values) => values[row].map(|value| value.to_string()),
+        }
+        .unwrap_or_default()
+    }
+
+    fn physical(&self) -> Physical {
+        match self {
+            Self::Text(_) => Physical::BYTE_ARRAY,
+            Self::Float64(_) => Physical::DOUBLE,
+            Self::Float32(_) => Physical::FLOAT,
+            Self::Int32(_) => Physical::INT32,
+        }
+    }
+}
+
+fn rows(columns: &[Column]) -> usize {
+    columns.first().map_or(0, |column| column.values.len())
+}
+
+/// The columns as CSV, all digits kept.
+pub fn csv(columns: &[Column]) -> Vec<u8> {
+    let whole = "memory takes every record of one length";
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(columns.iter().map(|column| column.name.as_str())).expect(whole);
+    for row in 0..rows(columns) {
+        writer.write_record(columns.iter().map(|column| column.values.cell(row))).expect(whole);
+    }
+    writer.into_inner().expect(whole)
+}
+
+/// The columns as Parquet, packed by Snappy, with `about` as the file's own metadata. A name that is there already gets a
+/// number: pandas reads no file in which two columns have one.
+pub fn parquet(columns: &[Column], about: &[(&str, &str)]) -> Result<Vec<u8>> {
+    let mut names: Vec<String> = Vec::new();
+    for Column { name, .. } in columns {
+        let numbered = (2..).map(|number| format!("{name} {number}"));
+        let mut all = std::iter::once(name.clone()).chain(numbered);
+        names.push(all.find(|name| !names.contains(name)).expect("an endless supply of names"));
+    }
+    let fields = names.iter().zip(columns).map(|(name, column)| {
+        let text = matches!(column.values, Values::Text(_)).then_some(LogicalType::String);
+        let field = Type::primitive_type_builder(name, column.values.physical());
+        field.with_repetition(Repetition::OPTIONAL).with_logical_type(text).build().map(Arc::new)
+    });
+    let schema = Type::group_type_builder("table").with_fields(fields.collect::<Result<_>>()?).build()?;
+    let about = about.iter().map(|(key, value)| KeyValue::new((*key).to_owned(), (*value).to_owned()));
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_created_by(concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_key_value_metadata(Some(about.collect()));
+    let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties.build()))?;
+    if rows(columns) > 0 {
+        let mut group = writer.next_row_group()?;
+        for column in columns {
+            let mut place = group.next_column()?.expect("a place for every column");
+            write(place.untyped(), &column.values)?;
+            place.close()?;
+        }
+        group.close()?;
+    }
+    writer.into_inner()
+}
+
+fn write(place: &mut ColumnWriter<'_>, values: &Values) -> Result<()> {
+    /// Those that are there, and of every row whether it is.
+    fn split<T, U>(values: &[Option<T>], as_kept: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
+        let there = values.iter().map(|value| i16::from(value.is_some())).collect();
+        (values.iter().flatten().map(as_kept).collect(), there)
+    }
+    match (place, values) {
+        (ColumnWriter::ByteArrayColumnWriter(place), Values::Text(values)) => {
+            let (kept, there) = split(values, |text| ByteArray::from(text.as_str()));
+            place.write_batch(&kept, Some(&there), None)
+        }
+        (ColumnWriter::DoubleColumnWriter(place), Values::Float64(values)) => {
+            let (kept, there) = split(values, |value| *value);
+            place.write_batch(&kept, Some(&there), None)
+        }
+        (ColumnWriter::FloatColumnWriter(place), Values::Float32(values)) => {
+            let (kept, there) = split(values, |value| *value);
+            place.write_batch(&kept, Some(&there), None)
+        }
+        (ColumnWriter::Int32ColumnWriter(place), Values::Int32(values)) => {
+            let (kept, there) = split(values, |value| *value);
+            place.write_batch(&kept, Some(&there), None)
+        }
+        _ => unreachable!("the schema is that of the columns"),
+    }
+    .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    use super::*;
+
+    #[test]
+    fn both_formats_hold_the_same() {
+        let columns = [
+            Column::new("name", Values::Text(vec![Some("=1+1".into()), None, Some("ä,\"b\"\n".into())])),
+            Column::new("name", Values::Float64(vec![Some(0.1 + 0.2), Some(-0.0), None])),
+            Column::new("single", Values::Float32(vec![None, Some(0.1), Some(f32::MAX)])),
+            Column::new("right", Values::Int32(vec![Some(1), Some(0), None])),
+        ];
+        let text = String::from_utf8(csv(&columns)).unwrap();
+        let expected = "name,name,single,right\n'=1+1,0.30000000000000004,,1\n,-0,0.1,0\n\
+                        \"ä,\"\"b\"\"\n\",,340282350000000000000000000000000000000,\n";
+        assert_eq!(text, expected);
+        let file = parquet(&columns, &[("title", "one")]).unwrap();
+        assert_eq!(parquet(&columns, &[("title", "one")]).unwrap(), file, "the same bytes again");
+        let reader = SerializedFileReader::new(Bytes::from(file)).unwrap();
+        let about = reader.metadata().file_metadata().key_value_metadata().unwrap();
+        assert_eq!((about[0].key.as_str(), about[0].value.as_deref()), ("title", Some("one")));
+        let rows: Vec<Vec<Field>> = reader
+            .get_row_iter(None)
+            .unwrap()
+            .map(|row| row.unwrap().into_columns().into_iter().map(|(_, field)| field).collect())
+            .collect();
+        let text = |text: &str| Field::Str(text.to_owned());
+        assert_eq!(rows[0], [text("=1+1"), Field::Double(0.1 + 0.2), Field::Null, Field::Int(1)]);
+        assert_eq!(rows[1], [Field::Null, Field::Double(-0.0), Field::Float(0.1), Field::Int(0)]);
+        assert_eq!(rows[2], [text("ä,\"b\"\n"), Field::Null, Field::Float(f32::MAX), Field::Null]);
+        let names: Vec<String> = reader
+            .metadata()
+            .file_metadata()
+            .schema_descr()
+            .columns()
+            .iter()
+            .map(|c| c.name().to_owned())
+            .collect();
+        assert_eq!(names, ["name", "name 2", "single", "right"]);
+        let empty = parquet(&[Column::new("a", Values::Text(Vec::new()))], &[]).unwrap();
+        assert_eq!(
+            SerializedFileReader::new(Bytes::from(empty)).unwrap().get_row_iter(None).unwrap().count(),
+            0
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! A fault of the program leaves a report: in a process of its own, which is this test program again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::{crash, log};
+use ssmprobe::model::io::catch_panic::{contain, guard};
+
+const FOLDER: &str = "SSMPROBE_TEST_CRASHES";
+
+/// What the other process does: nothing, where it is not asked to.
+#[test]
+fn child() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    crash::install(Some(folder.clone()));
+    let thread = std::thread::Builder::new().name("worker".into());
+    thread.spawn(move || faults(&folder)).unwrap().join().unwrap();
+    let thread = std::thread::Builder::new().name("window".into());
+    thread.spawn(|| panic!("the window")).unwrap().join().unwrap_err();
+}
+
+fn faults(folder: &Path) {
+    log::note("opening /home/alice/probes with hf_abcdefgh");
+    // Of a damaged file: an error of that file, and no report.
+    assert!(guard(|| panic!("a decoder")).is_err());
+    assert!(!folder.exists());
+    // Of a job: it alone is stopped, and its error says where the report is, once.
+    let said = contain(|| panic!("a job in /home/alice/x")).unwrap_err();
+    let error = UserError::from_panic(said.clone());
+    assert!(error.lines[2].starts_with("a report is in ") && error.lines[1].contains("a job"), "{error}");
+    assert_eq!(UserError::from_panic(said).lines.len(), 2);
+    for _ in 0..10 {
+        assert!(contain(|| panic!("again and again")).is_err());
+    }
+}
+
+/// The reports that the other process left in `folder`, the oldest first, and what it said.
+fn crashed(folder: &Path) -> (Vec<String>, String) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["crash::child", "--exact", "--nocapture", "--test-threads", "1"]);
+    command.env(FOLDER, folder).env("HOME", "/home/alice").env("USER", "alice").env("HF_TOKEN", "a-password");
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    (files.iter().map(|file| fs::read_to_string(file).unwrap()).collect(), said)
+}
+
+#[test]
+#[cfg(unix)]
+fn a_fault_leaves_a_report_that_names_nobody() {
+    let room = tempfile::tempdir().unwrap();
+    let folder = room.path().join("state/crashes");
+    let (reports, said) = crashed(&folder);
+    assert_eq!(reports.len(), 5, "a fault that comes again and again fills no disk");
+    let line = |what: &str| {
+        reports[0].lines().find(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{}", reports[0]))
+    };
+    assert!(reports[0].starts_with(concat!("ssmprobe ", env!("CARGO_PKG_VERSION"))), "{}", reports[0]);
+    assert!(line("fault").ends_with("a job in ~/x"), "{}", line("fault"));
+    assert!(line("at ").contains("crash.rs:"), "{}", line("at "));
+    assert!(line("thread").ends_with("worker"), "{}", line("thread"));
+    assert!(reports[0].contains("\nopening ~/probes with TOKEN\n"), "{}", reports[0]);
+    assert!(reports[0].contains("crash::child") && reports[0].contains("\nBacktrace:\n"), "{}", reports[0]);
+    assert!(reports[1].contains("a report of this fault"), "what was said before: {}", reports[1]);
+    for report in &reports {
+        assert!(
+            !report.contains("alice") && !report.contains("hf_abc") && !report.contains("a-password"),
+            "{report}"
+        );
+    }
+    assert!(said.contains("is in ") && said.contains("state/crashes/crash-"), "{said}");
+    assert!(!said.contains("no report of this fault"), "{said}");
+}
+
+#[test]
+#[cfg(unix)]
+fn old_reports_go_and_a_folder_that_cannot_be_written_is_said() {
+    let room = tempfile::tempdir().unwrap();
+    for number in 0..30 {
+        fs::write(room.path().join(format!("crash-{number:012}-1-0.txt")), "old").unwrap();
+    }
+    fs::write(room.path().join("notes.txt"), "mine").unwrap();
+    let command = |folder: &Path| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["crash::another_child", "--exact", "--nocapture"]).env(FOLDER, folder);
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    command(room.path());
+    let names: Vec<String> = fs::read_dir(room.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(names.len(), 21, "{names:?}");
+    assert!(
+        names.contains(&"notes.txt".to_owned()) && !names.contains(&"crash-000000000010-1-0.txt".to_owned())
+    );
+    let said = command(&room.path().join("notes.txt/below"));
+    assert!(
+        said.contains("no report of this fault can be written to ") && said.contains("one fault"),
+        "{said}"
+    );
+}
+
+#[test]
+fn another_child() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    crash::install(Some(folder));
+    contain(|| panic!("one fault")).unwrap_err();
+}
