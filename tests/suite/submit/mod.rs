@@ -291,6 +291,23 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
         assert!(told, "{name} {words}: {said}");
     }
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
+
+    // One that is told to stop keeps what it has by then, and goes on from there.
+    fs::remove_file(desk.path("parts/evaluation.json")).expect("removed");
+    let (part, log) = ([&masks[..], &["--part", "1/1"]].concat(), desk.path("log"));
+    let mut stopped = eval(&desk, "parts", &part)
+        .stderr(fs::File::create(&log).expect("a file"))
+        .spawn()
+        .expect("it starts");
+    until("an image is asked about", || {
+        fs::read_to_string(&log).is_ok_and(|log| log.contains("keeping three numbers"))
+    });
+    crate::interrupts::signal(&stopped, "-TERM");
+    assert!(matches!(stopped.wait().expect("a child").code(), Some(0 | 130)));
+    done(&mut eval(&desk, "parts", &part));
+    let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "1"]].concat()));
+    assert!(code == 0 && !said.contains("asked about"), "{said}");
+    assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
 }
 
 #[test]
