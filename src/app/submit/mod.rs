@@ -9,7 +9,9 @@
 //! | `STAGE.sh` | what `sbatch` gets ([`script`]) |
 //! | `state/STAGE-N` | the exit code of a task that came to an end ([`status`]) |
 //! | `log/STAGE-N.txt` | what it printed |
-//! | `1`, `2`, ... | the run of each part, until they are joined |
+//! | `1`, `2`, ... | what each part makes, until they are joined |
+//!
+//! Of several backbones each has a chain of stages of its own, which ends in a folder below; the parts lie in `tasks` there.
 
 mod flags;
 pub mod hand_in;

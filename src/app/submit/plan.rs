@@ -50,7 +50,7 @@ pub struct Plan {
 /// Tasks that wait for nothing but the stage before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
-    /// `tokens`, `train`, `join`.
+    /// `tokens`, `train`, `eval`, `join`.
     pub name: String,
     /// The command line, after the program.
     pub words: Vec<String>,
