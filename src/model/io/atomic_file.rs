@@ -40,10 +40,17 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let mut pending = Pending::new(path)?;
     pending.write_all(bytes)?;
     step(|| pending.file.as_file().sync_all())?;
-    match step(|| pending.file.persist_noclobber(path).map_err(|failed| failed.error)) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        made => made.map(|_| true),
-    }
+    let mut there = false;
+    step(|| match pending.file.persist_noclobber(path) {
+        Ok(_) => Ok(()),
+        Err(failed) if failed.error.kind() == ErrorKind::AlreadyExists => {
+            there = true;
+            Ok(())
+        }
+        // A file system without links may still rename.
+        Err(failed) => failed.file.persist(path).map(drop).map_err(|failed| failed.error),
+    })?;
+    Ok(!there)
 }
 
 /// [`write`] of what `content` writes.
