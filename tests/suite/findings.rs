@@ -526,7 +526,7 @@ fn the_list_looks_as_it_was_kept_in_both_themes() {
             Err(why) => return crate::skip::missing(why),
         };
         let image = image::DynamicImage::from(image).to_rgb8();
-        let pane = image::imageops::crop_imm(&image, 0, 60, 300, 420).to_image();
+        let pane = image::imageops::crop_imm(&image, 0, 34, 300, 420).to_image();
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/suite/snapshots/findings-{name}.png"));
         if update {

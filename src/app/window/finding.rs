@@ -47,7 +47,11 @@ impl FindingDialog {
                 .wrap(),
             );
             ui.add_space(4.0);
-            let edit = TextEdit::multiline(&mut self.finding.note).char_limit(MAX_NOTE).desired_rows(LINES);
+            // Of another finding the cursor stood elsewhere.
+            let edit = TextEdit::multiline(&mut self.finding.note)
+                .char_limit(MAX_NOTE)
+                .id_salt(self.id)
+                .desired_rows(LINES);
             let hint = "What is worth coming back for. A page that is shared shows headings (#), lists (-), *emphasis* and `code`";
             let edit = ui.add(edit.hint_text(hint).desired_width(f32::INFINITY));
             edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Note"));

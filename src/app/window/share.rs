@@ -124,6 +124,7 @@ impl ShareDialog {
         let list = ScrollArea::vertical().id_salt("probes").min_scrolled_height(PROBES_PX);
         list.max_height(PROBES_PX).show(ui, |ui| {
             ui.vertical(|ui| {
+                ui.spacing_mut().item_spacing.y = 2.0;
                 for (path, on) in self.probes.iter_mut().filter(|(path, _)| has(path)) {
                     ui.checkbox(on, Probe::name_of(path)).on_hover_text(path.display().to_string());
                 }
