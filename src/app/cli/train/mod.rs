@@ -1,5 +1,6 @@
 //! `ssmprobe train`: heads on the tokens of a frozen backbone, by the paper's protocol.
 
+mod board;
 mod tasks;
 
 use std::path::PathBuf;
@@ -15,14 +16,13 @@ use crate::app::jobs::extract::{ExtractError, describe};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::over::Over;
 use crate::app::jobs::part::{Part, part_folder};
-use crate::app::jobs::train::tensorboard::TensorBoard;
 use crate::app::jobs::train::{
     self, Event, Summary, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads,
 };
 use crate::app::state::connection::Host;
 use crate::app::submit::SubmitFlags;
 use crate::app::submit::plan::TRAIN;
-use crate::app::terminal::error::{Usage, lines};
+use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::{self, Display};
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
@@ -175,16 +175,7 @@ impl TrainArgs {
                     working = Some(interrupt::working());
                 }
                 self.tell(&event, &spec.plan.settings, &mut display);
-                if let (Some(events), Event::Begin { .. } | Event::Epoch { .. }) = (&mut board, &event)
-                    && let Err(error) = events.write(&spec.out)
-                {
-                    // Hours of training are worth more than what is drawn of them.
-                    display.say(&format!(
-                        "warning: no more is written for TensorBoard: {}; --resume with --tensorboard fills it in",
-                        lines(&error).join(": ")
-                    ));
-                    board = None;
-                }
+                board.hear(&event, &spec.out, &display);
                 interrupt::flow()
             })
         };
@@ -221,21 +212,6 @@ impl TrainArgs {
             true => ExitCode::SUCCESS,
             false => interrupt::code(),
         })
-    }
-
-    /// Who writes event files, where that is wanted: under the name of the whole run, of which this may be a part.
-    fn board(&self) -> anyhow::Result<Option<TensorBoard>> {
-        let Some(folder) = &self.tensorboard else { return Ok(None) };
-        let out = std::path::absolute(&self.out)?;
-        let name = out.file_name().map_or("run".into(), |name| name.to_string_lossy());
-        Ok(Some(TensorBoard::open(folder, &name, self.resume)?))
-    }
-
-    /// The flag of event files as a word for another program.
-    fn events(&self) -> Result<Option<String>, Usage> {
-        let text = |folder: &PathBuf| folder.to_str().map(|folder| format!("--tensorboard={folder}"));
-        let no_text = || Usage("--tensorboard is no text".to_owned());
-        self.tensorboard.as_ref().map(|folder| text(folder).ok_or_else(no_text)).transpose()
     }
 
     /// What is to be trained: what a run was begun with that is gone on with, or what is usual, with what
