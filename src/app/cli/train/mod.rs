@@ -156,8 +156,7 @@ impl TrainArgs {
         }
     }
 
-    /// Trains `heads`, or goes on with the run's own.
-    /// `words` are the verb and what it says of the heads.
+    /// Trains `heads`, or goes on with the run's own; `words` are the verb and what it says of the heads.
     pub fn run(self, heads: Option<Vec<Variant>>, words: Vec<String>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         if let Some(place) = self.submit.submit {
