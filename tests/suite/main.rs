@@ -69,6 +69,7 @@ mod story;
 mod submit;
 mod traces;
 mod training;
+mod training_tasks;
 mod training_window;
 mod training_worker;
 mod undo;

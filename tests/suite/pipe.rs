@@ -21,6 +21,7 @@ use ssmprobe::app::jobs::removal::RemovalRequest;
 use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::similarity::SimilarityRequest;
 use ssmprobe::app::jobs::stability::{StabilityAnswer, StabilityRequest};
+use ssmprobe::app::jobs::tasks::{PlannedStage, TaskPhase, TaskRequest, TaskStatus, Tasks};
 use ssmprobe::app::jobs::train::{Estimate, TrainSettings};
 use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
 use ssmprobe::app::jobs::{
@@ -126,6 +127,7 @@ fn every_request_survives_a_pipe() {
     let (image, seed, draw) = (ImageId(5), 1, 2);
     let apart = Detached { words: vec!["--resume".into()], out: "run".into(), again: true };
     let apart = Fetch::Detached(apart);
+    let tasks = || TaskRequest { words: vec!["--submit=slurm".into()], out: "run".into(), again: true };
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
     let stability = StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, draw };
@@ -160,6 +162,10 @@ fn every_request_survives_a_pipe() {
         Request::Fetch(JOB, Fetch::Begin(draft())),
         Request::Fetch(JOB, resume),
         Request::Fetch(JOB, apart),
+        Request::Fetch(JOB, Fetch::PlanTasks(tasks())),
+        Request::Fetch(JOB, Fetch::HandIn(tasks())),
+        Request::Fetch(JOB, Fetch::RetryTasks("run".into())),
+        Request::Fetch(JOB, Fetch::EndTasks("run".into())),
         Request::Files(JOB, Files::OpenRun { folder: "run".into() }),
         Request::Files(JOB, Files::OpenImages { paths: vec!["x.png".into()] }),
         Request::Files(JOB, dataset),
@@ -190,6 +196,10 @@ fn every_request_survives_a_pipe() {
         Request::Fetch(_, Fetch::Begin(_)),
         Request::Fetch(_, Fetch::Resume { .. }),
         Request::Fetch(_, Fetch::Detached(_)),
+        Request::Fetch(_, Fetch::PlanTasks(_)),
+        Request::Fetch(_, Fetch::HandIn(_)),
+        Request::Fetch(_, Fetch::RetryTasks(_)),
+        Request::Fetch(_, Fetch::EndTasks(_)),
         Request::Files(_, Files::OpenRun { .. }),
         Request::Files(_, Files::OpenImages { .. }),
         Request::Files(_, Files::OpenDataset { .. }),
@@ -287,8 +297,13 @@ fn every_event_survives_a_pipe() {
     let losses = vec![StepLosses { seed: 0, parts: 2, heads: vec![("gap".into(), vec![0.5, f32::NAN])] }];
     let epochs = || vec![metric("gap", 0, 1)];
     let about = reading(&["gap"]).about.clone();
+    let stage = PlannedStage { name: "join".into(), tasks: 1, script: "#!/bin/bash".into() };
+    let (name, state, said) =
+        ("join".to_owned(), "running, 1:00 left".to_owned(), vec!["epoch 1".to_owned()]);
+    let all = vec![TaskStatus { name, phase: TaskPhase::Running, state, said }];
+    let tasks = Some(Tasks { all, problem: Some("squeue refuses".into()) });
     let reading =
-        Arc::new(Reading { about, epochs: epochs(), losses, failures: failures(), probes: probes() });
+        Arc::new(Reading { about, epochs: epochs(), losses, failures: failures(), probes: probes(), tasks });
     let second = Duration::from_secs(1);
     let estimate = Estimate { image: Some(second), step: second, evaluation: second, tried: 8 };
     let steps = Some(Steps { seed: 0, at: 0.5, losses: vec![Some(0.25), None] });
@@ -326,6 +341,9 @@ fn every_event_survives_a_pipe() {
         training(TrainEvent::Planned(Box::new(facts()))),
         training(TrainEvent::Timed(estimate)),
         training(TrainEvent::Detached { folder: "run".into(), pid: 7, began: true }),
+        training(TrainEvent::TasksPlanned(vec![stage])),
+        training(TrainEvent::HandedIn("run".into())),
+        training(TrainEvent::Retried(2)),
         training(TrainEvent::Said(Said { line: "seed 0".into(), log: 1, at: 5 })),
         training(TrainEvent::Begun(reading.clone())),
         training(TrainEvent::Went(Box::new(went))),
@@ -335,6 +353,7 @@ fn every_event_survives_a_pipe() {
         Event::RunRead { job: Some(JOB), folder: "run".into(), reading: Ok(reading) },
         Event::ThumbnailReady { image: ImageId(5), picture },
         Event::ThumbnailFailed { image: ImageId(5), error: fault() },
+        Event::Memory(1 << 40),
         Event::Warning { job: JOB, text: "left out".into() },
         Event::Failed(JOB, fault()),
         Event::Cancelled(JOB),
@@ -376,6 +395,9 @@ fn every_event_survives_a_pipe() {
         Event::Training { news: TrainEvent::Planned(_), .. },
         Event::Training { news: TrainEvent::Timed(_), .. },
         Event::Training { news: TrainEvent::Detached { .. }, .. },
+        Event::Training { news: TrainEvent::TasksPlanned(_), .. },
+        Event::Training { news: TrainEvent::HandedIn(_), .. },
+        Event::Training { news: TrainEvent::Retried(_), .. },
         Event::Training { news: TrainEvent::Said(_), .. },
         Event::Training { news: TrainEvent::Begun(_), .. },
         Event::Training { news: TrainEvent::Went(_), .. },
@@ -385,6 +407,7 @@ fn every_event_survives_a_pipe() {
         Event::RunRead { .. },
         Event::ThumbnailReady { .. },
         Event::ThumbnailFailed { .. },
+        Event::Memory(_),
         Event::Warning { .. },
         Event::Failed(..),
         Event::Cancelled(_),

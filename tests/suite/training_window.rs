@@ -23,7 +23,7 @@ use ssmprobe::model::train::run::{Metric, Selection};
 
 use crate::window::{Window, backbone};
 
-fn filled() -> TrainSettings {
+pub fn filled() -> TrainSettings {
     TrainSettings {
         backbone: "tiny".into(),
         data: Some("birds".into()),
@@ -51,6 +51,7 @@ pub fn facts() -> Preflight {
         free: Some(5_000_000_000),
         out: "runs/birds-tiny".into(),
         notes: Vec::new(),
+        slurm: false,
     }
 }
 
@@ -72,7 +73,7 @@ fn about(heads: &[&str], epochs: usize) -> About {
 
 pub fn reading(heads: &[&str]) -> Arc<Reading> {
     let (epochs, losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    Arc::new(Reading { about: about(heads, 10), epochs, losses, failures, probes })
+    Arc::new(Reading { about: about(heads, 10), epochs, losses, failures, probes, tasks: None })
 }
 
 pub fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
@@ -82,7 +83,7 @@ pub fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
 }
 
 /// The training pane of a window, and what it asks.
-struct Pane(Window);
+pub struct Pane(pub Window);
 
 impl Pane {
     fn new() -> Self {
@@ -93,7 +94,7 @@ impl Pane {
         Self(window)
     }
 
-    fn filled() -> Self {
+    pub fn filled() -> Self {
         let mut pane = Self::new();
         pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(filled())));
         pane.0.harness.run();
@@ -114,7 +115,7 @@ impl Pane {
     }
 
     /// The job of the request that asks this.
-    fn asked(&self, wanted: impl Fn(&Fetch) -> bool) -> JobId {
+    pub fn asked(&self, wanted: impl Fn(&Fetch) -> bool) -> JobId {
         let wire = self.0.wire.borrow();
         let found = wire.asked.iter().rev().find_map(|request| match request {
             Request::Fetch(job, ask) if wanted(ask) => Some(*job),
@@ -123,12 +124,12 @@ impl Pane {
         found.unwrap_or_else(|| panic!("not among {:?}", wire.asked))
     }
 
-    fn say(&mut self, event: Event) {
+    pub fn say(&mut self, event: Event) {
         self.0.wire.borrow_mut().events.push_back(event);
         self.0.harness.run();
     }
 
-    fn tell(&mut self, job: JobId, news: TrainEvent) {
+    pub fn tell(&mut self, job: JobId, news: TrainEvent) {
         self.say(Event::Training { job, news });
     }
 
@@ -386,7 +387,8 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     pane.0.harness.state_mut().dispatch(Command::OpenRun(folder.clone()));
     let say = |pane: &mut Pane, epochs: Vec<Metric>, probes: Vec<(PathBuf, SystemTime)>| {
         let (about, failures) = (about(&["gap"], 2), Vec::new());
-        let reading = Ok(Arc::new(Reading { about, epochs, losses: Vec::new(), failures, probes }));
+        let reading =
+            Ok(Arc::new(Reading { about, epochs, losses: Vec::new(), failures, probes, tasks: None }));
         let open =
             |r: &Request| if let Request::Files(job, Files::OpenRun { .. }) = r { Some(*job) } else { None };
         let job = pane.0.wire.borrow().asked.iter().find_map(open);
@@ -528,7 +530,7 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
         let all = ["gap", "sinkhorn"].into_iter().flat_map(|head| [(head, 0), (head, 1)]);
         let epochs = all.flat_map(|(head, seed)| [told(head, seed, 1), told(head, seed, 2)]).collect();
         let (losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new());
-        let reading = Ok(Arc::new(Reading { about, epochs, losses, failures, probes }));
+        let reading = Ok(Arc::new(Reading { about, epochs, losses, failures, probes, tasks: None }));
         pane.say(Event::RunRead { job: requests[0].job(), folder, reading });
     }
     pane.0.click("birds-tiny");

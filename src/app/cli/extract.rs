@@ -75,7 +75,8 @@ impl Extract {
             Stage::cut("tokens", words.clone(), (tasks as usize).min(plan.images.div_ceil(SHARD).max(1))),
             Stage::whole(JOIN, words),
         ];
-        jobs::begin(&plan.root.join(format!("tasks-{}", plan.source.key())), place, &self.submit, stages)
+        let folder = plan.root.join(format!("tasks-{}", plan.source.key()));
+        jobs::begin(&folder, place, &self.submit, stages, self.json)
     }
 }
 

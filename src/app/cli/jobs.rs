@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
+use crate::app::jobs::tasks::PlannedStage;
 use crate::app::submit::script::script;
 use crate::app::submit::status::{State, states, tail};
-use crate::app::submit::{Place, Plan, SlurmError, Stage, SubmitFlags, Task, hand_in, join, local, slurm};
+use crate::app::submit::{Place, Plan, SlurmError, Stage, SubmitFlags, Task, hand_in, join, local};
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
@@ -78,12 +79,7 @@ impl Jobs {
             return Ok(ExitCode::SUCCESS);
         }
         if self.cancel {
-            match plan.place {
-                Place::Local => local::cancel(&plan)?,
-                Place::Slurm => {
-                    slurm::cancel(&plan.handed_in.iter().map(|a| a.id.clone()).collect::<Vec<_>>())?;
-                }
-            }
+            hand_in::end(&plan)?;
             say!("ended; `ssmprobe jobs {} --retry` goes on", self.folder.display());
             return Ok(ExitCode::SUCCESS);
         }
@@ -106,14 +102,25 @@ impl Jobs {
     }
 }
 
-/// Hands in the `stages` that end in `folder`, or prints what would be.
+/// Hands in the `stages` that end in `folder`, or prints what would be, as a document where that is wanted.
 pub fn begin(
     folder: &Path,
     place: Place,
     flags: &SubmitFlags,
     stages: Vec<Stage>,
+    json: bool,
 ) -> anyhow::Result<ExitCode> {
     let mut plan = Plan::new(folder, place, flags.slurm.clone(), stages)?;
+    if flags.dry_run && json {
+        let planned = |stage: &Stage| PlannedStage {
+            name: stage.name.clone(),
+            tasks: stage.tasks(),
+            script: script(&plan, stage),
+        };
+        let planned: Vec<PlannedStage> = plan.stages.iter().map(planned).collect();
+        stdout::text(format_args!("{:#}\n", json!(planned)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if flags.dry_run {
         for stage in &plan.stages {
             stdout::text(format_args!("# tasks/{}.sh\n{}\n", stage.id(), script(&plan, stage)))?;

@@ -89,11 +89,12 @@ impl On {
                 }
                 Some(Event::Cancelled(_)) => Err(JobError::Cancelled),
                 Some(Event::Finished(_)) => Ok(()),
+                Some(Event::Memory(_)) | None => continue,
                 Some(event) if failed.is_none() => {
                     failed = tell(event).err();
                     continue;
                 }
-                Some(_) | None => continue,
+                Some(_) => continue,
             };
             return failed.map_or(end, |error| Err(JobError::Failed(error)));
         }

@@ -3,6 +3,8 @@
 pub(super) mod demo;
 mod machine;
 pub mod microbench;
+#[cfg(unix)]
+mod remote;
 mod soak;
 mod table;
 mod window;
@@ -32,6 +34,11 @@ pub struct Bench {
 enum What {
     Window(window::Window),
     Soak(soak::Soak),
+    #[cfg(unix)]
+    Remote(remote::Remote),
+    #[cfg(unix)]
+    #[command(hide = true)]
+    Relay(remote::Relay),
 }
 
 /// The window on the bundled demo, on a worker of its own, with nobody's settings: the same measurement for all.
@@ -66,6 +73,10 @@ impl Bench {
         match self.what {
             Some(What::Window(verb)) => verb.run(),
             Some(What::Soak(verb)) => verb.run(),
+            #[cfg(unix)]
+            Some(What::Remote(verb)) => verb.run(),
+            #[cfg(unix)]
+            Some(What::Relay(verb)) => verb.run(),
             None => self.machine.run(),
         }
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::detached::Detached;
+use super::tasks::TaskRequest;
 use super::{BackboneId, BackboneOptions, Reporter, Unit, train};
 use crate::model::backbone::hub;
 
@@ -30,6 +31,14 @@ pub enum Fetch {
     Begin(Box<train::TrainSettings>),
     /// Train in a process of its own, which nothing but its cancelling stops, and follow that.
     Detached(Detached),
+    /// Say into which tasks a training would be cut, and what `sbatch` would get.
+    PlanTasks(TaskRequest),
+    /// Hand in the tasks of a training.
+    HandIn(TaskRequest),
+    /// Hand in again what failed or was stopped of the tasks of a run's folder.
+    RetryTasks(PathBuf),
+    /// End all tasks of a run's folder; what they did is kept.
+    EndTasks(PathBuf),
     /// Go on with the run of a folder.
     Resume {
         /// The folder.
@@ -39,6 +48,20 @@ pub enum Fetch {
         /// Folder of token caches where the run names none; the usual one where absent.
         cache: Option<PathBuf>,
     },
+}
+
+impl Fetch {
+    /// Whether other processes do it, and nothing is computed by who is asked.
+    pub fn is_apart(&self) -> bool {
+        match self {
+            Self::Detached(_)
+            | Self::PlanTasks(_)
+            | Self::HandIn(_)
+            | Self::RetryTasks(_)
+            | Self::EndTasks(_) => true,
+            Self::OpenBackbone { .. } | Self::Plan(_) | Self::Begin(_) | Self::Resume { .. } => false,
+        }
+    }
 }
 
 /// The folder on this machine of the backbone `source`.

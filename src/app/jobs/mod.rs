@@ -30,6 +30,7 @@ pub mod result_file;
 pub mod run_metrics;
 pub mod similarity;
 pub mod stability;
+pub mod tasks;
 mod token_memory;
 pub mod tokens;
 pub mod train;
@@ -325,6 +326,8 @@ pub enum Event {
         /// Why.
         error: UserError,
     },
+    /// Bytes of memory that a worker elsewhere takes.
+    Memory(u64),
     /// Something to know; the job goes on.
     Warning {
         /// The job.
@@ -367,7 +370,7 @@ impl Event {
             | Self::Cancelled(job)
             | Self::Finished(job) => Some(*job),
             Self::RunRead { job, .. } => *job,
-            Self::ThumbnailReady { .. } | Self::ThumbnailFailed { .. } => None,
+            Self::ThumbnailReady { .. } | Self::ThumbnailFailed { .. } | Self::Memory(_) => None,
         }
     }
 }

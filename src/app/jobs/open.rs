@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::evaluate::EvalSplit;
 use super::history::disk;
 use super::result_file::ResultFile;
+use super::tasks::plan_file;
 use super::{DatasetId, Event, JobError, JobId, Reporter, Unit, folder, received};
 use crate::app::image_files::{images_below, is_probe, is_workspace};
 use crate::app::paths::expanded;
@@ -142,6 +143,11 @@ pub fn probe_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<(), JobError> {
     let (probes, trained) = probe_folder(folder);
     let mut sources = Vec::new();
+    if !trained && plan_file(folder).is_file() {
+        let reading = disk::read(folder).map(Arc::new).map_err(UserError::from_error);
+        tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
+        return Ok(());
+    }
     if trained {
         let run = Run::open(folder);
         sources = run.as_ref().map_or_else(|_| Vec::new(), trained_on);
@@ -239,7 +245,7 @@ pub(super) fn kind_of(path: &Path) -> PathKind {
         if path.join("config.json").is_file() {
             return PathKind::Backbone;
         }
-        if path.join("run.json").is_file() {
+        if path.join("run.json").is_file() || plan_file(path).is_file() {
             return PathKind::Run;
         }
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();

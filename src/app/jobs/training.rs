@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::jobs::detached::Said;
 pub use crate::app::jobs::history::disk::Reading;
 use crate::app::jobs::history::{Failure, Steps};
+use crate::app::jobs::tasks::PlannedStage;
 use crate::app::jobs::train::{Estimate, Preflight};
 use crate::model::train::run::Metric;
 
@@ -30,6 +31,12 @@ pub enum TrainEvent {
         /// Whether it was begun now.
         began: bool,
     },
+    /// These tasks would be handed in.
+    TasksPlanned(Vec<PlannedStage>),
+    /// Its tasks are handed in, and end in this folder.
+    HandedIn(PathBuf),
+    /// So many of its tasks are handed in again.
+    Retried(usize),
     /// It says this.
     Said(Said),
     /// It has gone this far.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 
 use crate::app::jobs::detached::Detached;
+use crate::app::jobs::tasks::TaskRequest;
 use crate::app::jobs::{BackboneId, Compute, Event, Fetch, ImageId, JobId, ProbeId, Request};
 use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
@@ -181,6 +182,10 @@ impl Asked {
                 Request::Fetch(_, Fetch::Detached(asked)) => {
                     let again = asked.again || heard;
                     Request::Fetch(*id, Fetch::Detached(Detached { again, ..asked.clone() }))
+                }
+                Request::Fetch(_, Fetch::HandIn(asked)) => {
+                    let again = asked.again || heard;
+                    Request::Fetch(*id, Fetch::HandIn(TaskRequest { again, ..asked.clone() }))
                 }
                 other => other.clone(),
             });

@@ -3,18 +3,24 @@
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::Builder;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
 use super::frame::{self, FrameError};
 use super::hello::{Hello, PROTOCOL};
 use crate::app::jobs::{Event, Request};
+use crate::app::process_memory;
 use crate::app::worker::{Worker, WorkerEnv};
 
 /// Events that wait before the worker waits itself: each may be a file.
 const ROOM: usize = 16;
+/// How often it looks at its memory.
+const LOOK: Duration = Duration::from_secs(2);
+/// Less of it, in bytes, is no news.
+const TOLD: u64 = 1 << 20;
 /// Requests and wake-ups that wait.
 const TURNS: usize = 64;
 
@@ -55,19 +61,42 @@ pub fn serve() -> anyhow::Result<()> {
         .context("cannot start the threads that compute")?;
     let listening = Builder::new().name("requests".into());
     listening.spawn(move || listen(&turn)).context("cannot start the thread that listens")?;
-    for turn in turns {
-        match turn {
-            Turn::Ask(request) => worker.send(request),
-            Turn::Tell => {}
-            Turn::End(None) => return Ok(()),
-            Turn::End(Some(error)) => return Err(error.into()),
+    let mut memory = Memory::default();
+    loop {
+        match turns.recv_timeout(LOOK) {
+            Ok(Turn::Ask(request)) => worker.send(request),
+            Ok(Turn::Tell) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(Turn::End(None)) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(Turn::End(Some(error))) => return Err(error.into()),
         }
         while let Some(event) = worker.event() {
             tell(&mut out, &event, packs)?;
         }
+        if let Some(bytes) = memory.news() {
+            tell(&mut out, &Event::Memory(bytes), packs)?;
+        }
         out.flush()?;
     }
-    Ok(())
+}
+
+/// What was told of this program's memory, and when it was looked at.
+#[derive(Default)]
+struct Memory {
+    told: u64,
+    looked: Option<Instant>,
+}
+
+impl Memory {
+    /// What it takes, where that is news.
+    fn news(&mut self) -> Option<u64> {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return None;
+        }
+        self.looked = Some(Instant::now());
+        let bytes = process_memory::resident().filter(|bytes| bytes.abs_diff(self.told) >= TOLD)?;
+        self.told = bytes;
+        Some(bytes)
+    }
 }
 
 /// Tells an event; of one that cannot be written down, why.

@@ -46,6 +46,7 @@ impl State {
             Event::ThumbnailFailed { image, error } => {
                 self.put_thumbnail(image, Thumbnail::Failed(error.lines.join(": ")));
             }
+            Event::Memory(bytes) => self.far_memory = Some(bytes),
             Event::Training { job, news } => return self.training_event(job, news),
             Event::RunRead { folder, reading, .. } => return self.read_run(folder, reading),
             Event::Failed(job, error) => return self.end_job(job, Some(&error)),

@@ -87,6 +87,12 @@ impl State {
     /// How it stands with the way to who computes now; what is news is noted. A host that was reached is remembered.
     pub fn set_connection(&mut self, now: Connection) {
         let before = std::mem::replace(&mut self.connection, now.clone());
+        if before.host() != now.host() {
+            self.training.slurm = false;
+        }
+        if !matches!(now, Connection::Connected { .. }) {
+            self.far_memory = None;
+        }
         match (&before, &now) {
             (Connection::Connected { host: before, .. }, Connection::Connected { host, .. })
                 if before == host => {}

@@ -48,6 +48,8 @@ pub enum JobKind {
     Plan,
     /// Trains.
     Train,
+    /// Hands in tasks, or ends them.
+    Tasks,
     /// Evaluates probes on a dataset.
     Evaluate,
     /// Measures how stable an order is.

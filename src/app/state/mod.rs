@@ -31,6 +31,7 @@ mod sheet;
 mod show_finding;
 mod similarity;
 mod stability;
+mod tasks;
 mod thumbnails;
 mod training;
 mod undo;
@@ -63,6 +64,7 @@ use self::share::Sharing;
 pub use self::sheet::{ImageMap, Sheet};
 pub use self::similarity::Similarities;
 pub use self::stability::{RunningStability, Stabilities};
+pub use self::tasks::TaskPlan;
 pub use self::thumbnails::{Thumbnail, Thumbnails};
 pub use self::training::{ActiveRun, PreflightState, Training};
 use self::undo::Undo;
@@ -96,6 +98,8 @@ pub struct State {
     pub settings: Settings,
     /// How it stands with the way to who computes.
     pub connection: Connection,
+    /// Bytes of memory that a worker elsewhere takes, as it said last.
+    pub far_memory: Option<u64>,
     /// A folder of another machine that is looked into.
     pub browser: Browser,
     /// Running jobs, and failed ones until they are dismissed.

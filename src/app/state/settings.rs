@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::connection::Host;
+use crate::app::jobs::tasks::TrainPlaceSettings;
 use crate::model::io::atomic_file;
 
 /// Recently used things of one kind that are remembered.
@@ -51,6 +52,8 @@ pub struct Settings {
     pub recent: Recent,
     /// How the library is divided.
     pub library: LibrarySections,
+    /// Where trainings are computed.
+    pub training: TrainPlaceSettings,
 }
 
 /// How the library is divided, by the names of its sections; what is not said is as it suits the window.
@@ -92,6 +95,7 @@ impl Default for Settings {
             device: "auto".into(),
             recent: Recent::default(),
             library: LibrarySections::default(),
+            training: TrainPlaceSettings::default(),
         }
     }
 }

@@ -10,8 +10,10 @@ use super::State;
 use super::connection::Host;
 use super::jobs::{JobKind, Severity};
 use super::recent::Recently;
+use super::tasks::TaskPlan;
 use super::watched_run::{Phase, WatchedRun};
 use crate::app::jobs::detached::Detached;
+use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Fetch, JobId, Request};
@@ -30,6 +32,16 @@ pub struct Training {
     pub active: Option<ActiveRun>,
     /// Runs that are open, by folder.
     pub runs: IndexMap<PathBuf, WatchedRun>,
+    /// Whether tasks can be handed to Slurm where it is computed, as the last plan said.
+    pub(super) slurm: bool,
+    /// Which tasks the next one would be.
+    pub tasks: TaskPlan,
+    /// What those are of.
+    pub(super) tasks_of: Option<(Vec<String>, PathBuf)>,
+    /// The job that hands in.
+    pub handing_in: Option<JobId>,
+    /// The run that was handed in last in this window.
+    pub handed_in: Option<PathBuf>,
 }
 
 /// What a training would come to.
@@ -128,10 +140,16 @@ impl State {
         vec![self.replace_job(job)]
     }
 
+    /// Whether what is filled in was planned, tasks included where it is cut into some, and can begin.
+    pub fn can_start_training(&self) -> bool {
+        let tasks = self.train_place() != TrainPlace::Slurm || self.tasks_are_planned();
+        self.training.can_start() && tasks
+    }
+
     /// Begins what was planned.
     pub(super) fn start_training(&mut self) -> Vec<Request> {
         let PreflightState::Ready { preflight, .. } = &self.training.preflight else { return Vec::new() };
-        if !self.training.can_start() {
+        if !self.can_start_training() {
             return Vec::new();
         }
         let mut form = self.training.form.clone();
@@ -139,16 +157,30 @@ impl State {
         let out = form.out.get_or_insert(preflight.out.clone()).clone();
         let title = format!("Training on {}", preflight.dataset);
         let mut requests = self.stop_planning();
-        let ask = match self.connection.host() {
-            Some(_) => Fetch::Detached(Detached { words: form.words(), out, again: false }),
-            None => Fetch::Begin(Box::new(form)),
+        let ask = match self.train_place() {
+            TrainPlace::Detached => Fetch::Detached(Detached { words: form.words(), out, again: false }),
+            TrainPlace::Here => Fetch::Begin(Box::new(form)),
+            TrainPlace::Slurm => {
+                requests.extend(self.hand_in(title, out));
+                return requests;
+            }
         };
         requests.extend(self.train(title, ask));
-        // The folder is another one next time.
+        self.forget_plan();
+        requests
+    }
+
+    /// What was filled in is under way: the folder is another one next time.
+    pub(super) fn forget_plan(&mut self) {
         self.training.form.out = None;
         self.training.planned = None;
         self.training.preflight = PreflightState::Unknown;
-        requests
+    }
+
+    /// It could not begin: the form stays, to be put right.
+    pub(super) fn refuse_plan(&mut self, error: &UserError) {
+        self.training.planned = Some(self.training.form.clone());
+        self.training.preflight = PreflightState::Failed(error.clone());
     }
 
     /// Goes on with a run that was stopped.
@@ -161,14 +193,14 @@ impl State {
         let TrainSettings { device, tokens, .. } = self.training.form.clone();
         let cache = tokens.cache;
         let device = Some(device).filter(|device| device != "auto"); // else where it began
-        let ask = match self.connection.host() {
-            Some(_) => {
+        let ask = match self.train_place() == TrainPlace::Detached || self.connection.host().is_some() {
+            true => {
                 let device = device.map(|device| format!("--device={device}"));
                 let cache = cache.map(|cache| format!("--cache={}", cache.display()));
                 let words = [Some("--resume".to_owned()), device, cache].into_iter().flatten().collect();
                 Fetch::Detached(Detached { words, out: folder, again: false })
             }
-            None => Fetch::Resume { folder, device, cache },
+            false => Fetch::Resume { folder, device, cache },
         };
         requests.extend(self.train(format!("Training {name}"), ask));
         (self.training.planned, self.training.preflight) = (None, PreflightState::Unknown);
@@ -196,6 +228,7 @@ impl State {
         match (news, &mut self.training) {
             (TrainEvent::Planned(preflight), training) => {
                 if matches!(training.preflight, PreflightState::Asked(asked) if asked == job) {
+                    training.slurm = preflight.slurm;
                     let (preflight, estimate, timing) = (Arc::new(*preflight), None, Some(job));
                     training.preflight = PreflightState::Ready { preflight, estimate, timing };
                     let data = training.planned.as_ref().and_then(|form| form.data.clone());
@@ -210,6 +243,16 @@ impl State {
                     }
                     _ => {}
                 }
+                Vec::new()
+            }
+            (TrainEvent::TasksPlanned(stages), _) => {
+                self.tasks_planned(job, stages);
+                Vec::new()
+            }
+            (TrainEvent::HandedIn(folder), _) => self.handed_in(job, folder),
+            (TrainEvent::Retried(tasks), _) => {
+                let s = if tasks == 1 { "" } else { "s" };
+                self.note(Severity::Info, format!("{tasks} task{s} handed in again"));
                 Vec::new()
             }
             (news, training) => match &mut training.active {
@@ -262,7 +305,7 @@ impl State {
                 Vec::new()
             }
             TrainEvent::Detached { folder, pid, began } => {
-                let name = self.connection.host().map_or("", Host::name);
+                let name = self.connection.host().map_or("this machine", Host::name);
                 let (what, folder) = (if began { "started" } else { "found" }, folder.display());
                 let text = format!(
                     "The training is {what} as process {pid} of {name}, into {folder}: it goes on there whatever becomes of this window"
@@ -270,7 +313,12 @@ impl State {
                 self.note(Severity::Info, text);
                 Vec::new()
             }
-            TrainEvent::Planned(_) | TrainEvent::Timed(_) | TrainEvent::Said(_) => Vec::new(),
+            TrainEvent::Planned(_)
+            | TrainEvent::Timed(_)
+            | TrainEvent::TasksPlanned(_)
+            | TrainEvent::HandedIn(_)
+            | TrainEvent::Retried(_)
+            | TrainEvent::Said(_) => Vec::new(),
         }
     }
 
@@ -283,6 +331,7 @@ impl State {
 
     /// A job of training is over: `error` says why it failed, nothing that it was ended early.
     pub(super) fn end_training(&mut self, job: JobId, error: Option<&UserError>) {
+        self.end_handing_in(job, error);
         let training = &mut self.training;
         match &mut training.preflight {
             PreflightState::Asked(asked) if *asked == job => {
@@ -299,11 +348,7 @@ impl State {
             (Some(run), Some(error)) => run.phase = Phase::Failed(error.clone()),
             (Some(run), None) if run.phase == Phase::Running => run.phase = Phase::Stopped,
             (Some(_) | None, None) => {}
-            (None, Some(error)) => {
-                // The form it was begun with stays, to be put right.
-                training.planned = Some(training.form.clone());
-                training.preflight = PreflightState::Failed(error.clone());
-            }
+            (None, Some(error)) => self.refuse_plan(error),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::jobs::Severity;
 use super::{ColumnState, State};
 use crate::app::jobs::Request;
 use crate::app::jobs::history::TrainHistory;
+use crate::app::jobs::tasks::Tasks;
 use crate::app::jobs::training::Reading;
 use crate::app::user_error::UserError;
 
@@ -19,6 +20,8 @@ pub struct WatchedRun {
     pub history: TrainHistory,
     /// Where it stands.
     pub phase: Phase,
+    /// Its tasks, where it is cut into some.
+    pub tasks: Option<Tasks>,
     /// Its probes, and when each was written as the library has it.
     probes: HashMap<PathBuf, SystemTime>,
 }
@@ -48,13 +51,19 @@ impl WatchedRun {
         let mut run = Self {
             history: TrainHistory::new(reading.about.clone()),
             phase: Phase::Open { growing: false },
+            tasks: None,
             probes,
         };
         run.take(reading);
-        if run.history.finished() {
+        if run.is_over() {
             run.phase = Phase::Done;
         }
         run
+    }
+
+    /// Whether nothing more comes: its parts are joined, where it has some.
+    fn is_over(&self) -> bool {
+        self.history.finished() && self.tasks.as_ref().is_none_or(Tasks::are_done)
     }
 
     /// Takes what its folder holds.
@@ -65,6 +74,7 @@ impl WatchedRun {
         self.history.epochs(&reading.epochs);
         reading.losses.iter().for_each(|losses| self.history.losses(losses));
         self.history.failures(&reading.failures);
+        self.tasks.clone_from(&reading.tasks);
     }
 }
 
@@ -114,7 +124,7 @@ impl State {
         let before = run.history.clone();
         run.take(&reading);
         let growing = run.history != before || run.phase == Phase::Open { growing: true };
-        run.phase = if run.history.finished() { Phase::Done } else { Phase::Open { growing } };
+        run.phase = if run.is_over() { Phase::Done } else { Phase::Open { growing } };
         let done = run.phase == Phase::Done;
         let mut requests = self.refresh_probes(&folder, reading.probes.clone());
         requests.extend(done.then(|| self.follow_runs()));

@@ -98,6 +98,20 @@ pub fn rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
     some(plan, &wanted, &under_way(states))
 }
 
+/// Ends all tasks: what they did is kept, and [`again`] goes on with it.
+///
+/// # Errors
+/// If the disk or Slurm refuses.
+pub fn end(plan: &Plan) -> anyhow::Result<()> {
+    match plan.place {
+        Place::Local => local::cancel(plan),
+        Place::Slurm => {
+            let ids: Vec<String> = plan.handed_in.iter().map(|array| array.id.clone()).collect();
+            Ok(slurm::cancel(&ids)?)
+        }
+    }
+}
+
 /// Tasks that are not over, and will be by themselves.
 fn under_way(states: &[(Task, State)]) -> Vec<Task> {
     states.iter().filter(|(_, state)| state.is_active()).map(|(task, _)| *task).collect()

@@ -39,10 +39,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
                 ui.label(RichText::new(format!("{count} {name}{s}")).small().weak());
             }
         }
-        if let Some(bytes) = process_memory::resident().filter(|_| !narrow) {
+        if let Some((text, about)) = memory(cx).filter(|_| !narrow) {
             ui.separator();
-            let text = RichText::new(format::bytes(bytes)).small().weak();
-            ui.label(text).on_hover_text("Memory of the program");
+            ui.label(RichText::new(text).small().weak()).on_hover_text(about);
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             jobs(ui, cx);
@@ -51,13 +50,30 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
     });
 }
 
-/// Where it computes, where that is not here, and on what.
+/// How much memory is taken where it computes, and what is said of it.
+fn memory(cx: &PanelContext<'_>) -> Option<(String, String)> {
+    let own = process_memory::resident().map(format::bytes);
+    let Some(host) = cx.state.connection.host() else {
+        return Some((own?, "Memory of the program".to_owned()));
+    };
+    let far = format::bytes(cx.state.far_memory?);
+    let window = own.map_or_else(String::new, |own| format!("; this window takes {own}"));
+    Some((format!("{far} there"), format!("Memory of the worker on {}{window}", host.name())))
+}
+
+/// Where it computes, where that is not here, and how much it is doing.
 fn connection(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let connection = &cx.state.connection;
     if connection.host().is_none() {
         return;
     }
-    let text = RichText::new(connection.text()).small();
+    let busy = cx.state.jobs.values().filter(|job| job.error.is_none()).count() + cx.state.runs_in_tasks();
+    let busy = match busy {
+        0 => String::new(),
+        1 => ", 1 job".to_owned(),
+        jobs => format!(", {jobs} jobs"),
+    };
+    let text = RichText::new(format!("{}{busy}", connection.text())).small();
     let (text, about) = match connection {
         Connection::Connected { hello, .. } => (text, hello.as_str()),
         Connection::Lost { why, .. } => (text.color(color32(style::failed(cx.theme))), why.as_str()),
@@ -72,7 +88,11 @@ fn connection(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let open = cx.backbone().map(|(_, facts)| facts.clone());
     let name = open.as_ref().map_or(cx.state.settings.device.as_str(), |facts| facts.device.as_str());
-    let badge = RichText::new(format!("Device: {name}")).small();
+    // What the device of another machine is, nobody knows by heart.
+    let adapter = open.as_ref().filter(|_| cx.state.connection.host().is_some());
+    let adapter = adapter.map_or_else(String::new, |facts| format!(" ({})", facts.adapter));
+    let text = font::fit(&format!("Device: {name}{adapter}"), 11.5, (0.25 * ui.max_rect().width()).max(90.0));
+    let badge = RichText::new(text).small();
     let menu = ui.menu_button(badge, |ui| {
         for (device, about) in DEVICES {
             let chosen = cx.state.settings.device == *device;

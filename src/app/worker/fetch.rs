@@ -4,8 +4,8 @@
 use std::sync::mpsc::SyncSender;
 
 use super::compute::{Job, Kind, Task};
-use super::detached;
 use super::event_sender::{EventSender, JobEvents};
+use super::{detached, tasks};
 use crate::app::jobs::engine::BackboneSpec;
 use crate::app::jobs::extract::TRIED;
 use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpec, TrainingError};
@@ -28,9 +28,9 @@ pub(super) fn fetch(
     closing: &Cancel,
 ) {
     let events = JobEvents::new(outbox, id, &cancel);
-    if let Fetch::Detached(asked) = &kind {
+    if kind.is_apart() {
         let done = outbox.job(id, &cancel, |events| {
-            detached::run(asked, &events, &cancel, closing).map_err(JobError::Failed)?;
+            apart(&kind, &events, &cancel, closing).map_err(JobError::Failed)?;
             cancel.check()
         });
         return done.err().into_iter().for_each(|error| outbox.tell(Event::Failed(id, error)));
@@ -46,6 +46,22 @@ pub(super) fn fetch(
         Err(said) => UserError::from_panic(said),
     };
     outbox.tell(Event::Failed(id, fault));
+}
+
+/// What other processes do.
+fn apart(kind: &Fetch, events: &JobEvents, cancel: &Cancel, closing: &Cancel) -> anyhow::Result<()> {
+    let news = match kind {
+        Fetch::PlanTasks(asked) => TrainEvent::TasksPlanned(tasks::plan(asked)?),
+        Fetch::HandIn(asked) => TrainEvent::HandedIn(tasks::begin(asked)?),
+        Fetch::RetryTasks(folder) => TrainEvent::Retried(tasks::retry(folder)?),
+        Fetch::EndTasks(folder) => return tasks::end(folder),
+        Fetch::Detached(asked) => return detached::run(asked, events, cancel, closing),
+        Fetch::OpenBackbone { .. } | Fetch::Plan(_) | Fetch::Begin(_) | Fetch::Resume { .. } => {
+            unreachable!("it is computed here")
+        }
+    };
+    events.outbox.tell(Event::Training { job: events.job, news });
+    Ok(())
 }
 
 fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<Kind> {
@@ -75,7 +91,11 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
             let out = plan.settings.out.clone().or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
             Kind::Train(Box::new(TrainSpec { plan, out, resume: false }))
         }
-        Fetch::Detached(_) => unreachable!("it computes nothing here"),
+        Fetch::Detached(_)
+        | Fetch::PlanTasks(_)
+        | Fetch::HandIn(_)
+        | Fetch::RetryTasks(_)
+        | Fetch::EndTasks(_) => unreachable!("it computes nothing here"),
         Fetch::Resume { folder: out, device, cache } => {
             let run = Run::open(&out)?;
             let mut settings = TrainSettings::of_run(&run)?;

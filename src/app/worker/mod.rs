@@ -13,6 +13,7 @@ mod fetch;
 mod files;
 mod run_watcher;
 pub(in crate::app) mod task_queue;
+mod tasks;
 mod train_report;
 
 use std::collections::HashMap;

@@ -5,22 +5,35 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::event_sender::EventSender;
-use crate::app::jobs::history::disk::{Stamp, read};
+use super::tasks;
+use crate::app::jobs::history::disk::{Reading, Stamp, read};
+use crate::app::jobs::tasks::Tasks;
 use crate::app::jobs::{Cancel, Event};
 use crate::app::user_error::UserError;
 use crate::model::io::catch_panic::contain;
 
 /// How often a folder is looked at.
 const PERIOD: Duration = Duration::from_secs(1);
+/// How often it is asked how tasks go: Slurm serves others as well.
+const TASKS_PERIOD: Duration = Duration::from_secs(3);
 
 pub(super) struct Follower {
     outbox: EventSender,
     closing: Cancel,
-    /// The folders, and how each was when it was read.
-    runs: BTreeMap<PathBuf, Option<Stamp>>,
+    /// The folders, and what is known of each.
+    runs: BTreeMap<PathBuf, Known>,
+}
+
+/// How a folder was when it was read.
+#[derive(Clone, Default)]
+struct Known {
+    stamp: Option<Stamp>,
+    tasks: Option<Tasks>,
+    /// When its tasks were looked at.
+    looked: Option<Instant>,
 }
 
 impl Follower {
@@ -41,8 +54,8 @@ impl Follower {
             match task {
                 Ok(Some(folders)) => {
                     let known = std::mem::take(&mut self.runs);
-                    let stamp = |folder: &PathBuf| known.get(folder).cloned().flatten();
-                    self.runs = folders.into_iter().map(|folder| (folder.clone(), stamp(&folder))).collect();
+                    let of = |folder: &PathBuf| known.get(folder).cloned().unwrap_or_default();
+                    self.runs = folders.into_iter().map(|folder| (folder.clone(), of(&folder))).collect();
                 }
                 Ok(None) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -55,15 +68,23 @@ impl Follower {
     fn look(&mut self) {
         for (folder, known) in &mut self.runs {
             let stamp = Stamp::read(folder);
-            if known.as_ref() == Some(&stamp) {
+            let tasks = match known.looked {
+                Some(looked) if looked.elapsed() < TASKS_PERIOD => known.tasks.clone(),
+                _ => {
+                    known.looked = Some(Instant::now());
+                    tasks::look(folder, known.tasks.as_ref())
+                }
+            };
+            if known.stamp.as_ref() == Some(&stamp) && known.tasks == tasks {
                 continue;
             }
             // What is written while it is read changes the stamp, and is read again.
             let reading = match contain(|| read(folder)) {
-                Ok(reading) => reading.map(Arc::new).map_err(UserError::from_error),
+                Ok(reading) => reading.map_err(UserError::from_error),
                 Err(said) => Err(UserError::from_panic(said)),
             };
-            *known = Some(stamp);
+            let reading = reading.map(|reading| Arc::new(Reading { tasks: tasks.clone(), ..reading }));
+            (known.stamp, known.tasks) = (Some(stamp), tasks);
             self.outbox.tell(Event::RunRead { job: None, folder: folder.clone(), reading });
         }
     }

@@ -16,6 +16,7 @@ use crate::run::{Desk, done, program, run};
 
 mod errors;
 mod sshd;
+mod tasks;
 mod train;
 mod window;
 

@@ -30,14 +30,14 @@ use crate::training_window::File;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A window, and the folder that its settings and its worker's files are in.
-struct Sitting {
-    harness: Harness<'static, App>,
-    folder: TempDir,
+pub(super) struct Sitting {
+    pub(super) harness: Harness<'static, App>,
+    pub(super) folder: TempDir,
 }
 
 impl Sitting {
     /// One in which this program computes.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::within(TempDir::new().expect("a folder"))
     }
 
@@ -65,16 +65,16 @@ impl Sitting {
         (sitting, pid)
     }
 
-    fn connect(&mut self, place: &str, program: &Path) {
+    pub(super) fn connect(&mut self, place: &str, program: &Path) {
         let program = Some(program.to_str().expect("text").to_owned());
         self.harness.state_mut().connect(Some(Host { place: place.to_owned(), program }));
     }
 
-    fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &State {
         &self.harness.state().state
     }
 
-    fn stands(&self) -> bool {
+    pub(super) fn stands(&self) -> bool {
         matches!(self.state().connection, Connection::Connected { .. })
     }
 
@@ -83,7 +83,7 @@ impl Sitting {
     }
 
     /// Draws frames until it is so.
-    fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
+    pub(super) fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !so(self) {
             self.harness.step();
@@ -98,15 +98,15 @@ impl Sitting {
         self.harness.step();
     }
 
-    fn wants(&mut self, command: Command) {
+    pub(super) fn wants(&mut self, command: Command) {
         self.harness.state_mut().dispatch(command);
     }
 
-    fn has(&self, label: &str) -> bool {
+    pub(super) fn has(&self, label: &str) -> bool {
         self.harness.query_all_by_label_contains(label).next().is_some()
     }
 
-    fn click(&mut self, label: &str) {
+    pub(super) fn click(&mut self, label: &str) {
         self.harness.get_by_label(label).click();
         self.harness.run_steps(4);
     }
@@ -148,7 +148,7 @@ impl Sitting {
         self.trace().is_some() && !self.state().is_explaining()
     }
 
-    fn says(&self, words: &str) -> bool {
+    pub(super) fn says(&self, words: &str) -> bool {
         self.state().log_text().contains(words)
     }
 }
@@ -172,7 +172,9 @@ fn what_a_window_shows_over_a_pipe_is_what_it_shows_without_one() {
     let (mut there, _) = Sitting::connected();
     assert!(there.has("Connected to a process of its own"));
     assert!(there.says("ssmprobe 0") && there.says("which can compute on cpu"));
+    there.until("memory of the worker", |s| s.has(" MB there"));
     there.open();
+    assert!(there.has("Device: cpu ("));
     let [own, far] = [&here, &there].map(|sitting| text(sitting.trace().expect("a trace")));
     assert!(own.len() > 10_000 && own == far);
     let pictures = |s: &Sitting| {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use ssmprobe::app::jobs::result_file::ResultFile;
+use ssmprobe::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::{BackboneId, ProbeId};
 use ssmprobe::app::jobs::{
@@ -65,7 +66,7 @@ commands! {
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
     SetBackboneOptions: Slide, OpenBeside: Around, SetOwnOptions: Step, SetMasks: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
     CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, ShowSheet: Aside, SetLibrary: Aside, SetTrainForm: Around, PlanTraining: Aside,
-    StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, CloseRun: Step, Arrange: Step, Undo: History,
+    StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, SetTrainPlace: Aside, PlanTasks: Aside, RetryTasks: Aside, EndTasks: Aside, CloseRun: Step, Arrange: Step, Undo: History,
     Redo: History,
 }
 
@@ -299,6 +300,13 @@ impl Kind {
             Self::StartTraining => Command::StartTraining,
             Self::ResumeTraining => Command::ResumeTraining(run().unwrap_or_else(|| "runs/one".into())),
             Self::PauseTraining => Command::PauseTraining(a.is_multiple_of(2)),
+            Self::SetTrainPlace => Command::SetTrainPlace(Box::new(TrainPlaceSettings {
+                place: [TrainPlace::Here, TrainPlace::Detached, TrainPlace::Slurm][usize::from(a) % 3],
+                slurm: TaskForm { partition: format!("p{}", b % 2), ..TaskForm::default() },
+            })),
+            Self::PlanTasks => Command::PlanTasks,
+            Self::RetryTasks => Command::RetryTasks(run().unwrap_or_else(|| "runs/one".into())),
+            Self::EndTasks => Command::EndTasks(run().unwrap_or_else(|| "runs/one".into())),
             Self::CloseRun => Command::CloseRun(run().unwrap_or_else(|| "runs/none".into())),
             Self::Arrange => Command::Arrange {
                 text: format!("Move pane {}", b % 3),

@@ -8,6 +8,8 @@ use indexmap::IndexMap;
 use ssmprobe::app::jobs::folder::Folder;
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::tasks::PlannedStage;
+use ssmprobe::app::jobs::train::Preflight;
 use ssmprobe::app::jobs::training::TrainEvent;
 use ssmprobe::app::jobs::{
     BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, JobId, PathKind, Request, evaluate,
@@ -236,9 +238,17 @@ fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
     let tell = |news| Event::Training { job, news };
     let folder = match ask {
         Fetch::Plan(_) => {
-            let planned = TrainEvent::Planned(Box::new(training_window::facts()));
+            let facts = Preflight { slurm: true, ..training_window::facts() };
+            let planned = TrainEvent::Planned(Box::new(facts));
             return vec![tell(planned), Event::Finished(job)];
         }
+        Fetch::PlanTasks(_) => {
+            let stage = PlannedStage { name: "join".into(), tasks: 1, script: "join".into() };
+            return vec![tell(TrainEvent::TasksPlanned(vec![stage])), Event::Finished(job)];
+        }
+        Fetch::HandIn(asked) => return vec![tell(TrainEvent::HandedIn(asked.out)), Event::Finished(job)],
+        Fetch::RetryTasks(_) => return vec![tell(TrainEvent::Retried(1)), Event::Finished(job)],
+        Fetch::EndTasks(_) => return vec![Event::Finished(job)],
         Fetch::Detached(asked) => asked.out,
         Fetch::Begin(draft) => draft.out.expect("where it goes"),
         Fetch::Resume { folder, .. } => folder,

@@ -118,7 +118,7 @@ impl Eval {
         let words = SubmitFlags::others_typed()?;
         let join = words.iter().cloned().chain([format!("--join={tasks}")]).collect();
         let stages = vec![Stage::cut("eval", words, tasks as usize), Stage::whole(JOIN, join)];
-        jobs::begin(&folder, place, &self.submit, stages)
+        jobs::begin(&folder, place, &self.submit, stages, self.json)
     }
 }
 

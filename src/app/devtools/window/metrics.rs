@@ -60,6 +60,11 @@ impl Frames {
         self.taken.len()
     }
 
+    /// What each took, in milliseconds.
+    pub fn all(self) -> Vec<f64> {
+        self.taken
+    }
+
     /// Quantiles of what they took, and a new start; not numbers where none was measured.
     pub fn take<const M: usize>(&mut self, at: [f64; M]) -> [f64; M] {
         match std::mem::take(&mut self.taken) {

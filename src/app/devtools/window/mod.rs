@@ -7,7 +7,7 @@
 //! other programs take.
 
 mod driver;
-mod load;
+pub mod load;
 pub mod metrics;
 mod script;
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{About, Failure};
 use crate::app::image_files::is_probe;
+use crate::app::jobs::tasks::{Tasks, part_folders, plan_file};
 use crate::model::io::atomic_file;
 use crate::model::train::run::{Metric, Run, RunError, StepLosses};
 
@@ -22,13 +23,15 @@ const MAX_BYTES: u64 = 1 << 30;
 const GROWING: [&str; 5] = ["run.json", "metrics.jsonl", "losses", "answers", "probes"];
 
 impl Stamp {
-    /// Of the folder as it is now.
+    /// Of the folder as it is now, and of the parts in it that are not joined yet.
     pub fn read(folder: &Path) -> Self {
-        let one = |name: &str| {
+        let one = |(folder, name): (&PathBuf, &str)| {
             let about = fs::metadata(folder.join(name)).ok()?;
             Some((about.len(), about.modified().ok()?))
         };
-        Self(GROWING.into_iter().map(one).collect())
+        let mut folders = part_folders(folder);
+        folders.push(folder.to_owned());
+        Self(folders.iter().flat_map(|folder| GROWING.map(|name| (folder, name))).map(one).collect())
     }
 }
 
@@ -45,14 +48,55 @@ pub struct Reading {
     pub failures: Vec<Failure>,
     /// Its probes, sorted, and when each was written.
     pub probes: Vec<(PathBuf, SystemTime)>,
+    /// Its tasks, where it is cut into some that are not joined yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Tasks>,
 }
 
-/// Reads the run in `folder`, finished or not.
+impl Reading {
+    /// A run of whose tasks none has begun.
+    pub fn waiting(folder: &Path) -> Self {
+        let about = About { folder: folder.to_owned(), ..About::default() };
+        let (epochs, losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { about, epochs, losses, failures, probes, tasks: Some(Tasks::default()) }
+    }
+
+    /// Takes another part of the same training. Its probes are the run's once the parts are joined.
+    fn join(&mut self, part: Self) {
+        let Self { about, epochs, losses, failures, .. } = part;
+        if self.about.heads.is_empty() {
+            let folder = std::mem::take(&mut self.about.folder);
+            self.about = About { folder, heads: Vec::new(), seeds: Vec::new(), ..about.clone() };
+        }
+        let new = |heads: &[String], head: &String| !heads.contains(head);
+        self.about
+            .heads
+            .extend(about.heads.into_iter().filter(|head| new(&self.about.heads, head)).collect::<Vec<_>>());
+        self.about.seeds.extend(about.seeds);
+        self.about.seeds.sort_unstable();
+        self.about.seeds.dedup();
+        self.epochs.extend(epochs);
+        self.losses.extend(losses);
+        self.failures.extend(failures);
+    }
+}
+
+/// Reads the run in `folder`, finished or not; of one whose parts are not joined yet those that have begun.
 ///
 /// # Errors
 /// If there is none, or it cannot be read.
 pub fn read(folder: &Path) -> Result<Reading, RunError> {
-    read_run(&Run::open(folder)?)
+    if !plan_file(folder).exists() || folder.join("run.json").exists() {
+        return read_run(&Run::open(folder)?);
+    }
+    let parts: Vec<Reading> = part_folders(folder)
+        .iter()
+        // One that is damaged, or joined in this moment, has not begun.
+        .filter_map(|part| read_run(&Run::open(part).ok()?).ok())
+        .collect();
+    let mut whole = Reading::waiting(folder);
+    parts.into_iter().for_each(|part| whole.join(part));
+    Ok(whole)
 }
 
 /// The same of a run that is open.
@@ -78,7 +122,7 @@ pub fn read_run(run: &Run) -> Result<Reading, RunError> {
     }
     let losses = about.seeds.iter().filter_map(|seed| run.losses(*seed).transpose());
     let losses = losses.collect::<Result<_, _>>()?;
-    Ok(Reading { about, epochs, losses, failures, probes: probes(folder) })
+    Ok(Reading { about, epochs, losses, failures, probes: probes(folder), tasks: None })
 }
 
 /// The lines of a run's `metrics.jsonl`; none before its first epoch.

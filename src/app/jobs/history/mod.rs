@@ -16,7 +16,7 @@ use crate::model::train::Epoch;
 use crate::model::train::run::{Manifest, Metric, Outcome, Run, StepLosses};
 
 /// What is trained on what: the part of a run's manifest that a person reads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The run's folder.
     pub folder: PathBuf,

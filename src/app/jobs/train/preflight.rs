@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Parts, TrainPlan, TrainSettings, TrainingError, axes};
 use crate::app::jobs::extract::Plan;
+use crate::app::jobs::tasks::has_slurm;
 use crate::app::paths;
 use crate::model::data::{self, Dataset};
 use crate::model::probe::head::Dims;
@@ -49,6 +50,9 @@ pub struct Preflight {
     pub out: PathBuf,
     /// What a person should know of the dataset.
     pub notes: Vec<String>,
+    /// Whether tasks can be handed to Slurm where it is computed.
+    #[serde(default)]
+    pub slurm: bool,
 }
 
 /// How long the parts of a training take here, tried on a few.
@@ -127,6 +131,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
         free: tokens.free,
         out,
         notes: dataset.notes.clone(),
+        slurm: has_slurm(),
     };
     Ok((preflight, tokens, dataset))
 }
@@ -188,6 +193,7 @@ mod tests {
             free: None,
             out: "run".into(),
             notes: Vec::new(),
+            slurm: false,
         };
         let second = Duration::from_secs(1);
         let estimate = Estimate { image: Some(second), step: 2 * second, evaluation: second, tried: 10 };

@@ -20,10 +20,11 @@ use super::settings::{LibrarySections, ThemeChoice, bounded_scale};
 use super::share::Share;
 use super::{Finding, FindingId, GalleryFilter, State};
 use crate::app::jobs::result_file::ResultFile;
+use crate::app::jobs::tasks::TrainPlaceSettings;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, Files, ImageId, JobId,
-    ProbeId, Request,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, Fetch, Files, ImageId,
+    JobId, ProbeId, Request,
 };
 use crate::model::data::Split;
 use crate::model::explain::intervention::Intervention;
@@ -192,6 +193,14 @@ pub enum Command {
     ResumeTraining(PathBuf),
     /// Let the training rest, or go on.
     PauseTraining(bool),
+    /// Compute trainings there.
+    SetTrainPlace(Box<TrainPlaceSettings>),
+    /// Find out which tasks the training that is filled in would be.
+    PlanTasks,
+    /// Hand in again what failed or was stopped of the tasks of this folder.
+    RetryTasks(PathBuf),
+    /// End the tasks of this folder.
+    EndTasks(PathBuf),
     /// Take a run's curves away; its files stay.
     CloseRun(PathBuf),
     /// The panes were arranged anew; how they stood before and stand now is the window's own.
@@ -338,6 +347,13 @@ impl State {
             Command::StartTraining => self.start_training(),
             Command::ResumeTraining(folder) => self.resume_training(folder),
             Command::PauseTraining(rest) => self.pause_training(rest),
+            Command::SetTrainPlace(place) => {
+                self.settings.training = *place;
+                Vec::new()
+            }
+            Command::PlanTasks => self.plan_tasks(),
+            Command::RetryTasks(folder) => self.ask_of_tasks(&folder, "Retrying tasks", Fetch::RetryTasks),
+            Command::EndTasks(folder) => self.ask_of_tasks(&folder, "Cancelling tasks", Fetch::EndTasks),
             Command::CloseRun(folder) => self.close_run(&folder),
             Command::Arrange { text, before, after } => {
                 self.layout = before;

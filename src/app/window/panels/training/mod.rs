@@ -4,9 +4,11 @@ mod curves;
 mod form;
 mod heads;
 mod legend;
+mod place;
 mod plan;
 mod readout;
 mod run;
+mod tasks;
 
 use std::path::PathBuf;
 
@@ -15,6 +17,7 @@ use egui::{Frame, Margin, Rect, ScrollArea, Ui, UiBuilder, Vec2};
 
 use self::curves::Curves;
 use self::form::Form;
+use self::place::PlaceForm;
 use super::{Panel, PanelContext};
 use crate::app::state::Phase;
 use crate::viz::{Info, TabGroup};
@@ -36,6 +39,7 @@ pub struct Training {
     /// The run of this window that was shown by itself once.
     met: Option<PathBuf>,
     form: Form,
+    place: PlaceForm,
     curves: Curves,
 }
 
@@ -56,6 +60,7 @@ impl Panel for Training {
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let training = &cx.state.training;
         let live = training.active.as_ref().and_then(|live| live.folder.clone());
+        let live = live.or_else(|| training.handed_in.clone());
         if live.is_some() && live != self.met {
             self.shown.clone_from(&live);
             self.met = live;
@@ -103,6 +108,7 @@ impl Training {
         if room.width() < SIDE_BY_SIDE_PX {
             ScrollArea::vertical().id_salt("next").auto_shrink(false).show(ui, |ui| {
                 self.form.ui(ui, cx);
+                self.place.ui(ui, cx);
                 ui.add_space(12.0);
                 // What is in the middle of nothing needs a height.
                 let size = Vec2::new(ui.available_width(), PLAN_PX);
@@ -113,7 +119,10 @@ impl Training {
         let left = Rect::from_min_size(room.min, Vec2::new(FORM_PX, room.height()));
         let right = Rect::from_min_max(room.min + Vec2::new(FORM_PX + 28.0, 0.0), room.max);
         ui.scope_builder(UiBuilder::new().max_rect(left).id_salt("form"), |ui| {
-            ScrollArea::vertical().id_salt("form").auto_shrink(false).show(ui, |ui| self.form.ui(ui, cx));
+            ScrollArea::vertical().id_salt("form").auto_shrink(false).show(ui, |ui| {
+                self.form.ui(ui, cx);
+                self.place.ui(ui, cx);
+            });
         });
         let line = ui.visuals().widgets.noninteractive.bg_stroke;
         ui.painter().vline(left.right() + 14.0, room.y_range(), line);

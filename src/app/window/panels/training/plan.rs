@@ -3,7 +3,9 @@
 use eframe::egui;
 use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 
+use super::tasks;
 use crate::app::format;
+use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{ASSUMED, Estimate, Preflight, TrainSettings, smallest_difference};
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command};
@@ -32,6 +34,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 });
             }
         };
+    }
+    if training.handing_in.is_some() {
+        return cx.busy(ui, "Handing in the tasks", training.handing_in);
     }
     if let Some(missing) = training.form.missing() {
         if training.form.backbone.is_empty() || training.form.data.is_some() {
@@ -95,12 +100,17 @@ fn ready(
     for note in &preflight.notes {
         ui.add(egui::Label::new(RichText::new(sentence(note)).small().weak()).wrap());
     }
+    let in_tasks = cx.state.train_place() == TrainPlace::Slurm;
+    if in_tasks {
+        tasks::planned(ui, cx);
+    }
     ui.add_space(10.0);
     let fill = ui.visuals().selection.bg_fill;
     ui.scope(|ui| {
         ui.spacing_mut().button_padding = Vec2::new(18.0, 7.0);
-        let button = Button::new(RichText::new("Start training").strong()).fill(fill);
-        if ui.add_enabled(cx.state.training.can_start(), button).clicked() {
+        let text = if in_tasks { "Hand in tasks" } else { "Start training" };
+        let button = Button::new(RichText::new(text).strong()).fill(fill);
+        if ui.add_enabled(cx.state.can_start_training(), button).clicked() {
             cx.send(Command::StartTraining);
         }
     });

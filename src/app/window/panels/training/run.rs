@@ -4,8 +4,9 @@ use eframe::egui;
 use egui::{Align, Button, Label, Layout, RichText, Ui};
 
 use super::curves::Curves;
-use super::legend;
+use super::{legend, tasks};
 use crate::app::format;
+use crate::app::jobs::tasks::Tasks;
 use crate::app::state::command::Command;
 use crate::app::state::{ActiveRun, Phase, WatchedRun};
 use crate::app::window::panels::{PanelContext, placeholder};
@@ -14,8 +15,11 @@ use crate::viz::draw::paint::color32;
 
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, curves: &mut Curves) {
     head(ui, cx, run);
+    tasks::ui(ui, cx, run);
     if run.history.lines(0).is_empty() {
-        return placeholder::empty(ui, "This run trains no head");
+        let none =
+            if run.tasks.is_some() { "No task has begun to train yet" } else { "This run trains no head" };
+        return placeholder::empty(ui, none);
     }
     ui.add_space(6.0);
     let rows = run.history.about.heads.len() as f32;
@@ -50,7 +54,9 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         about.seeds.len(),
         s(about.seeds.len()),
     );
-    ui.add(Label::new(RichText::new(facts).small().weak()).truncate());
+    if !about.heads.is_empty() {
+        ui.add(Label::new(RichText::new(facts).small().weak()).truncate());
+    }
     if let Phase::Failed(error) = &run.phase {
         let color = color32(style::failed(cx.theme));
         for line in &error.lines {
@@ -76,8 +82,9 @@ fn standing(
         (Phase::Running, Some(ActiveRun { paused: true, .. })) => ("Paused", color32(cx.theme.series(4))),
         (Phase::Running, Some(ActiveRun { pausing: true, .. })) => ("Pausing after this step", muted),
         (Phase::Running, _) => ("Running", fine),
-        (Phase::Open { growing: true }, _) => ("Runs elsewhere", fine),
-        (Phase::Open { growing: false }, _) => ("Not finished", muted),
+        (Phase::Open { .. }, _) if run.tasks.as_ref().is_some_and(Tasks::are_active) => ("In tasks", fine),
+        (Phase::Open { growing: true }, _) if run.tasks.is_none() => ("Runs elsewhere", fine),
+        (Phase::Open { .. }, _) => ("Not finished", muted),
         (Phase::Stopped, _) => ("Stopped and saved", muted),
         (Phase::Done, _) => ("Finished", fine),
         (Phase::Failed(_), _) => ("Failed", color32(style::failed(cx.theme))),
@@ -120,7 +127,7 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
         }
         return;
     }
-    if run.phase == Phase::Done {
+    if run.phase == Phase::Done || run.tasks.is_some() {
         return;
     }
     let free = cx.state.training.active.is_none();
@@ -145,7 +152,7 @@ fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, live: Option<&
             };
             (progress.fraction().unwrap_or(0.0), format!("{}{rest}", progress.what))
         }
-        _ if run.history.finished() => return,
+        _ if run.history.finished() => return, // or nothing of it has begun
         _ => {
             let part = done as f32 / all.max(1) as f32;
             (part, format!("{:.0} % of all epochs are done", 100.0 * part))

@@ -1,0 +1,76 @@
+//! `ssmprobe bench remote`: the window over a worker whose every message is delayed, each way, and how long a person waits.
+//!
+//! The worker is a child process behind `ssmprobe bench relay`, which has nothing of a network but its latency. The window is
+//! the real one without a screen: interface, layout and tessellation, frame by frame, woken by what the worker says. A look
+//! takes from the selection to the end of the frame in which all panes show the image.
+
+mod relay;
+mod sitting;
+mod tally;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::Args;
+
+pub use self::relay::Relay;
+use self::sitting::Sitting;
+use self::tally::Sizes;
+use crate::app::format;
+use crate::app::terminal::stdout;
+use crate::model::stats::quantiles;
+
+/// Longest that 95 of 100 first looks may take, in milliseconds.
+const FIRST_MS: f64 = 250.0;
+/// The same of later ones.
+const AGAIN_MS: f64 = 100.0;
+/// Longest that 99 of 100 frames may work while thumbnails are scrolled through, in milliseconds.
+const FRAME_MS: f64 = 33.0;
+
+/// Measures the window over a worker whose messages are delayed, and prints tables in Markdown.
+#[derive(Args)]
+pub struct Remote {
+    /// Delay of every message each way, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 25)]
+    delay: u64,
+    /// Images of the library
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
+    images: u32,
+    /// Looks that are measured, each at another image
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    looks: u32,
+}
+
+impl Remote {
+    /// Measures, and prints what came out.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let mut sitting = Sitting::open(self.delay)?;
+        sitting.fill(self.images as usize)?;
+        let [first, again] = sitting.look(self.looks as usize)?;
+        let (frames, late) = sitting.scroll()?;
+        let mut text = String::from("| | median (ms) | slow (ms) | goal (ms) |\n|---|---|---|---|\n");
+        let mut row = |what: &str, taken: &[f64], part: f64, goal: f64| {
+            let [median, slow] = quantiles(taken, [0.5, part]);
+            let percent = 100.0 * part;
+            let _ = writeln!(text, "| {what} | {median:.1} | {percent:.0} %: {slow:.1} | {goal:.0} |");
+        };
+        row("first look at an image", &first, 0.95, FIRST_MS);
+        row("second look", &again, 0.95, AGAIN_MS);
+        row(&format!("a frame while {} thumbnails are scrolled", self.images), &frames, 0.99, FRAME_MS);
+        let _ = writeln!(text, "\nThe last thumbnails are there {late:.0} ms after scrolling ends.\n");
+        stdout::text(format_args!("{text}{}", bytes(&sitting.close())))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What went through the pipe of every kind, for each of what was done.
+fn bytes(phases: &[(&'static str, usize, Sizes)]) -> String {
+    let mut text = String::from("| | kind | messages | bytes | of each |\n|---|---|---|---|---|\n");
+    for (what, times, sizes) in phases {
+        for (kind, (count, bytes)) in sizes {
+            let each = format::bytes(bytes / (*times).max(1) as u64);
+            let _ = writeln!(text, "| {what} | {kind} | {count} | {} | {each} |", format::bytes(*bytes));
+        }
+    }
+    text
+}

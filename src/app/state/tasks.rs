@@ -1,0 +1,164 @@
+//! Where the next training is computed, and trainings as tasks: which they would be, handing them in, and what is done
+//! about those of a run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::connection::Host;
+use super::jobs::{JobKind, Severity};
+use super::recent::Recently;
+use super::watched_run::WatchedRun;
+use super::{PreflightState, State};
+use crate::app::jobs::history::disk::Reading;
+use crate::app::jobs::tasks::{PlannedStage, TaskRequest, Tasks, TrainPlace};
+use crate::app::jobs::{Fetch, JobId, Request};
+use crate::app::user_error::UserError;
+
+/// Which tasks a training would be.
+#[derive(Clone, Debug, Default)]
+pub enum TaskPlan {
+    /// Nobody has asked yet.
+    #[default]
+    Unknown,
+    /// The worker is finding out.
+    Asked(JobId),
+    /// These.
+    Ready(Arc<[PlannedStage]>),
+    /// It cannot be cut so; why.
+    Failed(UserError),
+}
+
+impl State {
+    /// Where the next training can be computed. One of a worker elsewhere must outlive the connection.
+    pub fn train_places(&self) -> Vec<TrainPlace> {
+        let here = self.connection.host().is_none();
+        let places = [
+            (TrainPlace::Here, here),
+            (TrainPlace::Detached, true),
+            (TrainPlace::Slurm, self.training.slurm),
+        ];
+        places.into_iter().filter_map(|(place, can)| can.then_some(place)).collect()
+    }
+
+    /// Where the next training is computed: where it is chosen to be, if that can be had.
+    pub fn train_place(&self) -> TrainPlace {
+        let places = self.train_places();
+        let chosen = Some(self.settings.training.place).filter(|place| places.contains(place));
+        chosen.or(places.first().copied()).unwrap_or_default()
+    }
+
+    /// Who computes in a process of its own.
+    pub fn machine_name(&self) -> &str {
+        self.connection.host().filter(|host| host.place != "local").map_or("this machine", Host::name)
+    }
+
+    /// What would be handed in.
+    fn wanted_tasks(&self) -> Option<(Vec<String>, PathBuf)> {
+        let PreflightState::Ready { preflight, .. } = &self.training.preflight else { return None };
+        let form = &self.training.form;
+        let mut words = form.words();
+        words.push("--submit=slurm".to_owned());
+        words.extend(self.settings.training.slurm.words());
+        Some((words, form.out.clone().unwrap_or_else(|| preflight.out.clone())))
+    }
+
+    /// Whether the tasks that are known are of what is filled in.
+    pub fn tasks_are_current(&self) -> bool {
+        self.training.tasks_of.is_some() && self.training.tasks_of == self.wanted_tasks()
+    }
+
+    /// Whether the tasks of what is filled in are known.
+    pub(super) fn tasks_are_planned(&self) -> bool {
+        self.tasks_are_current() && matches!(self.training.tasks, TaskPlan::Ready(_))
+    }
+
+    /// Asks which tasks it would be, unless that is known.
+    pub(super) fn plan_tasks(&mut self) -> Vec<Request> {
+        let Some((words, out)) = self.wanted_tasks().filter(|_| !self.tasks_are_current()) else {
+            return Vec::new();
+        };
+        let mut requests = Vec::new();
+        if let TaskPlan::Asked(job) = self.training.tasks {
+            requests.push(self.replace_job(job));
+        }
+        let job = self.begin(JobKind::Plan, "Cutting a training into tasks");
+        self.training.tasks = TaskPlan::Asked(job);
+        self.training.tasks_of = Some((words.clone(), out.clone()));
+        requests.push(Request::Fetch(job, Fetch::PlanTasks(TaskRequest { words, out, again: false })));
+        requests
+    }
+
+    /// These it would be.
+    pub(super) fn tasks_planned(&mut self, job: JobId, stages: Vec<PlannedStage>) {
+        if matches!(self.training.tasks, TaskPlan::Asked(asked) if asked == job) {
+            self.training.tasks = TaskPlan::Ready(stages.into());
+        }
+    }
+
+    /// Hands in what was planned.
+    pub(super) fn hand_in(&mut self, title: String, out: PathBuf) -> Vec<Request> {
+        let Some((words, _)) = self.wanted_tasks().filter(|_| self.training.handing_in.is_none()) else {
+            return Vec::new();
+        };
+        let job = self.begin(JobKind::Tasks, title);
+        self.training.handing_in = Some(job);
+        vec![Request::Fetch(job, Fetch::HandIn(TaskRequest { words, out, again: false }))]
+    }
+
+    /// The tasks are Slurm's: their folder is followed from now on, as that of any run.
+    pub(super) fn handed_in(&mut self, job: JobId, folder: PathBuf) -> Vec<Request> {
+        if self.training.handing_in != Some(job) {
+            return Vec::new();
+        }
+        self.forget_plan();
+        (self.training.tasks, self.training.tasks_of) = (TaskPlan::Unknown, None);
+        let text = format!(
+            "The tasks are handed in, and end in {}: they go on whatever becomes of this window",
+            folder.display()
+        );
+        self.note(Severity::Info, text);
+        self.remember_used(vec![Recently::Run(folder.clone())]);
+        self.training.runs.insert(folder.clone(), WatchedRun::new(&Reading::waiting(&folder)));
+        self.training.handed_in = Some(folder);
+        vec![self.follow_runs()]
+    }
+
+    /// A job about tasks is over.
+    pub(super) fn end_handing_in(&mut self, job: JobId, error: Option<&UserError>) {
+        if matches!(self.training.tasks, TaskPlan::Asked(asked) if asked == job) {
+            self.jobs.shift_remove(&job); // the panel says it
+            self.training.tasks = error.map_or(TaskPlan::Unknown, |error| TaskPlan::Failed(error.clone()));
+            self.training.tasks_of.take_if(|_| error.is_none());
+        }
+        if self.training.handing_in.take_if(|asked| *asked == job).is_some()
+            && let Some(error) = error
+        {
+            self.refuse_plan(error);
+        }
+    }
+
+    /// Asks for something about the tasks of a run, once at a time.
+    pub(super) fn ask_of_tasks(
+        &mut self,
+        folder: &Path,
+        what: &str,
+        ask: impl Fn(PathBuf) -> Fetch,
+    ) -> Vec<Request> {
+        let known = self.training.runs.get(folder).is_some_and(|run| run.tasks.is_some());
+        if !known || self.is_asking_of_tasks() {
+            return Vec::new();
+        }
+        let job = self.begin(JobKind::Tasks, format!("{what} of {}", folder.display()));
+        vec![Request::Fetch(job, ask(folder.to_owned()))]
+    }
+
+    /// How many open runs have tasks that wait or run.
+    pub fn runs_in_tasks(&self) -> usize {
+        self.training.runs.values().filter(|run| run.tasks.as_ref().is_some_and(Tasks::are_active)).count()
+    }
+
+    /// Whether something is handed in or ended now.
+    pub fn is_asking_of_tasks(&self) -> bool {
+        self.jobs.values().any(|job| job.kind == JobKind::Tasks && job.error.is_none())
+    }
+}

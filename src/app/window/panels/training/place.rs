@@ -1,0 +1,96 @@
+//! Where the next training is computed, and what Slurm is told of it.
+
+use eframe::egui;
+use egui::{ComboBox, Grid, TextEdit, Ui, WidgetInfo};
+
+use crate::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
+use crate::app::state::State;
+use crate::app::state::command::Command;
+use crate::app::window::panels::PanelContext;
+
+/// Width of what is chosen from a list.
+const COMBO_PX: f32 = 240.0;
+/// Width of what is typed.
+const FIELD_PX: f32 = 110.0;
+
+/// What is being typed: the state hears of it once it is done.
+#[derive(Default)]
+pub struct PlaceForm {
+    editing: Option<TaskForm>,
+}
+
+impl PlaceForm {
+    pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let known = &cx.state.settings.training;
+        let mut place = cx.state.train_place();
+        let mut form = self.editing.take().unwrap_or_else(|| known.slurm.clone());
+        Grid::new("place").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
+            let label = ui.label("Where").id;
+            let combo = ComboBox::from_id_salt("place").width(COMBO_PX).selected_text(name(cx.state, place));
+            let list = combo.show_ui(ui, |ui| {
+                for other in cx.state.train_places() {
+                    let about = about(other);
+                    ui.selectable_value(&mut place, other, name(cx.state, other)).on_hover_text(about);
+                }
+            });
+            list.response.labelled_by(label).on_hover_text(about(place));
+            ui.end_row();
+        });
+        let settled = place != TrainPlace::Slurm || fields(ui, &mut form);
+        // A choice that cannot be had now is kept until another is made.
+        let place = if place == cx.state.train_place() { known.place } else { place };
+        let edited = TrainPlaceSettings { place, slurm: form };
+        if !settled {
+            self.editing = Some(edited.slurm);
+        } else if edited != *known {
+            cx.send(Command::SetTrainPlace(Box::new(edited)));
+        }
+    }
+}
+
+/// What a place is called.
+fn name(state: &State, place: TrainPlace) -> String {
+    match place {
+        TrainPlace::Here => "Here".to_owned(),
+        TrainPlace::Detached => format!("On {}, detached", state.machine_name()),
+        TrainPlace::Slurm => "On Slurm".to_owned(),
+    }
+}
+
+fn about(place: TrainPlace) -> &'static str {
+    match place {
+        TrainPlace::Here => "In this program: it can be paused, and ends with the window",
+        TrainPlace::Detached => "In a process of its own, which goes on where the window closes",
+        TrainPlace::Slurm => "Cut into tasks that the cluster runs, which go on where the window closes",
+    }
+}
+
+/// What Slurm is told; whether nothing is being typed.
+fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
+    let TaskForm { tasks, partition, account, time, gpus, cpus, memory, array_limit, others } = form;
+    let mut settled = true;
+    Grid::new("slurm").num_columns(4).spacing([12.0, 6.0]).min_col_width(64.0).show(ui, |ui| {
+        let all = [
+            ("Tasks", "one a seed", "Into how many tasks it is cut: some of the seeds each, or blocks of the heads", tasks),
+            ("At a time", "no limit", "Most tasks that run at a time", array_limit),
+            ("Partition", "the usual one", "Partition of the cluster", partition),
+            ("Account", "the usual one", "Account that is charged", account),
+            ("Time", "the usual", "Most time of a task, as Slurm writes it: D-HH:MM:SS, HH:MM:SS or minutes. One that needs more goes on in the queue's next turn", time),
+            ("GPUs", "none", "GPUs of a task", gpus),
+            ("CPUs", "the usual", "Processor cores of a task", cpus),
+            ("Memory", "the usual", "Memory of a task, as 32G", memory),
+            ("Others", "KEY=VALUE", "Any other options of sbatch, without their dashes, with spaces between them", others),
+        ];
+        for (at, (text, hint, about, value)) in all.into_iter().enumerate() {
+            ui.label(text).on_hover_text(about);
+            let edit = ui.add(TextEdit::singleline(value).hint_text(hint).desired_width(FIELD_PX));
+            edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, text));
+            settled &= !edit.has_focus();
+            edit.on_hover_text(about);
+            if at % 2 == 1 {
+                ui.end_row();
+            }
+        }
+    });
+    settled
+}

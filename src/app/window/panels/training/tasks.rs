@@ -1,0 +1,129 @@
+//! Tasks: which the next training would be, and how those of a run go, with what can be done about them.
+
+use eframe::egui;
+use egui::{Align, Button, CollapsingHeader, Label, Layout, RichText, ScrollArea, Ui};
+
+use crate::app::jobs::tasks::{TaskPhase, TaskStatus, Tasks};
+use crate::app::state::command::Command;
+use crate::app::state::{Phase, TaskPlan, WatchedRun};
+use crate::app::window::panels::{PanelContext, placeholder};
+use crate::app::window::style;
+use crate::viz::draw::paint::color32;
+
+/// Most height of the list of tasks.
+const LIST_PX: f32 = 150.0;
+/// Height of a task in it.
+const ROW_PX: f32 = 18.0;
+/// Width of a task's name, and of how it goes.
+const WIDTHS: [f32; 2] = [90.0, 190.0];
+
+/// Which tasks it would be, and what `sbatch` would get.
+pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    if !cx.state.tasks_are_current() {
+        cx.send(Command::PlanTasks);
+    }
+    ui.add_space(6.0);
+    match &cx.state.training.tasks {
+        TaskPlan::Ready(stages) => {
+            for stage in stages.iter() {
+                let tasks = if stage.tasks == 1 { "1 task" } else { &format!("{} tasks", stage.tasks) };
+                ui.horizontal_wrapped(|ui| {
+                    ui.label(RichText::new(format!("{}: {tasks}", stage.name)).strong());
+                    ui.label(RichText::new(stage.about()).weak());
+                });
+                CollapsingHeader::new(format!("What sbatch gets: {}.sh", stage.name)).show(ui, |ui| {
+                    let script = RichText::new(&stage.script).monospace().small();
+                    ui.add(Label::new(script).selectable(true).wrap());
+                    if ui.small_button("Copy script").clicked() {
+                        ui.ctx().copy_text(stage.script.clone());
+                    }
+                });
+            }
+        }
+        TaskPlan::Failed(error) => {
+            let color = color32(style::failed(cx.theme));
+            error.lines.iter().for_each(|line| {
+                placeholder::selectable(ui, RichText::new(line).color(color));
+            });
+        }
+        TaskPlan::Unknown | TaskPlan::Asked(_) => drop(ui.weak("Cutting it into tasks…")),
+    }
+}
+
+/// How the tasks of a run go.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
+    let Some(tasks) = run.tasks.as_ref().filter(|_| run.phase != Phase::Done) else { return };
+    let folder = &run.history.about.folder;
+    ui.horizontal(|ui| {
+        let text = if tasks.all.is_empty() { "Looking at its tasks…".to_owned() } else { tasks.summary() };
+        ui.label(RichText::new(text).strong());
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let free = !cx.state.is_asking_of_tasks();
+            let cancel = ui.add_enabled(free && tasks.are_active(), Button::new("Cancel tasks"));
+            let about = "Ends all tasks; what they did is kept, and they can be retried";
+            if cancel.on_hover_text(about).clicked() {
+                cx.send(Command::EndTasks(folder.clone()));
+            }
+            let retry = ui.add_enabled(free && tasks.can_retry(), Button::new("Retry failed"));
+            let about =
+                "Hands in again what failed or was stopped, and what waited for it; what it did is kept";
+            if retry.on_hover_text(about).clicked() {
+                cx.send(Command::RetryTasks(folder.clone()));
+            }
+        });
+    });
+    if let Some(problem) = &tasks.problem {
+        placeholder::selectable(ui, RichText::new(problem).color(color32(style::failed(cx.theme))));
+    }
+    let rows = sorted(tasks);
+    ScrollArea::vertical().id_salt("tasks").max_height(LIST_PX).auto_shrink([false, true]).show_rows(
+        ui,
+        ROW_PX,
+        rows.len(),
+        |ui, range| {
+            for task in &rows[range] {
+                row(ui, cx, task);
+            }
+        },
+    );
+}
+
+/// Those that failed first, then what runs; what is done last.
+fn sorted(tasks: &Tasks) -> Vec<&TaskStatus> {
+    let mut rows: Vec<&TaskStatus> = tasks.all.iter().collect();
+    rows.sort_by_key(|task| match task.phase {
+        TaskPhase::Failed => 0,
+        TaskPhase::Running => 1,
+        TaskPhase::Idle => 2,
+        TaskPhase::Waiting => 3,
+        TaskPhase::Done => 4,
+    });
+    rows
+}
+
+fn row(ui: &mut Ui, cx: &PanelContext<'_>, task: &TaskStatus) {
+    let color = match task.phase {
+        TaskPhase::Failed => color32(style::failed(cx.theme)),
+        TaskPhase::Running | TaskPhase::Done => color32(style::fine(cx.theme)),
+        TaskPhase::Waiting | TaskPhase::Idle => color32(cx.theme.muted),
+    };
+    ui.horizontal(|ui| {
+        ui.set_height(ROW_PX);
+        let texts = [RichText::new(&task.name).small(), RichText::new(&task.state).small().color(color)];
+        for (text, width) in texts.into_iter().zip(WIDTHS) {
+            ui.allocate_ui_with_layout(
+                egui::vec2(width, ROW_PX),
+                Layout::left_to_right(Align::Center),
+                |ui| {
+                    ui.set_min_width(width);
+                    ui.add(Label::new(text).truncate());
+                },
+            );
+        }
+        let last = task.said.last().map_or("", String::as_str);
+        let last = ui.add(Label::new(RichText::new(last).small().weak()).truncate());
+        if !task.said.is_empty() {
+            last.on_hover_text(task.said.join("\n"));
+        }
+    });
+}

@@ -1,0 +1,152 @@
+//! A training that the window hands to Slurm where it computes, by an `sbatch` that stands in for Slurm's own: the tasks are
+//! shown before, followed, retried after one got lost, and end in a run like any other.
+
+use std::fs;
+use std::path::Path;
+
+use ssmprobe::app::jobs::history::disk::{Reading, read};
+use ssmprobe::app::jobs::tasks::{TaskForm, TaskPhase, TrainPlace, TrainPlaceSettings};
+use ssmprobe::app::jobs::train::TrainSettings;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::{Phase, PreflightState, TaskPlan, WatchedRun};
+
+use super::window::Sitting;
+use super::{fixture, write_script};
+use crate::run::{Desk, done};
+
+/// It does all tasks at once, but for those after the first where there is a file `lose`; the queue is always empty.
+const SBATCH: &str = r#"echo "$@" >> "$0.calls"
+for script; do :; done
+tasks=$(echo "$*" | sed -n 's/.*array=\([0-9-]*\).*/\1/p' | tr - ' ')
+[ ! -e "$0.lose" ] || case "$script" in *train.sh) tasks=1;; *) tasks=;; esac
+if [ "$tasks" ] || [ ! -e "$0.lose" ]; then
+    for task in $(echo ${tasks:-1} | xargs -n1 | sort -un); do SLURM_ARRAY_TASK_ID=$task bash "$script" >&2; done
+fi
+wc -l < "$0.calls""#;
+
+/// A Slurm in `folder`.
+fn slurm(folder: &Path) {
+    fs::create_dir_all(folder).expect("a folder");
+    write_script(&folder.join("sbatch"), SBATCH);
+    write_script(&folder.join("squeue"), "exit 0");
+    write_script(&folder.join("scancel"), "exit 0");
+    write_script(&folder.join("sacct"), "exit 1");
+    write_script(&folder.join("scontrol"), "echo 'MaxArraySize            = 1001'");
+}
+
+fn run(sitting: &Sitting) -> Option<&WatchedRun> {
+    sitting.state().training.runs.values().next()
+}
+
+fn count(sitting: &Sitting, phase: TaskPhase) -> usize {
+    run(sitting).and_then(|run| run.tasks.as_ref()).map_or(0, |tasks| tasks.count(phase))
+}
+
+#[test]
+fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() {
+    let desk = Desk::new(24, 12);
+    let bin = desk.path("bin");
+    slurm(&bin);
+    let mut sitting = Sitting::new();
+    let script = sitting.folder.path().join("with-slurm");
+    let (bin_shown, real) = (bin.display(), env!("CARGO_BIN_EXE_ssmprobe"));
+    write_script(&script, &format!("PATH='{bin_shown}':/usr/bin:/bin exec '{real}' \"$@\""));
+    sitting.connect("local", &script);
+    sitting.until("a connection", Sitting::stands);
+    assert_eq!(sitting.state().train_places(), [TrainPlace::Detached]);
+    let form = TaskForm { partition: "gpu".into(), ..TaskForm::default() };
+    let place = TrainPlaceSettings { place: TrainPlace::Slurm, slurm: form };
+    sitting.wants(Command::SetTrainPlace(Box::new(place)));
+    let mut form = TrainSettings {
+        backbone: fixture("backbone").display().to_string(),
+        data: Some(desk.data()),
+        heads: vec!["linear-bn".into(), "sinkhorn".into()],
+        head_settings: "state_dim=8 sinkhorn.iterations=5".into(),
+        epochs: 2,
+        seeds: 2,
+        batch: 16,
+        out: Some(desk.path("run")),
+        device: "cpu".into(),
+        ..TrainSettings::default()
+    };
+    form.tokens.cache = Some(desk.path("cache"));
+    sitting.wants(Command::SetTrainForm(Box::new(form)));
+    sitting.wants(Command::PlanTraining);
+    sitting.until("a plan", |s| matches!(s.state().training.preflight, PreflightState::Ready { .. }));
+    assert_eq!(sitting.state().train_place(), TrainPlace::Slurm);
+    // Nobody can cut two seeds of two heads into three.
+    let mut uncut = sitting.state().settings.training.clone();
+    uncut.slurm.tasks = "3".into();
+    sitting.wants(Command::SetTrainPlace(Box::new(uncut.clone())));
+    sitting.wants(Command::PlanTasks);
+    sitting.until("a refusal", |s| match &s.state().training.tasks {
+        TaskPlan::Failed(error) => error.to_string().contains("cannot be cut into 3 parts"),
+        _ => false,
+    });
+    assert!(!sitting.state().can_start_training());
+    uncut.slurm.tasks.clear();
+    sitting.wants(Command::SetTrainPlace(Box::new(uncut)));
+    sitting.wants(Command::PlanTasks);
+    sitting.until("the tasks", |s| s.state().can_start_training());
+    let TaskPlan::Ready(stages) = &sitting.state().training.tasks else { panic!("they are known") };
+    let named: Vec<(&str, usize)> = stages.iter().map(|stage| (stage.name.as_str(), stage.tasks)).collect();
+    assert_eq!(named, [("all-tokens", 1), ("train", 2), ("join", 1)]);
+    assert!(stages[1].script.contains("#SBATCH --partition=gpu") && stages[1].script.contains("--array=1-2"));
+    assert!(!desk.path("run").exists());
+
+    // The second of the trainings gets lost, and nothing is joined.
+    fs::write(bin.join("sbatch.lose"), "").expect("a file");
+    let tokens = ["extract", "--cache"];
+    let mut extract = crate::run::program();
+    extract.args(tokens).arg(desk.path("cache")).arg("--backbone").arg(fixture("backbone"));
+    done(extract.arg("--data").arg(desk.data()).args(["--device", "cpu"]));
+    sitting.wants(Command::StartTraining);
+    sitting.until("tasks that are handed in", |s| s.says("The tasks are handed in, and end in"));
+    fs::remove_file(bin.join("sbatch.lose")).expect("a file");
+    sitting.until("a task that got lost", |s| count(s, TaskPhase::Failed) == 1);
+    let shown = run(&sitting).expect("a run");
+    assert_eq!(shown.history.about.seeds, [0]);
+    assert!(shown.history.finished() && matches!(shown.phase, Phase::Open { .. }));
+    assert_eq!(shown.history.about.folder, desk.path("run"));
+    assert!(sitting.state().library.probes.is_empty() && !sitting.state().can_start_training());
+    sitting.wants(Command::RetryTasks(desk.path("run")));
+    sitting.until("tasks that are handed in again", |s| s.says("tasks handed in again"));
+    sitting.until("the run", |s| run(s).is_some_and(|run| run.phase == Phase::Done));
+    let shown = run(&sitting).expect("a run");
+    assert!(shown.tasks.as_ref().is_some_and(ssmprobe::app::jobs::tasks::Tasks::are_done));
+    assert_eq!(shown.history.about.seeds, [0, 1]);
+    sitting.until("its probes", |s| s.state().library.probes.len() == 8);
+}
+
+/// Parts that are not joined yet are read as the run that they will be.
+#[test]
+fn parts_are_read_as_one_run() {
+    let desk = Desk::new(24, 12);
+    done(&mut desk.train("whole", 2, &[]));
+    let bin = desk.path("bin");
+    slurm(&bin);
+    write_script(&bin.join("sbatch"), "echo x >> \"$0.calls\"; wc -l < \"$0.calls\"");
+    let mut submit = desk.train("run", 2, &["--submit", "slurm", "--tasks", "4"]);
+    done(submit.env("PATH", format!("{}:/usr/bin:/bin", bin.display())));
+    let none = read(&desk.path("run")).expect("a run without parts");
+    assert_eq!(none, Reading::waiting(&desk.path("run")));
+    // One of each head and seed, the last part missing.
+    for part in ["2/4", "1/4", "3/4"] {
+        done(&mut desk.train("run", 2, &["--part", part, "--resume"]));
+    }
+    let (parts, whole) = (read(&desk.path("run")).expect("parts"), read(&desk.path("whole")).expect("a run"));
+    assert_eq!((&parts.about.heads, &parts.about.seeds), (&whole.about.heads, &whole.about.seeds));
+    assert_eq!(parts.about.folder, desk.path("run"));
+    assert!(parts.probes.is_empty() && !whole.probes.is_empty());
+    let expected: Vec<_> =
+        whole.epochs.iter().filter(|epoch| epoch.seed == 0 || epoch.head == "linear-bn").collect();
+    assert_eq!(parts.epochs.len(), 6);
+    assert!(expected.iter().all(|epoch| parts.epochs.contains(epoch)));
+    for losses in &parts.losses {
+        let of = whole.losses.iter().find(|of| of.seed == losses.seed).expect("losses of the seed");
+        assert!(!losses.heads.is_empty() && losses.heads.iter().all(|head| of.heads.contains(head)));
+    }
+    // A part that is damaged is one that has not begun.
+    fs::write(desk.path("run/tasks/2/run.json"), "{").expect("a file");
+    assert_eq!(read(&desk.path("run")).expect("parts").epochs.len(), 4);
+}

@@ -1,0 +1,252 @@
+//! Where a training is computed, and trainings that are handed in as tasks, in the training pane: events made by hand.
+
+use std::sync::Arc;
+
+use egui_kittest::kittest::Queryable as _;
+use ssmprobe::app::jobs::history::disk::Reading;
+use ssmprobe::app::jobs::tasks::{
+    PlannedStage, TaskForm, TaskPhase, TaskStatus, Tasks, TrainPlace, TrainPlaceSettings,
+};
+use ssmprobe::app::jobs::train::Preflight;
+use ssmprobe::app::jobs::training::TrainEvent;
+use ssmprobe::app::jobs::{Event, Fetch, Request};
+use ssmprobe::app::state::Phase;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::user_error::UserError;
+
+use crate::training_window::{Pane, facts, metric, reading};
+
+/// What is filled in is planned, on a machine with or without Slurm.
+fn planned(slurm: bool) -> Pane {
+    let mut pane = Pane::filled();
+    let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.tell(plan, TrainEvent::Planned(Box::new(Preflight { slurm, ..facts() })));
+    pane.say(Event::Finished(plan));
+    pane
+}
+
+fn place(pane: &Pane) -> TrainPlace {
+    pane.0.harness.state().state.train_place()
+}
+
+fn choose(pane: &mut Pane, name: &str) {
+    pane.0.harness.get_by_label("Where").scroll_to_me();
+    pane.0.harness.run();
+    let label = pane.0.harness.get_all_by_label("Where").last().expect("a list");
+    label.click();
+    pane.0.harness.run();
+    pane.0.click(name);
+}
+
+fn stages() -> Vec<PlannedStage> {
+    let stage = |name: &str, tasks: usize| PlannedStage {
+        name: name.to_owned(),
+        tasks,
+        script: format!("#SBATCH --job-name=ssmprobe-{name}"),
+    };
+    vec![stage("train", 3), stage("join", 1)]
+}
+
+fn task(name: &str, phase: TaskPhase, state: &str, said: &str) -> TaskStatus {
+    let said = said.lines().map(str::to_owned).collect();
+    TaskStatus { name: name.into(), phase, state: state.into(), said }
+}
+
+/// What the folder of a run with these tasks holds: epochs of the first seed.
+fn read(pane: &mut Pane, all: Vec<TaskStatus>, epochs: usize) {
+    let mut reading = Arc::into_inner(reading(&["gap", "sinkhorn"])).expect("just made");
+    reading.about.seeds = vec![0];
+    let of = |head: &'static str| (1..=epochs).map(move |epoch| metric(head, 0, epoch));
+    reading.epochs = of("gap").chain(of("sinkhorn")).collect();
+    reading.tasks = Some(Tasks { all, problem: None });
+    let folder = reading.about.folder.clone();
+    pane.say(Event::RunRead { job: None, folder, reading: Ok(Arc::new(reading)) });
+}
+
+/// With its tasks handed in.
+fn handed_in() -> Pane {
+    let mut pane = planned(true);
+    let slurm = TaskForm { partition: "gpu".into(), ..TaskForm::default() };
+    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
+    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
+    pane.0.harness.run();
+    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
+    pane.tell(job, TrainEvent::TasksPlanned(stages()));
+    pane.say(Event::Finished(job));
+    pane.0.click("Hand in tasks");
+    let job = pane.asked(|ask| matches!(ask, Fetch::HandIn(_)));
+    pane.tell(job, TrainEvent::HandedIn(facts().out));
+    pane.say(Event::Finished(job));
+    pane
+}
+
+#[test]
+fn where_it_is_computed_is_chosen_where_that_can_be_had_and_remembered() {
+    let mut pane = planned(false);
+    assert_eq!(place(&pane), TrainPlace::Here);
+    choose(&mut pane, "On this machine, detached");
+    assert_eq!(place(&pane), TrainPlace::Detached);
+    assert!(!pane.0.has("On Slurm"));
+    // What is chosen is in the settings, which come back as they were written down.
+    let settings = &pane.0.harness.state().state.settings;
+    let text = serde_json::to_string(settings).expect("JSON");
+    assert_eq!(
+        serde_json::from_str::<Settings>(&text).expect("settings").training.place,
+        TrainPlace::Detached
+    );
+    pane.0.click("Start training");
+    let wire = pane.0.wire.borrow();
+    let words = wire.asked.iter().find_map(|request| match request {
+        Request::Fetch(_, Fetch::Detached(asked)) => Some(asked.words.clone()),
+        _ => None,
+    });
+    assert!(words.expect("a process of its own").contains(&"--heads=gap,sinkhorn".to_owned()));
+}
+
+#[test]
+fn a_choice_that_cannot_be_had_is_kept_until_another_is_made() {
+    let mut pane = planned(false);
+    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, ..TrainPlaceSettings::default() };
+    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
+    pane.0.harness.run();
+    assert_eq!(place(&pane), TrainPlace::Here);
+    assert!(pane.0.has("Start training") && !pane.0.has("Hand in tasks"));
+    assert_eq!(pane.0.harness.state().state.settings.training.place, TrainPlace::Slurm);
+}
+
+#[test]
+fn tasks_are_shown_before_they_are_handed_in() {
+    let mut pane = planned(true);
+    choose(&mut pane, "On Slurm");
+    assert_eq!(place(&pane), TrainPlace::Slurm);
+    let asked = |pane: &Pane| {
+        let wire = pane.0.wire.borrow();
+        let all = wire.asked.iter().filter_map(|request| match request {
+            Request::Fetch(_, Fetch::PlanTasks(asked)) => Some(asked.clone()),
+            _ => None,
+        });
+        all.collect::<Vec<_>>()
+    };
+    let first = asked(&pane);
+    assert_eq!(first.len(), 1);
+    assert!(first[0].words.contains(&"--submit=slurm".to_owned()) && first[0].out == facts().out);
+    assert!(!pane.0.harness.state().state.can_start_training());
+    // What is told of the tasks before is told of no other.
+    let slurm = TaskForm { partition: "gpu".into(), gpus: "1".into(), ..TaskForm::default() };
+    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
+    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
+    pane.0.harness.run();
+    let second = asked(&pane);
+    assert_eq!(second.len(), 2);
+    assert!(second[1].words.ends_with(&["--partition=gpu".to_owned(), "--gpus=1".to_owned()]));
+    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
+    pane.tell(job, TrainEvent::TasksPlanned(stages()));
+    pane.say(Event::Finished(job));
+    assert_eq!(asked(&pane).len(), 2);
+    assert!(pane.0.has("train: 3 tasks") && pane.0.has("join: 1 task"));
+    assert!(pane.0.has("Joins what they made into the run") && !pane.0.has("#SBATCH"));
+    pane.0.click("What sbatch gets: train.sh");
+    assert!(pane.0.has("#SBATCH --job-name=ssmprobe-train"));
+    pane.0.click("Hand in tasks");
+    let wire = pane.0.wire.borrow();
+    let handed = wire.asked.iter().find_map(|request| match request {
+        Request::Fetch(_, Fetch::HandIn(asked)) => Some(asked.clone()),
+        _ => None,
+    });
+    assert_eq!(handed.as_ref(), second.last());
+}
+
+#[test]
+fn tasks_are_followed_cancelled_and_retried() {
+    let mut pane = handed_in();
+    let folder = facts().out;
+    let follows = |pane: &Pane| {
+        let wire = pane.0.wire.borrow();
+        let last = wire.asked.iter().rev().find_map(|request| match request {
+            Request::Follow(runs) => Some(runs.clone()),
+            _ => None,
+        });
+        last.expect("runs are followed")
+    };
+    assert_eq!(follows(&pane), [folder.clone()]);
+    assert!(pane.0.has("Looking at its tasks") && pane.0.has("No task has begun to train yet"));
+    let waits = || task("join", TaskPhase::Waiting, "waiting (Dependency)", "");
+    let all = vec![
+        task("train-1", TaskPhase::Running, "running, 1:00:00 left", "seed 0, epoch 4 of 10"),
+        task("train-2", TaskPhase::Waiting, "waiting (Priority)", ""),
+        waits(),
+    ];
+    read(&mut pane, all, 4);
+    assert!(pane.0.has("0 of 3 tasks done, 1 running, 2 waiting"));
+    for said in ["running, 1:00:00 left", "waiting (Priority)", "seed 0, epoch 4 of 10", "In tasks"] {
+        assert!(pane.0.has(said), "{said} is not there");
+    }
+    // Its curves are those of what has begun.
+    let run = |pane: &Pane| pane.0.harness.state().state.training.runs[&folder].clone();
+    assert_eq!(run(&pane).history.done(), (8, 20));
+    assert!(pane.0.has("Sinkhorn") || pane.0.has("sinkhorn"));
+    pane.0.click("Cancel tasks");
+    let job = pane.asked(|ask| matches!(ask, Fetch::EndTasks(_)));
+    pane.say(Event::Finished(job));
+    // What has begun has come to its end, and one that has not failed: nothing is over.
+    let failed =
+        task("train-2", TaskPhase::Failed, "failed with exit code 1", "error: out of memory\nlast words");
+    let all = vec![
+        failed,
+        task("train-1", TaskPhase::Done, "done", ""),
+        task("join", TaskPhase::Idle, "not handed in", ""),
+    ];
+    read(&mut pane, all, 10);
+    assert!(run(&pane).history.finished() && matches!(run(&pane).phase, Phase::Open { .. }));
+    assert!(pane.0.has("1 of 3 tasks done, 1 failed, 1 not under way") && pane.0.has("last words"));
+    pane.0.click("Retry failed");
+    let job = pane.asked(|ask| matches!(ask, Fetch::RetryTasks(_)));
+    pane.tell(job, TrainEvent::Retried(2));
+    pane.say(Event::Finished(job));
+    assert!(pane.0.harness.state().state.log_text().contains("2 tasks handed in again"));
+    let done = ["train-1", "train-2", "join"].map(|name| task(name, TaskPhase::Done, "done", ""));
+    read(&mut pane, done.into(), 10);
+    assert_eq!(run(&pane).phase, Phase::Done);
+    assert!(pane.0.has("Finished") && !pane.0.has("Retry failed"));
+    assert!(follows(&pane).is_empty());
+}
+
+#[test]
+fn what_slurm_refuses_is_told_and_the_form_stays() {
+    let mut pane = planned(true);
+    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, ..TrainPlaceSettings::default() };
+    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
+    pane.0.harness.run();
+    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
+    pane.say(Event::Failed(job, UserError::new("invalid value 'many' for '--cpus <N>'")));
+    assert!(pane.0.has("invalid value 'many' for '--cpus <N>'"));
+    assert!(!pane.0.harness.state().state.can_start_training());
+    let slurm = TaskForm { partition: "nowhere".into(), ..TaskForm::default() };
+    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
+    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
+    pane.0.harness.run();
+    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
+    pane.tell(job, TrainEvent::TasksPlanned(stages()));
+    pane.say(Event::Finished(job));
+    pane.0.click("Hand in tasks");
+    assert!(pane.0.has("Handing in the tasks"));
+    let job = pane.asked(|ask| matches!(ask, Fetch::HandIn(_)));
+    pane.say(Event::Failed(job, UserError::new("sbatch refuses: invalid partition specified: nowhere")));
+    assert!(pane.0.has("sbatch refuses: invalid partition specified: nowhere"));
+    let state = &pane.0.harness.state().state;
+    assert!(state.training.runs.is_empty() && state.training.form.heads == ["gap", "sinkhorn"]);
+    assert_eq!(state.settings.training.slurm.partition, "nowhere");
+}
+
+/// A run whose tasks somebody else handed in is opened as any other.
+#[test]
+fn a_run_without_parts_is_not_over() {
+    let mut pane = handed_in();
+    let folder = facts().out;
+    let waiting = Reading::waiting(&folder);
+    pane.say(Event::RunRead { job: None, folder: folder.clone(), reading: Ok(Arc::new(waiting)) });
+    let run = &pane.0.harness.state().state.training.runs[&folder];
+    assert!(matches!(run.phase, Phase::Open { .. }) && run.history.about.heads.is_empty());
+    assert!(pane.0.has("No task has begun to train yet"));
+}
