@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use eframe::egui::Role;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::tasks::{
@@ -31,10 +32,7 @@ fn place(pane: &Pane) -> TrainPlace {
 }
 
 fn choose(pane: &mut Pane, name: &str) {
-    pane.0.harness.get_by_label("Where").scroll_to_me();
-    pane.0.harness.run();
-    let label = pane.0.harness.get_all_by_label("Where").last().expect("a list");
-    label.click();
+    pane.0.harness.get_by_role_and_label(Role::ComboBox, "Where").click();
     pane.0.harness.run();
     pane.0.click(name);
 }
@@ -169,7 +167,7 @@ fn tasks_are_followed_cancelled_and_retried() {
         });
         last.expect("runs are followed")
     };
-    assert_eq!(follows(&pane), [folder.clone()]);
+    assert_eq!(follows(&pane), std::slice::from_ref(&folder));
     assert!(pane.0.has("Looking at its tasks") && pane.0.has("No task has begun to train yet"));
     let waits = || task("join", TaskPhase::Waiting, "waiting (Dependency)", "");
     let all = vec![

@@ -335,6 +335,19 @@ mod tests {
     }
 
     #[test]
+    fn tasks_that_somebody_has_heard_of_are_not_handed_in_twice() {
+        let hand_in = |again| {
+            let (words, out) = (vec!["--submit=slurm".to_owned()], "run".into());
+            Request::Fetch(JobId(1), Fetch::HandIn(TaskRequest { words, out, again }))
+        };
+        let mut asked = Asked::default();
+        asked.sent(&hand_in(false), false);
+        assert_eq!(again(&mut asked)[0], hand_in(false));
+        asked.lost();
+        assert_eq!(again(&mut asked)[0], hand_in(true));
+    }
+
+    #[test]
     fn a_job_that_takes_every_worker_with_it_is_not_asked_for_forever() {
         let mut asked = asked(&[images(3), images(4)]);
         for loss in 1..=MOST_LOSSES {

@@ -102,6 +102,24 @@ fn one<'a, K: Copy + 'a>(mut keys: impl ExactSizeIterator<Item = &'a K>, n: u8, 
     keys.nth(usize::from(n) % count).copied().unwrap_or(none)
 }
 
+/// A training that is filled in.
+fn set_form(a: u8) -> Command {
+    Command::SetTrainForm(Box::new(TrainSettings {
+        backbone: "one".into(),
+        data: Some("birds".into()),
+        heads: vec!["gap".into()],
+        device: ["auto", "cpu"][usize::from(a) % 2].into(),
+        ..TrainSettings::default()
+    }))
+}
+
+/// Compute trainings elsewhere.
+fn set_place(a: u8, b: u8) -> Command {
+    let place = [TrainPlace::Here, TrainPlace::Detached, TrainPlace::Slurm][usize::from(a) % 3];
+    let slurm = TaskForm { partition: format!("p{}", b % 2), ..TaskForm::default() };
+    Command::SetTrainPlace(Box::new(TrainPlaceSettings { place, slurm }))
+}
+
 /// A file that is sent where it is computed.
 fn send(path: PathBuf) -> Command {
     Command::SendFile(Box::new(ResultFile { path, bytes: vec![1] }))
@@ -289,21 +307,12 @@ impl Kind {
             Self::ShowSheet => {
                 Command::ShowSheet(library.images.keys().map(|image| (column, *image)).collect())
             }
-            Self::SetTrainForm => Command::SetTrainForm(Box::new(TrainSettings {
-                backbone: "one".into(),
-                data: Some("birds".into()),
-                heads: vec!["gap".into()],
-                device: ["auto", "cpu"][usize::from(a) % 2].into(),
-                ..TrainSettings::default()
-            })),
+            Self::SetTrainForm => set_form(a),
             Self::PlanTraining => Command::PlanTraining,
             Self::StartTraining => Command::StartTraining,
             Self::ResumeTraining => Command::ResumeTraining(run().unwrap_or_else(|| "runs/one".into())),
             Self::PauseTraining => Command::PauseTraining(a.is_multiple_of(2)),
-            Self::SetTrainPlace => Command::SetTrainPlace(Box::new(TrainPlaceSettings {
-                place: [TrainPlace::Here, TrainPlace::Detached, TrainPlace::Slurm][usize::from(a) % 3],
-                slurm: TaskForm { partition: format!("p{}", b % 2), ..TaskForm::default() },
-            })),
+            Self::SetTrainPlace => set_place(a, b),
             Self::PlanTasks => Command::PlanTasks,
             Self::RetryTasks => Command::RetryTasks(run().unwrap_or_else(|| "runs/one".into())),
             Self::EndTasks => Command::EndTasks(run().unwrap_or_else(|| "runs/one".into())),

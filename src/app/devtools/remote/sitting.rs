@@ -58,7 +58,9 @@ impl Sitting {
         let folder = tempfile::tempdir().context("cannot make a folder for the relay")?;
         let program = relay(folder.path(), delay)?;
         let (wake, woken) = sync_channel(1);
-        let waker = Arc::new(move || drop(wake.try_send(()))); // one is enough
+        let waker = Arc::new(move || {
+            let _ = wake.try_send(()); // one is enough
+        });
         let host = Host { place: "local".to_owned(), program: Some(program) };
         let link = Link::start(host, waker).map_err(anyhow::Error::msg)?;
         let (scale, weighing) = tally::start()?;

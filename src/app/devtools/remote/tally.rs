@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::app::jobs::{Event, Request};
 use crate::app::remote::{Link, frame};
 use crate::app::state::connection::Connection;
-use crate::app::window::engine::Engine;
+use crate::app::window::Engine;
 
 /// Messages that wait to be weighed.
 const ROOM: usize = 1 << 16;
@@ -19,7 +19,7 @@ pub type Sizes = BTreeMap<&'static str, (u64, u64)>;
 /// What is weighed.
 pub enum Weighed {
     Asked(Request),
-    Told(Event),
+    Told(Box<Event>),
     /// From now on so many of this are done.
     Phase(&'static str, usize),
 }
@@ -38,7 +38,7 @@ impl Engine for Counted {
 
     fn soon(&mut self, at_most: Duration) -> Option<Event> {
         let event = self.link.soon(at_most)?;
-        let _ = self.scale.try_send(Weighed::Told(event.clone())); // as above
+        let _ = self.scale.try_send(Weighed::Told(Box::new(event.clone()))); // as above
         Some(event)
     }
 
@@ -74,7 +74,7 @@ fn weigh(weighed: &Receiver<Weighed>) -> Phases {
                 continue;
             }
             Weighed::Asked(request) => ("requests", size(request)),
-            Weighed::Told(event) => (kind(event), size(event)),
+            Weighed::Told(event) => (kind(event), size(&**event)),
         };
         if let Some((_, _, sizes)) = phases.last_mut() {
             let (count, bytes) = sizes.entry(kind).or_default();
@@ -106,11 +106,11 @@ mod tests {
     #[test]
     fn messages_are_weighed_by_phase_and_kind() {
         let (scale, weighing) = start().unwrap();
-        scale.send(Weighed::Told(Event::Memory(1))).unwrap(); // before any phase
+        scale.send(Weighed::Told(Box::new(Event::Memory(1)))).unwrap(); // before any phase
         scale.send(Weighed::Phase("looks", 2)).unwrap();
         scale.send(Weighed::Asked(Request::Cancel(JobId(1)))).unwrap();
-        scale.send(Weighed::Told(Event::Started(JobId(1)))).unwrap();
-        scale.send(Weighed::Told(Event::Finished(JobId(1)))).unwrap();
+        scale.send(Weighed::Told(Box::new(Event::Started(JobId(1))))).unwrap();
+        scale.send(Weighed::Told(Box::new(Event::Finished(JobId(1))))).unwrap();
         drop(scale);
         let phases = weighing.join().unwrap();
         let [("looks", 2, sizes)] = &phases[..] else { panic!("{phases:?}") };

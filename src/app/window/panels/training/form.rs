@@ -7,6 +7,7 @@ use eframe::egui;
 use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, WidgetInfo};
 
 use super::heads;
+use super::place::PlaceForm;
 use crate::app::jobs::train::{COUNTS, MOST_SEEDS, TrainSettings, is_rate};
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, FilePrompt};
@@ -29,6 +30,7 @@ pub struct Form {
     editing: Option<TrainSettings>,
     /// Layers and rates as they are typed, while they are.
     typed: [Option<String>; 2],
+    place: PlaceForm,
 }
 
 impl Form {
@@ -44,6 +46,7 @@ impl Form {
         });
         ui.add_space(6.0);
         let mut settled = protocol(ui, cx, &mut edited);
+        self.place.ui(ui, cx);
         CollapsingHeader::new("Advanced").show(ui, |ui| {
             settled &= places(ui, cx, &mut edited);
             settled &= axes(ui, &mut edited, &mut self.typed);

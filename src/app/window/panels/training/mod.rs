@@ -17,7 +17,6 @@ use egui::{Frame, Margin, Rect, ScrollArea, Ui, UiBuilder, Vec2};
 
 use self::curves::Curves;
 use self::form::Form;
-use self::place::PlaceForm;
 use super::{Panel, PanelContext};
 use crate::app::state::Phase;
 use crate::viz::{Info, TabGroup};
@@ -38,8 +37,9 @@ pub struct Training {
     shown: Option<PathBuf>,
     /// The run of this window that was shown by itself once.
     met: Option<PathBuf>,
+    /// The same of the one that was handed in last.
+    met_in_tasks: Option<PathBuf>,
     form: Form,
-    place: PlaceForm,
     curves: Curves,
 }
 
@@ -60,10 +60,11 @@ impl Panel for Training {
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let training = &cx.state.training;
         let live = training.active.as_ref().and_then(|live| live.folder.clone());
-        let live = live.or_else(|| training.handed_in.clone());
-        if live.is_some() && live != self.met {
-            self.shown.clone_from(&live);
-            self.met = live;
+        for (now, met) in [(live, &mut self.met), (training.handed_in.clone(), &mut self.met_in_tasks)] {
+            if now.is_some() && now != *met {
+                self.shown.clone_from(&now);
+                *met = now;
+            }
         }
         self.shown.take_if(|folder| !training.runs.contains_key(folder));
         Frame::new().inner_margin(Margin::symmetric(14, 8)).show(ui, |ui| {
@@ -108,7 +109,6 @@ impl Training {
         if room.width() < SIDE_BY_SIDE_PX {
             ScrollArea::vertical().id_salt("next").auto_shrink(false).show(ui, |ui| {
                 self.form.ui(ui, cx);
-                self.place.ui(ui, cx);
                 ui.add_space(12.0);
                 // What is in the middle of nothing needs a height.
                 let size = Vec2::new(ui.available_width(), PLAN_PX);
@@ -119,10 +119,7 @@ impl Training {
         let left = Rect::from_min_size(room.min, Vec2::new(FORM_PX, room.height()));
         let right = Rect::from_min_max(room.min + Vec2::new(FORM_PX + 28.0, 0.0), room.max);
         ui.scope_builder(UiBuilder::new().max_rect(left).id_salt("form"), |ui| {
-            ScrollArea::vertical().id_salt("form").auto_shrink(false).show(ui, |ui| {
-                self.form.ui(ui, cx);
-                self.place.ui(ui, cx);
-            });
+            ScrollArea::vertical().id_salt("form").auto_shrink(false).show(ui, |ui| self.form.ui(ui, cx));
         });
         let line = ui.visuals().widgets.noninteractive.bg_stroke;
         ui.painter().vline(left.right() + 14.0, room.y_range(), line);

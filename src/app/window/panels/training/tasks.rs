@@ -5,7 +5,7 @@ use egui::{Align, Button, CollapsingHeader, Label, Layout, RichText, ScrollArea,
 
 use crate::app::jobs::tasks::{TaskPhase, TaskStatus, Tasks};
 use crate::app::state::command::Command;
-use crate::app::state::{Phase, TaskPlan, WatchedRun};
+use crate::app::state::{JobKind, Phase, TaskPlan, WatchedRun};
 use crate::app::window::panels::{PanelContext, placeholder};
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
@@ -72,7 +72,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
             }
         });
     });
-    if let Some(problem) = &tasks.problem {
+    let refused = cx.state.jobs.values().filter(|job| job.kind == JobKind::Tasks);
+    let refused = refused.filter_map(|job| job.error.as_ref()).flat_map(|error| &error.lines);
+    for problem in tasks.problem.iter().chain(refused) {
         placeholder::selectable(ui, RichText::new(problem).color(color32(style::failed(cx.theme))));
     }
     let rows = sorted(tasks);
