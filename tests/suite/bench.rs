@@ -123,3 +123,44 @@ fn a_short_soak_looks_asks_trains_and_judges() {
         (Some(faults.is_empty()), Some(i32::from(!faults.is_empty())))
     );
 }
+
+/// The window over a worker behind the relay: the tables have their rows, every look is measured, and all that is told
+/// went through the pipe.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_window_is_measured_over_a_worker_whose_messages_are_delayed() {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    let arguments = ["remote", "--delay", "5", "--images", "80", "--looks", "3"];
+    let output = bench(&arguments).env("SSMPROBE_ASSETS", assets).assert().success().get_output().clone();
+    let printed = String::from_utf8(output.stdout).expect("text");
+    let rows: Vec<Vec<&str>> = printed
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let row = |what: &str| {
+        rows.iter().find(|row| row[0] == what).unwrap_or_else(|| panic!("{what}: {printed}")).clone()
+    };
+    for (what, part) in [
+        ("first look at an image", "95 %"),
+        ("second look", "95 %"),
+        ("a frame while 80 thumbnails are scrolled", "99 %"),
+    ] {
+        let found = row(what);
+        let median: f64 = found[1].parse().expect("a number");
+        assert!(median > 0.0 && found[2].starts_with(part), "{found:?}");
+    }
+    // There and back is twice the delay, whatever the machine does.
+    for what in ["first look at an image", "second look"] {
+        assert!(row(what)[1].parse::<f64>().expect("a number") >= 10.0, "{printed}");
+    }
+    for (what, kind) in [
+        ("first look", "traces"),
+        ("second look", "traces"),
+        ("first look", "requests"),
+        ("scrolling, a frame", "thumbnails"),
+    ] {
+        let known = rows.iter().any(|row| row[..2] == [what, kind]);
+        assert!(known, "{what}, {kind}: {printed}");
+    }
+}
