@@ -72,11 +72,10 @@ impl State {
         self.tasks_are_current() && matches!(self.training.tasks, TaskPlan::Ready(_))
     }
 
-    /// Asks which tasks it would be, unless that is known.
+    /// Asks which tasks it would be, unless that is known; again where that failed.
     pub(super) fn plan_tasks(&mut self) -> Vec<Request> {
-        let Some((words, out)) = self.wanted_tasks().filter(|_| !self.tasks_are_current()) else {
-            return Vec::new();
-        };
+        let known = self.tasks_are_current() && !matches!(self.training.tasks, TaskPlan::Failed(_));
+        let Some((words, out)) = self.wanted_tasks().filter(|_| !known) else { return Vec::new() };
         let mut requests = Vec::new();
         if let TaskPlan::Asked(job) = self.training.tasks {
             requests.push(self.replace_job(job));
@@ -133,7 +132,8 @@ impl State {
         if self.training.handing_in.take_if(|asked| *asked == job).is_some()
             && let Some(error) = error
         {
-            self.refuse_plan(error);
+            // What was filled in stays, to be put right.
+            self.training.tasks = TaskPlan::Failed(error.clone());
         }
     }
 

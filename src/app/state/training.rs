@@ -156,15 +156,12 @@ impl State {
         // What was shown is where it goes.
         let out = form.out.get_or_insert(preflight.out.clone()).clone();
         let title = format!("Training on {}", preflight.dataset);
-        let mut requests = self.stop_planning();
         let ask = match self.train_place() {
             TrainPlace::Detached => Fetch::Detached(Detached { words: form.words(), out, again: false }),
             TrainPlace::Here => Fetch::Begin(Box::new(form)),
-            TrainPlace::Slurm => {
-                requests.extend(self.hand_in(title, out));
-                return requests;
-            }
+            TrainPlace::Slurm => return self.hand_in(title, out),
         };
+        let mut requests = self.stop_planning();
         requests.extend(self.train(title, ask));
         self.forget_plan();
         requests
@@ -175,12 +172,6 @@ impl State {
         self.training.form.out = None;
         self.training.planned = None;
         self.training.preflight = PreflightState::Unknown;
-    }
-
-    /// It could not begin: the form stays, to be put right.
-    pub(super) fn refuse_plan(&mut self, error: &UserError) {
-        self.training.planned = Some(self.training.form.clone());
-        self.training.preflight = PreflightState::Failed(error.clone());
     }
 
     /// Goes on with a run that was stopped.
@@ -348,7 +339,11 @@ impl State {
             (Some(run), Some(error)) => run.phase = Phase::Failed(error.clone()),
             (Some(run), None) if run.phase == Phase::Running => run.phase = Phase::Stopped,
             (Some(_) | None, None) => {}
-            (None, Some(error)) => self.refuse_plan(error),
+            (None, Some(error)) => {
+                // The form it was begun with stays, to be put right.
+                training.planned = Some(training.form.clone());
+                training.preflight = PreflightState::Failed(error.clone());
+            }
         }
     }
 }

@@ -45,6 +45,9 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             error.lines.iter().for_each(|line| {
                 placeholder::selectable(ui, RichText::new(line).color(color));
             });
+            if ui.button("Try again").clicked() {
+                cx.send(Command::PlanTasks);
+            }
         }
         TaskPlan::Unknown | TaskPlan::Asked(_) => drop(ui.weak("Cutting it into tasks…")),
     }
