@@ -109,6 +109,10 @@ impl Sitting {
     /// Turns the wheel over the gallery, with a longer throw now and then: what each frame takes of this thread, and how
     /// long after the last one thumbnails still come, in milliseconds.
     pub fn scroll(&mut self) -> anyhow::Result<(Vec<f64>, f64)> {
+        // From the top of the gallery.
+        let first = self.app.state.library.images.keys().next().copied().context("the library is empty")?;
+        self.app.dispatch(Command::SelectImage(first));
+        self.until("a look", shown)?;
         self.phase("scrolling, a frame", SCROLLED);
         let before = self.pictures();
         let mut frames = Frames::default();
