@@ -85,7 +85,8 @@ fn where_it_is_computed_is_chosen_where_that_can_be_had_and_remembered() {
     assert_eq!(place(&pane), TrainPlace::Here);
     choose(&mut pane, "On this machine, detached");
     assert_eq!(place(&pane), TrainPlace::Detached);
-    assert!(!pane.0.has("On Slurm"));
+    let places = pane.0.harness.state().state.train_places();
+    assert_eq!(places, [TrainPlace::Here, TrainPlace::Detached]);
     // What is chosen is in the settings, which come back as they were written down.
     let settings = &pane.0.harness.state().state.settings;
     let text = serde_json::to_string(settings).expect("JSON");
@@ -235,6 +236,24 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     let state = &pane.0.harness.state().state;
     assert!(state.training.runs.is_empty() && state.training.form.heads == ["gap", "sinkhorn"]);
     assert_eq!(state.settings.training.slurm.partition, "nowhere");
+    assert!(!state.can_start_training());
+    // Asked once more as it is, or with another partition.
+    let plans = |pane: &Pane| {
+        let wire = pane.0.wire.borrow();
+        wire.asked.iter().filter(|request| matches!(request, Request::Fetch(_, Fetch::PlanTasks(_)))).count()
+    };
+    let before = plans(&pane);
+    pane.0.click("Try again");
+    assert_eq!(plans(&pane), before + 1);
+    let slurm = TaskForm { partition: "gpu".into(), ..TaskForm::default() };
+    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
+    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
+    pane.0.harness.run();
+    assert_eq!(plans(&pane), before + 2);
+    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
+    pane.tell(job, TrainEvent::TasksPlanned(stages()));
+    pane.say(Event::Finished(job));
+    assert!(pane.0.harness.state().state.can_start_training());
 }
 
 /// A run whose tasks somebody else handed in is opened as any other.

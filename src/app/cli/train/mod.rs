@@ -160,7 +160,13 @@ impl TrainArgs {
     pub fn run(self, heads: Option<Vec<Variant>>, words: Vec<String>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         if let Some(place) = self.submit.submit {
-            return jobs::begin(&self.out, place, &self.submit, self.chains(heads.as_deref(), &words)?, self.json);
+            return jobs::begin(
+                &self.out,
+                place,
+                &self.submit,
+                self.chains(heads.as_deref(), &words)?,
+                self.json,
+            );
         }
         self.one_backbone()?;
         let spec = self.spec(heads)?;
