@@ -1078,6 +1078,12 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
     window.click("Tokens, rerouted");
     // Five rankings and sixteen random orders, twenty steps each way.
     assert!(window.has("Each probe reads each of 9 images up to 840 times"));
+    // With attention rollout a ranking more, and four random orders, twenty steps, of which one way gives the other.
+    window.click("Patches");
+    assert!(window.has(
+        "Each probe reads each of 9 images up to 880 times, and costs the encoder up to 200 whole images"
+    ));
+    window.click("Patches");
     window.wire.borrow_mut().asked.clear();
     window.click("Evaluate shown with removal curves");
     let asked = |window: &Window| {
@@ -1106,7 +1112,7 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
         .iter()
         .map(|answer| answer.result.clone().expect("an evaluation"))
         .collect::<Vec<_>>();
-    let removals = vec![Mode::Frozen];
+    let removals = vec![Mode::Frozen, Mode::Pixels];
     let events =
         desk.job(Request::Compute(JobId(52), Compute::Evaluate(EvalRequest { removals, ..request })));
     for (answer, plain) in answers(&events).iter().zip(&plain) {
@@ -1117,6 +1123,7 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
             found.values(&format!("frozen_{way}_evidence")).expect("a column").to_vec()
         });
         assert!(found.values("rerouted_deletion_evidence").is_none(), "not asked for");
+        assert!(found.values("pixels_insertion_gradient").is_some(), "the encoder was asked");
         // Of an image whose class the probe knows.
         let known = |image: &usize| found.values(OWN).is_some_and(|own| own[*image].is_finite());
         assert!((0..part.samples.len()).filter(known).count() > 2);
@@ -1124,7 +1131,7 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
             let heights = [deletion[image], insertion[image]];
             assert!(heights.iter().all(|height| *height > 0.0 && *height < 1.0), "{heights:?}");
         }
-        let spec = RemovalSpec { modes: vec![Mode::Frozen], ..RemovalSpec::default() };
+        let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Pixels], ..RemovalSpec::default() };
         let probe = if found.probe == "sinkhorn" { 1 } else { 2 };
         let image = (0..part.samples.len()).find(known).expect("one");
         let request = RemovalRequest {
@@ -1140,9 +1147,13 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
             _ => None,
         });
         let alone = alone.expect("an answer");
-        let curves = alone.modes[&Mode::Frozen].found().expect("curves");
-        let height = Curve::height(&curves["evidence"][0].probability);
-        // Tokens are kept in float16.
-        assert_close("as of the image alone", f64::from(deletion[image]), height, 2e-3);
+        for (mode, ranking) in
+            [(Mode::Frozen, "evidence"), (Mode::Pixels, "gradient"), (Mode::Pixels, "random")]
+        {
+            let height = Curve::height(&alone.modes[&mode].found().expect("curves")[ranking][0].probability);
+            let name = format!("{}_deletion_{ranking}", mode.id());
+            let own = found.values(&name).expect("a column")[image];
+            assert_close(&name, f64::from(own), height, 1e-6);
+        }
     }
 }

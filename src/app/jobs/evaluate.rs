@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::engine::Engine;
 use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
 use super::regions::{RegionSource, of_samples};
+use super::removal::{Encoder, LeftReader};
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
 use crate::app::user_error::UserError;
 use crate::model::annotations::RegionSet;
@@ -155,9 +156,9 @@ fn ask(
     let asked = spec.part.asked.clone();
     let evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls);
     let evaluator = evaluator.map_err(JobError::failed)?.with_vectors();
-    let removal =
+    let removals =
         RemovalSpec { modes: spec.removals.clone(), seed: spec.settings.seed, ..RemovalSpec::default() };
-    let causal = (!spec.removals.is_empty()).then_some(&removal);
+    let causal = (!removals.modes.is_empty()).then_some(&removals);
     let known: &[_] = if regions.known() > 0 { &regions.of } else { &[] };
     let mut evaluator = match causal.is_some() || !known.is_empty() {
         true => evaluator.with_metrics(MetricsSpec { regions: known, causal, ..MetricsSpec::default() }),
@@ -167,7 +168,10 @@ fn ask(
         1 => format!("Asking {name}"),
         count => format!("Asking {name}, {} of {count} probes", at + 1),
     };
-    ask_all(engine, &mut evaluator, &what, reporter)?;
+    let EvalSplit { dataset, samples, .. } = &*spec.part;
+    let left = LeftReader { encoder: Encoder::Open(backbone), dataset, samples };
+    let asking = Asking { what: &what, left: removals.needs_encoder().then_some(left) };
+    ask_all(engine, &mut evaluator, asking, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
     // What the evaluator, which sees tokens alone, cannot know.
     let tokens = engine.backbone(backbone)?.reader.changes(&probe);
@@ -175,17 +179,26 @@ fn ask(
     Ok(evaluation)
 }
 
-/// Asks about every image; `what` is done, as a person reads it.
+/// What is done, and by whom.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    /// It, as a person reads it.
+    pub what: &'a str,
+    /// Who reads what is left of an image, where the encoder does.
+    pub left: Option<LeftReader<'a>>,
+}
+
+/// Asks about every image.
 ///
 /// # Errors
 /// If it was ended, or the probe cannot be asked.
 pub fn ask_all(
     engine: &mut Engine,
     evaluator: &mut Evaluator<'_>,
-    what: &str,
+    asking: Asking<'_>,
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
-    ask_to(engine, evaluator, evaluator.images(), what, reporter)
+    ask_to(engine, evaluator, evaluator.images(), asking, reporter)
 }
 
 /// Asks about every image before `end` that has not been asked about.
@@ -196,15 +209,16 @@ pub fn ask_to(
     engine: &mut Engine,
     evaluator: &mut Evaluator<'_>,
     end: usize,
-    what: &str,
+    asking: Asking<'_>,
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
     let total = Some(evaluator.images() as u64);
     reporter.begin();
-    let batch = batch(evaluator);
     while evaluator.done() < end {
-        evaluator.go_on(batch.min(end - evaluator.done())).map_err(JobError::failed)?;
-        reporter.progress(what, evaluator.done() as u64, total, Unit::Files);
+        let images = evaluator.done()..(evaluator.done() + batch(evaluator)).min(end);
+        let answers = answers(engine, evaluator, images, asking, reporter)?;
+        evaluator.take(answers);
+        reporter.progress(asking.what, evaluator.done() as u64, total, Unit::Files);
         reporter.pause(engine)?;
     }
     Ok(())
@@ -218,25 +232,42 @@ pub fn ask_some(
     engine: &mut Engine,
     evaluator: &Evaluator<'_>,
     images: Range<usize>,
-    answers: &mut Vec<Option<Answer>>,
-    (what, reporter): (&str, &mut dyn Reporter),
+    found: &mut Vec<Option<Answer>>,
+    (asking, reporter): (Asking<'_>, &mut dyn Reporter),
     save: &mut dyn FnMut(&[Option<Answer>]) -> anyhow::Result<()>,
 ) -> Result<(), JobError> {
     reporter.begin();
-    while answers.len() < images.len() {
-        let next = images.start + answers.len();
+    while found.len() < images.len() {
+        let next = images.start + found.len();
         let some = next..(next + batch(evaluator)).min(images.end);
-        answers.extend(evaluator.answers(some).map_err(JobError::failed)?);
-        reporter.progress(what, answers.len() as u64, Some(images.len() as u64), Unit::Files);
-        save(answers).map_err(JobError::Failed)?;
+        found.extend(answers(engine, evaluator, some, asking, reporter)?);
+        reporter.progress(asking.what, found.len() as u64, Some(images.len() as u64), Unit::Files);
+        save(found).map_err(JobError::Failed)?;
         reporter.pause(engine)?;
     }
     Ok(())
 }
 
+/// What some images give.
+fn answers(
+    engine: &mut Engine,
+    evaluator: &Evaluator<'_>,
+    images: Range<usize>,
+    asking: Asking<'_>,
+    reporter: &mut dyn Reporter,
+) -> Result<Vec<Option<Answer>>, JobError> {
+    let mut found = evaluator.answers(images.clone()).map_err(JobError::failed)?;
+    for (image, answer) in images.zip(&mut found) {
+        if let (Some(left), Some(answer)) = (asking.left, answer) {
+            left.remove(engine, evaluator, (image, answer), reporter)?;
+        }
+    }
+    Ok(found)
+}
+
 /// Images asked about between two pauses.
 fn batch(evaluator: &Evaluator<'_>) -> usize {
-    if evaluator.removes() { REMOVED_BATCH } else { BATCH }
+    if evaluator.removes().is_some() { REMOVED_BATCH } else { BATCH }
 }
 
 /// Tokens of the images through a backbone: those of the whole dataset where they are there

@@ -1,4 +1,5 @@
-//! Removal curves of one image: the encoder's passes on the thread that owns it, everything else on all cores.
+//! Removal curves of one image, or of every image of a dataset: the encoder's passes on the thread that owns it, everything
+//! else on all cores.
 
 use std::sync::Arc;
 
@@ -11,10 +12,13 @@ use super::{BackboneId, ClassChoice, JobError, Reporter, Unit};
 use crate::app::user_error::UserError;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::Pixels;
-use crate::model::data::ImageSource;
+use crate::model::data::{Dataset, ImageSource};
+use crate::model::explain::evaluation::answer::Answer;
+use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::removal::{Image, Mode, Passes, Removal, RemovalSpec, Subject, measure};
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
+use crate::model::trace::Picture;
 
 /// Remove the tokens of one image, and ask a probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,36 +74,99 @@ fn curves(
         why_not_left: reader.backbone.why_not_left(),
     };
     let subject = Subject { probe: &loaded.probe, name: loaded.name(), reading, class };
-    let mut passes = EnginePasses { engine, reporter, backbone, pixels: &pixels };
+    let mut passes =
+        EnginePasses { engine, reporter, encoder: Encoder::Open(backbone), pixels: &pixels, told: true };
     measure(&[subject], &image, spec, &mut passes)?.swap_remove(0).map_err(JobError::failed)
 }
 
-/// The passes of one image through an open backbone: others may ask the engine between them.
+/// Whose encoder reads what is left.
+#[derive(Clone, Copy)]
+pub enum Encoder<'a> {
+    /// The engine's, of this name.
+    Open(BackboneId),
+    /// This one.
+    Own(&'a TokenReader),
+}
+
+impl<'a> Encoder<'a> {
+    fn reader(self, engine: &'a Engine) -> Result<&'a TokenReader, UserError> {
+        match self {
+            Self::Open(backbone) => Ok(&engine.backbone(backbone)?.reader),
+            Self::Own(reader) => Ok(reader),
+        }
+    }
+}
+
+/// Who reads what is left of the images of a dataset.
+#[derive(Clone, Copy)]
+pub struct LeftReader<'a> {
+    /// The encoder.
+    pub encoder: Encoder<'a>,
+    /// The dataset.
+    pub dataset: &'a Dataset,
+    /// Of every image that is asked about, its place there.
+    pub samples: &'a [usize],
+}
+
+impl LeftReader<'_> {
+    /// Removes the patches of an image, by its place among those that are asked about, which gave this answer.
+    ///
+    /// # Errors
+    /// If it was ended, the image cannot be read any more, or no patch is known to be that of a token.
+    pub fn remove(
+        self,
+        engine: &mut Engine,
+        evaluator: &Evaluator<'_>,
+        (at, answer): (usize, &mut Answer),
+        reporter: &mut dyn Reporter,
+    ) -> Result<(), JobError> {
+        let Some(seed) = evaluator.removable(at) else { return Ok(()) };
+        let place = self.dataset.samples[self.samples[at]].source.place();
+        let photo =
+            (engine.env.photo)(&place).map_err(|error| UserError::from_file_error(&place.path, error))?;
+        let reader = self.encoder.reader(engine)?;
+        if let Some(why) = reader.backbone.why_not_left() {
+            return Err(UserError::new(why).remedy("Ask for `frozen` or `rerouted` alone").into());
+        }
+        let pixels = &reader.prepare(&photo).map_err(JobError::Failed)?;
+        let tokens = &reader.forward(std::slice::from_ref(pixels)).map_err(JobError::failed)?.swap_remove(0);
+        let seen = &Picture::default();
+        let image = Image { name: String::new(), tokens, pixels, seen, seed, why_not_left: None };
+        let mut passes = EnginePasses { engine, reporter, encoder: self.encoder, pixels, told: false };
+        evaluator.remove(at, answer, &image, &mut passes)?.map_err(JobError::failed)
+    }
+}
+
+/// The passes of one image through an encoder: others may ask the engine between them.
 struct EnginePasses<'a> {
     engine: &'a mut Engine,
     reporter: &'a mut dyn Reporter,
-    backbone: BackboneId,
+    encoder: Encoder<'a>,
     pixels: &'a Pixels,
+    /// Whether it is told how far they are: of an image alone.
+    told: bool,
 }
 
 impl Passes for EnginePasses<'_> {
     type Error = JobError;
 
     fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), JobError> {
-        self.reporter.progress(&told(mode), done as u64, Some(total as u64), UNIT);
+        if self.told {
+            self.reporter.progress(&told(mode), done as u64, Some(total as u64), UNIT);
+        }
         self.reporter.pause(self.engine)
     }
 
     fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, JobError> {
-        Ok(rollout(&self.engine.backbone(self.backbone)?.reader, self.pixels))
+        Ok(rollout(self.encoder.reader(self.engine)?, self.pixels))
     }
 
     fn left(&mut self, sets: &[&[usize]]) -> Result<Vec<Tokens>, JobError> {
-        left(&self.engine.backbone(self.backbone)?.reader, self.pixels, sets).map_err(JobError::failed)
+        left(self.encoder.reader(self.engine)?, self.pixels, sets).map_err(JobError::failed)
     }
 
     fn pictures(&mut self, pictures: &[Pixels]) -> Result<Vec<Tokens>, JobError> {
-        self.engine.backbone(self.backbone)?.reader.forward(pictures).map_err(JobError::failed)
+        self.encoder.reader(self.engine)?.forward(pictures).map_err(JobError::failed)
     }
 }
 

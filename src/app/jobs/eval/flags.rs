@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::RowFormat;
 use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
-use crate::app::jobs::inspect::Modes;
+use crate::app::jobs::inspect::{Modes, modes};
 use crate::app::jobs::over::Over;
 use crate::app::jobs::part::Part;
 use crate::app::jobs::train::TrainSettings;
@@ -17,7 +17,6 @@ use crate::app::user_error::Usage;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::Split;
 use crate::model::explain::intervention::Intervention;
-use crate::model::explain::removal::Mode;
 use crate::model::probe::Probe;
 
 /// Which probes are asked what about which images. Paths are those of the machine that computes, but for
@@ -51,8 +50,9 @@ pub struct EvalFlags {
     #[arg(long)]
     pub ablations: bool,
     /// Also take every image's tokens away, and put them back, the most important first, and keep the mean heights of the
-    /// probability of its own class: frozen (plan and weights stay) or rerouted (the head reads what is left); `inspect
-    /// --causal` has patches and pixels, too. Every probe reads every image up to a thousand times: give few images.
+    /// probability of its own class: frozen (plan and weights stay), rerouted (the head reads what is left), patches (the
+    /// encoder reads what is left) or pixels (patches are painted over). Every probe reads every image up to a thousand
+    /// times, and with the last two the backbone some hundred times: give few images.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
     /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), scrambled-hard[=SEED]
@@ -95,14 +95,6 @@ pub struct EvalFlags {
     /// Where to take tokens: cpu, wgpu, cuda or auto. Probes are read in float64 on the processor.
     #[arg(long, default_value = "auto")]
     pub device: String,
-}
-
-fn modes(text: &str) -> Result<Modes, String> {
-    let modes = Mode::list(text)?;
-    match modes.iter().find(|mode| mode.needs_encoder()) {
-        Some(mode) => Err(format!("`{}` needs the encoder: it is of `inspect --causal`", mode.id())),
-        None => Ok(Modes(modes)),
-    }
 }
 
 fn split(text: &str) -> Result<Split, String> {

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use self::eval_probes::readable;
@@ -19,14 +20,15 @@ pub use self::files::RowFormat;
 pub use self::flags::EvalFlags;
 use self::parts::PartFile;
 use super::engine::Engine;
-use super::evaluate::{ask_all, eval_set};
+use super::evaluate::{Asking, ask_all, eval_set};
 use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, describe};
 use super::inspect::sources::named;
 use super::part::Part;
 use super::regions::{RegionSource, of_samples};
+use super::removal::{Encoder, LeftReader};
 use super::result_file::ResultFile;
 use super::run_metrics::{ProbeMetrics, RunMetrics};
-use super::tokens::{doubt, preprocessor};
+use super::tokens::{TokenReader, doubt, preprocessor};
 use super::train::TrainSettings;
 use super::train::resume::same_tokens;
 use super::{JobError, Reporter};
@@ -39,7 +41,7 @@ use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::vectors::vector_bytes;
 use crate::model::explain::null_model::{DRAWS, NullBands};
-use crate::model::explain::removal::RemovalSpec;
+use crate::model::explain::removal::{RANKINGS, RemovalSpec};
 use crate::model::train::run::{ProbeCheckpoint, Run};
 
 /// Told while probes are asked.
@@ -148,6 +150,11 @@ impl Eval<'_> {
         let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
         let plan = if whole { plan } else { plan.for_dataset(&dataset)? };
         tell(Told::Note(describe(&plan)))?;
+        let causal = flags.causal.clone();
+        let causal =
+            causal.map(|modes| RemovalSpec { modes: modes.0, seed: flags.seed, ..RemovalSpec::default() });
+        let encoder = causal.as_ref().filter(|spec| spec.needs_encoder());
+        let encoder = encoder.map(|spec| self.encoder(spec, &plan, &device)).transpose()?;
         let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
         let taken = JobError::unless_cancelled(extract::run(engine, &spec, reporter))?;
         let Some(Extracted { cache, .. }) = taken else { return Ok(false) };
@@ -174,9 +181,6 @@ impl Eval<'_> {
         let regions = of_samples(engine, &from, images, &preprocessor, cache.grid(), reporter);
         let Some(regions) = JobError::unless_cancelled(regions)? else { return Ok(false) };
         let set = Arc::new(eval_set(&dataset, question.split, places));
-        let causal = flags.causal.clone();
-        let causal =
-            causal.map(|modes| RemovalSpec { modes: modes.0, seed: flags.seed, ..RemovalSpec::default() });
         let ablations = flags.ablations.then_some(flags.seed);
         let spec = MetricsSpec { ablations, causal: causal.as_ref(), regions: &regions.of };
         let home = if flags.part.is_some() || flags.join.is_some() { flags.home()? } else { PathBuf::new() };
@@ -194,18 +198,23 @@ impl Eval<'_> {
                 let evaluator = evaluator.with_metrics(spec);
                 let files = flags.evaluation.is_some();
                 let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
-                let what = subject.name();
+                let what = &subject.name();
+                let left = encoder.as_ref().map(|reader| {
+                    let encoder = Encoder::Own(reader);
+                    LeftReader { encoder, dataset: &dataset, samples: places }
+                });
+                let asking = Asking { what, left };
                 let part_of = |part: Part| {
                     let asked = parts::question(flags, (&file, &tokens), (&set, &question.draws));
                     PartFile::new(&home, part, name, &asked, places.len())
                 };
                 let done = match (flags.part, flags.join) {
-                    (Some(part), _) => part_of(part).ask(engine, &evaluator, &what, reporter),
+                    (Some(part), _) => part_of(part).ask(engine, &evaluator, asking, reporter),
                     (None, Some(of)) => (0..of as usize).try_for_each(|index| {
                         let part = part_of(Part { index, of: of as usize });
-                        part.take(engine, &mut evaluator, &what, reporter)
+                        part.take(engine, &mut evaluator, asking, reporter)
                     }),
-                    (None, None) => ask_all(engine, &mut evaluator, &what, reporter),
+                    (None, None) => ask_all(engine, &mut evaluator, asking, reporter),
                 };
                 if JobError::unless_cancelled(done)?.is_none() || flags.part.is_some() {
                     kept += 1;
@@ -277,6 +286,20 @@ impl Eval<'_> {
              as --layer 3, one after the other"
         );
         Err(Usage(why).into())
+    }
+
+    /// The backbone where removal curves ask it, and what that costs.
+    fn encoder(&self, spec: &RemovalSpec, plan: &Plan, device: &Device) -> anyhow::Result<TokenReader> {
+        let reader = plan.open(device)?;
+        if let Some(why) = reader.backbone.why_not_left() {
+            bail!("{why}; ask for `--causal frozen` or `rerouted`");
+        }
+        let passes = spec.passes(RANKINGS.len());
+        let cost = format!(
+            "removal curves cost the encoder up to {passes:.0} whole images for every image and probe"
+        );
+        (self.tell)(Told::Note(cost))?;
+        Ok(reader)
     }
 
     /// The probes that can be asked, before any image is read; says of the others, which it counts, why not.

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::EvalFlags;
 use crate::app::jobs::engine::Engine;
-use crate::app::jobs::evaluate::{ask_some, ask_to};
+use crate::app::jobs::evaluate::{Asking, ask_some, ask_to};
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::{JobError, Reporter};
 use crate::model::explain::evaluation::EvalSet;
@@ -74,7 +74,7 @@ impl PartFile {
         &self,
         engine: &mut Engine,
         evaluator: &Evaluator<'_>,
-        what: &str,
+        asking: Asking<'_>,
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
         let mut answers = match self.path.exists() {
@@ -86,7 +86,7 @@ impl PartFile {
         };
         let (mut saved, before) = (Instant::now(), answers.len());
         let ended =
-            ask_some(engine, evaluator, self.images.clone(), &mut answers, (what, reporter), &mut |all| {
+            ask_some(engine, evaluator, self.images.clone(), &mut answers, (asking, reporter), &mut |all| {
                 if saved.elapsed() < SAVE {
                     return Ok(());
                 }
@@ -108,7 +108,7 @@ impl PartFile {
         &self,
         engine: &mut Engine,
         evaluator: &mut Evaluator<'_>,
-        what: &str,
+        asking: Asking<'_>,
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
         match self.read() {
@@ -123,7 +123,7 @@ impl PartFile {
             }
             Err(why) => reporter.warn(format!("{why:#}; its images are asked about again")),
         }
-        ask_to(engine, evaluator, self.images.end, what, reporter)
+        ask_to(engine, evaluator, self.images.end, asking, reporter)
     }
 
     /// What was found so far.

@@ -263,7 +263,7 @@ impl Plan {
     }
 
     /// What reads images so, on a device.
-    fn open(&self, device: &Device) -> Result<TokenReader, BackboneError> {
+    pub(in crate::app::jobs) fn open(&self, device: &Device) -> Result<TokenReader, BackboneError> {
         let ExtractOptions { backbone, tokens, layers } = &self.options;
         let reader = TokenReader::open(backbone, self.preprocessor.clone(), &tokens.taking, device)?;
         Ok(match &layers[..] {

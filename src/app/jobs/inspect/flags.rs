@@ -95,7 +95,11 @@ pub struct InspectFlags {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Modes(pub Vec<Mode>);
 
-fn modes(text: &str) -> Result<Modes, String> {
+/// Modes of removal curves, commas between.
+///
+/// # Errors
+/// If one is no mode.
+pub fn modes(text: &str) -> Result<Modes, String> {
     Mode::list(text).map(Modes)
 }
 

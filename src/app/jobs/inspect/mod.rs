@@ -20,7 +20,7 @@ use anyhow::Context;
 use burn::tensor::Device;
 use rayon::prelude::*;
 
-pub use self::flags::{InspectFlags, Modes};
+pub use self::flags::{InspectFlags, Modes, modes};
 use self::read::{GoOn, Item, Read};
 pub use self::summary::Summary;
 pub use self::told::{Explained, Failure, Tell, Told};

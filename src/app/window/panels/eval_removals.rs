@@ -1,5 +1,4 @@
-//! What an evaluation asks beside predictions: removal curves of every image, in modes that need no encoder, and what that
-//! costs before it is asked.
+//! What an evaluation asks beside predictions: removal curves of every image, and what that costs before it is asked.
 
 use eframe::egui;
 use egui::containers::menu::{MenuButton, MenuConfig};
@@ -28,7 +27,7 @@ impl EvalRemovals {
         let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
         let button = MenuButton::from_button(egui::Button::new("…").small()).config(config);
         let (menu, _) = button.ui(ui, |ui| {
-            choose_modes(ui, &mut self.0.modes, |mode| !mode.needs_encoder());
+            choose_modes(ui, &mut self.0.modes);
             ui.weak(self.cost(cx));
             let button = egui::Button::new("Evaluate shown with removal curves");
             if ui.add_enabled(!self.0.modes.is_empty(), button).clicked() {
@@ -43,10 +42,16 @@ impl EvalRemovals {
     /// How much is read for it.
     fn cost(&self, cx: &PanelContext<'_>) -> String {
         let images = cx.state.dataset().map_or(0, |(_, part)| part.samples.len());
-        // Rollout is the encoder's, which is not asked.
-        match self.0.readings(RANKINGS.len() - 1) {
+        let passes = self.0.passes(RANKINGS.len());
+        // Rollout is the encoder's: where that is not asked there is none.
+        let rankings = RANKINGS.len() - usize::from(passes == 0.0);
+        let reads = match self.0.readings(rankings) {
             0 => format!("Each probe reads each of {images} images once"),
             readings => format!("Each probe reads each of {images} images up to {readings} times"),
+        };
+        match passes {
+            0.0 => reads,
+            _ => format!("{reads}, and costs the encoder up to {passes:.0} whole images for each"),
         }
     }
 }

@@ -65,7 +65,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
     }
     if !filter.is_open() {
         ui.horizontal(|ui| {
-            let what = filter.only.as_ref().map_or("filtered", |(what, _)| what.as_str());
+            let what = if shown < all { "filtered" } else { "sorted" };
+            let what = filter.only.as_ref().map_or(what, |(what, _)| what.as_str());
             let text = format!("{shown} of {all}: {what}");
             ui.weak(font::fit(&text, 13.5, ui.available_width() - 84.0)).on_hover_text(text);
             if ui.small_button("Show all").on_hover_text("No filter, as they were opened").clicked() {

@@ -74,7 +74,7 @@ impl RemovalPane {
     /// Where tokens are to be removed, and the button that does it; what that costs, where the encoder is asked.
     fn ask(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: &str) {
         ui.horizontal_wrapped(|ui| {
-            choose_modes(ui, &mut self.modes, |_| true);
+            choose_modes(ui, &mut self.modes);
             if ui.add_enabled(!self.modes.is_empty(), egui::Button::new(button)).clicked() {
                 cx.send(Command::RemoveTokens(column, self.modes.clone()));
             }
@@ -170,9 +170,9 @@ impl RemovalPane {
     }
 }
 
-/// A box for each mode that is `offered`.
-pub fn choose_modes(ui: &mut Ui, modes: &mut Vec<Mode>, offered: impl Fn(Mode) -> bool) {
-    for mode in Mode::ALL.into_iter().filter(|mode| offered(*mode)) {
+/// A box for each mode.
+pub fn choose_modes(ui: &mut Ui, modes: &mut Vec<Mode>) {
+    for mode in Mode::ALL {
         let mut on = modes.contains(&mode);
         if ui.checkbox(&mut on, mode.name()).on_hover_text(about(mode)).changed() {
             modes.retain(|own| *own != mode);

@@ -61,21 +61,21 @@ pub enum AskError {
 
 /// A probe and the images it is asked about.
 pub struct Evaluator<'a> {
-    probe: Cow<'a, Probe>,
-    change: Intervention,
+    pub(super) probe: Cow<'a, Probe>,
+    pub(super) change: Intervention,
     tokens: &'a TokenCache,
     asked: Arc<EvalSet>,
     /// Of every image, its place in the cache.
     places: &'a [usize],
     /// Of every image, what seeds random orders.
-    image_seeds: &'a [u64],
+    pub(super) image_seeds: &'a [u64],
     /// Of every class of the probe, the dataset's.
     known: Vec<u32>,
     nulls: &'a NullBands,
     bands: IndexMap<&'static str, (f64, f64)>,
     mean_nulls: IndexMap<&'static str, MeanNull>,
     pub(super) metrics: Option<MetricsSpec<'a>>,
-    answers: Vec<Option<Answer>>,
+    pub(super) answers: Vec<Option<Answer>>,
     positions: Sums,
     weights: Sums,
     vectors: Option<Collected>,
@@ -205,9 +205,15 @@ impl<'a> Evaluator<'a> {
             let (ablations, seed) = (spec.ablations, self.image_seeds[image]);
             ImageMetrics::new(probe, &tokens, &reading, logits, class, (ablations, seed), cover).map(Box::new)
         });
-        let causal = own.zip(self.metrics.as_ref().and_then(|spec| spec.causal));
-        let removals = causal.map(|(class, spec)| {
-            removals::heights(probe, self.change.clone(), &tokens, (class, self.image_seeds[image]), spec)
+        let of_kept = self.removes().filter(|spec| !spec.needs_encoder());
+        let removals = own.zip(of_kept).map(|(class, spec)| {
+            removals::heights_of_kept(
+                probe,
+                self.change.clone(),
+                &tokens,
+                (class, self.image_seeds[image]),
+                spec,
+            )
         });
         let (positions, weights) = (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid));
         let kept = self.vectors.as_ref();
@@ -245,7 +251,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The probe's number of an image's own class, if it knows it.
-    fn own_class(&self, image: usize) -> Option<usize> {
+    pub(super) fn own_class(&self, image: usize) -> Option<usize> {
         self.known.iter().position(|class| *class == self.asked.class[image])
     }
 

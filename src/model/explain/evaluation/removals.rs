@@ -1,16 +1,18 @@
 //! Removal curves over a dataset: the mean height of every curve of the probability of an image's own class
-//! (docs/definitions.md, section 12), for modes that need no encoder.
+//! (docs/definitions.md, section 12). Modes that need no encoder are asked of kept tokens, on all cores; for the others
+//! whoever owns the encoder asks image by image.
 
 use std::convert::Infallible;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::answer::Answer;
 use super::evaluator::Evaluator;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::removal::{
-    Curve, Image, Mode, Passes, RANDOM, RANKINGS, RemovalSpec, Subject, measure,
+    Curve, Image, Mode, Passes, RANDOM, RANKINGS, Removal, RemovalSpec, Subject, measure,
 };
 use crate::model::probe::Probe;
 use crate::model::reading::Reading;
@@ -34,9 +36,8 @@ pub struct RemovalColumn {
 
 /// Every column there can be.
 pub static COLUMNS: LazyLock<Vec<RemovalColumn>> = LazyLock::new(|| {
-    let modes = Mode::ALL.into_iter().filter(|mode| !mode.needs_encoder());
     let rankings = || RANKINGS.iter().map(|ranking| ranking.id).chain([RANDOM]);
-    let columns = modes.flat_map(|mode| rankings().map(move |ranking| (mode, ranking)));
+    let columns = Mode::ALL.into_iter().flat_map(|mode| rankings().map(move |ranking| (mode, ranking)));
     let both = |(mode, ranking): (Mode, &'static str)| {
         ["deletion", "insertion"].into_iter().enumerate().map(move |(way, name)| RemovalColumn {
             mode,
@@ -64,16 +65,14 @@ pub struct RemovalHeights {
     pub insertion: Vec<f32>,
 }
 
-/// Of an image of the probe's `class`.
-pub(super) fn heights(
+/// Of an image of the probe's `class` whose tokens are kept.
+pub(super) fn heights_of_kept(
     probe: &Probe,
     change: Intervention,
     tokens: &Tokens,
     (class, image_seed): (usize, u64),
     spec: &RemovalSpec,
 ) -> Result<Heights, InterventionError> {
-    let reading = Reading { change, ..Reading::default() };
-    let subject = Subject { probe, name: String::new(), reading, class: Some(class) };
     let image = Image {
         name: String::new(),
         tokens,
@@ -82,13 +81,30 @@ pub(super) fn heights(
         seed: image_seed,
         why_not_left: Some(NO_ENCODER),
     };
-    let Ok(mut found) = measure(&[subject], &image, spec, &mut NoEncoder);
-    let removal = found.swap_remove(0)?;
+    let Ok(heights) = heights(probe, change, class, &image, spec, &mut NoEncoder);
+    heights
+}
+
+/// Of an image of the probe's `class`.
+fn heights<P: Passes>(
+    probe: &Probe,
+    change: Intervention,
+    class: usize,
+    image: &Image<'_>,
+    spec: &RemovalSpec,
+    passes: &mut P,
+) -> Result<Result<Heights, InterventionError>, P::Error> {
+    let reading = Reading { change, ..Reading::default() };
+    let subject = Subject { probe, name: String::new(), reading, class: Some(class) };
+    Ok(measure(&[subject], image, spec, passes)?.swap_remove(0).map(|removal| columns(&removal)))
+}
+
+fn columns(removal: &Removal) -> Heights {
     let height = |column: &RemovalColumn| {
         let curves = removal.modes.get(&column.mode)?.found()?.get(column.ranking)?;
         Some(Curve::height(&curves[column.way].probability) as f32)
     };
-    Ok(COLUMNS.iter().map(height).collect())
+    COLUMNS.iter().map(height).collect()
 }
 
 impl RemovalHeights {
@@ -106,9 +122,28 @@ impl RemovalHeights {
 }
 
 impl Evaluator<'_> {
-    /// Whether every image's tokens are removed, too.
-    pub fn removes(&self) -> bool {
-        self.metrics.as_ref().is_some_and(|spec| spec.causal.is_some())
+    /// What is removed of every image, if anything is.
+    pub fn removes(&self) -> Option<&RemovalSpec> {
+        self.metrics.as_ref().and_then(|spec| spec.causal)
+    }
+
+    /// What seeds the draws of an image; nothing where the probe does not know its class: then nothing is removed of it.
+    pub fn removable(&self, image: usize) -> Option<u64> {
+        self.own_class(image).map(|_| self.image_seeds[image])
+    }
+
+    /// Removes the patches of an image, which gave `answer`, where the encoder reads what is left. `fresh` is the image as the
+    /// encoder reads it now.
+    pub fn remove<P: Passes>(
+        &self,
+        image: usize,
+        answer: &mut Answer,
+        fresh: &Image<'_>,
+        passes: &mut P,
+    ) -> Result<Result<(), InterventionError>, P::Error> {
+        let Some((class, spec)) = self.own_class(image).zip(self.removes()) else { return Ok(Ok(())) };
+        let found = heights(&self.probe, self.change.clone(), class, fresh, spec, passes)?;
+        Ok(found.map(|heights| answer.removals = Some(heights)))
     }
 }
 

@@ -59,6 +59,11 @@ impl RemovalSpec {
         self.modes.iter().map(read).sum()
     }
 
+    /// Whether the encoder reads what is left.
+    pub fn needs_encoder(&self) -> bool {
+        self.modes.iter().any(|mode| mode.needs_encoder())
+    }
+
     /// Why it cannot be asked.
     pub fn check(&self) -> Result<(), String> {
         match self.steps {
