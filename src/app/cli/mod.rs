@@ -15,6 +15,7 @@ mod inspect;
 mod jobs;
 mod on;
 mod open;
+mod push;
 mod remote;
 mod report;
 mod scenes;
@@ -61,6 +62,7 @@ enum Verb {
     Sweep(Box<sweep::Sweep>),
     Jobs(jobs::Jobs),
     Report(report::Report),
+    Push(push::Push),
     Similar(similar::Similar),
     Scenes(scenes::Scenes),
     Demo(demo::Demo),
@@ -100,6 +102,7 @@ impl Verb {
             Self::Sweep(verb) => verb.run(),
             Self::Jobs(verb) => verb.run(),
             Self::Report(verb) => verb.run(),
+            Self::Push(verb) => verb.run(),
             Self::Similar(verb) => verb.run(),
             Self::Scenes(verb) => verb.run(),
             Self::Demo(verb) => verb.run(run::<String>),

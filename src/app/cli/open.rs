@@ -17,12 +17,13 @@ use crate::app::state::settings;
 use crate::app::terminal::error::Usage;
 use crate::app::window::native;
 use crate::app::worker::{Worker, WorkerEnv};
+use crate::model::backbone::hub::is_file_of_hub;
 use crate::model::io::atomic_file;
 
 /// Open the window on backbones, probes, runs, images, datasets or a workspace; on nothing, where it was left.
 #[derive(Args, Default)]
 pub struct Open {
-    /// A workspace file, backbone folders, probe files, folders of runs, images, folders of images; on another machine that
+    /// A workspace file, backbone folders, probe files (also hf:ORGANISATION/NAME/FILE of the Hub), folders of runs, images, folders of images; on another machine that
     /// ssh reaches, all of them: ssh://[USER@]HOST[:PORT]/PATH (/~/PATH below the home there)
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -94,6 +95,7 @@ impl Open {
         let is_far = |path: &PathBuf| path.to_str().is_some_and(|path| path.starts_with("ssh://"));
         if !self.paths.iter().any(is_far) {
             let absolute = |path: &PathBuf| match on {
+                None if is_file_of_hub(path) => Ok(path.clone()),
                 None => std::path::absolute(path).with_context(|| format!("{}", path.display())),
                 Some(_) => Ok(path.clone()),
             };
@@ -145,6 +147,7 @@ mod tests {
         assert_eq!(paths, [PathBuf::from("a")]);
         let (host, paths) = places("open --on ssh://gpu1 --remote-program x ssh://gpu1").unwrap();
         assert_eq!((host.and_then(|host| host.program), paths.len()), (Some("x".into()), 0));
+        assert_eq!(places("open hf:a/b/c").unwrap(), (None, vec!["hf:a/b/c".into()]));
         assert_eq!(places("open a").unwrap(), (None, vec![std::path::absolute("a").unwrap()]));
         for line in [
             "open ssh://gpu1/a ssh://gpu2/b",

@@ -1,4 +1,5 @@
-//! Jobs that begin with the backbone a person names: a folder, or an id of the Hugging Face Hub that is fetched first.
+//! Jobs that begin with the backbone a person names: a folder, or an id of the Hugging Face Hub that is fetched first; and
+//! probes that are fetched from there.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::detached::Detached;
 use super::tasks::TaskRequest;
 use super::{BackboneId, BackboneOptions, Reporter, Unit, train};
-use crate::model::backbone::hub;
+use crate::model::backbone::hub::{self, Hub};
 
 /// Jobs that begin with finding a backbone, which may have to be downloaded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,8 +70,25 @@ impl Fetch {
 /// # Errors
 /// If there is none, or the download failed or was ended.
 pub fn backbone(source: &str, reporter: &mut dyn Reporter) -> anyhow::Result<PathBuf> {
+    Ok(hub::resolve(source, &mut told(reporter))?)
+}
+
+/// The probe files on this machine that `given` names: `hf:ORGANISATION/NAME/FILE` is fetched, what else is there stays.
+///
+/// # Errors
+/// If one cannot be fetched, or the download was ended.
+pub fn probes(given: &[PathBuf], reporter: &mut dyn Reporter) -> anyhow::Result<Vec<PathBuf>> {
+    let mut one = |path: &PathBuf| match path.to_str().filter(|_| hub::is_file_of_hub(path)) {
+        Some(source) => Ok(Hub::from_env()?.file(source, &mut told(reporter))?),
+        None => Ok(path.clone()),
+    };
+    given.iter().map(&mut one).collect()
+}
+
+/// Tells how far a download is, and ends it where the job is ended.
+fn told(reporter: &mut dyn Reporter) -> impl FnMut(hub::Progress<'_>) -> ControlFlow<()> {
     let mut told = Instant::now();
-    let folder = hub::resolve(source, &mut |progress| {
+    move |progress| {
         // Ten times a second is as often as anyone looks.
         if progress.done == progress.total || told.elapsed().as_millis() >= 100 {
             told = Instant::now();
@@ -78,6 +96,5 @@ pub fn backbone(source: &str, reporter: &mut dyn Reporter) -> anyhow::Result<Pat
             reporter.progress(&what, progress.done, Some(progress.total), Unit::Bytes);
         }
         if reporter.cancel().is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    Ok(folder)
+    }
 }

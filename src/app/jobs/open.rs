@@ -11,7 +11,7 @@ use super::evaluate::EvalSplit;
 use super::history::disk;
 use super::result_file::ResultFile;
 use super::tasks::plan_file;
-use super::{DatasetId, Event, JobError, JobId, Reporter, Unit, folder, received};
+use super::{DatasetId, Event, JobError, JobId, Reporter, Unit, fetch, folder, received};
 use crate::app::image_files::{images_below, is_probe, is_workspace};
 use crate::app::paths::expanded;
 use crate::app::user_error::UserError;
@@ -104,6 +104,7 @@ pub fn run(
             tell(Event::DatasetOpened { job, entry: *entry, part });
         }
         Files::Recognise { paths } => {
+            let paths = fetch::probes(paths, reporter).map_err(JobError::Failed)?;
             let whole = |path: &PathBuf| path.to_str().map_or_else(|| path.clone(), expanded);
             let found = paths.iter().map(whole).map(|path| (path.clone(), kind_of(&path))).collect();
             tell(Event::Recognised { job, found });

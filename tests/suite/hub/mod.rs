@@ -1,5 +1,6 @@
 //! Backbones from the Hub, against a server on this machine that speaks its paths.
 
+mod push;
 mod server;
 mod slow;
 mod token;

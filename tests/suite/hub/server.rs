@@ -12,6 +12,7 @@ pub struct Request {
     pub method: String,
     pub path: String,
     pub headers: HashMap<String, String>,
+    pub body: Vec<u8>,
 }
 
 impl Request {
@@ -105,7 +106,13 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &Answer) {
     let (method, path) = (start.next().unwrap().to_owned(), start.next().unwrap().to_owned());
     let headers =
         lines.filter_map(|line| line.split_once(": ")).map(|(n, v)| (n.to_lowercase(), v.to_owned()));
-    let request = Request { method, path, headers: headers.collect() };
+    let headers: HashMap<String, String> = headers.collect();
+    let length = headers.get("content-length").and_then(|length| length.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    if stream.read_exact(&mut body).is_err() {
+        return;
+    }
+    let request = Request { method, path, headers, body };
     let reply = answer(&request);
     log.lock().unwrap().push(request.clone());
     let mut text = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", reply.status);
@@ -116,7 +123,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &Answer) {
         text += &format!("{name}: {value}\r\n");
     }
     let _ = stream.write_all(format!("{text}\r\n").as_bytes());
-    if request.method == "GET" {
+    if request.method != "HEAD" {
         let body = &reply.body[..reply.cut.unwrap_or(reply.body.len())];
         let Some(pause) = reply.drip else {
             let _ = stream.write_all(body);

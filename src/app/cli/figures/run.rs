@@ -77,7 +77,7 @@ impl Figures {
 }
 
 /// How a run went, as its folder holds it.
-fn history(folder: &Path) -> anyhow::Result<TrainHistory> {
+pub(in crate::app::cli) fn history(folder: &Path) -> anyhow::Result<TrainHistory> {
     let reading = disk::read(folder)?;
     let mut history = TrainHistory::new(reading.about);
     history.epochs(&reading.epochs);

@@ -33,7 +33,7 @@ pub struct EvalFlags {
     /// The dataset: a folder, or a table of paths and labels.
     #[arg(long, value_name = "DIR|TABLE")]
     pub data: Option<PathBuf>,
-    /// Probe files.
+    /// Probe files, or files of the Hub (hf:ORGANISATION/NAME/FILE).
     #[arg(long, value_name = "P.safetensors", conflicts_with = "run", num_args = 1..)]
     pub probe: Vec<PathBuf>,
     /// Of a run, evaluate the probes after the last epoch, not those of the best one.

@@ -95,6 +95,8 @@ pub fn run(
     reporter: &mut dyn Reporter,
     tell: &Tell<'_>,
 ) -> Result<(), JobError> {
+    let probe = super::fetch::probes(&flags.probe, reporter).map_err(JobError::Failed)?;
+    let flags = &EvalFlags { probe, ..flags.clone() };
     match (Eval { flags, tell }).run(engine, reporter) {
         Ok(true) => Ok(()),
         Ok(false) => Err(JobError::Cancelled),

@@ -24,7 +24,7 @@ pub struct InspectFlags {
     /// (ORGANISATION/NAME[@REVISION]), which is fetched into the cache shared with Python.
     #[arg(long, value_name = "DIR|HUB_ID")]
     pub backbone: String,
-    /// Probe files, folders of them, or folders of runs (their best probes).
+    /// Probe files, folders of them, folders of runs (their best probes), or files of the Hub (hf:ORGANISATION/NAME/FILE).
     #[arg(long, value_name = "P.safetensors", required = true, num_args = 1..)]
     pub probe: Vec<PathBuf>,
     /// Images, or folders that are searched for images, subfolders included.
@@ -132,7 +132,7 @@ impl InspectFlags {
     /// What there is to read, as found on this machine.
     pub(super) fn open(&self, env: WorkerEnv, reporter: &mut dyn Reporter) -> anyhow::Result<Spec> {
         let images = sources::images(&self.image)?;
-        let probes = self.probes()?;
+        let probes = self.probes(&fetch::probes(&self.probe, reporter)?)?;
         let backbone = fetch::backbone(&self.backbone, reporter)?;
         let device = (env.device)(&self.device)?.device;
         let of_files = probes.iter().map(|loaded| (loaded.path.as_path(), &loaded.probe));
@@ -161,9 +161,9 @@ impl InspectFlags {
     }
 
     /// Opens the probes and finds the class of the evidence in each.
-    fn probes(&self) -> anyhow::Result<Vec<Loaded>> {
+    fn probes(&self, files: &[PathBuf]) -> anyhow::Result<Vec<Loaded>> {
         let mut loaded = Vec::new();
-        for Source { path, stem } in sources::probes(&self.probe)? {
+        for Source { path, stem } in sources::probes(files)? {
             let probe = Probe::load(&path)?;
             let class = self.class.as_deref().map(|asked| class(&probe, asked)).transpose()?;
             let read = |change: &Intervention| {

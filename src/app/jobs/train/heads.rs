@@ -102,7 +102,7 @@ pub(super) fn value_of(text: &str) -> Value {
 }
 
 /// Whether a head has the setting `key`.
-pub(super) fn has(kind: &HeadSpec, key: &str) -> bool {
+pub fn has(kind: &HeadSpec, key: &str) -> bool {
     kind.settings().fields().iter().any(|(name, _)| name == key)
 }
 

@@ -121,11 +121,12 @@ impl CachedRepo {
         if path.is_file() {
             return Ok(path);
         }
-        at(&path, atomic_file::make_folder(&dir))?;
+        at(&path, atomic_file::make_folder(path.parent().unwrap_or(&dir)))?;
         if path.symlink_metadata().is_ok() {
             at(&path, atomic_file::step(|| fs::remove_file(&path)))?; // a link to a content that was deleted
         }
-        let target = Path::new("../../blobs").join(etag);
+        let up = "../".repeat(file.matches('/').count());
+        let target = Path::new(&up).join("../../blobs").join(etag);
         #[cfg(unix)]
         let linked = atomic_file::step(|| std::os::unix::fs::symlink(target, &path));
         // Windows allows links to few users; Python's cache then moves the content, too.

@@ -14,6 +14,7 @@ use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, RequestBuilder};
 
 use super::cache::{CachedRepo, at, is_name};
+use super::file::encoded;
 use super::rate::Rate;
 use super::url::{join, same_origin};
 use super::{Callback, Hub, HubError, Progress};
@@ -45,24 +46,7 @@ const MAX_REDIRECTS: usize = 10;
 impl<'a> Client<'a> {
     /// A client for `repo`; connects when it is first used.
     pub fn new(hub: &'a Hub, repo: &'a Repo) -> Result<Self, HubError> {
-        let patience = Some(Duration::from_secs(30));
-        let roots = match &hub.certificates {
-            Some(path) => certificates(path)?,
-            None => RootCerts::WebPki,
-        };
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .user_agent(concat!("ssmprobe/", env!("CARGO_PKG_VERSION")))
-            .accept_encoding("identity") // ranges and sizes are those of the file itself
-            .timeout_connect(patience)
-            .timeout_recv_response(patience)
-            .timeout_per_read(patience)
-            // What the Hub says of a large file stands in its redirect to the store, and whether the
-            // token may go along is decided here, at every redirect.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .tls_config(TlsConfig::builder().root_certs(roots).build());
-        Ok(Self { hub, repo, agent: config.build().into() })
+        Ok(Self { hub, repo, agent: agent(hub, None)? })
     }
 
     /// The header that holds the token, for a request to `url`: only where its scheme, host and port
@@ -74,7 +58,7 @@ impl<'a> Client<'a> {
 
     fn url(&self, revision: &str, file: &str) -> String {
         let (page, repo) = (self.hub.page(self.repo), super::at(self.repo, revision.into()));
-        format!("{page}/resolve/{}/{file}", repo.url_revision())
+        format!("{page}/resolve/{}/{}", repo.url_revision(), encoded(file))
     }
 
     fn network(&self, url: &str, reason: impl ToString) -> HubError {
@@ -307,6 +291,29 @@ impl<'a> Client<'a> {
         }
         Ok(())
     }
+}
+
+/// Who asks `hub`, and sends a body for no longer than `sending`.
+pub(super) fn agent(hub: &Hub, sending: Option<Duration>) -> Result<Agent, HubError> {
+    let patience = Some(Duration::from_secs(30));
+    let roots = match &hub.certificates {
+        Some(path) => certificates(path)?,
+        None => RootCerts::WebPki,
+    };
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .user_agent(concat!("ssmprobe/", env!("CARGO_PKG_VERSION")))
+        .accept_encoding("identity") // ranges and sizes are those of the file itself
+        .timeout_connect(patience)
+        .timeout_send_body(sending)
+        .timeout_recv_response(patience)
+        .timeout_per_read(patience)
+        // What the Hub says of a large file stands in its redirect to the store, and whether the
+        // token may go along is decided here, at every redirect.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .tls_config(TlsConfig::builder().root_certs(roots).build());
+    Ok(config.build().into())
 }
 
 fn header<'r>(response: &'r Response<Body>, name: &str) -> Option<&'r str> {

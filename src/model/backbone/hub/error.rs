@@ -1,4 +1,4 @@
-//! Why a backbone cannot be fetched, and what to do about it.
+//! Why a backbone or a probe cannot be fetched, or probes not be pushed, and what to do about it.
 
 use std::io;
 use std::path::PathBuf;
@@ -67,6 +67,34 @@ pub enum HubError {
     Damaged { file: String, found: String, expected: String },
     #[error("{} in the cache of the Hub: {source}; check its permissions and the free space, or set HF_HOME to another folder", path.display())]
     Io { path: PathBuf, source: io::Error },
+    #[error(
+        "{0:?} names no file of the Hugging Face Hub (hf:organisation/name/file or hf:organisation/name@revision/file)"
+    )]
+    NotAFile(String),
+    #[error("{asked} is not in {}, and HF_HUB_OFFLINE forbids to fetch it: give a file of this machine", cache.display())]
+    OfflineFile { asked: String, cache: PathBuf },
+    #[error("{id} has no file {file}: {page}/tree/main lists what it has")]
+    NoSuchFile { id: String, page: String, file: String },
+    #[error(
+        "{url} cannot be reached: {reason}; check the network, proxies and HF_ENDPOINT, then do it again"
+    )]
+    Unreachable { url: String, reason: String },
+    #[error("HF_HUB_OFFLINE forbids to push: unset it (--dry-run needs no network)")]
+    OfflinePush,
+    #[error("to push, a token is needed that may write: log in with `hf auth login`, or set HF_TOKEN")]
+    NoToken,
+    #[error("{id} is on the Hub already ({page}): --update adds a commit to it, or give another name")]
+    RepositoryExists { id: String, page: String },
+    #[error(
+        "your token may not {what} ({id}): it needs the right to write there (HF_TOKEN, or `hf auth login`; the Hub says: {message})"
+    )]
+    NotAllowed { id: String, what: &'static str, message: String },
+    #[error("{url} answered with status {status}: {message}")]
+    Refused { url: String, status: u16, message: String },
+    #[error(
+        "stopped before the commit: nothing is seen on the Hub; --update goes on where the repository was made"
+    )]
+    CancelledPush,
     #[error(transparent)]
     Index(#[from] WeightsError),
     #[error("the download was cancelled; what has arrived is kept")]

@@ -1,4 +1,5 @@
-//! From what a user types, a folder or an id of the Hugging Face Hub, to a folder with a backbone.
+//! From what a user types, a folder or an id of the Hugging Face Hub, to a folder with a backbone; from `hf:` to a probe that
+//! was pushed; and probes to the Hub.
 //!
 //! Downloads go to the cache that Python's `huggingface_hub` uses, in its layout, and a backbone
 //! that is complete there is opened without a single request. The environment counts as it does
@@ -19,6 +20,8 @@
 mod cache;
 mod download;
 mod error;
+mod file;
+mod push;
 mod rate;
 mod reach;
 mod url;
@@ -34,6 +37,8 @@ use crate::model::io::atomic_file;
 use cache::{CachedRepo, is_commit, is_name};
 use download::Client;
 pub use error::HubError;
+pub use file::{SCHEME, is_file_of_hub};
+pub use push::{PushSpec, Upload, is_id};
 
 /// How far a download is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,186 @@
+//! `ssmprobe push`: a run's probes to the Hugging Face Hub, with a card that says what they are.
+
+mod card;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use self::card::Card;
+use crate::app::cli::figures::history;
+use crate::app::format;
+use crate::app::jobs::history::{Band, TrainHistory};
+use crate::app::jobs::{Reporter, Unit};
+use crate::app::report::Source;
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::reporter::TerminalReporter;
+use crate::app::terminal::stdout::say;
+use crate::app::terminal::{interrupt, stdout};
+use crate::model::backbone::hub::{Hub, HubError, PushSpec, Upload, is_id};
+use crate::model::io::atomic_file;
+use crate::model::train::run::ProbeCheckpoint;
+use crate::viz::draw::theme::Theme;
+use crate::viz::export;
+use crate::viz::figures::curves::Part;
+use crate::viz::figures::plot::Plot;
+
+/// Longest notes, in bytes.
+const MAX_NOTES: u64 = 1 << 20;
+/// Longest probe, in bytes.
+const MAX_PROBE: u64 = 1 << 30;
+/// The figure of a card, in mm and dots an inch.
+const FIGURE: (f32, f32) = (174.0, 150.0);
+
+/// Publish a run's probes on the Hugging Face Hub, with a model card.
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Push {
+    /// Folder of the run.
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// The repository of the Hub, which is made.
+    #[arg(value_name = "ORGANISATION/NAME", value_parser = id)]
+    repository: String,
+    /// The licence of the probes, as the Hub names it: mit, apache-2.0, cc-by-4.0, ...
+    #[arg(long, value_name = "LICENCE", value_parser = licence)]
+    license: String,
+    /// Only these heads.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    heads: Vec<String>,
+    /// The probes after the last epoch, not those of the best one.
+    #[arg(long)]
+    last: bool,
+    /// What you have to say, a text file in Markdown; it stands first on the card.
+    #[arg(long, value_name = "FILE")]
+    notes: Option<PathBuf>,
+    /// Let nobody else see the repository.
+    #[arg(long, conflicts_with = "update")]
+    private: bool,
+    /// Add a commit to a repository that is there already.
+    #[arg(long)]
+    update: bool,
+    /// Print the card and the list of files, and send nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const LONG: &str = "One commit holds README.md (the card: task, backbone, accuracy over seeds, protocol, figure, commands, licence), \
+training.png, results.csv, metrics.jsonl and the probes, which \
+`--probe hf:ORGANISATION/NAME/FILE` of `inspect` and `eval`, and `ssmprobe open`, fetch. No path of this machine is in it.
+
+The token that may write is that of HF_TOKEN or of `hf auth login`; it is sent to the Hub alone, and kept nowhere.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.";
+
+fn id(text: &str) -> Result<String, String> {
+    let wrong =
+        || "expected ORGANISATION/NAME of letters, digits, . _ and -, such as me/birds-probes".to_owned();
+    is_id(text).then(|| text.to_owned()).ok_or_else(wrong)
+}
+
+fn licence(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    let known = (1..=50).contains(&text.len()) && text.chars().all(plain);
+    known
+        .then(|| text.to_owned())
+        .ok_or_else(|| "expected an id such as mit, apache-2.0 or cc-by-4.0".to_owned())
+}
+
+impl Push {
+    /// Pushes them.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        interrupt::listen();
+        let files = self.files()?;
+        if self.dry_run {
+            let list = files
+                .iter()
+                .map(|file| format!("{:>10}  {}\n", format::bytes(file.bytes.len() as u64), file.path));
+            let card = String::from_utf8_lossy(&files[0].bytes);
+            stdout::text(format!("{card}\n{}", list.collect::<String>()))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let spec = PushSpec {
+            id: self.repository.clone(),
+            update: self.update,
+            private: self.private,
+            summary: format!("Probes by ssmprobe {}", env!("CARGO_PKG_VERSION")),
+        };
+        let mut reporter = TerminalReporter::new();
+        let pushed = Hub::from_env()?.push(&spec, &files, &mut |progress| {
+            reporter.progress(
+                &format!("Pushing {}", progress.file),
+                progress.done,
+                Some(progress.total),
+                Unit::Bytes,
+            );
+            interrupt::flow()
+        });
+        reporter.display.clear();
+        let page = match pushed {
+            Err(stopped @ HubError::CancelledPush) => {
+                say!("{stopped}");
+                return Ok(interrupt::code());
+            }
+            other => other?,
+        };
+        say!("{} files are in {page}", files.len());
+        stdout::line(page)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The card, then what goes with it.
+    fn files(&self) -> anyhow::Result<Vec<Upload>> {
+        let mut source = Source::open(&self.run)?;
+        if let Some(unknown) =
+            self.heads.iter().find(|name| !source.run.manifest.heads.iter().any(|h| h.name == **name))
+        {
+            let known: Vec<&str> = source.run.manifest.heads.iter().map(|head| head.name.as_str()).collect();
+            return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join(", "))).into());
+        }
+        let wanted = |name: &str| self.heads.is_empty() || self.heads.iter().any(|head| head == name);
+        source.run.manifest.heads.retain(|head| wanted(&head.name));
+        source.outcomes.retain(|outcome| wanted(&outcome.head));
+        let which = if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
+        let read = |path: PathBuf, limit| {
+            let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            let bytes = atomic_file::read(&path, limit)
+                .with_context(|| format!("{}: cannot be read", path.display()));
+            bytes.map(|bytes| Upload { path: name, bytes })
+        };
+        let paths =
+            source.outcomes.iter().map(|outcome| source.run.probe(&outcome.head, outcome.seed, which));
+        let probes = paths
+            .filter(|path| path.exists())
+            .map(|path| read(path, MAX_PROBE))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        if probes.is_empty() {
+            bail!("{}: holds no probe yet; finish its training first", self.run.display());
+        }
+        let notes = self.notes.as_ref().map(|path| {
+            atomic_file::text(path, MAX_NOTES)
+                .with_context(|| format!("--notes {}: cannot be read", path.display()))
+        });
+        let card = Card {
+            source: &source,
+            id: &self.repository,
+            licence: &self.license,
+            which,
+            probes: &probes,
+            notes: notes.transpose()?,
+        };
+        let mut files = vec![Upload { path: "README.md".into(), bytes: card.text().into_bytes() }];
+        let history = history(&self.run)?;
+        let heads: Vec<String> = source.run.manifest.heads.iter().map(|head| head.name.clone()).collect();
+        let figure = TrainHistory::figure_of(&[&history], &heads, Part::Both, false, Band::default());
+        let scene = figure.draw_column(&Theme::light(), export::points(FIGURE.0))?;
+        let bytes = export::png(&scene, &figure.caption().about, FIGURE.1)?;
+        files.push(Upload { path: card::FIGURE.into(), bytes });
+        for name in ["results.csv", "metrics.jsonl"] {
+            files.push(read(self.run.join(name), MAX_PROBE)?);
+        }
+        files.extend(probes);
+        Ok(files)
+    }
+}

@@ -1,0 +1,94 @@
+//! One file of a repository of the Hub: a probe that somebody pushed, as `hf:ORGANISATION/NAME[@REVISION]/FILE`.
+
+use std::path::{Path, PathBuf};
+
+use hf_hub::{Repo, RepoType};
+
+use super::cache::{CachedRepo, is_name};
+use super::download::Client;
+use super::{Callback, Hub, HubError};
+
+/// What such a name begins with.
+pub const SCHEME: &str = "hf:";
+
+/// Whether `path` names a file of the Hub.
+pub fn is_file_of_hub(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.starts_with(SCHEME))
+}
+
+/// Whether `file` may be the name of a file of a repository, folders included: none that leads elsewhere.
+pub(super) fn is_file(file: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-=+,[]".contains(c);
+    let part = |part: &str| {
+        !part.is_empty() && !part.starts_with('.') && !part.contains("..") && part.chars().all(plain)
+    };
+    file.len() <= 200 && file.split('/').all(part)
+}
+
+/// `file` as it stands in an address.
+pub(super) fn encoded(file: &str) -> String {
+    let one = |c: char| if "=+,[]".contains(c) { format!("%{:02X}", c as u32) } else { c.to_string() };
+    file.chars().map(one).collect()
+}
+
+/// Repository and file that `source` names.
+fn parse(source: &str) -> Option<(Repo, &str)> {
+    let (organisation, rest) = source.strip_prefix(SCHEME)?.split_once('/')?;
+    let (name, file) = rest.split_once('/')?;
+    let (name, revision) = name.split_once('@').unwrap_or((name, "main"));
+    let named = [organisation, name, revision].into_iter().all(is_name) && is_file(file);
+    let id = format!("{organisation}/{name}");
+    named.then(|| (Repo::with_revision(id, RepoType::Model, revision.into()), file))
+}
+
+impl Hub {
+    /// The file on this machine that `source` names. The Hub is asked for it as it is now; where it cannot be reached, what
+    /// is in the cache is taken.
+    ///
+    /// # Errors
+    /// If it names none, there is none, or it cannot be fetched.
+    pub fn file(&self, source: &str, progress: &mut Callback) -> Result<PathBuf, HubError> {
+        let (repo, file) = parse(source).ok_or_else(|| HubError::NotAFile(source.into()))?;
+        let cache = CachedRepo::new(&self.cache, &repo);
+        let here = || cache.file(&cache.commit(repo.revision())?, file);
+        if self.offline {
+            return here()
+                .ok_or_else(|| HubError::OfflineFile { asked: source.into(), cache: self.cache.clone() });
+        }
+        let client = Client::new(self, &repo)?;
+        let remote = match client.ask(repo.revision(), file) {
+            Err(HubError::Network { url, reason, .. }) => {
+                return here().ok_or(HubError::Unreachable { url, reason });
+            }
+            other => other?,
+        };
+        let page = self.page(&repo);
+        let remote =
+            remote.ok_or_else(|| HubError::NoSuchFile { id: repo.url(), page, file: file.into() })?;
+        let path = client.fetch(&cache, file, &remote, progress)?;
+        cache.set_commit(repo.revision(), &remote.commit)?;
+        Ok(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_hub_is_told_from_what_leads_elsewhere() {
+        let found = |source| {
+            parse(source).map(|(repo, file)| (repo.url(), repo.revision().to_owned(), file.to_owned()))
+        };
+        let is = |id: &str, revision: &str, file: &str| Some((id.into(), revision.into(), file.into()));
+        assert_eq!(found("hf:a/b/c.safetensors"), is("a/b", "main", "c.safetensors"));
+        assert_eq!(found("hf:a/b@v1/d/c-s0.safetensors"), is("a/b", "v1", "d/c-s0.safetensors"));
+        assert_eq!(found("hf:a/b/s[t=0.1,i=5]-s0.x"), is("a/b", "main", "s[t=0.1,i=5]-s0.x"));
+        let wrong = "a/b/c hf:a/b hf:a/b/ hf:a//c hf:/b/c hf:a/b@/c hf:a/b/../c hf:a/b/.c hf:a/b/c?d hf:a/b/c%2e hf:a/b/d//c \
+                     hf:../b/c hf:a/b/d\\c";
+        for wrong in wrong.split_whitespace() {
+            assert_eq!(found(wrong), None, "{wrong}");
+        }
+        assert_eq!(encoded("d/s[t=0.1,i=5]+x.y"), "d/s%5Bt%3D0.1%2Ci%3D5%5D%2Bx.y");
+    }
+}
