@@ -104,10 +104,10 @@ mod tests {
                     optimizer = again;
                 }
                 let tracked = params.tracked();
-                let loss = ["matrix", "vector", "zeros"]
-                    .map(|name| tracked.get::<1>(name).powi_scalar(4).sum() / 4.0);
-                let [matrix, vector, zeros] = loss;
-                let gradients = (matrix + vector + zeros).backward();
+                let loss = tracked.get::<2>("matrix").powi_scalar(4).sum()
+                    + tracked.get::<1>("vector").powi_scalar(4).sum()
+                    + tracked.get::<2>("zeros").powi_scalar(4).sum();
+                let gradients = (loss / 4.0).backward();
                 params =
                     optimizer.step(params, &tracked, &[&gradients], [0.1, 0.05, 0.1, 0.2, 0.01, 0.1][step]);
                 for (name, array) in params.to_arrays() {
