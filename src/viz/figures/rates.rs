@@ -57,6 +57,13 @@ impl RateGrid {
         layer.into_iter().chain(rate).collect::<Vec<_>>().join(", ")
     }
 
+    /// The same as [`verdict`](Self::verdict), below a map of what the selection images say.
+    fn brief(&self) -> Option<String> {
+        let at = self.chosen()?;
+        let RateCell { select, test, .. } = self.cells[at].as_ref()?;
+        Some(format!("{}: {select:.2} %, on test images {test:.2} %", self.words(at)))
+    }
+
     /// What is chosen and what it comes to.
     pub fn verdict(&self) -> Option<String> {
         let at = self.chosen()?;
@@ -82,7 +89,7 @@ const SELECT: &str = "Accuracy on selection images (%)";
 impl RatesPlot {
     /// Height of everything but the cells of one grid.
     fn around(theme: &Theme) -> f32 {
-        2.0 * (theme.label + 4.0) + theme.tick + 4.0 + theme.gap
+        2.0 * theme.label + 2.0 * theme.tick + 14.0 + theme.gap
     }
 
     fn rows(&self) -> f32 {
@@ -117,12 +124,13 @@ impl Plot for RatesPlot {
         let layers = self.grids.iter().flat_map(|grid| &grid.layers);
         let left = theme.label + 6.0 + font::widest(layers, theme.tick) + 4.0;
         let width = size.width - left - legend::bar_room(theme, &axis) - 2.0;
-        let mut y = 0.0;
+        let (mut y, mut bottom) = (0.0, 0.0);
         for grid in &self.grids {
             y += frame::title(&mut scene, theme, [left, y], &grid.head, size.width - left) + 1.5;
             let area = Box2::new(left, y, width, row * grid.layers.len() as f32);
             heat(&mut scene, theme, area, grid, &axis.scale);
-            y = area.bottom() + 2.0 + theme.tick * font::CAP;
+            bottom = area.bottom();
+            y = bottom + 2.0 + theme.tick * font::CAP;
             let across = area.w / grid.rates.len() as f32;
             for (column, rate) in grid.rates.iter().enumerate() {
                 let x = area.x + (column as f32 + 0.5) * across;
@@ -138,11 +146,12 @@ impl Plot for RatesPlot {
             let name = if grid.rates.iter().all(String::is_empty) { "" } else { "Learning rate" };
             scene.text([area.center()[0], y], name, theme.label, theme.ink, Anchor::Middle);
             y += 3.0 + theme.tick;
-            let verdict = font::fit(&grid.verdict().unwrap_or_default(), theme.tick, size.width - left);
-            scene.text([left, y], verdict, theme.tick, theme.muted, Anchor::Start);
-            y += theme.gap;
+            let verdict = font::fit(&grid.brief().unwrap_or_default(), theme.tick, left + width);
+            scene.text([0.0, y], verdict, theme.tick, theme.muted, Anchor::Start);
+            y += theme.gap + 3.0;
         }
-        let all = Box2::new(left, theme.label + 4.0, width, y - theme.gap - theme.label - 4.0);
+        let top = theme.label + 4.0;
+        let all = Box2::new(left, top, width, bottom - top);
         legend::color_bar(&mut scene, theme, all, &axis, |t| Map::Cividis.at(t));
         Ok(scene)
     }

@@ -204,7 +204,7 @@ pub fn rates() {
         for (frame, (place, cell)) in [(first, (maps[0].0, 3)), (second, (maps[1].0, 0))] {
             at(frame.center(), middle(place, grid, cell));
         }
-        assert!(marks.words().iter().any(|word| word.text.starts_with("layer 6, rate 0.01: 80.00 %")));
+        assert!(marks.has("layer 6, rate 0.01: 80.00 %, on test images 71.00 %"));
         assert!(
             marks.has("gap") && marks.has("sinkhorn") && marks.has("Learning rate") && marks.has("Layer")
         );
