@@ -448,7 +448,7 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
                         let height =
                             curve.iter().map(|p| p.as_f64().unwrap()).sum::<f64>() / curve.len() as f64;
                         let own: f64 = of(row, &format!("{mode}_{way}_{ranking}")).parse().unwrap();
-                        assert_close(&format!("{stem} {row} {mode} {way} {ranking}"), own, height, 1e-6);
+                        assert_close(format!("{stem} {row} {mode} {way} {ranking}"), own, height, 1e-6);
                         compared += 1;
                     }
                 }

@@ -168,8 +168,7 @@ fn ask(
         1 => format!("Asking {name}"),
         count => format!("Asking {name}, {} of {count} probes", at + 1),
     };
-    let EvalSplit { dataset, samples, .. } = &*spec.part;
-    let left = LeftReader { encoder: Encoder::Open(backbone), dataset, samples };
+    let left = LeftReader::new(Encoder::Open(backbone), &spec.part.dataset, &spec.part.samples);
     let asking = Asking { what: &what, left: removals.needs_encoder().then_some(left) };
     ask_all(engine, &mut evaluator, asking, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());

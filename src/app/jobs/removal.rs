@@ -100,15 +100,17 @@ impl<'a> Encoder<'a> {
 /// Who reads what is left of the images of a dataset.
 #[derive(Clone, Copy)]
 pub struct LeftReader<'a> {
-    /// The encoder.
-    pub encoder: Encoder<'a>,
-    /// The dataset.
-    pub dataset: &'a Dataset,
-    /// Of every image that is asked about, its place there.
-    pub samples: &'a [usize],
+    encoder: Encoder<'a>,
+    dataset: &'a Dataset,
+    samples: &'a [usize],
 }
 
-impl LeftReader<'_> {
+impl<'a> LeftReader<'a> {
+    /// Of `dataset`, where every image that is asked about lies at its place of `samples`.
+    pub fn new(encoder: Encoder<'a>, dataset: &'a Dataset, samples: &'a [usize]) -> Self {
+        Self { encoder, dataset, samples }
+    }
+
     /// Removes the patches of an image, by its place among those that are asked about, which gave this answer.
     ///
     /// # Errors

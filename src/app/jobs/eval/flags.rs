@@ -17,6 +17,7 @@ use crate::app::user_error::Usage;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::Split;
 use crate::model::explain::intervention::Intervention;
+use crate::model::explain::removal::RemovalSpec;
 use crate::model::probe::Probe;
 
 /// Which probes are asked what about which images. Paths are those of the machine that computes, but for
@@ -105,6 +106,12 @@ fn split(text: &str) -> Result<Split, String> {
 }
 
 impl EvalFlags {
+    /// What is removed of every image, where that is asked.
+    pub(super) fn removal(&self) -> Option<RemovalSpec> {
+        let modes = self.causal.clone()?.0;
+        Some(RemovalSpec { modes, seed: self.seed, ..RemovalSpec::default() })
+    }
+
     /// The folder that everything about parts lies in.
     ///
     /// # Errors

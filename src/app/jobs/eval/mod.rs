@@ -130,21 +130,18 @@ impl Eval<'_> {
             None => Question::of_split(&dataset, flags.split)?,
         };
         let which = if flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
-        let subjects = match &run {
-            Some(run) => {
-                self.check_layer(run)?;
-                Subject::of_run(run, which)?
-            }
-            None => flags.probe.iter().map(|path| Subject::of_file(path)).collect(),
-        };
+        run.as_ref().map_or(Ok(()), |run| self.check_layer(run))?;
         let plan = Plan::new(wanted.clone(), &dataset)?;
-        match &run {
-            Some(run) => same_tokens(run, &plan.source)?,
-            None => self.warn(&plan, &wanted, reporter),
-        }
-        let subjects = match &run {
-            Some(run) => subjects.into_iter().filter(|own| own.reads(run, &plan.source)).collect(),
-            None => subjects,
+        let subjects: Vec<Subject> = match &run {
+            Some(run) => {
+                same_tokens(run, &plan.source)?;
+                let own = |subject: &Subject| subject.reads(run, &plan.source);
+                Subject::of_run(run, which)?.into_iter().filter(own).collect()
+            }
+            None => {
+                self.warn(&plan, &wanted, reporter);
+                flags.probe.iter().map(|path| Subject::of_file(path)).collect()
+            }
         };
         let (subjects, left_out) = self.fitting(subjects, &question, &plan, &dataset.classes)?;
         // Without anchors the training images are not needed, unless their tokens are there anyway.
@@ -152,9 +149,7 @@ impl Eval<'_> {
         let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
         let plan = if whole { plan } else { plan.for_dataset(&dataset)? };
         tell(Told::Note(describe(&plan)))?;
-        let causal = flags.causal.clone();
-        let causal =
-            causal.map(|modes| RemovalSpec { modes: modes.0, seed: flags.seed, ..RemovalSpec::default() });
+        let causal = flags.removal();
         let encoder = causal.as_ref().filter(|spec| spec.needs_encoder());
         let encoder = encoder.map(|spec| self.encoder(spec, &plan, &device)).transpose()?;
         let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
@@ -192,6 +187,7 @@ impl Eval<'_> {
         let change = &flags.reading;
         let reading = if change.is_none() { String::new() } else { format!("-{}", change.id()) };
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
+        let left = encoder.as_ref().map(|reader| LeftReader::new(Encoder::Own(reader), &dataset, places));
         for (subject, name) in subjects.iter().zip(&names) {
             let answer = subject.load().and_then(|(probe, file)| {
                 question.check_classes(&probe, &dataset.classes)?;
@@ -201,10 +197,6 @@ impl Eval<'_> {
                 let files = flags.evaluation.is_some();
                 let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
                 let what = &subject.name();
-                let left = encoder.as_ref().map(|reader| {
-                    let encoder = Encoder::Own(reader);
-                    LeftReader { encoder, dataset: &dataset, samples: places }
-                });
                 let asking = Asking { what, left };
                 let part_of = |part: Part| {
                     let asked = parts::question(flags, (&file, &tokens), (&set, &question.draws));
