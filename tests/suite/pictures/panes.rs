@@ -21,16 +21,15 @@ const SIZE: egui::Vec2 = egui::vec2(760.0, 520.0);
 
 /// Words that have no room in so small a picture: the last number of an axis that counts in halves, and the name of a bar
 /// that is shorter than it.
-const KNOWN: [(&str, &str); 8] = [
+const KNOWN: [(&str, &str); 7] = [
     ("kernel", "11.0"),
     ("routing_maps", "Mean position, 0 first to 1 last"),
     // What is scrolled to: the second of two columns, the last row of the form in sight.
     ("compare", "Weight in the sum"),
     ("compare", "Rose-breasted Grosbeak, 64.1 %"),
     ("compare", "Logit 6.10 for Rose-breasted Grosbeak"),
-    ("training", "Output folder"),
-    ("training", "A new folder in ssmprobe-runs"),
-    ("training", "Choose…"),
+    ("training", "Device"),
+    ("training", "auto"),
 ];
 
 /// A window with an image seen through two probes, a dataset asked about, and the stability of an order.

@@ -2,34 +2,30 @@
 
 mod board;
 mod tasks;
+mod tell;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, Args};
-use serde_json::{Value, json};
 
 use super::on::On;
 use super::{fetch, jobs, train_far};
-use crate::app::jobs::extract::{ExtractError, describe};
-use crate::app::jobs::history::TrainHistory;
+use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::over::Over;
 use crate::app::jobs::part::{Part, part_folder};
-use crate::app::jobs::train::{
-    self, Event, Summary, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads,
-};
+use crate::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads};
 use crate::app::state::connection::Host;
 use crate::app::submit::SubmitFlags;
 use crate::app::submit::plan::TRAIN;
 use crate::app::terminal::error::Usage;
-use crate::app::terminal::progress::{self, Display};
+use crate::app::terminal::interrupt;
+use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
-use crate::app::terminal::{interrupt, stdout};
 use crate::model::train::TrainConfig;
-use crate::model::train::run::{Metric, Outcome, Run, RunError, Variant};
+use crate::model::train::run::{Run, RunError, Variant};
 use crate::model::{backbone, device};
-use crate::viz::figures::rates::{RateCell, RateGrid};
 
 /// A task asks so often whether the run that another process trains is free.
 const WAIT: Duration = Duration::from_secs(5);
@@ -258,149 +254,4 @@ impl TrainArgs {
         self.part.map_or(Ok(()), |part| plan.cut(part))?;
         Ok(TrainSpec { plan, out, resume })
     }
-
-    /// Tells what happens.
-    fn tell(&self, event: &Event, settings: &TrainSettings, display: &mut Display) {
-        let epochs = settings.epochs;
-        match event {
-            Event::Plan { tokens, dataset, steps, shows } => {
-                match settings.recompute && !tokens.complete() {
-                    true => display.say("tokens: none are kept, the backbone runs again on every batch"),
-                    false => display.say(&describe(tokens)),
-                }
-                display.say(&format!("training: {steps} steps of all heads"));
-                display.say(&format!(
-                    "smallest difference it could show: {shows:.1} points, {}",
-                    train::ASSUMED
-                ));
-                self.print(display, || {
-                    json!({"event": "plan", "images": dataset.samples.len(), "steps": steps,
-                           "smallest_difference": shows, "bytes": tokens.bytes, "done": tokens.done})
-                });
-            }
-            Event::Extract { event, dataset } => {
-                display.extract(event, |sample| dataset.samples[sample].source.name());
-                if let crate::app::jobs::extract::Event::Unreadable { sample, why } = event {
-                    let image = dataset.samples[*sample].source.name();
-                    self.print(display, || json!({"event": "unreadable", "image": image, "error": why}));
-                }
-            }
-            Event::Begin { run, device } => {
-                let data = &run.manifest.dataset;
-                display.say(&format!(
-                    "{}: {} images to train on, {} to test on, {} classes, on {}",
-                    data.name,
-                    data.train,
-                    data.test,
-                    data.classes.len(),
-                    device
-                ));
-                if let Some(warning) = &run.manifest.warning {
-                    display.say(&format!("note: {warning}"));
-                }
-            }
-            Event::Step { seed, position, trainers, progress, .. } => {
-                let what = format!("seed {seed}, epoch {} of {epochs}", position.epoch + 1);
-                display.show(&what, progress, &progress::running(trainers));
-            }
-            Event::Epoch { seed, position, trainers } => {
-                let heads = progress::closed(trainers);
-                let line = format!("seed {seed}, epoch {} of {epochs}: {heads}", position.epoch);
-                display.milestone(&line, position.epoch == epochs);
-                for trainer in *trainers {
-                    if let (None, Some(epoch)) = (&trainer.progress.failure, trainer.progress.history.last())
-                    {
-                        let (head, epoch) = (trainer.name.clone(), epoch.clone());
-                        self.print(display, || event_of(&Metric { head, seed: *seed, epoch }));
-                    }
-                }
-            }
-            Event::Between { seed, trainers } => {
-                for trainer in trainers.iter().filter(|trainer| trainer.progress.failure.is_none()) {
-                    if let Some(epoch) = trainer.progress.between.last() {
-                        let (head, seed, epoch) = (trainer.name.clone(), *seed, epoch.clone());
-                        self.print(display, || event_of(&Metric { head, seed, epoch }));
-                    }
-                }
-            }
-            Event::Evaluation | Event::Seed(_) => {}
-        }
-    }
-
-    /// The results, where they lie, and whether anything was `trained` for them.
-    fn finish(&self, summary: &Summary, trained: bool) -> anyhow::Result<()> {
-        let Summary { run, outcomes, finished } = summary;
-        for outcome in outcomes {
-            if let Some(failure) = &outcome.failure {
-                say!("warning: {} with seed {} stopped: {failure}", outcome.head, outcome.seed);
-            }
-        }
-        let out = run.folder().display();
-        let grids = TrainHistory::of_outcomes(run, outcomes).grids();
-        if self.json {
-            let results: Vec<Value> = outcomes.iter().map(result).collect();
-            let end = json!({"event": "end", "run": run.folder(), "finished": finished, "results": results,
-                             "chosen": grids.iter().filter_map(chosen).collect::<Vec<_>>()});
-            stdout::line(end)?;
-        } else {
-            stdout::line(format_args!(
-                "{:<18} {:>4} {:>7} {:>7} {:>10}",
-                "head", "seed", "best", "last", "best_epoch"
-            ))?;
-            for outcome in outcomes {
-                let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
-                let (best, last) = (percent(outcome.best_accuracy()), percent(outcome.last_accuracy()));
-                let epoch = outcome.best_epoch.map_or("-".into(), |epoch| (epoch + 1).to_string());
-                stdout::line(format_args!(
-                    "{:<18} {:>4} {best:>7} {last:>7} {epoch:>10}",
-                    outcome.head, outcome.seed
-                ))?;
-            }
-            for grid in &grids {
-                if let Some(verdict) = grid.verdict() {
-                    stdout::line(format_args!("chosen for {}: {verdict}", grid.head))?;
-                }
-            }
-        }
-        match finished {
-            true if trained => say!("the run is in {out}"),
-            true => say!("the run in {out} was finished: nothing was trained; more --seeds add to it"),
-            false => say!("stopped and saved; `ssmprobe train --resume --out {out}` resumes it"),
-        }
-        Ok(())
-    }
-
-    fn print(&self, display: &Display, document: impl FnOnce() -> Value) {
-        if self.json {
-            display.print(&document().to_string());
-        }
-    }
-}
-
-fn event_of(metric: &Metric) -> Value {
-    let mut value = json!({"event": if metric.epoch.step.is_some() { "evaluation" } else { "epoch" }});
-    if let (Value::Object(all), Ok(Value::Object(own))) = (&mut value, serde_json::to_value(metric)) {
-        all.extend(own);
-    }
-    value
-}
-
-/// What the selection images choose of a grid, and what it comes to.
-fn chosen(grid: &RateGrid) -> Option<Value> {
-    let RateCell { name, select, test, last } = grid.cells.get(grid.chosen()?)?.as_ref()?;
-    Some(json!({"head": name, "selection": select, "best": test, "last": last}))
-}
-
-/// An outcome without its answers.
-fn result(outcome: &Outcome) -> Value {
-    json!({
-        "head": outcome.head,
-        "seed": outcome.seed,
-        "best": outcome.best_accuracy(),
-        "last": outcome.last_accuracy(),
-        "best_epoch": outcome.best_epoch.map(|epoch| epoch + 1),
-        "parameters": outcome.parameters,
-        "seconds": outcome.seconds,
-        "failure": outcome.failure,
-    })
 }
