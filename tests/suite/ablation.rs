@@ -270,7 +270,10 @@ fn evaluation(
     let asked = eval_set(draws, class);
     let evaluator = Evaluator::new(probe, change, cache, asked, (places, draws), &nulls).unwrap();
     let mut evaluator = evaluator.with_metrics(spec);
-    while evaluator.go_on(7).unwrap() {}
+    while evaluator.done() < evaluator.images() {
+        let next = evaluator.done()..(evaluator.done() + 7).min(evaluator.images());
+        evaluator.take(evaluator.answers(next).unwrap());
+    }
     let metrics = evaluator.metrics().unwrap();
     (evaluator.finish("p".into(), "b".into()), metrics)
 }
@@ -351,7 +354,7 @@ fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() 
     let asked = eval_set(&[0], &[0]);
     let mut evaluator =
         Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
-    evaluator.go_on(1).unwrap();
+    evaluator.take(evaluator.answers(0..1).unwrap());
     let top = evaluator.top(0);
     let names: Vec<&str> = top.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["2", "0", "1"]);

@@ -62,16 +62,26 @@ fn read(pane: &mut Pane, all: Vec<TaskStatus>, epochs: usize) {
     pane.say(Event::RunRead { job: None, folder, reading: Ok(Arc::new(reading)) });
 }
 
-/// With its tasks handed in.
-fn handed_in() -> Pane {
-    let mut pane = planned(true);
-    let slurm = TaskForm { partition: "gpu".into(), ..TaskForm::default() };
+/// Chooses Slurm and this partition of it (its own where empty), for which a plan is asked.
+fn choose_slurm(pane: &mut Pane, partition: &str) {
+    let slurm = TaskForm { partition: partition.into(), ..TaskForm::default() };
     let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
     pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
     pane.0.harness.run();
+}
+
+/// Answers with a plan.
+fn tell_plan(pane: &mut Pane) {
     let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
     pane.tell(job, TrainEvent::TasksPlanned(stages()));
     pane.say(Event::Finished(job));
+}
+
+/// With its tasks handed in.
+fn handed_in() -> Pane {
+    let mut pane = planned(true);
+    choose_slurm(&mut pane, "gpu");
+    tell_plan(&mut pane);
     pane.0.click("Hand in tasks");
     let job = pane.asked(|ask| matches!(ask, Fetch::HandIn(_)));
     pane.tell(job, TrainEvent::HandedIn(facts().out));
@@ -106,9 +116,7 @@ fn where_it_is_computed_is_chosen_where_that_can_be_had_and_remembered() {
 #[test]
 fn a_choice_that_cannot_be_had_is_kept_until_another_is_made() {
     let mut pane = planned(false);
-    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, ..TrainPlaceSettings::default() };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
-    pane.0.harness.run();
+    choose_slurm(&mut pane, "");
     assert_eq!(place(&pane), TrainPlace::Here);
     assert!(pane.0.has("Start training") && !pane.0.has("Hand in tasks"));
     assert_eq!(pane.0.harness.state().state.settings.training.place, TrainPlace::Slurm);
@@ -139,9 +147,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
     let second = asked(&pane);
     assert_eq!(second.len(), 2);
     assert!(second[1].words.ends_with(&["--partition=gpu".to_owned(), "--gpus=1".to_owned()]));
-    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
-    pane.tell(job, TrainEvent::TasksPlanned(stages()));
-    pane.say(Event::Finished(job));
+    tell_plan(&mut pane);
     assert_eq!(asked(&pane).len(), 2);
     assert!(pane.0.has("train: 3 tasks") && pane.0.has("join: 1 task"));
     assert!(pane.0.has("Joins what they made into the run") && !pane.0.has("#SBATCH"));
@@ -214,20 +220,13 @@ fn tasks_are_followed_cancelled_and_retried() {
 #[test]
 fn what_slurm_refuses_is_told_and_the_form_stays() {
     let mut pane = planned(true);
-    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, ..TrainPlaceSettings::default() };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
-    pane.0.harness.run();
+    choose_slurm(&mut pane, "");
     let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
     pane.say(Event::Failed(job, UserError::new("invalid value 'many' for '--cpus <N>'")));
     assert!(pane.0.has("invalid value 'many' for '--cpus <N>'"));
     assert!(!pane.0.harness.state().state.can_start_training());
-    let slurm = TaskForm { partition: "nowhere".into(), ..TaskForm::default() };
-    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
-    pane.0.harness.run();
-    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
-    pane.tell(job, TrainEvent::TasksPlanned(stages()));
-    pane.say(Event::Finished(job));
+    choose_slurm(&mut pane, "nowhere");
+    tell_plan(&mut pane);
     pane.0.click("Hand in tasks");
     assert!(pane.0.has("Handing in the tasks"));
     let job = pane.asked(|ask| matches!(ask, Fetch::HandIn(_)));
@@ -245,14 +244,9 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     let before = plans(&pane);
     pane.0.click("Try again");
     assert_eq!(plans(&pane), before + 1);
-    let slurm = TaskForm { partition: "gpu".into(), ..TaskForm::default() };
-    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
-    pane.0.harness.run();
+    choose_slurm(&mut pane, "gpu");
     assert_eq!(plans(&pane), before + 2);
-    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
-    pane.tell(job, TrainEvent::TasksPlanned(stages()));
-    pane.say(Event::Finished(job));
+    tell_plan(&mut pane);
     assert!(pane.0.harness.state().state.can_start_training());
 }
 

@@ -8,9 +8,9 @@ use ssmprobe::app::jobs::history::disk::{Reading, read};
 use ssmprobe::app::jobs::tasks::{TaskForm, TaskPhase, TrainPlace, TrainPlaceSettings};
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::{Phase, PreflightState, TaskPlan, WatchedRun};
+use ssmprobe::app::state::{Phase, TaskPlan, WatchedRun};
 
-use super::window::Sitting;
+use super::window::{Sitting, training_of};
 use super::{fixture, write_script};
 use crate::run::{Desk, done};
 
@@ -57,22 +57,12 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     let form = TaskForm { partition: "gpu".into(), ..TaskForm::default() };
     let place = TrainPlaceSettings { place: TrainPlace::Slurm, slurm: form };
     sitting.wants(Command::SetTrainPlace(Box::new(place)));
-    let mut form = TrainSettings {
-        backbone: fixture("backbone").display().to_string(),
-        data: Some(desk.data()),
-        heads: vec!["linear-bn".into(), "sinkhorn".into()],
+    sitting.plan_training(TrainSettings {
         head_settings: "state_dim=8 sinkhorn.iterations=5".into(),
         epochs: 2,
         seeds: 2,
-        batch: 16,
-        out: Some(desk.path("run")),
-        device: "cpu".into(),
-        ..TrainSettings::default()
-    };
-    form.tokens.cache = Some(desk.path("cache"));
-    sitting.wants(Command::SetTrainForm(Box::new(form)));
-    sitting.wants(Command::PlanTraining);
-    sitting.until("a plan", |s| matches!(s.state().training.preflight, PreflightState::Ready { .. }));
+        ..training_of(&desk)
+    });
     assert_eq!(sitting.state().train_place(), TrainPlace::Slurm);
     // Nobody can cut two seeds of two heads into three.
     let mut uncut = sitting.state().settings.training.clone();

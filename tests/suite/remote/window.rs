@@ -29,6 +29,21 @@ use crate::training_window::File;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
+/// A training of two heads on what a desk holds, into its folder `run`.
+pub(super) fn training_of(desk: &Desk) -> TrainSettings {
+    let mut form = TrainSettings {
+        backbone: fixture("backbone").display().to_string(),
+        data: Some(desk.data()),
+        heads: vec!["linear-bn".into(), "sinkhorn".into()],
+        batch: 16,
+        out: Some(desk.path("run")),
+        device: "cpu".into(),
+        ..TrainSettings::default()
+    };
+    form.tokens.cache = Some(desk.path("cache"));
+    form
+}
+
 /// A window, and the folder that its settings and its worker's files are in.
 pub(super) struct Sitting {
     pub(super) harness: Harness<'static, App>,
@@ -100,6 +115,13 @@ impl Sitting {
 
     pub(super) fn wants(&mut self, command: Command) {
         self.harness.state_mut().dispatch(command);
+    }
+
+    /// Fills in the form, and waits for its plan.
+    pub(super) fn plan_training(&mut self, form: TrainSettings) {
+        self.wants(Command::SetTrainForm(Box::new(form)));
+        self.wants(Command::PlanTraining);
+        self.until("a plan", |s| matches!(s.state().training.preflight, PreflightState::Ready { .. }));
     }
 
     pub(super) fn has(&self, label: &str) -> bool {
@@ -450,20 +472,7 @@ fn a_host_is_chosen_in_a_dialog() {
 fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
     let desk = Desk::new(24, 12);
     let (mut sitting, pid) = Sitting::connected();
-    let mut form = TrainSettings {
-        backbone: fixture("backbone").display().to_string(),
-        data: Some(desk.data()),
-        heads: vec!["linear-bn".into(), "sinkhorn".into()],
-        epochs: 100_000,
-        batch: 16,
-        out: Some(desk.path("run")),
-        device: "cpu".into(),
-        ..TrainSettings::default()
-    };
-    form.tokens.cache = Some(desk.path("cache"));
-    sitting.wants(Command::SetTrainForm(Box::new(form)));
-    sitting.wants(Command::PlanTraining);
-    sitting.until("a plan", |s| matches!(s.state().training.preflight, PreflightState::Ready { .. }));
+    sitting.plan_training(TrainSettings { epochs: 100_000, ..training_of(&desk) });
     sitting.wants(Command::StartTraining);
     let epochs = |s: &Sitting| s.state().training.active_run().map_or(0, |run| run.history.done().0);
     sitting.until("an epoch", |s| epochs(s) > 0);

@@ -7,6 +7,7 @@ mod files;
 mod flags;
 mod parts;
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -198,9 +199,10 @@ impl Eval<'_> {
                 let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
                 let what = &subject.name();
                 let asking = Asking { what, left };
+                let digest = OnceCell::new(); // of every image's name: once for all parts
                 let part_of = |part: Part| {
-                    let asked = parts::question(flags, (&file, &tokens), (&set, &question.draws));
-                    PartFile::new(&home, part, name, &asked, places.len())
+                    let of_all = || parts::question(flags, (&file, &tokens), (&set, &question.draws));
+                    PartFile::new(&home, part, name, digest.get_or_init(of_all), places.len())
                 };
                 let done = match (flags.part, flags.join) {
                     (Some(part), _) => part_of(part).ask(engine, &evaluator, asking, reporter),

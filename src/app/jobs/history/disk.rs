@@ -66,13 +66,15 @@ impl Reading {
         let Self { about, epochs, losses, failures, .. } = part;
         if self.about.heads.is_empty() {
             let folder = std::mem::take(&mut self.about.folder);
-            self.about = About { folder, heads: Vec::new(), seeds: Vec::new(), ..about.clone() };
+            self.about = About { folder, ..about };
+        } else {
+            for head in about.heads {
+                if !self.about.heads.contains(&head) {
+                    self.about.heads.push(head);
+                }
+            }
+            self.about.seeds.extend(about.seeds);
         }
-        let new = |heads: &[String], head: &String| !heads.contains(head);
-        self.about
-            .heads
-            .extend(about.heads.into_iter().filter(|head| new(&self.about.heads, head)).collect::<Vec<_>>());
-        self.about.seeds.extend(about.seeds);
         self.about.seeds.sort_unstable();
         self.about.seeds.dedup();
         self.epochs.extend(epochs);

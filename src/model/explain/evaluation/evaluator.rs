@@ -152,13 +152,6 @@ impl<'a> Evaluator<'a> {
         answer.map_or(Vec::new(), |answer| answer.top.iter().map(named).collect())
     }
 
-    /// Asks about the next `count` images; whether some are left.
-    pub fn go_on(&mut self, count: usize) -> Result<bool, AskError> {
-        let from = self.answers.len();
-        self.take(self.answers(from..(from + count).min(self.places.len()))?);
-        Ok(self.done() < self.images())
-    }
-
     /// Asks about some images, for [`take`](Self::take), here or elsewhere: none of one that cannot be read.
     pub fn answers(&self, images: Range<usize>) -> Result<Vec<Option<Answer>>, AskError> {
         images.into_par_iter().map(|image| self.ask(image)).collect()
