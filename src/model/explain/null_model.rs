@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::diagnostics::{MEASURES, measure};
 use super::order_test::Exchanges;
 use crate::model::grid::Grid;
-use crate::model::memo::Memo;
+use crate::model::memo::{Memo, mark};
 use crate::model::probe::head::scorer;
 use crate::model::probe::router::{Router, standardise};
 use crate::model::stats::{mean_and_deviation, normal, quantiles, student_quantile};
@@ -152,7 +152,8 @@ impl NullBands {
 
     /// What untrained scorers make of an image through the same router, in the order of [`MEASURES`].
     pub fn untrained(&self, router: &dyn Router, tokens: &Tokens) -> Arc<[Untrained]> {
-        let image = (tokens.grid, mark(tokens));
+        let bits = |value: f32| u64::from(value.to_bits());
+        let image = (tokens.grid, mark(tokens.width as u64, &tokens.patches, bits));
         self.untrained.get((key(router), image), || {
             let scores = self
                 .scores
@@ -165,19 +166,6 @@ impl NullBands {
 /// Everything a router's plans depend on.
 fn key(router: &dyn Router) -> String {
     format!("{} {}", router.id(), serde_json::to_string(&router.settings()).unwrap_or_default())
-}
-
-/// A number that tells the tokens of one image from another's.
-fn mark(tokens: &Tokens) -> u64 {
-    let fold = |hash: u64, bits: u64| (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // Eight at once: none waits for the one before.
-    let (blocks, rest) = tokens.patches.as_chunks::<8>();
-    let mut lanes = [tokens.width as u64; 8];
-    for block in blocks {
-        lanes.iter_mut().zip(block).for_each(|(hash, value)| *hash = fold(*hash, u64::from(value.to_bits())));
-    }
-    let rest = rest.iter().map(|value| u64::from(value.to_bits()));
-    lanes.into_iter().chain(rest).fold(0, fold)
 }
 
 /// Draws by diagnostic: `[m][draw]`.

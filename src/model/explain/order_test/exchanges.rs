@@ -8,6 +8,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use super::null::{Exchange, Null};
 use crate::model::memo::Memo;
 
 /// Exchanges that are drawn: a p value is a multiple of one in ten thousand.
@@ -16,17 +17,25 @@ pub const DRAWS: usize = 9999;
 const LONGEST_KEPT: usize = 2048;
 /// Lengths of which they are kept at once.
 const LENGTHS_KEPT: usize = 2;
+/// Nulls kept, of 80 KB each: an image that is looked at again has none to wait for.
+const NULLS_KEPT: usize = 128;
 
-/// Draws the exchanges of any number of tokens, and keeps those of the last.
+/// Draws the exchanges of any number of tokens; keeps those of the last, and what they made of the last tables.
 pub struct Exchanges {
     seed: u64,
     kept: Memo<usize, Arc<Vec<Vec<u32>>>>,
+    nulls: Memo<(usize, u64), Null>,
 }
 
 impl Exchanges {
     /// Those of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed, kept: Memo::new(LENGTHS_KEPT) }
+        Self { seed, kept: Memo::new(LENGTHS_KEPT), nulls: Memo::new(NULLS_KEPT) }
+    }
+
+    /// What all exchanges of a table give.
+    pub fn null(&self, exchange: &Exchange) -> Null {
+        self.nulls.get((exchange.tokens(), exchange.mark()), || Null::new(exchange, self))
     }
 
     /// What `value` makes of each of the [`DRAWS`] exchanges of `n` tokens, in their order: token `i` takes the place of

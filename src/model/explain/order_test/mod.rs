@@ -22,7 +22,7 @@ mod null;
 
 pub use self::contrast::Contrast;
 pub use self::exchanges::{DRAWS, Exchanges};
-use self::null::{Exchange, Null};
+use self::null::Exchange;
 use super::intervention::Intervention;
 use super::readout::{average, by_token, dot};
 use crate::model::hand_order::HandOrder;
@@ -168,7 +168,7 @@ impl<'a> OrderReading<'a> {
     ) -> Contrast {
         let raster = self.learned.as_ref().map(|gain| self.placed(w, gain));
         let exchange = self.exchange(w);
-        let null = Null::new(&exchange, exchanges);
+        let null = exchanges.null(&exchange);
         Contrast { bias, against, descriptive, bag: dot(w, &self.bag()), raster, exchange, null }
     }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::assignment::cheapest;
 use super::exchanges::{DRAWS, Exchanges};
+use crate::model::memo::mark;
 use crate::model::stats::normal_tail;
 use crate::model::trace::{HISTOGRAM_BINS, HISTOGRAM_END, Reassigned};
 
@@ -45,7 +46,7 @@ pub struct Null {
 
 impl Null {
     /// Of all exchanges.
-    pub fn new(exchange: &Exchange, exchanges: &Exchanges) -> Self {
+    pub(super) fn new(exchange: &Exchange, exchanges: &Exchanges) -> Self {
         let (centred, mean, n) = (exchange.centred(), exchange.mean(), exchange.tokens());
         let std = centred.deviation();
         if std <= ROUNDING * (n as f64).sqrt() * exchange.largest() {
@@ -85,7 +86,15 @@ impl Exchange {
         }
     }
 
-    fn tokens(&self) -> usize {
+    /// A number that tells it from others of as many tokens.
+    pub(super) fn mark(&self) -> u64 {
+        match self {
+            Self::Product { token, place } => mark(mark(1, token, f64::to_bits), place, f64::to_bits),
+            Self::Table(table) => mark(0, table, f64::to_bits),
+        }
+    }
+
+    pub(super) fn tokens(&self) -> usize {
         match self {
             Self::Product { token, .. } => token.len(),
             Self::Table(table) => table.len().isqrt(),
