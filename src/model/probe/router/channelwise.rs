@@ -52,7 +52,13 @@ pub enum Order {
 impl Channelwise {
     /// `z`, `[B, d]`, of tokens `[B, N, d]`; differentiable in gain and query.
     pub fn pool(&self, tokens: &Tensor<3>) -> Tensor<2> {
-        if !on_cpu(&tokens.device()) || tokens.dtype() != DType::F32 {
+        if !on_cpu(&tokens.device()) {
+            return match self.order {
+                Order::Learned { .. } => self.pool_in_parts(tokens, None),
+                Order::Given | Order::Placed(_) => self.pool_plain(tokens),
+            };
+        }
+        if tokens.dtype() != DType::F32 {
             return self.pool_plain(tokens);
         }
         let op = ChannelPoolOp { tokens: Tokens::new(&flex(tokens.clone())), order: self.order.clone() };

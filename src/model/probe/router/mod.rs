@@ -4,7 +4,9 @@
 //! Learned routers sort ascending: a high score goes late, where the memory keeps it.
 
 pub mod channelwise;
+mod channelwise_parts;
 mod columns;
+mod columns_gpu;
 pub mod gumbel;
 pub mod hard_sort;
 pub mod learned_weights;

@@ -15,7 +15,8 @@
 use burn::tensor::{DType, Device, Tensor, TensorData, activation::softmax};
 
 use super::columns::{Columns, Logits};
-use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature};
+use super::columns_gpu::{self, Family};
+use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::probe::settings::Config;
 
 /// Its entry in the [list](super::ROUTERS) of routers.
@@ -98,6 +99,11 @@ impl Router for NeuralSort {
         let distance = (gaps.clone() * above.0).matmul(above.1) + (gaps * below.0).matmul(below.1); // [B, N (k), N (j)]
         let by_rank = softmax(distance / (-self.temperature), 2); // [B, N (k), N (j)]
         places.matmul(by_rank.swap_dims(1, 2)) // [B, N (i), N (k)]
+    }
+
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
+        let fused = columns_gpu::token_weights(&scores, &gain, Family::NeuralSort, self.temperature);
+        fused.unwrap_or_else(|| weigh(self.plans(scores, None), gain))
     }
 }
 

@@ -8,7 +8,8 @@
 use burn::tensor::{Tensor, activation::softmax};
 
 use super::columns::{Columns, Logits};
-use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature};
+use super::columns_gpu::{self, Family};
+use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::probe::settings::{Config, within};
 
 /// Its entry in the [list](super::ROUTERS) of routers.
@@ -78,5 +79,11 @@ impl Router for SoftSort {
         let difference = sorted.unsqueeze_dim::<3>(1) - scores.unsqueeze_dim::<3>(2); // [B, N (i), N (k)]
         let distance = if self.power == 1 { difference.abs() } else { difference.clone() * difference };
         softmax(distance / (-self.temperature), 1) // [B, N, N]
+    }
+
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
+        let family = if self.power == 1 { Family::Distance } else { Family::Square };
+        let fused = columns_gpu::token_weights(&scores, &gain, family, self.temperature);
+        fused.unwrap_or_else(|| weigh(self.plans(scores, None), gain))
     }
 }

@@ -1,0 +1,173 @@
+//! [Routers whose columns are softmaxes](super::columns) on GPUs: `P gain` of a batch and its gradient without a plan, by
+//! CubeCL kernels for wgpu and CUDA in which no thread waits for another.
+//!
+//! Forward a thread a column sums it, then a thread a token adds what every column brings it; backward likewise, a column
+//! first (`mu_k`, which is the gain's gradient), then a row. With `P[i, k] = exp(e_k(i)) / Z_k` for the token of rank `i`:
+//!
+//! * SoftSort: `e_k(i) = -|a_k - a_i|^p / tau`;
+//! * NeuralSort: `e_k(i) = -sum over the gaps between ranks k and i of (2 t - 1) d / tau`, `t = 1, 2, ...` counted from `k`
+//!   ([`super::neuralsort`] says why), along a row `-sum over the steps from i of ((a_k - a_i) + (a_{k+1} - a_i)) / tau`.
+//!
+//! Both are sums of terms of one sign, so that float32 keeps its digits at any temperature. Time N^2, memory N.
+
+mod kernels;
+
+use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
+use burn::tensor::{DType, Shape, Tensor};
+use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+
+use crate::model::ops::cpu::on_cpu;
+use crate::model::ops::custom_op::{CustomOp, apply};
+
+/// How exponents follow from the sorted scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Family {
+    /// Sums over gaps.
+    NeuralSort,
+    /// SoftSort with `p = 1`.
+    Distance,
+    /// SoftSort with `p = 2`.
+    Square,
+}
+
+/// Threads of a workgroup.
+const UNITS: u32 = 256;
+
+/// `P gain` `[B, N]` of scores `[B, N]` and gain `[N]`; none where no kernel takes them: on the processor, in other numbers than
+/// float32.
+pub(super) fn token_weights(
+    scores: &Tensor<2>,
+    gain: &Tensor<1>,
+    family: Family,
+    temperature: f64,
+) -> Option<Tensor<2>> {
+    let takes = !on_cpu(&scores.device()) && scores.dtype() == DType::F32;
+    let op = WeightsOp { family, coldness: (1.0 / temperature) as f32 };
+    let inputs = [scores.clone().into_dispatch(), gain.clone().into_dispatch()];
+    takes.then(|| apply::<Cube, _, 2, 2>(op, inputs))
+}
+
+struct WeightsOp {
+    family: Family,
+    /// `1 / tau`.
+    coldness: f32,
+}
+
+/// What the way back needs, `[B, N]` each but the gain.
+struct Saved {
+    op: WeightsOp,
+    sorted: CubeTensor,
+    order: CubeTensor,
+    totals: CubeTensor,
+    /// `[N]`.
+    gain: CubeTensor,
+}
+
+impl CustomOp<CubeBackend, 2> for WeightsOp {
+    type Saved = Saved;
+
+    fn forward(self, inputs: [CubeTensor; 2], _: bool) -> (CubeTensor, Saved) {
+        let [scores, gain] = inputs.map(into_contiguous);
+        let [_, n] = scores.shape().dims();
+        let (client, (cubes, units)) = (&scores.client, threads(&scores));
+        let [sorted, totals, weights] = [(); 3].map(|()| empty(&scores, DType::F32));
+        let order = empty(&scores, DType::U32);
+        let arg = |tensor: &CubeTensor| tensor.clone().into_buffer_arg();
+        kernels::sort::launch(client, cubes.clone(), units, arg(&scores), arg(&sorted), arg(&order), n);
+        kernels::totals::launch(
+            client,
+            cubes.clone(),
+            units,
+            arg(&sorted),
+            arg(&totals),
+            self.coldness,
+            self.family,
+            n,
+        );
+        kernels::weigh::launch(
+            client,
+            cubes,
+            units,
+            arg(&sorted),
+            arg(&order),
+            arg(&totals),
+            arg(&gain),
+            arg(&weights),
+            self.coldness,
+            self.family,
+            n,
+        );
+        (weights, Saved { op: self, sorted, order, totals, gain })
+    }
+
+    fn vjp(saved: &Saved, by_weights: CubeTensor) -> [Option<CubeTensor>; 2] {
+        let Saved { op: Self { family, coldness }, sorted, order, totals, gain } = saved;
+        let [_, n] = sorted.shape().dims();
+        let (client, (cubes, units)) = (&sorted.client, threads(sorted));
+        let by_weights = into_contiguous(by_weights);
+        let [means, shifts, by_centres, by_own, by_distances, by_scores] =
+            [(); 6].map(|()| empty(sorted, DType::F32));
+        let arg = |tensor: &CubeTensor| tensor.clone().into_buffer_arg();
+        kernels::back_by_column::launch(
+            client,
+            cubes.clone(),
+            units,
+            arg(sorted),
+            arg(order),
+            arg(totals),
+            arg(gain),
+            arg(&by_weights),
+            arg(&means),
+            arg(&shifts),
+            arg(&by_centres),
+            *coldness,
+            *family,
+            n,
+        );
+        kernels::back_by_row::launch(
+            client,
+            cubes.clone(),
+            units,
+            arg(sorted),
+            arg(order),
+            arg(totals),
+            arg(gain),
+            arg(&by_weights),
+            arg(&shifts),
+            arg(&by_own),
+            arg(&by_distances),
+            *coldness,
+            *family,
+            n,
+        );
+        kernels::gather::launch(
+            client,
+            cubes,
+            units,
+            arg(order),
+            arg(&by_own),
+            arg(&by_centres),
+            arg(&by_distances),
+            arg(&by_scores),
+            *family,
+            n,
+        );
+        let by_gain = CubeBackend::float_sum_dim(means, 0); // [1, N]
+        [Some(by_scores), Some(CubeBackend::float_reshape(by_gain, Shape::new([n])))]
+    }
+}
+
+/// A thread an entry of a tensor `[B, N]`.
+fn threads(like: &CubeTensor) -> (CubeCount, CubeDim) {
+    let [images, n] = like.shape().dims();
+    let units = like.client.properties().hardware.max_units_per_cube.min(UNITS);
+    (CubeCount::Static(((images * n) as u32).div_ceil(units), 1, 1), CubeDim::new_1d(units))
+}
+
+/// A tensor of the shape of `like`, to be written.
+fn empty(like: &CubeTensor, dtype: DType) -> CubeTensor {
+    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), like.shape(), dtype)
+}
