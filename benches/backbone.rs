@@ -4,7 +4,7 @@
 //! `cargo bench --bench backbone`
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use ssmprobe::app::devtools::microbench::backbone::{images, write_vit_base};
+use ssmprobe::app::devtools::microbench::backbone::{Vit, images, write_vit};
 use ssmprobe::app::process_memory;
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::preprocess::Pixels;
@@ -13,7 +13,7 @@ use ssmprobe::model::device;
 fn forward(criterion: &mut Criterion) {
     process_memory::keep_freed(); // as the program does
     let folder = tempfile::tempdir().expect("a temporary folder");
-    write_vit_base(folder.path()).expect("a temporary folder can be written");
+    write_vit(folder.path(), Vit::Base).expect("a temporary folder can be written");
     let device = device::open("cpu").expect("the processor");
     let backbone = Backbone::open(folder.path(), &device).expect("the backbone just written");
     let mut group = criterion.benchmark_group("vit-b16-forward");

@@ -8,9 +8,9 @@ With PyTorch, transformers and scipy installed, and `cargo build --release` done
 Names and sizes are those of `ssmprobe bench`: a training step (forward, loss, backward, AdamW) of each head of
 the paper, `head/<id>/step`, at B 256, N 196, d 768 and 1000 classes; of all of them on one batch,
 `heads/joint/step`; the forward pass of ViT-B/16 on 8 images with scaled dot product attention,
-`backbone/vit-base/forward`; and `lookup/16`, one image explained by 16 probes. The heads are those of
-tests/reference/peer.py, in float32; `python tests/reference/peer.py` proves that they compute the same. The
-look-up is in float64, as ours is.
+`backbone/vit-base/forward` (on GPUs in bfloat16, too: PyTorch's autocast); and, on the processor alone, `lookup/16`,
+one image explained by 16 probes. The heads are those of tests/reference/peer.py, in float32;
+`python tests/reference/peer.py` proves that they compute the same. The look-up is in float64, as ours is.
 
 Both sides have the same number of threads (in a look-up one for each probe at work, within it one) and take
 turns, a few runs each; `ours`, `pytorch` and `ratio` are medians over all turns, `fastest` is the same ratio of the
@@ -45,6 +45,7 @@ def arguments():
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--photos", type=int, default=8)
+    parser.add_argument("--device", default="cpu", help="of ours: cpu, cuda:0, wgpu:0; PyTorch takes CUDA beside all but the first")
     parser.add_argument("--no-compile", action="store_true", help="eager PyTorch alone")
     parser.add_argument("--ssmprobe", default=str(ROOT / "target" / "release" / "ssmprobe"))
     return parser.parse_args()
@@ -60,6 +61,7 @@ import torch  # noqa: E402 (reads its number of threads when it is loaded)
 from lookup import look, probes_of  # noqa: E402
 from peer import PAPER, Probe, sinkhorn, step  # noqa: E402
 
+DEVICE = torch.device("cpu" if HOW.device == "cpu" else "cuda")
 torch.set_num_threads(HOW.threads)
 torch._dynamo.config.recompile_limit = 64  # all heads share one forward function
 
@@ -72,7 +74,8 @@ def grid():
 def batch():
     torch.manual_seed(0)
     shape = HOW.batch, HOW.tokens, HOW.width
-    return torch.rand(shape) * 2 - 1, torch.rand(shape[0], shape[2]) * 2 - 1, torch.arange(shape[0]) * 7 % HOW.classes
+    made = torch.rand(shape) * 2 - 1, torch.rand(shape[0], shape[2]) * 2 - 1, torch.arange(shape[0]) * 7 % HOW.classes
+    return tuple(tensor.to(DEVICE) for tensor in made)
 
 
 def compiled(module):
@@ -96,7 +99,7 @@ class Heads:
 
     def __init__(self, heads, compile):
         self.batch = batch()
-        self.probes = [Probe(head, HOW.width, grid(), HOW.classes) for head in heads]
+        self.probes = [Probe(head, HOW.width, grid(), HOW.classes).to(DEVICE) for head in heads]
         self.forwards = [compiled_probe(probe) if compile else probe for probe in self.probes]
         rule = dict(lr=1e-3, weight_decay=0.0, fused=True)
         self.optimisers = [torch.optim.AdamW(probe.parameters(), **rule) for probe in self.probes]
@@ -107,18 +110,20 @@ class Heads:
 
 
 class Backbone:
-    """ViT-B/16 without its pooling layer, from pixels to tokens."""
+    """ViT-B/16 without its pooling layer, from pixels to tokens, both on the host."""
 
-    def __init__(self, compile):
+    def __init__(self, compile, numbers):
         from transformers import ViTConfig, ViTModel
 
-        model = ViTModel(ViTConfig(attn_implementation="sdpa"), add_pooling_layer=False).eval()
+        model = ViTModel(ViTConfig(attn_implementation="sdpa"), add_pooling_layer=False).eval().to(DEVICE)
         self.model = compiled(model) if compile else model
         self.pixels = torch.rand(HOW.photos, 3, 224, 224) * 2 - 1
+        self.cast = torch.autocast(DEVICE.type, numbers, enabled=numbers != torch.float32)
 
     @torch.no_grad()
     def __call__(self):
-        self.model(pixel_values=self.pixels).last_hidden_state
+        with self.cast:
+            self.model(pixel_values=self.pixels.to(DEVICE)).last_hidden_state.float().cpu()
 
 
 class Lookup:
@@ -149,7 +154,9 @@ def work(name, compile):
         case ["heads", "joint", "step"]:
             return Heads(PAPER, compile)
         case ["backbone", "vit-base", "forward"]:
-            return Backbone(compile)
+            return Backbone(compile, torch.float32)
+        case ["backbone", "vit-base-bfloat16", "forward"]:
+            return Backbone(compile, torch.bfloat16)
         case ["lookup", "16"]:
             return Lookup(compile)
     raise SystemExit(f"there is no work `{name}`")
@@ -160,13 +167,16 @@ def timed(run, runs):
     for _ in range(runs):
         begun = time.perf_counter()
         run()
+        if DEVICE.type == "cuda":
+            torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begun)
     return seconds
 
 
 def ours(name, heads):
     flags = ["--batch", HOW.batch, "--tokens", HOW.tokens, "--width", HOW.width, "--classes", HOW.classes]
-    flags += ["--photos", HOW.photos, "--rounds", HOW.runs, "--device", "cpu", "--heads", ",".join(heads)]
+    flags += ["--photos", HOW.photos, "--rounds", HOW.runs, "--device", HOW.device, "--heads", ",".join(heads)]
+    flags += ["--arithmetic", "bfloat16"] if "bfloat16" in name else []
     command = [HOW.ssmprobe, "bench", "--json", "--only", name, *map(str, flags)]
     environment = os.environ | {"RAYON_NUM_THREADS": str(HOW.threads)}
     out = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
@@ -205,6 +215,7 @@ def compare(name):
 
 if __name__ == "__main__":
     names = [f"head/{head}/step" for head in PAPER]
-    names += ["heads/joint/step", "backbone/vit-base/forward", "lookup/16"]
+    names += ["heads/joint/step", "backbone/vit-base/forward"]
+    names += ["lookup/16"] if HOW.device == "cpu" else ["backbone/vit-base-bfloat16/forward"]
     for wanted in HOW.only or names:
         compare(wanted)

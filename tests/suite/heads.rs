@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use indexmap::IndexMap;
 use safetensors::{Dtype, SafeTensors};
-use ssmprobe::model::device;
 use ssmprobe::model::explain::{evidence, readout};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::{self, Batch, Config, Dims, HEADS, Sharing, cost};
@@ -18,17 +17,16 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::{Model, ModelError};
 
 use crate::close::{assert_close, distance};
-use crate::skip;
 
 const GRIDS: [(&str, Grid); 2] = [("3x3", Grid::new(3, 3)), ("2x6", Grid::new(2, 6))];
 const LABELS: [i32; 3] = [0, 3, 1];
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/heads")
+    crate::run::root().join("tests/fixtures/heads")
 }
 
 /// Values of the reference by name, in float64.
-fn expected() -> IndexMap<String, Vec<f64>> {
+pub fn expected() -> IndexMap<String, Vec<f64>> {
     values_in("expected.safetensors")
 }
 
@@ -50,18 +48,18 @@ pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
 }
 
 /// The probe files of a head: both sharings where it has an S4.
-fn files(id: &str) -> Vec<PathBuf> {
+pub fn files(id: &str) -> Vec<PathBuf> {
     let shared = folder().join(format!("{id}.safetensors"));
     let channel = folder().join(format!("{id}-channel.safetensors"));
     [shared, channel].into_iter().filter(|path| path.exists()).collect()
 }
 
-fn stem(path: &Path) -> &str {
+pub fn stem(path: &Path) -> &str {
     path.file_stem().and_then(|s| s.to_str()).expect("a name")
 }
 
 /// The images of a grid.
-fn images(expected: &IndexMap<String, Vec<f64>>, name: &str, grid: Grid) -> Vec<Tokens> {
+pub fn images(expected: &IndexMap<String, Vec<f64>>, name: &str, grid: Grid) -> Vec<Tokens> {
     let values = |what: &str, len: usize| {
         let values = &expected[&format!("tokens/{name}/{what}")];
         values.chunks_exact(len).map(|v| v.iter().map(|&x| x as f32).collect()).collect::<Vec<Vec<f32>>>()
@@ -72,7 +70,7 @@ fn images(expected: &IndexMap<String, Vec<f64>>, name: &str, grid: Grid) -> Vec<
     patches.into_iter().zip(cls).map(image).collect()
 }
 
-fn batch(images: &[Tokens], device: &Device) -> Batch {
+pub fn batch(images: &[Tokens], device: &Device) -> Batch {
     let (grid, d) = (images[0].grid, images[0].width);
     let patches = images.iter().flat_map(|t| t.patches.clone()).collect::<Vec<_>>();
     let cls = images.iter().flat_map(|t| t.cls.clone().expect("with CLS")).collect::<Vec<_>>();
@@ -85,7 +83,7 @@ fn batch(images: &[Tokens], device: &Device) -> Batch {
     }
 }
 
-fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
@@ -102,7 +100,7 @@ pub fn assert_near(name: impl Display, found: &[f64], expected: &[f64], share: f
 
 /// A hundredth of the largest of several gradients: one number alone, like a step, may be a small difference of
 /// large ones, and is measured against this at least.
-fn hundredth<'a>(gradients: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
+pub fn hundredth<'a>(gradients: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
     let all: Vec<f64> = gradients.map(|gradient| largest(gradient)).collect();
     assert!(!all.is_empty(), "no gradients");
     largest(&all) / 100.0
@@ -166,7 +164,7 @@ fn evidence_of_every_linear_head_sums_to_the_logit() {
 }
 
 /// Mean cross-entropy.
-fn loss(logits: Tensor<2>) -> Tensor<1> {
+pub fn loss(logits: Tensor<2>) -> Tensor<1> {
     let labels = Tensor::<1, Int>::from_data(TensorData::from(LABELS), &logits.device());
     let chosen = activation::log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1));
     -chosen.mean()
@@ -360,45 +358,6 @@ fn settings_are_written_out_and_refused_by_name() {
         match start(id, config, 24).map(|_| ()) {
             Err(ModelError::Config { head, source }) => assert_eq!((head, source.field), (id, field)),
             other => panic!("{id} with another {field}: {other:?}"),
-        }
-    }
-}
-
-/// Heads whose own kernels take a software adapter minutes to compile and to choose from; the others share theirs.
-const COSTLY: [&str; 6] = ["attention", "neuralsort", "deepsets", "sinkhorn-conv", "bi-gru", "efficient"];
-
-/// The first graphics adapter here, be it a software one, trains heads as the processor does; with
-/// `SSMPROBE_GRAPHICS=all` every head.
-#[test]
-fn graphics_adapters_give_the_same_logits_and_gradients() {
-    let found = device::list().into_iter().find(|found| found.name.starts_with("wgpu"));
-    let Some(name) = found.map(|found| found.name) else {
-        return skip::missing("there is no graphics adapter");
-    };
-    let graphics = device::open(&name).expect("a listed adapter");
-    let all = std::env::var_os("SSMPROBE_GRAPHICS").is_some_and(|which| which == "all");
-    let expected = expected();
-    for kind in HEADS.iter().filter(|kind| all || !COSTLY.contains(&kind.id)) {
-        for path in files(kind.id) {
-            let probe = Probe::load(&path).expect("a probe");
-            let images = images(&expected, "2x6", Grid::new(2, 6));
-            let run = |device: &Device| {
-                let model = Model::from_probe(&probe, images[0].grid, device).expect("a probe that fits");
-                let model = model.clone().with_params(model.params().tracked());
-                let logits = model.logits(&batch(&images, device));
-                let gradients = loss(logits.clone()).backward();
-                let mut found = vec![values(logits)];
-                let trained = model.params().iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed);
-                found.extend(trained.map(|(_, value)| values(value.grad(&gradients).expect("a gradient"))));
-                found
-            };
-            let (processor, found) = (run(&Device::flex().autodiff()), run(&graphics.clone().autodiff()));
-            assert_eq!(found.len(), processor.len());
-            let least = hundredth(processor[1..].iter());
-            for (i, (found, expected)) in found.iter().zip(&processor).enumerate() {
-                let tolerance = 1e-3 * largest(expected).max(least);
-                assert_close(format!("{} on {name}, value {i}", stem(&path)), found, expected, tolerance);
-            }
         }
     }
 }

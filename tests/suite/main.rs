@@ -25,6 +25,7 @@ mod figures;
 mod findings;
 mod frozen;
 mod gallery;
+mod gpu;
 mod hand_orders;
 mod heads;
 mod hostile;

@@ -83,8 +83,13 @@ pub fn program() -> Command {
     command
 }
 
+/// The folder of this repository; where these tests are run elsewhere than built, the one that is named.
+pub fn root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
+
 pub fn backbone() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/backbone")
+    root().join("tests/fixtures/inspect/backbone")
 }
 
 /// Runs it; its exit code, standard output and standard error.

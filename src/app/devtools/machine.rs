@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::table;
+use crate::app::devtools::microbench::backbone::Vit;
 use crate::app::devtools::microbench::select::Wanted;
 use crate::app::devtools::microbench::{self, Bench, GROUPS, Sizes, Stopped};
 use crate::app::jobs::train::heads;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::{interrupt, stdout};
+use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::device;
 use crate::model::probe::head;
 
@@ -42,9 +44,15 @@ pub struct Machine {
     /// Images in a forward pass of the backbone [default: 8, quick 2].
     #[arg(long, value_name = "IMAGES", value_parser = count)]
     photos: Option<usize>,
-    /// Folder of the backbone [default: a ViT-B/16 of seeded weights].
+    /// Folder of the backbone [default: a ViT of seeded weights].
     #[arg(long, value_name = "DIR")]
     backbone: Option<PathBuf>,
+    /// Which ViT of seeded weights, with patches of 16 pixels.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "backbone")]
+    vit: Vit,
+    /// Numbers the backbone multiplies in.
+    #[arg(long, value_name = "float32|float16|bfloat16", default_value = "float32")]
+    arithmetic: Arithmetic,
     /// Longest sequence, in tokens [default: 4096, quick 576].
     #[arg(long, value_name = "N", value_parser = count)]
     longest: Option<usize>,
@@ -113,6 +121,8 @@ impl Machine {
             heads: heads.iter().filter_map(|variant| head::find(&variant.head)).collect(),
             photos: or(self.photos, 8, 2),
             backbone: self.backbone.clone(),
+            vit: self.vit,
+            arithmetic: self.arithmetic,
             longest: or(self.longest, 4096, 576),
             rounds: or(self.rounds, 5, 3),
         })

@@ -63,7 +63,9 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::devtools::microbench::backbone::Vit;
     use crate::app::devtools::microbench::grid_of;
+    use crate::model::backbone::arithmetic::Arithmetic;
 
     #[test]
     fn heads_are_rows_and_the_rest_are_lines() {
@@ -84,6 +86,8 @@ mod tests {
             heads: Vec::new(),
             photos: 2,
             backbone: None,
+            vit: Vit::Base,
+            arithmetic: Arithmetic::Float32,
             longest: 196,
             rounds: 5,
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::engine::Engine;
-use super::extract::Event;
+use super::extract::{Event, out_of_memory};
 use super::{Cancel, Unit};
 use crate::app::user_error::UserError;
 use crate::model::data::Dataset;
@@ -94,6 +94,7 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
             reporter.progress("Taking tokens", done, Some(total), Unit::Files);
         }
         Event::Damaged(damage) => reporter.warn(format!("Taken again: {damage}")),
+        Event::OutOfMemory { images } => reporter.warn(out_of_memory(*images)),
         Event::Looked(_)
         | Event::Adopted { .. }
         | Event::Compared(_)

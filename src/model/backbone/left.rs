@@ -9,7 +9,6 @@ use super::{Backbone, BackboneError, family};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::device;
 use crate::model::grid::Grid;
-use crate::model::io::failpoint;
 use crate::model::tokens::Tokens;
 
 impl Backbone {
@@ -51,10 +50,12 @@ impl Backbone {
             batches.extend(group.chunks(group.len().div_ceil(cores).min(most)).map(|batch| (own, batch)));
         }
         let run = |(own, batch): (Grid, &[&[usize]])| {
-            failpoint::device_step();
-            let data = TensorData::new(pixels.values.clone(), [1, 3, height, width]);
-            let pixels = Tensor::from_data(data, &self.device);
-            self.taken(self.encoder.encode_left(pixels, grid, batch, layer, true), own)
+            let pass = |batch: &[&[usize]]| {
+                let data = TensorData::new(pixels.values.clone(), [1, 3, height, width]);
+                let pixels = Tensor::from_data(data, &self.device);
+                self.taken(self.encoder.encode_left(pixels, grid, batch, layer, true), own)
+            };
+            self.at_once.run(batch, &self.device, &pass)
         };
         Ok(match cores {
             1 => batches.into_iter().flat_map(run).collect(),

@@ -9,6 +9,7 @@
 
 mod activation;
 pub mod arithmetic;
+mod at_once;
 mod batch;
 pub mod block;
 pub mod config;
@@ -34,6 +35,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use self::arithmetic::Arithmetic;
+use self::at_once::AtOnce;
 use self::block::Reader;
 use self::config::Config;
 use self::encoder::{Encoder, GridEncoder};
@@ -91,6 +93,7 @@ pub struct Backbone {
     config: Config,
     encoder: Box<dyn Encoder>,
     device: Device,
+    at_once: AtOnce,
     order: MaeOrder,
 }
 
@@ -115,6 +118,7 @@ impl Backbone {
             encoder: (config.family.architecture.read)(&config, &reader)?,
             config,
             device: device.clone(),
+            at_once: AtOnce::new(),
             order: MaeOrder::default(),
         })
     }
@@ -160,6 +164,11 @@ impl Backbone {
         &self.config
     }
 
+    /// Images that go through the device together, where it ran out of memory with more.
+    pub fn held_at_once(&self) -> Option<usize> {
+        self.at_once.held()
+    }
+
     /// The patch grid of an image, if it can be cut into patches.
     pub fn grid(&self, height: usize, width: usize) -> Result<Grid, BackboneError> {
         self.config().grid_of(height, width)
@@ -201,7 +210,7 @@ impl Backbone {
         }
         let run = |(grid, encoder, batch): (Grid, GridEncoder, &[Pixels])| {
             let stages = |pixels| encoder(pixels, layers, normed);
-            self.run(batch, grid, stages)
+            self.at_once.run(batch, &self.device, &|batch: &[Pixels]| self.run(batch, grid, stages))
         };
         Ok(match cores {
             1 => batches.into_iter().flat_map(run).collect(),
@@ -223,7 +232,7 @@ impl Backbone {
             _ if layer > self.layers() => {
                 return Err(BackboneError::Layer { layer, layers: self.layers() });
             }
-            _ => failpoint::device_step(),
+            _ => failpoint::device_step(1),
         }
         let data = TensorData::new(pixels.values.clone(), [1, 3, pixels.height, pixels.width]);
         let rollout = self.encoder.rollout(Tensor::from_data(data, &self.device), grid, layer);
@@ -264,7 +273,6 @@ impl Backbone {
         grid: Grid,
         stages: impl FnOnce(Tensor<4>) -> Vec<Tensor<3>>,
     ) -> Vec<Vec<Tokens>> {
-        failpoint::device_step();
         let (height, width) = (batch[0].height, batch[0].width);
         let values: Vec<f32> = batch.iter().flat_map(|image| &image.values).copied().collect();
         let data = TensorData::new(values, [batch.len(), 3, height, width]);

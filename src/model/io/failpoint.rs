@@ -25,6 +25,8 @@ const NEVER: usize = usize::MAX;
 
 static FILES: Countdown = Countdown(AtomicUsize::new(NEVER));
 static DEVICE: Countdown = Countdown(AtomicUsize::new(NEVER));
+/// Images that a device holds at once.
+static ROOM: AtomicUsize = AtomicUsize::new(NEVER);
 static FAULT: Mutex<Failure> = Mutex::new(Failure::Kill);
 
 impl Countdown {
@@ -51,9 +53,16 @@ pub fn device(at: usize) {
     DEVICE.0.store(at, Ordering::SeqCst);
 }
 
+/// Lets a pass of more than so many images run out of the device's memory, and every later one too.
+#[doc(hidden)]
+pub fn device_room(images: usize) {
+    ROOM.store(images, Ordering::SeqCst);
+}
+
 /// Nothing fails any more; whether something did.
 #[doc(hidden)]
 pub fn none() -> bool {
+    ROOM.store(NEVER, Ordering::SeqCst);
     let reached = [&FILES, &DEVICE].map(|countdown| countdown.0.swap(NEVER, Ordering::SeqCst) == 0);
     reached.contains(&true)
 }
@@ -68,7 +77,8 @@ pub(super) fn file_step() -> io::Result<()> {
     }
 }
 
-/// One thing a device is asked for.
-pub(in crate::model) fn device_step() {
+/// One thing a device is asked for, of a batch of so many images.
+pub(in crate::model) fn device_step(images: usize) {
     assert!(DEVICE.step() != Some(1), "the device is lost");
+    assert!(images <= ROOM.load(Ordering::Relaxed), "out of device memory");
 }

@@ -49,7 +49,7 @@ pub fn step_all<'a>(
     labels: &Labels,
     rate: impl Fn(&HeadTrainer) -> f64,
 ) {
-    failpoint::device_step();
+    failpoint::device_step(batch.image_seeds.len());
     let begun = Instant::now();
     let together = cpu::on_cpu(&batch.patches.device());
     let mut steps: Vec<Step> = trainers

@@ -2,22 +2,11 @@
 //! Vulkan runs them too.
 
 use burn::tensor::{Device, Tensor};
-use ssmprobe::model::device;
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Router, standardise};
 
-use super::reference::*;
-
-/// The first device of each kind but the processor.
-fn gpus() -> Vec<(String, Device)> {
-    let mut names: Vec<String> = device::list().into_iter().map(|found| found.name).collect();
-    names.retain(|name| name.ends_with(":0"));
-    if names.is_empty() {
-        crate::skip::missing("there is no GPU, not even a software one");
-    }
-    let open = |name: String| (name.clone(), device::open(&name).unwrap());
-    names.into_iter().map(open).collect()
-}
+use super::{all, devices, parity};
+use crate::routing::reference::*;
 
 /// Standardised scores of several images, one of them with an outlier 14 deviations away.
 fn scores(n: usize, images: usize) -> Vec<f64> {
@@ -56,8 +45,10 @@ fn planned(sinkhorn: Sinkhorn, scores: &[f64], n: usize, device: &Device) -> [Ve
 
 #[test]
 fn token_weights_and_their_gradient_equal_the_processors() {
-    for (name, gpu) in gpus() {
-        for (n, temperature, iterations) in [
+    for (name, gpu) in devices() {
+        let many = [64, 196, 256, 1024, 4096].map(|n| [0.01, 0.1, 1.0].map(|tau| (n, tau, 20)));
+        let many = if all() { many.as_flattened() } else { &[] };
+        let few = [
             (2, 0.1, 20),
             (49, 0.01, 20),
             (49, 0.0005, 7),
@@ -68,41 +59,40 @@ fn token_weights_and_their_gradient_equal_the_processors() {
             (257, 1.0, 20),
             (1024, 0.1, 2), // more than a workgroup's own memory holds on most devices
             (576, 0.1, 20), // more than a software Vulkan runs: the plain tensors
-        ] {
+        ];
+        for &(n, temperature, iterations) in few.iter().chain(many) {
             let sinkhorn = Sinkhorn { temperature, iterations };
             let scores = scores(n, 2);
             let expected = weighed(sinkhorn, &scores, n, &Device::flex());
             let found = weighed(sinkhorn, &scores, n, &gpu);
-            let case = format!("{name}, N {n}, tau {temperature}, {iterations} iterations");
-            let weights = apart(&found[0], &expected[0]);
-            let [by_scores, by_gain] = [1, 2].map(|i| apart_of_largest(&found[i], &expected[i]));
-            println!("{case}: weights {weights:.1e}, gradients {by_scores:.1e} and {by_gain:.1e}");
-            assert!(weights < PLAN, "{case}: {weights:.1e}");
-            assert!(by_scores < GRADIENT && by_gain < GRADIENT, "{case}: {by_scores:.1e}, {by_gain:.1e}");
+            let case = format!("Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
+            parity(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
+            for (i, by) in [(1, "scores"), (2, "gain")] {
+                let apart = apart_of_largest(&found[i], &expected[i]);
+                parity(&name, &format!("{case}, gradient by {by}"), apart, GRADIENT);
+            }
         }
     }
 }
 
 #[test]
 fn plans_and_their_gradient_equal_the_processors() {
-    for (name, gpu) in gpus() {
+    for (name, gpu) in devices() {
         for (n, temperature) in [(2, 0.1), (49, 0.01), (196, 0.1)] {
             let sinkhorn = Sinkhorn { temperature, iterations: 20 };
             let scores = scores(n, 2);
             let expected = planned(sinkhorn, &scores, n, &Device::flex());
             let found = planned(sinkhorn, &scores, n, &gpu);
-            let case = format!("{name}, N {n}, tau {temperature}");
-            let (plans, by_scores) =
-                (apart(&found[0], &expected[0]), apart_of_largest(&found[1], &expected[1]));
-            println!("{case}: plans {plans:.1e}, gradient {by_scores:.1e}");
-            assert!(plans < PLAN && by_scores < GRADIENT, "{case}: {plans:.1e}, {by_scores:.1e}");
+            let case = format!("Sinkhorn's plans of N {n}, tau {temperature}");
+            parity(&name, &case, apart(&found[0], &expected[0]), PLAN);
+            parity(&name, &format!("{case}, gradient"), apart_of_largest(&found[1], &expected[1]), GRADIENT);
         }
     }
 }
 
 #[test]
 fn equal_scores_share_and_a_broken_one_spreads() {
-    for (name, gpu) in gpus() {
+    for (name, gpu) in devices() {
         let alike = [0.5, -1.0, 0.5, 0.5, 0.5];
         let sinkhorn = Sinkhorn::default();
         let weights = |scores: &[f64], device: &Device| {

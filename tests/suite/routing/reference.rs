@@ -14,9 +14,9 @@ use crate::close::distance;
 /// How far the host may be from the original.
 pub(super) const HOST: f64 = 1e-9;
 /// How far float32 plans, weights and kernels may be.
-pub(super) const PLAN: f64 = 1e-5;
+pub const PLAN: f64 = 1e-5;
 /// How far float32 gradients may be, as a share of the largest entry.
-pub(super) const GRADIENT: f64 = 1e-4;
+pub const GRADIENT: f64 = 1e-4;
 
 /// Largest entries below this are those of a saturated plan: what is left of them is no gradient
 /// that float32 could follow.
@@ -50,13 +50,13 @@ impl Reference {
 
 /// The largest absolute difference; panics where anything is not a number.
 #[track_caller]
-pub(super) fn apart(found: &[f64], expected: &[f64]) -> f64 {
+pub fn apart(found: &[f64], expected: &[f64]) -> f64 {
     distance("values", found, expected)
 }
 
 /// [`apart`] as a share of the largest expected value; below `FAINT` everything counts alike.
 #[track_caller]
-pub(super) fn apart_of_largest(found: &[f64], expected: &[f64]) -> f64 {
+pub fn apart_of_largest(found: &[f64], expected: &[f64]) -> f64 {
     apart(found, expected) / expected.iter().fold(FAINT, |top, x| top.max(x.abs()))
 }
 
@@ -103,20 +103,20 @@ pub(super) fn training_device() -> Device {
     Device::flex().autodiff()
 }
 
-pub(super) fn vector(values: &[f64], device: &Device) -> Tensor<1> {
+pub fn vector(values: &[f64], device: &Device) -> Tensor<1> {
     let single = values.iter().map(|&x| x as f32).collect();
     Tensor::from_data(TensorData::new::<f32, _>(single, [values.len()]), device)
 }
 
-pub(super) fn matrix(values: &[f64], cols: usize, device: &Device) -> Tensor<2> {
+pub fn matrix(values: &[f64], cols: usize, device: &Device) -> Tensor<2> {
     vector(values, device).reshape([values.len() / cols, cols])
 }
 
-pub(super) fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+pub fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f32>().map(f64::from).collect()
 }
 
-pub(super) fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: &Gradients) -> Vec<f64> {
+pub fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: &Gradients) -> Vec<f64> {
     host(tensor.grad(gradients).expect("a gradient"))
 }
 
@@ -163,7 +163,7 @@ pub(super) fn product_left(left: &[f64], plan: &[f64]) -> Vec<f64> {
 }
 
 /// Seeded standard normal values (Box and Muller).
-pub(super) fn normal(count: usize, seed: u64) -> Vec<f64> {
+pub fn normal(count: usize, seed: u64) -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut uniform = || (rng.random::<f64>(), 1.0 - rng.random::<f64>());
     (0..count)

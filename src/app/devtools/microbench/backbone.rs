@@ -1,11 +1,12 @@
 //! The backbone's forward pass, from pixels on the host to tokens on the host.
 //!
 //! `backbone/vit-base/forward` in seconds for all images of a pass, `backbone/vit-base/rate` in images a
-//! second. Another backbone stands under the name of its folder.
+//! second; in halves `backbone/vit-base-bfloat16/…`. Another backbone stands under the name of its folder.
 
 use std::path::Path;
 
 use anyhow::Context as _;
+use clap::ValueEnum;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use safetensors::Dtype;
@@ -13,6 +14,7 @@ use safetensors::tensor::{TensorView, serialize_to_file};
 
 use super::timing::{Work, in_turn};
 use super::{Bench, Group, Measured, Sizes, Tell, at_folder, noise};
+use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
 
@@ -20,19 +22,37 @@ pub(super) const GROUP: Group = Group { names, measure };
 
 const SIDE: usize = 224;
 
+/// A ViT of seeded weights with patches of 16 pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Vit {
+    /// 12 layers of width 768.
+    #[default]
+    Base,
+    /// 24 layers of width 1024.
+    Large,
+}
+
 fn names(sizes: &Sizes) -> Vec<String> {
-    let name = sizes.backbone.as_deref().map_or("vit-base".into(), backbone::id);
-    ["forward", "rate"].map(|what| format!("backbone/{name}/{what}")).into()
+    let name = match (&sizes.backbone, sizes.vit) {
+        (Some(folder), _) => backbone::id(folder),
+        (None, Vit::Base) => "vit-base".into(),
+        (None, Vit::Large) => "vit-large".into(),
+    };
+    let halves = match sizes.arithmetic {
+        Arithmetic::Float32 => String::new(),
+        halves => format!("-{}", halves.name()),
+    };
+    ["forward", "rate"].map(|what| format!("backbone/{name}{halves}/{what}")).into()
 }
 
 fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
-    let photos = bench.sizes.photos;
+    let Sizes { photos, arithmetic, vit, .. } = *bench.sizes;
     let model = match &bench.sizes.backbone {
-        Some(folder) => Backbone::open(folder, bench.device)?,
+        Some(folder) => Backbone::open_in(folder, bench.device, arithmetic)?,
         None => {
             let folder = tempfile::tempdir().with_context(|| at_folder(&std::env::temp_dir()))?;
-            write_vit_base(folder.path())?;
-            Backbone::open(folder.path(), bench.device)?
+            write_vit(folder.path(), vit)?;
+            Backbone::open_in(folder.path(), bench.device, arithmetic)?
         }
     };
     let images = images(photos, SIDE);
@@ -51,12 +71,16 @@ pub fn images(count: usize, side: usize) -> Vec<Pixels> {
     (0..count as u64).map(image).collect()
 }
 
-/// Writes a ViT-B/16 with seeded weights into `folder`, as the Hub lays it out.
-pub fn write_vit_base(folder: &Path) -> anyhow::Result<()> {
+/// Writes a ViT with seeded weights into `folder`, as the Hub lays it out.
+pub fn write_vit(folder: &Path, vit: Vit) -> anyhow::Result<()> {
     let failed = || at_folder(folder);
+    let (width, layers) = match vit {
+        Vit::Base => (768, 12),
+        Vit::Large => (1024, 24),
+    };
     let config = serde_json::json!({
-        "model_type": "vit", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
-        "intermediate_size": 3072, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "qkv_bias": true,
+        "model_type": "vit", "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": width / 64,
+        "intermediate_size": 4 * width, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "qkv_bias": true,
         "image_size": SIDE, "patch_size": 16, "num_channels": 3,
     });
     crate::model::io::atomic_file::write(&folder.join("config.json"), config.to_string().as_bytes())

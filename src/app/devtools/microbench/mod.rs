@@ -22,7 +22,9 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
+use self::backbone::Vit;
 use self::select::Wanted;
+use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::grid::Grid;
 use crate::model::probe::head::{Dims, HeadSpec};
 
@@ -54,8 +56,12 @@ pub struct Sizes {
     pub heads: Vec<&'static HeadSpec>,
     /// Images of one forward pass of the backbone.
     pub photos: usize,
-    /// The backbone's folder; a seeded ViT-B/16 where absent.
+    /// The backbone's folder; `vit` where absent.
     pub backbone: Option<PathBuf>,
+    /// Which ViT of seeded weights.
+    pub vit: Vit,
+    /// In which numbers the backbone multiplies.
+    pub arithmetic: Arithmetic,
     /// Longest sequence, in tokens.
     pub longest: usize,
     /// Rounds, of which the median counts.

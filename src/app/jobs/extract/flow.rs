@@ -155,7 +155,7 @@ impl Plan {
         hand: SyncSender<Batch>,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Spent>, ExtractError> {
-        let (mut readable, mut first) = (missing.len() < self.images, None);
+        let (mut readable, mut first, mut held) = (missing.len() < self.images, None, None);
         let mut pace = Pace::new(self.images, done);
         let mut spent = Spent::default();
         let since = |begun: Instant| begun.elapsed().as_secs_f64();
@@ -175,6 +175,10 @@ impl Plan {
             let begun = Instant::now();
             let read = reader.read_layers(prepared, Err::<String, BackboneError>)?;
             spent.backbone += since(begun);
+            let before = std::mem::replace(&mut held, reader.backbone.held_at_once());
+            if let Some(images) = held.filter(|_| held != before) {
+                let _ = tell(Event::OutOfMemory { images });
+            }
             let tokens = read.into_iter().map(|read| read.ok().map(|(tokens, _)| tokens));
             let tokens: Batch = tokens.zip(digests).collect();
             readable |= tokens.iter().any(|(tokens, _)| tokens.is_some());

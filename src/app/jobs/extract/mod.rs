@@ -26,7 +26,7 @@ pub use self::job::{ExtractSpec, Extracted, run};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
 pub use self::step_timing::TRIED;
-pub use self::words::{Line, Words};
+pub use self::words::{Line, Words, out_of_memory};
 use crate::app::format;
 use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::rate::Progress;
@@ -90,6 +90,11 @@ pub enum Event<'a> {
     /// Tokens are there of which it is not known what their images were.
     Unknown {
         /// Of how many images.
+        images: usize,
+    },
+    /// The device ran out of memory.
+    OutOfMemory {
+        /// How many images are read at once from here on.
         images: usize,
     },
     /// An image was left out.

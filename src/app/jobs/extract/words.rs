@@ -28,6 +28,7 @@ impl Words {
             Event::Damaged(damage) => {
                 Line::Warning(format!("{damage}; the tokens of its images are taken again"))
             }
+            Event::OutOfMemory { images } => Line::Note(out_of_memory(*images)),
             Event::Adopted { shards } => Line::Note(format!(
                 "these tokens were kept by an earlier version without digests; they are taken as they are, and {} written \
                  down now",
@@ -66,4 +67,9 @@ impl Words {
 /// An error with the name it is about, unless it says it itself.
 fn named(name: &str, why: &str) -> String {
     if why.contains(name) { why.to_owned() } else { format!("{name}: {why}") }
+}
+
+/// What is said where the device ran out of memory.
+pub fn out_of_memory(images: usize) -> String {
+    format!("the device ran out of memory; images at once from here on: {images}")
 }

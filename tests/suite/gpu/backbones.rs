@@ -1,0 +1,133 @@
+//! Backbones: the tokens of every family in float32, and in halves what the demo's probes make of them.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use ssmprobe::app::demo::DemoInfo;
+use ssmprobe::model::backbone::arithmetic::Arithmetic;
+use ssmprobe::model::backbone::config::Config;
+use ssmprobe::model::backbone::preprocess::{Pixels, Preprocessor};
+use ssmprobe::model::backbone::{Backbone, FAMILIES};
+use ssmprobe::model::data::image::Photo;
+use ssmprobe::model::data::scenes::{self, FIRST_VAL};
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::train::classifier::Model;
+
+use super::{all, devices, parity};
+use crate::backbones::{CASES, difference, fixtures, flat, image};
+use crate::heads::{batch, values};
+use crate::skip;
+
+/// How far tokens may be from the processor's, as a share of the largest.
+const FLOAT32: f64 = 1e-5;
+const HALVES: f64 = 2e-2;
+
+/// The largest difference as a share of the largest value.
+fn share(found: &[f32], expected: &[f32]) -> f64 {
+    let largest = expected.iter().fold(f32::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
+    f64::from(difference(found, expected) / largest)
+}
+
+#[test]
+fn every_family_gives_the_processors_tokens() {
+    for (name, gpu) in devices() {
+        for family in FAMILIES {
+            let own = |case: &&(&str, _)| {
+                Config::open(&fixtures().join(case.0)).unwrap().family.model_type == family.model_type
+            };
+            let cases: Vec<_> = CASES.iter().filter(own).collect();
+            for (case, sizes) in if all() { &cases[..] } else { &cases[..1] } {
+                for &(height, width) in if all() { sizes } else { &sizes[..1] } {
+                    let images = [image(0, height, width), image(1, height, width)];
+                    let stages = |device: &Device| {
+                        let backbone = Backbone::open(&fixtures().join(case), device).unwrap();
+                        let layers: Vec<usize> = (0..=backbone.layers()).collect();
+                        let stages = backbone.forward_layers(&images, &layers, true).unwrap();
+                        stages.iter().flatten().map(flat).collect::<Vec<_>>()
+                    };
+                    let (found, expected) = (stages(&gpu), stages(&Device::flex()));
+                    let stages = found.iter().zip(&expected).map(|(found, expected)| share(found, expected));
+                    let most = stages.fold(0.0, f64::max);
+                    parity(&name, &format!("{case}, {height} x {width}, every layer"), most, FLOAT32);
+                }
+            }
+        }
+    }
+}
+
+/// Scenes that no training saw, through a backbone of the demo.
+fn tokens(folder: &Path, scenes: u64, device: &Device, arithmetic: Arithmetic) -> Vec<Tokens> {
+    let preprocessor = Preprocessor::open(folder).unwrap();
+    let pixels = |index| {
+        let picture = scenes::draw(7, FIRST_VAL + index).picture;
+        preprocessor.apply(&Photo { name: "scene".into(), picture }).unwrap()
+    };
+    let pixels: Vec<Pixels> = (0..scenes).map(pixels).collect();
+    let backbone = Backbone::open_in(folder, device, arithmetic).unwrap();
+    pixels.chunks(50).flat_map(|batch| backbone.forward(batch).unwrap()).collect()
+}
+
+/// Of two logits nearer than this share of their image's range either may be the larger.
+const TIE: f64 = 2e-2;
+
+#[test]
+fn halves_give_the_same_tokens_to_two_digits_and_the_same_predictions() {
+    let refused = Backbone::open_in(&fixtures().join("vit"), &Device::flex(), Arithmetic::Float16);
+    assert_eq!(
+        refused.err().unwrap().to_string(),
+        "the processor does not multiply in float16; it has float32: use one of these, or another device"
+    );
+    let demo = crate::run::root().join("assets/demo");
+    let about = DemoInfo::open(&demo).unwrap();
+    let scenes = if all() { 500 } else { 4 };
+    for (name, gpu) in devices() {
+        for arithmetic in [Arithmetic::Float16, Arithmetic::Bfloat16] {
+            if !arithmetic.on(&gpu) {
+                skip::because(format!("{name} has no {}", arithmetic.name()));
+                assert!(Backbone::open_in(&fixtures().join("vit"), &gpu, arithmetic).is_err());
+                continue;
+            }
+            for backbone in &about.backbones {
+                let folder = demo.join(&backbone.id);
+                let exact = tokens(&folder, scenes, &Device::flex(), Arithmetic::Float32);
+                let rounded = tokens(&folder, scenes, &gpu, arithmetic);
+                let apart =
+                    exact.iter().zip(&rounded).map(|(exact, rounded)| share(&flat(rounded), &flat(exact)));
+                let apart = apart.fold(0.0, f64::max);
+                let what = format!("{} of {scenes} scenes in {}", backbone.id, arithmetic.name());
+                assert!(apart > 0.0, "{what}: not in halves");
+                parity(&name, &format!("{what}, tokens"), apart, HALVES);
+                let mut ties = 0;
+                for head in &backbone.heads {
+                    let probe = Probe::load(backbone.probe(&demo, &head.id)).unwrap();
+                    let model = Model::from_probe(&probe, exact[0].grid, &Device::flex()).unwrap();
+                    let logits = |tokens: &[Tokens]| -> Vec<f64> {
+                        let batches = tokens.chunks(50).map(|images| batch(images, &Device::flex()));
+                        batches.flat_map(|batch| values(model.logits(&batch))).collect()
+                    };
+                    let classes = probe.meta.classes.len();
+                    let (exact, rounded) = (logits(&exact), logits(&rounded));
+                    for (exact, rounded) in exact.chunks(classes).zip(rounded.chunks(classes)) {
+                        let best = |logits: &[f64]| {
+                            (0..classes).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap()
+                        };
+                        let (is, was) = (best(rounded), best(exact));
+                        let least = exact.iter().copied().fold(f64::INFINITY, f64::min);
+                        let lead = (exact[was] - exact[is]) / (exact[was] - least);
+                        assert!(
+                            lead < TIE,
+                            "{what}, {}: another class, {lead:.1e} of the range below",
+                            head.id
+                        );
+                        ties += usize::from(is != was);
+                    }
+                }
+                let asked = scenes as usize * backbone.heads.len();
+                println!(
+                    "parity {name}: {what}: {ties} of {asked} predictions are ties that went the other way"
+                );
+            }
+        }
+    }
+}

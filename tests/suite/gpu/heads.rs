@@ -1,0 +1,53 @@
+//! Heads: logits and gradients of every parameter.
+
+use burn::tensor::Device;
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::probe::head::HEADS;
+use ssmprobe::model::probe::params::Constraint;
+use ssmprobe::model::train::classifier::Model;
+
+use super::{all, devices, parity};
+use crate::close::distance;
+use crate::heads::{batch, expected, files, hundredth, images, largest, loss, stem, values};
+
+/// Heads whose own kernels take a software adapter minutes to compile and to choose from; the others share theirs.
+const COSTLY: [&str; 6] = ["attention", "neuralsort", "deepsets", "sinkhorn-conv", "bi-gru", "efficient"];
+/// How far they may be, as a share of the largest entry of each, or of a hundredth of the largest gradient.
+const MOST: f64 = 1e-3;
+
+#[test]
+fn heads_give_the_processors_logits_and_gradients() {
+    let expected = expected();
+    for (name, gpu) in devices() {
+        for kind in HEADS.iter().filter(|kind| all() || !COSTLY.contains(&kind.id)) {
+            for path in files(kind.id) {
+                let probe = Probe::load(&path).expect("a probe");
+                let images = images(&expected, "2x6", Grid::new(2, 6));
+                let run = |device: &Device| {
+                    let model = Model::from_probe(&probe, images[0].grid, device).expect("a probe that fits");
+                    let model = model.clone().with_params(model.params().tracked());
+                    let logits = model.logits(&batch(&images, device));
+                    let gradients = loss(logits.clone()).backward();
+                    let mut found = vec![values(logits)];
+                    let trained =
+                        model.params().iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed);
+                    found.extend(
+                        trained.map(|(_, value)| values(value.grad(&gradients).expect("a gradient"))),
+                    );
+                    found
+                };
+                let (processor, found) = (run(&Device::flex().autodiff()), run(&gpu.clone().autodiff()));
+                assert_eq!(found.len(), processor.len());
+                let least = hundredth(processor[1..].iter());
+                let share = |(found, expected): (&Vec<f64>, &Vec<f64>)| {
+                    distance(stem(&path), found, expected) / largest(expected).max(least)
+                };
+                let mut shares = found.iter().zip(&processor).map(share);
+                parity(&name, &format!("{}, logits", stem(&path)), shares.next().expect("logits"), MOST);
+                let gradients = shares.fold(0.0, f64::max);
+                parity(&name, &format!("{}, gradients", stem(&path)), gradients, MOST);
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! GPUs against the processor: the same tests on a software adapter, which every machine has, and on real GPUs of every
+//! kind. `SSMPROBE_GRAPHICS=all` also does what takes a software adapter minutes; what is compared is printed
+//! (`--nocapture`): `parity DEVICE: WHAT: FOUND (at most BOUND)`.
+
+mod backbones;
+mod columns;
+mod heads;
+mod memory;
+mod sinkhorn;
+
+use burn::tensor::Device;
+use ssmprobe::model::device::{self, Type};
+
+use crate::skip;
+
+/// Every real GPU; where there is none, a software adapter.
+fn devices() -> Vec<(String, Device)> {
+    let mut found = device::list();
+    found.retain(|found| found.kind != Type::Cpu);
+    if found.iter().any(|found| found.kind != Type::Software) {
+        found.retain(|found| found.kind != Type::Software);
+    }
+    if found.is_empty() {
+        skip::missing("there is no GPU, not even a software one");
+    }
+    let open = |found: device::Found| (device::open(&found.name).expect("a listed device"), found.name);
+    found.into_iter().map(open).map(|(device, name)| (name, device)).collect()
+}
+
+/// Whether all is wanted, however long a software adapter takes.
+fn all() -> bool {
+    std::env::var_os("SSMPROBE_GRAPHICS").is_some_and(|which| which == "all")
+}
+
+/// Says how far a device is from the processor, and that it is no further than `most`.
+#[track_caller]
+fn parity(name: &str, what: &str, found: f64, most: f64) {
+    println!("parity {name}: {what}: {found:.1e} (at most {most:.0e})");
+    assert!(found <= most, "{what} on {name}: {found:.1e} apart, at most {most:.0e} is allowed");
+}
