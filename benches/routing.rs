@@ -15,8 +15,10 @@ use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{ROUTERS, Router, standardise};
 use ssmprobe::model::probe::s4;
+use ssmprobe::model::probe::settings::Discretization;
 
 const TOKENS: usize = 196;
+const STEPS: s4::Steps = (Discretization::Bilinear, TOKENS);
 const STATES: usize = 128;
 
 /// Seeded values, standardised: near enough to scores, and to anything else.
@@ -88,12 +90,12 @@ fn kernels(c: &mut Criterion) {
     let mut group = c.benchmark_group("S4 kernel");
     group.sample_size(20);
     group.bench_function("host", |bench| {
-        bench.iter(|| s4::HostKernel::new(a.clone(), b.clone(), output.clone(), 0.05, TOKENS).values());
+        bench.iter(|| s4::HostKernel::new(a.clone(), b.clone(), output.clone(), 0.05, STEPS).values());
     });
     let wide = 768;
     let (many_b, many_c) = (values(STATES * wide), values(STATES * wide));
     group.bench_function("host, 768 channels", |bench| {
-        bench.iter(|| s4::HostKernel::new(a.clone(), many_b.clone(), many_c.clone(), 0.05, TOKENS).values());
+        bench.iter(|| s4::HostKernel::new(a.clone(), many_b.clone(), many_c.clone(), 0.05, STEPS).values());
     });
     let device = Device::flex().autodiff();
     let a = tensor(&a, [STATES, STATES], &device).require_grad();
@@ -102,7 +104,7 @@ fn kernels(c: &mut Criterion) {
     let step = tensor(&[0.05], [1], &device).require_grad();
     group.bench_function("tensors, forward and backward", |bench| {
         bench.iter(|| {
-            let kernel = s4::kernel(a.clone(), b.clone(), output.clone(), step.clone(), TOKENS);
+            let kernel = s4::kernel(a.clone(), b.clone(), output.clone(), step.clone(), STEPS);
             a.grad(&kernel.sum().backward()).map(Tensor::into_data)
         });
     });
@@ -110,7 +112,7 @@ fn kernels(c: &mut Criterion) {
     let output = tensor(&many_c, [wide, STATES], &device).require_grad();
     group.bench_function("tensors, 768 channels, forward and backward", |bench| {
         bench.iter(|| {
-            let kernel = s4::kernel_channels(a.clone(), b.clone(), output.clone(), step.clone(), TOKENS);
+            let kernel = s4::kernel_channels(a.clone(), b.clone(), output.clone(), step.clone(), STEPS);
             b.grad(&kernel.sum().backward()).map(Tensor::into_data)
         });
     });

@@ -134,12 +134,29 @@ def scan_orders(head: str, rows: int, cols: int) -> Orders | None:
     return np.stack([o for way in ways[head]() for o in (way, way[::-1])]) if head in ways else None
 
 
-def kernel(tensors: Mapping[str, Floats], direction: int, n: int) -> Floats:
-    """[n] or [n, d]: `K[j] = C Abar^j Bbar` of one direction's S4, bilinear step."""
+def _held(scaled: Floats) -> tuple[Floats, Floats]:
+    """[S, S]: `exp(Z)` and `Z^-1 (exp(Z) - I)`, by a series of Z / 2^s that is doubled s times."""
+    doublings = max(0, math.ceil(math.log2(max(np.abs(scaled).sum(0).max(), 1e-300) / 0.5)))
+    small, eye = scaled / 2.0**doublings, np.eye(len(scaled))
+    phi = eye / math.factorial(14)
+    for k in range(13, 0, -1):
+        phi = small @ phi + eye / math.factorial(k)
+    gone = small @ phi
+    for _ in range(doublings):
+        phi, gone = phi + phi @ gone / 2, gone @ gone + 2 * gone
+    return gone + eye, phi
+
+
+def kernel(tensors: Mapping[str, Floats], config: Config, direction: int, n: int) -> Floats:
+    """[n] or [n, d]: `K[j] = C Abar^j Bbar` of one direction's S4, by the bilinear step or the zero-order hold."""
     a, b, c, dt = (tensors[f"s4.{direction}.{name}"] for name in ("A", "B", "C", "dt"))
-    left = np.eye(len(a)) - dt[0] / 2 * a
-    step = np.linalg.solve(left, np.eye(len(a)) + dt[0] / 2 * a)
-    state = np.linalg.solve(left, dt[0] * b)  # [S] or [S, d]
+    if config.get("discretization") == "zoh":
+        step, phi = _held(dt[0] * np.tril(a))
+        state = phi @ (dt[0] * b)
+    else:
+        left = np.eye(len(a)) - dt[0] / 2 * a
+        step = np.linalg.solve(left, np.eye(len(a)) + dt[0] / 2 * a)
+        state = np.linalg.solve(left, dt[0] * b)  # [S] or [S, d]
     found = []
     for _ in range(n):
         found.append(c @ state if c.ndim == 1 else (c.T * state).sum(0))
@@ -175,10 +192,10 @@ def read(
         order = _orders_of(head, tensors, grid, orders, n)
     if head in ROUTERS:
         assert plan is not None
-        kernels = kernel(tensors, 0, n)[None]
+        kernels = kernel(tensors, config, 0, n)[None]
         weight = plan @ gain(tensors, 0, kernels[0])
     elif order is not None:
-        kernels = np.stack([kernel(tensors, direction, n) for direction in range(SCANS[head])])
+        kernels = np.stack([kernel(tensors, config, direction, n) for direction in range(SCANS[head])])
         weight = np.zeros(kernels.shape[1:])
         for direction, way in enumerate(order):
             weight[way] += gain(tensors, direction, kernels[direction]) / len(order)

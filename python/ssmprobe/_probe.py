@@ -171,6 +171,9 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
             raise FileError(path, f"`{name}` of `config`", config.value[name], "a whole number from 1")
     if config.value.get("sharing", "shared") not in ("shared", "channel"):
         raise FileError(path, "`sharing` of `config`", repr(config.value["sharing"]), "shared or channel")
+    rule = config.value.get("discretization", "bilinear")
+    if rule not in ("bilinear", "zoh"):
+        raise FileError(path, "`discretization` of `config`", repr(rule), "bilinear or zoh")
     temperature = config.get("temperature", (int, float), 1)
     if not (math.isfinite(temperature) and temperature > 0):
         raise FileError(path, "`temperature` of `config`", temperature, "a number above 0")

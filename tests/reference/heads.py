@@ -155,14 +155,19 @@ def plan(head, s, config):
 
 # ---- section 3: S4, by its recurrence ------------------------------------------------------------
 
-def s4(values, group, sequence):
+def s4(values, group, sequence, config):
     """The last output of the recurrence over `sequence` [B, N, d]."""
     a, b, c, d = (values[f"s4.{group}.{x}"] for x in "ABCD")
     dt = F.softplus(values[f"s4.{group}.dt"])
     eye = torch.eye(S, dtype=a.dtype)
     a = torch.tril(a)
-    a_bar = torch.linalg.solve(eye - dt / 2 * a, eye + dt / 2 * a)
-    b_bar = torch.linalg.solve(eye - dt / 2 * a, dt * (b[:, None] if b.dim() == 1 else b))  # [S, 1 or d]
+    b = b[:, None] if b.dim() == 1 else b  # [S, 1 or d]
+    if config.get("discretization") == "zoh":
+        a_bar = torch.linalg.matrix_exp(dt * a)
+        b_bar = torch.linalg.solve(a, (a_bar - eye) @ b)
+    else:
+        a_bar = torch.linalg.solve(eye - dt / 2 * a, eye + dt / 2 * a)
+        b_bar = torch.linalg.solve(eye - dt / 2 * a, dt * b)
     state = torch.zeros(sequence.shape[0], S, sequence.shape[2], dtype=a.dtype)
     for x in sequence.unbind(1):
         state = a_bar @ state + b_bar * x[:, None, :]
@@ -219,13 +224,13 @@ def features(head, values, config, tokens, cls, grid):
         if head == "sinkhorn-conv":
             conv = loaded(nn.Conv1d(D, 192, 5, padding="same"), values, "conv.")
             return conv(routed.transpose(1, 2)).mean(2)
-        return routed.mean(1) if head == "sinkhorn-gap" else s4(values, 0, routed)
+        return routed.mean(1) if head == "sinkhorn-gap" else s4(values, 0, routed, config)
     if head == "random-fixed":
-        return s4(values, 0, tokens[:, values["order"].long()])
+        return s4(values, 0, tokens[:, values["order"].long()], config)
     if head == "random-dynamic":
-        return s4(values, 0, torch.stack([t[o] for t, o in zip(tokens, DYNAMIC[n])]))
+        return s4(values, 0, torch.stack([t[o] for t, o in zip(tokens, DYNAMIC[n])]), config)
     orders = scan_orders(head, rows, cols)
-    return torch.stack([s4(values, g, tokens[:, order]) for g, order in enumerate(orders)]).mean(0)
+    return torch.stack([s4(values, g, tokens[:, order], config) for g, order in enumerate(orders)]).mean(0)
 
 
 def batch_norm(values):
@@ -341,9 +346,12 @@ def main():
         tokens[grid] = (patches.double(), cls.double())
     heads = [(head, "shared") for head in OTHERS]
     heads += [(head, sharing) for head in [*SCANS, *ROUTERS] for sharing in ("shared", "channel")]
-    for head, sharing in heads:
-        stem = head + ("-channel" if sharing == "channel" else "")
+    heads = [(head, sharing, "") for head, sharing in heads]
+    heads += [("sinkhorn", "shared", "zoh"), ("raster", "channel", "zoh")]
+    for head, sharing, rule in heads:
+        stem = head + ("-channel" if sharing == "channel" else "") + ("-zoh" if rule else "")
         values, config = start(head, sharing)
+        config |= {"discretization": rule} if rule else {}
         meta = {
             "format": 1,
             "head": head,

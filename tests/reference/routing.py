@@ -111,8 +111,21 @@ def kernel(a, b, c, dt, n):
     return torch.stack(out), abar.diagonal().abs().max()
 
 
-def kernel_case(states, step, n, channels, rng, trained):
-    name = f"s4/{states}/{step}/{channels}" + ("/trained" if trained else "")
+def kernel_of_hold(a, b, c, dt, n):
+    """The same by the zero-order hold: exp(dt [[A, b], [0, 0]]) is [[Abar, Bbar], [0, 1]]."""
+    states = len(b)
+    both = torch.cat([torch.cat([a.tril(), b[:, None]], 1), torch.zeros(1, states + 1)])
+    both = torch.linalg.matrix_exp(dt * both)
+    abar, state = both[:states, :states], both[:states, states]
+    out = []
+    for _ in range(n):
+        out.append(c @ state)
+        state = abar @ state
+    return torch.stack(out), torch.exp(dt * a.diagonal()).max()
+
+
+def kernel_case(states, step, n, channels, rng, trained, hold=False):
+    name = f"s4/{states}/{step}/{channels}" + ("/trained" if trained else "") + ("/hold" if hold else "")
     a, b = hippo(states)
     if trained:
         a = a * (1 + 0.1 * rng.uniform(-1, 1, a.shape))
@@ -125,7 +138,7 @@ def kernel_case(states, step, n, channels, rng, trained):
     c = single(rng.normal(size=(d, states))).requires_grad_()
     dt = single([step]).requires_grad_()
     cotangent = single(rng.normal(size=(n, d)))
-    columns, radius = zip(*[kernel(a, b[:, ch], c[ch], dt[0], n) for ch in range(d)])
+    columns, radius = zip(*[(kernel_of_hold if hold else kernel)(a, b[:, ch], c[ch], dt[0], n) for ch in range(d)])
     k = torch.stack(columns, dim=1)  # [N, d]
     da, db, dc, ddt = torch.autograd.grad((cotangent * k).sum(), [a, b, c, dt])
     da = da.tril()
@@ -138,6 +151,7 @@ def kernel_case(states, step, n, channels, rng, trained):
         keep(f"{name}/{key}", value)
     cases["kernels"].append(
         {"name": name, "states": states, "step": step, "n": n, "channels": d, "trained": trained}
+        | ({"hold": True} if hold else {})
     )
 
 
@@ -200,6 +214,11 @@ def main():
         readout_case("sinkhorn", n, d, states, rng, tau=0.1, iterations=20)
         readout_case("neuralsort", n, d, states, rng, tau=1.0)
         readout_case("softsort", n, d, states, rng, tau=1.0, power=2)
+    for states, step in [(1, 0.05), (2, 0.001), (16, 0.05), (128, 0.05), (256, 0.1)]:
+        kernel_case(states, step, 196, 0, rng, trained=False, hold=True)
+    kernel_case(16, 0.05, 196, 0, rng, trained=True, hold=True)
+    kernel_case(128, 0.1, 60, 3, rng, trained=False, hold=True)
+    kernel_case(5, 0.1, 7, 3, rng, trained=True, hold=True)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     save_file(arrays, OUT, metadata={"cases": json.dumps(cases)})
     print(f"{OUT.name}: {len(arrays)} arrays, {OUT.stat().st_size // 1024} KiB")

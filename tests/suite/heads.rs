@@ -47,11 +47,10 @@ pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     tensors.names().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// The probe files of a head: both sharings where it has an S4.
+/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold, too.
 pub fn files(id: &str) -> Vec<PathBuf> {
-    let shared = folder().join(format!("{id}.safetensors"));
-    let channel = folder().join(format!("{id}-channel.safetensors"));
-    [shared, channel].into_iter().filter(|path| path.exists()).collect()
+    let named = |kind: &str| folder().join(format!("{id}{kind}.safetensors"));
+    ["", "-channel", "-zoh", "-channel-zoh"].map(named).into_iter().filter(|path| path.exists()).collect()
 }
 
 pub fn stem(path: &Path) -> &str {
@@ -327,6 +326,29 @@ fn operations_are_counted_by_hand() {
     assert_eq!(extra, weights(768) - weights(1));
     for kind in HEADS.iter() {
         assert!(flops(kind.id, Sharing::Shared) >= 2 * 192 * 1000, "{}", kind.id);
+    }
+}
+
+/// What `thop` and PyTorch's own counter say (`tests/reference/costs.py`), at the paper's sizes and at small ones.
+#[test]
+fn operations_are_counted_as_others_count_them() {
+    let file = crate::run::root().join("tests/fixtures/costs/costs.json");
+    let cases: Vec<serde_json::Value> =
+        serde_json::from_slice(&std::fs::read(file).expect("the fixture")).expect("JSON");
+    assert!(cases.len() > 2 * 12);
+    for case in cases {
+        let size = |name: &str| case[name].as_u64().expect("a number") as usize;
+        let (states, sharing) = (Some(size("states")), Some(Sharing::Channel));
+        let config = Config { state_dim: states, sharing, ..Config::default() };
+        let dims = Dims {
+            width: size("width"),
+            grid: Grid::new(size("rows"), size("columns")),
+            classes: size("classes"),
+        };
+        let head = head::find(case["head"].as_str().expect("an id")).expect("a head");
+        let counts = cost::counts(&*head.build(&config).expect("settings"), &dims);
+        let found = (counts.hooks as usize, counts.doubled as usize, 2 * counts.multiply_adds as usize);
+        assert_eq!(found, (size("hooks"), size("doubled"), size("doubled")), "{case}");
     }
 }
 

@@ -257,6 +257,54 @@ fn a_class_is_asked_for_by_name_or_index() {
     }
 }
 
+/// Results of several classes are those that each has alone.
+#[test]
+fn several_classes_have_results_of_their_own() {
+    let [one, all] = [(); 2].map(|()| TempDir::new().expect("a folder"));
+    let run = |out: &Path, class: &str| {
+        let mut command = inspect(out);
+        command.arg("--image").arg(fixture("images/one.png")).args(["--class", class]);
+        command.args(["--save-traces", "--stability", "--causal", "frozen", "--steps", "2"]);
+        command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")).assert().success();
+    };
+    // Owl is also number 2; a class is asked about once.
+    run(all.path(), "Owl, 6,2");
+    let written: Vec<String> =
+        files(&all.path().join("one")).into_keys().map(|n| n.display().to_string()).collect();
+    let name = Probe::load(&fixture("probes/sinkhorn.safetensors")).expect("a probe").meta.classes[6].clone();
+    let slug = ssmprobe::model::reading::slug(&name);
+    let names = ["Owl".to_owned(), slug].map(|class| format!("sinkhorn-for-{class}"));
+    let ways = ["npz", "json", "trace.json", "causal.npz", "causal.json"];
+    let mut expected: Vec<String> =
+        names.iter().flat_map(|name| ways.map(|way| format!("{name}.{way}"))).collect();
+    // An order's stability is of no class.
+    expected.push(format!("{}.stability.json", names[0]));
+    expected.sort();
+    assert_eq!(written, expected);
+    for (class, name) in ["Owl", "6"].into_iter().zip(&names) {
+        run(one.path(), class);
+        for way in ways {
+            let [own, alone] = [
+                all.path().join(format!("one/{name}.{way}")),
+                one.path().join(format!("one/sinkhorn.{way}")),
+            ]
+            .map(|path| fs::read(path).expect("a result"));
+            assert!(own == alone, "{name}.{way}");
+        }
+    }
+    let [first, second] = names.map(|name| arrays(&all.path().join(format!("one/{name}.npz"))));
+    assert_ne!(first["evidence_token"], second["evidence_token"]);
+    let mut table = csv::Reader::from_path(all.path().join("summary.csv")).expect("the summary");
+    let column = table.headers().expect("headers").iter().position(|name| name == "class_index");
+    let rows: Vec<String> =
+        table.records().map(|row| row.expect("a row")[column.expect("it")].to_owned()).collect();
+    assert_eq!(rows, ["2", "6"]);
+    let mut command = inspect(one.path());
+    command.arg("--image").arg(fixture("images/one.png")).args(["--class", "owl,unicorn"]);
+    let (code, said) = stderr(command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")));
+    assert!(code == 2 && said.contains("`unicorn`"), "{said}");
+}
+
 /// A probe file for tokens of `width` channels that averages them.
 fn gap_of_width(path: &Path, width: usize) {
     let (weight, bias) = (vec![0; 2 * width * 4], vec![0; 2 * 4]);

@@ -424,7 +424,7 @@ fn anchors_stand_in_the_main_table_of_a_run_without_the_floor_as_well() {
 fn the_tables_of_one_run() {
     let folder = tempfile::tempdir().unwrap();
     let sources = [main_run(&folder.path().join("run"))];
-    for id in ["main", "paired", "routing", "scramble", "cost"] {
+    for id in ["main", "paired", "routing", "scramble", "cost", "conventions"] {
         let tables = build(id, &sources);
         assert_eq!(tables.len(), 1, "{id}");
         insta::assert_snapshot!(format!("report-{id}"), render("md", &tables));

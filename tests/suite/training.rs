@@ -55,10 +55,22 @@ fn run(
     config: &TrainConfig,
     cut: Option<usize>,
 ) -> Vec<HeadTrainer> {
+    run_drawn(tokens, kinds, config, cut, false)
+}
+
+/// The same, the tokens of every image lying in another order at every pass where they are `redrawn`.
+fn run_drawn(
+    tokens: &TokenCache,
+    kinds: &[&'static HeadSpec],
+    config: &TrainConfig,
+    cut: Option<usize>,
+    redrawn: bool,
+) -> Vec<HeadTrainer> {
     let device = Device::flex();
     let images: Vec<usize> = (0..IMAGES).collect();
     let all = Labelled { classes: images.iter().map(|i| i % CLASSES).collect(), images };
-    let task = Task { tokens, train: &all, select: &all, test: &all, config, device: &device, seed: 3 };
+    let task =
+        Task { tokens, train: &all, select: &all, test: &all, config, device: &device, seed: 3, redrawn };
     let mut trainers: Vec<HeadTrainer> = kinds.iter().map(|kind| trainer(kind, &device)).collect();
     let mut steps = 0;
     let mut stop = |event: Event| {
@@ -111,6 +123,7 @@ fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
         config: &config,
         device: &device,
         seed: 3,
+        redrawn: false,
     };
     let n = GRID.len() as u32;
     let file = |name: &str, order: Vec<u32>| {
@@ -150,6 +163,34 @@ fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
         format!("{error:?}").contains("order of short.csv with 2 steps, and the images have 9 tokens"),
         "{error:?}"
     );
+}
+
+/// Redrawn orders change what is read in an order, and nothing else; who was stopped goes on to the same bits.
+#[test]
+fn tokens_redrawn_at_every_pass_have_no_order_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = cache(folder.path());
+    let kinds = ["gap", "sinkhorn", "raster", "random-fixed"].map(|id| find(id).unwrap());
+    let config =
+        TrainConfig { epochs: 3, batch: 3, rate: 1e-2, evaluate_every: Some(2), ..TrainConfig::default() };
+    let losses = |trainers: &[HeadTrainer]| -> Vec<Vec<f64>> {
+        trainers.iter().map(|one| one.progress.history.iter().map(|epoch| epoch.loss).collect()).collect()
+    };
+    let [kept, redrawn] = [false, true].map(|redrawn| run_drawn(&tokens, &kinds, &config, None, redrawn));
+    let (before, after) = (losses(&kept), losses(&redrawn));
+    for (head, (before, after)) in kinds.iter().zip(before.iter().zip(&after)) {
+        let apart = before.iter().zip(after).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let is_in_order = head.id == "raster" || head.id == "random-fixed";
+        assert!(if is_in_order { apart > 1e-3 } else { apart < 1e-4 }, "{}: {apart}", head.id);
+    }
+    for cut in [1, 4, 8] {
+        let again = run_drawn(&tokens, &kinds, &config, Some(cut), true);
+        for (one, other) in redrawn.iter().zip(&again) {
+            assert_eq!(one.progress.history, other.progress.history, "{} cut after {cut}", one.name);
+            assert_eq!(one.progress.predictions, other.progress.predictions, "{} cut after {cut}", one.name);
+            assert_eq!(one.model.params().to_arrays(), other.model.params().to_arrays(), "{}", one.name);
+        }
+    }
 }
 
 #[test]

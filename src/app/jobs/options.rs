@@ -39,10 +39,8 @@ impl BackboneOptions {
     pub fn text(self) -> String {
         let layer = self.layer.map_or("last layer".to_owned(), |layer| format!("layer {layer}"));
         let size = self.pixels.map_or("own size".to_owned(), |pixels| format!("{pixels} px"));
-        match self.mae_order {
-            MaeOrder::Kept => format!("{layer}, {size}"),
-            MaeOrder::Shuffled(seed) => format!("{layer}, {size}, shuffled by seed {seed}"),
-        }
+        let order = self.mae_order.words().map_or_else(String::new, |words| format!(", {words}"));
+        format!("{layer}, {size}{order}")
     }
 }
 

@@ -202,7 +202,7 @@ mod tests {
             ("--select-split", "1", "a number between 0 and 1"),
             ("--cache-limit", "0", "a number of GB above 0"),
             ("--arithmetic", "int8", "float32, float16 or bfloat16"),
-            ("--mae-order", "sorted", "kept, shuffled or shuffled:SEED"),
+            ("--mae-order", "sorted", "kept, shuffled, shuffled:SEED or redrawn"),
         ] {
             let given = format!("{flag}={value}");
             let error =

@@ -8,6 +8,9 @@ use crate::model::probe::head::cost;
 use crate::model::probe::head::{self, Dims};
 use crate::model::train::run::Variant;
 
+/// The sizes of the paper's table.
+pub const PAPER: Dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 1000 };
+
 /// One table a run.
 pub fn tables(source: &Source) -> Vec<Table> {
     let manifest = &source.run.manifest;
@@ -51,16 +54,14 @@ pub fn tables(source: &Source) -> Vec<Table> {
 fn row(variant: &Variant, dims: &Dims) -> Option<Row> {
     let head = head::find(&variant.head)?.build(&variant.config).ok()?;
     let paper = head::find(&variant.head)?.paper_cost;
-    let grid = Grid { rows: 14, cols: 14 };
-    let theirs = Dims { width: 768, grid, classes: 1000 };
     Some(Row {
         ruled: false,
         cells: vec![
             Cell::text(title(variant)),
             Cell::number(cost::parameters(&*head, dims) as f64, 0),
             Cell::number(cost::flops(&*head, dims) as f64 / 1e6, 2),
-            Cell::number(cost::parameters(&*head, &theirs) as f64 / 1e6, 2),
-            Cell::number(cost::flops(&*head, &theirs) as f64 / 1e6, 2),
+            Cell::number(cost::parameters(&*head, &PAPER) as f64 / 1e6, 2),
+            Cell::number(cost::flops(&*head, &PAPER) as f64 / 1e6, 2),
             Cell::maybe(paper.map(|paper| paper.parameters), 2),
             Cell::maybe(paper.map(|paper| paper.flops), 2),
         ],

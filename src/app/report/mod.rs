@@ -3,6 +3,7 @@
 
 mod causal;
 mod comparison;
+mod conventions;
 mod cost;
 mod csv;
 mod diagnostics;
@@ -130,6 +131,11 @@ pub const TABLES: &[TableKind] = &[
     TableKind { id: "state-size", what: "accuracy by number of S4 states", build: Each(sweep::state_size) },
     TableKind { id: "sweep", what: "accuracy by any other setting", build: Each(sweep::tables) },
     TableKind { id: "cost", what: "parameters and operations", build: Each(cost::tables) },
+    TableKind {
+        id: "conventions",
+        what: "operations by three conventions, beside the paper's figures",
+        build: Each(conventions::tables),
+    },
 ];
 
 /// An entry of the list of formats.

@@ -70,8 +70,8 @@ pub struct TokenSpec {
     /// Side of the images in pixels [default: the backbone's own].
     #[arg(long, value_name = "PIXELS")]
     pub size: Option<usize>,
-    /// Order of ViT-MAE's patch tokens: kept, or shuffled[:SEED] as transformers does on every forward
-    /// pass (token `i` is then not patch `i` of the image) [default: kept].
+    /// Order of ViT-MAE's patch tokens: kept; shuffled[:SEED], one order an image; or redrawn at every pass of a training, as
+    /// transformers does on every forward pass (token `i` is then not patch `i` of the image) [default: kept].
     #[arg(long, value_name = "ORDER")]
     pub mae_order: MaeOrder,
     /// Numbers the backbone multiplies in; halves on GPUs that have them, with float32 between layers
@@ -93,10 +93,7 @@ impl TokenSpec {
     /// float16`.
     pub fn name(&self) -> String {
         let layer = Layer(self.layer);
-        let order = match self.mae_order {
-            MaeOrder::Kept => String::new(),
-            MaeOrder::Shuffled(seed) => format!(", shuffled by seed {seed}"),
-        };
+        let order = self.mae_order.words().map_or_else(String::new, |words| format!(", {words}"));
         match self.arithmetic {
             Arithmetic::Float32 => format!("{layer}{order}"),
             halves => format!("{layer}{order}, in {}", halves.name()),
@@ -109,9 +106,11 @@ impl TokenSpec {
             Some((text, name)) => (text, name.parse().ok()?),
             None => (name, Arithmetic::Float32),
         };
-        let (layer, mae_order) = match text.split_once(", shuffled by seed ") {
-            Some((layer, seed)) => (layer, MaeOrder::Shuffled(seed.parse().ok()?)),
-            None => (text, MaeOrder::Kept),
+        let (layer, mae_order) = match (text.split_once(", shuffled by seed "), text.split_once(", redrawn"))
+        {
+            (Some((layer, seed)), _) => (layer, MaeOrder::Shuffled(seed.parse().ok()?)),
+            (None, Some((layer, _))) => (layer, MaeOrder::Redrawn),
+            (None, None) => (text, MaeOrder::Kept),
         };
         let Layer(layer) = layer.parse().ok()?;
         Some(Self { layer, size, mae_order, arithmetic })
@@ -128,9 +127,8 @@ impl TokenSpec {
             Some(size) => format!("images of {size} pixels"),
             None => "images of the backbone's own size".to_owned(),
         };
-        let order = |spec: &Self| match spec.mae_order {
-            MaeOrder::Kept => "patch tokens in their order".to_owned(),
-            MaeOrder::Shuffled(seed) => format!("patch tokens shuffled by seed {seed}"),
+        let order = |spec: &Self| {
+            format!("patch tokens {}", spec.mae_order.words().unwrap_or_else(|| "in their order".to_owned()))
         };
         let pairs = [layer(self), size(self), order(self)].into_iter();
         pairs.zip([layer(other), size(other), order(other)]).filter(|(own, other)| own != other).collect()
@@ -202,7 +200,13 @@ mod tests {
             arithmetic: Arithmetic::Float16,
             ..plain
         };
-        for (taking, name) in [(plain, "last"), (all, "3, shuffled by seed 7, in float16")] {
+        let redrawn = TokenSpec { mae_order: MaeOrder::Redrawn, ..all };
+        let names = [
+            (plain, "last"),
+            (all, "3, shuffled by seed 7, in float16"),
+            (redrawn, "3, redrawn at every pass, in float16"),
+        ];
+        for (taking, name) in names {
             assert_eq!(taking.name(), name);
             assert_eq!(TokenSpec::read(name, Some(160)), Some(taking));
         }

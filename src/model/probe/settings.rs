@@ -17,6 +17,17 @@ pub enum Sharing {
     Channel,
 }
 
+/// By which rule a step of S4's continuous memory is made a step from token to token (docs/definitions.md, section 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Discretization {
+    /// The bilinear one, Tustin's (the paper's).
+    #[default]
+    Bilinear,
+    /// The zero-order hold: what is read stays as it is for the length of a step.
+    Zoh,
+}
+
 /// The settings of a head, as the `config` field of a probe file holds them. A head reads those it
 /// knows; the others are kept and written back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +45,9 @@ pub struct Config {
     /// Whether channels share one S4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Sharing>,
+    /// By which rule S4 steps (default `bilinear`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discretization: Option<Discretization>,
     /// SoftSort's distance exponent, 1 or 2 (default 2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<u32>,

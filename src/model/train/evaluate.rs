@@ -3,24 +3,25 @@
 
 use std::ops::ControlFlow;
 
-use super::{Epoch, Event, HeadProgress, HeadTrainer, Running, Snapshot, Task, batch_of};
+use super::{Epoch, Event, HeadProgress, HeadTrainer, Pass, Running, Snapshot, Task, batch_of};
 use crate::model::data::token_cache::SupplyError;
 
 /// Predicted classes of images, head by head.
 type Answers = Vec<Vec<u32>>;
 
-/// Predicted class of each of `images` by every head that still trains; empty for the others.
+/// Predicted class of each of `images` after `done` steps by every head that still trains; empty for the others.
 fn predict(
     task: &Task,
     trainers: &[HeadTrainer],
     images: &[usize],
+    done: usize,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), Answers>, SupplyError> {
     let mut predictions = vec![Vec::with_capacity(images.len()); trainers.len()];
     let chunks = || images.chunks(task.config.batch);
     for (chunk, layers) in chunks().zip(task.tokens.read(chunks().map(<[usize]>::to_vec).collect())) {
         for (layer, rows) in layers?.enumerate() {
-            let batch = batch_of(task, rows, chunk, None);
+            let batch = batch_of(task, rows, chunk, Pass::Evaluation(done));
             let trains = |trainer: &HeadTrainer| trainer.layer == layer && trainer.progress.failure.is_none();
             for (trainer, predictions) in
                 trainers.iter().zip(&mut predictions).filter(|(trainer, _)| trains(trainer))
@@ -41,14 +42,15 @@ fn predict(
 fn predict_both(
     task: &Task,
     trainers: &[HeadTrainer],
+    done: usize,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), [Answers; 2]>, SupplyError> {
-    let ControlFlow::Continue(select) = predict(task, trainers, &task.select.images, tell)? else {
+    let ControlFlow::Continue(select) = predict(task, trainers, &task.select.images, done, tell)? else {
         return Ok(ControlFlow::Break(()));
     };
     let test = match task.select == task.test {
         true => ControlFlow::Continue(select.clone()),
-        false => predict(task, trainers, &task.test.images, tell)?,
+        false => predict(task, trainers, &task.test.images, done, tell)?,
     };
     Ok(test.map_continue(|test| [select, test]))
 }
@@ -81,7 +83,7 @@ pub(super) fn between(
     if !trainers.iter().any(waits) {
         return Ok(ControlFlow::Continue(false));
     }
-    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, tell)? else {
+    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, done, tell)? else {
         return Ok(ControlFlow::Break(()));
     };
     for ((trainer, select), test) in trainers.iter_mut().zip(select).zip(test) {
@@ -94,10 +96,11 @@ pub(super) fn between(
     Ok(ControlFlow::Continue(true))
 }
 
-/// Evaluates every head and remembers the best.
+/// Evaluates every head after `done` steps and remembers the best.
 pub(super) fn close_epoch(
     task: &Task,
     trainers: &mut [HeadTrainer],
+    done: usize,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, SupplyError> {
     // No loss comes after the last step that would say of it that it broke the parameters.
@@ -106,7 +109,7 @@ pub(super) fn close_epoch(
             trainer.fail("a parameter became NaN or infinite");
         }
     }
-    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, tell)? else {
+    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, done, tell)? else {
         return Ok(ControlFlow::Break(()));
     };
     for ((trainer, select), test) in trainers.iter_mut().zip(select).zip(test) {

@@ -72,7 +72,7 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     fs::write(&path, bytes).expect("room");
     all.push(("weights".into(), weights));
     // Only ViT-MAE hands out its tokens in more than one order.
-    for mae_order in [MaeOrder::Kept, MaeOrder::Shuffled(0), MaeOrder::Shuffled(1)] {
+    for mae_order in [MaeOrder::Kept, MaeOrder::Shuffled(0), MaeOrder::Shuffled(1), MaeOrder::Redrawn] {
         let backbone = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/mae");
         all.push((
             format!("{mae_order:?}"),

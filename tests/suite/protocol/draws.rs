@@ -44,6 +44,7 @@ fn losses(id: &str, image: usize, seed: u64) -> Vec<u32> {
         config: &config,
         device: &device,
         seed,
+        redrawn: false,
     };
     let mut trainers = [HeadTrainer::new(id, model(id, 3))];
     train(&task, &mut trainers, TrainCursor::default(), &mut |_: Event| ControlFlow::Continue(()))

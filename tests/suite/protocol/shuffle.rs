@@ -38,6 +38,7 @@ pub(super) fn batches(
         config: &config,
         device: &device,
         seed,
+        redrawn: false,
     };
     let dims = Dims { width: 1, grid, classes: 2 };
     let model = Model::start(head::find("gap").expect("a head"), &Config::default(), dims, 0, &device);

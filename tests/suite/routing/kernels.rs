@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 use serde_json::Value;
+use ssmprobe::model::probe::settings::Discretization;
 use ssmprobe::model::probe::{router, s4};
 
 use super::reference::*;
@@ -13,7 +14,7 @@ pub fn kernels_on_the_host_match_the_original() {
     for case in reference.cases("kernels") {
         let name = text(case, "name");
         let (b, c) = (reference.get(&format!("{name}/b")), reference.get(&format!("{name}/c")));
-        let kernel = s4::HostKernel::new(transition(&reference, case), b, c, step(case), count(case, "n"));
+        let kernel = s4::HostKernel::new(transition(&reference, case), b, c, step(case), steps(case));
         let expected = reference.get(&format!("{name}/kernel"));
         bound.see(name, apart_of_largest(&kernel.values(), &expected));
         bound.see(name, apart(&[kernel.radius()], &reference.get(&format!("{name}/radius"))));
@@ -33,6 +34,15 @@ fn step(case: &Value) -> f64 {
     f64::from(case["step"].as_f64().unwrap() as f32)
 }
 
+/// By which rule a kernel case steps, and how often.
+fn steps(case: &Value) -> s4::Steps {
+    let rule = match case["hold"].as_bool() {
+        Some(true) => Discretization::Zoh,
+        _ => Discretization::Bilinear,
+    };
+    (rule, count(case, "n"))
+}
+
 #[test]
 pub fn kernels_on_tensors_and_their_gradients_match_the_original() {
     check_kernels("kernels on tensors", [PLAN, GRADIENT], s4::kernel_channels);
@@ -43,7 +53,7 @@ pub fn kernels_in_float32_and_their_gradients_match_the_original() {
     check_kernels("kernels in float32", [3e-5, GRADIENT], s4::kernel_channels_as_given);
 }
 
-type Kernel = fn(Tensor<2>, Tensor<2>, Tensor<2>, Tensor<1>, usize) -> Tensor<2>;
+type Kernel = fn(Tensor<2>, Tensor<2>, Tensor<2>, Tensor<1>, s4::Steps) -> Tensor<2>;
 
 fn check_kernels(what: &str, bounds: [f64; 2], of_channels: Kernel) {
     let reference = Reference::open();
@@ -52,18 +62,18 @@ fn check_kernels(what: &str, bounds: [f64; 2], of_channels: Kernel) {
     let mut backward = Bound::new(format!("gradients of {what}"), bounds[1]);
     for case in reference.cases("kernels") {
         let name = text(case, "name");
-        let (states, d, n) = (count(case, "states"), count(case, "channels"), count(case, "n"));
+        let (states, d) = (count(case, "states"), count(case, "channels"));
         let get = |key: &str| reference.get(&format!("{name}/{key}"));
         let a = matrix(&transition(&reference, case), states, &device).require_grad();
         let b = matrix(&get("b"), d, &device).require_grad();
         let c = matrix(&get("c"), states, &device).require_grad();
         let dt = vector(&[step(case)], &device).require_grad();
-        let kernel = of_channels(a.clone(), b.clone(), c.clone(), dt.clone(), n); // [N, d]
+        let kernel = of_channels(a.clone(), b.clone(), c.clone(), dt.clone(), steps(case)); // [N, d]
         let gradients = (kernel.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();
         forward.see(name, apart_of_largest(&host(kernel), &get("kernel")));
         if d == 1 {
-            let shared =
-                s4::kernel(a.clone(), b.clone().squeeze_dim(1), c.clone().squeeze_dim(0), dt.clone(), n);
+            let (b, c) = (b.clone().squeeze_dim(1), c.clone().squeeze_dim(0));
+            let shared = s4::kernel(a.clone(), b, c, dt.clone(), steps(case));
             forward.see(name, apart_of_largest(&host(shared), &get("kernel")));
         }
         let da = gradient(&a, &gradients);
@@ -94,7 +104,7 @@ pub fn readouts_and_their_gradients_match_the_original() {
         let [w, b, c, skip, dt] =
             ["w", "b", "c", "d", "step"].map(|key| vector(&get(key), &device).require_grad());
         let scores = tokens.clone().matmul(w.clone().unsqueeze_dim(1)).transpose(); // [1, N]
-        let kernel = s4::kernel(a.clone(), b.clone(), c.clone(), dt.clone(), n); // [N]
+        let kernel = s4::kernel(a.clone(), b.clone(), c.clone(), dt.clone(), (Discretization::Bilinear, n)); // [N]
         let last = (0..n).map(|k| f64::from(u8::from(k + 1 == n))).collect::<Vec<_>>();
         let gain = kernel.flip([0]) + skip.clone() * vector(&last, &device); // [N]
         let weights = router_of(case).token_weights(router::standardise_batch(scores), gain, None); // [1, N]

@@ -49,10 +49,11 @@ const LONG: &str = r#"Files, for every image and probe:
                             important first); gradient, integrated, rollout [N] (the baselines themselves). RANKING: evidence, weight,
                             late, gradient, integrated, rollout, random, random_low, random_high
   OUT/<image>/<probe>.causal.json  the same, and why what is missing is missing; `ssmprobe figures --causal` draws it
-  OUT/summary.csv           one row for every image and probe
+  OUT/summary.csv           one row for every image and probe (and class, where several are asked for)
 <image> and <probe> are file names without extension. Where two are the same, the second is
 called <name>-2 and so on, in the order given (folders: sorted); summary.csv says which is which.
-With --reading the names of results say how the probe read: <probe>-random-order-0.npz.
+With --reading the names of results say how the probe read: <probe>-random-order-0.npz. With several classes they
+say which: <probe>-for-cat.npz, <probe>-for-dog.npz; --stability is measured with the first.
 An order file holds the token that is read at every step, from 0: NumPy's archive with the array
 order [N], or CSV. --reading order=mine.npz reads every image so: <probe>-order-mine.npz.
 An image's place in that order, from 0, seeds what random-dynamic draws for it.

@@ -51,6 +51,7 @@ pub fn train_all(
         config: &about.config,
         device,
         seed,
+        redrawn: false,
     };
     let dims = Dims { width: tokens.width(), grid: tokens.grid(), classes: CLASSES };
     let mut trainers = HEADS

@@ -15,6 +15,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model;
 use crate::model::explain::removal::{MAX_STEPS, Mode, RemovalSpec, STEPS};
 use crate::model::probe::Probe;
+use crate::model::reading::slug;
 use crate::model::trace::Attribution;
 
 /// What is explained, through what, and what is written of it. Paths are those of the machine that computes.
@@ -30,8 +31,9 @@ pub struct InspectFlags {
     /// Images, or folders that are searched for images, subfolders included.
     #[arg(long, value_name = "IMAGE|FOLDER", required = true, num_args = 1..)]
     pub image: Vec<PathBuf>,
-    /// Class the evidence is for: its name, or its index from 0 [default: the predicted one].
-    #[arg(long, value_name = "NAME|INDEX")]
+    /// Classes the evidence is for, each with results of its own: names, or indices from 0, with commas between
+    /// [default: the predicted one].
+    #[arg(long, value_name = "NAME|INDEX[,...]")]
     pub class: Option<String>,
     /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), scrambled-hard[=SEED]
     /// (the hardened plan), hardened, no-routing, random-order[=SEED], order=FILE, last=R (the last R tokens alone),
@@ -165,17 +167,49 @@ impl InspectFlags {
         let mut loaded = Vec::new();
         for Source { path, stem } in sources::probes(files)? {
             let probe = Probe::load(&path)?;
-            let class = self.class.as_deref().map(|asked| class(&probe, asked)).transpose()?;
-            let read = |change: &Intervention| {
-                let stem = if change.is_none() { stem.clone() } else { format!("{stem}-{}", change.id()) };
-                Loaded { path: path.clone(), stem, probe: probe.clone(), change: change.clone(), class }
-            };
-            loaded.extend(self.reading.iter().map(read));
+            let asked = self.class.as_deref().map(|asked| classes(&probe, asked)).transpose()?;
+            let asked: Vec<Option<usize>> =
+                asked.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect());
+            for change in &self.reading {
+                let read = if change.is_none() { stem.clone() } else { format!("{stem}-{}", change.id()) };
+                for (at, &class) in asked.iter().enumerate() {
+                    let stem = match class.filter(|_| asked.len() > 1) {
+                        Some(class) => format!("{read}-for-{}", name_of(&probe, class)),
+                        None => read.clone(),
+                    };
+                    let (path, probe, change) = (path.clone(), probe.clone(), change.clone());
+                    loaded.push(Loaded { path, stem, probe, change, class, asked: at });
+                }
+            }
         }
         let stems = sources::numbered(loaded.iter().map(|loaded| loaded.stem.clone()), &[]);
         loaded.iter_mut().zip(stems).for_each(|(loaded, stem)| loaded.stem = stem);
         Ok(loaded)
     }
+}
+
+/// The classes a person means in a probe, each once. Names may hold commas (ImageNet's do): what is a class as a whole
+/// is that one.
+fn classes(probe: &Probe, asked: &str) -> anyhow::Result<Vec<usize>> {
+    let parts: Vec<&str> = asked.split(',').map(str::trim).collect();
+    let whole = class(probe, asked);
+    if whole.is_ok() || parts.len() == 1 {
+        return Ok(vec![whole?]);
+    }
+    let mut found = Vec::new();
+    for part in parts {
+        let class = class(probe, part)?;
+        if !found.contains(&class) {
+            found.push(class);
+        }
+    }
+    Ok(found)
+}
+
+/// A class as it stands in names of files.
+fn name_of(probe: &Probe, class: usize) -> String {
+    let name = probe.meta.classes.get(class).map(|name| slug(name)).filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| class.to_string())
 }
 
 /// The class a person means in a probe. A name that two classes share is refused: ImageNet has two

@@ -55,6 +55,8 @@ struct Loaded {
     change: Intervention,
     /// The class of the evidence; the predicted one where absent.
     class: Option<usize>,
+    /// Which of the classes that were asked for it is, from 0: what depends on no class is found with the first alone.
+    asked: usize,
 }
 
 impl Loaded {
@@ -331,7 +333,8 @@ impl Explainer<'_> {
         Ok(Ok(Explained { document, cells, files }))
     }
 
-    /// How stable the order of an image is; nothing where it is not asked, or there is no single order.
+    /// How stable the order of an image is; nothing where it is not asked, or there is no single order, or it was
+    /// found with another class.
     fn stability(
         &self,
         index: usize,
@@ -340,7 +343,11 @@ impl Explainer<'_> {
     ) -> Option<Result<Stability, OrderError>> {
         let name = |loaded: &Loaded| loaded.path.file_stem().map(|_| loaded.name());
         let loaded = &self.spec.probes[at];
-        let is_peer = |peer: &&Loaded| peer.change == loaded.change && peer.path != loaded.path;
+        if loaded.asked > 0 {
+            return None;
+        }
+        let is_peer =
+            |peer: &&Loaded| peer.asked == 0 && peer.change == loaded.change && peer.path != loaded.path;
         let peers = self.spec.probes.iter().filter(is_peer);
         let measurement = Measurement {
             image: self.spec.images[index].path.file_name()?.to_string_lossy().into_owned(),

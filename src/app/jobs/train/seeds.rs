@@ -59,6 +59,7 @@ impl Training<'_> {
                 config: &config,
                 device: &self.choice.device,
                 seed,
+                redrawn: self.run.manifest.redraws(),
             };
             let mut failed = None;
             let (mut last, mut kept) = (position, Instant::now());

@@ -2,7 +2,6 @@
 
 use super::TrainSettings;
 use crate::app::jobs::extract::TokenSettings;
-use crate::model::backbone::order::MaeOrder;
 use crate::model::backbone::token_spec::{TokenSpec, joined};
 use crate::model::data::token_cache::Precision;
 
@@ -33,10 +32,6 @@ impl TrainSettings {
         let TokenSpec { layer, size, mae_order, arithmetic } = taking;
         let text = |flag: &str, value: &dyn std::fmt::Display| Some(format!("--{flag}={value}"));
         let on = |flag: &str, on: bool| on.then(|| format!("--{flag}"));
-        let order = match mae_order {
-            MaeOrder::Kept => "kept".to_owned(),
-            MaeOrder::Shuffled(seed) => format!("shuffled:{seed}"),
-        };
         let precision = match precision {
             Precision::Float16 => "float16",
             Precision::Float32 => "float32",
@@ -63,7 +58,7 @@ impl TrainSettings {
             on("verify", *verify),
             layer.as_ref().filter(|_| layers.is_empty()).and_then(|layer| text("layer", layer)),
             size.as_ref().and_then(|size| text("size", size)),
-            text("mae-order", &order),
+            text("mae-order", mae_order),
             text("arithmetic", &arithmetic.name()),
             text("device", device),
         ];
@@ -78,6 +73,7 @@ mod tests {
     use super::*;
     use crate::app::jobs::over::Over;
     use crate::model::backbone::arithmetic::Arithmetic;
+    use crate::model::backbone::order::MaeOrder;
     use crate::model::backbone::token_spec::Layer;
     use crate::model::train::protocol::Protocol;
 

@@ -150,9 +150,10 @@ fn orders(ui: &mut Ui, wanted: &mut BackboneOptions) {
     let name = |order: MaeOrder| match order {
         MaeOrder::Kept => "Row by row".to_owned(),
         MaeOrder::Shuffled(seed) => format!("Shuffled by seed {seed}"),
+        MaeOrder::Redrawn => "Redrawn at every pass".to_owned(),
     };
     ui.menu_button(format!("Order of patches: {}", name(wanted.mae_order).to_lowercase()), |ui| {
-        let all = std::iter::once(MaeOrder::Kept).chain(SEEDS.map(MaeOrder::Shuffled));
+        let all = [MaeOrder::Kept, MaeOrder::Redrawn].into_iter().chain(SEEDS.map(MaeOrder::Shuffled));
         list(ui, all, &mut wanted.mae_order, name);
     });
 }

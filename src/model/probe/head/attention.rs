@@ -46,4 +46,8 @@ impl Head for Attention {
     fn flops(&self, n: u64, d: u64) -> u64 {
         2 * n * d + 4 * n + 2 * n * d // scores, softmax, pooling
     }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        vec![Part::formula("scores", n * d), Part::formula("pooling", n * d)]
+    }
 }

@@ -77,4 +77,9 @@ impl Head for Content {
             Some(k) => 2 * n * d + 5 * n + n.min(k as u64) * d, // scores, standardisation, mean
         }
     }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let pooling = self.best.is_none().then(|| Part::formula("pooling", n * d));
+        std::iter::once(Part::scorer(n, d)).chain(pooling).collect()
+    }
 }

@@ -4,6 +4,8 @@
 //! operations, an exponential or a comparison one. What all images of a batch share (the S4 kernel,
 //! projections that are folded into one) is not counted. Routers count by the formula in their module's
 //! doc, whatever shorter way a device knows.
+//!
+//! Others count otherwise, and print all of it as FLOPs: [`counts`] has the [parts](Part) of a head by three conventions.
 
 use super::{Dims, Head};
 use crate::model::probe::params::Spec;
@@ -17,6 +19,60 @@ pub fn parameters(head: &dyn Head, dims: &Dims) -> usize {
 pub fn flops(head: &dyn Head, dims: &Dims) -> u64 {
     let (n, d) = (dims.grid.len() as u64, dims.width as u64);
     head.flops(n, d) + 2 * (head.features_len(dims) * dims.classes) as u64
+}
+
+/// A part of a head as one would write it of PyTorch's layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What it does.
+    pub what: &'static str,
+    /// Multiply-adds of its products and convolutions; what goes number by number (softmax, norms, Sinkhorn's iterations)
+    /// has none.
+    pub multiply_adds: u64,
+    /// What `thop` 0.1.1 adds up for it, whose hooks see layers alone: nothing for a formula or a bare parameter.
+    pub hooked: u64,
+}
+
+impl Part {
+    /// A linear layer or a convolution.
+    pub(super) const fn layer(what: &'static str, multiply_adds: u64) -> Self {
+        Self { what, multiply_adds, hooked: multiply_adds }
+    }
+
+    /// A product that is no layer.
+    pub(super) const fn formula(what: &'static str, multiply_adds: u64) -> Self {
+        Self { what, multiply_adds, hooked: 0 }
+    }
+
+    /// A norm of so many numbers, which hooks count twice, and twice again where it has a weight and a bias.
+    pub(super) const fn norm(values: u64, affine: bool) -> Self {
+        Self { what: "norm", multiply_adds: 0, hooked: if affine { 4 * values } else { 2 * values } }
+    }
+
+    /// The scorer of N tokens.
+    pub(super) const fn scorer(n: u64, d: u64) -> Self {
+        Self::layer("scores", n * d)
+    }
+}
+
+/// The same graph in three conventions, in single operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Multiply-adds, each one operation.
+    pub multiply_adds: u64,
+    /// Multiply-adds, each two.
+    pub doubled: u64,
+    /// What `thop` says.
+    pub hooks: u64,
+}
+
+/// Operations of a head as one would write it of PyTorch's layers and the classifier behind it, for one image.
+pub fn counts(head: &dyn Head, dims: &Dims) -> Counts {
+    let mut parts = head.parts(dims.grid.len() as u64, dims.width as u64);
+    parts.push(Part::layer("classifier", (head.features_len(dims) * dims.classes) as u64));
+    let multiply_adds = parts.iter().map(|part| part.multiply_adds).sum();
+    let hooks = parts.iter().map(|part| part.hooked).sum();
+    Counts { multiply_adds, doubled: 2 * multiply_adds, hooks }
 }
 
 /// Scores of N tokens, standardised.

@@ -95,4 +95,10 @@ impl Head for Efficient {
         let queries = self.queries(d as usize) as u64;
         queries * (2 * n * d + 4 * n + 2 * n * d) + 2 * d * d // attention and pooling, values
     }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let queries = self.queries(d as usize) as u64;
+        let (scores, values) = (Part::formula("scores", queries * n * d), Part::layer("values", n * d * d));
+        vec![scores, values, Part::formula("pooling", n * d)]
+    }
 }

@@ -87,4 +87,8 @@ impl Head for LinearBn {
     fn flops(&self, n: u64, d: u64) -> u64 {
         n * d + 2 * d
     }
+
+    fn parts(&self, _: u64, d: u64) -> Vec<Part> {
+        vec![Part::norm(d, false)]
+    }
 }

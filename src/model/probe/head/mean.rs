@@ -42,6 +42,10 @@ impl Head for Gap {
     fn flops(&self, n: u64, d: u64) -> u64 {
         n * d
     }
+
+    fn parts(&self, _: u64, _: u64) -> Vec<Part> {
+        Vec::new() // no product
+    }
 }
 
 /// The CLS token as it is. It reads no patch token, so that none of them is evidence.
@@ -65,5 +69,9 @@ impl Head for Cls {
 
     fn flops(&self, _: u64, _: u64) -> u64 {
         0
+    }
+
+    fn parts(&self, _: u64, _: u64) -> Vec<Part> {
+        Vec::new()
     }
 }

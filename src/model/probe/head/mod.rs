@@ -27,13 +27,14 @@ use serde::{Deserialize, Serialize};
 use self::prelude::*;
 pub use self::spec::{Group, HeadSpec, Tier};
 use super::router::{ROUTERS, Router};
-pub use super::settings::{Config, ConfigError, Sharing};
+pub use super::settings::{Config, ConfigError, Discretization, Sharing};
 use crate::model::grid::Grid;
 
 /// What every head speaks of.
 mod prelude {
     pub(super) use burn::tensor::Tensor;
 
+    pub(super) use super::cost::Part;
     pub(super) use super::s4_layer::Kernel;
     pub(super) use super::spec::{Build, Group, HeadSpec, Tier};
     pub(super) use super::{Batch, Config, ConfigError, Dims, Head};
@@ -211,4 +212,8 @@ pub trait Head: Send + Sync {
     /// Floating point operations of one image of N tokens of width d, without the classifier; [`cost`] says what
     /// counts.
     fn flops(&self, n: u64, d: u64) -> u64;
+
+    /// The same head as one would write it of PyTorch's layers, without the classifier: what counts of operations that
+    /// others print are made of.
+    fn parts(&self, n: u64, d: u64) -> Vec<Part>;
 }

@@ -43,8 +43,8 @@ impl Head for Routed {
     }
 
     fn settings(&self, _: &Dims) -> Config {
-        let (state_dim, sharing) = (Some(self.memory.states), Some(self.memory.sharing));
-        Config { state_dim, sharing, ..self.router.settings() }
+        let Config { state_dim, sharing, discretization, .. } = self.memory.settings();
+        Config { state_dim, sharing, discretization, ..self.router.settings() }
     }
 
     fn router(&self) -> Option<&dyn Router> {
@@ -89,5 +89,10 @@ impl Head for Routed {
             Sharing::Channel => 2 * n * n * d,
         };
         cost::scores(n, d) + self.router.flops(n) + weights + 2 * n * d
+    }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let routing = [Part::scorer(n, d), Part::formula("routing", n * n * d)];
+        routing.into_iter().chain(self.memory.parts(n, d)).collect()
     }
 }

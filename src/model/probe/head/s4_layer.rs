@@ -10,7 +10,8 @@
 
 use burn::tensor::Tensor;
 
-use super::{Config, ConfigError, Sharing};
+use super::cost::Part;
+use super::{Config, ConfigError, Discretization, Sharing};
 use crate::model::io::array::Arrays;
 use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::params::{Constraint, Init, Params, Spec};
@@ -40,6 +41,8 @@ pub struct S4Layer {
     pub states: usize,
     /// Whether the channels share it.
     pub sharing: Sharing,
+    /// By which rule it steps.
+    pub discretization: Discretization,
     /// How many independent groups of parameters there are.
     pub groups: usize,
 }
@@ -49,7 +52,15 @@ impl S4Layer {
     pub(super) fn new(config: &Config, groups: usize) -> Result<Self, ConfigError> {
         let states = config.state_dim.unwrap_or(128);
         let states = within("state_dim", states, 1..=MAX_STATES, "a whole number from 1 to 1024")?;
-        Ok(Self { states, sharing: config.sharing.unwrap_or_default(), groups })
+        let (sharing, rule) = (config.sharing.unwrap_or_default(), config.discretization.unwrap_or_default());
+        Ok(Self { states, sharing, discretization: rule, groups })
+    }
+
+    /// Its settings with their defaults; the rule where it is not the usual one.
+    pub(super) fn settings(&self) -> Config {
+        let rule = Some(self.discretization).filter(|rule| *rule != Discretization::default());
+        let (state_dim, sharing) = (Some(self.states), Some(self.sharing));
+        Config { state_dim, sharing, discretization: rule, ..Config::default() }
     }
 
     /// The parameters of all groups.
@@ -81,19 +92,32 @@ impl S4Layer {
     pub fn gain(&self, params: &Params, g: usize, n: usize) -> Tensor<2> {
         let name = |letter: &str| format!("s4.{g}.{letter}");
         let (a, step) = (params.get::<2>(&name("A")), params.step_size(&name("dt")));
+        let rule = self.discretization;
         let kernel = match self.sharing {
             Sharing::Shared => {
                 let (b, c) = (params.get::<1>(&name("B")), params.get::<1>(&name("C")));
-                s4::kernel(a, b, c, step, n).unsqueeze_dim(1) // [N, 1]
+                s4::kernel(a, b, c, step, (rule, n)).unsqueeze_dim(1) // [N, 1]
             }
             Sharing::Channel => {
                 let (b, c) = (params.get::<2>(&name("B")), params.get::<2>(&name("C")));
-                s4::kernel_channels(a, b, c, step, n) // [N, d]
+                s4::kernel_channels(a, b, c, step, (rule, n)) // [N, d]
             }
         };
         let skip = params.get::<1>(&name("D")).unsqueeze_dim::<2>(0); // [1, 1 or d]
         let late = kernel.clone().narrow(0, 0, 1) + skip; // [1, 1 or d]: read last
         Tensor::cat(vec![kernel.narrow(0, 1, n - 1).flip([0]), late], 0)
+    }
+
+    /// Its [parts](super::cost::Part): the kernel out of the states, and the sum over positions, of all groups. The states of
+    /// an impulse are the same for all images.
+    pub(super) fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let channels = match self.sharing {
+            Sharing::Shared => 1,
+            Sharing::Channel => d,
+        };
+        let groups = self.groups as u64;
+        let kernel = Part::formula("S4 kernel", groups * n * self.states as u64 * channels);
+        vec![kernel, Part::formula("readout", groups * n * d)]
     }
 
     /// The kernels of all groups in float64.
@@ -104,7 +128,7 @@ impl S4Layer {
     fn kernel(&self, params: &Arrays, g: usize, n: usize) -> Kernel {
         let value = |letter: &str| params[&format!("s4.{g}.{letter}")].to_f64();
         let (skip, step) = (value("D"), value("dt")[0]);
-        let kernel = HostKernel::new(value("A"), value("B"), value("C"), step, n);
+        let kernel = HostKernel::new(value("A"), value("B"), value("C"), step, (self.discretization, n));
         let (width, values) = (skip.len(), kernel.values());
         let mut gain: Vec<f64> = values.chunks_exact(width).rev().flatten().copied().collect();
         gain[(n - 1) * width..].iter_mut().zip(&skip).for_each(|(q, d)| *q += d);

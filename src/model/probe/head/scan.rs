@@ -198,13 +198,12 @@ impl Head for FixedScan {
     }
 
     fn settings(&self, _: &Dims) -> Config {
-        let (state_dim, sharing) = (Some(self.memory.states), Some(self.memory.sharing));
         let (seed, order) = match &self.source {
             Source::Grid(_) => (None, None),
             Source::RandomFixed(seed) | Source::RandomDynamic(seed) => (Some(*seed), None),
             Source::File(order) => (None, order.clone()),
         };
-        Config { state_dim, sharing, seed, order, ..Config::default() }
+        Config { seed, order, ..self.memory.settings() }
     }
 
     /// With a shared S4: one weight a token.
@@ -258,5 +257,9 @@ impl Head for FixedScan {
 
     fn flops(&self, n: u64, d: u64) -> u64 {
         2 * n * d // one weighted sum, however many directions
+    }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        self.memory.parts(n, d)
     }
 }

@@ -120,4 +120,9 @@ impl Head for SinkhornConv {
         let plan = self.router.flops(n);
         cost::scores(n, d) + plan + 2 * taps * (n * n + n * d + d * features)
     }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let conv = n * d * (TAPS * FEATURES) as u64;
+        vec![Part::scorer(n, d), Part::formula("routing", n * n * d), Part::layer("convolution", conv)]
+    }
 }

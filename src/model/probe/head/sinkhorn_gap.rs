@@ -62,4 +62,8 @@ impl Head for SinkhornGap {
     fn flops(&self, n: u64, d: u64) -> u64 {
         cost::scores(n, d) + self.router.flops(n) + 2 * n * n + 2 * n * d
     }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        vec![Part::scorer(n, d), Part::formula("routing", n * n * d)]
+    }
 }

@@ -128,6 +128,20 @@ impl Head for Transformer {
         let attention = 2 * n * d * heads + 4 * n * heads + 2 * n * d * heads;
         attention + 2 * d * d + 2 * d * d + 4 * d * hidden + 16 * d // pooling, values, output, feed-forward, norms
     }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let (n, hidden) = (n + 1, HIDDEN as u64); // and the CLS
+        // `nn.MultiheadAttention` calls no layer, its output's projection neither.
+        vec![
+            Part::formula("queries, keys and values", 3 * n * d * d),
+            Part::formula("attention", 2 * n * n * d),
+            Part::formula("out_proj", n * d * d),
+            Part::norm(n * d, true),
+            Part::layer("linear1", n * d * hidden),
+            Part::layer("linear2", n * d * hidden),
+            Part::norm(n * d, true),
+        ]
+    }
 }
 
 /// The weight of queries (0), keys (1) or values (2), `[d, d]`.

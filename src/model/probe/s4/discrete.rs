@@ -1,10 +1,13 @@
-//! The bilinear step and its gradient, on the host in float64.
+//! A step of the memory and its gradient, on the host in float64: the bilinear one here, the zero-order hold in
+//! [`hold`](super::hold).
 //!
-//! With `M = I - dt/2 A` and `X = M^-1`: `Abar = 2 X - I` and `Bbar = dt X B`. Back, where `Abar` is owed
+//! Bilinearly, with `M = I - dt/2 A` and `X = M^-1`: `Abar = 2 X - I` and `Bbar = dt X B`. Back, where `Abar` is owed
 //! `dAbar` and `Bbar` is owed `Y`: `dX = 2 dAbar + Y (dt B)^T`, `dM = -X^T dX X^T` and `dB = dt X^T Y`.
 
+use super::hold::Hold;
 use super::solve;
 use crate::model::ops::gemm::Matrix;
+use crate::model::probe::settings::Discretization;
 
 pub(super) struct Discrete {
     pub states: usize,
@@ -13,17 +16,38 @@ pub(super) struct Discrete {
     /// `B`, `[S, d]`.
     b: Vec<f64>,
     step: f64,
-    /// `X`, `[S, S]`, lower triangular.
-    inverse: Vec<f64>,
+    rule: Rule,
     /// `Abar`, `[S, S]`, lower triangular.
     pub transition: Vec<f64>,
     /// `Bbar`, `[S, d]`.
     pub impulse: Vec<f64>,
 }
 
+/// What the way back needs of the rule.
+enum Rule {
+    /// `X`, `[S, S]`, lower triangular.
+    Bilinear(Vec<f64>),
+    Zoh(Hold),
+}
+
 impl Discrete {
     /// `a`: `[S, S]`, `b`: `[S, d]`.
-    pub fn new(a: Vec<f64>, b: Vec<f64>, step: f64) -> Self {
+    pub fn new(a: Vec<f64>, b: Vec<f64>, step: f64, rule: Discretization) -> Self {
+        match rule {
+            Discretization::Bilinear => Self::bilinear(a, b, step),
+            Discretization::Zoh => {
+                let states = a.len().isqrt();
+                let hold = Hold::new(&a, step);
+                let (transition, width) = (hold.transition(), b.len() / states);
+                let mut impulse = vec![0.0; b.len()];
+                hold.input().times(Matrix::new(&b, width), &mut impulse);
+                impulse.iter_mut().for_each(|x| *x *= step);
+                Self { states, a, b, step, rule: Rule::Zoh(hold), transition, impulse }
+            }
+        }
+    }
+
+    fn bilinear(a: Vec<f64>, b: Vec<f64>, step: f64) -> Self {
         let states = a.len().isqrt();
         let (mut implicit, mut inverse) = (vec![0.0; states * states], vec![0.0; states * states]);
         for row in 0..states {
@@ -38,7 +62,7 @@ impl Discrete {
         let mut impulse = vec![0.0; b.len()];
         Matrix::new(&inverse, states).times(Matrix::new(&b, width), &mut impulse);
         impulse.iter_mut().for_each(|x| *x *= step);
-        Self { states, a, b, step, inverse, transition, impulse }
+        Self { states, a, b, step, rule: Rule::Bilinear(inverse), transition, impulse }
     }
 
     /// Spectral radius of `Abar`: the largest of its diagonal, in absolute value.
@@ -49,12 +73,16 @@ impl Discrete {
     /// The gradients of `A`, `B` and the step, given those of `Abar`, `[S, S]`, and `Bbar`, `[S, d]`.
     pub fn vjp(&self, by_transition: &[f64], by_impulse: &[f64]) -> (Vec<f64>, Vec<f64>, f64) {
         let (states, width) = (self.states, self.b.len() / self.states);
+        let inverse = match &self.rule {
+            Rule::Bilinear(inverse) => inverse,
+            Rule::Zoh(hold) => return hold.vjp((&self.a, &self.b, self.step), by_transition, by_impulse),
+        };
         let table = || vec![0.0; states * states];
         let mut by_inverse: Vec<f64> = by_transition.iter().map(|x| 2.0 * x).collect();
         let input: Vec<f64> = self.b.iter().map(|b| self.step * b).collect();
         let input = Matrix::new(&input, width).transposed();
         Matrix::new(by_impulse, width).times(input, &mut by_inverse);
-        let transposed = Matrix::new(&self.inverse, states).transposed();
+        let transposed = Matrix::new(inverse, states).transposed();
         let (mut half, mut whole) = (table(), table());
         transposed.times(Matrix::new(&by_inverse, states), &mut half);
         Matrix::new(&half, states).times(transposed, &mut whole); // X^T dX X^T = -dM

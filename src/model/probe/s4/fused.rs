@@ -5,6 +5,7 @@ use burn::backend::Flex;
 use burn::tensor::{DType, Tensor};
 use burn_flex::FlexTensor;
 
+use super::Steps;
 use super::channels::Channels;
 use super::discrete::Discrete;
 use super::recurrence::Recurrence;
@@ -12,14 +13,14 @@ use crate::model::ops::cpu::{from_f64, to_f64};
 use crate::model::ops::custom_op::{CustomOp, apply};
 
 /// [`super::kernel_channels`] on the CPU.
-pub(super) fn kernel(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, n: usize) -> Tensor<2> {
+pub(super) fn kernel(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, steps: Steps) -> Tensor<2> {
     let inputs = [a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), step.into_dispatch()];
-    apply(S4KernelOp { n }, inputs)
+    apply(S4KernelOp { steps }, inputs)
 }
 
-/// The kernel of `n` steps, of A, B, C and the step size.
+/// The kernel of so many steps, of A, B, C and the step size.
 struct S4KernelOp {
-    n: usize,
+    steps: Steps,
 }
 
 impl CustomOp<Flex, 4> for S4KernelOp {
@@ -28,8 +29,8 @@ impl CustomOp<Flex, 4> for S4KernelOp {
     fn forward(self, inputs: [FlexTensor; 4], _: bool) -> (FlexTensor, Self::Saved) {
         let dtype = inputs[0].dtype();
         let [a, b, c, step] = inputs.map(to_f64);
-        let kernel = HostKernel::new(a, b, c, step[0], self.n);
-        (from_f64(kernel.values(), &[self.n, kernel.channels], dtype), (kernel, dtype))
+        let kernel = HostKernel::new(a, b, c, step[0], self.steps);
+        (from_f64(kernel.values(), &[self.steps.1, kernel.channels], dtype), (kernel, dtype))
     }
 
     fn vjp((kernel, dtype): &Self::Saved, by_kernel: FlexTensor) -> [Option<FlexTensor>; 4] {
@@ -63,9 +64,9 @@ enum Made {
 
 impl HostKernel {
     /// The kernel of `n` steps. `a`: `[S, S]` row-major (its lower triangle), `b`: `[S, d]`, `c`: `[d, S]`.
-    pub fn new(a: Vec<f64>, b: Vec<f64>, c: Vec<f64>, step: f64, n: usize) -> Self {
+    pub fn new(a: Vec<f64>, b: Vec<f64>, c: Vec<f64>, step: f64, (rule, n): Steps) -> Self {
         let channels = b.len() / a.len().isqrt();
-        let system = Discrete::new(a, b, step);
+        let system = Discrete::new(a, b, step, rule);
         let made = match channels {
             1 => Made::One(Recurrence::new(system, c, n)),
             _ => Made::Many(Channels::new(system, &c, n)),

@@ -1,9 +1,9 @@
 //! S4: a state space model with the HiPPO-LegS memory (Gu et al. 2022), read at its last step.
 //!
 //! S states. `A[n, k] = -sqrt((2n+1)(2k+1))` below the diagonal, `-(n+1)` on it, 0 above;
-//! `B[n] = sqrt(2n+1)`. Discretised bilinearly with step `dt`,
-//! `Abar = (I - dt/2 A)^-1 (I + dt/2 A)`, `Bbar = (I - dt/2 A)^-1 dt B`, the last state weighs what
-//! was read `j` steps before the end by the kernel `K[j] = C Abar^j Bbar`.
+//! `B[n] = sqrt(2n+1)`. Discretised with step `dt`, the last state weighs what was read `j` steps before the end by the
+//! kernel `K[j] = C Abar^j Bbar`. Bilinearly, `Abar = (I - dt/2 A)^-1 (I + dt/2 A)` and `Bbar = (I - dt/2 A)^-1 dt B`; by
+//! the zero-order hold, `Abar = exp(dt A)` and `Bbar = A^-1 (Abar - I) B` ([`hold`]).
 //!
 //! A is lower triangular with a negative diagonal, so that the spectral radius is below 1 by
 //! construction and every solve is a forward substitution. We never diagonalise: at S = 128 the
@@ -16,12 +16,17 @@
 mod channels;
 mod discrete;
 mod fused;
+mod hold;
 mod recurrence;
 
 use burn::tensor::{Tensor, TensorData};
 
 pub use self::fused::HostKernel;
 use crate::model::ops::cpu::on_cpu;
+use crate::model::probe::settings::Discretization;
+
+/// By which rule, and of how many steps.
+pub type Steps = (Discretization, usize);
 
 /// HiPPO-LegS: A `[S, S]` row-major and B `[S]`.
 pub fn hippo(states: usize) -> (Vec<f64>, Vec<f64>) {
@@ -53,8 +58,8 @@ fn solve(lower: &[f64], right: &mut [f64], width: usize, filled: impl Fn(usize) 
 
 /// The kernel `K[j] = C Abar^j Bbar`, `[N]`, differentiable in all arguments. `a`: `[S, S]` (its
 /// lower triangle), `b`, `c`: `[S]`, `step`: `[1]`.
-pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, n: usize) -> Tensor<1> {
-    kernel_channels(a, b.unsqueeze_dim(1), c.unsqueeze_dim(0), step, n).squeeze_dim(1)
+pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, steps: Steps) -> Tensor<1> {
+    kernel_channels(a, b.unsqueeze_dim(1), c.unsqueeze_dim(0), step, steps).squeeze_dim(1)
 }
 
 /// A kernel for every channel, `[N, d]`, differentiable in all arguments. `a`: `[S, S]` (its lower
@@ -62,10 +67,10 @@ pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, n: usiz
 ///
 /// On the CPU in float64, whatever the arguments, which are few; elsewhere
 /// [in their own precision](kernel_channels_as_given).
-pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, n: usize) -> Tensor<2> {
+pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, steps: Steps) -> Tensor<2> {
     match on_cpu(&a.device()) {
-        true => fused::kernel(a, b, c, step, n),
-        false => kernel_channels_as_given(a, b, c, step, n),
+        true => fused::kernel(a, b, c, step, steps),
+        false => kernel_channels_as_given(a, b, c, step, steps),
     }
 }
 
@@ -81,18 +86,25 @@ pub fn kernel_channels_as_given(
     b: Tensor<2>,
     c: Tensor<2>,
     step: Tensor<1>,
-    n: usize,
+    (rule, n): Steps,
 ) -> Tensor<2> {
     let [_, d] = b.dims();
     let step = step.unsqueeze_dim::<2>(1); // [1, 1]
-    let inverse = inverse_of_implicit(a * step.clone()); // [S, S]
-    // Abar, for I + dt/2 A = 2 I - (I - dt/2 A).
-    let mut power = inverse.clone() * 2.0 - mask(&inverse, |n, k| n == k); // [S, S]
+    let scaled = a * step.clone(); // [S, S]
+    // Abar, and what makes Bbar of dt B.
+    let (mut power, input) = match rule {
+        Discretization::Bilinear => {
+            let inverse = inverse_of_implicit(scaled);
+            // I + dt/2 A = 2 I - (I - dt/2 A).
+            (inverse.clone() * 2.0 - mask(&inverse, |n, k| n == k), inverse)
+        }
+        Discretization::Zoh => hold::on_tensors(scaled),
+    };
     let square = |power: Tensor<2>| power.clone().matmul(power);
     let small = (n.max(1) as f64).sqrt().ceil() as usize;
     let small = small.next_power_of_two();
     let large = n.div_ceil(small).next_power_of_two();
-    let mut after = inverse.matmul(b * step).unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
+    let mut after = input.matmul(b * step).unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
     while after.dims()[0] < small {
         let later = power.clone().unsqueeze_dim::<3>(0).matmul(after.clone());
         after = Tensor::cat(vec![after, later], 0);

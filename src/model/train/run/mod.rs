@@ -37,6 +37,7 @@ pub use self::lock::RunLock;
 pub use self::losses::StepLosses;
 pub use self::outcome::{Outcome, ProbeCheckpoint};
 use super::{Epoch, TrainConfig};
+use crate::model::backbone::order::MaeOrder;
 use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::data::token_cache;
 use crate::model::grid::Grid;
@@ -171,6 +172,11 @@ impl Manifest {
             tokens.layer = TokenSpec { layer, ..taking }.name();
         }
         tokens
+    }
+
+    /// Whether an image's tokens lie in another order at every pass.
+    pub fn redraws(&self) -> bool {
+        TokenSpec::read(&self.tokens.layer, None).is_some_and(|taking| taking.mae_order == MaeOrder::Redrawn)
     }
 
     /// Layers whose tokens variants read, as caches name them.

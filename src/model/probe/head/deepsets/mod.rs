@@ -64,4 +64,9 @@ impl Head for DeepSets {
         let hidden = HIDDEN as u64;
         n * (4 * d * hidden + hidden + 8 * d) // two linear layers, ReLU, norm and mean
     }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let layer = n * d * HIDDEN as u64;
+        vec![Part::layer("phi.0", layer), Part::layer("phi.2", layer), Part::norm(n * d, true)]
+    }
 }

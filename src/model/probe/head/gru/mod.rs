@@ -91,6 +91,13 @@ impl Head for BiGru {
         let hidden = HIDDEN as u64;
         2 * n * (2 * 3 * hidden * (d + hidden) + 14 * hidden) // both directions: products, gates
     }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let hidden = HIDDEN as u64;
+        let products = 3 * hidden * (d + hidden);
+        // Hooks count what a cell does number by number, too.
+        vec![Part { what: "GRU", multiply_adds: 2 * n * products, hooked: 2 * n * (products + 13 * hidden) }]
+    }
 }
 
 /// The last states of both directions, `[B, 256]`, of tokens `[B, N, d]`, by elementary operations: for

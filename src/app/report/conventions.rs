@@ -1,0 +1,64 @@
+//! What is printed as FLOPs, by who counts how: the same heads in three conventions, at the paper's sizes, and which of
+//! them the paper's own figures are ("Probe complexity and FLOPs").
+
+use super::cost::PAPER;
+use super::table::{Cell, Column, Row, Table};
+use super::{Source, tiers, title};
+use crate::model::probe::head;
+use crate::model::probe::head::cost::{self, Counts};
+use crate::model::train::run::Variant;
+
+/// How far a figure of two digits may be from what it rounds.
+const ROUNDED: f64 = 0.0051;
+
+/// One table a run.
+pub fn tables(source: &Source) -> Vec<Table> {
+    let rows: Vec<Row> = tiers::sorted(source.plain()).into_iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let [counted, paper] = ["Counted (M)", "The paper's figure (M)"];
+    let columns = vec![
+        Column::words("Method"),
+        Column::numbers("multiply-adds").within(counted),
+        Column::numbers("2 x multiply-adds").within(counted),
+        Column::numbers("hooks").within(counted),
+        Column::numbers("2 x hooks").within(counted),
+        Column::numbers("as computed here").within(counted),
+        Column::numbers("printed").within(paper),
+        Column::words("which is").within(paper),
+    ];
+    let notes = vec![
+        "One image at the paper's sizes (d 768, N 196, C 1000), the classifier included, of each head as one would write it \
+         of PyTorch's layers: products and convolutions. Hooks: what `thop` 0.1.1 says, which sees layers alone and no \
+         formula, and takes a norm for 4 operations a number. As computed here: every operation of the shorter way \
+         that this program goes (table `cost`)"
+            .to_owned(),
+        "Sinkhorn's 103.99 is none of these: 2 x multiply-adds with one B, C and D for each channel, less one sum over tokens \
+         (0.30), and 6 operations an entry and iteration (4.61)"
+            .to_owned(),
+    ];
+    let title = format!("Operations by convention: {}", source.setting());
+    let table = Table { id: "conventions".to_owned(), title, columns, rows, notes };
+    vec![table.without_empty_columns()]
+}
+
+fn row(variant: &Variant) -> Option<Row> {
+    let spec = head::find(&variant.head)?;
+    let head = spec.build(&variant.config).ok()?;
+    let Counts { multiply_adds, doubled, hooks } = cost::counts(&*head, &PAPER);
+    let counted = [multiply_adds, doubled, hooks, 2 * hooks, cost::flops(&*head, &PAPER)];
+    let counted = counted.map(|operations| operations as f64 / 1e6);
+    let printed = spec.paper_cost.map(|paper| paper.flops);
+    let names = ["multiply-adds", "2 x multiply-adds", "hooks", "2 x hooks"];
+    let same = |printed: f64| -> String {
+        let near = names.into_iter().zip(counted).filter(|(_, count)| (count - printed).abs() < ROUNDED);
+        let near: Vec<&str> = near.map(|(name, _)| name).collect();
+        if near.is_empty() { "none of them".to_owned() } else { near.join(", ") }
+    };
+    let mut cells = vec![Cell::text(title(variant))];
+    cells.extend(counted.map(|count| Cell::number(count, 2)));
+    cells.push(Cell::maybe(printed, 2));
+    cells.push(printed.map_or(Cell::None, |printed| Cell::text(same(printed))));
+    Some(Row { ruled: false, cells })
+}

@@ -1,0 +1,110 @@
+"""Operations of heads as one would write them of PyTorch's layers, counted by others: `thop`, whose hooks see layers alone,
+and PyTorch's own counter of products (two operations a multiply-add). Writes tests/fixtures/costs/costs.json."""
+
+import json
+import warnings
+
+import thop
+import torch
+from place import FIXTURES
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+warnings.filterwarnings("ignore")
+OUT = FIXTURES / "costs" / "costs.json"
+# d, rows, columns, classes, states, of which the first are the paper's.
+SIZES = [(768, 14, 14, 1000, 128), (24, 3, 4, 5, 7)]
+HIDDEN, TAPS, GRU = 192, 5, 128
+DIRECTIONS = {"raster": 1, "vmamba": 4, "random-fixed": 1, "random-dynamic": 1}
+
+
+class Probe(nn.Module):
+    def __init__(self, head, d, n, classes, states):
+        super().__init__()
+        self.head = head
+        if head in ("content", "topk", "sinkhorn", "sinkhorn-conv", "sinkhorn-gap"):
+            self.scorer = nn.Linear(d, 1, bias=False)
+        if head == "transformer":
+            self.cls = nn.Parameter(torch.zeros(1, 1, d))
+            self.encoder = nn.TransformerEncoderLayer(d, 12, HIDDEN, batch_first=True)
+        if head == "deepsets":
+            self.phi = nn.Sequential(nn.Linear(d, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, d))
+            self.norm = nn.LayerNorm(d)
+        if head == "bi-gru":
+            self.gru = nn.GRU(d, GRU, batch_first=True, bidirectional=True)
+        if head == "sinkhorn-conv":
+            self.conv = nn.Conv1d(d, HIDDEN, TAPS, padding="same")
+        if head == "linear-bn":
+            self.norm = nn.BatchNorm1d(d, affine=False)
+        if head == "efficient":
+            self.value = nn.Linear(d, d, bias=False)
+            self.queries = next(m for m in range(32, 0, -1) if d % m == 0)
+            self.query = nn.Parameter(torch.randn(self.queries, d))
+        self.query_of_one = nn.Parameter(torch.randn(d))
+        self.states = torch.randn(n, states, d)  # Abar^j Bbar, which all images share
+        self.c = nn.Parameter(torch.randn(d, states))
+        self.classifier = nn.Linear({"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU}.get(head, d), classes)
+
+    def s4(self, tokens):
+        kernel = torch.einsum("ds,nsd->nd", self.c, self.states)
+        return torch.einsum("nd,bnd->bd", kernel, tokens)
+
+    def features(self, tokens):
+        head = self.head
+        pooled = lambda weight: (weight[:, None] @ tokens)[:, 0]
+        if head == "gap":
+            return tokens.mean(1)
+        if head == "cls":
+            return tokens[:, 0]
+        if head == "linear-bn":
+            return self.norm(tokens.mean(1))
+        if head == "attention":
+            return pooled((tokens @ self.query_of_one[:, None])[..., 0].softmax(1))
+        if head in DIRECTIONS:
+            return sum(self.s4(tokens) for _ in range(DIRECTIONS[head])) / DIRECTIONS[head]
+        if head == "transformer":
+            return self.encoder(torch.cat([self.cls.expand(len(tokens), -1, -1), tokens], 1))[:, 0]
+        if head == "deepsets":
+            return self.norm(self.phi(tokens)).mean(1)
+        if head == "bi-gru":
+            return torch.cat([*self.gru(tokens)[1]], 1)
+        if head == "efficient":
+            share = torch.einsum("md,bnd->bmn", self.query, tokens).softmax(2)
+            value = self.value(tokens).unflatten(2, (self.queries, -1))
+            return torch.einsum("bmn,bnme->bme", share, value).flatten(1)
+        scores = self.scorer(tokens)[..., 0]
+        if head == "content":
+            return pooled(scores.softmax(1))
+        if head == "topk":
+            best = scores.topk(2, 1).indices
+            return torch.stack([t[i].mean(0) for t, i in zip(tokens, best)])
+        routed = (scores[:, :, None] - scores[:, None]).softmax(2).transpose(1, 2) @ tokens
+        if head == "sinkhorn-conv":
+            return self.conv(routed.transpose(1, 2)).mean(2)
+        return routed.mean(1) if head == "sinkhorn-gap" else self.s4(routed)
+
+    def forward(self, tokens):
+        return self.classifier(self.features(tokens))
+
+
+def main():
+    heads = ["gap", "cls", "attention", "content", "topk", *DIRECTIONS, "sinkhorn", "transformer", "deepsets"]
+    heads += ["sinkhorn-conv", "sinkhorn-gap", "bi-gru", "linear-bn", "efficient"]
+    cases = []
+    for d, rows, columns, classes, states in SIZES:
+        for head in heads:
+            # `eval` makes a fused kernel of the transformer, which nobody counts in.
+            probe = Probe(head, d, rows * columns, classes, states).train(head == "transformer")
+            tokens = torch.randn(1, rows * columns, d)
+            hooks, _ = thop.profile(probe, (tokens,), verbose=False)
+            probe = Probe(head, d, rows * columns, classes, states).train(head == "transformer")
+            with FlopCounterMode(display=False) as counter, torch.no_grad():
+                probe(tokens)
+            sizes = {"width": d, "rows": rows, "columns": columns, "classes": classes, "states": states}
+            cases.append({"head": head, **sizes, "hooks": int(hooks), "doubled": counter.get_total_flops()})
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(cases, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
