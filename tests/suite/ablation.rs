@@ -311,6 +311,37 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
     }
 }
 
+/// The last tokens alone, asked beside the others: what that reading of every image comes to.
+#[test]
+fn tokens_that_are_kept_are_those_of_the_reading() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 40);
+    let (draws, places): (Vec<u64>, Vec<usize>) =
+        ((0..40).map(|at| 3 * at + 100).collect(), (0..40).collect());
+    let classes: Vec<_> = (0..40).map(|at| at % CLASSES).collect();
+    let all = (&places[..], &draws[..]);
+    let asked = |probe: &Probe, change: Intervention| {
+        let spec = MetricsSpec { last: &[1, 5, 12, 30], ..MetricsSpec::default() };
+        evaluation(probe, change, &cache, all, &classes, spec).1
+    };
+    for id in ["sinkhorn", "vmamba", "random-dynamic"] {
+        let probe = probe(id, Sharing::Channel);
+        let found = asked(&probe, Intervention::None);
+        assert_eq!(found.last.iter().map(|kept| kept.tokens).collect::<Vec<_>>(), [1, 5, 12, 30], "{id}");
+        for kept in &found.last {
+            let alone = asked(&probe, Intervention::Last(kept.tokens));
+            assert_eq!(kept.accuracy, alone.accuracy, "{id}, {}", kept.tokens);
+        }
+        // All tokens are there: nothing changes; one of twelve is another reading.
+        let [one, .., all, more] = &found.last[..] else { panic!("{id}") };
+        assert!(one.logit_change != 0.0 && all.logit_change == 0.0 && more.logit_change == 0.0, "{id}");
+        assert_eq!(all.accuracy, found.accuracy, "{id}");
+    }
+    for id in ["gap", "bi-gru", "sinkhorn-conv"] {
+        assert!(asked(&probe(id, Sharing::Shared), Intervention::None).last.is_empty(), "{id}");
+    }
+}
+
 #[test]
 fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
     let folder = tempfile::tempdir().unwrap();
@@ -401,7 +432,7 @@ fn an_evaluation_sums_up_its_images() {
     let regions: Vec<Option<Regions>> = (0..4).map(|i| (i != 2).then(|| marked(i))).collect();
     let probe = probe("sinkhorn", Sharing::Shared);
     let draws: Vec<u64> = images.images.iter().map(|&image| image as u64).collect();
-    let spec = MetricsSpec { ablations: Some(SEED), causal: None, regions: &regions };
+    let spec = MetricsSpec { ablations: Some(SEED), causal: None, last: &[], regions: &regions };
     let all = (&images.images[..], &draws[..]);
     let (_, found) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
     assert_eq!((found.images, found.masks, found.ablations.len()), (4, 3, 4));
@@ -507,7 +538,7 @@ fn behind_an_unreadable_image_each_keeps_its_class_its_draw_and_its_mask() {
         let draws: Vec<u64> = kept.iter().map(|&i| 10 + i as u64).collect();
         let classes: Vec<usize> = kept.iter().map(|&i| i % CLASSES).collect();
         let regions: Vec<_> = kept.iter().map(|&i| Some(marked(i))).collect();
-        let spec = MetricsSpec { ablations: Some(SEED), causal: None, regions: &regions };
+        let spec = MetricsSpec { ablations: Some(SEED), causal: None, last: &[], regions: &regions };
         evaluation(&probe, Intervention::None, &cache, (kept, &draws), &classes, spec).1
     };
     let all = metrics(&[0, 1, 2, 3, 4, 5]);

@@ -459,6 +459,98 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
     }
 }
 
+/// The stability of a dataset's orders is that of its images one by one; the run keeps both it and what last tokens come to.
+#[test]
+fn orders_of_every_image_are_as_stable_as_those_of_one() {
+    let desk = Desk::new();
+    done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
+    let mut eval = desk.verb("eval", "cache");
+    eval.arg("--run").arg(desk.path("run")).arg("--evaluation").arg(desk.path("images"));
+    eval.args(["--stability", "--keep-last", "1,4,1000", "--seed", "3", "--json"]);
+    let (stdout, stderr) = done(&mut eval);
+    assert!(
+        stderr.contains("costs the encoder 25 whole images for every image, once for all probes"),
+        "{stderr}"
+    );
+    let events_of = lines(&stdout);
+    let mut with = 0;
+    for probe in events(&events_of, "probe") {
+        let path = Path::new(probe["probe"].as_str().unwrap());
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        let found = &probe["evaluation"];
+        let last = found["last"].as_array().map_or(0, Vec::len);
+        let Some(kinds) = found["stability"].as_array() else {
+            assert!(!stem.starts_with("sinkhorn"), "{stem}");
+            continue;
+        };
+        with += 1;
+        assert_eq!(last, 3, "{stem}");
+        assert_eq!(found["last"][2]["accuracy"], found["accuracy"], "more tokens than there are: all");
+        let mut table = csv::Reader::from_path(desk.path(&format!("images/{stem}.csv"))).unwrap();
+        let names = table.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
+        let column = |name: &str| -> Vec<f64> {
+            let at =
+                names.iter().position(|own| own == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
+            rows.iter().map(|row| row[at].parse().unwrap()).collect()
+        };
+        let darker = kinds.iter().find(|kind| kind["name"] == "Darker").unwrap();
+        let own = column("stability_darker");
+        let mean = own.iter().sum::<f64>() / own.len() as f64;
+        assert_close(stem, darker["mean"].as_f64().unwrap(), mean, 1e-6);
+        assert_eq!(darker["images"].as_u64(), Some(VAL), "{stem}");
+        // Of another head the order is drawn by the image's place in its dataset.
+        if !stem.starts_with("sinkhorn") {
+            continue;
+        }
+        let image = desk.path("scenes").join(&rows[0][0]);
+        let out = desk.path(stem);
+        let mut inspect = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--stability", "--seed", "3"]);
+        inspect.arg("--backbone").arg(backbone()).arg("--probe").arg(path).arg("--image").arg(image);
+        done(inspect.arg("--out").arg(&out));
+        let folder = fs::read_dir(&out).unwrap().map(Result::unwrap).find(|at| at.path().is_dir()).unwrap();
+        let one = fs::read(folder.path().join(format!("{stem}.stability.json"))).unwrap();
+        let one: Value = serde_json::from_slice(&one).unwrap();
+        for (name, title) in
+            [("stability_darker", "Darker"), ("stability_flipped_across", "Flipped horizontally")]
+        {
+            let group =
+                one["groups"].as_array().unwrap().iter().find(|group| group["name"] == title).unwrap();
+            let taus: Vec<f64> =
+                group["taus"].as_array().unwrap().iter().map(|tau| tau[1].as_f64().unwrap()).collect();
+            let mean = taus.iter().sum::<f64>() / taus.len() as f64;
+            assert_close(format!("{stem} {name}"), column(name)[0], mean, 5e-3);
+        }
+    }
+    assert!(with > 0, "{stdout}");
+    let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    report.arg("report").arg(desk.path("run")).args([
+        "--table",
+        "stability",
+        "--table",
+        "last",
+        "--format",
+        "csv",
+    ]);
+    let (tables, _) = done(&mut report);
+    assert!(tables.contains("Darker") && tables.contains("Tokens kept"), "{tables}");
+    // Asked again without them, they stay.
+    let mut eval = desk.verb("eval", "cache");
+    done(eval.arg("--run").arg(desk.path("run")).args(["--seed", "3"]));
+    let kept = fs::read_to_string(desk.path("run/evaluation.json")).unwrap();
+    assert!(kept.contains("\"stability\"") && kept.contains("\"last\""), "{kept}");
+    for (more, said) in [
+        (&["--keep-last", "0"][..], "whole numbers from 1"),
+        (&["--stability", "--part", "1/2"], "--part"),
+        (&["--stability", "--submit", "local", "--tasks", "2"], "without --submit"),
+    ] {
+        let (code, _, stderr) =
+            self::run(desk.verb("eval", "cache").arg("--run").arg(desk.path("run")).args(more));
+        assert!(code == 2 && stderr.contains(said), "{more:?}: {stderr}");
+    }
+}
+
 #[test]
 fn what_cannot_be_asked_is_said() {
     let desk = Desk::new();

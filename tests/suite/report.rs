@@ -338,6 +338,8 @@ fn evaluate(run: &Run) {
                 _ => None,
             },
             removals: removed(head, seed),
+            last: Vec::new(),
+            stability: Vec::new(),
             truth: Some(localization::Truth {
                 weight_auc: auc,
                 evidence_auc: Some(0.6),

@@ -57,7 +57,7 @@ impl RunMetrics {
             match self.probes.iter().position(same) {
                 Some(at) => {
                     let old = std::mem::replace(&mut self.probes[at], probe);
-                    // Ablations and removal curves that were not asked again stay, where they are of the same file and draws.
+                    // What was not asked again stays, where they are of the same file and draws.
                     let new = &mut self.probes[at];
                     let same = new.file.is_some() && (&old.file, old.draws) == (&new.file, new.draws);
                     if same && new.metrics.ablations.is_empty() {
@@ -65,6 +65,12 @@ impl RunMetrics {
                     }
                     if same && new.metrics.removals.is_empty() {
                         new.metrics.removals = old.metrics.removals;
+                    }
+                    if same && new.metrics.last.is_empty() {
+                        new.metrics.last = old.metrics.last;
+                    }
+                    if same && new.metrics.stability.is_empty() {
+                        new.metrics.stability = old.metrics.stability;
                     }
                 }
                 None => self.probes.push(probe),

@@ -11,6 +11,7 @@ pub mod findings;
 mod fine_grained;
 mod grid;
 pub mod html;
+mod last;
 mod latex;
 mod markdown;
 mod order;
@@ -19,6 +20,7 @@ mod rates;
 mod regions;
 mod routing;
 mod scramble;
+mod stability;
 mod sweep;
 pub mod table;
 mod tiers;
@@ -102,6 +104,12 @@ pub const TABLES: &[TableKind] = &[
         build: All(fine_grained::tables),
     },
     TableKind { id: "scramble", what: "the order disturbed at evaluation", build: Each(scramble::tables) },
+    TableKind { id: "last", what: "accuracy by how many last tokens are kept", build: Each(last::tables) },
+    TableKind {
+        id: "stability",
+        what: "what small changes and other seeds leave of orders",
+        build: Each(stability::tables),
+    },
     TableKind {
         id: "order",
         what: "images whose order beats all orders of their tokens",

@@ -276,7 +276,9 @@ fn every_kind_of_file_is_frozen() {
             let is_in =
                 |folder: &str| has(&format!("{folder}/{}", table.id), &format!(".{}", format.extension));
             assert!(
-                ["tables", "removal_tables", "marked/tables", "layers/tables"].into_iter().any(is_in),
+                ["tables", "removal_tables", "marked/tables", "layers/tables", "stable/tables"]
+                    .into_iter()
+                    .any(is_in),
                 "no table {}",
                 table.id
             );

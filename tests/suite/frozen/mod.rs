@@ -359,6 +359,15 @@ fn removal_curves_of_a_run() {
     });
 }
 
+/// What small changes leave of orders, and what the last tokens alone come to.
+#[test]
+fn stability_of_a_run() {
+    step("stable", |desk, step| {
+        commands(desk, step);
+        copy(&desk.join("run/evaluation.json"), &desk.join("stable/evaluation.json"), ["", ""]);
+    });
+}
+
 #[test]
 fn tables_of_orders_and_removal_curves() {
     step("removal_tables", |desk, step| {

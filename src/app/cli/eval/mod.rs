@@ -51,13 +51,15 @@ what random scores and untrained scorers give (`ssmprobe report --table diagnost
 
 --evaluation writes of every image its name, class, prediction, whether that is right (1, 0), its
 probability, the five most probable classes, the probability of its own class, every diagnostic, and
-z, p and headroom of the order test; with --causal the mean height of every removal curve. The JSON also
+z, p and headroom of the order test; with --causal the mean height of every removal curve, with --stability the
+mean tau of every kind of change. The JSON also
 keeps three numbers of every token, in float16: where it came, what it adds to the image's own class, and what it
 counts (50,000 images of 196 tokens: 59 MB, 78 MB in the file).
 
 Of heads whose memory has a kernel by position every image's order is tested against all orders of its
 tokens (`ssmprobe report --table order`). With --causal every ranking has removal curves (`ssmprobe report
---table causal`).
+--table causal`), with --keep-last every head with a memory by position an accuracy by tokens kept (--table last), with
+--stability every single order what is left of it (--table stability).
 
 --reading reads every image of every probe so, and stands in the names of files: <probe>-order-mine.csv.
 
@@ -93,6 +95,11 @@ impl Eval {
         let in_parts = self.submit.submit.is_some() || part.is_some() || join.is_some();
         if in_parts && self.on.host().is_some() {
             let why = "--on asks in one process there: --submit, --part and --join are for the machine they are typed on";
+            return Err(Usage(why.into()).into());
+        }
+        if in_parts && self.asked.stability {
+            let why =
+                "--stability reads changed pictures for all probes at once: ask for it without --submit";
             return Err(Usage(why.into()).into());
         }
         if let Some(place) = self.submit.submit {

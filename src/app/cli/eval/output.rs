@@ -8,6 +8,7 @@ use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::model::explain::ablation::Ablation;
 use crate::model::explain::baselines::Anchor;
 use crate::model::explain::evaluation::metrics::Metrics;
+use crate::model::explain::evaluation::stability::COLUMNS;
 use crate::model::explain::intervention::Intervention;
 
 /// One probe.
@@ -48,7 +49,15 @@ pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> 
         Column::numbers("absolute").within("Evidence on object (%)"),
         Column::numbers("positive").within("Evidence on object (%)"),
     ]);
-    let mut rows: Vec<Row> = asked.iter().map(|asked| row(&asked.subject, &asked.metrics)).collect();
+    let mut kept: Vec<usize> =
+        asked.iter().flat_map(|asked| &asked.metrics.last).map(|kept| kept.tokens).collect();
+    kept.sort_unstable();
+    kept.dedup();
+    columns.extend(
+        kept.iter().map(|tokens| Column::numbers(tokens.to_string()).within("Last tokens alone (%)")),
+    );
+    columns.extend(COLUMNS.map(|(_, name)| Column::numbers(name).within("Order kept (tau)")));
+    let mut rows: Vec<Row> = asked.iter().map(|asked| row(&asked.subject, &asked.metrics, &kept)).collect();
     for (index, anchor) in anchors.iter().enumerate() {
         let mut cells = vec![Cell::text(format!("{} ({})", anchor.method.id(), anchor.view.name()))];
         cells.push(Cell::maybe(anchor.accuracy, 2));
@@ -75,7 +84,7 @@ pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> 
     (FORMATS[0].render)(&table.without_empty_columns())
 }
 
-fn row(subject: &Subject, metrics: &Metrics) -> Row {
+fn row(subject: &Subject, metrics: &Metrics, kept: &[usize]) -> Row {
     let mut cells = vec![Cell::text(subject.name()), Cell::number(metrics.accuracy, 2)];
     for ablation in &Ablation::ALL[1..] {
         let outcome = metrics.ablations.iter().find(|outcome| outcome.ablation == *ablation);
@@ -86,5 +95,13 @@ fn row(subject: &Subject, metrics: &Metrics) -> Row {
     cells.push(Cell::maybe(truth.evidence_auc, 3));
     cells.push(Cell::maybe(truth.absolute_share.map(|share| 100.0 * share), 1));
     cells.push(Cell::maybe(truth.positive_share.map(|share| 100.0 * share), 1));
+    for tokens in kept {
+        let own = metrics.last.iter().find(|kept| kept.tokens == *tokens);
+        cells.push(Cell::maybe(own.map(|kept| kept.accuracy), 2));
+    }
+    for (_, name) in COLUMNS {
+        let own = metrics.stability.iter().find(|kind| kind.name == name);
+        cells.push(Cell::maybe(own.map(|kind| kind.mean), 3));
+    }
     Row { ruled: false, cells }
 }

@@ -10,6 +10,7 @@ use crate::app::jobs::result_file::ResultFile;
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::evaluation::evaluator::{Evaluator, TOP};
 use crate::model::explain::evaluation::removals::COLUMNS;
+use crate::model::explain::evaluation::stability;
 use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::model::io::columns::{self, Column, Values};
@@ -89,6 +90,7 @@ fn rows(evaluation: &Evaluation, tops: &[Vec<(String, f32)>]) -> Vec<Column> {
     }
     let measures = [OWN].into_iter().chain(MEASURES.iter().map(|m| m.name)).chain(ORDER);
     let measures = measures.chain(COLUMNS.iter().map(|column| column.name.as_str()));
+    let measures = measures.chain(stability::COLUMNS.iter().map(|(name, _)| *name));
     let kept = measures.filter(|measure| evaluation.values(measure).is_some());
     columns.extend(kept.map(|measure| Column::new(measure, Values::Float32(of(measure)))));
     columns

@@ -56,6 +56,15 @@ pub struct EvalFlags {
     /// times, and with the last two the backbone some hundred times: give few images.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
+    /// Also keep the last R tokens read alone, and say what accuracy is left (the reading last=R): 1,10,49,98.
+    #[arg(long, value_name = "R[,R]", value_delimiter = ',', value_parser = kept)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep_last: Vec<usize>,
+    /// Also measure how stable orders are: every image is flipped, cropped, darker, brighter and with noise read by the
+    /// backbone some twenty times more, once for all probes, and probes that differ in their seed alone are compared.
+    #[arg(long, conflicts_with_all = ["part", "join"])]
+    #[serde(default)]
+    pub stability: bool,
     /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), scrambled-hard[=SEED]
     /// (the hardened plan), hardened, no-routing, random-order[=SEED], order=FILE, last=R (the last R tokens alone),
     /// temperature=T or iterations=K. Of a run nothing is kept then.
@@ -103,6 +112,11 @@ fn split(text: &str) -> Result<Split, String> {
         .into_iter()
         .find(|split| split.name() == text)
         .ok_or_else(|| "expected train, val or test".into())
+}
+
+fn kept(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|tokens| *tokens > 0);
+    number.ok_or_else(|| "expected whole numbers from 1, with commas between".into())
 }
 
 impl EvalFlags {

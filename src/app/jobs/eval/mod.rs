@@ -6,6 +6,7 @@ mod eval_probes;
 mod files;
 mod flags;
 mod parts;
+mod stability;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -35,11 +36,12 @@ use super::train::resume::same_tokens;
 use super::{JobError, Reporter};
 use crate::app::format;
 use crate::app::user_error::{Usage, lines};
-use crate::model::data;
 use crate::model::data::token_cache::TokenKey;
+use crate::model::data::{self, Dataset};
 use crate::model::explain::baselines::{Anchor, anchors};
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
+use crate::model::explain::evaluation::stability::Taus;
 use crate::model::explain::evaluation::vectors::vector_bytes;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::removal::{RANKINGS, RemovalSpec};
@@ -180,7 +182,8 @@ impl Eval<'_> {
         let Some(regions) = JobError::unless_cancelled(regions)? else { return Ok(false) };
         let set = Arc::new(eval_set(&dataset, question.split, places));
         let ablations = flags.ablations.then_some(flags.seed);
-        let spec = MetricsSpec { ablations, causal: causal.as_ref(), regions: &regions.of };
+        let (causal, last) = (causal.as_ref(), &flags.keep_last[..]);
+        let spec = MetricsSpec { ablations, causal, last, regions: &regions.of };
         let home = if flags.part.is_some() || flags.join.is_some() { flags.home()? } else { PathBuf::new() };
         // The tokens are those of the same images, whatever else the cache holds.
         let tokens = TokenKey { dataset: String::new(), ..plan.source.clone() }.key();
@@ -189,12 +192,18 @@ impl Eval<'_> {
         let reading = if change.is_none() { String::new() } else { format!("-{}", change.id()) };
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
         let left = encoder.as_ref().map(|reader| LeftReader::new(Encoder::Own(reader), &dataset, places));
-        for (subject, name) in subjects.iter().zip(&names) {
+        let stable = self.stability(engine, &subjects, &plan, (&dataset, &read, &question.draws), reporter);
+        let Some(mut stable) = JobError::unless_cancelled(stable)? else { return Ok(false) };
+        for (at, (subject, name)) in subjects.iter().zip(&names).enumerate() {
             let answer = subject.load().and_then(|(probe, file)| {
                 question.check_classes(&probe, &dataset.classes)?;
                 let images = (&places[..], &question.draws[..]);
                 let evaluator = Evaluator::new(&probe, change.clone(), &cache, set.clone(), images, &nulls)?;
                 let evaluator = evaluator.with_metrics(spec);
+                let evaluator = match stable.get_mut(at) {
+                    Some(own) => evaluator.with_stability(std::mem::take(own)),
+                    None => evaluator,
+                };
                 let files = flags.evaluation.is_some();
                 let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
                 let what = &subject.name();
@@ -268,6 +277,33 @@ impl Eval<'_> {
             parts::remove(&home, parts as usize)?;
         }
         Ok(!stopped)
+    }
+
+    /// Of every probe what small changes and other seeds leave of the orders of the images, where that is asked.
+    fn stability(
+        &self,
+        engine: &mut Engine,
+        subjects: &[Subject],
+        plan: &Plan,
+        (dataset, read, draws): (&Dataset, &[Option<usize>], &[u64]),
+        reporter: &mut dyn Reporter,
+    ) -> Result<Vec<Vec<Option<Taus>>>, JobError> {
+        let EvalFlags { stability, reading, seed, device, .. } = self.flags;
+        if !stability {
+            return Ok(Vec::new());
+        }
+        let cost = format!(
+            "the stability of orders costs the encoder {} whole images for every image, once for all probes",
+            stability::passes(*seed)
+        );
+        (self.tell)(Told::Note(cost)).map_err(JobError::Failed)?;
+        let device = (engine.env.device)(device).map_err(JobError::failed)?.device;
+        let reader = plan.open(&device).map_err(JobError::failed)?;
+        if let Some(why) = reader.backbone.why_not_left() {
+            return Err(JobError::failed(Usage(format!("--stability: {why}"))));
+        }
+        let images: Vec<(Option<usize>, u64)> = read.iter().copied().zip(draws.iter().copied()).collect();
+        stability::measure(engine, &reader, (subjects, reading, *seed), (dataset, &images), reporter)
     }
 
     /// Refuses a run of several layers where the flags do not say which is asked about.

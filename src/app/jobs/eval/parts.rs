@@ -52,9 +52,9 @@ pub(super) fn question(
     (probe, tokens): (&str, &str),
     (images, draws): (&EvalSet, &[u64]),
 ) -> String {
-    let EvalFlags { ablations, causal, reading, seed, masks, .. } = flags;
+    let EvalFlags { ablations, causal, keep_last, reading, seed, masks, .. } = flags;
     let (files, reading) = (flags.evaluation.is_some(), reading.to_string());
-    let how = (ablations, causal, reading, seed, masks, files);
+    let how = (ablations, causal, keep_last, reading, seed, masks, files);
     let all = (env!("CARGO_PKG_VERSION"), probe, tokens, images, draws, how);
     sha256::of_bytes(&serde_json::to_vec(&all).expect("plain data serialises"))
 }

@@ -18,6 +18,7 @@ use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
 use super::regions::RegionSummary;
 use super::removals::{self, COLUMNS, Heights, RemovalHeights};
+use super::stability::{self, Taus};
 use super::sums::Sums;
 use super::vectors::{Collected, ImageVectors, rounded};
 use super::{CONFIDENCE, EvalSet, Evaluation, ORDER, OTHER, OWN};
@@ -79,6 +80,8 @@ pub struct Evaluator<'a> {
     positions: Sums,
     weights: Sums,
     vectors: Option<Collected>,
+    /// Of every image what changes left of its order, where that was measured.
+    stability: Vec<Option<Taus>>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -115,6 +118,7 @@ impl<'a> Evaluator<'a> {
             positions: Sums::new(classes, n),
             weights: Sums::new(classes, n),
             vectors: None,
+            stability: Vec::new(),
         })
     }
 
@@ -129,6 +133,12 @@ impl<'a> Evaluator<'a> {
     pub fn with_vectors(self) -> Self {
         let collected = Collected::new(self.places.len(), self.tokens.grid().len());
         Self { vectors: Some(collected), ..self }
+    }
+
+    /// Tells also how stable the orders are: what was measured of every image.
+    #[must_use]
+    pub fn with_stability(self, stability: Vec<Option<Taus>>) -> Self {
+        Self { stability, ..self }
     }
 
     /// How many images there are to ask about.
@@ -195,8 +205,8 @@ impl<'a> Evaluator<'a> {
         let own_and_spec = own.zip(self.metrics.as_ref());
         let metrics = own_and_spec.map(|(class, spec)| {
             let cover = known.map(|regions| &regions.object[..]);
-            let (ablations, seed) = (spec.ablations, self.image_seeds[image]);
-            ImageMetrics::new(probe, &tokens, &reading, logits, class, (ablations, seed), cover).map(Box::new)
+            let asked = (spec, self.image_seeds[image]);
+            ImageMetrics::new(probe, &tokens, &reading, logits, class, asked, cover).map(Box::new)
         });
         let of_kept = self.removes().filter(|spec| !spec.needs_encoder());
         let removals = own.zip(of_kept).map(|(class, spec)| {
@@ -262,7 +272,8 @@ impl<'a> Evaluator<'a> {
         let removals: Vec<&Heights> = answers.iter().filter_map(|answer| answer.removals.as_ref()).collect();
         let removals = RemovalHeights::of_images(&removals);
         let (diagnostics, order) = (self.diagnostics(&places, &answers), self.orders());
-        Some(Metrics { diagnostics, order, removals, regions: self.regions(false), ..metrics })
+        let stability = stability::summarize(self.stability.iter().flatten(), self.tokens.grid().len());
+        Some(Metrics { diagnostics, order, removals, stability, regions: self.regions(false), ..metrics })
     }
 
     /// How the regions of the images asked about are read, `all` or those that could be read; none where nothing is known of any.
@@ -340,6 +351,13 @@ impl<'a> Evaluator<'a> {
             let height = |a: &Answer| a.removals.as_ref()?[at];
             if self.answers.iter().flatten().any(|answer| height(answer).is_some()) {
                 measures.insert(known.name.as_str(), column(&|a| height(a).unwrap_or(f32::NAN)));
+            }
+        }
+        for (at, (name, _)) in stability::COLUMNS.into_iter().enumerate() {
+            let taus = |image: usize| self.stability.get(image)?.as_ref()?[at];
+            let column: Vec<f32> = (0..self.answers.len()).map(|i| taus(i).unwrap_or(f32::NAN)).collect();
+            if column.iter().any(|tau| tau.is_finite()) {
+                measures.insert(name, column);
             }
         }
         Evaluation {

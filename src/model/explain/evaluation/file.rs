@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::regions::RegionSummary;
 use super::removals::COLUMNS;
+use super::stability;
 use super::vectors::{KeptVectors, VectorKind};
 use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
@@ -72,8 +73,11 @@ fn numbers(values: Vec<Option<f32>>) -> Vec<f32> {
 fn measure(name: &str) -> Result<&'static str, FileError> {
     let diagnostics = MEASURES.iter().map(|measure| measure.name);
     let removals = COLUMNS.iter().map(|column| column.name.as_str());
-    let mut all = [CONFIDENCE, OWN].into_iter().chain(diagnostics).chain(ORDER).chain(removals);
-    all.find(|known| *known == name).ok_or_else(|| FileError::Torn(format!("there is no measure {name}")))
+    let all = [CONFIDENCE, OWN].into_iter().chain(diagnostics).chain(ORDER).chain(removals);
+    let stability = stability::COLUMNS.iter().map(|(name, _)| *name);
+    all.chain(stability)
+        .find(|known| *known == name)
+        .ok_or_else(|| FileError::Torn(format!("there is no measure {name}")))
 }
 
 impl Evaluation {

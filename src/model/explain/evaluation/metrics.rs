@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::orders::OrderTests;
 use super::regions::RegionSummary;
 use super::removals::RemovalHeights;
+use super::stability::StabilitySummary;
 use crate::model::explain::ablation::{self, Ablation};
-use crate::model::explain::intervention::InterventionError;
+use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::localization::{self, Truth};
+use crate::model::explain::readout;
 use crate::model::explain::removal::RemovalSpec;
 use crate::model::probe::Probe;
 use crate::model::probe::head_output::HeadOutput;
@@ -23,6 +25,8 @@ pub struct MetricsSpec<'a> {
     pub ablations: Option<u64>,
     /// Which tokens are removed, and how; none where no removal curve is wanted.
     pub causal: Option<&'a RemovalSpec>,
+    /// Numbers of tokens of which the last read alone are kept; none where that is not asked.
+    pub last: &'a [usize],
     /// For each image what is known to be where in it; empty where nothing is of any.
     pub regions: &'a [Option<Regions>],
 }
@@ -65,6 +69,13 @@ pub struct Metrics {
     /// Heights of removal curves; empty where they were not asked. Earlier programs did not know them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removals: Vec<RemovalHeights>,
+    /// With the tokens that are read last alone; empty where that was not asked, or the head has no memory by position. Earlier
+    /// programs did not ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last: Vec<Kept>,
+    /// What small changes and other seeds leave of its orders; empty where that was not asked. Earlier programs did not ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stability: Vec<StabilitySummary>,
     /// Means over the images with a known object.
     pub truth: Option<Truth>,
     /// Number of images with a known object.
@@ -85,10 +96,24 @@ pub struct Outcome {
     pub logit_change: f64,
 }
 
+/// The images as they are read when so many tokens that are read last are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// How many.
+    pub tokens: usize,
+    /// Top-1 accuracy in percent.
+    pub accuracy: f64,
+    /// Mean change of the logit of the image's own class against all tokens.
+    pub logit_change: f64,
+}
+
 /// What one image adds: for every way of reading it whether it was right, and the logit of its own class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ImageMetrics {
     ways: Vec<(Ablation, bool, f64)>,
+    /// The same with the last tokens alone, by how many.
+    #[serde(default)]
+    last: Vec<(usize, bool, f64)>,
     truth: Option<Truth>,
 }
 
@@ -101,18 +126,26 @@ impl ImageMetrics {
         reading: &HeadOutput,
         logits: Vec<f64>,
         class: usize,
-        (ablations, image_seed): (Option<u64>, u64),
+        (spec, image_seed): (&MetricsSpec<'_>, u64),
         cover: Option<&[f64]>,
     ) -> Result<Self, InterventionError> {
         let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
         let truth = cover.map(|cover| localization::truth(reading, tokens, row, bias, cover));
-        let ways = match ablations {
+        let last = |&tokens_kept: &usize| {
+            let change = Intervention::Last(tokens_kept);
+            let reading = change.change(probe, tokens, reading.clone(), image_seed).ok()?;
+            let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
+            let logits = readout::logits(&reading, tokens, weight, bias);
+            Some((tokens_kept, best(&logits) == class, logits[class]))
+        };
+        let last = spec.last.iter().filter_map(last).collect();
+        let ways = match spec.ablations {
             Some(seed) => ablation::logits(probe, tokens, reading, seed, image_seed)?,
             None => vec![(Ablation::Normal, logits)],
         };
         let way =
             |(ablation, logits): (Ablation, Vec<f64>)| (ablation, best(&logits) == class, logits[class]);
-        Ok(Self { ways: ways.into_iter().map(way).collect(), truth })
+        Ok(Self { ways: ways.into_iter().map(way).collect(), last, truth })
     }
 }
 
@@ -125,6 +158,12 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
         logit_change: mean(images.iter().map(|image| image.ways[way].2 - image.ways[0].2).sum()),
     };
     let outcomes: Vec<Outcome> = images[0].ways.iter().enumerate().map(outcome).collect();
+    let kept = |(at, &(tokens, ..)): (usize, &(usize, bool, f64))| Kept {
+        tokens,
+        accuracy: mean(100.0 * images.iter().filter(|image| image.last[at].1).count() as f64),
+        logit_change: mean(images.iter().map(|image| image.last[at].2 - image.ways[0].2).sum()),
+    };
+    let last = images[0].last.iter().enumerate().map(kept).collect();
     let truths: Vec<Truth> = images.iter().filter_map(|image| image.truth).collect();
     Metrics {
         images: images.len(),
@@ -133,6 +172,8 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
         diagnostics: Vec::new(),
         order: None,
         removals: Vec::new(),
+        last,
+        stability: Vec::new(),
         truth: (!truths.is_empty()).then(|| localization::mean(&truths)),
         masks: truths.len(),
         regions: None,

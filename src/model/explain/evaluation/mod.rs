@@ -13,6 +13,7 @@ pub mod orders;
 pub mod regions;
 pub mod removals;
 pub mod similarity;
+pub mod stability;
 mod summary;
 mod sums;
 pub mod vectors;
@@ -73,7 +74,7 @@ pub struct Evaluation {
     /// The predicted class of every image, or [`OTHER`]; of one that could not be read too.
     pub predicted: Vec<u32>,
     /// Columns by name: [`CONFIDENCE`], [`OWN`], then the diagnostics of heads with a plan, then [`ORDER`] of
-    /// heads with an order test, then [removal curves](removals::COLUMNS) where they were asked. What is not known is not a number.
+    /// heads with an order test, then [removal curves](removals::COLUMNS) and [stability](stability::COLUMNS) where they were asked. What is not known is not a number.
     pub measures: IndexMap<&'static str, Vec<f32>>,
     /// 5th and 95th percentile that chance gives for a single image, by measure, where it says
     /// something.

@@ -1,0 +1,88 @@
+//! How stable the orders are in which probes read the images of a dataset: every image is changed a little and read by the
+//! backbone anew, once for all probes.
+
+use rayon::prelude::*;
+
+use super::Subject;
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::stability::changed;
+use crate::app::jobs::tokens::TokenReader;
+use crate::app::jobs::{JobError, Reporter, Unit};
+use crate::app::user_error::UserError;
+use crate::model::data::Dataset;
+use crate::model::explain::evaluation::stability::{Taus, taus};
+use crate::model::explain::stability::perturb::kinds;
+use crate::model::explain::stability::{Measurement, OrderError, differ_in_seed};
+use crate::model::probe::Probe;
+use crate::model::reading::{Intervention, Reading};
+use crate::model::tokens::Tokens;
+
+/// Pictures in one forward pass.
+const BATCH: usize = 8;
+
+/// Changed copies of an image that the backbone reads, and the image.
+pub(super) fn passes(seed: u64) -> usize {
+    1 + kinds(seed).iter().map(|(_, changes)| changes.len()).sum::<usize>()
+}
+
+/// Of every subject and image the mean tau of every kind of change; nothing of heads without a single order.
+///
+/// # Errors
+/// If it was ended, an image cannot be read any more, or a probe does not fit.
+pub(super) fn measure(
+    engine: &mut Engine,
+    reader: &TokenReader,
+    (subjects, change, seed): (&[Subject], &Intervention, u64),
+    (dataset, images): (&Dataset, &[(Option<usize>, u64)]),
+    reporter: &mut dyn Reporter,
+) -> Result<Vec<Vec<Option<Taus>>>, JobError> {
+    let (kinds, mut found) = (kinds(seed), vec![Vec::with_capacity(images.len()); subjects.len()]);
+    let loaded = subjects.iter().map(|subject| Ok((subject.name(), subject.load()?.0)));
+    let probes = loaded.collect::<anyhow::Result<Vec<(String, Probe)>>>().map_err(JobError::Failed)?;
+    let peers: Vec<Vec<usize>> = probes
+        .iter()
+        .map(|(_, own)| {
+            let differs = |at: &usize| differ_in_seed(&own.meta, &probes[*at].1.meta);
+            (0..probes.len()).filter(differs).collect()
+        })
+        .collect();
+    reporter.begin();
+    for (at, &(sample, image_seed)) in images.iter().enumerate() {
+        reporter.progress("Changing pictures", at as u64, Some(images.len() as u64), Unit::Files);
+        reporter.pause(engine)?;
+        let Some(sample) = sample else {
+            found.iter_mut().for_each(|own| own.push(None));
+            continue;
+        };
+        let place = dataset.samples[sample].source.place();
+        let photo =
+            (engine.env.photo)(&place).map_err(|error| UserError::from_file_error(&place.path, error))?;
+        let whole = reader.prepare(&photo).map_err(JobError::Failed)?;
+        let seen = reader.preprocessor.seen(&whole);
+        let mut pixels = vec![whole];
+        pixels.extend(changed(&reader.preprocessor, &seen, &kinds));
+        let mut tokens: Vec<Tokens> = Vec::with_capacity(pixels.len());
+        for batch in pixels.chunks(BATCH) {
+            tokens.extend(reader.forward(batch).map_err(JobError::failed)?);
+        }
+        let own = |(at, (name, probe)): (usize, &(String, Probe))| {
+            let peer = |at: &usize| (probes[*at].0.clone(), &probes[*at].1);
+            let measurement = Measurement {
+                image: String::new(),
+                name: name.clone(),
+                probe,
+                reading: Reading { change: change.clone(), ..Reading::default() },
+                image_seed,
+                peers: peers[at].iter().map(peer).collect(),
+            };
+            match measurement.take(&tokens, &kinds) {
+                Ok(stability) => Ok(Some(taus(&stability))),
+                Err(OrderError::None { .. }) => Ok(None),
+                Err(error) => Err(JobError::failed(error)),
+            }
+        };
+        let taus = probes.par_iter().enumerate().map(own).collect::<Result<Vec<_>, _>>()?;
+        found.iter_mut().zip(taus).for_each(|(own, taus)| own.push(taus));
+    }
+    Ok(found)
+}

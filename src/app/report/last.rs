@@ -1,0 +1,67 @@
+//! Accuracy by how many of the tokens that are read last are kept, from `ssmprobe eval --keep-last`.
+
+use super::table::{Cell, Column, Row, Table};
+use super::{Source, tiers, title};
+use crate::model::explain::evaluation::metrics::Kept;
+use crate::model::train::run::Variant;
+
+/// One table a run whose probes were asked so.
+pub fn tables(source: &Source) -> Vec<Table> {
+    let variants = tiers::sorted(source.run.manifest.heads.iter());
+    let mut rows: Vec<Row> = Vec::new();
+    for variant in variants {
+        let first = rows.len();
+        rows.extend(own(source, variant));
+        if let Some(row) = rows.get_mut(first) {
+            row.ruled = first > 0;
+        }
+    }
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let columns = vec![
+        Column::shared("Method"),
+        Column::numbers("Tokens kept"),
+        Column::numbers("Top-1 (%)"),
+        Column::numbers("Change (points)"),
+        Column::numbers("Change of the own class's logit"),
+    ];
+    let heading = format!("Tokens that are read last alone: {}", source.setting());
+    let mut table = source.table("last", heading, columns, rows);
+    table.notes.push(
+        "What is read before the last tokens is dropped, as if the memory were still empty there; nothing was trained anew. \
+         Probes of the best epoch; means and deviations over seeds. Of a head with several sweeps each keeps the last of its own"
+            .to_owned(),
+    );
+    vec![table]
+}
+
+/// The rows of one variant.
+fn own(source: &Source, variant: &Variant) -> Vec<Row> {
+    let seeds: Vec<(f64, &Vec<Kept>)> = source
+        .evaluated(&variant.name)
+        .map(|probe| (probe.metrics.accuracy, &probe.metrics.last))
+        .filter(|(_, kept)| !kept.is_empty())
+        .collect();
+    let mut counts: Vec<usize> =
+        seeds.iter().flat_map(|(_, kept)| kept.iter().map(|kept| kept.tokens)).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let row = |tokens: usize| {
+        let of = |part: &dyn Fn(f64, &Kept) -> f64| -> Vec<f64> {
+            let found = |(whole, kept): &(f64, &Vec<Kept>)| {
+                Some(part(*whole, kept.iter().find(|kept| kept.tokens == tokens)?))
+            };
+            seeds.iter().filter_map(found).collect()
+        };
+        let cells = vec![
+            Cell::text(title(variant)),
+            Cell::number(tokens as f64, 0),
+            Cell::over(&of(&|_, kept| kept.accuracy), 2),
+            Cell::over(&of(&|whole, kept| kept.accuracy - whole), 2),
+            Cell::over(&of(&|_, kept| kept.logit_change), 3),
+        ];
+        Row { ruled: false, cells }
+    };
+    counts.into_iter().map(row).collect()
+}

@@ -1,0 +1,63 @@
+//! How stable orders are over a dataset, from `ssmprobe eval --stability`.
+
+use super::table::{Cell, Column, Row, Table};
+use super::{Source, tiers, title};
+use crate::model::explain::evaluation::stability::{COLUMNS, StabilitySummary};
+use crate::model::train::run::Variant;
+
+/// One table a run whose probes were asked so.
+pub fn tables(source: &Source) -> Vec<Table> {
+    let variants = tiers::sorted(source.run.manifest.heads.iter());
+    let mut rows: Vec<Row> = Vec::new();
+    for variant in variants {
+        let first = rows.len();
+        rows.extend(COLUMNS.into_iter().filter_map(|(_, name)| row(source, variant, name)));
+        if let Some(row) = rows.get_mut(first) {
+            row.ruled = first > 0;
+        }
+    }
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let columns = vec![
+        Column::shared("Method"),
+        Column::words("Change"),
+        Column::numbers("Tau"),
+        Column::numbers("spread over images").within("Of one seed"),
+        Column::numbers("images").within("Of one seed"),
+        Column::numbers("5 %").within("Random orders"),
+        Column::numbers("95 %").within("Random orders"),
+    ];
+    let heading = format!("Stability of orders: {}", source.setting());
+    let mut table = source.table("stability", heading, columns, rows);
+    table.notes.push(
+        "Kendall's tau-b between where tokens come before and after, each compared at the place that shows the same thing: \
+         the mean over the changes of a kind and over images, then over seeds, with the deviation over seeds. Spread: \
+         standard deviation over images, mean over seeds. Random orders: of a single pair"
+            .to_owned(),
+    );
+    vec![table]
+}
+
+/// One kind of change of one variant.
+fn row(source: &Source, variant: &Variant, name: &str) -> Option<Row> {
+    let all = source.evaluated(&variant.name);
+    let seeds: Vec<&StabilitySummary> =
+        all.filter_map(|probe| probe.metrics.stability.iter().find(|kind| kind.name == name)).collect();
+    let first = seeds.first()?;
+    let mean = |of: &dyn Fn(&StabilitySummary) -> Option<f64>| {
+        let all = seeds.iter().map(|seed| of(seed)).collect::<Option<Vec<f64>>>();
+        all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+    };
+    let taus: Vec<f64> = seeds.iter().map(|seed| seed.mean).collect();
+    let cells = vec![
+        Cell::text(title(variant)),
+        Cell::text(name),
+        Cell::over(&taus, 3),
+        Cell::maybe(mean(&|seed| seed.spread), 3),
+        Cell::maybe(mean(&|seed| Some(seed.images as f64)), 0),
+        Cell::number(first.null.0, 3),
+        Cell::number(first.null.1, 3),
+    ];
+    Some(Row { ruled: false, cells })
+}
