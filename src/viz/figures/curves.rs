@@ -201,7 +201,7 @@ fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Resu
 }
 
 /// The line of series `i`; those that share a colour differ by their dash.
-fn stroke(theme: &Theme, i: usize) -> Stroke {
+pub(super) fn stroke(theme: &Theme, i: usize) -> Stroke {
     let line = Stroke::new(theme.line * 1.2, theme.series(i));
     match Dash::new(theme, i) {
         Dash::Solid => line,

@@ -20,6 +20,7 @@ pub mod removal;
 pub(crate) mod removal_difference;
 pub(crate) mod scan_path;
 pub(crate) mod scores;
+pub mod settings;
 pub mod stability;
 pub(crate) mod strip;
 pub(crate) mod sweep;
@@ -57,7 +58,7 @@ pub fn find(id: &str) -> Option<&'static dyn Figure> {
 pub fn all() -> impl Iterator<Item = (Info, &'static str)> {
     let figures = FIGURES.iter().map(|figure| (figure.info(), "trace"));
     let curves = curves::Part::ALL.into_iter().map(|part| (part.info(), "run"));
-    let curves = curves.chain([(rates::INFO, "run")]);
+    let curves = curves.chain([(rates::INFO, "run"), (settings::INFO, "run")]);
     let overviews = dataset::OVERVIEWS.iter().map(|overview| (overview.info(), "evaluation"));
     figures
         .chain(curves)

@@ -92,6 +92,7 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
             ),
         ),
         ("rates", plot(&small::rates())),
+        ("settings", plot(&small::settings())),
         ("training", plot(&small::training(Part::Both, false))),
         ("training_loss-log", plot(&small::training(Part::Loss, true))),
         ("comparison", side.expect("something to see")),

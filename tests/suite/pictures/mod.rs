@@ -80,6 +80,7 @@ const READ_BACK: &[(&str, fn())] = &[
     ("training_loss", plots::training_loss),
     ("training_accuracy", plots::training_accuracy),
     ("rates", plots::rates),
+    ("settings", plots::settings),
 ];
 
 #[test]

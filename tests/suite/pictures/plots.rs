@@ -12,6 +12,7 @@ use ssmprobe::viz::figures::curves::{self, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::rates::RatesPlot;
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
+use ssmprobe::viz::figures::settings::{SettingPoint, SettingsPlot};
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{Options, export, find};
 
@@ -212,6 +213,37 @@ pub fn rates() {
     let none = RatesPlot { grids: Vec::new(), ..small::rates() };
     let why = Plot::draw_column(&none, &Theme::light(), export::points(85.0)).err();
     assert!(why.is_some_and(|why| why.0.contains("--layers")));
+}
+
+#[test]
+pub fn settings() {
+    for theme in looks() {
+        let plot = small::settings();
+        let marks = plotted(&plot, &theme);
+        let (upper, lower) = (marks.axes(0), marks.axes(1));
+        assert!(upper.area.bottom() < lower.area.y, "accuracy above, coverage below");
+        let names = (&*upper.y_name, &*lower.y_name, &*lower.x_name);
+        assert_eq!(names, ("Accuracy (%)", "Rank coverage", "temperature"));
+        assert!(lower.x.is_log() && lower.x.rises(), "values from 0.1 to 100");
+        let curve = |axes: &Axes, head: usize, of: &dyn Fn(&SettingPoint) -> Option<f64>| -> Vec<Point> {
+            let points = plot.lines[head].points.iter();
+            points.filter_map(|point| Some(axes.at(point.value, of(point)?))).collect()
+        };
+        for (head, name) in ["softsort", "content"].into_iter().enumerate() {
+            let found = marks.lines(marks.swatch(name), 3);
+            let mut expected = vec![curve(&upper, head, &|point| Some(point.accuracy))];
+            if head == 0 {
+                expected.push(curve(&lower, head, &|point| point.coverage));
+            }
+            assert_eq!(found.len(), expected.len(), "{name}");
+            for (found, expected) in found.into_iter().zip(expected) {
+                assert_close(name, found.to_vec(), expected, 0.02);
+            }
+        }
+    }
+    let none = SettingsPlot { lines: Vec::new(), ..small::settings() };
+    let why = Plot::draw_column(&none, &Theme::light(), export::points(85.0)).err();
+    assert!(why.is_some_and(|why| why.0.contains("ssmprobe sweep")));
 }
 
 #[test]

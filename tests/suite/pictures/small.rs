@@ -23,6 +23,7 @@ use ssmprobe::viz::figures::dataset::{Choice, ColorBy, MapOf, Overview};
 use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
 use ssmprobe::viz::figures::plot::{Caption, EvaluationPlot};
 use ssmprobe::viz::figures::rates::{RateCell, RateGrid, RatesPlot};
+use ssmprobe::viz::figures::settings::{SettingLine, SettingPoint, SettingsPlot};
 
 /// Three rows of four patches.
 pub const GRID: Grid = Grid { rows: 3, cols: 4 };
@@ -530,6 +531,22 @@ pub fn training(part: Part, log: bool) -> TrainingPlot {
             about: "two heads".into(),
             command: "--run shore".into(),
         },
+    }
+}
+
+/// Three temperatures of two heads, of which one has no plan.
+pub fn settings() -> SettingsPlot {
+    let point = |value, accuracy, coverage| SettingPoint { value, accuracy, coverage };
+    let (some, none) = (Some, None);
+    let softsort =
+        [point(0.1, 60.0, some(0.75)), point(1.0, 55.0, some(0.5)), point(100.0, 20.0, some(0.01))];
+    let content = [point(0.1, 40.0, none), point(1.0, 45.0, none), point(100.0, 50.0, none)];
+    let line =
+        |name: &str, points: [SettingPoint; 3]| SettingLine { name: name.to_owned(), points: points.into() };
+    SettingsPlot {
+        setting: "temperature".to_owned(),
+        lines: vec![line("softsort", softsort), line("content", content)],
+        caption: training(Part::Loss, false).caption,
     }
 }
 

@@ -43,7 +43,8 @@ pub struct Figures {
     scan: Vec<Scan>,
     /// Folder of a run, whose training curves to draw: --figure training (loss and accuracy),
     /// training_loss (as in the paper) or training_accuracy; several runs stand on one plot. Or rates: layers by learning
-    /// rates of a run that compares them
+    /// rates of a run that compares them; or settings: accuracy and coverage by the one number that variants differ in, of
+    /// several runs on one plot
     #[arg(long, conflicts_with_all = ["trace", "scan"], value_name = "DIR")]
     run: Vec<PathBuf>,
     /// What the bands of training curves span over seeds: one standard deviation, or the 95 % interval of the mean

@@ -8,12 +8,14 @@ use clap::ValueEnum;
 
 use super::Figures;
 use crate::app::jobs::history::{Band, TrainHistory, disk};
+use crate::app::jobs::run_metrics::{self, ProbeMetrics};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
+use crate::model::train::run::Run;
 use crate::viz::export;
 use crate::viz::figures::curves::Part;
 use crate::viz::figures::plot::Plot;
-use crate::viz::figures::rates;
+use crate::viz::figures::{rates, settings};
 
 impl Figures {
     /// Draws them; one file for each figure that was named.
@@ -25,7 +27,11 @@ impl Figures {
             let grid = |run: &&TrainHistory| run.grids().iter().any(|grid| grid.head == *head);
             runs.iter().any(|run| run.about.heads.contains(head)) || runs.iter().any(grid)
         };
-        if let Some(unknown) = self.heads.iter().find(|head| !trained(head)) {
+        let swept = |head: &String| {
+            let of = |name: &String| name.split_once('[').is_some_and(|(own, _)| own == head);
+            runs.iter().any(|run| run.about.heads.iter().any(of))
+        };
+        if let Some(unknown) = self.heads.iter().find(|head| !trained(head) && !swept(head)) {
             let known: Vec<String> = runs.iter().map(|run| run.about.heads.join(", ")).collect();
             return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join("; "))).into());
         }
@@ -49,12 +55,15 @@ impl Figures {
         for id in &ids {
             let plot: Box<dyn Plot> = match (Part::find(id), &runs[..]) {
                 (None, [one]) if *id == rates::INFO.id => Box::new(one.rates(&self.heads)),
+                (None, _) if *id == settings::INFO.id => {
+                    Box::new(TrainHistory::settings_of(&runs, &self.heads, &coverage))
+                }
                 (None, _) if *id == rates::INFO.id => {
                     return Err(Usage(format!("--figure {id}: is of one run")).into());
                 }
                 (None, _) => {
                     let parts = Part::ALL.map(|part| part.info().id).join(", ");
-                    let (id, more) = (*id, rates::INFO.id);
+                    let more = [rates::INFO.id, settings::INFO.id].join(", ");
                     return Err(Usage(format!(
                         "--figure {id}: a run has no such figure; there are {parts}, {more}"
                     ))
@@ -74,6 +83,17 @@ impl Figures {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The mean rank coverage of a variant's probes of the best epoch over the test images, where they were asked about them.
+fn coverage(run: &TrainHistory, variant: &str) -> Option<f64> {
+    let metrics = run_metrics::read(&Run::open(&run.about.folder).ok()?).ok()??;
+    let own = metrics.probes.iter().filter(|probe| probe.head == variant && probe.which == "best");
+    let of = |probe: &ProbeMetrics| {
+        probe.metrics.diagnostics.iter().find(|found| found.name == "rank_coverage").map(|found| found.mean)
+    };
+    let values: Vec<f64> = own.filter_map(of).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// How a run went, as its folder holds it.

@@ -5,6 +5,7 @@ mod curve;
 pub mod disk;
 mod figure;
 mod rates;
+mod settings;
 
 use std::path::PathBuf;
 

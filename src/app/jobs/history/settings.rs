@@ -1,0 +1,105 @@
+//! Variants that differ in one number, `head[temperature=0.1]`: what each came to, as a figure of one run or several.
+
+use super::TrainHistory;
+use super::figure::quoted;
+use crate::viz::figures::plot::Caption;
+use crate::viz::figures::settings::{INFO, SettingLine, SettingPoint, SettingsPlot};
+
+/// Head, setting and value of a variant in whose name one number alone is set.
+fn place(name: &str) -> Option<(&str, &str, f64)> {
+    let (head, inside) = name.strip_suffix(']')?.split_once('[')?;
+    let (field, value) = inside.split_once('=')?;
+    Some((head, field, value.parse().ok().filter(|value: &f64| value.is_finite())?))
+}
+
+impl TrainHistory {
+    /// The lines of these heads, of all where none is named, by the setting that the first of them has. `coverage` knows
+    /// that of a variant of a run, by its name.
+    pub fn settings_of(
+        runs: &[&Self],
+        heads: &[String],
+        coverage: &dyn Fn(&Self, &str) -> Option<f64>,
+    ) -> SettingsPlot {
+        let (mut setting, mut lines) = (String::new(), Vec::<SettingLine>::new());
+        for run in runs {
+            for (at, variant) in run.about.heads.iter().enumerate() {
+                let Some((head, field, value)) = place(variant) else { continue };
+                let asked = heads.is_empty() || heads.iter().any(|own| own == head || own == variant);
+                let Some(score) = run.score(at).filter(|_| asked) else { continue };
+                if setting.is_empty() {
+                    field.clone_into(&mut setting);
+                }
+                if field != setting {
+                    continue;
+                }
+                let name = run.name_among(head, if runs.len() > 1 && shared(runs, head) { 2 } else { 1 });
+                let point = SettingPoint { value, accuracy: score.best.0, coverage: coverage(run, variant) };
+                match lines.iter_mut().find(|line| line.name == name) {
+                    Some(line) => line.points.push(point),
+                    None => lines.push(SettingLine { name, points: vec![point] }),
+                }
+            }
+        }
+        lines.retain(|line| line.points.len() > 1);
+        lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.value.total_cmp(&b.value)));
+        let folder = |run: &&Self| format!("--run {}", quoted(&run.about.folder.display().to_string()));
+        let mut command: Vec<String> = runs.iter().map(folder).collect();
+        command.push(format!("--figure {}", INFO.id));
+        if !heads.is_empty() {
+            command.push(format!("--heads {}", heads.join(",")));
+        }
+        let names: Vec<String> = runs.iter().map(|run| run.about.name()).collect();
+        let caption = Caption {
+            title: INFO.title.to_owned(),
+            file: format!("{}-{}", names.join("-"), INFO.id),
+            about: runs.iter().map(|run| run.said()).collect::<Vec<_>>().join("; "),
+            command: command.join(" "),
+        };
+        SettingsPlot { setting, lines, caption }
+    }
+}
+
+/// Whether several runs have variants of a head.
+fn shared(runs: &[&TrainHistory], head: &str) -> bool {
+    let has = |run: &&&TrainHistory| {
+        run.about.heads.iter().any(|variant| place(variant).is_some_and(|(own, ..)| own == head))
+    };
+    runs.iter().filter(has).count() > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{course, metric};
+    use super::*;
+
+    #[test]
+    fn one_number_alone_makes_a_point() {
+        assert_eq!(place("softsort[temperature=0.1]"), Some(("softsort", "temperature", 0.1)));
+        for other in
+            ["gap", "raster[sharing=channel]", "sinkhorn[temperature=1,iterations=5]", "gap[rate=inf]"]
+        {
+            assert_eq!(place(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn lines_are_of_one_setting_and_rise() {
+        let mut course = course(2, 1);
+        let names = ["softsort[temperature=10]", "softsort[temperature=0.1]", "raster[state_dim=4]", "gap"];
+        course.about.heads = names.map(str::to_owned).into();
+        course = TrainHistory::new(course.about);
+        for (name, test) in names.into_iter().zip([30.0, 40.0, 50.0, 60.0]) {
+            course.epochs(&[metric(name, 0, 1, 1.0, test)]);
+        }
+        let known = |_: &TrainHistory, name: &str| name.contains("0.1").then_some(0.5);
+        let plot = TrainHistory::settings_of(&[&course], &[], &known);
+        let point = |value, accuracy, coverage| SettingPoint { value, accuracy, coverage };
+        let points = vec![point(0.1, 40.0, Some(0.5)), point(10.0, 30.0, None)];
+        assert_eq!(plot.lines, [SettingLine { name: "softsort".into(), points }]);
+        assert_eq!(
+            (plot.setting.as_str(), plot.caption.command.as_str()),
+            ("temperature", "--run run --figure settings")
+        );
+        assert!(TrainHistory::settings_of(&[&course], &["raster".into()], &known).lines.is_empty());
+    }
+}
