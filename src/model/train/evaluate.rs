@@ -3,7 +3,8 @@
 
 use std::ops::ControlFlow;
 
-use super::{Epoch, Event, HeadProgress, HeadTrainer, Pass, Running, Snapshot, Task, batch_of};
+use super::redraw::Pass;
+use super::{Epoch, Event, HeadProgress, HeadTrainer, Running, Snapshot, Task, batch_of};
 use crate::model::data::token_cache::SupplyError;
 
 /// Predicted classes of images, head by head.

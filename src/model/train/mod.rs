@@ -10,6 +10,7 @@ mod evaluate;
 pub mod losses;
 pub mod optim;
 pub mod protocol;
+mod redraw;
 pub mod run;
 mod saved;
 mod step;
@@ -20,7 +21,6 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::model::data::token_cache::{Rows, SupplyError, TokenSource};
@@ -33,6 +33,7 @@ use crate::model::train::protocol::Protocol;
 pub use evaluate::accuracy;
 use evaluate::{between, close_epoch};
 use losses::Losses;
+use redraw::{Pass, redraw};
 pub use saved::Saved;
 pub use step::{Labels, step_all};
 
@@ -86,25 +87,6 @@ pub struct Task<'a> {
     pub seed: u64,
     /// Whether the patch tokens of an image lie in another random order at every pass.
     pub redrawn: bool,
-}
-
-/// A pass over images: every step of a training is one, and every evaluation.
-#[derive(Clone, Copy)]
-enum Pass {
-    /// The step after so many.
-    Step(usize),
-    /// What is asked after so many steps.
-    Evaluation(usize),
-}
-
-impl Pass {
-    /// What no other pass has.
-    fn number(self) -> u64 {
-        match self {
-            Self::Step(done) => 2 * done as u64,
-            Self::Evaluation(done) => 2 * done as u64 + 1,
-        }
-    }
 }
 
 /// One epoch of one head, or as far as it has come.
@@ -361,63 +343,4 @@ fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass) -> Batch 
     let image_seeds = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
     let batch = Batch { patches, cls, grid, image_seeds, training: false };
     if step.is_some() { batch.tracked() } else { batch }
-}
-
-/// Puts the tokens of every image, `[N, width]`, into an order of their own: the same again for the same image, pass and
-/// seed. The encoder does not care for the order of its tokens, so that this is what shuffling its input at every pass
-/// comes to.
-fn redraw(patches: &mut [f32], [n, width]: [usize; 2], images: &[usize], seed: u64, pass: Pass) {
-    patches.par_chunks_mut(n * width).zip(images).for_each(|(patches, &image)| {
-        let image = (image as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ image);
-        rng.set_stream(pass.number());
-        let mut order: Vec<usize> = (0..n).collect();
-        order.shuffle(&mut rng);
-        let before = patches.to_vec();
-        for (into, &from) in patches.chunks_mut(width).zip(&order) {
-            into.copy_from_slice(&before[from * width..][..width]);
-        }
-    });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Tokens of two images, each the number of its patch, after a pass.
-    fn drawn(seed: u64, pass: Pass) -> Vec<Vec<usize>> {
-        let patches = (0..2).flat_map(|_| (0..12).flat_map(|patch| [patch as f32; 3]));
-        let mut patches: Vec<f32> = patches.collect();
-        redraw(&mut patches, [12, 3], &[4, 9], seed, pass);
-        let number = |token: &[f32]| {
-            assert!(token.iter().all(|x| *x == token[0]), "a token stays whole");
-            token[0] as usize
-        };
-        patches.chunks(36).map(|image| image.chunks(3).map(number).collect()).collect()
-    }
-
-    #[test]
-    fn every_pass_has_an_order_of_its_own_that_comes_again() {
-        let passes = (0..50).flat_map(|done| [Pass::Step(done), Pass::Evaluation(done)]);
-        let all: Vec<Vec<usize>> = passes.flat_map(|pass| drawn(3, pass)).collect();
-        let different: std::collections::HashSet<_> = all.iter().collect();
-        assert_eq!(different.len(), all.len());
-        for order in &all {
-            let mut sorted = order.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, (0..12).collect::<Vec<_>>());
-        }
-        assert_eq!(drawn(3, Pass::Evaluation(7)), all[30..32]);
-        assert_ne!(drawn(4, Pass::Evaluation(7)), all[30..32]);
-    }
-
-    #[test]
-    fn every_patch_comes_to_every_place_as_often() {
-        let mut first = [0; 12];
-        for done in 0..1200 {
-            first[drawn(3, Pass::Step(done))[0][0]] += 1;
-        }
-        // 100 each, with a standard deviation of 9.6.
-        assert!(first.iter().all(|count| (55..=145).contains(count)), "{first:?}");
-    }
 }

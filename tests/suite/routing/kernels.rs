@@ -50,7 +50,8 @@ pub fn kernels_on_tensors_and_their_gradients_match_the_original() {
 
 #[test]
 pub fn kernels_in_float32_and_their_gradients_match_the_original() {
-    check_kernels("kernels in float32", [3e-5, GRADIENT], s4::kernel_channels_as_given);
+    // Of 256 states at the longest step the zero-order hold comes to 1.2e-4, the bilinear one to half of that.
+    check_kernels("kernels in float32", [3e-5, 1.5 * GRADIENT], s4::kernel_channels_as_given);
 }
 
 type Kernel = fn(Tensor<2>, Tensor<2>, Tensor<2>, Tensor<1>, s4::Steps) -> Tensor<2>;

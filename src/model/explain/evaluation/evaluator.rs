@@ -17,7 +17,7 @@ use super::maps::{positions, weights};
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
 use super::regions::RegionSummary;
-use super::removals::{self, COLUMNS, Heights, RemovalHeights};
+use super::removals::{self, Heights, RemovalHeights};
 use super::stability::{self, Taus};
 use super::sums::Sums;
 use super::vectors::{Collected, ImageVectors, rounded};
@@ -347,19 +347,8 @@ impl<'a> Evaluator<'a> {
                 measures.insert(name, column(&number));
             }
         }
-        for (at, known) in COLUMNS.iter().enumerate() {
-            let height = |a: &Answer| a.removals.as_ref()?[at];
-            if self.answers.iter().flatten().any(|answer| height(answer).is_some()) {
-                measures.insert(known.name.as_str(), column(&|a| height(a).unwrap_or(f32::NAN)));
-            }
-        }
-        for (at, (name, _)) in stability::COLUMNS.into_iter().enumerate() {
-            let taus = |image: usize| self.stability.get(image)?.as_ref()?[at];
-            let column: Vec<f32> = (0..self.answers.len()).map(|i| taus(i).unwrap_or(f32::NAN)).collect();
-            if column.iter().any(|tau| tau.is_finite()) {
-                measures.insert(name, column);
-            }
-        }
+        measures.extend(removals::columns_of(&self.answers));
+        measures.extend(stability::columns(&self.stability, self.answers.len()));
         Evaluation {
             regions: self.regions(true),
             probe: name,

@@ -107,6 +107,16 @@ fn columns(removal: &Removal) -> Heights {
     COLUMNS.iter().map(height).collect()
 }
 
+/// The columns that some of the images have a number in.
+pub(super) fn columns_of(images: &[Option<Answer>]) -> impl Iterator<Item = (&'static str, Vec<f32>)> {
+    let column = |(at, known): (usize, &'static RemovalColumn)| {
+        let height = |image: &Option<Answer>| image.as_ref()?.removals.as_ref()?[at];
+        let column: Vec<f32> = images.iter().map(|image| height(image).unwrap_or(f32::NAN)).collect();
+        images.iter().any(|image| height(image).is_some()).then_some((known.name.as_str(), column))
+    };
+    COLUMNS.iter().enumerate().filter_map(column)
+}
+
 impl RemovalHeights {
     /// Of all images that have them, of which there may be none.
     pub(super) fn of_images(images: &[&Heights]) -> Vec<Self> {
