@@ -120,6 +120,15 @@ fn kept(text: &str) -> Result<usize, String> {
 }
 
 impl EvalFlags {
+    /// Refuses flags that do not say who is asked about what.
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        let alone = self.backbone.is_some() && self.data.is_some() && !self.probe.is_empty();
+        match self.run.is_some() || alone {
+            true => Ok(()),
+            false => Err(Usage("give --run RUN, or --backbone, --data and --probe".into())),
+        }
+    }
+
     /// What is removed of every image, where that is asked.
     pub(super) fn removal(&self) -> Option<RemovalSpec> {
         let modes = self.causal.clone()?.0;

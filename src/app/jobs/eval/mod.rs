@@ -116,10 +116,7 @@ impl Eval<'_> {
     /// Asks every probe; whether it came to its end.
     fn run(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> anyhow::Result<bool> {
         let Self { flags, tell } = *self;
-        if flags.run.is_none() && (flags.backbone.is_none() || flags.data.is_none() || flags.probe.is_empty())
-        {
-            return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()).into());
-        }
+        flags.check()?;
         let run = flags.run.as_deref().map(Run::open).transpose()?;
         let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
         let device = (engine.env.device)(&flags.device)?.device;
@@ -182,8 +179,8 @@ impl Eval<'_> {
         let Some(regions) = JobError::unless_cancelled(regions)? else { return Ok(false) };
         let set = Arc::new(eval_set(&dataset, question.split, places));
         let ablations = flags.ablations.then_some(flags.seed);
-        let (causal, last) = (causal.as_ref(), &flags.keep_last[..]);
-        let spec = MetricsSpec { ablations, causal, last, regions: &regions.of };
+        let last = &flags.keep_last;
+        let spec = MetricsSpec { ablations, causal: causal.as_ref(), last, regions: &regions.of };
         let home = if flags.part.is_some() || flags.join.is_some() { flags.home()? } else { PathBuf::new() };
         // The tokens are those of the same images, whatever else the cache holds.
         let tokens = TokenKey { dataset: String::new(), ..plan.source.clone() }.key();
@@ -199,11 +196,7 @@ impl Eval<'_> {
                 question.check_classes(&probe, &dataset.classes)?;
                 let images = (&places[..], &question.draws[..]);
                 let evaluator = Evaluator::new(&probe, change.clone(), &cache, set.clone(), images, &nulls)?;
-                let evaluator = evaluator.with_metrics(spec);
-                let evaluator = match stable.get_mut(at) {
-                    Some(own) => evaluator.with_stability(std::mem::take(own)),
-                    None => evaluator,
-                };
+                let evaluator = evaluator.with_metrics(spec).with_stability(std::mem::take(&mut stable[at]));
                 let files = flags.evaluation.is_some();
                 let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
                 let what = &subject.name();
@@ -290,7 +283,7 @@ impl Eval<'_> {
     ) -> Result<Vec<Vec<Option<Taus>>>, JobError> {
         let EvalFlags { stability, reading, seed, device, .. } = self.flags;
         if !stability {
-            return Ok(Vec::new());
+            return Ok(vec![Vec::new(); subjects.len()]);
         }
         let cost = format!(
             "the stability of orders costs the encoder {} whole images for every image, once for all probes",
