@@ -23,7 +23,7 @@ use crate::app::state::{Library, Severity, State};
 
 /// How long a frame waits for what it was asked to show: with known tokens an answer takes a millisecond
 /// or two, and the frame is drawn once instead of twice. Nobody notices it where the answer takes longer.
-const EXPLAIN_WAIT: Duration = Duration::from_millis(4);
+const EXPLAIN_WAIT: Duration = Duration::from_millis(8);
 
 /// How long settings stand still before they are written.
 const SAVE_DELAY: Duration = Duration::from_secs(1);
