@@ -49,6 +49,7 @@ mod parquet;
 mod pictures;
 mod pipe;
 mod pooling;
+mod pretrain;
 mod probe_files;
 mod protocol;
 mod readers;

@@ -15,6 +15,7 @@ mod inspect;
 mod jobs;
 mod on;
 mod open;
+mod pretrain;
 mod push;
 mod remote;
 mod report;
@@ -56,6 +57,7 @@ enum Verb {
     Inspect(Box<inspect::Inspect>),
     Figures(Box<figures::Figures>),
     Dataset(dataset::DatasetVerb),
+    Pretrain(Box<pretrain::Pretrain>),
     Extract(Box<extract::Extract>),
     Train(Box<train::Train>),
     Eval(Box<eval::Eval>),
@@ -96,6 +98,7 @@ impl Verb {
             Self::Inspect(verb) => verb.run(),
             Self::Figures(verb) => verb.run(),
             Self::Dataset(verb) => verb.run(),
+            Self::Pretrain(verb) => verb.run(),
             Self::Extract(verb) => verb.run(),
             Self::Train(verb) => verb.run(),
             Self::Eval(verb) => verb.run(),

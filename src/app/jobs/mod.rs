@@ -20,6 +20,7 @@ pub mod open;
 mod options;
 pub mod over;
 pub mod part;
+pub mod pretrain;
 mod probe_tokens;
 mod progress;
 pub mod received;

@@ -7,7 +7,7 @@
 //! `last_hidden_state` of transformers for the same files and pixels: after the final layer norm (`post_layernorm` in SigLIP), except in BEiT
 //! and data2vec with mean pooling and in CLIP, which have none on their tokens.
 
-mod activation;
+pub(in crate::model) mod activation;
 pub mod arithmetic;
 mod at_once;
 mod batch;

@@ -3,7 +3,7 @@
 
 use burn::tensor::{Int, Tensor, activation, module};
 
-use super::{GRID, PATCH, PIXELS, Plan, TOKENS};
+use super::{Plan, fused};
 use crate::model::probe::params::{Constraint, Init, Params, Spec};
 
 /// The encoder: patches `[B * V, P]` at `places` (all of them where absent) to tokens `[B, 1 + V, d]`.
@@ -16,41 +16,45 @@ pub(super) fn encode(
 ) -> Tensor<3> {
     let d = plan.width;
     let projection = "embeddings.patch_embeddings.projection";
-    let weight = params.get::<4>(&format!("{projection}.weight")).reshape([d, PIXELS]);
+    let tokens = plan.tokens();
+    let weight = params.get::<4>(&format!("{projection}.weight")).reshape([d, plan.pixels()]);
     let bias = params.get::<1>(&format!("{projection}.bias")).unsqueeze();
     let x = patches.matmul(weight.transpose()) + bias; // [B * V, d]
     let visible = x.dims()[0] / batch;
     let positions = params.get::<3>("embeddings.position_embeddings"); // [1, 1 + N, d]
     let at_cls = positions.clone().slice([0..1, 0..1, 0..d]);
-    let at_patches = positions.slice([0..1, 1..1 + TOKENS, 0..d]);
+    let at_patches = positions.slice([0..1, 1..1 + tokens, 0..d]);
     let x = x.reshape([batch, visible, d]);
     let x = match places {
-        Some(places) => x + at_patches.reshape([TOKENS, d]).select(0, places).reshape([batch, visible, d]),
+        Some(places) => x + at_patches.reshape([tokens, d]).select(0, places).reshape([batch, visible, d]),
         None => x + at_patches,
     };
     let cls = (params.get::<3>("embeddings.cls_token") + at_cls).expand([batch, 1, d]);
     let mut x = Tensor::cat(vec![cls, x], 1); // [B, 1 + V, d]
+    let fuses = plan.fuses(&x.device());
     for layer in 0..plan.layers {
-        x = block(params, &format!("encoder.layer.{layer}"), x, plan.heads());
+        x = block(params, &format!("encoder.layer.{layer}"), x, plan.heads(), fuses);
     }
-    norm(params, "layernorm", x)
+    norm(params, "layernorm", x, fuses)
 }
 
-/// A pre-norm transformer layer, `[B, T, d]` to the same.
-pub(super) fn block(params: &Params, name: &str, x: Tensor<3>, heads: usize) -> Tensor<3> {
+/// A pre-norm transformer layer, `[B, T, d]` to the same, of [`fused`] operations or of burn's own.
+pub(super) fn block(params: &Params, name: &str, x: Tensor<3>, heads: usize, fuses: bool) -> Tensor<3> {
     let [batch, tokens, d] = x.dims();
-    let normed = norm(params, &format!("{name}.layernorm_before"), x.clone());
+    let normed = norm(params, &format!("{name}.layernorm_before"), x.clone(), fuses);
     let [query, key, value] = ["query", "key", "value"].map(|part| {
         linear(params, &format!("{name}.attention.attention.{part}"), normed.clone())
             .reshape([batch, tokens, heads, d / heads])
             .swap_dims(1, 2) // [B, h, T, d / h]
     });
     let scale = (d as f32 / heads as f32).sqrt();
-    let shares = activation::softmax(query.matmul(key.transpose()) / scale, 3); // [B, h, T, T]
+    let logits = query.matmul(key.transpose()) / scale;
+    let shares = if fuses { fused::softmax(logits) } else { activation::softmax(logits, 3) }; // [B, h, T, T]
     let mixed = shares.matmul(value).swap_dims(1, 2).reshape([batch, tokens, d]);
     let x = x + linear(params, &format!("{name}.attention.output.dense"), mixed);
-    let normed = norm(params, &format!("{name}.layernorm_after"), x.clone());
-    let inner = activation::gelu(linear(params, &format!("{name}.intermediate.dense"), normed));
+    let normed = norm(params, &format!("{name}.layernorm_after"), x.clone(), fuses);
+    let inner = linear(params, &format!("{name}.intermediate.dense"), normed);
+    let inner = if fuses { fused::gelu(inner) } else { activation::gelu(inner) };
     x + linear(params, &format!("{name}.output.dense"), inner)
 }
 
@@ -62,19 +66,23 @@ pub(super) fn linear(params: &Params, name: &str, x: Tensor<3>) -> Tensor<3> {
     (y + params.get::<1>(&format!("{name}.bias")).unsqueeze()).reshape([batch, tokens, out])
 }
 
-pub(super) fn norm(params: &Params, name: &str, x: Tensor<3>) -> Tensor<3> {
+pub(super) fn norm(params: &Params, name: &str, x: Tensor<3>, fuses: bool) -> Tensor<3> {
     let (weight, bias) = (params.get(&format!("{name}.weight")), params.get(&format!("{name}.bias")));
-    module::layer_norm(x, weight, Some(bias), 1e-12)
+    match fuses {
+        true => fused::layer_norm(x, weight, bias),
+        false => module::layer_norm(x, weight, Some(bias), fused::EPSILON),
+    }
 }
 
 /// All parameters of the encoder, by transformers' names.
 pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
-    let d = plan.width;
+    let (d, patch) = (plan.width, plan.recipe.patch);
+    let bound = 0.07 * (192.0 / plan.pixels() as f32).sqrt(); // about 1 / sqrt(P), as PyTorch's
     let projection = "embeddings.patch_embeddings.projection";
     let mut specs = vec![
         Spec::new("embeddings.cls_token", [1, 1, d], Init::Normal(0.02)),
-        positions("embeddings.position_embeddings", d),
-        Spec::new(format!("{projection}.weight"), [d, 3, PATCH, PATCH], Init::Uniform(0.07)),
+        positions("embeddings.position_embeddings", plan, d),
+        Spec::new(format!("{projection}.weight"), [d, 3, patch, patch], Init::Uniform(bound)),
         Spec::new(format!("{projection}.bias"), [d], Init::Constant(0.0)),
     ];
     for layer in 0..plan.layers {
@@ -85,9 +93,9 @@ pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
 }
 
 /// A table of fixed positions, `[1, 1 + N, width]`.
-pub(super) fn positions(name: &str, width: usize) -> Spec {
-    let table = Init::Values(sine_positions(width));
-    Spec::new(name, [1, 1 + TOKENS, width], table).with(Constraint::Fixed)
+pub(super) fn positions(name: &str, plan: &Plan, width: usize) -> Spec {
+    let table = Init::Values(sine_positions(plan.grid(), width));
+    Spec::new(name, [1, 1 + plan.tokens(), width], table).with(Constraint::Fixed)
 }
 
 pub(super) fn block_specs(name: &str, d: usize) -> Vec<Spec> {
@@ -129,10 +137,10 @@ pub(super) fn norm_specs(name: &str, d: usize) -> [Spec; 2] {
 const SLOWEST: f32 = 20.0;
 
 /// Fixed two-dimensional sine and cosine positions, `[1 + N, d]`; zero for CLS (He et al. 2022).
-fn sine_positions(d: usize) -> Vec<f32> {
+fn sine_positions(grid: usize, d: usize) -> Vec<f32> {
     let mut table = vec![0.0; d];
-    for token in 0..TOKENS {
-        for place in [token % GRID, token / GRID] {
+    for token in 0..grid * grid {
+        for place in [token % grid, token / grid] {
             let angles: Vec<f32> =
                 (0..d / 4).map(|i| place as f32 / SLOWEST.powf(i as f32 / (d / 4) as f32)).collect();
             table.extend(angles.iter().map(|angle| angle.sin()));

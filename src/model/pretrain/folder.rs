@@ -1,6 +1,7 @@
 //! A pre-trained backbone as a folder of the Hub: `config.json`, `preprocessor_config.json` and
 //! `model.safetensors`, under transformers' names, so that transformers opens it too.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use half::f16;
@@ -8,8 +9,7 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensorError};
 use serde_json::{Value, json};
 
-use super::{Objective, PATCH, Plan};
-use crate::model::data::scenes::SIDE;
+use super::{Objective, Plan};
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::atomic_file;
 
@@ -42,8 +42,21 @@ pub enum FolderError {
 pub fn save(folder: &Path, plan: &Plan, weights: &Arrays, precision: Precision) -> Result<(), FolderError> {
     atomic_file::make_folder(folder)
         .map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
+    let metadata = [("format".to_owned(), "pt".to_owned())].into_iter().collect();
+    let weights = serialise(weights, precision, metadata)?;
+    write_whole(&folder.join("config.json"), &text(&config(plan)))?;
+    write_whole(&folder.join("preprocessor_config.json"), &text(&preprocessor(plan.recipe.side)))?;
+    write_whole(&folder.join("model.safetensors"), &weights)
+}
+
+/// Arrays and what is said beside them as a safetensors file.
+pub(super) fn serialise(
+    arrays: &Arrays,
+    precision: Precision,
+    metadata: HashMap<String, String>,
+) -> Result<Vec<u8>, SafeTensorError> {
     let named: Vec<(&String, &Array, Vec<u8>)> =
-        weights.iter().map(|(name, array)| (name, array, bytes(&array.data, precision))).collect();
+        arrays.iter().map(|(name, array)| (name, array, bytes(&array.data, precision))).collect();
     let dtype = match precision {
         Precision::Half => Dtype::F16,
         Precision::Single => Dtype::F32,
@@ -52,11 +65,7 @@ pub fn save(folder: &Path, plan: &Plan, weights: &Arrays, precision: Precision) 
         .iter()
         .map(|(name, array, bytes)| Ok((*name, TensorView::new(dtype, array.shape.clone(), bytes)?)))
         .collect::<Result<Vec<_>, SafeTensorError>>()?;
-    let metadata = [("format".to_owned(), "pt".to_owned())].into_iter().collect();
-    let weights = safetensors::serialize(views, Some(metadata))?;
-    write_whole(&folder.join("config.json"), &text(&config(plan)))?;
-    write_whole(&folder.join("preprocessor_config.json"), &text(&preprocessor()))?;
-    write_whole(&folder.join("model.safetensors"), &weights)
+    safetensors::serialize(views, Some(metadata))
 }
 
 fn bytes(values: &[f32], precision: Precision) -> Vec<u8> {
@@ -81,18 +90,18 @@ fn config(plan: &Plan) -> Value {
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-12,
         "qkv_bias": true,
-        "image_size": SIDE,
-        "patch_size": PATCH,
+        "image_size": plan.recipe.side,
+        "patch_size": plan.recipe.patch,
         "num_channels": 3,
-        "mask_ratio": 0.6,
+        "mask_ratio": plan.recipe.mask_ratio,
     })
 }
 
-fn preprocessor() -> Value {
+fn preprocessor(side: usize) -> Value {
     json!({
         "image_processor_type": "ViTImageProcessor",
         "do_resize": true,
-        "size": {"height": SIDE, "width": SIDE},
+        "size": {"height": side, "width": side},
         "resample": 2,
         "do_rescale": true,
         "rescale_factor": 1.0 / 255.0,

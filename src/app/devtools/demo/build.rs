@@ -16,7 +16,7 @@ use crate::app::terminal::stdout;
 use crate::model::data::scenes;
 use crate::model::data::scenes::folder::Set;
 use crate::model::device;
-use crate::model::pretrain::{Objective, Plan};
+use crate::model::pretrain::{Objective, Plan, Recipe};
 use crate::model::train::TrainConfig;
 
 /// Scenes that are shipped: two of every class.
@@ -171,6 +171,7 @@ impl Build {
             batch: 64,
             rate: 1.5e-3,
             seed: self.seed,
+            recipe: Recipe::SCENES,
         };
         let steps = self.vit_steps as usize;
         let supervised = Plan { objective: Objective::Supervised, steps, rate: 1e-3, ..plan };

@@ -113,7 +113,7 @@ const OTHER_TOKENS: &str =
     "leave out what says otherwise (--backbone, --layer, --size, --precision, --mae-order)";
 
 /// Field, what it is in the run, and as it is asked for.
-type Difference = (String, String, String);
+pub type Difference = (String, String, String);
 
 fn refuse(
     run: &Run,
@@ -130,7 +130,12 @@ fn json(document: &impl Serialize) -> Value {
 }
 
 /// The first field in which two JSON documents differ and may not, and what stands there.
-fn difference(place: &str, found: &Value, asked: &Value, free: &dyn Fn(&str) -> bool) -> Option<Difference> {
+pub fn difference(
+    place: &str,
+    found: &Value,
+    asked: &Value,
+    free: &dyn Fn(&str) -> bool,
+) -> Option<Difference> {
     if found == asked || free(place) {
         return None;
     }

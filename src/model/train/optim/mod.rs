@@ -58,19 +58,24 @@ impl Optimizer {
     }
 }
 
-/// Moves every parameter that has a gradient to where `step` says, and restores constraints. `tracked` are the tensors the
-/// gradients were taken of, in the order of `params`; gradients of several graphs add up.
+/// The gradient of every parameter, where it has one. `tracked` are the tensors that `gradients` were taken of; those of
+/// several graphs add up.
+pub fn gradients(tracked: &Params, gradients: &[&Gradients]) -> Vec<Option<Tensor<1>>> {
+    let of = |value: &Tensor<1>| {
+        gradients.iter().filter_map(|gradients| value.grad(gradients)).reduce(|sum, more| sum + more)
+    };
+    tracked.iter().map(|(_, value)| of(value)).collect()
+}
+
+/// Moves every parameter that has a gradient, in the order of `params`, to where `step` says, and restores constraints.
 fn update(
     params: Params,
-    tracked: &Params,
-    gradients: &[&Gradients],
+    gradients: Vec<Option<Tensor<1>>>,
     mut step: impl FnMut(&Spec, Tensor<1>, Tensor<1>) -> Tensor<1>,
 ) -> Params {
-    let mut gradients = tracked.iter().map(|(_, value)| {
-        gradients.iter().filter_map(|gradients| value.grad(gradients)).reduce(|sum, more| sum + more)
-    });
+    let mut gradients = gradients.into_iter();
     let moved = params.map(|spec, value| {
-        let gradient = gradients.next().expect("as many tracked parameters as parameters");
+        let gradient = gradients.next().expect("as many gradients as parameters");
         match gradient.filter(|_| spec.constraint != Constraint::Fixed) {
             Some(gradient) => step(spec, value, gradient),
             None => value,
@@ -89,24 +94,39 @@ fn from_host(array: &Array, device: &Device) -> Tensor<1> {
 }
 
 /// AdamW of one head. Weight decay is zero throughout (paper, "Optimization"), so none is
-/// computed.
+/// computed there; backbones are pre-trained with some.
 #[derive(Clone, Default)]
 pub struct AdamW {
     steps: u32,
+    decay: f64,
     moments: IndexMap<String, [Tensor<1>; 2]>,
 }
 
 impl AdamW {
+    /// The same with weight decay: a step first takes `rate * decay` off every parameter of two or more dimensions.
+    pub fn with_decay(self, decay: f64) -> Self {
+        Self { decay, ..self }
+    }
+
     /// Moves `params` against `gradients` and restores their constraints. `tracked` are the tensors
     /// the gradients were taken of, in the order of `params`; gradients of several graphs add up.
-    pub fn step(&mut self, params: Params, tracked: &Params, gradients: &[&Gradients], rate: f64) -> Params {
+    pub fn step(&mut self, params: Params, tracked: &Params, by: &[&Gradients], rate: f64) -> Params {
+        self.advance(params, gradients(tracked, by), rate)
+    }
+
+    /// The same with the gradient of every parameter, in the order of `params`.
+    pub fn advance(&mut self, params: Params, gradients: Vec<Option<Tensor<1>>>, rate: f64) -> Params {
         self.steps += 1;
         let correction_1 = 1.0 - BETA_1.powf(f64::from(self.steps));
         let correction_2 = 1.0 - BETA_2.powf(f64::from(self.steps));
-        update(params, tracked, gradients, |spec, value, gradient| {
+        update(params, gradients, |spec, value, gradient| {
             let zero = || [value.zeros_like(), value.zeros_like()];
             let [mean, variance] = self.moments.swap_remove(&spec.name).unwrap_or_else(zero);
             let update = Update { correction: correction_2, rate: rate / correction_1 };
+            let value = match self.decay > 0.0 && spec.shape.len() > 1 {
+                true => value * (1.0 - rate * self.decay),
+                false => value,
+            };
             let (moved, moments) = match on_cpu(&value.device()) {
                 true => fused::step(value, gradient, [mean, variance], &update),
                 false => plain_step(value, gradient, [mean, variance], &update),
@@ -114,6 +134,20 @@ impl AdamW {
             self.moments.insert(spec.name.clone(), moments);
             moved
         })
+    }
+
+    /// Whether it has stepped these parameters, all of those that are trained.
+    pub fn fits(&self, params: &Params) -> bool {
+        let fits = |spec: &Spec| {
+            let moments = self.moments.get(&spec.name);
+            moments.is_some_and(|both| both.iter().all(|moment| moment.dims() == [spec.len()]))
+        };
+        let trained = params.iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed);
+        let trained: Vec<bool> = trained.map(|(spec, _)| fits(spec)).collect();
+        match self.steps {
+            0 => self.moments.is_empty(),
+            _ => trained.len() == self.moments.len() && trained.into_iter().all(|fits| fits),
+        }
     }
 
     /// Its state on the host, for a checkpoint: `<name>.mean`, `<name>.variance` and `steps`.
@@ -127,7 +161,7 @@ impl AdamW {
         arrays
     }
 
-    /// The optimiser a checkpoint holds; `None` if the arrays are not a whole state.
+    /// The optimiser a checkpoint holds, without weight decay; `None` if the arrays are not a whole state.
     pub fn from_arrays(arrays: &Arrays, device: &Device) -> Option<Self> {
         let tensor = |array: &Array| from_host(array, device);
         let steps = *arrays.get("steps")?.data.first()? as u32;
@@ -138,7 +172,7 @@ impl AdamW {
                 moments.insert(name.to_owned(), [tensor(mean), tensor(variance)]);
             }
         }
-        Some(Self { steps, moments })
+        Some(Self { steps, moments, decay: 0.0 })
     }
 }
 

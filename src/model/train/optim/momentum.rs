@@ -5,7 +5,7 @@
 use burn::tensor::{Device, Gradients, Tensor};
 use indexmap::IndexMap;
 
-use super::{from_host, to_host, update};
+use super::{from_host, gradients, to_host, update};
 use crate::model::io::array::Arrays;
 use crate::model::probe::params::Params;
 
@@ -32,8 +32,8 @@ impl Momentum {
     }
 
     /// As [`AdamW::step`](super::AdamW::step).
-    pub fn step(&mut self, params: Params, tracked: &Params, gradients: &[&Gradients], rate: f64) -> Params {
-        update(params, tracked, gradients, |spec, value, gradient| {
+    pub fn step(&mut self, params: Params, tracked: &Params, by: &[&Gradients], rate: f64) -> Params {
+        update(params, gradients(tracked, by), |spec, value, gradient| {
             let scaled = match self.trusts && spec.shape.len() > 1 {
                 true => gradient.clone() * trust(&value, &gradient),
                 false => gradient,

@@ -223,7 +223,7 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
 }
 
 /// The float32 tensors whose names begin with `prefix`, without it.
-fn arrays(tensors: &SafeTensors, prefix: &str) -> Arrays {
+pub(in crate::model) fn arrays(tensors: &SafeTensors, prefix: &str) -> Arrays {
     let own = tensors.iter().filter_map(|(name, view)| Some((name.strip_prefix(prefix)?, view)));
     own.filter(|(_, view)| view.dtype() == Dtype::F32)
         .map(|(name, view)| {

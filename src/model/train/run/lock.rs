@@ -27,24 +27,47 @@ impl RunLock {
     }
 }
 
-impl Run {
-    /// Claims the folder for as long as the answer lives. Where another machine had it, this may take minutes: until it
+impl RunLock {
+    /// Claims a run's folder for as long as the answer lives. Where another machine had it, this may take minutes: until it
     /// has shown life or is known to be gone.
     ///
     /// # Errors
     /// While another program has it, or if the lock's file cannot be made.
-    pub fn claim(&self) -> Result<RunLock, RunError> {
-        let path = self.folder().join("state/lock");
+    pub fn claim(folder: &Path) -> Result<Self, RunError> {
+        let path = folder.join("state/lock");
         let lock = open(&path)?;
         let alone = match lock.try_lock() {
             Ok(()) => true,
             Err(TryLockError::Error(why)) if why.kind() == ErrorKind::Unsupported => false,
             Err(TryLockError::Error(why)) => return Err(error::io("lock", &path)(why)),
             Err(TryLockError::WouldBlock) => {
-                return Err(RunError::Claimed { folder: self.folder().to_owned(), host: None });
+                return Err(RunError::Claimed { folder: folder.to_owned(), host: None });
             }
         };
-        self.among_machines(lock, "state/owner.json", alone, false)
+        Self::among_machines(folder, lock, "state/owner.json", alone, false)
+    }
+
+    /// The same among all machines, for who has it on this one.
+    fn among_machines(
+        folder: &Path,
+        lock: File,
+        name: &str,
+        alone: bool,
+        patient: bool,
+    ) -> Result<Self, RunError> {
+        let path = folder.join(name);
+        let asked: io::Result<Asked> = HostLock::ask(&path, alone, STILL, patient);
+        match asked.map_err(error::io("lock", &path))? {
+            Asked::Taken(among_machines) => Ok(Self { among_machines, _on_this_one: lock }),
+            Asked::Held(host) => Err(RunError::Claimed { folder: folder.to_owned(), host: Some(host) }),
+        }
+    }
+}
+
+impl Run {
+    /// Claims the folder, as [`RunLock::claim`] does.
+    pub fn claim(&self) -> Result<RunLock, RunError> {
+        RunLock::claim(self.folder())
     }
 
     /// Waits for the right to change what was found out about the run: a moment's work, whoever trains.
@@ -58,25 +81,7 @@ impl Run {
             Err(why) if why.kind() == ErrorKind::Unsupported => false,
             locked => locked.map(|()| true).map_err(error::io("lock", &path))?,
         };
-        self.among_machines(lock, "state/evaluation-owner.json", alone, true)
-    }
-
-    /// The same among all machines, for who has it on this one.
-    fn among_machines(
-        &self,
-        lock: File,
-        name: &str,
-        alone: bool,
-        patient: bool,
-    ) -> Result<RunLock, RunError> {
-        let path = self.folder().join(name);
-        let asked: io::Result<Asked> = HostLock::ask(&path, alone, STILL, patient);
-        match asked.map_err(error::io("lock", &path))? {
-            Asked::Taken(among_machines) => Ok(RunLock { among_machines, _on_this_one: lock }),
-            Asked::Held(host) => {
-                Err(RunError::Claimed { folder: self.folder().to_owned(), host: Some(host) })
-            }
-        }
+        RunLock::among_machines(self.folder(), lock, "state/evaluation-owner.json", alone, true)
     }
 }
 

@@ -1,0 +1,99 @@
+//! `ssmprobe pretrain`: a small backbone of one's own, from pictures.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::app::jobs::over::Over;
+use crate::app::jobs::pretrain::{self, Event, Manifest, Point, PretrainSettings, PretrainSpec};
+use crate::app::terminal::interrupt;
+use crate::app::terminal::progress::Display;
+use crate::app::terminal::stdout;
+use crate::app::terminal::stdout::say;
+
+/// Pre-train a small vision transformer on pictures, as a masked autoencoder or supervised.
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Pretrain {
+    #[command(flatten)]
+    settings: Over<PretrainSettings>,
+    /// Folder of the backbone, new or empty.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Go on with what was begun in DIR, if anything; `--resume --out DIR` is enough then.
+    #[arg(long)]
+    resume: bool,
+}
+
+const LONG: &str = "\
+The folder:
+  config.json, preprocessor_config.json, model.safetensors   the backbone, once it is done: `--backbone DIR` reads it
+  pretraining.json   settings, sizes, pictures
+  metrics.jsonl      step, epoch, loss, rate and images a second, every 20 steps; of a supervised one the share told right, too
+  state/             what a stopped or killed one goes on from (--resume), on the CPU to the same bits
+Every file is written whole or not at all.
+
+The encoder is a plain ViT with fixed two-dimensional positions; a masked autoencoder's decoder has two layers of width 64 and
+stays behind. Pictures are made square by resizing. What a picture looks like and which of its patches are hidden depends on the
+seed, the epoch and the picture alone.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once).";
+
+impl Pretrain {
+    /// Pre-trains. What was stopped is saved and no failure.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        interrupt::listen();
+        let begun = if self.resume { pretrain::begun(&self.out)? } else { None };
+        let settings = self.settings.over(begun.unwrap_or_default());
+        let spec = PretrainSpec { settings, out: self.out, resume: self.resume };
+        let mut display = Display::new();
+        let (mut working, mut epochs) = (None, 0);
+        let summary = pretrain::run(&spec, &mut |event| {
+            match event {
+                Event::Begin { manifest, device, step } => {
+                    epochs = manifest.settings.epochs;
+                    display.say(&begins(manifest, device, step));
+                    working = Some(interrupt::working());
+                }
+                Event::Unreadable(error) => display.say(&format!("warning: left out: {error}")),
+                Event::Step { epoch, point, progress } => {
+                    display.show(&format!("epoch {epoch} of {epochs}"), &progress, &words(point));
+                }
+            }
+            interrupt::flow()
+        });
+        display.clear();
+        drop(working);
+        let summary = summary?;
+        if !summary.finished {
+            let step = summary.last.map_or(0, |point| point.step);
+            say!("stopped after step {step}; `--resume` goes on from there");
+            return Ok(interrupt::code());
+        }
+        let how =
+            summary.last.map_or(String::new(), |point| format!(": step {}, {}", point.step, words(&point)));
+        stdout::line(format!("{}{how}", spec.out.display()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn begins(manifest: &Manifest, device: &str, step: usize) -> String {
+    let Manifest { plan, pictures, .. } = manifest;
+    let from = if step > 0 { format!(", {step} of them done") } else { String::new() };
+    format!(
+        "{}: {} images of {} classes, {} tokens each; {} layers of width {}; {} steps{from}, on {device}",
+        pictures.name,
+        pictures.images,
+        pictures.classes.len(),
+        plan.tokens(),
+        plan.layers,
+        plan.width,
+        plan.steps
+    )
+}
+
+fn words(point: &Point) -> String {
+    let right = point.accuracy.map_or(String::new(), |share| format!(", {share:.1} % right"));
+    format!("loss {:.4}{right}", point.loss)
+}

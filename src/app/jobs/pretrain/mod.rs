@@ -1,0 +1,211 @@
+//! Pre-training a backbone on pictures of a dataset, into a folder that is a backbone when it is done. It may be stopped
+//! between two steps, and what was stopped or killed goes on.
+
+mod folder;
+mod settings;
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::bail;
+
+use self::folder::{Folder, damaged};
+pub use self::folder::{Manifest, Pictures, Point};
+pub use self::settings::PretrainSettings;
+use crate::app::rate::{Pace, Progress};
+use crate::app::user_error::Usage;
+use crate::model::data::image::ImageError;
+use crate::model::data::{self, Dataset, Sample, Split};
+use crate::model::device;
+use crate::model::pretrain::photographs::Photographs;
+use crate::model::pretrain::{Pretraining, folder as backbone};
+use crate::model::train::run::{RunError, RunLock};
+
+/// Steps behind one line of the log.
+const STRIDE: usize = 20;
+
+/// A pre-training.
+pub struct PretrainSpec {
+    /// On what, what and how.
+    pub settings: PretrainSettings,
+    /// Its folder.
+    pub out: PathBuf,
+    /// Whether it goes on where there is one.
+    pub resume: bool,
+}
+
+/// Told while a backbone is pre-trained. Breaking stops it after the step, saved.
+pub enum Event<'a> {
+    /// It begins, or goes on.
+    Begin {
+        /// What is pre-trained on what.
+        manifest: &'a Manifest,
+        /// Where it is computed.
+        device: &'a str,
+        /// Steps done.
+        step: usize,
+    },
+    /// A picture is left out; told once.
+    Unreadable(&'a ImageError),
+    /// A step is done.
+    Step {
+        /// Epochs done, the one under way counted.
+        epoch: usize,
+        /// Loss of the last steps, and more.
+        point: &'a Point,
+        /// Pictures learnt from.
+        progress: Progress,
+    },
+}
+
+/// What a pre-training has come to.
+pub struct Summary {
+    /// Its last line.
+    pub last: Option<Point>,
+    /// Whether it ran to its end.
+    pub finished: bool,
+}
+
+/// What a folder was begun with; nothing in one that is empty or not there.
+///
+/// # Errors
+/// If it holds something else.
+pub fn begun(out: &std::path::Path) -> anyhow::Result<Option<PretrainSettings>> {
+    Ok(Folder::begun(out)?.map(|manifest| manifest.settings))
+}
+
+/// Sums since the last line of the log.
+struct Since {
+    images: usize,
+    loss: f64,
+    right: Option<f64>,
+    begun: Instant,
+}
+
+impl Since {
+    fn now() -> Self {
+        Self { images: 0, loss: 0.0, right: None, begun: Instant::now() }
+    }
+
+    fn point(&self, step: usize, epoch: f64, rate: f64) -> Point {
+        let images = self.images.max(1) as f64;
+        Point {
+            step,
+            epoch,
+            loss: self.loss / images,
+            accuracy: self.right.map(|right| 100.0 * right / images),
+            rate,
+            images_per_second: images / self.begun.elapsed().as_secs_f64().max(1e-6),
+        }
+    }
+}
+
+/// Pre-trains what is left to be done.
+///
+/// # Errors
+/// If the pictures, the folder, the sizes or the device do not allow it, or the loss is no number.
+pub fn run(spec: &PretrainSpec, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> anyhow::Result<Summary> {
+    let PretrainSpec { settings, out, resume } = spec;
+    let begun = match Folder::begun(out)? {
+        Some(_) if !resume => return Err(RunError::Exists { folder: out.clone() }.into()),
+        begun => begun,
+    };
+    let Some(data) = &settings.data else {
+        bail!(Usage(format!("{} holds nothing to resume; --data begins a pre-training", out.display())));
+    };
+    let dataset = data::open(data)?;
+    let samples = samples(&dataset, settings.split)?;
+    let manifest = Manifest::new(settings, &dataset, &samples)?;
+    let choice = device::choose(&settings.device)?;
+    let folder = match &begun {
+        Some(begun) => Folder::resume(out, begun, &manifest)?,
+        None => Folder::create(out, &manifest)?,
+    };
+    let claim = RunLock::claim(out)?;
+    folder.tidy()?;
+    let plan = &manifest.plan;
+    let mut pretraining = match folder.checkpoint()? {
+        Some(bytes) => Pretraining::restore(plan, &choice.device, &bytes)
+            .map_err(|found| damaged(&folder.checkpoint_path(), found))?,
+        None => Pretraining::start(plan, &choice.device),
+    };
+    let mut log = folder.log(pretraining.steps_done())?;
+    let stopped = |log: Vec<Point>| Ok(Summary { last: log.into_iter().next_back(), finished: false });
+    let begin =
+        Event::Begin { manifest: &manifest, device: &choice.found.name, step: pretraining.steps_done() };
+    if tell(begin).is_break() {
+        return stopped(log);
+    }
+    let (images, batch) = (samples.len(), plan.batch);
+    let photographs = Photographs::new(samples, settings.augment);
+    let of_epoch = Photographs::steps(images, batch);
+    let done = |step: usize| step / of_epoch * images + (step % of_epoch * batch).min(images);
+    let pace = Pace::new(done(plan.steps), done(pretraining.steps_done()));
+    let every = settings.checkpoint_every.unwrap_or(of_epoch);
+    let (mut since, mut unreadable) = (Since::now(), HashSet::new());
+    while pretraining.steps_done() < plan.steps {
+        claim.beat()?;
+        let (seen, left_out) = photographs.batch(plan, pretraining.steps_done());
+        for error in left_out.iter().filter(|error| unreadable.insert(error.to_string())) {
+            let _ = tell(Event::Unreadable(error)); // asked again below
+        }
+        let step = pretraining.steps_done() + 1;
+        match left_out.into_iter().next() {
+            Some(error) if seen.is_empty() => {
+                return Err(
+                    anyhow::Error::from(error).context(format!("step {step}: no picture can be read"))
+                );
+            }
+            _ => {}
+        }
+        let count = seen.len();
+        let rate = plan.rate(step - 1);
+        let now = pretraining.step(&seen);
+        if !now.loss.is_finite() {
+            bail!(
+                "step {step}: the loss became {}; begin anew with a lower --rate than {}, in another folder",
+                now.loss,
+                plan.rate
+            );
+        }
+        since.images += count;
+        since.loss += f64::from(now.loss) * count as f64;
+        if let Some(accuracy) = now.accuracy {
+            *since.right.get_or_insert(0.0) += f64::from(accuracy) * count as f64;
+        }
+        let point = since.point(step, done(step) as f64 / images as f64, rate);
+        let epoch = step.div_ceil(of_epoch);
+        let stops = tell(Event::Step { epoch, point: &point, progress: pace.at(done(step)) }).is_break();
+        let keeps = stops || step == plan.steps || step.is_multiple_of(every);
+        if keeps || step.is_multiple_of(STRIDE) {
+            log.push(point);
+            since = Since::now();
+        }
+        if keeps {
+            let path = folder.checkpoint_path();
+            let bytes = pretraining.save().map_err(|found| damaged(&path, found))?;
+            folder.keep(&log, &bytes)?;
+        }
+        if stops && step < plan.steps {
+            return stopped(log);
+        }
+    }
+    backbone::save(out, plan, &pretraining.weights(), backbone::Precision::Single)?;
+    Ok(Summary { last: log.pop(), finished: true })
+}
+
+/// The pictures of a split.
+fn samples(dataset: &Dataset, split: Split) -> Result<Vec<&Sample>, Usage> {
+    let samples: Vec<&Sample> = dataset.samples.iter().filter(|sample| sample.split == split).collect();
+    if samples.is_empty() {
+        let others = Split::ALL.map(|split| format!("{} {}", dataset.count(split), split.name())).join(", ");
+        return Err(Usage(format!(
+            "--split {}: {} has no image of it ({others})",
+            split.name(),
+            dataset.root.display()
+        )));
+    }
+    Ok(samples)
+}

@@ -1,0 +1,181 @@
+//! How a backbone is pre-trained: the flags of `ssmprobe pretrain`, and what its folder says it was begun with.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::app::jobs::train::{COUNTS, is_rate};
+use crate::app::user_error::Usage;
+use crate::model::data::Split;
+use crate::model::pretrain::photographs::{Augmentation, Photographs};
+use crate::model::pretrain::{Objective, Plan, Recipe};
+
+/// Pictures of a part of a step: their tokens stay within a core's cache.
+const PART: usize = 32;
+/// What is added to the variance of a patch of a photograph, of pixels from -1 to 1 (He et al. 2022).
+const FLAT: f32 = 1e-6;
+
+/// On what, what, how and where. What its fields say is the help of the flags.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[serde(default)]
+pub struct PretrainSettings {
+    /// The pictures: a folder with a folder for each class, or a table of paths and labels.
+    #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
+    pub data: Option<PathBuf>,
+    /// Which of them: train, val or test [default: train].
+    #[arg(long, value_parser = split)]
+    pub split: Split,
+    /// What the backbone learns: masked (to fill in hidden patches; He et al. 2022) or supervised (to tell the class from the
+    /// CLS token) [default: masked].
+    #[arg(long, value_parser = objective)]
+    pub objective: Objective,
+    /// Side of a picture in pixels, as the backbone reads it [default: 32].
+    #[arg(long, value_name = "PIXELS", value_parser = count)]
+    pub size: usize,
+    /// Side of a patch in pixels [default: 4].
+    #[arg(long, value_name = "PIXELS", value_parser = count)]
+    pub patch: usize,
+    /// Transformer layers [default: 6].
+    #[arg(long, value_parser = count)]
+    pub layers: usize,
+    /// Hidden size, a multiple of 32: an attention head has 32 channels [default: 128].
+    #[arg(long, value_parser = count)]
+    pub width: usize,
+    /// Passes over the pictures [default: 50].
+    #[arg(long, value_parser = count)]
+    pub epochs: usize,
+    /// Pictures of a step [default: 256].
+    #[arg(long, value_parser = count)]
+    pub batch: usize,
+    /// Largest learning rate; it rises over the warm-up and falls along half a cosine to 0 (AdamW) [default: 0.001].
+    #[arg(long, value_parser = rate)]
+    pub rate: f64,
+    /// Weight decay of AdamW [default: 0.05].
+    #[arg(long, value_name = "DECAY", value_parser = decay)]
+    pub weight_decay: f64,
+    /// Epochs of the warm-up [default: a twentieth of all].
+    #[arg(long, value_name = "EPOCHS", value_parser = count)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<usize>,
+    /// Share of the patches that are hidden from a masked autoencoder [default: 0.75].
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub mask_ratio: f64,
+    /// How a picture is changed every time: none, shift (by up to an eighth, and mirrored) or crop (a part of a fifth to all
+    /// of it, and mirrored) [default: shift].
+    #[arg(long, value_name = "HOW")]
+    pub augment: Augmentation,
+    /// Seed of parameters, order, pictures and masks [default: 0].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=1 << 40))]
+    pub seed: u64,
+    /// Steps between two checkpoints [default: those of an epoch].
+    #[arg(long, value_name = "STEPS", value_parser = count)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<usize>,
+    /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where it was begun].
+    #[arg(long)]
+    pub device: String,
+}
+
+impl Default for PretrainSettings {
+    fn default() -> Self {
+        Self {
+            data: None,
+            split: Split::Train,
+            objective: Objective::Masked,
+            size: 32,
+            patch: 4,
+            layers: 6,
+            width: 128,
+            epochs: 50,
+            batch: 256,
+            rate: 1e-3,
+            weight_decay: 0.05,
+            warm_up: None,
+            mask_ratio: 0.75,
+            augment: Augmentation::default(),
+            seed: 0,
+            checkpoint_every: None,
+            device: "auto".to_owned(),
+        }
+    }
+}
+
+impl PretrainSettings {
+    /// What they come to for so many images of so many classes.
+    ///
+    /// # Errors
+    /// If sizes do not fit each other.
+    pub fn plan(&self, images: usize, classes: usize) -> Result<Plan, Usage> {
+        let Self { size, patch, width, layers, epochs, objective, batch, .. } = *self;
+        let fits = |flag: &str, value: usize, fits: bool, expected: String| match fits {
+            true => Ok(()),
+            false => Err(Usage(format!("--{flag} {value}: expected {expected}"))),
+        };
+        let divides = size.is_multiple_of(patch);
+        fits("patch", patch, divides, format!("a divisor of --size {size}"))?;
+        fits("patch", patch, size > patch, format!("less than --size {size}: one patch has no order"))?;
+        fits("size", size, size <= 1024, "1024 pixels at most".into())?;
+        fits(
+            "width",
+            width,
+            width.is_multiple_of(32) && width <= 4096,
+            "a multiple of 32 up to 4096".into(),
+        )?;
+        fits("layers", layers, layers <= 64, "1 to 64".into())?;
+        if let Some(warm_up) = self.warm_up {
+            fits("warm-up", warm_up, warm_up < epochs, format!("less than --epochs {epochs}"))?;
+        }
+        if objective == Objective::Supervised && classes < 2 {
+            return Err(Usage(format!(
+                "--objective supervised: the pictures are of {classes} class, and two at least can be told apart; \
+                 --objective masked needs none"
+            )));
+        }
+        let of_epoch = Photographs::steps(images, batch);
+        let recipe = Recipe {
+            side: size,
+            patch,
+            classes,
+            labels_tokens: false,
+            mask_ratio: self.mask_ratio,
+            flat: FLAT,
+            weight_decay: self.weight_decay,
+            warm_up: self.warm_up.map(|epochs| epochs * of_epoch),
+            part: Some(PART),
+        };
+        let Self { rate, seed, .. } = *self;
+        Ok(Plan { objective, width, layers, steps: epochs * of_epoch, batch, rate, seed, recipe })
+    }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    let read = text.parse().ok().filter(|count| COUNTS.contains(count));
+    read.ok_or_else(|| format!("expected a whole number from {} to {}", COUNTS.start(), COUNTS.end()))
+}
+
+fn rate(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|rate| is_rate(*rate)).ok_or("expected a number above 0")
+}
+
+fn decay(text: &str) -> Result<f64, &'static str> {
+    let read = text.parse::<f64>().ok().filter(|decay| (0.0..=1.0).contains(decay));
+    read.ok_or("expected a number from 0 to 1")
+}
+
+fn share(text: &str) -> Result<f64, &'static str> {
+    let read = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
+    read.ok_or("expected a number between 0 and 1")
+}
+
+fn split(text: &str) -> Result<Split, &'static str> {
+    Split::ALL.into_iter().find(|split| split.name() == text).ok_or("expected train, val or test")
+}
+
+fn objective(text: &str) -> Result<Objective, &'static str> {
+    match text {
+        "masked" => Ok(Objective::Masked),
+        "supervised" => Ok(Objective::Supervised),
+        _ => Err("expected masked or supervised"),
+    }
+}

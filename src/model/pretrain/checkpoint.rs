@@ -1,0 +1,76 @@
+//! What a pre-training that was stopped or killed goes on from: one safetensors file of its parameters (`params/NAME`), the
+//! moments of its optimiser (`adam/NAME`), how many steps are done and where the draw of masks stands. All in float32: no
+//! number goes through decimal digits.
+
+use std::collections::HashMap;
+
+use burn::tensor::Device;
+use safetensors::SafeTensors;
+use serde::{Deserialize, Serialize};
+
+use super::folder::{Precision, serialise};
+use super::{Plan, Pretraining};
+use crate::model::io::array::Arrays;
+use crate::model::train::optim::AdamW;
+use crate::model::train::run::checkpoint::arrays;
+
+const KEY: &str = "ssmprobe-pretraining";
+const FORMAT: u64 = 1;
+const PARAMS: &str = "params/";
+const ADAM: &str = "adam/";
+
+/// What the file says beside its tensors.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: u64,
+    step: usize,
+    /// Words drawn for masks, a number that JSON readers would round.
+    masks: String,
+}
+
+impl Pretraining {
+    /// All that its next step depends on, as a file's bytes.
+    pub fn save(&self) -> Result<Vec<u8>, String> {
+        let named = |prefix: &str, arrays: Arrays| {
+            arrays.into_iter().map(|(name, array)| (format!("{prefix}{name}"), array)).collect::<Arrays>()
+        };
+        let mut all = named(PARAMS, self.params.to_trained());
+        all.extend(named(ADAM, self.adam.to_arrays()));
+        let masks = self.masks.get_word_pos().to_string();
+        let header = serde_json::to_string(&Header { format: FORMAT, step: self.step, masks });
+        let header = header.map_err(|error| error.to_string())?;
+        serialise(&all, Precision::Single, HashMap::from([(KEY.to_owned(), header)]))
+            .map_err(|error| error.to_string())
+    }
+
+    /// The pre-training of `plan` that [`save`](Self::save) wrote.
+    ///
+    /// # Errors
+    /// In words, if the bytes are torn, of another plan or of no pre-training at all.
+    pub fn restore(plan: &Plan, device: &Device, bytes: &[u8]) -> Result<Self, String> {
+        let torn = |error: safetensors::SafeTensorError| format!("it is no whole checkpoint ({error})");
+        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(torn)?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(torn)?;
+        let header = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
+        let header = header.ok_or("it is no checkpoint of a pre-training")?;
+        let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
+        let Header { format, step, masks } = header;
+        if format != FORMAT {
+            return Err(format!("its format is {format}; this program reads {FORMAT}"));
+        }
+        if step > plan.steps {
+            return Err(format!("it stands at step {step}, and the pre-training has {} steps", plan.steps));
+        }
+        let mut restored = Self::start(plan, device);
+        let masks: u128 = masks.parse().map_err(|_| format!("`masks` is {masks:?}, expected a number"))?;
+        restored.masks.set_word_pos(masks);
+        restored.step = step;
+        let params = restored.params.restore(&arrays(&tensors, PARAMS), device);
+        restored.params = params.ok_or("its parameters are those of a backbone of other sizes")?;
+        let adam = AdamW::from_arrays(&arrays(&tensors, ADAM), device);
+        let adam = adam.filter(|adam| adam.fits(&restored.params));
+        let adam = adam.ok_or("its optimiser is that of a backbone of other sizes")?;
+        restored.adam = adam.with_decay(plan.recipe.weight_decay);
+        Ok(restored)
+    }
+}

@@ -1,0 +1,246 @@
+//! Operations of a transformer layer on the CPU with gradients by hand, one pass each way and in wide registers, where burn's
+//! own are several, in as many tensors. A pass is on one core: parts of a step are on others.
+
+use burn::backend::Flex;
+use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
+
+use crate::model::backbone::activation::tail;
+use crate::model::ops::cpu::{as_f32, from_f32};
+use crate::model::ops::custom_op::{CustomOp, apply};
+use crate::model::ops::simd::{add, add_product, exp_single, vectorised};
+
+/// What layer norm adds to the variance.
+pub(super) const EPSILON: f64 = 1e-12;
+
+/// `x (1 + erf(x / sqrt 2)) / 2`, value by value (Hendrycks and Gimpel, 2016).
+pub(super) fn gelu(x: Tensor<3>) -> Tensor<3> {
+    apply::<Flex, _, 1, 3>(Gelu, [x.into_dispatch()])
+}
+
+/// The softmax along the last axis.
+pub(super) fn softmax(x: Tensor<4>) -> Tensor<4> {
+    apply::<Flex, _, 1, 4>(Softmax, [x.into_dispatch()])
+}
+
+/// Layer norm along the last axis, with gain and offset.
+pub(super) fn layer_norm(x: Tensor<3>, gain: Tensor<1>, offset: Tensor<1>) -> Tensor<3> {
+    apply::<Flex, _, 3, 3>(LayerNorm, [x.into_dispatch(), gain.into_dispatch(), offset.into_dispatch()])
+}
+
+fn shape(x: &FlexTensor) -> Vec<usize> {
+    x.layout().shape().to_vec()
+}
+
+struct Gelu;
+
+impl CustomOp<Flex, 1> for Gelu {
+    /// The slope at every value.
+    type Saved = Vec<f32>;
+
+    fn forward(self, [x]: [FlexTensor; 1], _: bool) -> (FlexTensor, Vec<f32>) {
+        let mut values = as_f32(&x.to_contiguous()).to_vec();
+        let mut slopes = vec![0.0; values.len()];
+        gelu_and_slope(&mut values, &mut slopes);
+        (from_f32(values, &shape(&x)), slopes)
+    }
+
+    fn vjp(slopes: &Vec<f32>, by: FlexTensor) -> [Option<FlexTensor>; 1] {
+        let mut values = vec![0.0; slopes.len()];
+        add_product(as_f32(&by.to_contiguous()), slopes, &mut values);
+        [Some(from_f32(values, &shape(&by)))]
+    }
+}
+
+vectorised! {
+    /// GELU in the place of every value, and its slope there.
+    fn gelu_and_slope<const FUSED: bool>(values: &mut [f32], slopes: &mut [f32]) {
+        const PEAK: f32 = 0.398_942_3; // 1 / sqrt(2 pi)
+        for (value, slope) in values.iter_mut().zip(slopes) {
+            let x = *value;
+            let [beyond, bell] = tail::<FUSED>(x);
+            let below = if x < 0.0 { beyond } else { 1.0 - beyond };
+            *value = x * below;
+            *slope = below + x * bell * PEAK;
+        }
+    }
+}
+
+struct Softmax;
+
+impl CustomOp<Flex, 1> for Softmax {
+    /// The shares, and how many make a whole.
+    type Saved = (Vec<f32>, usize);
+
+    fn forward(self, [x]: [FlexTensor; 1], keep: bool) -> (FlexTensor, Self::Saved) {
+        let shape = shape(&x);
+        let row = *shape.last().expect("an axis");
+        let mut shares = as_f32(&x.to_contiguous()).to_vec();
+        softmax_rows(&mut shares, row);
+        let kept = if keep { shares.clone() } else { Vec::new() };
+        (from_f32(shares, &shape), (kept, row))
+    }
+
+    fn vjp((shares, row): &Self::Saved, by: FlexTensor) -> [Option<FlexTensor>; 1] {
+        let mut values = as_f32(&by.to_contiguous()).to_vec();
+        softmax_back(&mut values, shares, *row);
+        [Some(from_f32(values, &shape(&by)))]
+    }
+}
+
+vectorised! {
+    fn softmax_rows<const FUSED: bool>(values: &mut [f32], row: usize) {
+        for row in values.chunks_exact_mut(row) {
+            let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            row.iter_mut().for_each(|x| *x = exp_single::<FUSED>(*x - most));
+            let whole = 1.0 / total(row);
+            row.iter_mut().for_each(|x| *x *= whole);
+        }
+    }
+}
+
+vectorised! {
+    /// From the gradient of shares to that of what they are the softmax of.
+    fn softmax_back<const FUSED: bool>(values: &mut [f32], shares: &[f32], row: usize) {
+        for (row, shares) in values.chunks_exact_mut(row).zip(shares.chunks_exact(row)) {
+            row.iter_mut().zip(shares).for_each(|(by, share)| *by *= share);
+            let mean = total(row);
+            row.iter_mut().zip(shares).for_each(|(by, share)| *by -= mean * share);
+        }
+    }
+}
+
+struct LayerNorm;
+
+/// What layer norm keeps for its way back.
+struct Normed {
+    /// The values with mean 0 and deviation 1 along every row.
+    values: Vec<f32>,
+    /// What every row was multiplied by to come to that.
+    scales: Vec<f32>,
+    gain: Vec<f32>,
+}
+
+impl CustomOp<Flex, 3> for LayerNorm {
+    type Saved = Normed;
+
+    fn forward(self, [x, gain, offset]: [FlexTensor; 3], _: bool) -> (FlexTensor, Normed) {
+        let [gain, offset] = [gain, offset].map(|one| as_f32(&one.to_contiguous()).to_vec());
+        let mut values = as_f32(&x.to_contiguous()).to_vec();
+        let mut scales = vec![0.0; values.len() / gain.len()];
+        let mut out = vec![0.0; values.len()];
+        normalise(&mut values, &mut scales, &gain, &offset, &mut out);
+        (from_f32(out, &shape(&x)), Normed { values, scales, gain })
+    }
+
+    fn vjp(Normed { values, scales, gain }: &Normed, by: FlexTensor) -> [Option<FlexTensor>; 3] {
+        let (width, shape) = (gain.len(), shape(&by));
+        let mut by = as_f32(&by.to_contiguous()).to_vec();
+        let (mut by_gain, mut by_offset) = (vec![0.0; width], vec![0.0; width]);
+        for (by, values) in by.chunks_exact(width).zip(values.chunks_exact(width)) {
+            add_product(by, values, &mut by_gain);
+            add(by, &mut by_offset);
+        }
+        normalise_back(&mut by, values, scales, gain);
+        [Some(from_f32(by, &shape)), Some(from_f32(by_gain, &[width])), Some(from_f32(by_offset, &[width]))]
+    }
+}
+
+vectorised! {
+    /// Normalises `values` in place, row by row, and writes them with gain and offset.
+    fn normalise<const FUSED: bool>(
+        values: &mut [f32], scales: &mut [f32], gain: &[f32], offset: &[f32], out: &mut [f32],
+    ) {
+        let width = gain.len();
+        let rows = values.chunks_exact_mut(width).zip(out.chunks_exact_mut(width));
+        for ((row, out), scale) in rows.zip(scales) {
+            let mean = total(row) / width as f32;
+            row.iter_mut().for_each(|x| *x -= mean);
+            out.iter_mut().zip(&*row).for_each(|(out, x)| *out = x * x);
+            *scale = 1.0 / (total(out) / width as f32 + EPSILON as f32).sqrt();
+            row.iter_mut().for_each(|x| *x *= *scale);
+            for (((out, x), gain), offset) in out.iter_mut().zip(&*row).zip(gain).zip(offset) {
+                *out = x * gain + offset;
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// From the gradient of what came out to that of what went in.
+    fn normalise_back<const FUSED: bool>(by: &mut [f32], values: &[f32], scales: &[f32], gain: &[f32]) {
+        let width = gain.len();
+        let mut products = vec![0.0; width];
+        for ((by, values), scale) in by.chunks_exact_mut(width).zip(values.chunks_exact(width)).zip(scales) {
+            by.iter_mut().zip(gain).for_each(|(by, gain)| *by *= gain);
+            let mean = total(by) / width as f32;
+            products.iter_mut().zip(&*by).zip(values).for_each(|((product, by), x)| *product = by * x);
+            let along = total(&products) / width as f32;
+            by.iter_mut().zip(values).for_each(|(by, x)| *by = scale * (*by - mean - x * along));
+        }
+    }
+}
+
+/// The sum, in lanes that go through wide registers.
+#[inline(always)]
+fn total(values: &[f32]) -> f32 {
+    let (chunks, rest) = values.as_chunks::<16>();
+    let mut sums = [0.0; 16];
+    for chunk in chunks {
+        (0..16).for_each(|lane| sums[lane] += chunk[lane]);
+    }
+    sums.iter().sum::<f32>() + rest.iter().sum::<f32>()
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData, activation, module};
+
+    use super::*;
+    use crate::close::assert_close;
+    use crate::model::ops::cpu::host;
+
+    /// Values and gradients of an operation, and of the same by burn's own.
+    fn same<const D: usize, const N: usize>(
+        shapes: [Vec<usize>; N],
+        operations: [&dyn Fn([Tensor<1>; N]) -> Tensor<D>; 2],
+    ) {
+        let device = Device::flex();
+        let [ours, theirs] = operations.map(|operation| {
+            let leaf = |(k, shape): (usize, &Vec<usize>)| {
+                let count: usize = shape.iter().product();
+                let value = |i: usize| ((i * 7919 + k * 31) % 1013) as f32 / 170.0 - 3.0;
+                let data = TensorData::new((0..count).map(value).collect::<Vec<_>>(), [count]);
+                Tensor::<1>::from_data(data, &device).autodiff().require_grad()
+            };
+            let leaves: Vec<Tensor<1>> = shapes.iter().enumerate().map(leaf).collect();
+            let leaves: [Tensor<1>; N] = leaves.try_into().expect("as many");
+            let out = operation(leaves.clone());
+            let count = out.shape().num_elements();
+            let asked: Vec<f32> = (0..count).map(|i| ((i * 31) % 17) as f32 / 8.0 - 1.0).collect();
+            let asked = Tensor::<1>::from_data(TensorData::new(asked, [count]), &device).autodiff();
+            let gradients = (out.clone().reshape([count]) * asked).sum().backward();
+            let by = leaves.map(|leaf| host(leaf.grad(&gradients).expect("a gradient")));
+            (host(out), by)
+        });
+        assert_close("values", ours.0, theirs.0, 3e-6);
+        for (ours, theirs) in ours.1.into_iter().zip(theirs.1) {
+            let largest = theirs.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
+            assert_close("gradient", ours, theirs, f64::from(largest) * 3e-6);
+        }
+    }
+
+    #[test]
+    fn values_and_gradients_are_those_of_burns_own_operations() {
+        let cube = |x: Tensor<1>| x.reshape([3, 5, 64]);
+        same([vec![3 * 5 * 64]], [&|[x]| gelu(cube(x)), &|[x]| activation::gelu(cube(x))]);
+        let four = |x: Tensor<1>| x.reshape([2, 2, 5, 17]);
+        same([vec![2 * 2 * 5 * 17]], [&|[x]| softmax(four(x)), &|[x]| activation::softmax(four(x), 3)]);
+        same(
+            [vec![3 * 5 * 64], vec![64], vec![64]],
+            [&|[x, gain, offset]| layer_norm(cube(x), gain, offset), &|[x, gain, offset]| {
+                module::layer_norm(cube(x), gain, Some(offset), EPSILON)
+            }],
+        );
+    }
+}

@@ -1,0 +1,261 @@
+//! `ssmprobe pretrain` as a person runs it: on a few drawn pictures, killed and stopped anywhere, and what it refuses.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::preprocess::Preprocessor;
+use ssmprobe::model::data::image::Photo;
+use ssmprobe::model::io::failpoint::{self, Failure};
+use tempfile::TempDir;
+
+use crate::faults::{apart, child, is_temporary, leftovers, tree, whole};
+use crate::run::{done, lines, program, run};
+
+/// Where to work and at which step to be killed.
+const DISK: &str = "SSMPROBE_SUITE_DISK";
+const AT: &str = "SSMPROBE_SUITE_AT";
+
+/// 2 classes, of stripes across or down, of 9 pictures to train on and one to test on, 20 x 16 pixels.
+fn pictures(folder: &Path) -> PathBuf {
+    let data = folder.join("pictures");
+    for (class, name) in ["across", "down"].into_iter().enumerate() {
+        for i in 0..10_usize {
+            let value = |at: usize| {
+                let (x, y, channel) = (at / 3 % 20, at / 60, at % 3);
+                let stripe = if class == 0 { y } else { x } / (2 + i % 3) % 2;
+                (60 + 150 * stripe + 9 * i * channel + x) as u8
+            };
+            let rgb: Vec<u8> = (0..20 * 16 * 3).map(value).collect();
+            let path = data.join(if i < 9 { "train" } else { "test" }).join(name).join(format!("{i}.png"));
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            image::save_buffer(&path, &rgb, 20, 16, image::ColorType::Rgb8).expect("an image");
+        }
+    }
+    data
+}
+
+/// The words of a small pre-training, 3 steps an epoch.
+fn words(folder: &Path, out: &str, more: &[&str]) -> Vec<String> {
+    let text = |path: PathBuf| path.display().to_string();
+    let own =
+        ["pretrain", "--size", "16", "--layers", "1", "--width", "32", "--batch", "7", "--device", "cpu"];
+    let data =
+        ["--data".to_owned(), text(folder.join("pictures")), "--out".to_owned(), text(folder.join(out))];
+    own.map(str::to_owned).into_iter().chain(data).chain(more.iter().map(|word| (*word).to_owned())).collect()
+}
+
+fn pretrain(folder: &Path, out: &str, more: &[&str]) -> Command {
+    let mut command = program();
+    command.args(words(folder, out, more));
+    command
+}
+
+/// The lines of the log without what a clock says.
+fn log(folder: &Path) -> Vec<Value> {
+    let mut all = lines(&fs::read_to_string(folder.join("metrics.jsonl")).expect("a log"));
+    for line in &mut all {
+        let rate = line.as_object_mut().expect("a line").shift_remove("images_per_second");
+        assert!(rate.and_then(|rate| rate.as_f64()).is_some_and(|rate| rate > 0.0));
+    }
+    all
+}
+
+/// Asserts that two pre-trainings ended with the same bits.
+fn assert_same(cut: &Path, undisturbed: &Path) {
+    for name in ["model.safetensors", "config.json", "state/checkpoint.safetensors"] {
+        let [cut, other] = [cut, undisturbed].map(|folder| fs::read(folder.join(name)).expect("a file"));
+        assert!(cut == other, "{name}");
+    }
+}
+
+#[test]
+fn what_is_pretrained_is_a_backbone_that_probes_are_trained_on() {
+    let desk = TempDir::new().expect("a folder");
+    let data = pictures(desk.path());
+    fs::write(data.join("train/down/torn.png"), "no picture").expect("a file");
+    for objective in ["masked", "supervised"] {
+        let more =
+            ["--objective", objective, "--epochs", "7", "--checkpoint-every", "2", "--augment", "crop"];
+        let (code, said, told) = run(&mut pretrain(desk.path(), objective, &more));
+        assert_eq!(code, 0, "{told}");
+        assert!(
+            said.contains("step 21, loss") && (objective == "masked" || said.contains("% right")),
+            "{said}"
+        );
+        assert_eq!(told.matches("torn.png").count(), 1, "said once: {told}");
+        assert!(told.contains("19 images of 2 classes, 16 tokens each"), "{told}");
+        let out = desk.path().join(objective);
+        let log = log(&out);
+        let steps: Vec<u64> = log.iter().map(|line| line["step"].as_u64().expect("a step")).collect();
+        assert_eq!(steps, (1..=10).map(|i| 2 * i).chain([21]).collect::<Vec<_>>());
+        assert_eq!(log[0].get("accuracy").is_some(), objective == "supervised");
+        let config: Value =
+            serde_json::from_slice(&fs::read(out.join("config.json")).expect("a file")).expect("JSON");
+        assert_eq!((&config["patch_size"], &config["image_size"]), (&4.into(), &16.into()));
+        // It reads a picture of any size as those it learnt from.
+        let backbone = Backbone::open(&out, &burn::tensor::Device::flex()).expect("a backbone");
+        let photo = Photo::open(data.join("train/across/3.png")).expect("a picture");
+        let pixels = Preprocessor::open(&out).expect("a preprocessor").apply(&photo).expect("pixels");
+        let tokens = backbone.forward(&[pixels]).expect("tokens").remove(0);
+        assert_eq!((tokens.patches.len(), tokens.cls.map(|cls| cls.len())), (16 * 32, Some(32)));
+        let mut train = program();
+        train
+            .args(["train", "--heads", "gap,raster", "--epochs", "2", "--device", "cpu", "--backbone"])
+            .arg(&out);
+        train.arg("--data").arg(&data).arg("--cache").arg(desk.path().join("cache"));
+        done(train.arg("--out").arg(desk.path().join(format!("{objective}-run"))));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn killed_anywhere_a_pretraining_goes_on_to_the_same_bits() {
+    const NAME: &str = "pretrain::killed_anywhere_a_pretraining_goes_on_to_the_same_bits";
+    let more = ["--epochs", "8", "--checkpoint-every", "2", "--resume"];
+    if let (Ok(disk), Ok(at)) = (std::env::var(DISK), std::env::var(AT)) {
+        failpoint::files(at.parse().expect("a number"), Failure::Kill);
+        let disk = Path::new(&disk);
+        let words = words(
+            disk.parent().expect("a folder"),
+            &disk.file_name().expect("a name").to_string_lossy(),
+            &more,
+        );
+        let words = ["ssmprobe".to_owned()].into_iter().chain(words);
+        ssmprobe::app::cli::run(words).expect("pre-trained");
+        return;
+    }
+    apart(NAME, || {
+        let desk = TempDir::new().expect("a folder");
+        pictures(desk.path());
+        done(&mut pretrain(desk.path(), "undisturbed", &more));
+        let cut = desk.path().join("cut");
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let mut steps = (1..=9).chain(std::iter::repeat_with(|| rng.random_range(8..30)));
+        for kills in 0.. {
+            let at = steps.next().expect("a step");
+            let ended = child(NAME, &[(DISK, &cut.display().to_string()), (AT, &at.to_string())]);
+            for (name, bytes) in tree(&cut).iter().filter(|(name, _)| !is_temporary(name)) {
+                assert!(whole(name, bytes), "killed at step {at}: {name} is torn");
+            }
+            if ended.status.success() {
+                assert!(kills >= 12, "only {kills} kills");
+                break;
+            }
+            use std::os::unix::process::ExitStatusExt;
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert_eq!(ended.status.signal(), Some(6), "at step {at} it ended by itself: {said}");
+            assert!(kills < 80, "it comes to no end");
+        }
+        let undisturbed = desk.path().join("undisturbed");
+        assert_same(&cut, &undisturbed);
+        assert_eq!(log(&cut), log(&undisturbed));
+        assert_eq!(leftovers(&cut), Vec::<String>::new(), "who goes on takes them away");
+    });
+}
+
+/// Ctrl-C saves after a step; the folder alone says how to go on.
+#[cfg(unix)]
+#[test]
+fn a_stopped_pretraining_is_kept_and_goes_on() {
+    use crate::interrupts::{end, signal, start, until};
+    let desk = TempDir::new().expect("a folder");
+    pictures(desk.path());
+    let more = ["--epochs", "400", "--objective", "supervised"];
+    done(&mut pretrain(desk.path(), "undisturbed", &more));
+    let cut = desk.path().join("cut");
+    let child = start(&mut pretrain(desk.path(), "cut", &more));
+    until("a checkpoint", || cut.join("state/checkpoint.safetensors").exists());
+    let (code, _, said) = run(&mut pretrain(desk.path(), "cut", &["--resume"]));
+    assert!(code == 1 && said.contains("is being trained into by another program"), "{code}: {said}");
+    signal(&child, "-INT");
+    let (code, said, _) = end(child);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(
+        said.contains("`--resume` goes on from there") && !cut.join("model.safetensors").exists(),
+        "{said}"
+    );
+    let mut again = program();
+    done(again.args(["pretrain", "--resume", "--out"]).arg(&cut));
+    assert_same(&cut, &desk.path().join("undisturbed"));
+    // What is done stays so.
+    let before = tree(&cut);
+    let mut again = program();
+    done(again.args(["pretrain", "--resume", "--out"]).arg(&cut));
+    assert!(before == tree(&cut));
+}
+
+#[test]
+fn what_cannot_be_pretrained_is_refused_in_words() {
+    let desk = TempDir::new().expect("a folder");
+    let data = pictures(desk.path());
+    let refused = |out: &str, more: &[&str], expected: &str| {
+        let (code, _, said) = run(&mut pretrain(desk.path(), out, more));
+        assert!(code == 2 && said.contains(expected), "{more:?}: {code}: {said}");
+    };
+    for (more, expected) in [
+        (&["--split", "val"][..], "no image of it (18 train, 0 val, 2 test)"),
+        (&["--split", "all"], "expected train, val or test"),
+        (&["--objective", "contrastive"], "expected masked or supervised"),
+        (&["--augment", "colour"], "expected none, shift or crop"),
+        (&["--patch", "5"], "--patch 5: expected a divisor of --size 16"),
+        (&["--patch", "16"], "one patch has no order"),
+        (&["--width", "48"], "--width 48: expected a multiple of 32"),
+        (&["--layers", "65"], "--layers 65: expected 1 to 64"),
+        (&["--epochs", "3", "--warm-up", "3"], "--warm-up 3: expected less than --epochs 3"),
+        (&["--mask-ratio", "1"], "a number between 0 and 1"),
+        (&["--weight-decay=-1"], "a number from 0 to 1"),
+        (&["--rate", "0"], "a number above 0"),
+        (&["--device", "abacus"], "abacus"),
+    ] {
+        // A flag that is named twice is no flag: the last counts.
+        let own: Vec<&str> = more.to_vec();
+        let (code, _, said) = {
+            let mut command = program();
+            let base = ["pretrain", "--size=16", "--batch=7"];
+            let unless = |flag: &str, word: &'static str| (!own.contains(&flag)).then_some(word);
+            command.args(base).args(unless("--layers", "--layers=1")).args(unless("--width", "--width=32"));
+            command.args(unless("--device", "--device=cpu")).args(&own);
+            run(command.arg("--data").arg(&data).arg("--out").arg(desk.path().join("none")))
+        };
+        assert!(code == 2 && said.contains(expected), "{more:?}: {code}: {said}");
+        assert!(!desk.path().join("none").exists(), "{more:?}");
+    }
+    let (code, _, said) =
+        run(program().args(["pretrain", "--resume", "--out"]).arg(desk.path().join("none")));
+    assert!(code == 2 && said.contains("holds nothing to resume"), "{said}");
+
+    done(&mut pretrain(desk.path(), "done", &["--epochs", "2"]));
+    refused("done", &["--epochs", "2"], "--resume");
+    refused("done", &["--epochs", "3", "--resume"], "`settings.epochs` is 2 in what was begun there, not 3");
+    refused("done", &["--epochs", "2", "--seed", "1", "--resume"], "`settings.seed` is 0");
+    fs::create_dir(desk.path().join("other")).expect("a folder");
+    fs::write(desk.path().join("other/run.json"), "{}").expect("a file");
+    refused("other", &["--resume"], "no pretraining.json, so it is no earlier pre-training");
+
+    let checkpoint = desk.path().join("done/state/checkpoint.safetensors");
+    let bytes = fs::read(&checkpoint).expect("a checkpoint");
+    fs::write(&checkpoint, &bytes[..bytes.len() / 2]).expect("written");
+    let (code, _, said) = run(&mut pretrain(desk.path(), "done", &["--epochs", "2", "--resume"]));
+    assert!(code == 1 && said.contains("checkpoint.safetensors: it is no whole checkpoint"), "{said}");
+    fs::write(&checkpoint, &bytes).expect("written");
+    // Another picture is another dataset, wherever it lies.
+    fs::copy(data.join("train/down/1.png"), data.join("train/down/more.png")).expect("a copy");
+    refused("done", &["--epochs", "2", "--resume"], "an image was added");
+    for class in ["across", "down"] {
+        for file in fs::read_dir(data.join("train").join(class)).expect("a folder") {
+            fs::write(file.expect("an entry").path(), "no picture").expect("written");
+        }
+    }
+    let (code, _, said) = run(&mut pretrain(desk.path(), "torn", &["--epochs", "2"]));
+    assert!(code == 1 && said.contains("step 1: no picture can be read"), "{said}");
+    for split in ["train", "test"] {
+        fs::remove_dir_all(data.join(split).join("down")).expect("removed");
+    }
+    let (code, _, said) = run(&mut pretrain(desk.path(), "one", &["--objective", "supervised"]));
+    assert!(code == 2 && said.contains("of 1 class, and two at least"), "{said}");
+}
