@@ -61,16 +61,16 @@ def orders_of(head, values, grid):
     return reference.scan_orders(head, rows, cols) if head in reference.SCANS else None
 
 
-def behind_plan(head, values, routed):
+def behind_plan(head, values, config, routed):
     """Features of a routed sequence [n, d]."""
     if head == "sinkhorn-conv":
         conv = reference.loaded(nn.Conv1d(D, 192, 5, padding="same"), values, "conv.")
         return conv(routed.T[None])[0].mean(1)
-    return routed.mean(0) if head == "sinkhorn-gap" else reference.s4(values, 0, routed[None])[0]
+    return routed.mean(0) if head == "sinkhorn-gap" else reference.s4(values, 0, routed[None], config)[0]
 
 
-def sweeps(values, orders, tokens):
-    reads = [reference.s4(values, g, tokens[order][None])[0] for g, order in enumerate(orders)]
+def sweeps(values, config, orders, tokens):
+    reads = [reference.s4(values, g, tokens[order][None], config)[0] for g, order in enumerate(orders)]
     return torch.stack(reads).mean(0)
 
 
@@ -133,9 +133,9 @@ class Reading:
     def frozen(self, tokens):
         """Features of other tokens [N, d] under the weights of these."""
         if self.plan is not None:
-            return behind_plan(self.head, self.values, self.plan.T @ tokens)
+            return behind_plan(self.head, self.values, self.config, self.plan.T @ tokens)
         if self.orders is not None:
-            return sweeps(self.values, self.orders, tokens)
+            return sweeps(self.values, self.config, self.orders, tokens)
         weights = pooled_weights(self.head, self.values, self.config, self.tokens)
         return behind_pools(self.head, self.values, self.config, weights @ tokens)
 
@@ -151,14 +151,14 @@ class Reading:
             return self.logits(network(self.head, self.values, self.config, tokens))
         if self.orders is not None:
             orders = [[left.index(i) for i in order if i in left] for order in self.orders]
-            return self.logits(sweeps(self.values, orders, tokens))
+            return self.logits(sweeps(self.values, self.config, orders, tokens))
         return self.logits(self.alone(tokens))
 
     def alone(self, tokens):
         if self.plan is not None:
             s = standardised(tokens @ self.values["scorer.weight"][0])
             plan = plan_of(self.head, s, self.config)
-            return behind_plan(self.head, self.values, plan.T @ tokens)
+            return behind_plan(self.head, self.values, self.config, plan.T @ tokens)
         weights = pooled_weights(self.head, self.values, self.config, tokens)
         return behind_pools(self.head, self.values, self.config, weights @ tokens)
 
