@@ -14,7 +14,18 @@ use crate::model::io::host_lock::{Asked, HostLock, STILL};
 #[derive(Debug)]
 pub struct RunLock {
     among_machines: HostLock,
-    _on_this_one: File,
+    _on_this_one: Locked,
+}
+
+/// A locked file. A child process that another thread starts holds every open file for a moment, and with it the lock:
+/// closing alone would leave it there.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = self.0.unlock(); // a file system without locks
+    }
 }
 
 impl RunLock {
@@ -58,7 +69,7 @@ impl RunLock {
         let path = folder.join(name);
         let asked: io::Result<Asked> = HostLock::ask(&path, alone, STILL, patient);
         match asked.map_err(error::io("lock", &path))? {
-            Asked::Taken(among_machines) => Ok(Self { among_machines, _on_this_one: lock }),
+            Asked::Taken(among_machines) => Ok(Self { among_machines, _on_this_one: Locked(lock) }),
             Asked::Held(host) => Err(RunError::Claimed { folder: folder.to_owned(), host: Some(host) }),
         }
     }
@@ -91,4 +102,20 @@ fn open(path: &Path) -> Result<File, RunError> {
         atomic_file::step(|| File::options().write(true).create(true).truncate(false).open(path))
     });
     lock.map_err(error::io("open", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_is_free_while_a_child_process_still_holds_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let claimed = RunLock::claim(folder.path()).expect("nobody has it");
+        assert!(matches!(RunLock::claim(folder.path()), Err(RunError::Claimed { host: None, .. })));
+        let inherited = claimed._on_this_one.0.try_clone().expect("as fork does");
+        drop(claimed);
+        RunLock::claim(folder.path()).expect("nobody has it any more");
+        drop(inherited);
+    }
 }
