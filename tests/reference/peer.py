@@ -137,6 +137,17 @@ class Cls(nn.Module):
         return cls
 
 
+class LinearBn(nn.Module):
+    """The mean through MAE's BatchNorm without weights."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width, affine=False, eps=1e-6)
+
+    def forward(self, tokens, cls):
+        return self.norm(tokens.mean(1))
+
+
 class Attention(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -268,6 +279,7 @@ def build(head, width, grid, order=None, states=128, **settings):
     simple = {"gap": Gap, "cls": Cls}
     plain = {"attention": Attention, "content": Content, "topk": TopK, "sinkhorn-gap": SinkhornGap}
     plain |= {"sinkhorn-conv": SinkhornConv, "transformer": Transformer, "deepsets": DeepSets, "bi-gru": BiGru}
+    plain |= {"linear-bn": LinearBn}
     if head in simple:
         return simple[head]()
     if head in plain:

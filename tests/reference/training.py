@@ -9,13 +9,15 @@ With PyTorch, transformers, Pillow, numpy and safetensors installed:
 `IMAGES` holds train/CLASS/* and val/CLASS/* (or test/CLASS/*), or is CUB_200_2011 as distributed. Every head
 (tests/reference/peer.py) has an AdamW of its own without weight decay; the rate falls along half a cosine over
 all steps; images are shuffled anew in every epoch. A head starts from its seed. Tokens are kept in float16, as
-this program's cache keeps them. `RESULTS.json` holds, for each head and seed, the best and the last accuracy
-on the held-out images in percent; with `--run RUN`, a run of `ssmprobe train`, both are printed side by side
-as a Markdown table.
+this program's cache keeps them. `--protocol mae-linprobe` takes LARS at 0.1 x batch / 256, whose rate rises for ten
+epochs, `--protocol dinov2-linear` SGD with momentum at each of 13 rates; epochs and rates are theirs unless given. The
+best epoch, and of several rates the best, is picked on the held-out images, or with `--select-split SHARE` on that
+share of every class of the others. `RESULTS.json` holds, for each head, rate and seed, the accuracy there and on the
+held-out images in percent at the best epoch, and the last one; with `--run RUN`, a run of `ssmprobe train`, both are
+printed side by side as a Markdown table.
 """
 
 import argparse
-import csv
 import json
 import math
 import statistics
@@ -25,7 +27,40 @@ from pathlib import Path
 import torch
 from PIL import Image, UnidentifiedImageError
 
+from optim import warmed
 from peer import Probe, step
+
+
+class Lars(torch.optim.Optimizer):
+    """SGD with momentum 0.9, after the gradient of every matrix was scaled by 0.001 |x| / |g|."""
+
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for x in group["params"]:
+                gradient, velocity = x.grad, self.state[x].setdefault("velocity", torch.zeros_like(x))
+                sizes = x.norm().item(), gradient.norm().item()
+                if x.dim() > 1 and min(sizes) > 0:
+                    gradient = gradient * (0.001 * sizes[0] / sizes[1])
+                velocity.mul_(0.9).add_(gradient)
+                x.sub_(velocity, alpha=group["lr"])
+
+
+DINOV2_RATES = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1]
+# Optimiser, epochs, rates of a batch, epochs in which the rate rises.
+PROTOCOLS = {
+    "paper": (lambda x, lr: torch.optim.AdamW(x, lr=lr, weight_decay=0.0), 100, lambda batch: [1e-3], 0),
+    "mae-linprobe": (Lars, 90, lambda batch: [0.1 * batch / 256], 10),
+    "dinov2-linear": (
+        lambda x, lr: torch.optim.SGD(x, lr=lr, momentum=0.9),
+        10,
+        lambda batch: [rate * batch / 256 for rate in DINOV2_RATES],
+        0,
+    ),
+}
 
 
 def folder_samples(root):
@@ -73,57 +108,102 @@ def tokens_of(backbone, samples):
 
 @torch.no_grad()
 def accuracy(probe, patches, cls, labels, batch):
+    probe.eval()
     right = 0
     for at in range(0, len(labels), batch):
         part = slice(at, at + batch)
         right += (probe(patches[part].float(), cls[part].float()).argmax(1) == labels[part]).sum().item()
+    probe.train()
     return 100 * right / len(labels)
 
 
-def train(heads, train_set, test_set, classes, how, seed):
+def set_aside(part, share, seed):
+    """What is trained on and what picks: `share` of every class of `part`."""
+    labels, aside = part[2], torch.zeros(len(part[2]), dtype=torch.bool)
+    drawn = torch.Generator().manual_seed(seed)
+    for name in labels.unique():
+        own = (labels == name).nonzero()[:, 0]
+        aside[own[torch.randperm(len(own), generator=drawn)[: round(share * len(own))]]] = True
+    return [[values[which] for values in part] for which in (~aside, aside)]
+
+
+def train(heads, train_set, select_set, test_set, classes, how, seed):
     patches, cls, labels = train_set
     n, width = patches.shape[1:]
     side = math.isqrt(n)
-    probes = {}
+    optimiser, _, _, warm_up = PROTOCOLS[how.protocol]
+    steps = math.ceil(len(labels) / how.batch)
+    factor = lambda done: warmed(1.0, done / steps, warm_up, how.epochs)
+    cells = {}
     for head in heads:
-        torch.manual_seed(seed)
-        probes[head] = Probe(head, width, (side, side), classes)
-    optimisers = {
-        head: torch.optim.AdamW(probe.parameters(), lr=how.rate, weight_decay=0.0) for head, probe in probes.items()
-    }
-    total = how.epochs * math.ceil(len(labels) / how.batch)
-    schedules = [torch.optim.lr_scheduler.CosineAnnealingLR(o, total) for o in optimisers.values()]
+        for rate in how.rates:
+            torch.manual_seed(seed)
+            probe = Probe(head, width, (side, side), classes)
+            steps_it = optimiser(probe.parameters(), lr=rate)
+            cells[head, rate] = probe, steps_it, torch.optim.lr_scheduler.LambdaLR(steps_it, factor)
     torch.manual_seed(seed)
-    curves = {head: [] for head in heads}
+    curves = {cell: [] for cell in cells}
     for epoch in range(how.epochs):
-        begun, loss = time.perf_counter(), 0.0
+        begun = time.perf_counter()
         for rows in torch.randperm(len(labels)).split(how.batch):
             batch = patches[rows].float(), cls[rows].float(), labels[rows]
-            for head, probe in probes.items():
-                loss += step(probe, optimisers[head], *batch)[0]
-            for schedule in schedules:
+            for probe, steps_it, schedule in cells.values():
+                step(probe, steps_it, *batch)
                 schedule.step()
-        for head, probe in probes.items():
-            curves[head].append(accuracy(probe, *test_set, how.batch))
-        now = ", ".join(f"{head} {curve[-1]:.1f}" for head, curve in curves.items())
+        for cell, (probe, _, _) in cells.items():
+            picked = accuracy(probe, *select_set, how.batch)
+            test = picked if select_set is test_set else accuracy(probe, *test_set, how.batch)
+            curves[cell].append((picked, test))
+        now = ", ".join(f"{head} {curve[-1][1]:.1f}" for (head, _), curve in curves.items())
         print(f"seed {seed}, epoch {epoch + 1}: {now} ({time.perf_counter() - begun:.1f} s)", flush=True)
-    return [{"head": h, "seed": seed, "best": max(c), "last": c[-1]} for h, c in curves.items()]
+    return [outcome(head, rate, seed, curve) for (head, rate), curve in curves.items()]
+
+
+def outcome(head, rate, seed, curve):
+    """Of a curve of accuracies on the images that pick and on those that are reported."""
+    picked, test = max(curve, key=lambda pair: pair[0])  # the first of the highest
+    return {"head": head, "rate": rate, "seed": seed, "select": picked, "best": test, "last": curve[-1][1]}
+
+
+def outcomes_of(run):
+    """Those of a run of `ssmprobe train`, from its curves."""
+    manifest = json.loads((Path(run) / "run.json").read_text())
+    rate, variants = manifest["protocol"]["rate"], {one["name"]: one for one in manifest["heads"]}
+    curves = {}
+    for line in map(json.loads, (Path(run) / "metrics.jsonl").read_text().splitlines()):
+        if "step" not in line:
+            curves.setdefault((line["head"], line["seed"]), []).append((line["select"], line["test"]))
+    return [
+        outcome(variants[name]["head"], variants[name].get("rate", rate), seed, curve)
+        for (name, seed), curve in curves.items()
+    ]
 
 
 def compared(results, run):
-    """A Markdown table: mean and standard deviation over seeds, here and in `run`."""
-    with open(Path(run) / "results.csv") as file:
-        ours = list(csv.DictReader(file))
-    lines = ["| head | best, SSMProbe | best, PyTorch | difference | last, SSMProbe | last, PyTorch | difference |"]
-    lines += ["|---|---|---|---|---|---|---|"]
+    """A Markdown table: mean and deviation over seeds, here and in `run`; of several rates, at the picked one."""
+    spread = lambda values: f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
+    sides, mean = (outcomes_of(run), results), statistics.mean
+    of = lambda rows, head, rate: [row for row in rows if row["head"] == head and math.isclose(row["rate"], rate)]
+    column = lambda rows, which: [row[which] for row in rows]
+    rates = sorted({row["rate"] for row in results})
+    picked = ["rate, SSMProbe", "rate, PyTorch"] if len(rates) > 1 else []
+    lines = ["| head | " + " | ".join(picked + ["best, SSMProbe", "best, PyTorch", "difference"]).strip()]
+    lines[0] += " | last, SSMProbe | last, PyTorch | difference |"
+    lines.append("|---" * (lines[0].count("|") - 1) + "|")
+    apart = []
     for head in dict.fromkeys(row["head"] for row in results):
-        cells = [head]
+        cells = [[of(rows, head, rate) for rate in rates] for rows in sides]
+        chosen = [max(range(len(rates)), key=lambda at: mean(column(side[at], "select"))) for side in cells]
+        ours, theirs = (side[at] for side, at in zip(cells, chosen))
+        row = [head] + ([f"{rates[at]:.3g}" for at in chosen] if picked else [])
         for which in ("best", "last"):
-            here = [float(row[which]) for row in ours if row["head"] == head]
-            there = [row[which] for row in results if row["head"] == head]
-            spread = lambda values: f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
-            cells += [spread(here), spread(there), f"{statistics.mean(here) - statistics.mean(there):+.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
+            here, there = column(ours, which), column(theirs, which)
+            row += [spread(here), spread(there), f"{mean(here) - mean(there):+.2f}"]
+        lines.append("| " + " | ".join(row) + " |")
+        apart += [mean(column(a, "last")) - mean(column(b, "last")) for a, b in zip(*cells)]
+    if picked:
+        far = f"{max(map(abs, apart)):.2f} points at most, {mean(map(abs, apart)):.2f} in the mean"
+        lines.append(f"\nlast accuracies at all {len(apart)} rates of these heads: {far}")
     return "\n".join(lines)
 
 
@@ -132,14 +212,19 @@ def main():
     parser.add_argument("--backbone", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--heads", default="gap,cls,raster,sinkhorn")
-    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="paper")
+    parser.add_argument("--epochs", type=int)
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--rate", type=float)
+    parser.add_argument("--select-split", type=float)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True, help="written, or only read where --data is not given")
     parser.add_argument("--run", type=Path, help="a run of `ssmprobe train` to stand beside")
     parser.add_argument("--threads", type=int)
     how = parser.parse_args()
+    _, epochs, rates, _ = PROTOCOLS[how.protocol]
+    how.epochs = how.epochs or epochs
+    how.rates = [how.rate] if how.rate else rates(how.batch)
     if how.threads:
         torch.set_num_threads(how.threads)
     if how.data:
@@ -149,9 +234,11 @@ def main():
         held = torch.tensor([samples[i][2] for i in kept])
         parts = [[values[which] for values in (patches, cls, labels)] for which in (~held, held)]
         print(f"{len(parts[0][2])} images to train on, {len(parts[1][2])} to test on, {len(classes)} classes")
+        learnt, test = parts
+        learnt, select = set_aside(learnt, how.select_split, 0) if how.select_split else (learnt, test)
         results = []
         for seed in range(how.seeds):
-            results += train(how.heads.split(","), *parts, len(classes), how, seed)
+            results += train(how.heads.split(","), learnt, select, test, len(classes), how, seed)
         how.out.write_text(json.dumps(results, indent=1) + "\n")
     if how.run:
         print(compared(json.loads(how.out.read_text()), how.run))
