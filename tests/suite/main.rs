@@ -4,6 +4,7 @@ mod ablation;
 mod anchors;
 mod annotations;
 mod attribution;
+mod augment;
 mod backbones;
 mod bench;
 mod bounds;

@@ -242,7 +242,7 @@ impl Source {
     /// what did not come to its end.
     pub fn notes(&self) -> Vec<String> {
         let manifest = &self.run.manifest;
-        let (train::TrainConfig { epochs, batch, rate, protocol, .. }, dataset) =
+        let (train::TrainConfig { epochs, batch, rate, protocol, augment, .. }, dataset) =
             (&manifest.config, &manifest.dataset);
         let seeds = manifest.seeds.len();
         let mut rates: Vec<String> = Vec::new();
@@ -257,11 +257,12 @@ impl Source {
             format!("rate {}", rates.join(""))
         };
         let how = protocol.describe(&rate);
+        let seen = if augment.is_none() { String::new() } else { format!(", augment {augment}") };
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
         let mut notes = vec![
             format!(
                 "{}, {} training and {} test images, {} classes; {epochs} epochs of {how}, \
-                 batch {batch}); {seeds} seed{}{spread}",
+                 batch {batch}{seen}); {seeds} seed{}{spread}",
                 self.setting(),
                 dataset.train,
                 dataset.test,

@@ -23,6 +23,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::data::token_cache::{Rows, SupplyError, TokenSource};
 use crate::model::io::array::Arrays;
 use crate::model::probe::head::Batch;
@@ -52,11 +53,29 @@ pub struct TrainConfig {
     /// Steps between two evaluations within an epoch; none where heads are evaluated after epochs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluate_every: Option<usize>,
+    /// How an image is changed every time it is trained on.
+    #[serde(default, skip_serializing_if = "Augmentation::is_none")]
+    pub augment: Augmentation,
 }
 
 impl Default for TrainConfig {
     fn default() -> Self {
-        Self { epochs: 100, batch: 256, rate: 1e-3, protocol: Protocol::Paper, evaluate_every: None }
+        let (protocol, augment) = (Protocol::Paper, Augmentation::None);
+        Self { epochs: 100, batch: 256, rate: 1e-3, protocol, evaluate_every: None, augment }
+    }
+}
+
+impl TrainConfig {
+    /// What of its protocol is not done, in words.
+    pub fn left_out(&self) -> Option<String> {
+        let misses = !self.protocol.is_paper() && self.augment != Augmentation::Crop;
+        misses.then(|| {
+            format!(
+                "{} reads a random crop of every training image in every epoch and mirrors half of them, which is not done \
+                 here; --augment crop does it",
+                self.protocol.name()
+            )
+        })
     }
 }
 
@@ -261,7 +280,7 @@ pub fn train(
     mut position: TrainCursor,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<TrainCursor, SupplyError> {
-    let TrainConfig { epochs, batch, rate, protocol, evaluate_every } = *task.config;
+    let TrainConfig { epochs, batch, rate, protocol, evaluate_every, .. } = *task.config;
     let names = trainers.first().map_or(0, |trainer| trainer.model.dims().classes);
     let steps = task.train.images.len().div_ceil(batch);
     let parts = losses::parts(epochs, steps);
@@ -269,7 +288,7 @@ pub fn train(
         let order = epoch_order(task.train.images.len(), task.seed, position.epoch);
         let images_of = |chunk: &[usize]| chunk.iter().map(|&i| task.train.images[i]).collect::<Vec<_>>();
         let wanted = order.chunks(batch).skip(position.step).map(images_of).collect();
-        let mut supply = task.tokens.read(wanted);
+        let mut supply = task.tokens.read_changed(wanted, position.epoch, task.seed);
         for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
             let done = position.epoch * steps + step;
             // Before the step and not after the one before: what was stopped between the two is evaluated then.

@@ -1,10 +1,11 @@
-//! Protocols of the field as presets: the optimiser of every head, its learning rates and how they go. What they do to the
-//! images (random crops and flips) is no part of them here: tokens are taken once.
+//! Protocols of the field as presets: the optimiser of every head, its learning rates and how they go, and how they cut images
+//! at random where these are read anew ([`Augmentation`](crate::model::backbone::preprocess::augment::Augmentation)).
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::optim::{AdamW, Momentum, Optimizer, cosine};
+use crate::model::backbone::preprocess::augment::RandomCrop;
 
 /// How heads are trained, as a project has it. Doc lines are the help of the flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
@@ -92,6 +93,11 @@ impl Protocol {
             true => rate * done as f64 / rising as f64,
             false => cosine(rate, done - rising, (epochs * steps).saturating_sub(rising)),
         }
+    }
+
+    /// How it cuts images at random: as torchvision does, and where its project has a crop of its own (util/crop.py), as that.
+    pub fn crop(self) -> RandomCrop {
+        RandomCrop { smallest: 0.08, clipped: matches!(self, Self::MaeLinprobe | Self::EfficientProbing) }
     }
 
     /// Optimiser and schedule in words, at these rates.

@@ -20,6 +20,7 @@ use ssmprobe::app::state::workspace::{
 };
 use ssmprobe::app::state::{Selection, State, Views};
 use ssmprobe::model::backbone::order::MaeOrder;
+use ssmprobe::model::backbone::preprocess::augment::Augmentation;
 use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::Removal;
@@ -146,6 +147,7 @@ fn workspace(desk: &Path) -> Workspace {
             layers: Vec::new(),
             protocol: Protocol::Paper,
             evaluate_every: None,
+            augment: Augmentation::None,
             seeds: 3,
             selection: Some(0.25),
             device: "cpu".into(),

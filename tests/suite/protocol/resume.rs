@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use ssmprobe::app::jobs::train::{Event, TrainPlan};
+use ssmprobe::model::backbone::preprocess::augment::Augmentation;
 use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
@@ -50,6 +51,27 @@ fn a_run_stopped_after_any_event_ends_as_one_that_was_not() {
     }
     // Steps, batches of evaluation (2 of val, 2 of test), epochs, seeds.
     assert_eq!(cut - 1, 2 * (4 * (4 + 4 + 1) + 1));
+}
+
+#[test]
+fn a_run_on_random_crops_that_is_stopped_after_any_event_ends_as_one_that_was_not() {
+    let desk = Desk::new();
+    let mut order = desk.order(&["linear-bn"]);
+    (order.settings.seeds, order.settings.epochs, order.settings.augment) = (1, 2, Augmentation::Crop);
+    let whole = said(&desk.trained(&order, "whole"));
+    let mut cut = 1;
+    loop {
+        let (run, there) = in_two(&desk, &order, &format!("cut-{cut}"), cut);
+        assert!(said(&run) == whole, "stopped after event {cut}, it ends otherwise");
+        if !there {
+            break;
+        }
+        cut += 1;
+    }
+    assert!(cut > 2 * (4 + 4 + 1), "{cut}");
+    order.settings.augment = Augmentation::None;
+    order.settings.tokens.cache = Some(desk.path("own"));
+    assert!(said(&desk.trained(&order, "plain")) != whole, "crops that change nothing");
 }
 
 /// The training images of a run of seed 0, epoch by epoch, as its peer was told them, in batches.

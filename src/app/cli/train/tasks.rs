@@ -50,7 +50,7 @@ impl TrainArgs {
         };
         let run = text(out)?;
         let mut stages = Vec::new();
-        if !plan.settings.recompute && !tokens.complete() {
+        if !plan.settings.recomputes(false) && !tokens.complete() {
             let data = text(plan.settings.data.as_deref().unwrap_or(Path::new("")))?;
             let how = self.settings.part::<TokenSettings>();
             let TrainSettings { backbone, device, layers, .. } = &plan.settings;

@@ -17,9 +17,13 @@ impl TrainArgs {
         let epochs = settings.epochs;
         match event {
             Event::Plan { tokens, dataset, steps, shows } => {
-                match settings.recompute && !tokens.complete() {
+                match settings.recomputes(tokens.complete()) {
                     true => display.say("tokens: none are kept, the backbone runs again on every batch"),
                     false => display.say(&describe(tokens)),
+                }
+                let left_out = settings.config().left_out();
+                if let Some(left_out) = &left_out {
+                    display.say(&format!("note: {left_out}"));
                 }
                 display.say(&format!("training: {steps} steps of all heads"));
                 display.say(&format!(
@@ -28,7 +32,7 @@ impl TrainArgs {
                 ));
                 self.print(display, || {
                     json!({"event": "plan", "images": dataset.samples.len(), "steps": steps,
-                           "smallest_difference": shows, "bytes": tokens.bytes, "done": tokens.done})
+                           "smallest_difference": shows, "bytes": tokens.bytes, "done": tokens.done, "left_out": left_out})
                 });
             }
             Event::Extract { event, dataset } => {
@@ -48,7 +52,7 @@ impl TrainArgs {
                     data.classes.len(),
                     device
                 ));
-                if let Some(warning) = &run.manifest.warning {
+                if let Some(warning) = run.manifest.selection.warning() {
                     display.say(&format!("note: {warning}"));
                 }
             }

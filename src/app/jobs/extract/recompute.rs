@@ -1,18 +1,21 @@
 //! Tokens without a cache: the frozen backbone runs again on every batch, as training comes to it.
 //! A thread decodes what comes next while the device is at work; between them lie a few parts of a
-//! batch, so memory stays bounded whatever the dataset's size.
+//! batch, so memory stays bounded whatever the dataset's size. Images that are trained on may be changed anew every time.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use burn::tensor::Device;
+use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::flow::{Prepared, batch, prepare};
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::Pace;
+use crate::model::backbone::preprocess::augment::{Augmentation, RandomCrop, draws};
+use crate::model::backbone::preprocess::{PreprocessError, Preprocessor};
 use crate::model::data::token_cache::{
     Batches, LayerRows, Precision, Rows, SupplyError, TokenSource, fits, round,
 };
@@ -32,6 +35,8 @@ pub struct Recompute {
     part: usize,
     /// Images that cannot be read, in order.
     unreadable: Vec<usize>,
+    /// How an image that is trained on is changed.
+    change: (Augmentation, RandomCrop),
 }
 
 impl Plan {
@@ -68,12 +73,13 @@ impl Plan {
     }
 
     /// The backbone itself in the place of a cache; `unreadable` as [`unreadable`](Self::unreadable)
-    /// lists them.
+    /// lists them. Images that are trained on are seen through `change`.
     pub fn recompute(
         &self,
         dataset: &Dataset,
         device: &Device,
         unreadable: Vec<usize>,
+        change: (Augmentation, RandomCrop),
     ) -> Result<Recompute, ExtractError> {
         Ok(Recompute {
             reader: self.open(device)?,
@@ -82,6 +88,7 @@ impl Plan {
             grid: self.grid,
             part: batch(device),
             unreadable,
+            change,
         })
     }
 }
@@ -122,13 +129,31 @@ impl TokenSource for Recompute {
     }
 
     fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
+        let preprocessor = self.reader.preprocessor.clone();
+        self.read_as(batches, move |sample, _| prepare(sample, &preprocessor))
+    }
+
+    fn read_changed(&self, batches: Vec<Vec<usize>>, epoch: usize, seed: u64) -> Batches<'_> {
+        let (preprocessor, change) = (self.reader.preprocessor.clone(), self.change);
+        self.read_as(batches, move |sample, image| {
+            let mut rng = draws(seed, epoch, 1 + image);
+            changed(sample, &preprocessor, change, &mut rng)
+        })
+    }
+}
+
+impl Recompute {
+    /// The tokens of batches of images that `make` prepares.
+    fn read_as(
+        &self,
+        batches: Vec<Vec<usize>>,
+        make: impl Fn(&Sample, usize) -> Prepared + Send + Sync + 'static,
+    ) -> Batches<'_> {
         // One part waits while another is prepared and a third is read.
         let (send, parts) = sync_channel(1);
-        let (samples, preprocessor, part) =
-            (self.samples.clone(), self.reader.preprocessor.clone(), self.part);
-        let wanted = batches.clone();
+        let (samples, part, wanted) = (self.samples.clone(), self.part, batches.clone());
         let decode = move || {
-            let make = |&image: &usize| prepare(&samples[image], &preprocessor);
+            let make = |&image: &usize| make(&samples[image], image);
             prepare_ahead(wanted.iter().flat_map(|batch| batch.chunks(part)), make, send);
         };
         if let Err(error) = std::thread::Builder::new().name("decode".into()).spawn(decode) {
@@ -152,4 +177,18 @@ impl TokenSource for Recompute {
             Ok(Box::new(rows.into_iter()) as LayerRows)
         }))
     }
+}
+
+/// Decodes an image and makes of it what the backbone sees this time.
+fn changed(
+    sample: &Sample,
+    preprocessor: &Preprocessor,
+    (augmentation, crop): (Augmentation, RandomCrop),
+    rng: &mut ChaCha8Rng,
+) -> Prepared {
+    let photo = sample.source.photo().map_err(|error| error.to_string())?;
+    let (height, width) = preprocessor.output().ok_or("its pictures have no one size")?;
+    let whole = || preprocessor.picture(&photo);
+    let seen = augmentation.apply(&photo.picture, (width, height), crop, whole, rng);
+    Ok(preprocessor.pixels(&seen.map_err(|error: PreprocessError| error.to_string())?))
 }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::train::{COUNTS, is_rate};
 use crate::app::user_error::Usage;
+use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::data::Split;
-use crate::model::pretrain::photographs::{Augmentation, Photographs};
+use crate::model::pretrain::photographs::Photographs;
 use crate::model::pretrain::{Objective, Plan, Recipe};
 
 /// Pictures of a part of a step: their tokens stay within a core's cache.
@@ -93,7 +94,7 @@ impl Default for PretrainSettings {
             weight_decay: 0.05,
             warm_up: None,
             mask_ratio: 0.75,
-            augment: Augmentation::default(),
+            augment: Augmentation::Shift,
             seed: 0,
             checkpoint_every: None,
             device: "auto".to_owned(),

@@ -26,6 +26,8 @@ pub(super) fn manifest(
         layer: variant.layer.map(|layer| Layer(settled(layer).layer)),
         ..variant.clone()
     });
+    let warnings = [parts.selection.warning().map(str::to_owned), settings.config().left_out()];
+    let warnings = warnings.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let data = settings.data.clone().unwrap_or_default();
     Manifest {
         format: FORMAT,
@@ -45,14 +47,14 @@ pub(super) fn manifest(
         // The same in every part that heads are cut into.
         tokens: TokenKey { layer: settled(first).name(), ..tokens.source.clone() },
         size: settings.tokens.taking.size,
-        recompute: settings.recompute,
+        recompute: settings.recomputes(false),
         cache: std::path::absolute(&tokens.root).ok(),
         grid: tokens.grid,
         heads: heads.collect(),
         config: settings.config(),
         seeds: plan.seeds(),
         selection: parts.selection,
-        warning: parts.selection.warning().map(str::to_owned),
+        warning: Some(warnings).filter(|text| !text.is_empty()),
         device: device.to_owned(),
     }
 }

@@ -185,7 +185,7 @@ pub fn run(
             (run.claim()?, run)
         }
     };
-    if settings.recompute {
+    if settings.recomputes(false) {
         run.keep_unreadable(&unreadable)?;
     }
     // The claim is held until the last file is written.

@@ -105,7 +105,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
     axes::check_selection(&plan.heads, parts.selection)?;
     let tokens = Plan::new(plan.tokens(), &dataset)?;
     plan.check_cls(&tokens)?;
-    if let (false, Err(refused)) = (settings.recompute, tokens.check()) {
+    if let (false, Err(refused)) = (settings.recomputes(false), tokens.check()) {
         return Err(TrainingError::TooLarge { refused, epoch: None });
     }
     let suggested = || paths::run(&format!("{}-{}", dataset.name, tokens.backbone.id.replace('/', "-")));
@@ -125,12 +125,12 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
         dims,
         images: tokens.images,
         cached: tokens.done,
-        recompute: settings.recompute && !tokens.complete(),
+        recompute: settings.recomputes(tokens.complete()),
         bytes: tokens.bytes,
         cache: tokens.folder(),
         free: tokens.free,
         out,
-        notes: dataset.notes.clone(),
+        notes: dataset.notes.iter().cloned().chain(settings.config().left_out()).collect(),
         slurm: has_slurm(),
     };
     Ok((preflight, tokens, dataset))

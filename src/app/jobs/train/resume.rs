@@ -32,7 +32,7 @@ impl TrainSettings {
             path: run.folder().join("run.json"),
             found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
         })?;
-        let TrainConfig { epochs, batch, rate, protocol, evaluate_every } = config;
+        let TrainConfig { epochs, batch, rate, protocol, evaluate_every, augment } = config;
         Ok(Self {
             backbone: backbone_source,
             data: Some(dataset.path),
@@ -43,6 +43,7 @@ impl TrainSettings {
             rate,
             protocol,
             evaluate_every,
+            augment,
             selection: match selection {
                 Selection::PartOfTrain(share) => Some(share),
                 Selection::Test | Selection::Val => None,

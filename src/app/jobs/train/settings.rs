@@ -8,6 +8,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::extract::TokenSettings;
+use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::backbone::token_spec::Layer;
 use crate::model::train::TrainConfig;
 use crate::model::train::protocol::Protocol;
@@ -73,6 +74,12 @@ pub struct TrainSettings {
     #[arg(long, value_name = "K", value_parser = count)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluate_every: Option<usize>,
+    /// Read every training image anew in every epoch: shift (moved by up to an eighth) or crop (a random part of it, as the
+    /// protocol's project cuts it), mirrored half the time. No tokens are kept then, as with --recompute; images that heads are
+    /// asked about stay as they are [default: none].
+    #[arg(long, value_name = "HOW")]
+    #[serde(skip_serializing_if = "Augmentation::is_none")]
+    pub augment: Augmentation,
     /// Pick the best epoch on this share of the training images, which are then not trained on
     /// [default: on the validation split where there is a test split too, else on the test images].
     #[arg(long = "select-split", value_name = "SHARE", value_parser = share)]
@@ -111,6 +118,7 @@ impl Default for TrainSettings {
             layers: Vec::new(),
             protocol: Protocol::Paper,
             evaluate_every: None,
+            augment: Augmentation::None,
             selection: None,
             out: None,
             recompute: false,
@@ -123,8 +131,13 @@ impl Default for TrainSettings {
 impl TrainSettings {
     /// How the heads are trained.
     pub fn config(&self) -> TrainConfig {
-        let Self { epochs, batch, rate, protocol, evaluate_every, .. } = *self;
-        TrainConfig { epochs, batch, rate, protocol, evaluate_every }
+        let Self { epochs, batch, rate, protocol, evaluate_every, augment, .. } = *self;
+        TrainConfig { epochs, batch, rate, protocol, evaluate_every, augment }
+    }
+
+    /// Whether the backbone runs again for every batch, the cache being `complete` or not.
+    pub fn recomputes(&self, complete: bool) -> bool {
+        !self.augment.is_none() || (self.recompute && !complete)
     }
 
     /// What is still to be filled in, and how.
@@ -218,6 +231,7 @@ mod tests {
             TrainSettings { tokens: TokenSettings { taking, ..settings.tokens.clone() }, ..settings.clone() },
             TrainSettings { batch: settings.batch + 1, ..settings.clone() },
             TrainSettings { backbone: "another".into(), ..settings.clone() },
+            TrainSettings { augment: Augmentation::Crop, ..settings.clone() },
             TrainSettings { recompute: !settings.recompute, ..settings.clone() },
         ] {
             assert!(!settings.same_plan(&other), "{other:?}");

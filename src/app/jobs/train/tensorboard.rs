@@ -86,7 +86,7 @@ impl TensorBoard {
 /// What the file of a head holds: the version, then the numbers of every epoch, and the learning rate that it began with;
 /// within an epoch, the rate of that step.
 fn events(manifest: &Manifest, head: &str, epochs: &[Metric]) -> Vec<Vec<u8>> {
-    let TrainConfig { epochs: all, batch, rate, protocol, evaluate_every } = manifest.config;
+    let TrainConfig { epochs: all, batch, rate, protocol, evaluate_every, .. } = manifest.config;
     let own = manifest.heads.iter().find(|variant| variant.name == head).and_then(|variant| variant.rate);
     let steps = manifest.dataset.train.div_ceil(batch);
     let one = |Metric { epoch, .. }: &Metric| {

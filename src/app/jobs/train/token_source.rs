@@ -18,7 +18,7 @@ pub(super) fn allowed(
     dataset: &Dataset,
     device: &Device,
 ) -> Result<(), TrainingError> {
-    let (false, Err(refused)) = (plan.settings.recompute, tokens.check()) else { return Ok(()) };
+    let (false, Err(refused)) = (plan.settings.recomputes(false), tokens.check()) else { return Ok(()) };
     let image = tokens.time(&dataset.samples[..TRIED.min(dataset.samples.len())], device)?;
     let epoch = image.map(|image| image.mul_f64(parts.passes() as f64));
     Err(TrainingError::TooLarge { refused, epoch })
@@ -33,7 +33,7 @@ pub(super) fn supply(
     device: &Device,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<Box<dyn TokenSource>, TrainingError> {
-    if !plan.settings.recompute || tokens.complete() {
+    if !plan.settings.recomputes(tokens.complete()) {
         // A run that has begun has learnt from what the images were.
         let mut changed = None;
         let cache = tokens.run(dataset, device, &mut |event| {
@@ -51,7 +51,8 @@ pub(super) fn supply(
             (cache, _) => Ok(Box::new(cache?)),
         };
     }
+    let change = (plan.settings.augment, plan.settings.protocol.crop());
     let known = run.and_then(Run::unreadable);
     let unreadable = known.map_or_else(|| tokens.unreadable(dataset, tell), Ok)?;
-    Ok(Box::new(tokens.recompute(dataset, device, unreadable)?))
+    Ok(Box::new(tokens.recompute(dataset, device, unreadable, change)?))
 }

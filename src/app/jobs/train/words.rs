@@ -22,6 +22,7 @@ impl TrainSettings {
             layers,
             protocol,
             evaluate_every,
+            augment,
             selection,
             recompute,
             tokens,
@@ -50,6 +51,7 @@ impl TrainSettings {
             (!layers.is_empty()).then(|| text("layers", &joined(layers))).flatten(),
             (!protocol.is_paper()).then(|| text("protocol", &protocol.name())).flatten(),
             evaluate_every.as_ref().and_then(|every| text("evaluate-every", every)),
+            (!augment.is_none()).then(|| text("augment", augment)).flatten(),
             selection.as_ref().and_then(|share| text("select-split", share)),
             on("recompute", *recompute),
             cache.as_ref().and_then(|cache| text("cache", &cache.display())),
@@ -74,6 +76,7 @@ mod tests {
     use crate::app::jobs::over::Over;
     use crate::model::backbone::arithmetic::Arithmetic;
     use crate::model::backbone::order::MaeOrder;
+    use crate::model::backbone::preprocess::augment::Augmentation;
     use crate::model::backbone::token_spec::Layer;
     use crate::model::train::protocol::Protocol;
 
@@ -118,6 +121,7 @@ mod tests {
             layers: Vec::new(),
             protocol: Protocol::EfficientProbing,
             evaluate_every: Some(50),
+            augment: Augmentation::Crop,
             selection: Some(0.25),
             out: None,
             recompute: true,

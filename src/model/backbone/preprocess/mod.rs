@@ -3,6 +3,7 @@
 //! `x = (rescale_factor * pixel - mean) / std` for every pixel of the centre crop of the resized
 //! photograph. The resized picture equals Pillow's to the bit.
 
+pub mod augment;
 pub mod config;
 mod crop_geometry;
 pub mod resample;

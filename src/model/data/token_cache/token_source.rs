@@ -42,6 +42,11 @@ pub trait TokenSource {
     /// The tokens of each of `batches` of images, in this order: what comes next may be prepared while
     /// the one before is worked on.
     fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_>;
+
+    /// The same to be trained on in an epoch, from 0, by a training of this seed: of images changed anew, where they are.
+    fn read_changed(&self, batches: Vec<Vec<usize>>, _epoch: usize, _seed: u64) -> Batches<'_> {
+        self.read(batches)
+    }
 }
 
 impl TokenSource for TokenCache {

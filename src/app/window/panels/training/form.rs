@@ -14,6 +14,7 @@ use crate::app::state::command::{Action, Command, FilePrompt};
 use crate::app::state::settings::DEVICES;
 use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
 use crate::app::window::widgets::choice;
+use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::backbone::token_spec::{TokenSpec, joined};
 use crate::model::train::protocol::Protocol;
 use crate::viz::draw::font;
@@ -352,13 +353,21 @@ fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> 
         let hint = "The user's cache folder";
         settled &=
             folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx.actions, FilePrompt::CacheFolder);
+        let label = ui.label("Augmentation").id;
+        let chosen =
+            choice(ui, "augmentation", COMBO_PX, &mut draft.augment, Augmentation::ALL).labelled_by(label);
+        chosen.on_hover_text(
+            "Training images changed anew in every epoch, so that no tokens are kept: moved by up to an eighth (shift), or a random \
+             part of them as the protocol's project cuts it (crop), and mirrored half the time",
+        );
+        ui.end_row();
         ui.label("");
         ui.checkbox(&mut draft.recompute, "Keep no tokens").on_hover_text(
             "For datasets whose tokens fit on no disk: the backbone reads the images again in every epoch",
         );
         ui.end_row();
     });
-    let kept = match draft.recompute {
+    let kept = match draft.recomputes(false) {
         true => "The backbone reads the images again in every epoch",
         false => "Tokens are taken once and kept for every later training",
     };

@@ -1,0 +1,94 @@
+//! Training images changed anew in every epoch: the same again with any number of threads, never those that heads are asked
+//! about, and said where a protocol has them and they are not made.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use serde_json::Value;
+use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
+use ssmprobe::model::backbone::preprocess::augment::Augmentation;
+use ssmprobe::model::data;
+use ssmprobe::model::data::token_cache::{Batches, TokenSource};
+use ssmprobe::model::train::protocol::Protocol;
+
+use crate::run::{Desk, backbone, done, files, lines, program, run, tables};
+
+/// The patch tokens of every batch.
+fn patches(batches: Batches) -> Vec<Vec<f32>> {
+    batches.flat_map(|layers| layers.expect("tokens").map(|rows| rows.patches)).collect()
+}
+
+#[test]
+fn what_is_trained_on_is_changed_anew_in_every_epoch_and_what_is_asked_about_never() {
+    let desk = Desk::new(6, 2);
+    let dataset = data::open(desk.data()).expect("a dataset");
+    let tokens = TokenSettings { cache: Some(desk.path("none")), ..TokenSettings::default() };
+    let plan = Plan::new(ExtractOptions::new(backbone(), tokens), &dataset).expect("a plan");
+    let source = |augmentation| {
+        let change = (augmentation, Protocol::MaeLinprobe.crop());
+        plan.recompute(&dataset, &Device::flex(), Vec::new(), change).expect("a backbone")
+    };
+    let (plain, wanted) = (source(Augmentation::None), || vec![vec![3, 0, 5], vec![1]]);
+    let own = patches(plain.read(wanted()));
+    assert!(own[0][..own[1].len()] != own[1][..], "images that differ");
+    assert_eq!(patches(plain.read_changed(wanted(), 0, 0)), own);
+    for augmentation in [Augmentation::Shift, Augmentation::Crop] {
+        let changed = source(augmentation);
+        assert_eq!(patches(changed.read(wanted())), own, "{augmentation}: evaluated");
+        let epochs: Vec<_> = [(0, 0), (1, 0), (0, 1)]
+            .map(|(epoch, seed)| patches(changed.read_changed(wanted(), epoch, seed)))
+            .into();
+        assert!(epochs.iter().all(|one| *one != own), "{augmentation}");
+        assert!(epochs[0] != epochs[1] && epochs[0] != epochs[2], "{augmentation}: another epoch or seed");
+        // An image is changed in the same way wherever in an epoch it comes, as after a stop.
+        let alone = patches(changed.read_changed(vec![vec![1], vec![5]], 1, 0));
+        assert_eq!(alone[0], epochs[1][1]);
+        assert_eq!(alone[1][..], epochs[1][0][2 * alone[1].len()..]);
+    }
+}
+
+fn manifest(run: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(run.join("run.json")).expect("a manifest")).expect("JSON")
+}
+
+#[test]
+fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_says_so() {
+    let desk = Desk::new(24, 12);
+    let protocol = ["--protocol", "dinov2-linear", "--rate", "0.01", "--seeds", "1"];
+    let crop = [&protocol[..], &["--augment", "crop"]].concat();
+    for (name, threads) in [("one", "1"), ("three", "3")] {
+        let mut train = desk.train(name, 3, &[&crop[..], &["--json"]].concat());
+        let (code, said, told) = run(train.env("RAYON_NUM_THREADS", threads));
+        assert_eq!(code, 0, "{told}");
+        assert!(lines(&said)[0]["left_out"].is_null() && told.contains("none are kept"), "{told}");
+    }
+    assert!(!desk.path("cache").exists(), "tokens were kept");
+    let [one, three] = ["one", "three"].map(|name| desk.path(name));
+    assert!(files(&one.join("probes")) == files(&three.join("probes")));
+    assert!(tables(&one) == tables(&three));
+    assert_eq!(
+        (&manifest(&one)["protocol"]["augment"], &manifest(&one)["recompute"]),
+        (&"crop".into(), &true.into())
+    );
+    let missing = |text: &str| {
+        text.contains("dinov2-linear reads a random crop") && text.contains("--augment crop does it")
+    };
+    assert!(!missing(manifest(&one)["warning"].as_str().expect("of the test images")));
+    // A complete cache takes nobody's place.
+    let (code, _, told) = run(&mut desk.train("plain", 3, &protocol));
+    assert!(code == 0 && missing(&told), "{told}");
+    assert!(missing(manifest(&desk.path("plain"))["warning"].as_str().expect("what is not done")));
+    done(&mut desk.train("beside", 3, &crop));
+    assert!(files(&desk.path("beside/probes")) == files(&one.join("probes")));
+    assert!(files(&desk.path("plain/probes")) != files(&one.join("probes")));
+    // It goes on as it was begun, or not at all.
+    let mut more = desk.verb("train", "cache");
+    more.args(["--resume", "--seeds", "2", "--augment", "shift", "--out"]).arg(&one);
+    let (code, _, told) = run(&mut more);
+    assert!(code == 2 && told.contains("protocol.augment") && told.contains("shift"), "{told}");
+    let (code, _, told) = run(&mut desk.train("bad", 3, &["--augment", "zoom"]));
+    assert!(code == 2 && told.contains("expected none, shift or crop"), "{told}");
+    // The report says it too.
+    let said = done(program().arg("report").arg(&one));
+    assert!(said.contains("augment crop"), "{said}");
+}
