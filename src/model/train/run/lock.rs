@@ -111,9 +111,11 @@ mod tests {
     #[test]
     fn what_is_given_back_is_free_while_a_child_process_still_holds_the_file() {
         let folder = tempfile::tempdir().expect("a folder");
-        let claimed = RunLock::claim(folder.path()).expect("nobody has it");
+        atomic_file::make_folder(&folder.path().join("state")).expect("a folder");
+        let file = open(&folder.path().join("state/lock")).expect("a file");
+        file.try_lock().expect("nobody has it");
+        let (inherited, claimed) = (file.try_clone().expect("as fork does"), Locked(file));
         assert!(matches!(RunLock::claim(folder.path()), Err(RunError::Claimed { host: None, .. })));
-        let inherited = claimed._on_this_one.0.try_clone().expect("as fork does");
         drop(claimed);
         RunLock::claim(folder.path()).expect("nobody has it any more");
         drop(inherited);
