@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import struct
@@ -11,6 +12,7 @@ import sysconfig
 import tempfile
 import zlib
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from ._probe import Probe
 
 VARIABLE = "SSMPROBE"
 _CHECKOUT = Path(__file__).resolve().parents[2]
+_AGAIN = "install the wheel again: pip install --force-reinstall WHEEL"
 
 
 class ProgramError(RuntimeError):
@@ -40,6 +43,7 @@ def program() -> Path:
     places = [Path(sysconfig.get_path("scripts"), name), *([Path(on_path)] if on_path else []), built]
     for place in places:
         if place.is_file():
+            _check_whole(place)
             return place
     tried = ", ".join(map(str, places))
     raise ProgramError(f"the program ssmprobe is not at {tried} nor on the PATH; install the wheel, or name it in {VARIABLE}")
@@ -50,15 +54,35 @@ def demo() -> Path:
     folders = [Path(sysconfig.get_path("data"), "share", "ssmprobe"), _CHECKOUT / "assets"]
     named = os.environ.get("SSMPROBE_ASSETS")
     for folder in [Path(named)] if named else folders:
+        _check_whole(folder / "demo")
         if (folder / "demo" / "demo.json").is_file():
             return folder / "demo"
     raise ProgramError(f"the bundled demo is not in {', '.join(map(str, folders))}; name its folder in SSMPROBE_ASSETS")
 
 
+def _check_whole(place: Path) -> None:
+    """Refuses a file or folder of the installed wheel of which something is missing, or has another size than in the wheel."""
+    try:
+        installed = metadata.distribution("ssmprobe")
+    except metadata.PackageNotFoundError:
+        return
+    wanted = Path(os.path.realpath(place))
+    for name, _, size in csv.reader((installed.read_text("RECORD") or "").splitlines()):
+        file = Path(os.path.realpath(str(installed.locate_file(name))))
+        if size and (file == wanted or wanted in file.parents):
+            found = file.stat().st_size if file.is_file() else None
+            if found != int(size):
+                what = "it is not there" if found is None else f"{found} bytes"
+                raise ProgramError(f"{file}: {what}, expected {size} bytes; {_AGAIN}")
+
+
 def run(*arguments: PathLike) -> str:
     """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed."""
     command = [str(program()), *(os.fspath(word) for word in arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+    except OSError as why:
+        raise ProgramError(f"{command[0]} cannot be started: {why.strerror}; {_AGAIN}") from why
     if done.returncode:
         raise ProgramError(f"{' '.join(command)} ended with code {done.returncode}: {done.stderr.strip()}")
     return done.stdout

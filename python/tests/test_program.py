@@ -102,6 +102,42 @@ def test_what_the_program_says_is_in_the_error(program: Path) -> None:
         ssmprobe.run("inspect", "--backbone", "a", "--probe", "b", "--image", "c")
 
 
+@pytest.mark.parametrize(
+    ("file", "left", "found"),
+    [
+        ("share/ssmprobe/demo/demo.json", None, "it is not there"),
+        ("share/ssmprobe/demo/probes/gap.safetensors", b"123", "3 bytes"),
+        ("bin/ssmprobe.exe" if sys.platform == "win32" else "bin/ssmprobe", b"", "0 bytes"),
+    ],
+)
+def test_a_damaged_wheel_says_which_file_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, left: bytes | None, found: str
+) -> None:
+    program = "bin/ssmprobe.exe" if sys.platform == "win32" else "bin/ssmprobe"
+    files = [program, *(f"share/ssmprobe/demo/{name}" for name in ("demo.json", "probes/gap.safetensors"))]
+    info = tmp_path / "lib" / "site-packages" / "ssmprobe-9.9.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ssmprobe\nVersion: 9.9\n")
+    (info / "RECORD").write_text("".join(f"../../{name},,8\n" for name in files) + "ssmprobe-9.9.dist-info/RECORD,,\n")
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"12345678")
+    for variable in ("SSMPROBE", "SSMPROBE_ASSETS"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.syspath_prepend(str(info.parent))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "bin" if name == "scripts" else tmp_path))
+    assert (ssmprobe.program(), ssmprobe.demo()) == (tmp_path / program, tmp_path / "share" / "ssmprobe" / "demo")
+    with pytest.raises(ssmprobe.ProgramError, match="cannot be started"):
+        ssmprobe.run("--version")
+    if left is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_bytes(left)
+    damaged = ssmprobe.program if file == program else ssmprobe.demo
+    with pytest.raises(ssmprobe.ProgramError, match=f"{Path(file).name}: {found}, expected 8 bytes; install the wheel again"):
+        damaged()
+
+
 def test_a_program_that_is_nowhere_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SSMPROBE", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
