@@ -8,6 +8,7 @@ the page as printed. Exits with 1 and a line for whatever is not as it should be
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import os
@@ -125,7 +126,131 @@ def check(so, what):
         failures.append(what)
 
 
+def handed(page):
+    """What the script of a page is handed."""
+    return json.loads(gzip.decompress(base64.b64decode(re.search(r'id="data">([^<]*)<', page.read_text()).group(1))))
+
+
+def drawn(data, number, dark):
+    """A figure as the program wrote it, put together as `page.js` says it is taken apart."""
+    parts = data["figures"][number]["svg"]
+    text = parts[dark] if len(parts) == 2 else "\n".join(parts[0].split("\n")[dark::2])
+    return re.sub(r'base64,@(\d+),(\d+)"', lambda at: f'base64,{data["pixels"][int(at[1])]}{data["pixels"][int(at[2])]}"', text)
+
+
+# Of every figure that is seen: what is asked for, by the class that is chosen, and what is there.
+SHOWN = """[...document.querySelectorAll('.plot')].map(plot => {
+    const at = plot.closest('.image').querySelector('select').selectedIndex;
+    const [figures, texts, whys] = ['figures', 'texts', 'whys'].map(name => JSON.parse(plot.closest('figure').dataset[name])[at]);
+    const [image, why] = [plot.querySelector('img'), plot.parentElement.querySelector('.why')];
+    return [figures, texts, whys, plot.hidden, image.alt, decodeURIComponent(image.src.slice(image.src.indexOf(',') + 1)), why.hidden, why.textContent];
+})"""
+
+
+def check_figures(browser, data, dark, when):
+    right = True
+    for number, text, why, hidden, alt, svg, quiet, said in browser.js(SHOWN):
+        there = number != ""
+        right &= hidden != there and quiet == there and said == why
+        right &= not there or (alt == text and svg == drawn(data, int(number), dark))
+    check(right, f"every figure is that of its probe and class, as the program wrote it, and the others say why there is none ({when})")
+
+
+# Of every probe of the first image: its traces, the one that is chosen, what is said, and every figure's number and marks.
+PROBES = """[...document.querySelector('section.image').querySelectorAll('article')].map(article => {
+    const at = article.closest('.image').querySelector('select').selectedIndex;
+    const plots = [...article.querySelectorAll('.plot:not([hidden])')].map(plot => [
+        JSON.parse(plot.closest('figure').dataset.figures)[at],
+        ...['held', 'now', 'veil'].map(name => plot.querySelector(`path.${name}`).getAttribute('d') ?? '')]);
+    return [article.dataset.traces.split(',')[at], article.querySelector('.readout').textContent, plots];
+})"""
+
+
+def corners(path):
+    return [tuple(map(float, at)) for at in re.findall(r"M(\S+) (\S+?)h", path)]
+
+
+def cells(figure, tokens):
+    """Where these tokens lie in the grids of a figure."""
+    grids = [place["grid"] for place in figure["places"] if "grid" in place]
+    return [(x + i % cols * w / cols, y + i // cols * h / rows) for (x, y, w, h), rows, cols in grids for i in tokens]
+
+
+def same(found, expected):
+    """Whether these corners are those, each in its turn."""
+    near = lambda a, b: abs(a[0] - b[0]) < 0.02 and abs(a[1] - b[1]) < 0.02
+    found, expected = sorted(found), sorted(expected)
+    return len(found) == len(expected) and all(any(near(a, b) for b in expected) for a in found)
+
+
+def told(words, name):
+    found = re.search(name + r" ([+−]?[\d.]+(?:e[+−]?\d+)?)", words)
+    return found and float(found[1].replace("−", "-"))
+
+
+def check_token(browser, data, token, when):
+    """What is marked and said of a token that is pointed at, beside what is known of it."""
+    marked, said = True, True
+    for trace, words, plots in browser.js(PROBES):
+        known = data["traces"][int(trace)]
+        said &= f"Token {token} row {token // known['cols']}, column {token % known['cols']}" in words
+        steps = list(dict.fromkeys(order.index(token) for order in known["orders"]))
+        listed = re.search(r"steps? ([\d, ]*\d)", words)
+        said &= (listed[1] if listed else "") == ", ".join(map(str, steps))
+        for name, key in (("evidence", "evidence"), ("weight", "weight"), ("score", "scores")):
+            expected = known[key] and known[key][token]
+            value = told(words, name)
+            said &= (value is None) == (expected is None) and (value is None or abs(value - expected) <= 6e-3 * abs(expected))
+            said &= name == "weight" or expected is None or (f"{name} +" in words) == (value > 0)
+        for number, held, _, _ in plots:
+            expected = cells(data["figures"][int(number)], [token])
+            marked &= not expected or all(any(same([corner], [cell]) for corner in corners(held)) for cell in expected)
+    check(marked, f"the token lies where it is marked ({when})")
+    check(said, f"its row, column, steps, evidence, weight and score are those of the probe and class ({when})")
+
+
+def check_reading(browser, data, step):
+    """What is marked as read now, and veiled as not read yet."""
+    now, veiled = True, True
+    for trace, _, plots in browser.js(PROBES):
+        orders = data["traces"][int(trace)]["orders"]
+        for number, _, read, veil in plots:
+            figure = data["figures"][int(number)]
+            tokens = list(dict.fromkeys(order[step - 1] for order in orders))
+            now &= all(any(same([corner], [cell]) for corner in corners(read)) for cell in cells(figure, tokens))
+            veiled &= same(corners(veil), cells(figure, orders[0][step:] if len(orders) == 1 else []))
+    check(now, f"what is read in step {step} is marked where it lies")
+    check(veiled, f"what is read after step {step} is veiled, and nothing else")
+
+
+def check_tables(browser):
+    """Every column of every table: up, down, as it was, what is missing last; its head says which."""
+    state = """[...document.querySelectorAll('table')].map(table => [[...table.querySelectorAll('th')].map(head => head.getAttribute('aria-sort')),
+        [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => [cell.dataset.value ?? null, cell.textContent]))])"""
+    right = True
+    for number, (heads, rows) in enumerate(browser.js(state)):
+        for at in range(len(heads)):
+            numbers = browser.js(f"document.querySelectorAll('table')[{number}].querySelectorAll('th')[{at}].classList.contains('number')")
+            known = [row for row in rows if row[at][1] != "–"]
+            missing = [row for row in rows if row[at][1] == "–"]
+            value = (lambda row: float(row[at][0])) if numbers and all(row[at][0] for row in known) else None
+            turns = (("descending", True), ("ascending", False)) if numbers else (("ascending", False), ("descending", True))
+            for name, back in turns + (("none", None),):
+                browser.js(f"document.querySelectorAll('table')[{number}].querySelectorAll('th button')[{at}].click()")
+                said, found = browser.js(state)[number]
+                right &= said == [name if other == at else "none" for other in range(len(heads))]
+                if back is None:
+                    right &= found == rows
+                elif value:
+                    right &= found == sorted(known, key=value, reverse=back) + missing
+                elif known and not numbers:
+                    words = [row[at][1].casefold() for row in found[: len(known)]]
+                    right &= words == sorted(words, reverse=back) and found[len(known) :] == missing
+    check(right, "every column sorts its table up and down by what is not rounded, what is missing last, and then it is as it was")
+
+
 def visit(browser, page, folder):
+    data = handed(page)
     for domain in ("Page", "Runtime", "Log", "Network"):
         browser.call(f"{domain}.enable")
     browser.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
@@ -137,6 +262,7 @@ def visit(browser, page, folder):
     count = browser.js(f"{shown}.length")
     check(count > 0 and browser.js(f"{shown}.every(image => image.complete && image.naturalWidth > 0)"), f"all {count} figures are seen")
     check(browser.js(f"{shown}.every(image => image.alt.length > 30)"), "every figure has an alternative text")
+    check_figures(browser, data, 0, "light")
     tops = browser.js("[...document.querySelectorAll('.probes')].every(row => [0, 1].every(n => new Set([...row.children].filter(a => a.offsetTop === row.children[0].offsetTop).map(a => a.querySelectorAll('figure')[n]?.offsetTop)).size === 1))")
     check(tops, "figures of one kind stand in one line")
 
@@ -150,16 +276,33 @@ def visit(browser, page, folder):
     first = browser.js(marked)
     check(sum(map(bool, first[0])) >= 2, f"{sum(map(bool, first[0]))} of {len(first[0])} figures of the image mark the token that is pointed at")
     check(not any(any(image) for image in first[1:]), "other images mark nothing")
+    browser.key(".")
+    check(not any(any(image) for image in browser.js(marked)[1:]), "nor as the reading goes on")
+    browser.key(",")
     words = browser.js("[...document.querySelectorAll('section.image')][0].querySelector('.readout').textContent")
     check("Token" in words and "row" in words, f"it is said in words: {words}")
+    first_figure = data["figures"][int(browser.js(f"JSON.parse({grid}.closest('figure').dataset.figures)[0]"))]
+
+    def pointed(u, v):
+        """The token at a share of the first figure's width and height: of the last of its grids there."""
+        x, y = u * first_figure["size"][0], v * first_figure["size"][1]
+        grids = [place["grid"] for place in first_figure["places"] if "grid" in place]
+        (left, top, w, h), rows, cols = [grid for grid in grids if 0 <= x - grid[0][0] < grid[0][2] and 0 <= y - grid[0][1] < grid[0][3]][-1]
+        return int((y - top) / h * rows) * cols + int((x - left) / w * cols)
+
+    check_token(browser, data, pointed(0.3, 0.4), "first")
     browser.mouse("mouseMoved", *at(0.6, 0.6))
     second = browser.js(marked)
+    check_token(browser, data, pointed(0.6, 0.6), "another")
     moved = [a != b for a, b in zip(first[0], second[0]) if a or b]
     check(all(moved) and moved, "all marks move with the pointer")
     browser.mouse("mousePressed", *at(0.6, 0.6), button="left", clickCount=1)
     browser.mouse("mouseReleased", *at(0.6, 0.6), button="left", clickCount=1)
     browser.mouse("mouseMoved", 3, 3)
     check(browser.js(marked) == second, "a click holds the token")
+    browser.key(".")
+    check(not any(any(image) for image in browser.js(marked)[1:]), "other images hold nothing, nor as the reading goes on")
+    browser.key(",")
     if folder:
         browser.picture(folder / "light-held.png")
     browser.key("Escape")
@@ -173,6 +316,7 @@ def visit(browser, page, folder):
     half, cover = browser.js(now), browser.js(veil)
     check(all(any(image) for image in half), "half-way every image marks what is read")
     check(any(map(any, cover)), "what is not read yet is veiled")
+    check_reading(browser, data, last // 2)
     browser.key(".")
     check(browser.js(now) != half and browser.js("Number(document.getElementById('step').value)") == last // 2 + 1, "a key reads on")
     browser.key(",")
@@ -202,6 +346,12 @@ def visit(browser, page, folder):
         before = browser.js(source)
         browser.js(f"(() => {{ const s = {chooser}; s.selectedIndex = 1; s.dispatchEvent(new Event('change')); }})()")
         check(browser.js(source) != before, "another class shows other evidence")
+        check_figures(browser, data, 0, "another class")
+        browser.js(f"{grid}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        box = browser.js(f"(() => {{ const b = {grid}.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; }})()")
+        browser.mouse("mouseMoved", *at(0.6, 0.6))
+        check_token(browser, data, pointed(0.6, 0.6), "another class")
+        browser.mouse("mouseMoved", 3, 3)
         browser.js(f"(() => {{ const s = {chooser}; s.selectedIndex = 0; s.dispatchEvent(new Event('change')); }})()")
         check(browser.js(source) == before, "and back")
 
@@ -217,6 +367,7 @@ def visit(browser, page, folder):
         check(browser.js(column) == sorted(was), "and the other way round")
         browser.js(press)
         check(browser.js(column) == was, "and is as it was")
+        check_tables(browser)
 
     # What is shown is what the program wrote: the figures named in the page, put together by its own script.
     texts = browser.js(f"{shown}.map(image => decodeURIComponent(image.src.slice(image.src.indexOf(',') + 1)))")
@@ -233,6 +384,7 @@ def visit(browser, page, folder):
     browser.key("t")
     check(browser.js("document.documentElement.dataset.theme") == "dark" and browser.js(f"{shown}[0].src") != light, "t turns it dark, figures too")
     browser.js(f"Promise.all({shown}.map(image => image.decode()))")
+    check_figures(browser, data, 1, "dark")
     if folder:
         browser.picture(folder / "dark.png")
         browser.picture(folder / "dark-whole.png", whole=True)
