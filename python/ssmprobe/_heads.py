@@ -25,6 +25,8 @@ POOLS = ("gap", "cls", "attention", "content", "topk", "linear-bn", "efficient")
 NETWORKS = ("sinkhorn-conv", "sinkhorn-gap", "transformer", "deepsets", "bi-gru")
 HEADS = (*POOLS, *SCANS, *ROUTERS, *NETWORKS)
 """Ids of all heads."""
+NORMED = ("efficient",)
+"""Those that may have batch normalisation before the classifier."""
 HIDDEN, CONV_TAPS, GRU_WIDTH = 192, 5, 128
 
 
@@ -201,9 +203,6 @@ def read(
             weight[way] += gain(tensors, direction, kernels[direction]) / len(order)
     elif head in ("gap", "linear-bn"):
         weight = np.full(n, 1 / n)
-        if head == "linear-bn":
-            scale = 1 / np.sqrt(tensors["norm.running_var"] + 1e-6)
-            weight, constant = weight[:, None] * scale, -tensors["norm.running_mean"] * scale
     elif head == "attention":
         weight = softmax(patches @ tensors["query"] / math.sqrt(patches.shape[1]))
     elif head == "content":
@@ -234,6 +233,11 @@ def read(
         features = np.asarray(cls, dtype="f8")
     else:
         features = {"transformer": _transformer, "deepsets": _deepsets, "bi-gru": _bi_gru}[head](tensors, config, patches)
+    if "norm.running_var" in tensors:
+        scale = 1 / np.sqrt(tensors["norm.running_var"] + 1e-6)
+        features = (features - tensors["norm.running_mean"]) * scale
+        weight = None if weight is None else (weight if weight.ndim == 2 else weight[:, None]) * scale
+        values = None if values is None else values * scale
     logits = tensors["classifier.weight"] @ features + tensors["classifier.bias"]
     return Output(logits, features, scores, plan, order, kernels, weight, values)
 
@@ -250,7 +254,7 @@ def _orders_of(head: str, tensors: Mapping[str, Floats], grid: tuple[int, int], 
 
 
 def _efficient(tensors: Mapping[str, Floats], patches: Floats) -> Floats:
-    query, project = tensors["query"], tensors["value.weight"]  # [M, d], [d, d]
+    query, project = tensors["query"], tensors["value.weight"]  # [M, d], [F, d]
     shares = softmax(patches @ query.T / math.sqrt(patches.shape[1]), axis=0)  # [N, M]
     return np.asarray(patches @ project.T * np.repeat(shares, len(project) // len(query), axis=1))
 
@@ -313,7 +317,8 @@ def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[i
     for direction in range(SCANS.get(head, 1 if head in ROUTERS else 0)):
         group = {"A": (states, states), "B": (states, *width), "C": (*width, states), "D": width or (1,), "dt": (1,)}
         found |= {f"s4.{direction}.{name}": shape for name, shape in group.items()}
-    queries = config.get("queries") or next(m for m in range(32, 0, -1) if d % m == 0)
+    features = {"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU_WIDTH, "efficient": config.get("width") or d}.get(head, d)
+    queries = config.get("queries") or next(m for m in range(32, 0, -1) if features % m == 0)
     gates = 3 * GRU_WIDTH
     gru = {
         "weight_ih_l0": (gates, d),
@@ -335,12 +340,12 @@ def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[i
         "attention": {"query": (d,)},
         "random-fixed": {"order": (-1,)},
         "order": {"order": (-1,)},
-        "linear-bn": {"norm.running_mean": (d,), "norm.running_var": (d,)},
-        "efficient": {"query": (queries, d), "value.weight": (d, d)},
+        "efficient": {"query": (queries, d), "value.weight": (features, d)},
         "sinkhorn-conv": {"conv.weight": (HIDDEN, d, CONV_TAPS), "conv.bias": (HIDDEN,)},
         "transformer": {"cls": (1, 1, d), **{f"encoder.{name}": shape for name, shape in layer.items()}},
         "deepsets": phi | {"norm.weight": (d,), "norm.bias": (d,)},
         "bi-gru": {f"gru.{name}{way}": shape for way in ("", "_reverse") for name, shape in gru.items()},
     }
-    features = {"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU_WIDTH}.get(head, d)
+    if head == "linear-bn" or (head in NORMED and config.get("norm") == "batch"):
+        found |= {"norm.running_mean": (features,), "norm.running_var": (features,)}
     return found | own.get(head, {}) | {"classifier.weight": (classes, features), "classifier.bias": (classes,)}

@@ -166,7 +166,7 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
     head, config = meta["head"], Json(path, meta["config"], "`config`")
     if head not in HEADS:
         raise FileError(path, "`head`", repr(head), "one of " + ", ".join(HEADS))
-    for name in ("iterations", "state_dim", "k", "heads", "queries", "power"):
+    for name in ("iterations", "state_dim", "k", "heads", "queries", "width", "power"):
         if name in config.value and config.get(name, int) < 1:
             raise FileError(path, f"`{name}` of `config`", config.value[name], "a whole number from 1")
     if config.value.get("sharing", "shared") not in ("shared", "channel"):
@@ -174,13 +174,16 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
     rule = config.value.get("discretization", "bilinear")
     if rule not in ("bilinear", "zoh"):
         raise FileError(path, "`discretization` of `config`", repr(rule), "bilinear or zoh")
+    if config.value.get("norm", "none") not in ("batch", "none"):
+        raise FileError(path, "`norm` of `config`", repr(config.value["norm"]), "batch or none")
     temperature = config.get("temperature", (int, float), 1)
     if not (math.isfinite(temperature) and temperature > 0):
         raise FileError(path, "`temperature` of `config`", temperature, "a number above 0")
     width = Json(path, meta["backbone"], "`backbone`").get("hidden_size", int)
-    for name in ("heads", "queries"):
-        if width < 1 or width % config.value.get(name, 1):
-            raise FileError(path, "`hidden_size` of `backbone`", width, f"a multiple of {config.value.get(name, 1)}")
+    for name, wide in (("heads", width), ("queries", config.value.get("width", width))):
+        if width < 1 or wide % config.value.get(name, 1):
+            what = "`hidden_size` of `backbone`" if wide == width else "`width` of `config`"
+            raise FileError(path, what, wide, f"a multiple of {config.value.get(name, 1)}")
     weight = tensors.get("classifier.weight")
     rows = len(weight) if weight is not None and weight.ndim else 0
     expected = _heads.shapes(head, config.value, width, len(meta["classes"]) or rows)

@@ -15,6 +15,7 @@ OUT = FIXTURES / "costs" / "costs.json"
 # d, rows, columns, classes, states, of which the first are the paper's.
 SIZES = [(768, 14, 14, 1000, 128), (24, 3, 4, 5, 7)]
 HIDDEN, TAPS, GRU = 192, 5, 128
+NORMED = ("linear-bn", "efficient")
 DIRECTIONS = {"raster": 1, "vmamba": 4, "random-fixed": 1, "random-dynamic": 1}
 
 
@@ -34,7 +35,7 @@ class Probe(nn.Module):
             self.gru = nn.GRU(d, GRU, batch_first=True, bidirectional=True)
         if head == "sinkhorn-conv":
             self.conv = nn.Conv1d(d, HIDDEN, TAPS, padding="same")
-        if head == "linear-bn":
+        if head in NORMED:
             self.norm = nn.BatchNorm1d(d, affine=False)
         if head == "efficient":
             self.value = nn.Linear(d, d, bias=False)
@@ -50,14 +51,15 @@ class Probe(nn.Module):
         return torch.einsum("nd,bnd->bd", kernel, tokens)
 
     def features(self, tokens):
+        return self.norm(self.read(tokens)) if self.head in NORMED else self.read(tokens)
+
+    def read(self, tokens):
         head = self.head
         pooled = lambda weight: (weight[:, None] @ tokens)[:, 0]
-        if head == "gap":
+        if head in ("gap", "linear-bn"):
             return tokens.mean(1)
         if head == "cls":
             return tokens[:, 0]
-        if head == "linear-bn":
-            return self.norm(tokens.mean(1))
         if head == "attention":
             return pooled((tokens @ self.query_of_one[:, None])[..., 0].softmax(1))
         if head in DIRECTIONS:

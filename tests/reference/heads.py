@@ -184,12 +184,19 @@ def loaded(module, values, prefix):
 
 
 def features(head, values, config, tokens, cls, grid):
+    """What the classifier reads."""
+    z = read(head, values, config, tokens, cls, grid)
+    return batch_norm(values).eval()(z) if "norm.running_mean" in values else z
+
+
+def read(head, values, config, tokens, cls, grid):
+    """What a head makes of the tokens, before a norm."""
     rows, cols = GRIDS[grid]
     n = rows * cols
     if "scorer.weight" in values:
         s = standardised(F.linear(tokens, values["scorer.weight"])[..., 0])
     pooled = lambda weight: torch.einsum("bn,bnd->bd", weight, tokens)
-    if head == "gap":
+    if head in ("gap", "linear-bn"):
         return tokens.mean(1)
     if head == "cls":
         return cls
@@ -212,13 +219,10 @@ def features(head, values, config, tokens, cls, grid):
         gru = nn.GRU(D, 128, batch_first=True, bidirectional=True)
         _, last = loaded(gru, values, "gru.")(tokens)
         return torch.cat([last[0], last[1]], 1)
-    if head == "linear-bn":
-        return batch_norm(values).eval()(tokens.mean(1))
     if head == "efficient":
-        m = config["queries"]
         share = torch.softmax(torch.einsum("md,bnd->bmn", values["query"], tokens) / math.sqrt(D), 2)
-        value = (tokens @ values["value.weight"].T).reshape(B, n, m, D // m)
-        return torch.einsum("bmn,bnme->bme", share, value).reshape(B, D)
+        value = (tokens @ values["value.weight"].T).unflatten(2, (config["queries"], -1))
+        return torch.einsum("bmn,bnme->bme", share, value).flatten(1)
     if head in ROUTED:
         routed = plan(head, s, config).transpose(1, 2) @ tokens
         if head == "sinkhorn-conv":
@@ -234,7 +238,7 @@ def features(head, values, config, tokens, cls, grid):
 
 
 def batch_norm(values):
-    norm = nn.BatchNorm1d(D, eps=1e-6, affine=False).double()
+    norm = nn.BatchNorm1d(len(values["norm.running_mean"]), eps=1e-6, affine=False).double()
     norm.running_mean, norm.running_var = values["norm.running_mean"].clone(), values["norm.running_var"].clone()
     return norm
 
@@ -245,8 +249,8 @@ SCANS = {"raster": 1, "vmamba": 4, "snake": 4, "diagonal": 4, "hilbert": 2, "spi
 OTHERS = ["gap", "cls", "attention", "content", "topk", "sinkhorn-conv", "sinkhorn-gap", "transformer", "deepsets", "bi-gru", "linear-bn", "efficient"]
 
 
-def start(head, sharing):
-    """Parameters by their names in the file, and the settings."""
+def start(head, sharing, kind=""):
+    """Parameters by their names in the file, and the settings; `kind` `norm` with batch normalisation."""
     normal = lambda *shape: torch.randn(*shape, dtype=torch.float64)
     values, config = {}, {}
     if head in ROUTED + ["content", "topk"]:
@@ -289,12 +293,16 @@ def start(head, sharing):
     if head == "bi-gru":
         for name, p in nn.GRU(D, 128, bidirectional=True).named_parameters():
             values["gru." + name] = p.detach().double()
-    if head == "linear-bn":
-        values |= {"norm.running_mean": 0.3 * normal(D), "norm.running_var": 0.5 + normal(D).abs()}
+    width = {"sinkhorn-conv": 192, "bi-gru": 256}.get(head, D)
     if head == "efficient":
         config["queries"] = 4
-        values |= {"query": normal(4, D), "value.weight": normal(D, D) / 5}
-    width = {"sinkhorn-conv": 192, "bi-gru": 256}.get(head, D)
+        if kind == "norm":
+            config["width"] = width = D // 2
+        values |= {"query": normal(4, D), "value.weight": normal(width, D) / 5}
+    if kind == "norm":
+        config["norm"] = "batch"
+    if head == "linear-bn" or kind == "norm":
+        values |= {"norm.running_mean": 0.3 * normal(width), "norm.running_var": 0.5 + normal(width).abs()}
     values["classifier.weight"] = normal(C, width) / math.sqrt(width)
     values["classifier.bias"] = normal(C)
     # What half precision holds is what every side computes with.
@@ -348,10 +356,11 @@ def main():
     heads += [(head, sharing) for head in [*SCANS, *ROUTERS] for sharing in ("shared", "channel")]
     heads = [(head, sharing, "") for head, sharing in heads]
     heads += [("sinkhorn", "shared", "zoh"), ("raster", "channel", "zoh")]
-    for head, sharing, rule in heads:
-        stem = head + ("-channel" if sharing == "channel" else "") + ("-zoh" if rule else "")
-        values, config = start(head, sharing)
-        config |= {"discretization": rule} if rule else {}
+    heads += [("efficient", "shared", "norm")]
+    for head, sharing, kind in heads:
+        stem = head + ("-channel" if sharing == "channel" else "") + ("-" + kind if kind else "")
+        values, config = start(head, sharing, kind)
+        config |= {"discretization": kind} if kind == "zoh" else {}
         meta = {
             "format": 1,
             "head": head,
@@ -380,9 +389,9 @@ def main():
                 with torch.random.fork_rng():  # modules start at random
                     found = attributions(head, leaves, config, *tokens[grid], grid)
                 attributed |= {f"{stem}/{grid}/{name}": value.detach() for name, value in found.items()}
-            if head == "linear-bn":
+            if "norm.running_mean" in values:
                 norm = batch_norm(values).train()
-                z = norm(tokens[grid][0].mean(1))
+                z = norm(read(head, values, config, *tokens[grid], grid))
                 logits = F.linear(z, values["classifier.weight"], values["classifier.bias"])
                 expected[f"{stem}/{grid}/training_logits"] = logits
                 expected[f"{stem}/{grid}/running_mean"] = norm.running_mean.clone()

@@ -92,13 +92,11 @@ def pooled_weights(head, values, config, tokens):
 
 def behind_pools(head, values, config, pools):
     """Features of pools [M, d]."""
-    if head == "linear-bn":
-        return reference.batch_norm(values).eval()(pools)[0]
+    read = pools[:1]
     if head == "efficient":
-        m = config["queries"]
-        value = values["value.weight"].reshape(m, D // m, D)
-        return torch.einsum("med,md->me", value, pools).reshape(D)
-    return pools[0]
+        value = values["value.weight"].unflatten(0, (config["queries"], -1))
+        read = torch.einsum("med,md->me", value, pools).reshape(1, -1)
+    return (reference.batch_norm(values).eval()(read) if "norm.running_mean" in values else read)[0]
 
 
 def network(head, values, config, tokens):
@@ -177,7 +175,7 @@ class Reading:
         if self.head not in NETWORKS:
             empty = self.logits(self.frozen(torch.zeros_like(self.tokens)))[class_]
             found["evidence"] = torch.stack([self.frozen_left([i])[class_] - empty for i in range(n)])
-            if self.head not in ("linear-bn", "efficient", "sinkhorn-conv"):
+            if self.head not in ("efficient", "sinkhorn-conv") and "norm.running_mean" not in self.values:
                 nothing = self.frozen(torch.zeros_like(self.tokens))
                 ones = []
                 for i in range(n):

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use safetensors::{Dtype, SafeTensors};
 use ssmprobe::model::explain::{evidence, readout};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::probe::head::{self, Batch, Config, Dims, HEADS, Sharing, cost};
+use ssmprobe::model::probe::head::{self, Batch, Config, Dims, HEADS, Norm, Sharing, cost};
 use ssmprobe::model::probe::head_output::Form;
 use ssmprobe::model::probe::params::Constraint;
 use ssmprobe::model::probe::{BackboneMeta, Probe};
@@ -47,10 +47,14 @@ pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     tensors.names().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold, too.
+/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold or before a norm, too.
 pub fn files(id: &str) -> Vec<PathBuf> {
     let named = |kind: &str| folder().join(format!("{id}{kind}.safetensors"));
-    ["", "-channel", "-zoh", "-channel-zoh"].map(named).into_iter().filter(|path| path.exists()).collect()
+    ["", "-channel", "-zoh", "-channel-zoh", "-norm"]
+        .map(named)
+        .into_iter()
+        .filter(|path| path.exists())
+        .collect()
 }
 
 pub fn stem(path: &Path) -> &str {
@@ -209,19 +213,37 @@ pub fn tensors_give_the_reference_logits_and_gradients() {
 #[test]
 fn batch_normalisation_trains_as_pytorchs() {
     let expected = expected();
-    let probe = Probe::load(folder().join("linear-bn.safetensors")).expect("a probe");
     let device = Device::flex();
-    for (name, grid) in GRIDS {
-        let model = Model::from_probe(&probe, grid, &device).expect("a probe that fits");
-        let batch = Batch { training: true, ..batch(&images(&expected, name, grid), &device) };
-        let logits = values(model.logits(&batch));
-        assert_near(name, &logits, &expected[&format!("linear-bn/{name}/training_logits")], 1e-5);
-        let arrays = model.observe(&batch, None).params().to_arrays();
-        for buffer in ["running_mean", "running_var"] {
-            let found = arrays[&format!("norm.{buffer}")].to_f64();
-            assert_near(buffer, &found, &expected[&format!("linear-bn/{name}/{buffer}")], 1e-6);
+    for stem in ["linear-bn", "efficient-norm"] {
+        let probe = Probe::load(folder().join(format!("{stem}.safetensors"))).expect("a probe");
+        for (name, grid) in GRIDS {
+            let model = Model::from_probe(&probe, grid, &device).expect("a probe that fits");
+            let batch = Batch { training: true, ..batch(&images(&expected, name, grid), &device) };
+            let of = |what: &str| &expected[&format!("{stem}/{name}/{what}")];
+            assert_near(stem, &values(model.logits(&batch)), of("training_logits"), 1e-5);
+            let arrays = model.observe(&batch, None).params().to_arrays();
+            for buffer in ["running_mean", "running_var"] {
+                let found = arrays[&format!("norm.{buffer}")].to_f64();
+                assert_near(buffer, &found, of(buffer), 1e-6);
+            }
         }
     }
+}
+
+/// A file of a time before the norm reads as it did; a new training has what the authors have.
+#[test]
+fn a_probe_that_names_no_norm_has_none_and_a_new_one_has_its_authors() {
+    let old = Probe::load(folder().join("efficient.safetensors")).expect("a probe");
+    assert_eq!((old.meta.config.norm, old.arrays.len()), (None, 2));
+    let start = |config: Config| {
+        let kind = head::find("efficient").expect("a head");
+        Model::start(kind, &config, dims(Grid::new(3, 3)), 0, &Device::flex()).expect("settings")
+    };
+    let buffers = |model: &Model| model.params().contains("norm.running_mean");
+    let new = start(Config::default());
+    assert_eq!((new.config().norm, new.config().width, buffers(&new)), (Some(Norm::Batch), Some(24), true));
+    let without = start(Config { norm: Some(Norm::None), ..Config::default() });
+    assert_eq!((without.config().norm, buffers(&without)), (Some(Norm::None), false));
 }
 
 fn dims(grid: Grid) -> Dims {
@@ -291,7 +313,7 @@ fn parameter_counts_are_the_papers() {
         ("sinkhorn-conv", 931_240),
         ("bi-gru", 946_664),
         ("linear-bn", 769_000),
-        ("efficient", 769_000 + 32 * 768 + 768 * 768),
+        ("efficient", 1_383_400), // as the authors' logs have it (logs/beitv2_vitb/ep.txt)
     ] {
         assert_eq!(plain(id), parameters, "{id}");
     }
@@ -346,7 +368,7 @@ fn operations_are_counted_as_others_count_them() {
             classes: size("classes"),
         };
         let head = head::find(case["head"].as_str().expect("an id")).expect("a head");
-        let counts = cost::counts(&*head.build(&config).expect("settings"), &dims);
+        let counts = cost::counts(&*head.build(&head.begun(&config, 0)).expect("settings"), &dims);
         let found = (counts.hooks as usize, counts.doubled as usize, 2 * counts.multiply_adds as usize);
         assert_eq!(found, (size("hooks"), size("doubled"), size("doubled")), "{case}");
     }
@@ -363,6 +385,8 @@ fn settings_are_written_out_and_refused_by_name() {
     assert_eq!(settings("transformer", 24).heads, Some(12));
     assert_eq!(settings("transformer", 20).heads, Some(10));
     assert_eq!(settings("efficient", 20).queries, Some(20));
+    let narrow = start("efficient", Config { width: Some(36), ..Config::default() }, 24).expect("a width");
+    assert_eq!(narrow.config().queries, Some(18));
     assert_eq!(settings("topk", 24).k, Some(16));
     let sinkhorn = settings("sinkhorn", 24);
     assert_eq!(
@@ -373,6 +397,8 @@ fn settings_are_written_out_and_refused_by_name() {
         ("transformer", Config { heads: Some(7), ..Config::default() }, "heads"),
         ("transformer", Config { heads: Some(0), ..Config::default() }, "heads"),
         ("efficient", Config { queries: Some(7), ..Config::default() }, "queries"),
+        ("efficient", Config { queries: Some(8), width: Some(12), ..Config::default() }, "queries"),
+        ("efficient", Config { width: Some(0), ..Config::default() }, "width"),
         ("topk", Config { k: Some(0), ..Config::default() }, "k"),
         ("raster", Config { state_dim: Some(0), ..Config::default() }, "state_dim"),
         ("sinkhorn", Config { temperature: Some(f64::NAN), ..Config::default() }, "temperature"),

@@ -28,6 +28,16 @@ pub enum Discretization {
     Zoh,
 }
 
+/// What stands between a head and its classifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Norm {
+    /// Batch normalisation without weight and bias.
+    Batch,
+    /// Nothing.
+    None,
+}
+
 /// The settings of a head, as the `config` field of a probe file holds them. A head reads those it
 /// knows; the others are kept and written back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,15 +70,22 @@ pub struct Config {
     /// Attention heads of the transformer (default 12, or the largest divisor of d below).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heads: Option<usize>,
-    /// Queries of `efficient` (default 32, or the largest divisor of d below).
+    /// Queries of `efficient` (default 32, or the largest divisor of its width below).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queries: Option<usize>,
+    /// Width of the values of `efficient`, and number of its features (default d).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
+    /// What stands before the classifier of published poolings (default: what their authors have, of a new training; nothing,
+    /// of a probe that names none).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub norm: Option<Norm>,
     /// The order of the head `order`, as its file had it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<HandOrder>,
-    /// Everything else, as found.
+    /// Everything else, as found; in a box, because hardly anyone has any.
     #[serde(flatten)]
-    pub rest: serde_json::Map<String, serde_json::Value>,
+    pub rest: Box<serde_json::Map<String, serde_json::Value>>,
 }
 
 impl Config {

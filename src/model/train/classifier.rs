@@ -61,8 +61,7 @@ impl Model {
         device: &Device,
     ) -> Result<Self, ModelError> {
         let failed = |source| ModelError::Config { head: kind.id, source };
-        let seeded = Config { seed: config.seed.or(Some(seed)), ..config.clone() };
-        let head: Arc<dyn Head> = kind.build(&seeded).map_err(failed)?.into();
+        let head: Arc<dyn Head> = kind.build(&kind.begun(config, seed)).map_err(failed)?.into();
         head.check(&dims).map_err(failed)?;
         if dims.grid.len() < 2 {
             return Err(ModelError::TooFewTokens { head: kind.id, found: dims.grid.len() });
@@ -175,7 +174,7 @@ impl Model {
         linear::apply(&self.params, "classifier", features)
     }
 
-    /// To be called after each training step: buffers follow the batch. `pooled`: what the head's
+    /// To be called in each training step, before parameters move: buffers follow the batch. `pooled`: what the head's
     /// pooling gave, `[B, M, d]`, where that is at hand.
     pub fn observe(self, batch: &Batch, pooled: Option<Tensor<3>>) -> Self {
         let params = self.head.observe(self.params, batch, pooled);

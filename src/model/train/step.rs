@@ -156,11 +156,13 @@ impl<'a> Step<'a> {
         let carried = self.pooling.as_ref().zip(gradient).and_then(|(pooling, by)| pooling.carry(by));
         let before = carried.map(|carried| carried.backward());
         let gradients: Vec<&Gradients> = std::iter::once(&behind).chain(before.as_ref()).collect();
-        let params = trainer.model.params().clone();
-        trainer.last_finite = Some(params.clone());
-        let moved = trainer.optimizer.step(params, self.tracked.params(), &gradients, rate);
+        trainer.last_finite = Some(trainer.model.params().clone());
+        // Buffers follow what was seen before the step, as PyTorch's do.
         let pooled = self.pooled.take().map(Tensor::inner);
-        trainer.model = trainer.model.clone().with_params(moved).observe(batch, pooled);
+        let seen = trainer.model.clone().observe(batch, pooled);
+        let params = seen.params().clone();
+        let moved = trainer.optimizer.step(params, self.tracked.params(), &gradients, rate);
+        trainer.model = seen.with_params(moved);
         trainer.progress.running.loss += value * labels.count as f64;
         trainer.progress.running.right += right;
         trainer.progress.running.images += labels.count;

@@ -2,19 +2,25 @@
 //! Revisiting attentive probing through the lens of efficiency").
 //!
 //! M learned queries attend to the raw tokens, `a_m = softmax_i(q_m . t_i / sqrt(d))`; values
-//! `v_i = V t_i` (`value.weight` `[d, d]`, no bias) are split over the queries in M equal parts:
-//! `z = concat_m sum_i a_m[i] v_i^(m)`. M = 32, or the largest divisor of d below (`queries` in the
-//! settings). The projection follows the pooling: `z^(m) = V^(m) sum_i a_m[i] t_i`, which is the same.
+//! `v_i = V t_i` (`value.weight` `[F, d]`, no bias) are split over the queries in M equal parts:
+//! `z = concat_m sum_i a_m[i] v_i^(m)`. M = 32, or the largest divisor of F below (`queries` in the
+//! settings), and F = d (`width`; d over their `d_out`). The projection follows the pooling:
+//! `z^(m) = V^(m) sum_i a_m[i] t_i`, which is the same. Before the classifier stands a [norm](super::normed).
+//!
+//! As billpsomas/efficient-probing at b8f4fb8 has it: poolings/ep.py, whose `cls_token` `[1, M, d]` is `query` `[M, d]` and whose
+//! `v.weight` is `value.weight`, and probe_heads.py. Queries start at 0.02 from zero, values as `nn.Linear` does.
 
 use super::attention::QUERY_DEVIATION;
 use super::prelude::*;
 use super::scorer;
 use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
 use crate::model::probe::params::Init;
-use crate::model::probe::settings;
+use crate::model::probe::settings::{self, Norm};
 
 /// Queries, unless told otherwise.
 const QUERIES: usize = 32;
+/// Most features.
+const MAX_WIDTH: usize = 16_384;
 
 /// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
@@ -25,58 +31,78 @@ pub const SPEC: HeadSpec = HeadSpec {
     tier: Tier::Content,
     in_paper: false,
     paper_cost: None,
-    build: Build::Own(|config| Ok(Box::new(Efficient::new(config)?))),
+    build: Build::Normed(Norm::Batch, |config| Ok(Box::new(Efficient::new(config)?))),
 };
 
 /// Pools by the attention of several queries.
 pub struct Efficient {
-    /// Queries; where absent, the largest divisor of d up to 32.
+    /// Queries; where absent, the largest divisor of the width up to 32.
     pub queries: Option<usize>,
+    /// Width of the values; d where absent.
+    pub width: Option<usize>,
 }
 
 impl Efficient {
-    /// With the number of queries of the settings.
+    /// With the number of queries and the width of the settings.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        let expected = "a whole number from 1 that divides the hidden size";
-        let given = |queries| settings::within("queries", queries, 1..=usize::MAX, expected);
-        Ok(Self { queries: config.queries.map(given).transpose()? })
+        let expected = "a whole number from 1 that divides the width of the values";
+        let queries = |queries| settings::within("queries", queries, 1..=usize::MAX, expected);
+        let width = |width| settings::within("width", width, 1..=MAX_WIDTH, "a whole number from 1 to 16384");
+        Ok(Self {
+            queries: config.queries.map(queries).transpose()?,
+            width: config.width.map(width).transpose()?,
+        })
     }
 
-    fn queries(&self, width: usize) -> usize {
-        self.queries.unwrap_or_else(|| settings::largest_divisor(width, QUERIES))
+    /// Queries and features for tokens of width `d`.
+    fn sizes(&self, d: usize) -> (usize, usize) {
+        let width = self.width.unwrap_or(d);
+        (self.queries.unwrap_or_else(|| settings::largest_divisor(width, QUERIES)), width)
     }
 }
 
 impl Head for Efficient {
     fn specs(&self, dims: &Dims) -> Vec<Spec> {
         let d = dims.width;
+        let (queries, width) = self.sizes(d);
         let linear = Init::Uniform(1.0 / (d as f32).sqrt());
         vec![
-            Spec::new("query", [self.queries(d), d], Init::Normal(QUERY_DEVIATION)),
-            Spec::new("value.weight", [d, d], linear),
+            Spec::new("query", [queries, d], Init::Normal(QUERY_DEVIATION)),
+            Spec::new("value.weight", [width, d], linear),
         ]
     }
 
     fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
-        settings::divides("queries", self.queries(dims.width), dims.width)
+        let (queries, width) = self.sizes(dims.width);
+        if width.is_multiple_of(queries) {
+            return Ok(());
+        }
+        let found = format!("{queries}, and the values are {width} wide");
+        Err(ConfigError { field: "queries", found, expected: "a divisor of the width of the values" })
     }
 
     fn settings(&self, dims: &Dims) -> Config {
-        Config { queries: Some(self.queries(dims.width)), ..Config::default() }
+        let (queries, width) = self.sizes(dims.width);
+        Config { queries: Some(queries), width: Some(width), ..Config::default() }
+    }
+
+    fn features_len(&self, dims: &Dims) -> usize {
+        self.sizes(dims.width).1
     }
 
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
         let [_, _, d] = batch.patches.dims();
-        let attend = AttentionWeights { queries: self.queries(d), scale: (d as f64).sqrt().recip() };
+        let attend = AttentionWeights { queries: self.sizes(d).0, scale: (d as f64).sqrt().recip() };
         Some(Pooling::by_scores(params.get::<2>("query"), attend))
     }
 
     fn finish(&self, params: &Params, pooled: Tensor<3>, _: &Batch) -> Tensor<2> {
         let [images, queries, d] = pooled.dims();
-        let each = d / queries;
-        let value = params.get::<2>("value.weight").reshape([queries, each, d]).swap_dims(1, 2); // [M, d, d/M]
-        let parts = pooled.swap_dims(0, 1).matmul(value); // [M, B, d/M]
-        parts.swap_dims(0, 1).reshape([images, d])
+        let value = params.get::<2>("value.weight"); // [F, d]
+        let [width, _] = value.dims();
+        let value = value.reshape([queries, width / queries, d]).swap_dims(1, 2); // [M, d, F/M]
+        let parts = pooled.swap_dims(0, 1).matmul(value); // [M, B, F/M]
+        parts.swap_dims(0, 1).reshape([images, width])
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
@@ -87,18 +113,21 @@ impl Head for Efficient {
             softmax(&logits)
         };
         let weights = params["query"].data.chunks_exact(d).flat_map(attend).collect();
-        let (map, bias) = (params["value.weight"].to_f64(), vec![0.0; d]);
+        let map = params["value.weight"].to_f64();
+        let bias = vec![0.0; map.len() / d];
         HeadOutput { scores: None, form: Form::Projected { weights, map, bias } }
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
-        let queries = self.queries(d as usize) as u64;
-        queries * (2 * n * d + 4 * n + 2 * n * d) + 2 * d * d // attention and pooling, values
+        let (queries, width) = self.sizes(d as usize);
+        queries as u64 * (2 * n * d + 4 * n + 2 * n * d) + 2 * width as u64 * d // attention and pooling, values
     }
 
     fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let queries = self.queries(d as usize) as u64;
-        let (scores, values) = (Part::formula("scores", queries * n * d), Part::layer("values", n * d * d));
-        vec![scores, values, Part::formula("pooling", n * d)]
+        let (queries, width) = self.sizes(d as usize);
+        let (queries, width) = (queries as u64, width as u64);
+        let (scores, values) =
+            (Part::formula("scores", queries * n * d), Part::layer("values", n * d * width));
+        vec![scores, values, Part::formula("pooling", n * width)]
     }
 }

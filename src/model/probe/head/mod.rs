@@ -10,6 +10,7 @@ pub mod gru;
 pub(in crate::model) mod linear;
 pub mod linear_bn;
 pub mod mean;
+mod normed;
 mod opaque;
 pub mod routed;
 pub mod s4_layer;
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use self::prelude::*;
 pub use self::spec::{Group, HeadSpec, Tier};
 use super::router::{ROUTERS, Router};
-pub use super::settings::{Config, ConfigError, Discretization, Sharing};
+pub use super::settings::{Config, ConfigError, Discretization, Norm, Sharing};
 use crate::model::grid::Grid;
 
 /// What every head speaks of.
@@ -182,8 +183,8 @@ pub trait Head: Send + Sync {
         self.finish(params, pooling.pool(&batch.patches), batch)
     }
 
-    /// Parameters with the buffers updated by what a training batch showed; to be called after each
-    /// training step. `_pooled`: what its pooling gave, `[B, M, d]`, where that is at hand.
+    /// Parameters with the buffers updated by what a training batch showed; to be called in each
+    /// training step, before the others move. `_pooled`: what its pooling gave, `[B, M, d]`, where that is at hand.
     fn observe(&self, params: Params, _batch: &Batch, _pooled: Option<Tensor<3>>) -> Params {
         params
     }

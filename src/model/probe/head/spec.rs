@@ -1,7 +1,8 @@
 //! An entry of the list of heads: how one is called, where the paper's tables have it, and how it is built.
 
+use super::normed::Normed;
 use super::scan::{FixedScan, Source};
-use super::{Config, ConfigError, Dims, Head, routed};
+use super::{Config, ConfigError, Dims, Head, Norm, routed};
 use crate::model::grid::Grid;
 use crate::model::probe::paper_cost::PaperCost;
 use crate::model::probe::router::RouterSpec;
@@ -89,6 +90,8 @@ pub struct HeadSpec {
 pub(super) enum Build {
     /// By a function of its own.
     Own(fn(&Config) -> Result<Box<dyn Head>, ConfigError>),
+    /// By a function of its own, before the norm of the settings; a new training has this one unless it names another.
+    Normed(Norm, fn(&Config) -> Result<Box<dyn Head>, ConfigError>),
     /// As the S4 behind a scan of the grid.
     Scan(Scan),
     /// As the S4 behind a learned router.
@@ -100,9 +103,19 @@ impl HeadSpec {
     pub fn build(&self, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
         match self.build {
             Build::Own(build) => build(config),
+            Build::Normed(_, build) => Ok(Normed::by_settings(build(config)?, config)),
             Build::Scan(scan) => FixedScan::boxed(Source::Grid(scan), config),
             Build::Routed(router) => routed::Routed::boxed(router, config),
         }
+    }
+
+    /// The settings of a new training from `seed`: what a file that does not name it had otherwise is filled in.
+    pub fn begun(&self, config: &Config, seed: u64) -> Config {
+        let norm = match self.build {
+            Build::Normed(norm, _) => Some(norm),
+            _ => None,
+        };
+        Config { seed: config.seed.or(Some(seed)), norm: config.norm.or(norm), ..config.clone() }
     }
 
     /// What its starting values are drawn by, beside the seed. The order of a file starts as raster order does: they
@@ -113,7 +126,7 @@ impl HeadSpec {
 
     /// What a head of this kind says of itself where nothing is set.
     fn by_default<T: Default>(&self, ask: impl FnOnce(Box<dyn Head>) -> T) -> T {
-        self.build(&Config::default()).map(ask).unwrap_or_default()
+        self.build(&self.begun(&Config::default(), 0)).map(ask).unwrap_or_default()
     }
 
     /// Its settings with their defaults, as the paper's sizes have them.

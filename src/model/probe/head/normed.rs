@@ -1,0 +1,171 @@
+//! Batch normalisation without weight and bias between a head and the classifier, as MAE's linear probe has it (He et al.
+//! 2022, appendix A) and those that came after it.
+//!
+//! `y = (z - mean) / sqrt(variance + 1e-6)` of the features `z` `[F]`. While training, mean and variance are the batch's
+//! (population variance); in evaluation the running ones, the buffers `norm.running_mean` and `norm.running_var` `[F]`,
+//! kept as `nn.BatchNorm1d(F, affine=False)` does: a tenth of each new batch, its variance over `B - 1`.
+
+use super::prelude::*;
+use crate::model::grid::Grid;
+use crate::model::probe::params::{Constraint, Init};
+use crate::model::probe::settings::Norm;
+
+/// Added to the variance, as in MAE's probe.
+const EPSILON: f64 = 1e-6;
+/// Share of the newest batch in the running statistics.
+const MOMENTUM: f64 = 0.1;
+
+/// A head that pools in no order, and what stands behind it.
+pub struct Normed {
+    head: Box<dyn Head>,
+    norm: Norm,
+    /// Whether its settings name the norm.
+    told: bool,
+}
+
+impl Normed {
+    /// `head` with the norm that the settings name; a file that names none has none.
+    pub(super) fn by_settings(head: Box<dyn Head>, config: &Config) -> Box<dyn Head> {
+        Box::new(Self { head, norm: config.norm.unwrap_or(Norm::None), told: true })
+    }
+
+    /// `head` with batch normalisation, always.
+    pub(super) fn always(head: impl Head + 'static) -> Box<dyn Head> {
+        Box::new(Self { head: Box::new(head), norm: Norm::Batch, told: false })
+    }
+
+    fn is_batch(&self) -> bool {
+        self.norm == Norm::Batch
+    }
+
+    fn normalise(&self, params: &Params, features: Tensor<2>, training: bool) -> Tensor<2> {
+        if !self.is_batch() {
+            return features;
+        }
+        let (mean, variance) = if training {
+            statistics(features.clone())
+        } else {
+            let buffer = |name| params.get::<1>(name).unsqueeze_dim::<2>(0); // [1, F]
+            (buffer("norm.running_mean"), buffer("norm.running_var"))
+        };
+        (features - mean) / (variance + EPSILON).sqrt()
+    }
+}
+
+/// Mean and population variance over the batch, `[1, F]` each, of features `[B, F]`.
+fn statistics(features: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+    let mean = features.clone().mean_dim(0);
+    let centred = features - mean.clone();
+    (mean, (centred.clone() * centred).mean_dim(0))
+}
+
+impl Head for Normed {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let mut specs = self.head.specs(dims);
+        if self.is_batch() {
+            let buffer = |name: &str, start: f32| {
+                Spec::new(name, [self.features_len(dims)], Init::Constant(start)).with(Constraint::Fixed)
+            };
+            specs.extend([buffer("norm.running_mean", 0.0), buffer("norm.running_var", 1.0)]);
+        }
+        specs
+    }
+
+    fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
+        self.head.check(dims)
+    }
+
+    fn settings(&self, dims: &Dims) -> Config {
+        Config { norm: self.told.then_some(self.norm), ..self.head.settings(dims) }
+    }
+
+    fn features_len(&self, dims: &Dims) -> usize {
+        self.head.features_len(dims)
+    }
+
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        self.head.pooling(params, batch)
+    }
+
+    fn finish(&self, params: &Params, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
+        self.normalise(params, self.head.finish(params, pooled, batch), batch.training)
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        self.normalise(params, self.head.features(params, batch), batch.training)
+    }
+
+    fn observe(&self, params: Params, batch: &Batch, pooled: Option<Tensor<3>>) -> Params {
+        if !self.is_batch() {
+            return params;
+        }
+        let [images, _, _] = batch.patches.dims();
+        // Nothing of this is differentiated.
+        let batch = if batch.patches.device().is_autodiff() { &batch.clone().untracked() } else { batch };
+        let features = match pooled {
+            Some(pooled) => self.head.finish(&params, pooled, batch),
+            None => self.head.features(&params, batch),
+        };
+        let (mean, variance) = statistics(features);
+        let unbiased = variance * (images as f64 / images.saturating_sub(1).max(1) as f64);
+        params.map(|spec, value| {
+            let new: Tensor<1> = match spec.name.as_str() {
+                "norm.running_mean" => mean.clone().squeeze_dim(0),
+                "norm.running_var" => unbiased.clone().squeeze_dim(0),
+                _ => return value,
+            };
+            value.clone() + (new - value) * MOMENTUM
+        })
+    }
+
+    fn reading_with(
+        &self,
+        params: &Arrays,
+        kernels: &[Kernel],
+        tokens: &Tokens,
+        image_seed: u64,
+    ) -> HeadOutput {
+        let HeadOutput { scores, form } = self.head.reading_with(params, kernels, tokens, image_seed);
+        if !self.is_batch() {
+            return HeadOutput { scores, form };
+        }
+        let (mean, variance) = (params["norm.running_mean"].to_f64(), params["norm.running_var"].to_f64());
+        let scale: Vec<f64> = variance.iter().map(|v| 1.0 / (v + EPSILON).sqrt()).collect();
+        let moved = |features: Vec<f64>| -> Vec<f64> {
+            features.iter().zip(&mean).zip(&scale).map(|((z, m), s)| (z - m) * s).collect()
+        };
+        let form = match form {
+            Form::Pool(weights) => {
+                let d = tokens.width;
+                let mut map = vec![0.0; d * d]; // [F, d]: diagonal
+                scale.iter().enumerate().for_each(|(f, s)| map[f * (d + 1)] = *s);
+                Form::Projected { weights, map, bias: moved(vec![0.0; d]) }
+            }
+            Form::Projected { weights, mut map, bias } => {
+                let rows = map.chunks_exact_mut(tokens.width).zip(&scale);
+                rows.for_each(|(row, s)| row.iter_mut().for_each(|x| *x *= s));
+                Form::Projected { weights, map, bias: moved(bias) }
+            }
+            Form::Opaque { features, why } => Form::Opaque { features: moved(features), why },
+            Form::ChannelPool(_) | Form::Scan(_) => unreachable!("a norm stands behind heads that pool"),
+        };
+        HeadOutput { scores, form }
+    }
+
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        self.head.flops(n, d) + if self.is_batch() { 2 * self.features_of(d) } else { 0 }
+    }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let norm = self.is_batch().then(|| Part::norm(self.features_of(d), false));
+        self.head.parts(n, d).into_iter().chain(norm).collect()
+    }
+}
+
+impl Normed {
+    /// Features of tokens of width `d`.
+    fn features_of(&self, d: u64) -> u64 {
+        let dims = Dims { width: d as usize, grid: Grid::new(1, 2), classes: 1 };
+        self.features_len(&dims) as u64
+    }
+}
