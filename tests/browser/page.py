@@ -333,11 +333,24 @@ def visit(browser, page, folder):
     browser.js(f"{grid}.focus()")
     browser.key("ArrowRight")
     start = browser.js(marked)
+    check_token(browser, data, 0, "the first arrow")
     browser.key("ArrowDown")
     check(any(start[0]) and browser.js(marked) != start, "arrows move the token")
+    browser.key("ArrowRight")
+    grids = [place["grid"] for place in first_figure["places"] if "grid" in place]
+    check_token(browser, data, grids[-1][2] + 1, "a row down and one to the right")
     browser.key("Enter")
     check(not browser.js("document.getElementById('release').disabled"), "Enter holds it")
     browser.key("Escape")
+
+    # From image to image.
+    jumps = []
+    for name in ("j", "j", "k"):
+        browser.key(name)
+        jumps.append(browser.js("document.activeElement.id"))
+    sections = browser.js("document.querySelectorAll('section.image').length")
+    last_jump = min(2, sections - 1)
+    check(jumps[1:] == [f"image-{last_jump}", f"image-{max(0, last_jump - 1)}"], f"j and k go to the next image and back: {jumps}")
 
     # Classes.
     chooser = "[...document.querySelectorAll('.image select')].find(s => !s.disabled)"
