@@ -126,9 +126,7 @@ impl Link {
             requests.pump();
             match remote.hear(at_most) {
                 Ok(Some(event)) => {
-                    if matches!(event, Event::Finished(_)) {
-                        self.tries = 0;
-                    }
+                    self.tries = tries_after(&event, self.tries);
                     let news = self.asked.heard(event);
                     self.asked.rest().into_iter().for_each(|request| requests.send(request));
                     if news.is_some() {
@@ -196,11 +194,11 @@ impl Link {
     }
 
     fn down(&mut self, error: RemoteError) {
-        let wait = Duration::from_secs(1 << self.tries.min(10)).min(MAX_WAIT);
         let tries = match error.fault {
             Fault::Protocol { .. } => false,
             _ => self.stood || error.fault.may_pass(),
         };
+        let wait = wait_after(self.tries);
         self.tries += 1;
         self.why = Some(error.to_string());
         self.phase = Phase::Down(tries.then(|| Instant::now() + wait));
@@ -227,6 +225,16 @@ impl Drop for Link {
     }
 }
 
+/// Tries in a row that came to nothing, once this is heard: a job that comes to its end shows that the way stands.
+fn tries_after(event: &Event, tries: u32) -> u32 {
+    if matches!(event, Event::Finished(_)) { 0 } else { tries }
+}
+
+/// How long nobody tries after so many tries in a row before this one came to nothing: a second, then twice as long each time.
+fn wait_after(tries: u32) -> Duration {
+    Duration::from_secs(1 << tries.min(10)).min(MAX_WAIT)
+}
+
 /// Does something that takes its time on a thread of its own; what comes of it.
 fn beside<T: Send + 'static>(
     waker: &Waker,
@@ -242,4 +250,57 @@ fn beside<T: Send + 'static>(
     };
     Builder::new().name(name.into()).spawn(run)?;
     Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::app::jobs::JobId;
+
+    /// A link that was never made.
+    fn link() -> Link {
+        let host = Host { place: "local".to_owned(), program: None };
+        let (told, log) = (VecDeque::new(), VecDeque::new());
+        let (asked, phase, place) = (Asked::default(), Phase::Down(None), Place::Local);
+        let waker: Waker = Arc::new(|| {});
+        Link { host, place, waker, phase, asked, told, log, tries: 0, stood: false, why: None }
+    }
+
+    #[test]
+    fn each_wait_is_twice_the_one_before_up_to_half_a_minute() {
+        let seconds = [0, 1, 2, 3, 4, 5, 6, 40, u32::MAX].map(|tries| wait_after(tries).as_secs());
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 30, 30, 30, 30]);
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_ever_more_seldom() {
+        let lost = || Fault::Lost { status: "gone".to_owned() };
+        let mut link = link();
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            let before = Instant::now();
+            link.down(link.error(lost()));
+            let Phase::Down(Some(at)) = link.phase else { panic!("nobody tries again") };
+            let (least, most) = (before, Instant::now());
+            let wait = Duration::from_secs(seconds);
+            assert!(least + wait <= at && at <= most + wait, "{seconds} s");
+            // It is said in whole seconds, rounded up, and nobody tries before they are over.
+            let Connection::Lost { retry, why, .. } = link.connection() else { panic!("it is lost") };
+            assert_eq!(retry, Some(wait), "{why}");
+        }
+        // One job done, and the next try comes as soon as the first did; what has begun is not done.
+        assert_eq!(tries_after(&Event::Started(JobId(1)), link.tries), 7);
+        assert_eq!(wait_after(tries_after(&Event::Finished(JobId(1)), link.tries)), Duration::from_secs(1));
+        // What does not pass by itself is tried by nobody, unless it stood before; another version never is.
+        let ended = || Fault::Ended { program: "ssmprobe".to_owned(), status: "1".to_owned() };
+        let other = || Fault::Protocol { found: 0, version: "0".to_owned() };
+        for (stood, fault, again) in
+            [(false, ended(), false), (true, ended(), true), (true, other(), false), (false, lost(), true)]
+        {
+            link.stood = stood;
+            link.down(link.error(fault));
+            assert_eq!(matches!(link.phase, Phase::Down(Some(_))), again);
+        }
+    }
 }
