@@ -11,9 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use ssmprobe::app::report::Source;
-use ssmprobe::app::report::html::{FIGURES, Page, choose};
+use ssmprobe::app::report::html::{FIGURES, Page, Part, choose};
 use ssmprobe::app::report::table::{Cell, Column, Row, Table};
 use ssmprobe::model::trace::{Picture, Prediction, Trace};
+use ssmprobe::model::train::run::Outcome;
 use ssmprobe::viz::find;
 
 use crate::{frozen, traces};
@@ -125,9 +126,11 @@ fn what_is_called_like_markup_is_text() {
     let columns = vec![Column::words(evil), Column::numbers(evil)];
     let table = Table { id: "t".into(), title: evil.to_owned(), columns, rows, notes: vec![evil.to_owned()] };
     let said = || Some(evil.to_owned());
+    let part = page(vec![trace.clone()]).parts.remove(0);
     let page = Page {
         title: evil.to_owned(),
         notes: said(),
+        parts: vec![Part { note: said(), ..part }],
         truth: vec![(trace.image.clone(), evil.to_owned())],
         tables: vec![table],
         facts: vec![(evil.to_owned(), evil.to_owned())],
@@ -158,6 +161,7 @@ fn classes_are_chosen_among_those_that_are_stored() {
         let mut trace = traces::sinkhorn_trace();
         trace.probe = format!("{head}.safetensors");
         trace.evidence.class = class;
+        trace.evidence.token.as_mut().unwrap().fill(class as f32 + if head == "b" { 0.25 } else { 0.0 });
         trace.top = vec![Prediction { index: class, name: name.to_owned(), logit: 1.0, probability: 0.5 }];
         trace
     };
@@ -166,6 +170,18 @@ fn classes_are_chosen_among_those_that_are_stored() {
     let expected = "<option value=\"0\">dog</option><option value=\"1\">cat</option>";
     assert_eq!(options, expected, "what all have comes first");
     assert!(html.contains("data-traces=\"0,1\"") && html.contains("data-traces=\"2,\""));
+    // Each stands where its class is chosen: dog and cat of the one, dog of the other.
+    let data = data(&html);
+    let evidence = [0, 1, 2].map(|at| data["traces"][at]["evidence"][0].as_f64().unwrap());
+    assert_eq!(evidence, [2.0, 1.0, 2.25]);
+    let shown = html.split("<article ").nth(1).unwrap();
+    let numbers = between(shown, "data-figures=\"", "\"").replace("&quot;", "\"");
+    let [dog, cat]: [String; 2] = serde_json::from_str(&numbers).unwrap();
+    let light = |number: &str| figures(&html)[2 * number.parse::<usize>().unwrap()].clone();
+    assert!(dog != cat && light(&dog).contains("dog") && light(&cat).contains("cat"));
+    let texts = between(shown, "data-texts=\"", "\"").replace("&quot;", "\"");
+    let texts: [String; 2] = serde_json::from_str(&texts).unwrap();
+    assert!(texts[0].contains("through a, for dog") && texts[1].contains("through a, for cat"), "{texts:?}");
     assert!(html.contains("No evidence for cat is stored of this probe"));
     // A reading order does not depend on the class: it is there once for each probe's name, not for each class.
     let shown: BTreeSet<String> = figures(&html).into_iter().collect();
@@ -176,6 +192,87 @@ fn classes_are_chosen_among_those_that_are_stored() {
     );
     let lonely = page(vec![named("a", 1, "cat"), named("b", 2, "dog")]).html();
     assert!(lonely.contains("<option value=\"0\">the class that each probe predicts</option>"));
+}
+
+#[test]
+fn probes_stand_in_their_order_and_are_judged_by_the_truth() {
+    let seen = |image: &str, head: &str, best: &str| {
+        let mut trace = traces::gap_trace();
+        (trace.image, trace.probe) = (format!("{image}.png"), format!("{head}.safetensors"));
+        let said = |(index, name): (usize, &str)| Prediction {
+            index,
+            name: name.to_owned(),
+            logit: 1.0 - index as f32,
+            probability: 0.6 - 0.3 * index as f32,
+        };
+        trace.evidence.class = 0;
+        trace.top = [best, "other"].into_iter().enumerate().map(said).collect();
+        trace
+    };
+    let row = |name: &str, value: f64| Row {
+        ruled: false,
+        cells: vec![Cell::text(name), Cell::number(value, 1), Cell::None],
+    };
+    let columns = vec![Column::words("Method"), Column::numbers("Share"), Column::numbers("p")];
+    let rows = vec![row("b", 12.04), row("a", 12.03), row("c", -0.5)];
+    let notes = vec!["as they are".to_owned()];
+    let page = Page {
+        truth: vec![("two.png".to_owned(), "owl".to_owned()), ("one.png".to_owned(), "wren".to_owned())],
+        tables: vec![Table { id: "t".into(), title: "Shares".to_owned(), columns, rows, notes }],
+        ..page(vec![
+            seen("one", "zinc", "wren"),
+            seen("one", "alum", "owl"),
+            seen("two", "zinc", "owl"),
+            seen("two", "alum", "owl"),
+            seen("three", "zinc", "owl"),
+        ])
+    };
+    let html = page.html();
+    let sections: Vec<&str> = html.split("<section class=\"image\"").skip(1).collect();
+    let heads = |section: &str| -> Vec<String> {
+        section.split("<h3>").skip(1).map(|rest| rest.split('<').next().unwrap().to_owned()).collect()
+    };
+    let answers = |section: &str| -> Vec<String> {
+        let all = section.split("<p class=\"answer\">").skip(1);
+        all.map(|rest| rest.split("</p>").next().unwrap().to_owned()).collect()
+    };
+    let [one, two, three] = sections[..] else { panic!("{} images", sections.len()) };
+    assert!(one.contains("one.png <small>is wren</small>") && two.contains("two.png <small>is owl</small>"));
+    assert!(three.contains(">three.png</h2>"), "nothing is known of its class");
+    assert_eq!([one, two, three].map(heads), [vec!["zinc", "alum"], vec!["zinc", "alum"], vec!["zinc"]]);
+    let [right, wrong] = [("right", "✓ right"), ("wrong", "✗ wrong")]
+        .map(|(class, text)| format!("<b class=\"{class}\">{text}</b> "));
+    let share = " <small>60.0 %</small>";
+    assert_eq!(answers(one), [format!("{right}wren{share}"), format!("{wrong}owl{share}")]);
+    assert_eq!(answers(two), [format!("{right}owl{share}"), format!("{right}owl{share}")]);
+    assert_eq!(answers(three), [format!("owl{share}")]);
+    let nav = between(&html, "<nav aria-label=\"Images\"><ol>\n", "</ol>");
+    let links =
+        [("one", " <small>1 of 2 right</small>"), ("two", " <small>2 of 2 right</small>"), ("three", "")];
+    let links = links.iter().enumerate();
+    let links: String = links
+        .map(|(at, (image, said))| format!("<li><a href=\"#image-{at}\">{image}.png</a>{said}</li>\n"))
+        .collect();
+    assert_eq!(nav, links);
+    // A table lies as it was made; its script sorts by what is not rounded.
+    let table = between(&html, "<tbody>\n", "</tbody>");
+    let line = |name: &str, value: &str, text: &str| {
+        format!(
+            "<tr><td><span>{name}</span></td><td class=\"number\" data-value=\"{value}\">{text}</td>\
+             <td class=\"number\">–</td></tr>\n"
+        )
+    };
+    assert_eq!(
+        table,
+        [line("b", "12.04", "12.0"), line("a", "12.03", "12.0"), line("c", "-0.5", "-0.5")].concat()
+    );
+    assert!(
+        html.contains("<th scope=\"col\" aria-sort=\"none\"><button type=\"button\">Method</button></th>")
+    );
+    assert!(html.contains(
+        "<th scope=\"col\" aria-sort=\"none\" class=\"number\"><button type=\"button\">Share</button></th>"
+    ));
+    assert!(html.contains("<li>as they are</li>"));
 }
 
 /// Photographs are worse to pack than drawings: waves with grain on them.
@@ -278,7 +375,15 @@ fn images_of_a_run_are_explained_through_its_probes() {
         choose::IMAGES.min(html.matches("<h3>gap-s1-best").count())
     );
     assert!(html.contains("<p>Look at <em>this</em>.</p>") && html.contains("<caption>"));
-    assert!(html.contains("(true)</option>"), "evidence for the image's own class");
+    // Evidence for the image's own class comes first.
+    let images = html.matches("<section class=\"image\"").count();
+    assert_eq!(html.matches("(true)</option>").count(), images);
+    for section in html.split("<section class=\"image\"").skip(1) {
+        let own = between(section, "<small>is ", "</small>");
+        let first = section.split("<option value=\"0\">").nth(1).unwrap().split('<').next().unwrap();
+        assert_eq!(first, format!("{own} (true)"));
+        assert!(section.find("<h3>sinkhorn-s") < section.find("<h3>gap-s1-best"), "as they were asked for");
+    }
     // Traces are enough to make it again: the same pictures.
     let mut files: Vec<String> = fs::read_dir(desk.path().join("traces"))
         .unwrap()
@@ -309,6 +414,23 @@ fn a_page_shows_probes_of_every_kind_and_images_that_part_them() {
         heads[..2].contains(&"sinkhorn") && heads[..2].contains(&"softsort") && heads[2] == "vmamba",
         "{heads:?}"
     );
+    // Of every head the training that was best, the heads of one kind by how good they are.
+    let best = |head: &str| {
+        let all = source.outcomes_of(head).filter_map(Outcome::best_accuracy);
+        all.fold(0.0, f64::max)
+    };
+    for probe in &probes {
+        assert_eq!(probe.best_accuracy(), Some(best(&probe.head)), "{}", probe.head);
+    }
+    assert!(best(heads[0]) >= best(heads[1]), "{heads:?}");
+    let asked = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let found = choose::probes(&source, &names).unwrap();
+        found.iter().map(|outcome| (outcome.head.clone(), outcome.seed)).collect::<Vec<_>>()
+    };
+    let known = |seed: u64| ("sinkhorn".to_owned(), seed);
+    let [own, other] = [asked(&["sinkhorn-s1", "sinkhorn-s0"]), asked(&["sinkhorn-s0", "sinkhorn-s1"])];
+    assert_eq!((own, other), (vec![known(1), known(0)], vec![known(0), known(1)]));
     let images = choose::images(&source, &probes, &[]).unwrap();
     let parted = |at: usize| {
         let right = probes.iter().filter(|probe| probe.best[at] as usize == source.truth.classes[at]).count();
