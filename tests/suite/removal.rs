@@ -306,6 +306,114 @@ fn changed_readings_have_curves_of_their_own() {
     });
 }
 
+/// An encoder that makes one token of one patch, whatever lies beside it, and keeps the pictures it is shown.
+struct PatchByPatch<'a> {
+    tokens: &'a Tokens,
+    pictures: Vec<Pixels>,
+}
+
+impl Passes for PatchByPatch<'_> {
+    type Error = Infallible;
+
+    fn progress(&mut self, _: Mode, _: usize, _: usize) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, Infallible> {
+        Ok(Ok((0..self.tokens.grid.len()).map(|i| (i * 7 % 12) as f32).collect()))
+    }
+
+    fn left(&mut self, left: &[&[usize]]) -> Result<Vec<Tokens>, Infallible> {
+        let one = |left: &&[usize]| Tokens {
+            grid: Grid::new(1, left.len()),
+            patches: left.iter().flat_map(|&i| self.tokens.patch(i)).copied().collect(),
+            ..self.tokens.clone()
+        };
+        Ok(left.iter().map(one).collect())
+    }
+
+    fn pictures(&mut self, pictures: &[Pixels]) -> Result<Vec<Tokens>, Infallible> {
+        self.pictures.extend_from_slice(pictures);
+        Ok(vec![self.tokens.clone(); pictures.len()])
+    }
+}
+
+/// Where patches do not see each other it is the same whether they leave before the encoder or their tokens behind it.
+#[test]
+fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
+    let (mut compared, mut painted) = (0, 0);
+    each_head(|case, probe, tokens| {
+        let sides = [tokens.grid.rows * 4, tokens.grid.cols * 4];
+        let values = (0..3 * sides[0] * sides[1]).map(|at| (at as f32 * 0.37).sin()).collect();
+        let pixels = Pixels { height: sides[0], width: sides[1], values };
+        let image = Image {
+            name: String::new(),
+            tokens,
+            pixels: &pixels,
+            seen: &Picture::default(),
+            seed: 0,
+            why_not_left: None,
+        };
+        let measured = |modes: &[Mode]| {
+            let subject =
+                Subject { probe, name: case.to_owned(), reading: Reading::default(), class: Some(1) };
+            let spec = RemovalSpec { modes: modes.to_vec(), steps: 6, seed: 3 };
+            let mut passes = PatchByPatch { tokens, pictures: Vec::new() };
+            let Ok(mut found) = measure(&[subject], &image, &spec, &mut passes);
+            (found.swap_remove(0).expect("curves"), passes.pictures)
+        };
+        let (found, none) = measured(&[Mode::Rerouted, Mode::Patches]);
+        assert!(none.is_empty(), "{case}: nothing is painted");
+        if let Some(rerouted) = found.modes[&Mode::Rerouted].found() {
+            let patches = found.modes[&Mode::Patches].found().expect("an encoder");
+            for (id, ways) in rerouted.iter().filter(|(id, _)| !id.starts_with(RANDOM)) {
+                for (own, other) in ways.iter().zip(&patches[id]) {
+                    assert_close(format!("{case}, {id}"), &own.logit, other.logit.clone(), 1e-9);
+                    compared += 1;
+                }
+            }
+        }
+        if case != "sinkhorn" {
+            return;
+        }
+        let (found, pictures) = measured(&[Mode::Pixels]);
+        let orders = found.rankings.values().filter_map(|ranked| Some(ranked.found()?.order.clone()));
+        let n = tokens.grid.len();
+        let orders = orders.chain(Orders::random(n, 4, 3).orders);
+        // By the definition, from the beginning: what is left, or was put back, of 12 tokens in 6 steps, two a step.
+        let sets = orders.flat_map(|order| {
+            let left = (0..=6).map(|i| order[(2 * i).min(n - 1)..].to_vec()).collect::<Vec<_>>();
+            left.into_iter().chain((0..=6).map(move |i| order[..(2 * i).max(1)].to_vec()))
+        });
+        let sets = sets.map(|mut set| {
+            set.sort_unstable();
+            set
+        });
+        let sets: std::collections::BTreeSet<Vec<usize>> = sets.filter(|set| set.len() < n).collect();
+        assert_eq!(pictures.len(), sets.len(), "each picture once, and the whole one not at all");
+        let noise = road::noise(&pixels, 3);
+        for set in sets {
+            let expected = road::paint(&pixels, tokens.grid, &set, &noise);
+            assert!(pictures.contains(&expected), "no picture with {set:?} left");
+            painted += 1;
+        }
+    });
+    assert!(compared > 200 && painted > 60, "{compared} curves, {painted} pictures");
+}
+
+#[test]
+fn what_it_costs_is_said_in_whole_images_and_readings() {
+    let spec = |modes: &[Mode]| RemovalSpec { modes: modes.to_vec(), ..RemovalSpec::default() };
+    // 6 rankings and 4 random orders in 20 steps: what deletion leaves and insertion has put back is a whole image.
+    assert_eq!(spec(&[Mode::Patches]).passes(6), 200.0);
+    // A painted picture is a whole one at every step of both ways.
+    assert_eq!(spec(&[Mode::Pixels]).passes(6), 400.0);
+    assert_eq!(spec(&Mode::ALL).passes(5), 540.0);
+    assert_eq!(spec(&[Mode::Frozen, Mode::Rerouted]).passes(6), 0.0);
+    // Behind the encoder 16 random orders.
+    assert_eq!((spec(&Mode::ALL).readings(6), spec(&[Mode::Frozen]).readings(6)), (880, 0));
+}
+
 #[test]
 fn rankings_are_one_list_with_ids_of_their_own() {
     let mut ids: Vec<&str> = RANKINGS.iter().map(|ranking| ranking.id).collect();
