@@ -34,7 +34,7 @@ use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::probe::head::scan::dynamic_order;
 use ssmprobe::model::probe::head::{self, Config, Dims};
-use ssmprobe::model::trace::{Reading, Routing};
+use ssmprobe::model::trace::{OrderTest, Reading, Routing, Trace};
 use ssmprobe::model::train::classifier::Model;
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
@@ -116,6 +116,30 @@ fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
     found
 }
 
+/// Of an image whose own class is predicted, the order test's columns are those of its margin in a look at it; whether it has one.
+fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
+    let column = |name: &str| Some(f64::from(evaluation.values(name)?[image]));
+    match &trace.order_test {
+        Some(OrderTest::Tested { margin: Some(margin), .. }) if evaluation.right(image) == Some(true) => {
+            let null = &margin.reassigned;
+            for (name, expected) in
+                [("order_z", null.z), ("order_p", Some(null.p)), ("order_headroom", margin.headroom)]
+            {
+                let (found, expected) = (column(name).expect(name), expected.expect(name));
+                // Tokens on disk are half as precise.
+                assert_close(
+                    format!("image {image}, {name}"),
+                    found,
+                    expected,
+                    0.01 * (1.0 + expected.abs()),
+                );
+            }
+            true
+        }
+        _ => false,
+    }
+}
+
 #[test]
 fn a_evaluation_says_of_every_image_what_a_look_says() {
     let folder = dataset(3);
@@ -135,7 +159,7 @@ fn a_evaluation_says_of_every_image_what_a_look_says() {
         (2, "sinkhorn", "gap")
     );
     let broken = part.asked.images.iter().position(|name| name.ends_with("church/00.png")).unwrap();
-    let mut asked = 100;
+    let (mut asked, mut tested) = (100, 0);
     for (evaluation, probe) in evaluations.iter().zip([1, 2]) {
         assert!(!evaluation.readable(broken) && evaluation.predicted[broken] == OTHER);
         assert_eq!(evaluation.right(broken), None);
@@ -146,6 +170,7 @@ fn a_evaluation_says_of_every_image_what_a_look_says() {
             let known = part.asked.classes.iter().position(|class| *class == best.name);
             assert_eq!(evaluation.predicted[at], known.map_or(OTHER, |class| class as u32), "{name}");
             similarity::assert_kept(evaluation, at, &trace);
+            tested += usize::from(assert_tested(evaluation, at, &trace));
             // Tokens on disk are half as precise.
             assert_close(name, evaluation.values(CONFIDENCE).unwrap()[at], best.probability, 2e-3);
             for (measure, diagnostic) in &trace.diagnostics {
@@ -163,6 +188,7 @@ fn a_evaluation_says_of_every_image_what_a_look_says() {
             (0..evaluation.len()).all(|at| own[at].is_nan() == (part.asked.class[at] == 2 || at == broken))
         );
     }
+    assert!(tested > 0 && evaluations[1].values("order_z").is_none(), "{tested} images are tested");
     let positions = evaluations[0].positions.as_ref().expect("an order");
     assert_eq!(positions.counts, [2, 3, 3]);
     let mean: f32 = positions.of_class(1).iter().sum::<f32>() / positions.of_class(1).len() as f32;
