@@ -187,6 +187,71 @@ fn the_null_is_what_exchanged_tokens_give() {
     }
 }
 
+/// A scan that reads `tokens` of one channel in raster order through these gains, with two classes of which the second sees nothing.
+fn raster_of(tokens: &[f32], gain: &[f32], seed: u64) -> OrderContrast {
+    let n = tokens.len();
+    let gain = direction(&json!({"order": (0..n).collect::<Vec<_>>(), "shared": gain, "radius": 0.9}), n);
+    let reading = HeadOutput { scores: None, form: Form::Scan(vec![gain]) };
+    let classifier = Classifier { weight: vec![1.0, 0.0], bias: vec![0.25, -0.5] };
+    let (probe, tokens) = (probe(1, classifier), self::tokens(n, 1, tokens.to_vec()));
+    let test = order_test(&probe, Intervention::None, &reading, &tokens, (0, false), &Exchanges::new(seed));
+    match test {
+        OrderTest::Tested { margin, .. } => margin.expect("a rival"),
+        OrderTest::None { none } => panic!("{none}"),
+    }
+}
+
+/// p is the share of the drawn exchanges that are as high, the order that was read counted among them: counted again.
+#[test]
+fn p_is_counted_over_the_drawn_exchanges_and_the_order_itself() {
+    let n = 12;
+    let gain: Vec<f32> = (0..n).map(|k| ((k * k) as f32 * 0.37).sin() + 0.125 * k as f32).collect();
+    let images: Vec<Vec<f32>> = (0..6)
+        .map(|image| (0..n).map(|i| ((i * (image + 3)) as f32 * 0.71).cos() + 0.05 * i as f32).collect())
+        .collect();
+    let mut all = Vec::new();
+    for seed in [0, 7] {
+        // The same draws for every image: made once, here.
+        let drawn = std::sync::Mutex::new(Vec::new());
+        Exchanges::new(seed).map(n, |pi| {
+            drawn.lock().expect("no panic").push(pi.to_vec());
+            0.0
+        });
+        let drawn = drawn.into_inner().expect("no panic");
+        assert_eq!(drawn.len(), DRAWS);
+        for tokens in &images {
+            let sum = |place: &dyn Fn(usize) -> usize| -> f64 {
+                (0..n).map(|i| f64::from(tokens[i]) * f64::from(gain[place(i)])).sum()
+            };
+            let read = sum(&|i| i);
+            let as_high = drawn.iter().filter(|pi| sum(&|i| pi[i] as usize) >= read - 1e-9).count();
+            let found = raster_of(tokens, &gain, seed);
+            assert_eq!(found.reassigned.p, (1 + as_high) as f64 / 10_000.0, "seed {seed}");
+            assert_close("value", found.value, read + 0.75, 1e-9);
+            all.push(found.reassigned.p);
+        }
+    }
+    let [own, other] = [&all[..6], &all[6..]];
+    assert!(own.iter().zip(other).any(|(a, b)| a != b), "draws that ignore the seed: {all:?}");
+    assert!(all.iter().any(|p| *p < 0.3) && all.iter().any(|p| *p > 0.5), "{all:?}");
+}
+
+/// No order is better than the best or worse than the worst, and neither p is beyond what 9999 draws can say.
+#[test]
+fn the_best_order_has_the_least_p_and_the_worst_has_one() {
+    let rising: Vec<f32> = (0..24).map(|k| 0.1 * k as f32 + 0.3).collect();
+    let falling: Vec<f32> = rising.iter().rev().copied().collect();
+    let best = raster_of(&rising, &rising, 0);
+    assert_eq!(best.reassigned.p, 1e-4);
+    assert_close("headroom", best.headroom.expect("orders differ"), 1.0, 1e-9);
+    assert_close("the best is read", best.value, best.best, 1e-9);
+    let worst = raster_of(&falling, &rising, 0);
+    assert_eq!(worst.reassigned.p, 1.0);
+    assert_close("the worst is read", worst.value, worst.worst, 1e-9);
+    assert_close("the same ends", [worst.best, worst.worst], [best.best, best.worst], 1e-9);
+    assert!(best.worst < best.reassigned.mean && best.reassigned.mean < best.best);
+}
+
 #[test]
 fn every_head_is_tested_or_says_why_not() {
     let mut tested_heads = 0;
