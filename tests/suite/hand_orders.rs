@@ -10,7 +10,9 @@ use egui_kittest::kittest::{By, Queryable as _};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use ssmprobe::app::jobs::{ClassChoice, Compute, Event, Explain, ExplainItem, ExplainResult, Request};
+use ssmprobe::app::jobs::{
+    ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem, ExplainResult, Request,
+};
 use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::state::{ColumnState, Place, State};
@@ -507,6 +509,16 @@ fn edits_are_shown_at_once_and_taken_back() {
     assert_eq!(again.columns[0].change, Intervention::Order(last));
 }
 
+#[test]
+fn an_edit_begins_with_the_first_of_several_sweeps() {
+    let (probe, tokens) = (probe("vmamba", Sharing::Shared), image(19));
+    let mut state = state::story();
+    let id = state::column(&state, 0);
+    let requests = state.dispatch(Command::SetClass(ClassChoice::Named("3".into())));
+    assert!(answered(&mut state, requests, &probe, &tokens));
+    assert_eq!(state.order_to_edit(id).expect("an order").tokens(), raster().tokens());
+}
+
 /// The head of a router's memory in this order.
 fn probe_in(probe: &Probe, order: &HandOrder) -> Probe {
     let mut bare = probe.clone();
@@ -514,6 +526,24 @@ fn probe_in(probe: &Probe, order: &HandOrder) -> Probe {
     bare.meta.config.iterations = None;
     bare.arrays.shift_remove("scorer.weight");
     of_order(&bare, order)
+}
+
+/// The line below the controls says the logit, and of the margin how high it is and where it stands among all orders.
+#[track_caller]
+fn said(window: &Window, id: ColumnId) {
+    let trace = window.harness.state().state.columns[&id].shown.trace().expect("a trace");
+    let [logit, margin] = tested(trace.order_test.as_ref().expect("a test"));
+    assert!(logit.value != margin.value && logit.reassigned.z != margin.reassigned.z);
+    assert!(margin.reassigned.p != margin.reassigned.p_normal);
+    let number = |x: f64, digits: usize| format!("{x:.digits$}").replace('-', "−");
+    let z = number(margin.reassigned.z.expect("orders differ"), 2);
+    let words = format!(
+        "Logit {} for 2, margin {}, z {z}, p {:.4} among all orders",
+        number(logit.value, 3),
+        number(margin.value, 3),
+        margin.reassigned.p
+    );
+    assert!(window.has(&words), "{words}");
 }
 
 /// Brushes and drags patches in the pane, as a person does.
@@ -541,13 +571,14 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     window.harness.state_mut().dispatch(edit);
     window.answer_with(answer);
     assert_eq!(order(&window), raster().tokens());
-    assert!(window.has("among all orders") && window.has("Logit"));
+    said(&window, id);
     let patch = patches(&mut window);
     let [first, second, last, other] = [0, 1, 23, 9].map(|token: usize| patch[token]);
     // Two patches are brushed, and then read last.
     window.drag(first, second);
     window.click("Read last");
     assert_eq!(order(&window)[N - 2..], [0, 1]);
+    said(&window, id);
     assert!(!window.wire.borrow().asked.iter().any(is_look), "the worker is asked");
     // They are dragged on to another patch: read from its step on.
     let before = order(&window);
