@@ -1,6 +1,8 @@
 //! The order test: bars of drawn orders, where the one that was read stands, the ends, and the parts of its value.
 
-use ssmprobe::model::trace::{OrderTest, Trace};
+use ssmprobe::model::trace::{HISTOGRAM_BINS, OrderTest, Trace};
+use ssmprobe::viz::draw::Hover;
+use ssmprobe::viz::draw::table::Column;
 use ssmprobe::viz::{COLUMN, Options, draw_column, find};
 
 use super::lists::height;
@@ -52,6 +54,70 @@ pub fn order_test() {
             assert_close(name, bars, [[axes.x.at(from), axes.x.at(to)]], 0.05);
         }
     }
+}
+
+#[test]
+fn bins_and_parts_are_told_in_numbers() {
+    let (figure, trace) = (find("order_test").expect("a figure"), small::planned());
+    let said = |item: usize| {
+        let read = figure.readout(&trace, Hover { item: Some(item), ..Hover::default() });
+        (read.title, read.lines)
+    };
+    let value = |text: &str| text.replace('−', "-").parse::<f64>().expect("a number");
+    for (at, count) in DRAWN.into_iter().enumerate() {
+        let (title, lines) = said(10 + at);
+        assert_eq!((title.as_str(), lines.len()), ("Drawn orders", 3));
+        let from = -0.2 + 0.1 * at as f64;
+        assert_close("from, to", [value(&lines[0].1), value(&lines[1].1)], [from, from + 0.1], 1e-6);
+        assert_eq!(lines[2].1, format!("{count} of 9999"));
+    }
+    for (part, (name, adds)) in
+        [("Content", 0.8), ("Fixed order", -0.3), ("Routing", 1.4)].into_iter().enumerate()
+    {
+        let (title, lines) = said(HISTOGRAM_BINS + part);
+        assert_eq!(title, name);
+        assert_close(name, [value(&lines[0].1), value(&lines[1].1)], [adds, 1.9], 1e-6);
+    }
+}
+
+#[test]
+fn its_table_has_every_number_under_its_name() {
+    let mut trace = small::planned();
+    if let Some(OrderTest::Tested { logit, .. }) = &mut trace.order_test {
+        (logit.value, logit.best, logit.reassigned.p) = (7.5, 8.5, 0.25);
+    }
+    let table = find("order_test").expect("a figure").table(&trace);
+    let words = table.columns.iter().find_map(|(name, column)| match column {
+        Column::Words(words) if name == "number" => Some(words.clone()),
+        _ => None,
+    });
+    let words = words.expect("names");
+    let of = |name: &str| -> Vec<(String, f64)> {
+        let found = table.columns.iter().find_map(|(own, column)| match column {
+            Column::Numbers(numbers) if own == name => Some(numbers.clone()),
+            _ => None,
+        });
+        words.iter().cloned().zip(found.expect(name)).collect()
+    };
+    let expected = [
+        ("value", 1.9),
+        ("against", 3.0),
+        ("mean", 0.8),
+        ("std", 0.5),
+        ("z", 2.2),
+        ("p", 0.0142),
+        ("p_normal", 0.0139),
+        ("draws", 9999.0),
+        ("best", 3.2),
+        ("worst", -1.7),
+        ("headroom", 0.458),
+        ("content", 0.8),
+        ("fixed_order", -0.3),
+        ("routing", 1.4),
+    ];
+    assert_eq!(of("margin"), expected.map(|(name, value)| (name.to_owned(), value)));
+    let logit = of("logit");
+    assert!(logit[1].1.is_nan() && [logit[0].1, logit[8].1, logit[5].1] == [7.5, 8.5, 0.25], "{logit:?}");
 }
 
 #[test]
