@@ -21,12 +21,12 @@ Config = Mapping[str, Any]
 ROUTERS = ("sinkhorn", "neuralsort", "softsort", "hard-sort", "gumbel-sinkhorn")
 SCANS = {"raster": 1, "vmamba": 4, "snake": 4, "diagonal": 4, "hilbert": 2, "spiral": 2}
 SCANS |= {"random-fixed": 1, "random-dynamic": 1, "order": 1}
-POOLS = ("gap", "cls", "attention", "content", "topk", "linear-bn", "efficient")
-NETWORKS = ("sinkhorn-conv", "sinkhorn-gap", "transformer", "deepsets", "bi-gru")
-HEADS = (*POOLS, *SCANS, *ROUTERS, *NETWORKS)
-"""Ids of all heads."""
-NORMED = ("efficient",)
+POOLS = ("gap", "cls", "attention", "content", "topk", "cls-mean", "linear-bn")
+NORMED = ("efficient", "abmilp", "simpool", "coca", "v-jepa")
 """Those that may have batch normalisation before the classifier."""
+NETWORKS = ("sinkhorn-conv", "sinkhorn-gap", "transformer", "deepsets", "bi-gru")
+HEADS = (*POOLS, *NORMED, *SCANS, *ROUTERS, *NETWORKS)
+"""Ids of all heads."""
 HIDDEN, CONV_TAPS, GRU_WIDTH = 192, 5, 128
 
 
@@ -216,8 +216,15 @@ def read(
     elif head == "sinkhorn-gap":
         assert plan is not None
         weight = plan.mean(1)
+    elif head == "abmilp":
+        hidden = np.tanh(_linear(tensors, "attention_predictor.0", patches))
+        weight = softmax(hidden @ tensors["attention_predictor.2.weight"][0])
     elif head == "efficient":
         values = _efficient(tensors, patches)
+    elif head == "simpool" and "gamma" not in config:
+        values, constant = _simpool(tensors, patches)
+    elif head == "coca":
+        values, constant = _coca(tensors, config, patches)
     elif head == "sinkhorn-conv":
         assert plan is not None
         values, constant = _convolved(tensors, plan, patches), tensors["conv.bias"]
@@ -225,14 +232,16 @@ def read(
         order = np.stack([np.arange(n), np.arange(n)[::-1]])
     if weight is not None:
         values = (weight if weight.ndim == 2 else weight[:, None]) * patches
+    if head == "cls-mean":
+        own = _given(head, cls)
+        values = np.concatenate([np.zeros_like(patches), patches / n], axis=1)
+        constant = np.concatenate([own, np.zeros_like(own)])
     if values is not None:
         features: Floats = values.sum(0) + constant
     elif head == "cls":
-        if cls is None:
-            raise ValueError("the head `cls` reads the CLS token: cls is None, expected d numbers")
-        features = np.asarray(cls, dtype="f8")
+        features = _given(head, cls)
     else:
-        features = {"transformer": _transformer, "deepsets": _deepsets, "bi-gru": _bi_gru}[head](tensors, config, patches)
+        features = NETWORK_OF[head](tensors, config, patches)
     if "norm.running_var" in tensors:
         scale = 1 / np.sqrt(tensors["norm.running_var"] + 1e-6)
         features = (features - tensors["norm.running_mean"]) * scale
@@ -253,6 +262,12 @@ def _orders_of(head: str, tensors: Mapping[str, Floats], grid: tuple[int, int], 
     return found
 
 
+def _given(head: str, cls: Floats | None) -> Floats:
+    if cls is None:
+        raise ValueError(f"the head `{head}` reads the CLS token: cls is None, expected d numbers")
+    return np.asarray(cls, dtype="f8")
+
+
 def _efficient(tensors: Mapping[str, Floats], patches: Floats) -> Floats:
     query, project = tensors["query"], tensors["value.weight"]  # [M, d], [F, d]
     shares = softmax(patches @ query.T / math.sqrt(patches.shape[1]), axis=0)  # [N, M]
@@ -267,9 +282,66 @@ def _convolved(tensors: Mapping[str, Floats], plan: Floats, patches: Floats) -> 
     return np.asarray(sum(parts) / len(patches))
 
 
-def _norm(x: Floats, weight: Floats, bias: Floats) -> Floats:
-    normed = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+def _norm(x: Floats, weight: Floats, bias: Floats, epsilon: float = 1e-5) -> Floats:
+    normed = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
     return np.asarray(normed * weight + bias)
+
+
+def _linear(tensors: Mapping[str, Floats], name: str, x: Floats) -> Floats:
+    return np.asarray(x @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"])
+
+
+def _simpool(tensors: Mapping[str, Floats], patches: Floats) -> tuple[Floats, Floats]:
+    """[N, d] and [d]: what every token adds to the features, its deviation held, and what no token says."""
+    weight, bias = tensors["norm_patches.weight"], tensors["norm_patches.bias"]
+    return _simpool_weights(tensors, patches)[:, None] * _norm(patches, weight, 0 * bias, 1e-6), bias
+
+
+def _simpool_weights(tensors: Mapping[str, Floats], patches: Floats) -> Floats:
+    x = _norm(patches, tensors["norm_patches.weight"], tensors["norm_patches.bias"], 1e-6)
+    asked = tensors["wq.weight"] @ patches.mean(0)
+    return softmax(x @ tensors["wk.weight"].T @ asked / math.sqrt(len(asked)))
+
+
+def _simpool_power(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> Floats:
+    x = _norm(patches, tensors["norm_patches.weight"], tensors["norm_patches.bias"], 1e-6)
+    mean = _simpool_weights(tensors, patches) @ (x - x.min() + 1e-6) ** config["gamma"]
+    return np.asarray(mean ** (1 / config["gamma"]))
+
+
+def _attended(query: Floats, key: Floats, value: Floats, heads: int) -> Floats:
+    """[N, d]: what every value [N, d] adds to what one query [d] reads with several heads."""
+    each = len(query) // heads
+    shares = softmax((query * key).reshape(len(key), heads, each).sum(2) / math.sqrt(each), axis=0)  # [N, H]
+    return np.asarray(np.repeat(shares, each, axis=1) * value)
+
+
+def _coca(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> tuple[Floats, Floats]:
+    """[N, d] and [d]: what every token adds to the features, its deviation held, and what no token says."""
+    (w_q, w_k, w_v), (b_q, b_k, b_v) = (np.split(tensors[f"attn.in_proj_{name}"], 3) for name in ("weight", "bias"))
+    asked = _norm(tensors["query"][0], tensors["ln_q.weight"], tensors["ln_q.bias"])
+    bias = tensors["ln_k.bias"]
+    own = _norm(patches, tensors["ln_k.weight"], 0 * bias)
+    read = _attended(w_q @ asked + b_q, (own + bias) @ w_k.T + b_k, own @ w_v.T, _heads_of("coca", config, len(asked)))
+    return read @ tensors["attn.out_proj.weight"].T, _linear(tensors, "attn.out_proj", w_v @ bias + b_v)
+
+
+def _v_jepa(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> Floats:
+    """A query after a block of cross-attention."""
+    t = {name.removeprefix("cross_attention_block."): values for name, values in tensors.items()}
+    asked = tensors["query_tokens"][0, 0]
+    x = _norm(patches, t["norm1.weight"], t["norm1.bias"])
+    key, value = np.split(_linear(t, "xattn.kv", x), 2, axis=1)
+    read = asked + _attended(_linear(t, "xattn.q", asked), key, value, _heads_of("v-jepa", config, len(asked))).sum(0)
+    hidden = _linear(t, "mlp.fc1", _norm(read, t["norm2.weight"], t["norm2.bias"]))
+    gelu = hidden * (1 + np.array([math.erf(h / math.sqrt(2)) for h in hidden])) / 2
+    return np.asarray(read + _linear(t, "mlp.fc2", gelu))
+
+
+def _heads_of(head: str, config: Config, d: int) -> int:
+    """Attention heads: those of the settings, or the largest divisor of d up to the head's own number."""
+    most = 8 if head == "coca" else 12
+    return config.get("heads") or next(m for m in range(most, 0, -1) if d % m == 0)
 
 
 def _transformer(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> Floats:
@@ -277,7 +349,7 @@ def _transformer(tensors: Mapping[str, Floats], config: Config, patches: Floats)
     t = {name.removeprefix("encoder."): values for name, values in tensors.items()}
     x = np.concatenate([tensors["cls"][0], patches])
     d = x.shape[1]
-    heads = config.get("heads") or next(m for m in range(12, 0, -1) if d % m == 0)
+    heads = _heads_of("transformer", config, d)
     query, key, value = np.split(x @ t["self_attn.in_proj_weight"].T + t["self_attn.in_proj_bias"], 3, axis=1)
     parts = [np.s_[:, i * d // heads : (i + 1) * d // heads] for i in range(heads)]
     mixed = [softmax(query[p] @ key[p].T / math.sqrt(d // heads)) @ value[p] for p in parts]
@@ -308,6 +380,15 @@ def _bi_gru(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> F
     return np.concatenate(ends)
 
 
+NETWORK_OF: dict[str, Callable[[Mapping[str, Floats], Config, Floats], Floats]] = {
+    "transformer": _transformer,
+    "deepsets": _deepsets,
+    "bi-gru": _bi_gru,
+    "v-jepa": _v_jepa,
+    "simpool": _simpool_power,
+}
+
+
 def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the tensors in a probe's file, -1 for the number of tokens."""
     found: dict[str, tuple[int, ...]] = {}
@@ -317,7 +398,8 @@ def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[i
     for direction in range(SCANS.get(head, 1 if head in ROUTERS else 0)):
         group = {"A": (states, states), "B": (states, *width), "C": (*width, states), "D": width or (1,), "dt": (1,)}
         found |= {f"s4.{direction}.{name}": shape for name, shape in group.items()}
-    features = {"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU_WIDTH, "efficient": config.get("width") or d}.get(head, d)
+    width_of = {"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU_WIDTH, "cls-mean": 2 * d, "efficient": config.get("width") or d}
+    features = width_of.get(head, d)
     queries = config.get("queries") or next(m for m in range(32, 0, -1) if features % m == 0)
     gates = 3 * GRU_WIDTH
     gru = {
@@ -326,8 +408,9 @@ def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[i
         "bias_ih_l0": (gates,),
         "bias_hh_l0": (gates,),
     }
-    layer: dict[str, tuple[int, ...]] = {"self_attn.in_proj_weight": (3 * d, d), "self_attn.in_proj_bias": (3 * d,)}
-    layer |= {"self_attn.out_proj.weight": (d, d), "self_attn.out_proj.bias": (d,)}
+    attention: dict[str, tuple[int, ...]] = {"in_proj_weight": (3 * d, d), "in_proj_bias": (3 * d,)}
+    attention |= {"out_proj.weight": (d, d), "out_proj.bias": (d,)}
+    layer: dict[str, tuple[int, ...]] = {f"self_attn.{name}": shape for name, shape in attention.items()}
     layer |= {
         "linear1.weight": (HIDDEN, d),
         "linear1.bias": (HIDDEN,),
@@ -336,10 +419,20 @@ def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[i
     }
     layer |= {f"norm{i}.{name}": (d,) for i in (1, 2) for name in ("weight", "bias")}
     phi = {"phi.0.weight": (HIDDEN, d), "phi.0.bias": (HIDDEN,), "phi.2.weight": (d, HIDDEN), "phi.2.bias": (d,)}
+    abmilp = {"0.weight": (d, d), "0.bias": (d,), "2.weight": (1, d), "2.bias": (1,)}
+    coca: dict[str, tuple[int, ...]] = {"query": (1, d)} | {f"attn.{name}": shape for name, shape in attention.items()}
+    coca |= {f"ln_{x}.{name}": (d,) for x in "qk" for name in ("weight", "bias")}
+    block: dict[str, tuple[int, ...]] = {f"norm{i}.{name}": (d,) for i in (1, 2) for name in ("weight", "bias")}
+    for name, inner, outer in (("xattn.q", d, d), ("xattn.kv", d, 2 * d), ("mlp.fc1", d, 4 * d), ("mlp.fc2", 4 * d, d)):
+        block |= {f"{name}.weight": (outer, inner), f"{name}.bias": (outer,)}
     own: dict[str, dict[str, tuple[int, ...]]] = {
         "attention": {"query": (d,)},
         "random-fixed": {"order": (-1,)},
         "order": {"order": (-1,)},
+        "abmilp": {f"attention_predictor.{name}": shape for name, shape in abmilp.items()},
+        "simpool": {"norm_patches.weight": (d,), "norm_patches.bias": (d,), "wq.weight": (d, d), "wk.weight": (d, d)},
+        "coca": coca,
+        "v-jepa": {"query_tokens": (1, 1, d), **{f"cross_attention_block.{name}": shape for name, shape in block.items()}},
         "efficient": {"query": (queries, d), "value.weight": (features, d)},
         "sinkhorn-conv": {"conv.weight": (HIDDEN, d, CONV_TAPS), "conv.bias": (HIDDEN,)},
         "transformer": {"cls": (1, 1, d), **{f"encoder.{name}": shape for name, shape in layer.items()}},

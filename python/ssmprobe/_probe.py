@@ -156,9 +156,12 @@ def load_probe(path: PathLike) -> Probe:
 
 def _width(head: str, arrays: Mapping[str, Array]) -> int | None:
     """The hidden size, from the tensor of the head that has it last."""
-    names = ("scorer.weight", "query", "cls", "phi.0.weight", "gru.weight_ih_l0", "classifier.weight")
+    names = ["scorer.weight", "query", "query_tokens", "cls", "phi.0.weight", "gru.weight_ih_l0", "wq.weight"]
+    names += ["attention_predictor.0.weight", "classifier.weight"]
     found = next((arrays[name] for name in names if name in arrays), None)
-    return int(found.shape[-1]) if found is not None and found.ndim else None
+    if found is None or not found.ndim:
+        return None
+    return int(found.shape[-1]) // (2 if head == "cls-mean" else 1)
 
 
 def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:

@@ -24,7 +24,7 @@ def program() -> Path:
 
 @pytest.fixture(scope="session")
 def inspected(program: Path, tmp_path_factory: pytest.TempPathFactory) -> ssmprobe.Inspection:
-    """One image of the demo through all 25 heads."""
+    """One image of the demo through all 30 heads."""
     out, demo = tmp_path_factory.mktemp("inspected"), ROOT / "assets" / "demo"
     image = demo / "scenes" / "val" / "cross-dots" / "00011.png"
     flags: list[str | Path] = ["--save-tokens", "--save-traces", "--device", "cpu", "--null-draws", "4", "--out", out]

@@ -15,7 +15,7 @@ OUT = FIXTURES / "costs" / "costs.json"
 # d, rows, columns, classes, states, of which the first are the paper's.
 SIZES = [(768, 14, 14, 1000, 128), (24, 3, 4, 5, 7)]
 HIDDEN, TAPS, GRU = 192, 5, 128
-NORMED = ("linear-bn", "efficient")
+NORMED = ("linear-bn", "efficient", "abmilp")
 DIRECTIONS = {"raster": 1, "vmamba": 4, "random-fixed": 1, "random-dynamic": 1}
 
 
@@ -41,10 +41,22 @@ class Probe(nn.Module):
             self.value = nn.Linear(d, d, bias=False)
             self.queries = next(m for m in range(32, 0, -1) if d % m == 0)
             self.query = nn.Parameter(torch.randn(self.queries, d))
+        if head == "abmilp":
+            self.attention_predictor = nn.Sequential(nn.Linear(d, d), nn.Tanh(), nn.Linear(d, 1))
+        if head == "simpool":
+            self.norm_patches, self.wq, self.wk = nn.LayerNorm(d), *(nn.Linear(d, d, bias=False) for _ in range(2))
+        if head == "coca":
+            self.query, self.attn = nn.Parameter(torch.randn(1, 1, d)), nn.MultiheadAttention(d, 8, batch_first=True)
+            self.ln_q, self.ln_k = nn.LayerNorm(d), nn.LayerNorm(d)
+        if head == "v-jepa":
+            self.query, self.q, self.kv = nn.Parameter(torch.randn(1, 1, d)), nn.Linear(d, d), nn.Linear(d, 2 * d)
+            self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
+            self.mlp = nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
         self.query_of_one = nn.Parameter(torch.randn(d))
         self.states = torch.randn(n, states, d)  # Abar^j Bbar, which all images share
         self.c = nn.Parameter(torch.randn(d, states))
-        self.classifier = nn.Linear({"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU}.get(head, d), classes)
+        width = {"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU, "cls-mean": 2 * d}.get(head, d)
+        self.classifier = nn.Linear(width, classes)
 
     def s4(self, tokens):
         kernel = torch.einsum("ds,nsd->nd", self.c, self.states)
@@ -60,6 +72,22 @@ class Probe(nn.Module):
             return tokens.mean(1)
         if head == "cls":
             return tokens[:, 0]
+        if head == "cls-mean":
+            return torch.cat([tokens[:, 0], tokens.mean(1)], 1)
+        if head == "abmilp":
+            return pooled(self.attention_predictor(tokens)[..., 0].softmax(1))
+        if head == "simpool":
+            x = self.norm_patches(tokens)
+            return pooled((self.wk(x) @ self.wq(tokens.mean(1))[:, :, None])[..., 0].softmax(1))
+        if head == "coca":
+            x = self.ln_k(tokens)
+            return self.attn(self.ln_q(self.query), x, x)[0][:, 0]
+        if head == "v-jepa":
+            apart = lambda x: x.unflatten(2, (12, -1)).transpose(1, 2)
+            key, value = (apart(x) for x in self.kv(self.norm1(tokens)).chunk(2, 2))
+            share = (apart(self.q(self.query)) @ key.transpose(2, 3)).softmax(3)
+            read = self.query + (share @ value).transpose(1, 2).flatten(2)
+            return (read + self.mlp(self.norm2(read)))[:, 0]
         if head == "attention":
             return pooled((tokens @ self.query_of_one[:, None])[..., 0].softmax(1))
         if head in DIRECTIONS:
@@ -92,6 +120,7 @@ class Probe(nn.Module):
 def main():
     heads = ["gap", "cls", "attention", "content", "topk", *DIRECTIONS, "sinkhorn", "transformer", "deepsets"]
     heads += ["sinkhorn-conv", "sinkhorn-gap", "bi-gru", "linear-bn", "efficient"]
+    heads += ["cls-mean", "abmilp", "simpool", "coca", "v-jepa"]
     cases = []
     for d, rows, columns, classes, states in SIZES:
         for head in heads:

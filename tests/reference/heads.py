@@ -200,6 +200,8 @@ def read(head, values, config, tokens, cls, grid):
         return tokens.mean(1)
     if head == "cls":
         return cls
+    if head == "cls-mean":
+        return torch.cat([cls, tokens.mean(1)], 1)
     if head == "attention":
         return pooled(torch.softmax(tokens @ values["query"] / math.sqrt(D), 1))
     if head == "content":
@@ -223,6 +225,25 @@ def read(head, values, config, tokens, cls, grid):
         share = torch.softmax(torch.einsum("md,bnd->bmn", values["query"], tokens) / math.sqrt(D), 2)
         value = (tokens @ values["value.weight"].T).unflatten(2, (config["queries"], -1))
         return torch.einsum("bmn,bnme->bme", share, value).flatten(1)
+    if head == "abmilp":
+        network = loaded(nn.Sequential(nn.Linear(D, D), nn.Tanh(), nn.Linear(D, 1)), values, "attention_predictor.")
+        return pooled(torch.softmax(network(tokens)[..., 0], 1))
+    if head == "simpool":
+        x = loaded(nn.LayerNorm(D, eps=1e-6), values, "norm_patches.")(tokens)
+        asked = F.linear(tokens.mean(1), values["wq.weight"])
+        share = torch.softmax((F.linear(x, values["wk.weight"]) @ asked[:, :, None])[..., 0] / math.sqrt(D), 1)
+        if "gamma" in config:
+            # Of each image by itself: there the least value is that of the batch.
+            x = torch.stack([(image - image.min() + 1e-6) ** config["gamma"] for image in x])
+        mean = torch.einsum("bn,bnd->bd", share, x)
+        return mean ** (1 / config["gamma"]) if "gamma" in config else mean
+    if head == "coca":
+        x = loaded(nn.LayerNorm(D), values, "ln_k.")(tokens)
+        query = loaded(nn.LayerNorm(D), values, "ln_q.")(values["query"])
+        attend = loaded(nn.MultiheadAttention(D, config["heads"], batch_first=True), values, "attn.")
+        return attend(query.expand(len(x), 1, D), x, x)[0][:, 0]
+    if head == "v-jepa":
+        return v_jepa(values, config["heads"], tokens)
     if head in ROUTED:
         routed = plan(head, s, config).transpose(1, 2) @ tokens
         if head == "sinkhorn-conv":
@@ -235,6 +256,20 @@ def read(head, values, config, tokens, cls, grid):
         return s4(values, 0, torch.stack([t[o] for t, o in zip(tokens, DYNAMIC[n])]), config)
     orders = scan_orders(head, rows, cols)
     return torch.stack([s4(values, g, tokens[:, order], config) for g, order in enumerate(orders)]).mean(0)
+
+
+def v_jepa(values, heads, tokens):
+    """A query through a block of cross-attention, key by key."""
+    block = {name.removeprefix("cross_attention_block."): v for name, v in values.items()}
+    linear = lambda name, x: F.linear(x, block[f"{name}.weight"], block[f"{name}.bias"])
+    norm = lambda name, x: F.layer_norm(x, (D,), block[f"{name}.weight"], block[f"{name}.bias"])
+    asked = values["query_tokens"].expand(len(tokens), 1, D)
+    apart = lambda x: x.unflatten(2, (heads, -1)).transpose(1, 2)
+    key, value = linear("xattn.kv", norm("norm1", tokens)).chunk(2, 2)
+    query, key, value = (apart(x) for x in (linear("xattn.q", asked), key, value))
+    share = torch.softmax(query @ key.transpose(2, 3) / math.sqrt(D // heads), 3)
+    read = asked + (share @ value).transpose(1, 2).flatten(2)
+    return (read + linear("mlp.fc2", F.gelu(linear("mlp.fc1", norm("norm2", read)))))[:, 0]
 
 
 def batch_norm(values):
@@ -250,7 +285,7 @@ OTHERS = ["gap", "cls", "attention", "content", "topk", "sinkhorn-conv", "sinkho
 
 
 def start(head, sharing, kind=""):
-    """Parameters by their names in the file, and the settings; `kind` `norm` with batch normalisation."""
+    """Parameters by their names in the file, and the settings; `kind` `norm` with batch normalisation, `gamma` with that."""
     normal = lambda *shape: torch.randn(*shape, dtype=torch.float64)
     values, config = {}, {}
     if head in ROUTED + ["content", "topk"]:
@@ -293,7 +328,30 @@ def start(head, sharing, kind=""):
     if head == "bi-gru":
         for name, p in nn.GRU(D, 128, bidirectional=True).named_parameters():
             values["gru." + name] = p.detach().double()
-    width = {"sinkhorn-conv": 192, "bi-gru": 256}.get(head, D)
+    width = {"sinkhorn-conv": 192, "bi-gru": 256, "cls-mean": 2 * D}.get(head, D)
+    if head == "abmilp":
+        values |= {"attention_predictor.0.weight": normal(D, D) / 5, "attention_predictor.0.bias": 0.3 * normal(D)}
+        values |= {"attention_predictor.2.weight": normal(1, D) / 2, "attention_predictor.2.bias": normal(1)}
+    if head == "simpool":
+        values |= {"norm_patches.weight": 1 + 0.2 * normal(D), "norm_patches.bias": 0.2 * normal(D)}
+        values |= {"wq.weight": normal(D, D), "wk.weight": normal(D, D)}
+        if kind == "gamma":
+            config["gamma"] = 1.25
+    if head == "coca":
+        config["heads"] = 8
+        values["query"] = normal(1, D)
+        for norm in ("ln_q", "ln_k"):
+            values |= {f"{norm}.weight": 1 + 0.2 * normal(D), f"{norm}.bias": 0.2 * normal(D)}
+        for name, p in nn.MultiheadAttention(D, 8).named_parameters():
+            values["attn." + name] = 2 * p.detach().double() + 0.1 * normal(*p.shape)
+    if head == "v-jepa":
+        config["heads"] = 12
+        values["query_tokens"] = normal(1, 1, D)
+        for name in ("norm1", "norm2"):
+            values |= {f"cross_attention_block.{name}.{w}": m + 0.2 * normal(D) for w, m in (("weight", 1), ("bias", 0))}
+        for name, inner, outer in (("xattn.q", D, D), ("xattn.kv", D, 2 * D), ("mlp.fc1", D, 4 * D), ("mlp.fc2", 4 * D, D)):
+            values[f"cross_attention_block.{name}.weight"] = normal(outer, inner) / 5
+            values[f"cross_attention_block.{name}.bias"] = 0.2 * normal(outer)
     if head == "efficient":
         config["queries"] = 4
         if kind == "norm":
@@ -357,6 +415,8 @@ def main():
     heads = [(head, sharing, "") for head, sharing in heads]
     heads += [("sinkhorn", "shared", "zoh"), ("raster", "channel", "zoh")]
     heads += [("efficient", "shared", "norm")]
+    heads += [(head, "shared", "") for head in ("cls-mean", "abmilp", "simpool", "coca", "v-jepa")]
+    heads += [("abmilp", "shared", "norm"), ("coca", "shared", "norm"), ("simpool", "shared", "gamma")]
     for head, sharing, kind in heads:
         stem = head + ("-channel" if sharing == "channel" else "") + ("-" + kind if kind else "")
         values, config = start(head, sharing, kind)

@@ -36,6 +36,9 @@ def load(path):
     with safe_open(path, "pt") as file:
         values = {name: file.get_tensor(name).double() for name in file.keys()}
         meta = json.loads(file.metadata()["ssmprobe"])
+    if meta["head"] == "cls-mean":
+        with safe_open(FIXTURES / "heads" / "expected.safetensors", "pt") as file:
+            values["cls"] = file.get_tensor(f"tokens/{GRID}/cls")[IMAGE].double()
     # `heads.s4` takes what is trained: the step before its softplus.
     values = {name: torch.log(torch.expm1(v)) if name.endswith(".dt") else v for name, v in values.items()}
     return meta["head"], meta["config"], values
@@ -77,12 +80,17 @@ def sweeps(values, config, orders, tokens):
 def pooled_weights(head, values, config, tokens):
     """[M, n]: what every token counts in each of M pools, of heads that read no order."""
     n = len(tokens)
-    if head in ("gap", "linear-bn"):
+    if head in ("gap", "linear-bn", "cls-mean"):
         return torch.full((1, n), 1 / n, dtype=tokens.dtype)
     if head == "attention":
         return torch.softmax(tokens @ values["query"] / math.sqrt(D), 0)[None]
     if head == "efficient":
         return torch.softmax(values["query"] @ tokens.T / math.sqrt(D), 1)
+    if head == "abmilp":
+        hidden = torch.tanh(F.linear(tokens, values["attention_predictor.0.weight"], values["attention_predictor.0.bias"]))
+        return torch.softmax(hidden @ values["attention_predictor.2.weight"][0], 0)[None]
+    if head in ("simpool", "coca"):
+        return normed_weights(head, values, config, tokens)
     s = standardised(tokens @ values["scorer.weight"][0])
     if head == "content":
         return torch.softmax(s, 0)[None]
@@ -90,9 +98,40 @@ def pooled_weights(head, values, config, tokens):
     return torch.zeros(1, n, dtype=s.dtype).scatter(1, s.topk(k).indices[None], 1 / k)
 
 
+def normed_weights(head, values, config, tokens):
+    """[M, n] of raw tokens, of heads that read them behind a LayerNorm: its deviation is part of the weight."""
+    name, epsilon = ("norm_patches", 1e-6) if head == "simpool" else ("ln_k", 1e-5)
+    spread = torch.sqrt(tokens.var(1, correction=0) + epsilon)
+    x = (tokens - tokens.mean(1, keepdim=True)) / spread[:, None] * values[f"{name}.weight"] + values[f"{name}.bias"]
+    if head == "simpool":
+        logits = (x @ values["wk.weight"].T @ (values["wq.weight"] @ tokens.mean(0)))[None] / math.sqrt(D)
+        return torch.softmax(logits, 1) / spread
+    asked = F.layer_norm(values["query"][0], (D,), values["ln_q.weight"], values["ln_q.bias"])
+    weight, bias = values["attn.in_proj_weight"], values["attn.in_proj_bias"]
+    query = (weight[:D] @ asked + bias[:D]).unflatten(0, (config["heads"], -1))  # [H, e]
+    key = (x @ weight[D : 2 * D].T + bias[D : 2 * D]).unflatten(1, (config["heads"], -1))  # [n, H, e]
+    logits = torch.einsum("he,nhe->hn", query, key) / math.sqrt(D // config["heads"])
+    return torch.softmax(logits, 1) / spread
+
+
+def normed_pools(head, values, config, pools):
+    """[1, d]: features of pools of raw tokens, whose weights hold the deviations."""
+    name = "norm_patches" if head == "simpool" else "ln_k"
+    x = (pools - pools.mean(1, keepdim=True)) * values[f"{name}.weight"] + values[f"{name}.bias"]
+    if head == "simpool":
+        return x
+    value = values["attn.in_proj_weight"][2 * D :].unflatten(0, (config["heads"], -1))
+    read = torch.einsum("hed,hd->he", value, x).flatten() + values["attn.in_proj_bias"][2 * D :]
+    return F.linear(read, values["attn.out_proj.weight"], values["attn.out_proj.bias"])[None]
+
+
 def behind_pools(head, values, config, pools):
     """Features of pools [M, d]."""
     read = pools[:1]
+    if head == "cls-mean":
+        read = torch.cat([values["cls"], pools[0]])[None]
+    if head in ("simpool", "coca"):
+        read = normed_pools(head, values, config, pools)
     if head == "efficient":
         value = values["value.weight"].unflatten(0, (config["queries"], -1))
         read = torch.einsum("med,md->me", value, pools).reshape(1, -1)
@@ -100,6 +139,8 @@ def behind_pools(head, values, config, pools):
 
 
 def network(head, values, config, tokens):
+    if head in ("v-jepa", "simpool"):
+        return reference.read(head, values, config, tokens[None], None, GRID)[0]
     if head == "transformer":
         layer = nn.TransformerEncoderLayer(D, config["heads"], 192, dropout=0.0, batch_first=True)
         sequence = torch.cat([values["cls"].reshape(1, 1, D), tokens[None]], 1)
@@ -112,7 +153,9 @@ def network(head, values, config, tokens):
     return torch.cat([last[0, 0], last[1, 0]])
 
 
-NETWORKS = ("transformer", "deepsets", "bi-gru")
+def is_network(head, config):
+    """Whether it is not linear in its tokens, their weights given."""
+    return head in ("transformer", "deepsets", "bi-gru", "v-jepa") or "gamma" in config
 
 
 class Reading:
@@ -145,7 +188,7 @@ class Reading:
     def rerouted_left(self, left):
         left = sorted(left)
         tokens = self.tokens[left]
-        if self.head in NETWORKS:
+        if is_network(self.head, self.config):
             return self.logits(network(self.head, self.values, self.config, tokens))
         if self.orders is not None:
             orders = [[left.index(i) for i in order if i in left] for order in self.orders]
@@ -172,10 +215,11 @@ class Reading:
         """How important each token is by each ranking; None where a ranking does not say."""
         n = len(self.tokens)
         found = {"evidence": None, "weight": None, "late": None}
-        if self.head not in NETWORKS:
+        if not is_network(self.head, self.config):
             empty = self.logits(self.frozen(torch.zeros_like(self.tokens)))[class_]
             found["evidence"] = torch.stack([self.frozen_left([i])[class_] - empty for i in range(n)])
-            if self.head not in ("efficient", "sinkhorn-conv") and "norm.running_mean" not in self.values:
+            # A normed token's channels count less their mean: no weight is one number.
+            if self.head not in ("efficient", "sinkhorn-conv", "simpool", "coca") and "norm.running_mean" not in self.values:
                 nothing = self.frozen(torch.zeros_like(self.tokens))
                 ones = []
                 for i in range(n):
@@ -228,7 +272,7 @@ def case(path, patches, rng):
     rival = max((c for c in range(5) if c != class_), key=lambda c: float(whole[c]))
     rankings = reading.rankings(class_)
     modes = {"rerouted": reading.rerouted_left}
-    if head not in NETWORKS:
+    if not is_network(head, config):
         modes["frozen"] = reading.frozen_left
         assert torch.allclose(reading.frozen_left(list(range(n))), whole, atol=1e-9)
     orders = {name: np.argsort(-v.numpy(), kind="stable").tolist() for name, v in rankings.items() if v is not None}

@@ -72,7 +72,7 @@ fn evidence(probe: &Probe, tokens: &Tokens, class: usize, seed: u64) -> Option<V
 }
 
 /// Heads whose weights look at the tokens, smoothly.
-const LOOKING: [&str; 3] = ["attention", "content", "efficient"];
+const LOOKING: [&str; 6] = ["attention", "content", "efficient", "abmilp", "simpool", "coca"];
 
 #[test]
 fn gradient_x_token_is_exact_evidence_but_for_the_gradient_of_the_weights() {

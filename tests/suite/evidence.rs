@@ -69,7 +69,7 @@ fn reading(form: &Value, n: usize) -> HeadOutput {
         Form::ChannelPool(floats(weight))
     } else if let Some(form) = form.get("projected") {
         let part = |name: &str| floats(&form[name]);
-        Form::Projected { weights: part("weights"), map: part("map"), bias: part("bias") }
+        Form::Projected { weights: part("weights"), map: part("map"), mix: None, bias: part("bias") }
     } else {
         let directions = form["scan"].as_array().expect("directions");
         Form::Scan(directions.iter().map(|d| direction(d, n)).collect())

@@ -47,10 +47,10 @@ pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     tensors.names().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold or before a norm, too.
+/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold, before a norm or with an exponent, too.
 pub fn files(id: &str) -> Vec<PathBuf> {
     let named = |kind: &str| folder().join(format!("{id}{kind}.safetensors"));
-    ["", "-channel", "-zoh", "-channel-zoh", "-norm"]
+    ["", "-channel", "-zoh", "-channel-zoh", "-norm", "-gamma"]
         .map(named)
         .into_iter()
         .filter(|path| path.exists())
@@ -158,8 +158,8 @@ fn evidence_of_every_linear_head_sums_to_the_logit() {
                 }
                 Err(why) => {
                     assert!(matches!(reading.form, Form::Opaque { .. }) && why.len() > 20, "{case}: {why}");
-                    let opaque = ["cls", "transformer", "deepsets", "bi-gru"];
-                    assert!(opaque.contains(&probe.meta.head.as_str()), "{case}: {why}");
+                    let opaque = ["cls", "transformer", "deepsets", "bi-gru", "v-jepa", "simpool-gamma"];
+                    assert!(opaque.contains(&case.split('/').next().expect("a file")), "{case}: {why}");
                 }
             }
         }
@@ -200,7 +200,9 @@ pub fn tensors_give_the_reference_logits_and_gradients() {
             }
             let gradient = value.grad(&gradients).unwrap_or_else(|| panic!("{key}: no gradient"));
             let mut found = values(gradient);
-            assert!(found.iter().any(|x| *x != 0.0), "{key}: the gradient is 0 everywhere");
+            // What moves all logits of a softmax alike has none.
+            let some = found.iter().any(|x| *x != 0.0) || largest(&expected[&key]) < 1e-12;
+            assert!(some, "{key}: the gradient is 0 everywhere");
             if found.len() > 4096 {
                 found = found.into_iter().step_by(7).collect();
             }
@@ -214,7 +216,7 @@ pub fn tensors_give_the_reference_logits_and_gradients() {
 fn batch_normalisation_trains_as_pytorchs() {
     let expected = expected();
     let device = Device::flex();
-    for stem in ["linear-bn", "efficient-norm"] {
+    for stem in ["linear-bn", "efficient-norm", "abmilp-norm", "coca-norm"] {
         let probe = Probe::load(folder().join(format!("{stem}.safetensors"))).expect("a probe");
         for (name, grid) in GRIDS {
             let model = Model::from_probe(&probe, grid, &device).expect("a probe that fits");
@@ -313,7 +315,13 @@ fn parameter_counts_are_the_papers() {
         ("sinkhorn-conv", 931_240),
         ("bi-gru", 946_664),
         ("linear-bn", 769_000),
-        ("efficient", 1_383_400), // as the authors' logs have it (logs/beitv2_vitb/ep.txt)
+        ("cls-mean", 1_537_000),
+        // The modules of their authors' code, and the classifier.
+        ("abmilp", 1_360_361),
+        ("simpool", 1_950_184),
+        ("coca", 3_135_208),
+        ("v-jepa", 7_857_640 - 768 * 769), // without a layer that theirs never reads
+        ("efficient", 1_383_400),          // as the authors' logs have it (logs/beitv2_vitb/ep.txt)
     ] {
         assert_eq!(plain(id), parameters, "{id}");
     }
@@ -384,6 +392,7 @@ fn settings_are_written_out_and_refused_by_name() {
     let settings = |id: &str, width| start(id, Config::default(), width).expect("defaults").config().clone();
     assert_eq!(settings("transformer", 24).heads, Some(12));
     assert_eq!(settings("transformer", 20).heads, Some(10));
+    assert_eq!((settings("coca", 20).heads, settings("v-jepa", 20).heads), (Some(5), Some(10)));
     assert_eq!(settings("efficient", 20).queries, Some(20));
     let narrow = start("efficient", Config { width: Some(36), ..Config::default() }, 24).expect("a width");
     assert_eq!(narrow.config().queries, Some(18));
@@ -395,6 +404,9 @@ fn settings_are_written_out_and_refused_by_name() {
     );
     for (id, config, field) in [
         ("transformer", Config { heads: Some(7), ..Config::default() }, "heads"),
+        ("coca", Config { heads: Some(7), ..Config::default() }, "heads"),
+        ("v-jepa", Config { heads: Some(0), ..Config::default() }, "heads"),
+        ("simpool", Config { gamma: Some(0.0), ..Config::default() }, "gamma"),
         ("transformer", Config { heads: Some(0), ..Config::default() }, "heads"),
         ("efficient", Config { queries: Some(7), ..Config::default() }, "queries"),
         ("efficient", Config { queries: Some(8), width: Some(12), ..Config::default() }, "queries"),

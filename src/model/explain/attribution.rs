@@ -206,8 +206,14 @@ impl Logit<'_> {
 
     /// The logit of every image, `[B, 1]`.
     fn of(&self, patches: Tensor<3>) -> Tensor<2> {
-        let image_seeds = vec![self.asked.image_seed; patches.dims()[0]];
-        let batch = Batch { patches, cls: None, grid: self.asked.tokens.grid, image_seeds, training: false };
+        let [images, _, width] = patches.dims();
+        let image_seeds = vec![self.asked.image_seed; images];
+        let Tokens { grid, cls, .. } = self.asked.tokens;
+        let cls = cls.as_ref().map(|cls| {
+            let all = cls.repeat(images).iter().map(|&x| f64::from(x)).collect();
+            doubles(all, |_| [images, width], &self.device)
+        });
+        let batch = Batch { patches, cls, grid: *grid, image_seeds, training: false };
         self.asked.probe.head().features(&self.params, &batch).matmul(self.row.clone())
     }
 

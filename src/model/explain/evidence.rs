@@ -52,14 +52,18 @@ pub fn exact(reading: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> R
             });
             Ok(Exact { position: None, token: token.collect(), bias })
         }
-        Form::Projected { weights, map, bias: inner } => {
+        Form::Projected { weights, map, mix, bias: inner } => {
             let mut token = vec![0.0; n];
-            let each = inner.len() * n / weights.len(); // features of one pool
+            let each = map.len() / d * n / weights.len(); // values of one pool
+            let through = match mix {
+                None => row.iter().map(|&w| f64::from(w)).collect(),
+                Some(mix) => seen_through(row, mix), // [G]
+            };
             for (m, pool) in weights.chunks_exact(n).enumerate() {
                 let mut view = vec![0.0; d]; // W_c through the pool's part of the map, [d]
-                for f in m * each..(m + 1) * each {
-                    let line = &map[f * d..][..d];
-                    view.iter_mut().zip(line).for_each(|(v, x)| *v += f64::from(row[f]) * x);
+                for g in m * each..(m + 1) * each {
+                    let line = &map[g * d..][..d];
+                    view.iter_mut().zip(line).for_each(|(v, x)| *v += through[g] * x);
                 }
                 for (i, (e, w)) in token.iter_mut().zip(pool).enumerate() {
                     *e += w * dot(tokens.patch(i), &view);
@@ -165,13 +169,7 @@ fn worth<'a>(direction: &'a Direction, tokens: &Tokens, row: &[f32]) -> Worth<'a
         Gain::Mix { maps, class_of, .. } => {
             let views: Vec<Vec<f64>> = maps
                 .chunks_exact(row.len() * d)
-                .map(|map| {
-                    let mut view = vec![0.0; d]; // W_c through the map, [d]
-                    for (&w, line) in row.iter().zip(map.chunks_exact(d)) {
-                        view.iter_mut().zip(line).for_each(|(v, m)| *v += f64::from(w) * m);
-                    }
-                    view
-                })
+                .map(|map| seen_through(row, map)) // [d]
                 .collect();
             let table = (0..n).flat_map(|i| views.iter().map(move |v| dot(tokens.patch(i), v))).collect();
             Worth::Classes { table, classes: views.len(), class_of }
@@ -188,6 +186,15 @@ fn times(mut values: Vec<f64>, factors: &[f64]) -> Vec<f64> {
 /// `W_c . t_i`, `[N]`.
 pub(super) fn projections(tokens: &Tokens, row: &[f32]) -> Vec<f64> {
     (0..tokens.grid.len()).map(|i| dot(tokens.patch(i), row)).collect()
+}
+
+/// `W_c` through a map `[F, G]`, `[G]`.
+fn seen_through(row: &[f32], map: &[f64]) -> Vec<f64> {
+    let mut view = vec![0.0; map.len() / row.len()];
+    for (&w, line) in row.iter().zip(map.chunks_exact(view.len())) {
+        view.iter_mut().zip(line).for_each(|(v, m)| *v += f64::from(w) * m);
+    }
+    view
 }
 
 /// `W_c * gain`, channel by channel, `[d]`.

@@ -15,12 +15,15 @@ pub fn features(reading: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
     match &reading.form {
         Form::Pool(weight) => weighted(tokens, |i, _| weight[i]),
         Form::ChannelPool(weight) => weighted(tokens, |i, c| weight[i * tokens.width + c]),
-        Form::Projected { weights, map, bias } => {
+        Form::Projected { weights, map, mix, bias } => {
             let (n, d) = (tokens.grid.len(), tokens.width);
             let pools: Vec<Vec<f64>> =
                 weights.chunks_exact(n).map(|w| weighted(tokens, |i, _| w[i])).collect(); // [M, d]
-            let feature = |f: usize| dot(&map[f * d..][..d], &pools[f * pools.len() / bias.len()]) + bias[f];
-            (0..bias.len()).map(feature).collect()
+            let values = map.len() / d; // G
+            let value = |g: usize| dot(&map[g * d..][..d], &pools[g * pools.len() / values]);
+            let values: Vec<f64> = (0..values).map(value).collect();
+            let Some(mix) = mix else { return values.iter().zip(bias).map(|(y, b)| y + b).collect() };
+            mix.chunks_exact(values.len()).zip(bias).map(|(row, b)| dot(row, &values) + b).collect()
         }
         Form::Scan(directions) => average(&directions.iter().map(|d| readout(d, tokens)).collect::<Vec<_>>()),
         Form::Opaque { features, .. } => features.clone(),

@@ -97,13 +97,15 @@ pub enum Form {
     Pool(Vec<f64>),
     /// A weighted mean with one weight for every token and channel, `[N, d]` row-major.
     ChannelPool(Vec<f64>),
-    /// Pools behind one linear map: `z[f] = map[f] . sum_i weights[f M / F, i] t_i + bias[f]`; with M
-    /// pools, each feeds an equal share of the F features.
+    /// Pools behind one linear map: `y[g] = map[g] . sum_i weights[g M / G, i] t_i`; with M pools, each feeds an equal share
+    /// of the G values. The features are `z = mix y + bias`, or `y + bias` where nothing mixes them.
     Projected {
         /// `[M, N]` row-major.
         weights: Vec<f64>,
-        /// `[F, d]` row-major.
+        /// `[G, d]` row-major.
         map: Vec<f64>,
+        /// `[F, G]` row-major; absent where F = G.
+        mix: Option<Vec<f64>>,
         /// `[F]`.
         bias: Vec<f64>,
     },

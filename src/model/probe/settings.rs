@@ -67,7 +67,7 @@ pub struct Config {
     /// Seed of the random orders (default: the training's own; 0 in a probe that names none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Attention heads of the transformer (default 12, or the largest divisor of d below).
+    /// Attention heads of `transformer` and `v-jepa` (default 12) and of `coca` (8), or the largest divisor of d below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heads: Option<usize>,
     /// Queries of `efficient` (default 32, or the largest divisor of its width below).
@@ -76,6 +76,9 @@ pub struct Config {
     /// Width of the values of `efficient`, and number of its features (default d).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<usize>,
+    /// Exponent of SimPool's mean (default none).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gamma: Option<f64>,
     /// What stands before the classifier of published poolings (default: what their authors have, of a new training; nothing,
     /// of a probe that names none).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,6 +126,12 @@ pub(super) fn within<T: PartialOrd + ToString>(
         true => Ok(value),
         false => Err(ConfigError { field, found: value.to_string(), expected }),
     }
+}
+
+/// The number of attention heads that is set, if one is.
+pub(super) fn heads(config: &Config) -> Result<Option<usize>, ConfigError> {
+    let expected = "a whole number from 1 that divides the hidden size";
+    config.heads.map(|heads| within("heads", heads, 1..=usize::MAX, expected)).transpose()
 }
 
 /// An error unless `value` divides the hidden size.

@@ -12,7 +12,18 @@ use crate::close::distance;
 use crate::heads::{batch, expected, files, hundredth, images, largest, loss, stem, values};
 
 /// Heads whose own kernels take a software adapter minutes to compile and to choose from; the others share theirs.
-const COSTLY: [&str; 6] = ["attention", "neuralsort", "deepsets", "sinkhorn-conv", "bi-gru", "efficient"];
+const COSTLY: [&str; 10] = [
+    "attention",
+    "neuralsort",
+    "deepsets",
+    "sinkhorn-conv",
+    "bi-gru",
+    "efficient",
+    "abmilp",
+    "simpool",
+    "coca",
+    "v-jepa",
+];
 /// How far they may be, as a share of the largest entry of each, or of a hundredth of the largest gradient.
 const MOST: f64 = 1e-3;
 

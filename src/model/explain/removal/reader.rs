@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
 
     /// Logits `[C]` of each of `sets` where the head is given those tokens alone, or why that says nothing.
     pub fn rerouted(&self, sets: &[&Vec<usize>]) -> Result<Vec<Vec<f64>>, String> {
-        if self.probe.head().needs_cls() {
+        if self.reads_cls_alone() {
             let why =
                 "The CLS head reads the CLS token alone, which does not change where patch tokens leave";
             return Err(why.to_owned());
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
     /// # Panics
     /// If there is not one token for each: a bug of the caller.
     pub fn left(&self, tokens: &Tokens, left: &[usize]) -> Vec<f64> {
-        if self.probe.head().needs_cls() {
+        if self.reads_cls_alone() {
             return self
                 .read_out(&self.probe.head().reading(&self.probe.arrays, tokens, self.image_seed), tokens);
         }
@@ -146,6 +146,11 @@ impl<'a> Reader<'a> {
                 self.read_out(&reading.expect("what could be changed for all tokens"), tokens)
             }
         }
+    }
+
+    /// Whether no patch token is read.
+    fn reads_cls_alone(&self) -> bool {
+        self.probe.head().needs_cls() && matches!(self.whole.form, Form::Opaque { .. })
     }
 
     fn read_out(&self, reading: &HeadOutput, tokens: &Tokens) -> Vec<f64> {

@@ -115,7 +115,7 @@ impl Head for Efficient {
         let weights = params["query"].data.chunks_exact(d).flat_map(attend).collect();
         let map = params["value.weight"].to_f64();
         let bias = vec![0.0; map.len() / d];
-        HeadOutput { scores: None, form: Form::Projected { weights, map, bias } }
+        HeadOutput { scores: None, form: Form::Projected { weights, map, mix: None, bias } }
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {

@@ -29,12 +29,30 @@ pub fn norm_specs(name: &str, width: usize) -> Vec<Spec> {
     ]
 }
 
+/// The parameters of `nn.MultiheadAttention(width, _)`: Xavier's start of the stacked projections, biases 0.
+pub fn attention_specs(name: &str, width: usize) -> Vec<Spec> {
+    let xavier = Init::Uniform((6.0 / (4 * width) as f32).sqrt());
+    let mut out = specs(&format!("{name}.out_proj"), width, width);
+    out[1].init = Init::Constant(0.0);
+    let mut all = vec![
+        Spec::new(format!("{name}.in_proj_weight"), [3 * width, width], xavier),
+        Spec::new(format!("{name}.in_proj_bias"), [3 * width], Init::Constant(0.0)),
+    ];
+    all.extend(out);
+    all
+}
+
 /// `(x - mean) / sqrt(variance + 1e-5)` over each row of `[B, width]`: layer normalisation before
 /// its own weight and bias.
 pub fn normalised(x: Tensor<2>) -> Tensor<2> {
+    normalised_by(x, 1e-5)
+}
+
+/// [`normalised`] with another number added to the variance.
+pub fn normalised_by(x: Tensor<2>, epsilon: f64) -> Tensor<2> {
     let centred = x.clone() - x.mean_dim(1); // [B, width]
     let variance = (centred.clone() * centred.clone()).mean_dim(1); // [B, 1]
-    centred / (variance + 1e-5).sqrt()
+    centred / (variance + epsilon).sqrt()
 }
 
 /// Weight and bias of the layer normalisation `name`, on what is already [`normalised`].

@@ -1,11 +1,15 @@
 //! Heads: what reads the tokens (docs/definitions.md, section 4). One idea a file, and the one [list](HEADS) of
 //! them.
 
+mod abmilp;
 pub mod attention;
+mod coca;
 pub mod content;
 pub mod cost;
+mod cross;
 pub mod deepsets;
 pub mod efficient;
+mod float64;
 pub mod gru;
 pub(in crate::model) mod linear;
 pub mod linear_bn;
@@ -16,10 +20,12 @@ pub mod routed;
 pub mod s4_layer;
 pub mod scan;
 pub mod scorer;
+mod simpool;
 pub mod sinkhorn_conv;
 pub mod sinkhorn_gap;
 mod spec;
 pub mod transformer;
+mod v_jepa;
 
 use std::sync::LazyLock;
 
@@ -55,7 +61,8 @@ pub static HEADS: LazyLock<Vec<HeadSpec>> = LazyLock::new(|| {
     heads.extend(scan::SPECS);
     heads.extend(ROUTERS.iter().map(HeadSpec::of_router));
     heads.extend(networks);
-    heads.extend([linear_bn::SPEC, efficient::SPEC]);
+    heads.extend([mean::CLS_MEAN, linear_bn::SPEC, efficient::SPEC]);
+    heads.extend([abmilp::SPEC, simpool::SPEC, coca::SPEC, v_jepa::SPEC]);
     heads
 });
 

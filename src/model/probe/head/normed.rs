@@ -139,12 +139,14 @@ impl Head for Normed {
                 let d = tokens.width;
                 let mut map = vec![0.0; d * d]; // [F, d]: diagonal
                 scale.iter().enumerate().for_each(|(f, s)| map[f * (d + 1)] = *s);
-                Form::Projected { weights, map, bias: moved(vec![0.0; d]) }
+                Form::Projected { weights, map, mix: None, bias: moved(vec![0.0; d]) }
             }
-            Form::Projected { weights, mut map, bias } => {
-                let rows = map.chunks_exact_mut(tokens.width).zip(&scale);
+            Form::Projected { weights, mut map, mut mix, bias } => {
+                let last = mix.as_mut().unwrap_or(&mut map);
+                let wide = last.len() / scale.len();
+                let rows = last.chunks_exact_mut(wide).zip(&scale);
                 rows.for_each(|(row, s)| row.iter_mut().for_each(|x| *x *= s));
-                Form::Projected { weights, map, bias: moved(bias) }
+                Form::Projected { weights, map, mix, bias: moved(bias) }
             }
             Form::Opaque { features, why } => Form::Opaque { features: moved(features), why },
             Form::ChannelPool(_) | Form::Scan(_) => unreachable!("a norm stands behind heads that pool"),

@@ -47,9 +47,7 @@ pub struct Transformer {
 impl Transformer {
     /// With the number of attention heads of the settings.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        let expected = "a whole number from 1 that divides the hidden size";
-        let given = |heads| settings::within("heads", heads, 1..=usize::MAX, expected);
-        Ok(Self { heads: config.heads.map(given).transpose()? })
+        Ok(Self { heads: settings::heads(config)? })
     }
 
     fn heads(&self, width: usize) -> usize {
@@ -61,16 +59,8 @@ impl Head for Transformer {
     fn specs(&self, dims: &Dims) -> Vec<Spec> {
         let d = dims.width;
         let layer = |name: &str| format!("encoder.{name}");
-        // As nn.MultiheadAttention: Xavier on the stacked projections, biases 0.
-        let xavier = Init::Uniform((6.0 / (4 * d) as f32).sqrt());
-        let mut specs = vec![
-            Spec::new("cls", [1, 1, d], Init::Normal(QUERY_DEVIATION)),
-            Spec::new(layer("self_attn.in_proj_weight"), [3 * d, d], xavier),
-            Spec::new(layer("self_attn.in_proj_bias"), [3 * d], Init::Constant(0.0)),
-        ];
-        let mut out = linear::specs(&layer("self_attn.out_proj"), d, d);
-        out[1].init = Init::Constant(0.0);
-        specs.extend(out);
+        let mut specs = vec![Spec::new("cls", [1, 1, d], Init::Normal(QUERY_DEVIATION))];
+        specs.extend(linear::attention_specs(&layer("self_attn"), d));
         specs.extend(linear::specs(&layer("linear1"), d, HIDDEN));
         specs.extend(linear::specs(&layer("linear2"), HIDDEN, d));
         specs.extend(linear::norm_specs(&layer("norm1"), d));

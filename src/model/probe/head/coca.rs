@@ -1,0 +1,102 @@
+//! CoCa's attentional pooler with one query (Yu et al. 2022, "CoCa: Contrastive Captioners are Image-Text Foundation Models").
+//!
+//! A learned query `[1, d]` behind a norm [attends](super::cross) to the tokens behind a norm with H heads, and an output layer
+//! `z = Wo y + bo` mixes them. H = 8, or the largest divisor of d below (`heads` in the settings).
+//!
+//! As open_clip's `AttentionalPooler(d, d, n_head=8, n_queries=1)` has it (mlfoundations/open_clip, src/open_clip/transformer.py),
+//! under its names: `query`, `ln_q`, `ln_k`, `attn.in_proj_weight` `[3 d, d]` and so on. It starts as there: the query a
+//! deviation of 1 from zero, the rest as `nn.MultiheadAttention` does.
+
+use super::cross::{self, Cross};
+use super::prelude::*;
+use super::{float64, linear};
+use crate::model::probe::params::Init;
+use crate::model::probe::settings::{self, Norm};
+
+/// Attention heads, unless told otherwise.
+const HEADS: usize = 8;
+
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "coca",
+    name: "CoCa pooler",
+    summary: "Attention of one query with several heads, and an output layer",
+    group: Group::Pooling,
+    tier: Tier::Content,
+    in_paper: false,
+    paper_cost: None,
+    build: Build::Normed(Norm::None, |config| Ok(Box::new(Coca { heads: settings::heads(config)? }))),
+};
+
+/// Pools by the attention of one query.
+struct Coca {
+    /// Attention heads; where absent, the largest divisor of d up to 8.
+    heads: Option<usize>,
+}
+
+impl Coca {
+    fn heads(&self, width: usize) -> usize {
+        self.heads.unwrap_or_else(|| settings::largest_divisor(width, HEADS))
+    }
+
+    fn cross(&self, params: &Params) -> Cross {
+        let stacked = params.get::<2>("attn.in_proj_weight"); // [3 d, d]
+        let [_, d] = stacked.dims();
+        let weight = |which: usize| stacked.clone().narrow(0, which * d, d);
+        let bias = |which: usize| params.get::<1>("attn.in_proj_bias").narrow(0, which * d, d);
+        let asked = linear::affine(params, "ln_q", linear::normalised(params.get::<2>("query"))); // [1, d]
+        let query: Tensor<1> = asked.matmul(weight(0).transpose()).squeeze_dim(0);
+        let norm = ["ln_k.weight", "ln_k.bias"].map(|name| params.get::<1>(name));
+        let value = (weight(2), bias(2));
+        Cross { heads: self.heads(d), norm, query: query + bias(0), key: weight(1), value }
+    }
+}
+
+impl Head for Coca {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let d = dims.width;
+        let mut specs = vec![Spec::new("query", [1, d], Init::Normal(1.0))];
+        specs.extend(linear::norm_specs("ln_q", d));
+        specs.extend(linear::norm_specs("ln_k", d));
+        specs.extend(linear::attention_specs("attn", d));
+        specs
+    }
+
+    fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
+        settings::divides("heads", self.heads(dims.width), dims.width)
+    }
+
+    fn settings(&self, dims: &Dims) -> Config {
+        Config { heads: Some(self.heads(dims.width)), ..Config::default() }
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        linear::apply(params, "attn.out_proj", self.cross(params).read(&batch.patches))
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let (numbers, batch) = float64::of(self, params, tokens);
+        let cross = self.cross(&numbers);
+        let weights = cross::of_raw(cross.weights(&batch.patches), tokens, cross::EPSILON);
+        let (map, constant) = cross.map();
+        let bias = float64::host(linear::apply(&numbers, "attn.out_proj", constant.unsqueeze_dim(0)));
+        let mix = Some(params["attn.out_proj.weight"].to_f64());
+        HeadOutput { scores: None, form: Form::Projected { weights, map, mix, bias } }
+    }
+
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        let heads = self.heads(d as usize) as u64;
+        8 * n * d + heads * (2 * n * d + 4 * n + 2 * n * d) + 2 * d * d + 2 * d * d // norm, attention, values, output
+    }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        // `nn.MultiheadAttention` calls no layer, its output's projection neither.
+        vec![
+            Part::norm(d, true),
+            Part::norm(n * d, true),
+            Part::formula("query, keys and values", d * d + 2 * n * d * d),
+            Part::formula("attention", 2 * n * d),
+            Part::formula("out_proj", d * d),
+        ]
+    }
+}

@@ -1,0 +1,24 @@
+//! Heads on tensors of float64 on the processor: for readings that are easier said once.
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+
+use super::{Batch, Dims, Head};
+use crate::model::io::array::Arrays;
+use crate::model::probe::params::Params;
+use crate::model::tokens::Tokens;
+
+/// The parameters of a head, and one image as a batch.
+pub fn of(head: &dyn Head, params: &Arrays, tokens: &Tokens) -> (Params, Batch) {
+    let device = Device::flex();
+    let dims = Dims { width: tokens.width, grid: tokens.grid, classes: 1 };
+    let params = Params::from_arrays_in(head.specs(&dims), params, &device, DType::F64);
+    let shape = [1, tokens.grid.len(), tokens.width];
+    let patches = Tensor::<3>::from_data(TensorData::new(tokens.patches.clone(), shape), &device);
+    let patches = patches.cast(DType::F64);
+    (params, Batch { patches, cls: None, grid: tokens.grid, image_seeds: vec![0], training: false })
+}
+
+/// The values of a tensor in float64.
+pub fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    tensor.into_data().try_to_vec::<f64>().expect("float64 in, float64 out")
+}

@@ -1,0 +1,113 @@
+//! SimPool (Psomas et al. 2023, "Keep it SimPool"): the mean token asks, and layer-normed tokens answer.
+//!
+//! With `n_i = (t_i - mean) / sqrt(variance + 1e-6)` over a token's channels and `x_i = w * n_i + b` (`norm_patches`),
+//! `a = softmax_i((Wq m) . (Wk x_i) / sqrt(d))` for the mean m of the tokens as they are (`wq.weight`, `wk.weight` `[d, d]`, no
+//! bias), and `z = sum_i a_i x_i`. With `gamma`: `z = (sum_i a_i (x_i - least + 1e-6)^gamma)^(1 / gamma)`, channel by channel,
+//! with the least of all values of the image.
+//!
+//! As billpsomas/simpool (sp.py) and billpsomas/efficient-probing at b8f4fb8 (poolings/simpool.py, with no gamma) have it, without
+//! `beta`. There the least is that of the whole batch, so that what an image comes to depends on others; here it is the image's
+//! own, as there in a batch of one. Layers start as `nn.Linear` does.
+
+use burn::tensor::activation;
+
+use super::prelude::*;
+use super::{cross, float64, linear, opaque};
+use crate::model::probe::settings::{self, Norm};
+
+/// Added to the variance over the channels, and above the least value.
+const EPSILON: f64 = 1e-6;
+
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "simpool",
+    name: "SimPool",
+    summary: "The mean token attends to layer-normed tokens",
+    group: Group::Pooling,
+    tier: Tier::Content,
+    in_paper: false,
+    paper_cost: None,
+    build: Build::Normed(Norm::None, |config| Ok(Box::new(SimPool::new(config)?))),
+};
+
+/// Pools by the attention of the mean token.
+struct SimPool {
+    /// The exponent of the mean; absent for the plain one.
+    gamma: Option<f64>,
+}
+
+impl SimPool {
+    fn new(config: &Config) -> Result<Self, ConfigError> {
+        let given = |gamma| settings::within("gamma", gamma, 1e-3..=1e3, "a number from 0.001 to 1000");
+        Ok(Self { gamma: config.gamma.map(given).transpose()? })
+    }
+}
+
+/// What every normed token counts, `[B, 1, N]`, and the normed tokens, `[B, N, d]`.
+fn weights(params: &Params, patches: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
+    let [_, _, d] = patches.dims();
+    let normed = cross::normed(patches, EPSILON);
+    let mean: Tensor<2> = patches.clone().mean_dim(1).squeeze_dim(1); // [B, d]
+    let asked = mean.matmul(params.get::<2>("wq.weight").transpose()).matmul(params.get::<2>("wk.weight"));
+    // On tokens before the norm's own weight; its bias moves all logits alike.
+    let asked = asked * params.get::<1>("norm_patches.weight").unsqueeze_dim(0); // [B, d]
+    let logits = asked.unsqueeze_dim::<3>(1).matmul(normed.clone().swap_dims(1, 2)); // [B, 1, N]
+    // Multiplied, not divided: burn's gradient of a quotient has its divisor in float32.
+    (activation::softmax(logits * (d as f64).sqrt().recip(), 2), normed)
+}
+
+impl Head for SimPool {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let layer = |name| linear::specs(name, dims.width, dims.width).swap_remove(0); // without its bias
+        let mut specs = linear::norm_specs("norm_patches", dims.width);
+        specs.extend([layer("wq"), layer("wk")]);
+        specs
+    }
+
+    fn settings(&self, _: &Dims) -> Config {
+        Config { gamma: self.gamma, ..Config::default() }
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let (weights, normed) = weights(params, &batch.patches);
+        let [images, n, d] = normed.dims();
+        let Some(gamma) = self.gamma else {
+            let pooled: Tensor<2> = weights.matmul(normed).squeeze_dim(1); // [B, d]
+            return linear::affine(params, "norm_patches", pooled);
+        };
+        let values = linear::affine(params, "norm_patches", normed.reshape([images * n, d])); // [B N, d]
+        let values = values.reshape([images, n * d]);
+        let least = values.clone().min_dim(1); // [B, 1]
+        let values = (values - least + EPSILON).powf_scalar(gamma).reshape([images, n, d]);
+        weights.matmul(values).squeeze_dim::<2>(1).powf_scalar(1.0 / gamma)
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        if self.gamma.is_some() {
+            let why = "SimPool with gamma takes powers of the tokens' channels: no exact evidence exists";
+            return opaque::reading(self, params, tokens, why);
+        }
+        let d = tokens.width;
+        let (numbers, batch) = float64::of(self, params, tokens);
+        let (weights, _) = weights(&numbers, &batch.patches);
+        let weights = cross::of_raw(weights.squeeze_dim(0), tokens, EPSILON);
+        let mut map = vec![0.0; d * d]; // [F, d]: the norm's weight, behind the centring of a token
+        for (f, row) in map.chunks_exact_mut(d).enumerate() {
+            row[f] = f64::from(params["norm_patches.weight"].data[f]);
+        }
+        cross::centre(&mut map, d);
+        let bias = params["norm_patches.bias"].to_f64();
+        HeadOutput { scores: None, form: Form::Projected { weights, map, mix: None, bias } }
+    }
+
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        let power = if self.gamma.is_some() { 2 * n * d + d } else { 0 };
+        8 * n * d + n * d + 4 * d * d + 2 * n * d + 4 * n + 2 * n * d + power // norm, mean, query, attention, pooling
+    }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let (query, keys) = (Part::layer("wq", d * d), Part::layer("wk", n * d * d));
+        let (scores, pooling) = (Part::formula("scores", n * d), Part::formula("pooling", n * d));
+        vec![Part::norm(n * d, true), query, keys, scores, pooling]
+    }
+}

@@ -1,0 +1,124 @@
+//! V-JEPA's attentive probe (Bardes et al. 2024, "Revisiting Feature Prediction for Learning Visual Representations from Video").
+//!
+//! A learned query q [attends](super::cross) to the tokens behind a norm with H heads; then `r = q + y`, and
+//! `z = r + W2 gelu(W1 norm(r) + b1) + b2`, 4 d wide within. H = 12, or the largest divisor of d below (`heads` in the settings).
+//!
+//! As facebookresearch/jepa has it (src/models/attentive_pooler.py, `AttentivePooler(num_queries=1, depth=1)`), under its names,
+//! `kv.weight` `[2 d, d]` among them. Its `xattn.proj` is a parameter that no forward pass reads, and has no place here. Weights
+//! start 0.02 from zero, `mlp.fc2` by a root of 2 nearer, biases at zero.
+
+use std::f64::consts::FRAC_1_SQRT_2;
+
+use super::attention::QUERY_DEVIATION;
+use super::cross::Cross;
+use super::prelude::*;
+use super::{linear, opaque};
+use crate::model::probe::params::Init;
+use crate::model::probe::settings::{self, Norm};
+
+/// Attention heads, unless told otherwise.
+const HEADS: usize = 12;
+/// How many times wider its feed-forward layer is.
+const WIDER: usize = 4;
+
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "v-jepa",
+    name: "V-JEPA",
+    summary: "One query through a block of cross-attention",
+    group: Group::Pooling,
+    tier: Tier::Content,
+    in_paper: false,
+    paper_cost: None,
+    build: Build::Normed(Norm::None, |config| Ok(Box::new(VJepa { heads: settings::heads(config)? }))),
+};
+
+/// One block of cross-attention behind a learned query.
+struct VJepa {
+    /// Attention heads; where absent, the largest divisor of d up to 12.
+    heads: Option<usize>,
+}
+
+impl VJepa {
+    fn heads(&self, width: usize) -> usize {
+        self.heads.unwrap_or_else(|| settings::largest_divisor(width, HEADS))
+    }
+}
+
+fn block(name: &str) -> String {
+    format!("cross_attention_block.{name}")
+}
+
+impl Head for VJepa {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let d = dims.width;
+        let layer = |name: &str, inputs, outputs| {
+            let mut specs = linear::specs(&block(name), inputs, outputs);
+            specs[0].init = Init::Normal(QUERY_DEVIATION);
+            specs[1].init = Init::Constant(0.0);
+            specs
+        };
+        let mut specs = vec![Spec::new("query_tokens", [1, 1, d], Init::Normal(QUERY_DEVIATION))];
+        specs.extend(linear::norm_specs(&block("norm1"), d));
+        specs.extend(layer("xattn.q", d, d));
+        specs.extend(layer("xattn.kv", d, 2 * d));
+        specs.extend(linear::norm_specs(&block("norm2"), d));
+        specs.extend(layer("mlp.fc1", d, WIDER * d));
+        let mut last = layer("mlp.fc2", WIDER * d, d);
+        last[0].init = Init::Normal(QUERY_DEVIATION / 2.0_f32.sqrt());
+        specs.extend(last);
+        specs
+    }
+
+    fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
+        settings::divides("heads", self.heads(dims.width), dims.width)
+    }
+
+    fn settings(&self, dims: &Dims) -> Config {
+        Config { heads: Some(self.heads(dims.width)), ..Config::default() }
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let [_, _, d] = batch.patches.dims();
+        let own = params.get::<3>("query_tokens").reshape([1, d]);
+        let stacked = params.get::<2>(&block("xattn.kv.weight")); // [2 d, d]: keys, then values
+        let attention = Cross {
+            heads: self.heads(d),
+            norm: ["weight", "bias"].map(|name| params.get::<1>(&block(&format!("norm1.{name}")))),
+            query: linear::apply(params, &block("xattn.q"), own.clone()).squeeze_dim(0),
+            key: stacked.clone().narrow(0, 0, d),
+            value: (stacked.narrow(0, d, d), params.get::<1>(&block("xattn.kv.bias")).narrow(0, d, d)),
+        };
+        let read = own + attention.read(&batch.patches); // [B, d]
+        let normed = linear::affine(params, &block("norm2"), linear::normalised(read.clone()));
+        let hidden = linear::apply(params, &block("mlp.fc1"), normed); // [B, 4 d]
+        // GELU by its own formula: burn's gradient of it is another's on GPUs, of the form with tanh.
+        let hidden = hidden.clone() * ((hidden * FRAC_1_SQRT_2).erf() + 1.0) * 0.5;
+        read + linear::apply(params, &block("mlp.fc2"), hidden)
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let why =
+            "V-JEPA's probe ends in a network that is not linear in the tokens: no exact evidence exists";
+        opaque::reading(self, params, tokens, why)
+    }
+
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        let (heads, wider) = (self.heads(d as usize) as u64, WIDER as u64);
+        let attention = 8 * n * d + heads * (2 * n * d + 4 * n + 2 * n * d) + 2 * d * d; // norm, values
+        attention + 8 * d + 4 * wider * d * d + wider * d // norm, feed-forward, GELU
+    }
+
+    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let wider = WIDER as u64 * d * d;
+        vec![
+            Part::norm(n * d, true),
+            Part::layer("q", d * d),
+            Part::layer("kv", 2 * n * d * d),
+            Part::formula("attention", 2 * n * d),
+            Part::norm(d, true),
+            Part::layer("fc1", wider),
+            Part::layer("fc2", wider),
+        ]
+    }
+}
