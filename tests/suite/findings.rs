@@ -18,15 +18,16 @@ use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFi
 use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::state::{Finding, FindingId, Image, Severity, State};
 use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::window::opener::Opener;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::trace::Trace;
+use ssmprobe::model::trace::{Prediction, Trace};
 use ssmprobe::viz::Options;
 
 use crate::html::{between, figures, photograph, ssmprobe};
 use crate::pictures::screen::{SMOOTHED, blocks};
 use crate::state::{column, does, play, story};
 use crate::traces;
-use crate::window::Window;
+use crate::window::{Window, good};
 
 /// Keeps what is shown.
 fn keep(state: &mut State, note: &str) -> FindingId {
@@ -179,7 +180,7 @@ fn a_workspace_keeps_findings_with_paths_from_its_folder() {
 
 fn share(findings: Vec<Finding>, kind: ShareKind, to: &Path) -> Share {
     let title = "What <b>edges</b> do".to_owned();
-    Share { findings, title, kind, theme: ShareTheme::Dark, to: to.to_owned() }
+    Share { findings, title, kind, theme: ShareTheme::Dark, classes: Vec::new(), to: to.to_owned() }
 }
 
 /// Answers a look with traces that say where this machine has its files.
@@ -250,6 +251,57 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     state.end_share(job, Ok("f.html".into()));
     assert!(!state.is_sharing() && state.jobs.values().all(|job| job.progress.is_none()));
     assert!(state.toasts.last().is_some_and(|toast| toast.text == "Wrote f.html"));
+}
+
+#[test]
+fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
+    let desk = tempfile::tempdir().expect("a folder");
+    let mut state = story();
+    keep(&mut state, "");
+    let named = |name: &str| ClassChoice::Named(name.into());
+    does(&mut state, Command::SetClass(named("dog")));
+    keep(&mut state, "second");
+    let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+    let classes = vec!["dog".to_owned(), "cat".to_owned()];
+    let wanted = Share { classes, ..share(all, ShareKind::Page, Path::new("f.html")) };
+    let mut requests = state.dispatch(Command::Share(Box::new(wanted.clone())));
+    let mut met = Vec::new();
+    while state.shared().is_none() {
+        let (job, look) = asked(&requests);
+        // What is not a cat is taken for a dog.
+        let class = if look.class == named("cat") { 2 } else { 1 };
+        let [explained, finished] = answered(job, &look);
+        let Event::Explained { mut seen, .. } = explained else { panic!("{explained:?}") };
+        for one in &mut seen {
+            let trace = Arc::make_mut(one.result.as_mut().expect("a trace"));
+            trace.evidence.class = class;
+            let prediction = |(index, name): (usize, &str)| {
+                let name = name.to_owned();
+                Prediction { index, name, logit: 1.0, probability: 0.5 }
+            };
+            trace.top = [(1, "dog"), (2, "cat")].map(prediction).to_vec();
+        }
+        state.apply(Event::Explained { job, seen });
+        requests = state.apply(finished);
+        met.push(look.class);
+    }
+    let [own, dog, cat] = [ClassChoice::Predicted, named("dog"), named("cat")];
+    assert_eq!(met, [own, dog.clone(), cat.clone(), dog, cat]);
+    let (_, shared) = state.shared().expect("all of it");
+    // What was predicted and is asked for besides is there once: two probes, two classes.
+    assert_eq!(shared.findings.iter().map(|one| one.traces.len()).collect::<Vec<_>>(), [4, 4]);
+    let html = findings::page(shared).html();
+    let options = "<option value=\"0\">dog</option><option value=\"1\">cat</option>";
+    assert_eq!(html.matches(options).count(), 2, "a choice for each finding");
+    // As figures each class has files of its own.
+    let (to, facts) = (desk.path().join("figures"), Vec::new());
+    let share = Share { kind: ShareKind::Figures, to: to.clone(), ..wanted };
+    let all = Shared { share, findings: shared.findings.clone(), truth: Vec::new(), facts };
+    findings::write(&all, &Cancel::default()).expect("written");
+    let names: Vec<String> = crate::faults::tree(&to).into_keys().collect();
+    for file in ["01-x/1-a-for-dog", "01-x/3-a-for-cat", "02-x/2-b-for-dog", "02-x/4-b-for-cat"] {
+        assert!(names.contains(&format!("{file}.trace.json")), "{file}: {names:?}");
+    }
 }
 
 #[test]
@@ -468,7 +520,12 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
 #[test]
 fn share_says_what_goes_in_where_to_and_writes_it() {
     let desk = tempfile::tempdir().expect("a folder");
-    let mut window = Window::ready();
+    let mut window = Window::new();
+    window.open();
+    window.answer_with(with_classes);
+    let (opener, opened) = (desk.path().join("opener"), desk.path().join("opened"));
+    crate::submit::script(desk.path(), "opener", &format!("echo \"$1\" > '{}'", opened.display()));
+    window.harness.state_mut().window.opener = Opener(opener);
     keep_by_key(&mut window, "edge <script>");
     window.answer();
     window.click("File");
@@ -477,6 +534,12 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     window.harness.get_by_role_and_label(Role::CheckBox, "gap").click();
     window.harness.run();
     assert!(window.has("1 explanation of 1 image, about"));
+    window.harness.get_by_role_and_label(Role::ComboBox, "Classes").click();
+    window.harness.run();
+    window.harness.get_by_role_and_label(Role::CheckBox, "dog").click();
+    window.harness.run();
+    window.click("Share with others");
+    assert!(window.has("2 explanations of 1 image, about"), "for two classes");
     let typed = |window: &mut Window, path: &Path| {
         window.harness.get_by_role_and_label(Role::TextInput, "Share to").focus();
         window.harness.run();
@@ -502,6 +565,21 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     assert!(!html.contains("<h3>gap</h3>"), "it was left out");
     window.harness.run();
     assert!(window.has("Wrote "));
+    window.click("Open what was written");
+    crate::interrupts::until("what opens the page", || opened.metadata().is_ok_and(|about| about.len() > 0));
+    assert_eq!(fs::read_to_string(opened).expect("its words").trim_end(), page.to_str().expect("text"));
+    assert!(!window.has("Wrote "), "the note has done its work");
+}
+
+/// Probes that know two classes.
+fn with_classes(request: Request) -> Vec<Event> {
+    let mut events = good(request);
+    for event in &mut events {
+        if let Event::ProbeOpened { info, .. } = event {
+            info.classes = ["cat", "dog"].map(str::to_owned).into();
+        }
+    }
+    events
 }
 
 #[test]

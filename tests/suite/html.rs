@@ -17,6 +17,7 @@ use ssmprobe::model::trace::{Picture, Prediction, Trace};
 use ssmprobe::model::train::run::Outcome;
 use ssmprobe::viz::find;
 
+use crate::run::root;
 use crate::{frozen, traces};
 
 pub(super) fn ssmprobe(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
@@ -401,6 +402,58 @@ fn images_of_a_run_are_explained_through_its_probes() {
             ssmprobe(desk.path(), &[&["report", "run", "--html", "x.html"], &asked[..]].concat()).code(2);
         assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains(said));
     }
+}
+
+#[test]
+fn classes_of_one_inspection_are_chosen_on_its_page() {
+    let desk = tempfile::tempdir().unwrap();
+    let at = |name: &str| root().join("tests/fixtures/inspect").join(name).to_str().unwrap().to_owned();
+    let [backbone, image] = [at("backbone"), at("images/one.png")];
+    let [gap, sinkhorn] = ["gap", "sinkhorn"].map(|name| at(&format!("probes/{name}.safetensors")));
+    let asked =
+        ["inspect", "--device", "cpu", "--null-draws", "4", "--backbone", &backbone, "--image", &image];
+    let more = ["--probe", &gap, &sinkhorn, "--class", "tench,Owl", "--save-traces", "--out", "seen"];
+    ssmprobe(desk.path(), &[&asked[..], &more].concat()).success();
+    let probes = ["gap", "sinkhorn"].iter();
+    let files: Vec<String> = probes
+        .flat_map(|probe| ["tench", "Owl"].map(|class| format!("seen/one/{probe}-for-{class}.trace.json")))
+        .collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    ssmprobe(desk.path(), &[&["report", "--html", "page.html", "--trace"], &files[..]].concat()).success();
+    let html = fs::read_to_string(desk.path().join("page.html")).unwrap();
+    assert_eq!(
+        between(&html, "<select>", "</select>"),
+        "<option value=\"0\">tench</option><option value=\"1\">Owl</option>"
+    );
+    assert!(
+        html.contains("data-traces=\"0,1\"") && html.contains("data-traces=\"2,3\""),
+        "two of each probe"
+    );
+    // What is chosen is another picture: each class of each probe has evidence of its own, in two themes.
+    let shown: BTreeSet<String> = figures(&html).into_iter().collect();
+    assert_eq!(shown.iter().filter(|svg| svg.contains("<title>Evidence by token")).count(), 8);
+}
+
+#[test]
+fn classes_that_are_asked_for_are_stored_of_every_image() {
+    let desk = frozen::desk();
+    let source = Source::open(&desk.path().join("run")).unwrap();
+    let names = &source.run.manifest.dataset.classes;
+    let asked = format!("{},2", names[0]);
+    let page = ["report", "run", "--html", "page.html", "--device", "cpu", "--probe", "sinkhorn,gap"];
+    ssmprobe(desk.path(), &[&page[..], &["--class", &asked]].concat()).success();
+    let html = fs::read_to_string(desk.path().join("page.html")).unwrap();
+    let selects: Vec<&str> = html.split("<select>").skip(1).collect();
+    assert_eq!(selects.len(), choose::IMAGES);
+    for select in selects {
+        let options: Vec<&str> = select.split("</select>").next().unwrap().split("<option").skip(1).collect();
+        assert!(options.len() == 2 && options[0].contains(&names[0]) && options[1].contains(&names[2]));
+    }
+    assert!(
+        html.contains(&format!("--class {asked} ")) || html.contains(&format!("--class &#39;{asked}&#39; "))
+    );
+    let failed = ssmprobe(desk.path(), &[&page[..], &["--class", "unicorn"]].concat()).code(2);
+    assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains("`unicorn`"));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::model::io::atomic_file;
 use crate::model::trace::Trace;
 use crate::viz::draw::Theme;
 use crate::viz::figures::plot::{Plot as _, stem};
+use crate::viz::figures::token_map::class_name;
 use crate::viz::{Figure, export, find};
 
 /// Longest name of an image or a probe within a file's, in characters.
@@ -104,7 +105,11 @@ fn fill(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
             put(&to.join(&folder).join("note.md"), format!("{}\n", one.finding.note).as_bytes())?;
         }
         for (number, trace) in (1..).zip(&one.traces) {
-            let file = format!("{folder}/{number}-{}", plain(&probe_name(trace)));
+            let class = match shared.share.classes.is_empty() {
+                true => String::new(),
+                false => format!("-for-{}", plain(&class_name(trace))),
+            };
+            let file = format!("{folder}/{number}-{}{class}", plain(&probe_name(trace)));
             let row: Vec<&Arc<Trace>> =
                 one.traces.iter().filter(|other| other.image == trace.image).collect();
             put(&to.join(format!("{file}.trace.json")), &json(trace))?;

@@ -1,5 +1,7 @@
 //! Jobs under way or failed, short notes, and the log.
 
+use std::path::PathBuf;
+
 use super::State;
 use super::recent::Recently;
 use crate::app::jobs::{Event, JobId, Progress, Request};
@@ -82,6 +84,8 @@ pub struct Toast {
     pub severity: Severity,
     /// What it says.
     pub text: String,
+    /// What was written, for whoever wants to open it.
+    pub file: Option<PathBuf>,
 }
 
 /// The note of what could not be opened.
@@ -155,7 +159,7 @@ impl State {
             self.toasts.remove(0);
         }
         let id = self.fresh();
-        self.toasts.push(Toast { id, severity, text });
+        self.toasts.push(Toast { id, severity, text, file: None });
     }
 
     /// Notes what could not be opened, with what to do; several in a row in one note.
@@ -169,8 +173,8 @@ impl State {
                 if self.toasts.len() >= MAX_TOASTS {
                     self.toasts.remove(0);
                 }
-                let text = format!("Could not be opened: {reason}\n{remedy}");
-                self.toasts.push(Toast { id: toast, severity: Severity::Error, text: text.clone() });
+                let (severity, text) = (Severity::Error, format!("Could not be opened: {reason}\n{remedy}"));
+                self.toasts.push(Toast { id: toast, severity, text, file: None });
                 Failure { toast, count: 1, first: reason.clone() }
             },
             |known| Failure { count: known.count + 1, ..known },

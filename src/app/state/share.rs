@@ -1,6 +1,7 @@
 //! Findings on their way into files: what their probes make of their images is asked for finding by finding, so that looks
 //! are answered between them; the window writes the files once all of it is there.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use super::library::Probe;
 use super::{Finding, FindingView, State};
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{
-    ColumnId, Compute, Explain, ExplainItem, ExplainResult, JobId, Progress, Request, Unit,
+    ClassChoice, ColumnId, Compute, Explain, ExplainItem, ExplainResult, JobId, Progress, Request, Unit,
 };
 use crate::app::user_error::UserError;
 use crate::model::trace::Trace;
@@ -27,6 +28,8 @@ pub struct Share {
     pub kind: ShareKind,
     /// In which theme.
     pub theme: ShareTheme,
+    /// Classes that evidence is for besides that of each finding: whoever reads a page chooses among them.
+    pub classes: Vec<String>,
     /// The file or the folder to write.
     pub to: PathBuf,
 }
@@ -77,10 +80,13 @@ pub struct Shared {
 pub(super) struct Sharing {
     /// What the window shows of it.
     pub job: JobId,
-    /// The job that explains the next finding, and what it was asked.
+    /// The job that explains a finding for one class, and what it was asked.
     asking: Option<(JobId, Vec<ExplainItem>)>,
+    /// What is still to be asked of that finding: one class after the other.
+    waiting: VecDeque<Explain>,
     share: Share,
-    done: Vec<SharedFinding>,
+    /// The findings, the last of which may still be asked for.
+    begun: Vec<SharedFinding>,
     truth: Vec<(String, String)>,
     /// All of it, once it is there.
     ready: Option<Arc<Shared>>,
@@ -110,26 +116,27 @@ impl State {
             return Vec::new();
         }
         let job = self.begin(JobKind::Share, format!("Sharing {}", share.to.display()));
-        let (done, truth) = (Vec::new(), Vec::new());
-        self.sharing = Some(Sharing { job, asking: None, share, done, truth, ready: None });
+        let (begun, truth, waiting) = (Vec::new(), Vec::new(), VecDeque::new());
+        self.sharing = Some(Sharing { job, asking: None, waiting, share, begun, truth, ready: None });
         self.ask_shared()
     }
 
-    /// Asks for the next finding; where there is none, all of it is ready.
+    /// Asks for the next class of a finding, or the next finding; where there is none, all of it is ready.
     fn ask_shared(&mut self) -> Vec<Request> {
         let Some(mut sharing) = self.sharing.take() else { return Vec::new() };
-        let mut request = None;
-        while let Some(finding) = sharing.share.findings.get(sharing.done.len()) {
-            let explain = self.explain_of(finding);
-            if !explain.asked.is_empty() {
-                let asking = JobId(self.fresh());
-                sharing.asking = Some((asking, explain.asked.clone()));
-                request = Some(Request::Compute(asking, Compute::ExplainMany(explain)));
-                break;
-            }
-            sharing.done.push(SharedFinding { finding: finding.clone(), traces: Vec::new() });
+        while sharing.waiting.is_empty()
+            && let Some(finding) = sharing.share.findings.get(sharing.begun.len()).cloned()
+        {
+            sharing.waiting = rounds(self.explain_of(&finding), &sharing.share.classes);
+            sharing.begun.push(SharedFinding { finding, traces: Vec::new() });
         }
-        let (done, total) = (sharing.done.len() as u64, sharing.share.findings.len() as u64);
+        let request = sharing.waiting.pop_front().map(|explain| {
+            let asking = JobId(self.fresh());
+            sharing.asking = Some((asking, explain.asked.clone()));
+            Request::Compute(asking, Compute::ExplainMany(explain))
+        });
+        let done = sharing.begun.len() - usize::from(request.is_some());
+        let (done, total) = (done as u64, sharing.share.findings.len() as u64);
         if let Some(job) = self.jobs.get_mut(&sharing.job) {
             let what = if request.is_some() { "Explaining findings" } else { "Writing" }.to_owned();
             let (total, unit, elapsed) = (Some(total), Unit::Files, Duration::ZERO);
@@ -138,7 +145,7 @@ impl State {
         }
         let job = sharing.job;
         if request.is_none() {
-            let findings: Vec<SharedFinding> = std::mem::take(&mut sharing.done);
+            let findings: Vec<SharedFinding> = std::mem::take(&mut sharing.begun);
             let (share, truth) = (sharing.share.clone(), std::mem::take(&mut sharing.truth));
             let nothing = findings.iter().all(|one| one.traces.is_empty());
             sharing.ready = Some(Arc::new(Shared { share, findings, truth, facts: self.share_facts() }));
@@ -184,9 +191,9 @@ impl State {
     /// A finding is explained.
     pub(super) fn shared_seen(&mut self, job: JobId, seen: &[ExplainResult]) {
         let Some(mut sharing) = self.sharing.take_if(|sharing| sharing.asking() == Some(job)) else { return };
-        let finding = sharing.share.findings[sharing.done.len()].clone();
         let (_, asked) = sharing.asking.take().unwrap_or((job, Vec::new()));
-        let mut traces = Vec::new();
+        let Some(SharedFinding { finding, traces }) = sharing.begun.last_mut() else { return };
+        let earlier = traces.len();
         for (item, answer) in asked.iter().zip(seen) {
             let trace = match &answer.result {
                 Ok(trace) => trace,
@@ -201,9 +208,11 @@ impl State {
             let image = self.library.images.at(&item.image).and_then(|id| self.library.images.get(&id));
             let class = image.and_then(|image| self.library.true_class(image));
             sharing.truth.extend(class.map(|class| (trace.image.clone(), class.to_owned())));
-            traces.push(Arc::new(trace));
+            // The class that a probe predicts may be one of the others.
+            if !traces[..earlier].iter().any(|known| is_of_one_class(known, &trace)) {
+                traces.push(Arc::new(trace));
+            }
         }
-        sharing.done.push(SharedFinding { finding, traces });
         sharing.asking = Some((job, Vec::new()));
         self.sharing = Some(sharing);
     }
@@ -232,6 +241,9 @@ impl State {
             Ok(path) => {
                 self.jobs.shift_remove(&job);
                 self.note(Severity::Info, format!("Wrote {}", path.display()));
+                if let Some(toast) = self.toasts.last_mut() {
+                    toast.file = Some(path);
+                }
             }
             Err(error) => {
                 let remedy = error.remedy.as_deref().map_or(String::new(), |remedy| format!("\n{remedy}"));
@@ -254,4 +266,21 @@ impl State {
         let facts = backbones.map(|(name, value)| (name.to_owned(), value));
         facts.chain([("Page".to_owned(), MADE_BY.to_owned())]).collect()
     }
+}
+
+/// What is asked of a finding: its own class first, then each of the others.
+fn rounds(own: Explain, classes: &[String]) -> VecDeque<Explain> {
+    if own.asked.is_empty() {
+        return VecDeque::new();
+    }
+    let others = classes.iter().map(|name| ClassChoice::Named(name.clone()));
+    let others = others.filter(|class| *class != own.class).map(|class| Explain { class, ..own.clone() });
+    let others: Vec<Explain> = others.collect();
+    std::iter::once(own).chain(others).collect()
+}
+
+/// Whether two traces are of the same image, probe and reading, for the same class.
+fn is_of_one_class(one: &Trace, other: &Trace) -> bool {
+    let what = |trace: &Trace| (trace.image.clone(), trace.probe.clone(), trace.evidence.class);
+    what(one) == what(other) && one.reading == other.reading
 }

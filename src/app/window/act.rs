@@ -4,6 +4,7 @@ use eframe::egui;
 
 use super::connect::ConnectDialog;
 use super::export::Export;
+use super::exporter::Outcome;
 use super::file_picker::FileRequest;
 use super::finding::FindingDialog;
 use super::help::{Help, Page};
@@ -57,6 +58,11 @@ impl MainWindow {
             UiAction::CopyImage(plot) => {
                 let export = Export::new(plot);
                 self.toasts.error = self.exporter.start(ctx, move || export.image()).err();
+            }
+            UiAction::OpenFile(path) => {
+                let opener = self.opener.clone();
+                let work = move || Outcome::Opened(opener.open(&path));
+                self.toasts.error = self.exporter.start(ctx, work).err();
             }
             UiAction::Restore(path, workspace) => self.restore(&path, *workspace, orders),
             UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state, orders),

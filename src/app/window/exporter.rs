@@ -7,10 +7,11 @@ use std::thread::Builder;
 use eframe::egui;
 use egui::ColorImage;
 
-use super::WindowOrder;
+use super::{MainWindow, WindowOrder};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{JobId, received};
-use crate::app::state::Severity;
+use crate::app::state::command::Command;
+use crate::app::state::{Severity, State};
 use crate::app::user_error::UserError;
 
 /// What came of an export or a copy.
@@ -19,6 +20,8 @@ pub enum Outcome {
     Written(PathBuf),
     /// Findings were written there, or could not be.
     Shared(JobId, Result<PathBuf, UserError>),
+    /// The system was asked to open a file; why it does not.
+    Opened(Result<(), String>),
     /// A picture for the clipboard.
     Image(ColorImage),
     /// A picture from the clipboard is this file now.
@@ -71,5 +74,40 @@ impl Exporter {
     /// What came of one of them.
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcomes.try_recv().ok()
+    }
+}
+
+impl MainWindow {
+    /// What exports that are done come to.
+    pub(super) fn exported(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
+        let mut orders = Vec::new();
+        while let Some(outcome) = self.exporter.outcome() {
+            match outcome {
+                Outcome::Written(path) => {
+                    self.export = None;
+                    orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
+                }
+                Outcome::Image(image) => {
+                    ctx.copy_image(image);
+                    orders.push(WindowOrder::Note(Severity::Info, "Copied the image".to_owned()));
+                }
+                Outcome::Shared(job, written) => orders.push(WindowOrder::Shared(job, written)),
+                Outcome::Opened(done) => {
+                    orders.extend(done.err().map(|why| WindowOrder::Note(Severity::Warning, why)));
+                }
+                Outcome::Pasted(path) if state.connection.host().is_some() => {
+                    orders.extend(self.exporter.send(ctx, vec![path]));
+                }
+                Outcome::Pasted(path) => orders.push(WindowOrder::Command(Command::OpenImages(vec![path]))),
+                Outcome::Read(files) => orders.extend(
+                    files.into_iter().map(|file| WindowOrder::Command(Command::SendFile(Box::new(file)))),
+                ),
+                Outcome::Failed(why) => match &mut self.export {
+                    Some(export) => export.error = Some(why),
+                    None => orders.push(WindowOrder::Note(Severity::Error, why)),
+                },
+            }
+        }
+        orders
     }
 }

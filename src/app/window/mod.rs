@@ -26,6 +26,7 @@ mod leaving;
 mod menu;
 mod named_workspace;
 pub(crate) mod native;
+pub mod opener;
 mod order_files;
 mod palette;
 pub mod panels;
@@ -55,7 +56,7 @@ use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 use self::connect::ConnectDialog;
 use self::dialog::Answer;
 use self::export::{Export, ExportStep};
-use self::exporter::{Exporter, Outcome};
+use self::exporter::Exporter;
 use self::file_picker::{FilePicker, FileRequest};
 use self::finding::FindingDialog;
 use self::folder_browser::FolderBrowser;
@@ -63,6 +64,7 @@ use self::help::Help;
 use self::layout::Layout;
 use self::leaving::Leaving;
 use self::named_workspace::NamedWorkspace;
+use self::opener::Opener;
 use self::palette::{Chosen, Palette};
 use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TokenHover, UiAction};
 use self::relink::{Relink, RelinkStep};
@@ -128,6 +130,8 @@ pub struct MainWindow {
     sharing: Option<(JobId, Cancel)>,
     export: Option<Export>,
     exporter: Exporter,
+    /// What opens files that were written.
+    pub opener: Opener,
     relink: Option<Relink>,
     picker: FilePicker,
     toasts: toasts::Toasts,
@@ -162,31 +166,7 @@ impl MainWindow {
 
     /// What came in since the last frame: files that were chosen, exports that are done.
     pub fn drain(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
-        let mut orders = Vec::new();
-        while let Some(outcome) = self.exporter.outcome() {
-            match outcome {
-                Outcome::Written(path) => {
-                    self.export = None;
-                    orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
-                }
-                Outcome::Image(image) => {
-                    ctx.copy_image(image);
-                    orders.push(WindowOrder::Note(Severity::Info, "Copied the image".to_owned()));
-                }
-                Outcome::Shared(job, written) => orders.push(WindowOrder::Shared(job, written)),
-                Outcome::Pasted(path) if state.connection.host().is_some() => {
-                    orders.extend(self.exporter.send(ctx, vec![path]));
-                }
-                Outcome::Pasted(path) => orders.push(WindowOrder::Command(Command::OpenImages(vec![path]))),
-                Outcome::Read(files) => orders.extend(
-                    files.into_iter().map(|file| WindowOrder::Command(Command::SendFile(Box::new(file)))),
-                ),
-                Outcome::Failed(why) => match &mut self.export {
-                    Some(export) => export.error = Some(why),
-                    None => orders.push(WindowOrder::Note(Severity::Error, why)),
-                },
-            }
-        }
+        let mut orders = self.exported(ctx, state);
         orders.extend(self.write_shared(ctx, state));
         if let Some((what, paths)) = self.picker.answer() {
             self.chosen(what, paths, state, &mut orders);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Grid, Label, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use egui::{ComboBox, Grid, Label, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
@@ -19,10 +19,12 @@ use crate::app::state::share::{Share, ShareKind, ShareTheme};
 use crate::app::state::{Finding, Probe, Severity, State};
 use crate::model::io::atomic_file;
 use crate::model::trace::Trace;
-use crate::viz::draw::color32;
+use crate::viz::draw::{color32, font};
 
 /// Height of the list of probes.
 const PROBES_PX: f32 = 96.0;
+/// The width of the list of classes.
+const CLASSES_PX: f32 = 280.0;
 /// The width of fields.
 const FIELD_PX: f32 = 350.0;
 
@@ -34,6 +36,8 @@ pub struct ShareDialog {
     all: bool,
     /// Probes by their files, and whether they go in.
     probes: Vec<(PathBuf, bool)>,
+    /// Letters of the classes that are listed.
+    class_filter: String,
     /// As it is asked for, but for the findings.
     share: Share,
     path: String,
@@ -55,11 +59,12 @@ impl ShareDialog {
         let all = state.findings.iter().len() > 0;
         let title = if all { "Findings".to_owned() } else { now.name() };
         let (kind, theme) = (ShareKind::Page, ShareTheme::Own);
-        let share = Share { findings: Vec::new(), title, kind, theme, to: PathBuf::new() };
+        let (findings, classes) = (Vec::new(), Vec::new());
+        let share = Share { findings, title, kind, theme, classes, to: PathBuf::new() };
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
         let path = folder.join("findings.html").display().to_string();
-        let (probes, size, error) = (Vec::new(), None, None);
-        Self { now, all, probes, share, path, size, error }
+        let (probes, class_filter, size, error) = (Vec::new(), String::new(), None, None);
+        Self { now, all, probes, class_filter, share, path, size, error }
     }
 
     /// Puts the file or folder where it was chosen.
@@ -131,6 +136,7 @@ impl ShareDialog {
             });
         });
         ui.end_row();
+        self.classes(ui, state);
         let label = ui.label("As").id;
         let kinds = [
             (ShareKind::Page, "A page that any browser shows, offline"),
@@ -170,6 +176,45 @@ impl ShareDialog {
         answer
     }
 
+    /// Classes that evidence is for besides each finding's own, among those of the open probes.
+    fn classes(&mut self, ui: &mut Ui, state: &State) {
+        let label = ui.label("Classes").id;
+        let shown = match &self.share.classes[..] {
+            [] => "That of each finding".to_owned(),
+            [one] => format!("That of each finding, and {one}"),
+            more => format!("That of each finding, and {} more", more.len()),
+        };
+        let spacing = ui.spacing();
+        let room = CLASSES_PX - 2.0 * spacing.button_padding.x - spacing.icon_width - spacing.icon_spacing;
+        let combo = ComboBox::from_id_salt("share classes")
+            .width(CLASSES_PX)
+            .selected_text(font::fit(&shown, 13.5, room))
+            .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
+        let response = combo.show_ui(ui, |ui| {
+            ui.add(TextEdit::singleline(&mut self.class_filter).hint_text("Filter classes"));
+            let text = self.class_filter.to_lowercase();
+            let known = state.library.classes();
+            let found: Vec<&String> =
+                known.iter().filter(|name| name.to_lowercase().contains(&text)).collect();
+            let area = ScrollArea::vertical().max_height(200.0).auto_shrink([false, true]);
+            area.show_rows(ui, ui.spacing().interact_size.y, found.len(), |ui, rows| {
+                for name in &found[rows] {
+                    let at = self.share.classes.iter().position(|chosen| chosen == *name);
+                    let mut on = at.is_some();
+                    ui.checkbox(&mut on, *name);
+                    match (at, on) {
+                        (Some(at), false) => drop(self.share.classes.remove(at)),
+                        (None, true) => self.share.classes.push((*name).clone()),
+                        _ => {}
+                    }
+                }
+            });
+        });
+        let told = "What evidence is for; whoever reads the page chooses among them";
+        response.response.labelled_by(label).on_hover_text(told);
+        ui.end_row();
+    }
+
     /// What goes in.
     fn chosen<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Finding> {
         let now = (!self.all).then_some(&self.now);
@@ -193,7 +238,7 @@ impl ShareDialog {
     fn about(&mut self, ui: &mut Ui, state: &State, share: &Share) {
         let shown = state.columns.len();
         let of = |finding: &Finding| finding.view.as_ref().map_or(shown, |view| view.columns.len());
-        let count: usize = share.findings.iter().map(of).sum();
+        let count = share.findings.iter().map(of).sum::<usize>() * (1 + share.classes.len());
         let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace());
         let size = trace.map(|trace| self.size(share, trace, count));
         let size = size.map_or_else(String::new, |size| format!(", about {}", format::bytes(size)));

@@ -12,6 +12,7 @@ use crate::app::state::{Severity, State};
 use crate::app::window::panels::UiAction;
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
+use crate::viz::draw::theme::Theme;
 
 /// How long a note of something done stays, in seconds.
 const INFO_SECS: f64 = 5.0;
@@ -43,8 +44,8 @@ impl Toasts {
             for toast in &state.toasts {
                 let since = *self.since.entry(toast.id).or_insert(now);
                 let stays = match toast.severity {
-                    Severity::Info => Some(INFO_SECS),
-                    Severity::Warning => Some(WARNING_SECS),
+                    Severity::Info if toast.file.is_none() => Some(INFO_SECS),
+                    Severity::Info | Severity::Warning => Some(WARNING_SECS),
                     Severity::Error => None,
                 };
                 if let Some(left) = stays.map(|stays| stays - (now - since)) {
@@ -55,12 +56,16 @@ impl Toasts {
                         ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
                     }
                 }
-                if note(ui, &toast.text, toast.severity, &theme) {
+                let said = note(ui, &toast.text, toast.severity, toast.file.is_some(), &theme);
+                if let (Some(Said::Open), Some(file)) = (&said, &toast.file) {
+                    actions.push(UiAction::OpenFile(file.clone()));
+                }
+                if said.is_some() {
                     actions.push(UiAction::Command(Command::DismissToast(toast.id)));
                 }
             }
             if let Some(error) = &self.error
-                && note(ui, error, Severity::Error, &theme)
+                && note(ui, error, Severity::Error, false, &theme).is_some()
             {
                 self.error = None;
             }
@@ -68,8 +73,14 @@ impl Toasts {
     }
 }
 
-/// Draws one; true once it is dismissed.
-fn note(ui: &mut Ui, text: &str, severity: Severity, theme: &crate::viz::draw::theme::Theme) -> bool {
+/// What a person says to a note.
+enum Said {
+    Dismiss,
+    Open,
+}
+
+/// Draws one, with a button that opens what it speaks of where that is a file; what is said to it.
+fn note(ui: &mut Ui, text: &str, severity: Severity, file: bool, theme: &Theme) -> Option<Said> {
     let color = match severity {
         Severity::Info => theme.muted,
         Severity::Warning => theme.series(4),
@@ -82,11 +93,16 @@ fn note(ui: &mut Ui, text: &str, severity: Severity, theme: &crate::viz::draw::t
             ui.with_layout(Layout::right_to_left(Align::TOP), |ui| {
                 let dismiss = ui.small_button("Dismiss");
                 dismiss.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Dismiss this note"));
-                let dismissed = dismiss.clicked();
+                let mut said = dismiss.clicked().then_some(Said::Dismiss);
+                if file {
+                    let open = ui.small_button("Open");
+                    open.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Open what was written"));
+                    said = open.clicked().then_some(Said::Open).or(said);
+                }
                 ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
                     ui.add(Label::new(RichText::new(text)).wrap().selectable(true));
                 });
-                dismissed
+                said
             })
             .inner
         })

@@ -170,6 +170,7 @@ impl Kind {
                 title: "findings".into(),
                 kind: ShareKind::Page,
                 theme: ShareTheme::Own,
+                classes: Vec::new(),
                 to: "findings.html".into(),
             })),
         }

@@ -10,6 +10,7 @@ use clap::Args;
 use crate::app::cli::figures::source;
 use crate::app::format;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
+use crate::app::jobs::inspect::flags;
 use crate::app::report::Source;
 use crate::app::report::html::{FIGURES, Page, Part, choose, explain};
 use crate::app::report::table::Table;
@@ -18,7 +19,9 @@ use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
 use crate::model::io::atomic_file;
+use crate::model::probe::Probe;
 use crate::model::trace::Trace;
+use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::draw::check::check;
 use crate::viz::{Figure, export, find};
 
@@ -42,9 +45,13 @@ pub(super) struct HtmlFlags {
     /// Heads of the first run to show, of their best seed, or HEAD-sSEED [default: the best of 4 kinds, routers first].
     #[arg(long, value_name = "HEAD", value_delimiter = ',', num_args = 1.., requires = "html")]
     probe: Vec<String>,
+    /// Classes to store evidence for of every image, by name or number, with commas between them: whoever reads the page
+    /// chooses among them [default: the image's own, and those that the probes take it for].
+    #[arg(long, value_name = "CLASS", requires = "html")]
+    class: Option<String>,
     /// Traces to show instead of explaining images (inspect --save-traces); then no run is needed. Those of one image and
     /// probe are for classes to choose from.
-    #[arg(long, value_name = "FILE", num_args = 1.., requires = "html", conflicts_with_all = ["image", "probe"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "html", conflicts_with_all = ["image", "probe", "class"])]
     trace: Vec<PathBuf>,
     /// Figures to show [default: token_map, scan_path, evidence]; `ssmprobe figures --list` lists them.
     #[arg(long, value_name = "ID", value_delimiter = ',', requires = "html", value_parser = figure)]
@@ -101,11 +108,13 @@ impl HtmlFlags {
                 let mut images: Vec<&str> = traces.iter().map(|trace| trace.image.as_str()).collect();
                 images.dedup();
                 page.truth = truth(source);
+                let class = self.class.as_deref().map(|class| format!(" --class {}", quoted(class)));
                 page.commands.push(format!(
-                    "{begun} {} --html {file} --image {} --probe {} --save-traces TRACES",
+                    "{begun} {} --html {file} --image {} --probe {}{} --save-traces TRACES",
                     runs.join(" "),
                     images.into_iter().map(quoted).collect::<Vec<_>>().join(" "),
                     quoted(&probes.join(",")),
+                    class.unwrap_or_default(),
                 ));
                 page.parts = vec![Part { note: None, traces }];
             }
@@ -142,11 +151,18 @@ impl HtmlFlags {
     fn explained(&self, source: &Source) -> anyhow::Result<Option<Explained>> {
         let probes = choose::probes(source, &self.probe).map_err(Usage)?;
         let images = choose::images(source, &probes, &self.image).map_err(Usage)?;
+        let classes = match (&self.class, probes.first()) {
+            (Some(asked), Some(first)) => {
+                let file = source.run.probe(&first.head, first.seed, ProbeCheckpoint::Best);
+                Some(flags::classes(&Probe::load(file)?, asked)?)
+            }
+            _ => None,
+        };
         let names = probes.iter().map(|outcome| format!("{}-s{}", outcome.head, outcome.seed)).collect();
         interrupt::listen();
         let mut reporter = TerminalReporter::new();
         let (data, device) = (self.data.clone(), self.device.clone());
-        let asked = explain::Asked { source, images, probes, data, device };
+        let asked = explain::Asked { source, images, probes, classes, data, device };
         let traces = asked.traces(&mut Engine::new(WorkerEnv::default()), &mut reporter);
         Ok(reporter.end(traces)?.map(|traces| (traces, names)))
     }

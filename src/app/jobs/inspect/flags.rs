@@ -190,7 +190,10 @@ impl InspectFlags {
 
 /// The classes a person means in a probe, each once. Names may hold commas (ImageNet's do): what is a class as a whole
 /// is that one.
-fn classes(probe: &Probe, asked: &str) -> anyhow::Result<Vec<usize>> {
+///
+/// # Errors
+/// If the probe has no such class, or two of one name: what it has.
+pub fn classes(probe: &Probe, asked: &str) -> anyhow::Result<Vec<usize>> {
     let parts: Vec<&str> = asked.split(',').map(str::trim).collect();
     let whole = class(probe, asked);
     if whole.is_ok() || parts.len() == 1 {

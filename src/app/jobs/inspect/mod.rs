@@ -4,7 +4,7 @@
 //! The calling thread owns every tensor and runs the backbone batch by batch; a second thread decodes the
 //! next one, and a third explains the one before, one core an image and probe.
 
-mod flags;
+pub mod flags;
 mod marked;
 mod read;
 pub mod sources;

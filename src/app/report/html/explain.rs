@@ -30,6 +30,8 @@ pub struct Asked<'a> {
     pub images: Vec<usize>,
     /// Whose best probes.
     pub probes: Vec<&'a Outcome>,
+    /// For which classes; where nobody says, those that matter to each image.
+    pub classes: Option<Vec<usize>>,
     /// Where the run's dataset is now, if it has moved.
     pub data: Option<PathBuf>,
     /// Where to compute.
@@ -54,6 +56,9 @@ impl Asked<'_> {
             .images
             .iter()
             .map(|&image| {
+                if let Some(asked) = &self.classes {
+                    return asked.clone();
+                }
                 let own = predicted
                     .iter()
                     .filter(|(at, _, _)| *at == image)

@@ -163,6 +163,8 @@ pub enum UiAction {
     Export(Arc<dyn Plot>),
     /// Put a picture on the clipboard.
     CopyImage(Arc<dyn Plot>),
+    /// Open a file, or a folder, that was written.
+    OpenFile(PathBuf),
 }
 
 impl UiAction {
