@@ -479,6 +479,19 @@ fn the_table_of_orders_counts_images_beside_chance() {
     assert!(render("md", &tables).contains("Does the order matter"));
 }
 
+/// A seed that was asked about other images counts for nothing: it does not know the same ones.
+#[test]
+fn the_table_of_orders_is_of_seeds_that_know_the_same_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = main_run(&folder.path().join("run"));
+    let probes = &mut source.evaluations.as_mut().unwrap().probes;
+    let other = probes.iter_mut().find(|probe| probe.head == "sinkhorn" && probe.seed == 1).unwrap();
+    other.metrics.order.as_mut().unwrap().significant = "1".repeat(IMAGES - 1);
+    let tables = build("order", &[source]);
+    let row = tables[0].rows.iter().find(|row| row.cells[0] == Cell::text("Sinkhorn")).unwrap();
+    assert_eq!(row.cells[1..3], [Cell::number(1.0, 0), Cell::number(60.0, 1)]);
+}
+
 #[test]
 fn anchors_stand_below_the_floor_where_nothing_else_was_trained() {
     let folder = tempfile::tempdir().unwrap();
