@@ -228,6 +228,16 @@ fn p_is_counted_over_the_drawn_exchanges_and_the_order_itself() {
             let found = raster_of(tokens, &gain, seed);
             assert_eq!(found.reassigned.p, (1 + as_high) as f64 / 10_000.0, "seed {seed}");
             assert_close("value", found.value, read + 0.75, 1e-9);
+            // Forty bins from four deviations below the mean to four above.
+            let mut bins = vec![0; 40];
+            for pi in &drawn {
+                let z = (sum(&|i| pi[i] as usize) + 0.75 - found.reassigned.mean) / found.reassigned.std;
+                bins[(((z + 4.0) * 5.0).max(0.0) as usize).min(39)] += 1;
+            }
+            let apart =
+                bins.iter().zip(&found.reassigned.histogram).map(|(a, b): (&u32, &u32)| a.abs_diff(*b));
+            // What lies on an edge may be rounded to either side.
+            assert!(apart.sum::<u32>() <= 4, "{bins:?}, {:?}", found.reassigned.histogram);
             all.push(found.reassigned.p);
         }
     }
