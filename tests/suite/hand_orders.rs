@@ -162,6 +162,26 @@ fn a_trace_in_another_order_is_that_of_reading_again() {
     }
 }
 
+/// A class that was picked because it is predicted is described; one that was asked for is tested.
+#[test]
+fn tests_of_the_class_that_is_predicted_are_marked() {
+    let nulls = NullBands::new(8, 0);
+    for head in ["raster", "sinkhorn"] {
+        for class in [None, Some(2)] {
+            for change in [Intervention::None, Intervention::Order(raster())] {
+                let (probe, asked) = (probe(head, Sharing::Shared), question(class, &nulls));
+                let trace = explain_changed(&probe, change, &image(7), Picture::default(), asked);
+                let test = trace.expect("a trace").order_test.expect("a test");
+                assert_eq!(
+                    tested(&test).map(|contrast| contrast.descriptive),
+                    [class.is_none(); 2],
+                    "{head}"
+                );
+            }
+        }
+    }
+}
+
 /// Two documents alike but for the last digits of their numbers.
 #[track_caller]
 fn assert_near(name: &str, found: &Value, expected: &Value) {

@@ -57,6 +57,20 @@ pub fn order_test() {
 }
 
 #[test]
+fn a_p_that_describes_is_called_so() {
+    let mut trace = small::planned();
+    let said = |trace: &Trace, end: &str| {
+        let marks = drawn("order_test", trace, &Options::default(), &looks()[0]);
+        marks.words().iter().any(|word| word.text == format!("As read: z = 2.2, p = 0.014{end}"))
+    };
+    assert!(said(&trace, "") && !said(&trace, ", descriptive"));
+    if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut trace.order_test {
+        margin.descriptive = true;
+    }
+    assert!(said(&trace, ", descriptive") && !said(&trace, ""));
+}
+
+#[test]
 fn bins_and_parts_are_told_in_numbers() {
     let (figure, trace) = (find("order_test").expect("a figure"), small::planned());
     let said = |item: usize| {
