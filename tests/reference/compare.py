@@ -62,7 +62,7 @@ def contents(path):
             whole = not isinstance(value, float)
             (rest if whole else numbers.setdefault(place.rsplit("/", 1)[0], {}))[place] = value
         return {place: np.array(list(found.values())) for place, found in numbers.items()} | {"rest": rest}
-    if path.suffix == ".bin" and zipfile.is_zipfile(path):
+    if path.suffix in (".bin", ".pth") and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
             return {name: file.read(name) for name in file.namelist()}
     return {"bytes": path.read_bytes()}

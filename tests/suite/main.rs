@@ -34,6 +34,7 @@ mod house;
 mod html;
 mod hub;
 mod images;
+mod import;
 mod inspect;
 mod interrupts;
 mod kills;

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::submit::Plan;
 use ssmprobe::model::annotations::Annotations;
 use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::original::project::{PROJECTS, Scale};
+use ssmprobe::model::backbone::original::{Asked, Original, OriginalError};
 use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
 use ssmprobe::model::backbone::weights::Weights;
 use ssmprobe::model::data::image::Photo;
@@ -30,7 +32,8 @@ use ssmprobe::model::explain::evaluation::vectors::VectorKind;
 use ssmprobe::model::explain::removal::Removal;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::order_file;
-use ssmprobe::model::probe::Probe;
+use ssmprobe::model::probe::original::{self, HEAD_PROJECTS};
+use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::Trace;
 use ssmprobe::model::train::run::Run;
@@ -92,6 +95,8 @@ pub const READERS: &[Reader] = &[
     reader("bin", ("weights/zip", "pytorch_model.bin"), BINS, 20_000, weights),
     reader("bin-shard", (BIN_SHARDS, "pytorch_model-00001-of-00002.bin"), &[], 10_000, weights),
     reader("bin-index", (BIN_SHARDS, "pytorch_model.bin.index.json"), &[], 10_000, weights),
+    reader("original", ("", "checkpoint"), ORIGINALS, 10_000, original),
+    reader("head", ("", "head"), SAVED_HEADS, 10_000, head),
     reader("config", ("inspect/backbone", "config.json"), CONFIGS, 10_000, backbone),
     reader(
         "preprocessor",
@@ -185,6 +190,15 @@ const BINS: &[&str] = &[
     "weights/hostile-zip/*.bin",
     "weights/hostile-legacy/*.bin",
 ];
+const ORIGINALS: &[&str] = &[
+    "originals/mae/checkpoint.pth",
+    "originals/timm/checkpoint.safetensors",
+    "originals/timm-registers/checkpoint.pth",
+    "originals/dinov2/checkpoint.pth",
+    "originals/beit/checkpoint.pth",
+    "originals/beit-tuned/checkpoint.pth",
+];
+const SAVED_HEADS: &[&str] = &["originals/ep/head.pth", "originals/dinov2-linear/head.pth"];
 const CONFIGS: &[&str] = &[
     "backbones/beit/config.json",
     "backbones/clip/config.json",
@@ -274,6 +288,30 @@ fn weights(room: &Room) -> Outcome {
     let weights = Weights::open(&room.root)?;
     for (name, _) in weights.names() {
         weights.tensor(name)?;
+    }
+    Ok(())
+}
+
+/// As of every project; what one of them finds whole is read to the end.
+fn original(room: &Room) -> Outcome {
+    let asked = Asked { heads: Some(3), scale: Some(Scale::Half), ..Asked::default() };
+    let read = |project| Original::open(&room.file, project, &asked)?.write_weights(&mut io::sink());
+    let mut tried = PROJECTS.iter().map(|project| read(project));
+    let first: Result<(), OriginalError> = tried.next().expect("a project");
+    if first.is_err() && !tried.any(|read| read.is_ok()) {
+        first?;
+    }
+    Ok(())
+}
+
+/// As of every kind.
+fn head(room: &Room) -> Outcome {
+    let backbone = BackboneMeta { hidden_size: 24, ..BackboneMeta::default() };
+    let read = |project| original::read(&room.file, project, backbone.clone(), None, None).map(drop);
+    let mut tried = HEAD_PROJECTS.iter().map(|project| read(project));
+    let first = tried.next().expect("a kind");
+    if first.is_err() && !tried.any(|read| read.is_ok()) {
+        first?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ mod eval;
 mod extract;
 mod fetch;
 mod figures;
+mod import;
 mod inspect;
 mod jobs;
 mod on;
@@ -57,6 +58,7 @@ enum Verb {
     Inspect(Box<inspect::Inspect>),
     Figures(Box<figures::Figures>),
     Dataset(dataset::DatasetVerb),
+    Import(import::Import),
     Pretrain(Box<pretrain::Pretrain>),
     Extract(Box<extract::Extract>),
     Train(Box<train::Train>),
@@ -98,6 +100,7 @@ impl Verb {
             Self::Inspect(verb) => verb.run(),
             Self::Figures(verb) => verb.run(),
             Self::Dataset(verb) => verb.run(),
+            Self::Import(verb) => verb.run(),
             Self::Pretrain(verb) => verb.run(),
             Self::Extract(verb) => verb.run(),
             Self::Train(verb) => verb.run(),

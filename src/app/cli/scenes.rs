@@ -65,6 +65,6 @@ impl Scenes {
 }
 
 /// Whether a folder holds nothing, or is not there.
-fn empty(folder: &std::path::Path) -> bool {
+pub(super) fn empty(folder: &std::path::Path) -> bool {
     std::fs::read_dir(folder).map_or(!folder.exists(), |mut entries| entries.next().is_none())
 }

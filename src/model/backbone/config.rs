@@ -110,10 +110,15 @@ impl Config {
         let path = dir.join("config.json");
         let read = |source| ConfigError::Read { path: path.clone(), source };
         match serde_json::from_slice(&atomic_file::read(&path, FILE_LIMIT).map_err(read)?) {
-            Ok(Value::Object(map)) => Self::of_file(&Fields { path: &path, map: &map, within: "" }),
+            Ok(Value::Object(map)) => Self::of_object(&path, &map),
             Ok(_) => Err(ConfigError::Json { path, why: "it holds another kind of value".into() }),
             Err(error) => Err(ConfigError::Json { path, why: error.to_string() }),
         }
+    }
+
+    /// Of what a `config.json` holds; `path` names it in errors.
+    pub fn of_object(path: &Path, map: &Map<String, Value>) -> Result<Self, ConfigError> {
+        Self::of_file(&Fields { path, map, within: "" })
     }
 
     /// Of a whole file, whose fields may lie in an object of it.

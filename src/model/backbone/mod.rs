@@ -22,6 +22,7 @@ pub mod keys;
 mod left;
 pub mod names;
 pub mod order;
+pub mod original;
 pub mod position;
 pub mod preprocess;
 mod rotary;

@@ -25,7 +25,8 @@ fn begun() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn abandon() -> MutexGuard<'static, Vec<PathBuf>> {
     let begun = begun();
     for path in &*begun {
-        let _ = std::fs::remove_file(path); // it has its name by now, or is gone
+        // It has its name by now, or is gone.
+        let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
     }
     begun
 }
@@ -61,6 +62,31 @@ pub fn write_with<E: From<io::Error>>(
     let mut file = BufWriter::new(Pending::new(path)?);
     content(&mut file)?;
     Ok(file.into_inner().map_err(IntoInnerError::into_error)?.finish()?)
+}
+
+/// A folder that `fill` fills beside its place and that is put there once it is whole; an empty one may be there already.
+pub fn write_folder<E: From<io::Error>>(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    make_folder(folder)?;
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o777)); // within the umask
+    }
+    let mut begun = begun();
+    let made = step(|| builder.prefix(PREFIX).tempdir_in(folder))?; // removed where it has not got its name
+    begun.retain(|path| path.exists());
+    begun.push(made.path().to_owned());
+    drop(begun);
+    fill(made.path())?;
+    if path.is_dir() {
+        step(|| std::fs::remove_dir(path))?;
+    }
+    Ok(step(|| std::fs::rename(made.path(), path))?)
 }
 
 /// A file that grows beside its place and is put there once it is whole; until then nothing is changed, and

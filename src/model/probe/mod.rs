@@ -10,6 +10,7 @@ mod file;
 pub mod head;
 pub mod head_output;
 mod meta;
+pub mod original;
 pub mod paper_cost;
 pub mod params;
 pub mod router;

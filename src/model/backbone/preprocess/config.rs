@@ -32,11 +32,11 @@ struct Defaults {
     crop: Option<(usize, usize)>,
 }
 
-const HALF: [f64; 3] = [0.5; 3];
-const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
-const IMAGENET_STD: [f64; 3] = [0.229, 0.224, 0.225];
-const CLIP_MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
-const CLIP_STD: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
+pub(in crate::model::backbone) const HALF: [f64; 3] = [0.5; 3];
+pub(in crate::model::backbone) const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
+pub(in crate::model::backbone) const IMAGENET_STD: [f64; 3] = [0.229, 0.224, 0.225];
+pub(in crate::model::backbone) const CLIP_MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
+pub(in crate::model::backbone) const CLIP_STD: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
 
 const VIT: Defaults = Defaults {
     class: "ViT",

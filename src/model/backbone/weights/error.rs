@@ -33,7 +33,7 @@ pub enum WeightsError {
     Refused { path: PathBuf, name: String },
     #[error("{}: {what}", path.display())]
     Index { path: PathBuf, what: String },
-    #[error("{}: {keys}", path.display())]
+    #[error("{}: these are not the weights of the model that config.json describes{keys}", path.display())]
     Keys { path: PathBuf, keys: KeyErrors },
     #[error("{} has no tensor {name:?}", path.display())]
     Missing { path: PathBuf, name: String },
@@ -43,7 +43,7 @@ pub enum WeightsError {
     Dtype { path: PathBuf, name: String, dtype: String },
 }
 
-/// Everything in which a file differs from what the model needs; shown 20 a kind.
+/// Everything in which a file differs from what the model needs; shown behind a message, 20 a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyErrors {
     /// Needed but not in the file.
@@ -66,7 +66,6 @@ impl KeyErrors {
 
 impl fmt::Display for KeyErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "these are not the weights of the model that config.json describes")?;
         let kinds = [("missing", &self.missing), ("unused", &self.unused), ("misshapen", &self.misshapen)];
         for (kind, names) in kinds.into_iter().filter(|(_, names)| !names.is_empty()) {
             write!(f, "; {} {kind}: ", names.len())?;

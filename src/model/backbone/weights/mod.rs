@@ -41,6 +41,8 @@ pub struct Weights {
     /// File and place of every tensor.
     tensors: IndexMap<String, (usize, View)>,
     fingerprint: OnceLock<String>,
+    /// The key of a checkpoint that they stand under; nothing for the whole file.
+    under: String,
 }
 
 impl Weights {
@@ -72,6 +74,20 @@ impl Weights {
         Err(WeightsError::NoWeights { dir: dir.into(), found: found(dir) })
     }
 
+    /// The tensors of one file, whatever it is called: safetensors, or of `torch.save` and then those under the first
+    /// of the keys `under` that holds any (nothing for the file itself).
+    pub fn open_file(path: &Path, under: &[&str]) -> Result<Self, WeightsError> {
+        let file = Mapped::open(path)?;
+        // A safetensors file begins with eight bytes of length, then its header, a JSON object.
+        let named = path.extension().is_some_and(|ending| ending == "safetensors");
+        let (tensors, key) = match named || file.get(8) == Some(&b'{') {
+            true => (safetensors_file::tensors(&file)?, ""),
+            false => torch_file::tensors_under(&file, under)?,
+        };
+        let tensors = tensors.into_iter().map(|(name, view)| (name, (0, view))).collect();
+        Ok(Self { under: key.to_owned(), ..Self::bounded(path, vec![file], tensors)? })
+    }
+
     fn single(path: &Path, read: Reader) -> Result<Self, WeightsError> {
         let file = Mapped::open(path)?;
         let tensors = read(&file)?.into_iter().map(|(name, view)| (name, (0, view))).collect();
@@ -94,7 +110,8 @@ impl Weights {
             );
             return Err(WeightsError::Unsupported { path: path.into(), what });
         }
-        Ok(Self { path: path.into(), files, tensors, fingerprint: OnceLock::new() })
+        let (fingerprint, under) = (OnceLock::new(), String::new());
+        Ok(Self { path: path.into(), files, tensors, fingerprint, under })
     }
 
     fn sharded(dir: &Path, path: &Path, read: Reader) -> Result<Self, WeightsError> {
@@ -140,6 +157,21 @@ impl Weights {
         self.tensors.iter().map(|(name, (_, view))| (name.as_str(), view.shape.as_slice()))
     }
 
+    /// The key of a checkpoint that the tensors stand under; nothing for the whole file.
+    pub fn under(&self) -> &str {
+        &self.under
+    }
+
+    /// The shape of the tensor `name`.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.tensors.get(name).map(|(_, view)| view.shape.as_slice())
+    }
+
+    /// Whether the tensor `name` holds integers or booleans: a buffer, never a weight.
+    pub fn is_integer(&self, name: &str) -> bool {
+        self.tensors.get(name).is_some_and(|(_, view)| view.is_integer())
+    }
+
     /// Whether there is a tensor `name`.
     pub fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
@@ -153,6 +185,12 @@ impl Weights {
         needed: &[(String, Vec<usize>)],
         ignored: &dyn Fn(&str) -> bool,
     ) -> Result<(), WeightsError> {
+        let keys = self.key_errors(needed, ignored);
+        if keys.is_empty() { Ok(()) } else { Err(WeightsError::Keys { path: self.path.clone(), keys }) }
+    }
+
+    /// All in which the file differs from `needed`, as [`Self::check`] counts it.
+    pub fn key_errors(&self, needed: &[(String, Vec<usize>)], ignored: &dyn Fn(&str) -> bool) -> KeyErrors {
         let mut keys = KeyErrors::default();
         let mut used = std::collections::HashSet::new();
         for (name, shape) in needed {
@@ -169,7 +207,7 @@ impl Weights {
             !used.contains(name.as_str()) && !view.is_integer() && !ignored(name)
         });
         keys.unused.extend(unused.map(|(name, _)| name.clone()));
-        if keys.is_empty() { Ok(()) } else { Err(WeightsError::Keys { path: self.path.clone(), keys }) }
+        keys
     }
 
     /// The tensor `name` in float32, row-major.

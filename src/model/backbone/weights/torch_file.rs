@@ -22,12 +22,23 @@ const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0
 
 type Tensors = Vec<(String, View)>;
 
+/// Keys under which checkpoints of backbones keep their state dict; none: it is the file itself.
+const UNDER: &[&str] = &["", "state_dict", "model"];
+
 /// The tensors of `file` in the order of its state dict.
 pub(super) fn tensors(file: &Mapped) -> Result<Tensors, WeightsError> {
+    Ok(tensors_under(file, UNDER)?.0)
+}
+
+/// The same of the first of the keys `under` that holds tensors (nothing for the file itself), and that key.
+pub(super) fn tensors_under<'k>(
+    file: &Mapped,
+    under: &[&'k str],
+) -> Result<(Tensors, &'k str), WeightsError> {
     if file.starts_with(b"PK\x03\x04") {
-        zip(file)
+        zip(file, under)
     } else if file.starts_with(&[0x80]) {
-        legacy(file)
+        legacy(file, under)
     } else if file.get(257..262) == Some(b"ustar") {
         Err(unsupported(file, "it is a tar archive, as PyTorch wrote before version 0.1.10"))
     } else {
@@ -41,7 +52,7 @@ struct Place {
     bytes: usize,
 }
 
-fn zip(file: &Mapped) -> Result<Tensors, WeightsError> {
+fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), WeightsError> {
     let broken = |error: zip::result::ZipError| file.damaged(FORMAT, error.to_string());
     let mut archive = ZipArchive::new(Cursor::new(&file[..])).map_err(broken)?;
     if archive.has_duplicate_names() {
@@ -81,13 +92,13 @@ fn zip(file: &Mapped) -> Result<Tensors, WeightsError> {
         return Err(unsupported(file, "its numbers are not little-endian"));
     }
     let pickle = Pickle::read(content(&places[&format!("{root}/data.pkl")])).map_err(|e| refused(file, e))?;
-    collect(file, &pickle, |tensor| {
+    collect(file, &pickle, under, |tensor| {
         let key = str::from_utf8(tensor.storage.key).ok()?;
         places.get(&format!("{root}/data/{key}"))
     })
 }
 
-fn legacy(file: &Mapped) -> Result<Tensors, WeightsError> {
+fn legacy<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), WeightsError> {
     let mut at = 0;
     let mut next = || {
         let pickle = Pickle::read(&file[at..]).map_err(|error| refused(file, error))?;
@@ -129,16 +140,17 @@ fn legacy(file: &Mapped) -> Result<Tensors, WeightsError> {
         places.insert(key, Place { start: at + 8, bytes: bytes as usize });
         at += 8 + bytes as usize;
     }
-    collect(file, &state, |tensor| places.get(tensor.storage.key))
+    collect(file, &state, under, |tensor| places.get(tensor.storage.key))
 }
 
-/// The tensors of the state dict in `pickle`; `place` finds the storage of one. A checkpoint that
-/// keeps its state dict under `state_dict` or `model` is opened one level deep.
-fn collect<'p>(
+/// The tensors of the state dict in `pickle`, under the first of the keys `under` that holds any; `place` finds the
+/// storage of one.
+fn collect<'p, 'k>(
     file: &Mapped,
     pickle: &Pickle,
+    under: &[&'k str],
     place: impl Fn(&Tensor) -> Option<&'p Place>,
-) -> Result<Tensors, WeightsError> {
+) -> Result<(Tensors, &'k str), WeightsError> {
     let named = |dict: &Value| -> Vec<(String, Tensor)> {
         let Value::Dict(entries) = dict else { return vec![] };
         let tensors = entries.iter().filter_map(|&(key, value)| match (pickle.get(key), pickle.get(value)) {
@@ -150,10 +162,10 @@ fn collect<'p>(
         tensors.collect()
     };
     let root = pickle.root();
-    let nested = ["state_dict", "model"].into_iter().filter_map(|key| pickle.entry(root, key));
-    let Some(found) = std::iter::once(root).chain(nested).map(named).find(|tensors| !tensors.is_empty())
-    else {
-        return Err(unsupported(file, "it holds no dict of named tensors (a state dict)"));
+    let dict = |key: &str| if key.is_empty() { Some(root) } else { pickle.entry(root, key) };
+    let mut dicts = under.iter().filter_map(|&key| Some((named(dict(key)?), key)));
+    let Some((found, key)) = dicts.find(|(tensors, _)| !tensors.is_empty()) else {
+        return Err(unsupported(file, no_state_dict(pickle, under)));
     };
     let mut views: Tensors = Vec::with_capacity(found.len());
     let mut seen = std::collections::HashSet::new();
@@ -186,7 +198,25 @@ fn collect<'p>(
         }
         views.push((name, view));
     }
-    Ok(views)
+    Ok((views, key))
+}
+
+/// That there are no tensors under any of the keys `under`, and which keys there are.
+fn no_state_dict(pickle: &Pickle, under: &[&str]) -> String {
+    let Value::Dict(entries) = pickle.root() else {
+        return "it holds no dict of named tensors (a state dict)".to_owned();
+    };
+    let text = |key| match pickle.get(key) {
+        Value::Text(text) => Some(String::from_utf8_lossy(text).escape_debug().to_string()),
+        _ => None,
+    };
+    let there: Vec<String> = entries.iter().filter_map(|&(key, _)| text(key)).take(20).collect();
+    let looked: Vec<&str> = under.iter().copied().filter(|key| !key.is_empty()).collect();
+    format!(
+        "it holds no dict of named tensors (a state dict), neither itself nor under {}; its keys: {}",
+        looked.join(", "),
+        there.join(", ")
+    )
 }
 
 fn unsupported(file: &Mapped, what: impl Into<String>) -> WeightsError {

@@ -132,6 +132,17 @@ impl<'a> Unpickler<'a> {
                     self.push(Value::Storage(storage));
                 }
                 b'R' => self.reduce()?,
+                0x81 => {
+                    let (arguments, class) = (self.pop()?, self.pop()?);
+                    match (self.value(class), self.value(arguments)) {
+                        (Value::Global(Global::Namespace), Value::Tuple(none)) if none.is_empty() => {
+                            self.push(Value::None);
+                        }
+                        _ => {
+                            return malformed(format!("an object of no known class before byte {}", self.at));
+                        }
+                    }
+                }
                 b'b' => {
                     // Attributes, such as the `_metadata` of a state dict: no part of the weights.
                     self.pop()?;

@@ -2,14 +2,14 @@
 //!
 //! A pickle is a program for a stack machine (the opcodes: `pickletools.py` of CPython) that may
 //! call any function by name. This machine knows dicts, lists, tuples, numbers, strings,
-//! `OrderedDict`, PyTorch's storages, and the three functions that rebuild tensors; whatever else
-//! is named ends the reading with that name. Values live in one arena and refer to each other by
+//! `OrderedDict`, PyTorch's storages, the three functions that rebuild tensors, and `argparse.Namespace`, in which
+//! trainings keep their flags (it stands for nothing here); whatever else is named ends the reading with that name. Values live in one arena and refer to each other by
 //! number: neither cycles nor depth nor sharing cost more than the opcodes that made them, and
 //! strings stay in the file.
 //!
 //! Why not the `pytorch-reader` crate, burn's own: 0.22.1 passes over names that it does not know where they
 //! make no tensor, so that a pickle that calls `posix.system` beside its weights opens without a word
-//! (it runs nothing; of the fixtures `hostile-zip` and `namespace`); it bounds a tensor at 10 GiB and a file
+//! (it runs nothing; of the fixtures `hostile-zip`); it bounds a tensor at 10 GiB and a file
 //! not at all (one of 50 kB, whose tensors repeat one number, opens as 9.7 GB); it hands out tensors without order or
 //! places in the file, and reads them anew for each; and it asks for another compressor (zlib-rs), which would
 //! change the bytes of every NPZ and PDF written.
@@ -58,6 +58,7 @@ pub(super) enum Global {
     OrderedDict,
     RebuildTensor,
     RebuildParameter,
+    Namespace,
     Storage(Dtype),
 }
 
@@ -132,6 +133,7 @@ fn global(module: &[u8], name: &[u8]) -> Result<Global, PickleError> {
         (b"collections", b"OrderedDict") => Global::OrderedDict,
         (b"torch._utils", b"_rebuild_tensor_v2" | b"_rebuild_tensor") => Global::RebuildTensor,
         (b"torch._utils", b"_rebuild_parameter") => Global::RebuildParameter,
+        (b"argparse", b"Namespace") => Global::Namespace,
         (b"torch" | b"torch.cuda" | b"torch.storage", _) => Global::Storage(match name {
             b"FloatStorage" => Dtype::F32,
             b"DoubleStorage" => Dtype::F64,

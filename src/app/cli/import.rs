@@ -1,0 +1,152 @@
+//! `ssmprobe import`: a checkpoint of another project as a folder that this program, and transformers, open; a head of one
+//! as a probe.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+
+use super::scenes::empty;
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::stdout;
+use crate::model::backbone;
+use crate::model::backbone::config::Config;
+use crate::model::backbone::original::project::{self, PROJECTS, Scale};
+use crate::model::backbone::original::{Asked, Original};
+use crate::model::probe::BackboneMeta;
+use crate::model::probe::original::{self, HEAD_PROJECTS, HeadProject};
+
+/// Make a backbone's folder of a checkpoint of MAE, timm, DINO, DINOv2, MoCo v3 or BEiT; a probe of a published head.
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Import {
+    /// The checkpoint (.pth, .pt, .bin, .safetensors), or a folder with weights.
+    #[arg(value_name = "IN")]
+    checkpoint: PathBuf,
+    /// Whose it is.
+    #[arg(long = "as", value_name = "PROJECT", value_parser = projects())]
+    project: String,
+    /// Folder of the backbone, new or empty; file of the probe (.safetensors), new.
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Attention heads, where they are not those published at its width.
+    #[arg(long, value_name = "N")]
+    heads: Option<usize>,
+    /// Edge in pixels of the images it was trained on, or HEIGHTxWIDTH: where its positions are of no square image.
+    #[arg(long, value_name = "PIXELS", value_parser = size)]
+    image_size: Option<[usize; 2]>,
+    /// What pixels are normalised by, where it is not the project's own.
+    #[arg(long, value_enum, value_name = "BY")]
+    normalize: Option<Normalize>,
+    /// The key of the checkpoint that holds the model: student, model_ema.
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// What stands before the names of the encoder, or of the head: `module.momentum_encoder.`
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+    /// Of a head: the folder of the backbone whose tokens it reads.
+    #[arg(long, value_name = "FOLDER")]
+    backbone: Option<PathBuf>,
+}
+
+const LONG: &str = "\
+OUT gets config.json, model.safetensors and preprocessor_config.json, all or none: `--backbone OUT` reads them, and so does
+transformers. The output says what was left out; a tensor that is missing, has another shape or fits nowhere is an error
+that names it. Nothing in a checkpoint is executed.
+
+`ep` (Efficient Probing) and `dinov2-linear` are heads: OUT is the file of a probe. Batch normalisation before the classifier is
+folded into it (W / s, b - W mean / s, with s the root of the variance + 1e-6); DINOv2's linear heads read the CLS token, or CLS and
+the mean of the patches, of --backbone.
+
+What shapes do not say: attention heads are those published at its width (--heads), images are made ready as the project
+evaluates (--normalize; timm's models differ, so there it is asked for).
+
+  ssmprobe import mae_pretrain_vit_base.pth --as mae mae-base
+  ssmprobe import dinov2_vitb14_reg4_pretrain.pth --as dinov2 dinov2-base
+  ssmprobe import vit.safetensors --as timm --normalize half vit
+  ssmprobe import dinov2_vitb14_reg4_linear_head.pth --as dinov2-linear --backbone dinov2-base linear.safetensors
+
+Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+/// What pixels from 0 to 1 are normalised by.
+#[derive(Clone, Copy, ValueEnum)]
+enum Normalize {
+    /// Mean and deviation of ImageNet
+    Imagenet,
+    /// To -1 to 1
+    Half,
+    /// CLIP's mean and deviation
+    Clip,
+}
+
+fn projects() -> PossibleValuesParser {
+    let heads = HEAD_PROJECTS.iter().map(|project| project.id);
+    PossibleValuesParser::new(PROJECTS.iter().map(|project| project.id).chain(heads))
+}
+
+/// One edge, or height and width with an x between.
+fn size(text: &str) -> Result<[usize; 2], String> {
+    let edge = |text: &str| text.parse().ok().filter(|edge| (1..=16_384).contains(edge));
+    let (high, wide) = text.split_once('x').unwrap_or((text, text));
+    edge(high)
+        .zip(edge(wide))
+        .map(|(high, wide)| [high, wide])
+        .ok_or_else(|| "give an edge of 1 to 16384 pixels, or height and width as 224x196".to_owned())
+}
+
+impl Import {
+    /// Makes the folder, or the probe.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(project) = original::find(&self.project) {
+            return self.head(project);
+        }
+        if !empty(&self.out) {
+            let out = self.out.display();
+            return Err(Usage(format!("{out}: the folder is not empty; name a new one")).into());
+        }
+        let project = project::find(&self.project).expect("one of the values that are allowed");
+        let scale = self.normalize.map(|by| match by {
+            Normalize::Imagenet => Scale::Imagenet,
+            Normalize::Half => Scale::Half,
+            Normalize::Clip => Scale::Clip,
+        });
+        let Self { heads, image_size: image, key, prefix, .. } = self;
+        let asked = Asked { heads, image, scale, key, prefix };
+        let original = Original::open(&self.checkpoint, project, &asked)?;
+        original.write(&self.out)?;
+        tell(&original.told, &self.out)
+    }
+
+    /// Makes the probe.
+    fn head(self, project: &'static HeadProject) -> anyhow::Result<ExitCode> {
+        if self.out.exists() {
+            return Err(Usage(format!("{}: it is there already; name a new file", self.out.display())).into());
+        }
+        let backbone = match &self.backbone {
+            None => BackboneMeta::default(),
+            Some(folder) => {
+                let config = Config::open(folder)?;
+                BackboneMeta {
+                    id: backbone::id(folder),
+                    model_type: config.family.model_type.to_owned(),
+                    hidden_size: config.width,
+                    ..BackboneMeta::default()
+                }
+            }
+        };
+        let (key, prefix) = (self.key.as_deref(), self.prefix.as_deref());
+        let (probe, told) = original::read(&self.checkpoint, project, backbone, key, prefix)?;
+        probe.save(&self.out)?;
+        tell(&told, &self.out)
+    }
+}
+
+/// What was made of what.
+fn tell(told: &[String], out: &Path) -> anyhow::Result<ExitCode> {
+    for line in told {
+        stdout::line(line)?;
+    }
+    stdout::line(format!("wrote {}", out.display()))?;
+    Ok(ExitCode::SUCCESS)
+}

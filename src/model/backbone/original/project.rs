@@ -1,0 +1,128 @@
+//! What tells the projects apart whose checkpoints are read: how their weights are wrapped, what stands beside the
+//! encoder, what a checkpoint does not say. Their encoders share the names of timm's vision transformer.
+
+use crate::model::backbone::preprocess::config::{CLIP_MEAN, CLIP_STD, HALF, IMAGENET_MEAN, IMAGENET_STD};
+
+/// A project that publishes checkpoints under names of its own.
+#[derive(Debug)]
+pub struct Project {
+    /// What a person calls it in a flag.
+    pub id: &'static str,
+    /// What it is called on the screen.
+    pub name: &'static str,
+    /// `model_type` of what it becomes; `None`: the weights tell (timm holds many).
+    pub model_type: Option<&'static str>,
+    /// What stands before the names of the encoder, the likeliest first, where a file has more than one encoder.
+    pub encoders: &'static [&'static str],
+    /// How the names begin that are left out: heads, decoders, the other of two encoders.
+    pub left_out: &'static [&'static str],
+    /// Width and attention heads of the published models: shapes do not tell them.
+    pub heads: &'static [(usize, usize)],
+    /// What its images are normalised by; `None`: it differs from model to model.
+    pub scale: Option<Scale>,
+    /// How its evaluation resizes: 2 (bilinear) or 3 (bicubic), as Pillow counts.
+    pub resample: u8,
+    /// Edge of the images it is evaluated on, where that is not the one its positions were trained on.
+    pub edge: Option<usize>,
+}
+
+/// What pixels from 0 to 1 are normalised by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Mean and deviation of ImageNet.
+    Imagenet,
+    /// To -1 to 1 (Inception).
+    Half,
+    /// CLIP's.
+    Clip,
+}
+
+impl Scale {
+    /// Mean and deviation of red, green and blue.
+    pub fn statistics(self) -> ([f64; 3], [f64; 3]) {
+        match self {
+            Self::Imagenet => (IMAGENET_MEAN, IMAGENET_STD),
+            Self::Half => (HALF, HALF),
+            Self::Clip => (CLIP_MEAN, CLIP_STD),
+        }
+    }
+}
+
+/// Every project, in the order menus show them.
+pub const PROJECTS: &[&Project] = &[&MAE, &TIMM, &DINO, &DINOV2, &MOCO_V3, &BEIT];
+
+/// The project of an id.
+pub fn find(id: &str) -> Option<&'static Project> {
+    PROJECTS.iter().copied().find(|project| project.id == id)
+}
+
+const SIZES: &[(usize, usize)] = &[(192, 3), (384, 6), (768, 12), (1024, 16), (1280, 16)];
+
+/// `facebookresearch/mae` (He et al., 2022), pre-trained, fine-tuned with its CLS token, or linearly probed.
+pub const MAE: Project = Project {
+    id: "mae",
+    name: "MAE",
+    model_type: Some("vit_mae"),
+    encoders: &[""],
+    left_out: &["decoder_", "mask_token", "head."],
+    heads: &[(768, 12), (1024, 16), (1280, 16)],
+    scale: Some(Scale::Imagenet),
+    resample: 3,
+    edge: None,
+};
+
+/// timm's `vision_transformer` and `beit`: ViT, DeiT, with layer scale or registers, and what others save so.
+pub const TIMM: Project = Project {
+    id: "timm",
+    name: "timm",
+    model_type: None,
+    left_out: &["head.", "head_dist.", "pre_logits.", "fc_norm."],
+    heads: SIZES,
+    scale: None,
+    ..MAE
+};
+
+/// `facebookresearch/dino` (Caron et al., 2021): the backbone alone, or the teacher of a whole training.
+pub const DINO: Project = Project {
+    id: "dino",
+    name: "DINO",
+    model_type: Some("vit"),
+    encoders: &["teacher.backbone.", "backbone.", "module.backbone."],
+    left_out: &["student.", "head."],
+    heads: &[(192, 3), (384, 6), (768, 12)],
+    ..MAE
+};
+
+/// `facebookresearch/dinov2` (Oquab et al., 2024), with registers (Darcet et al., 2024) or without: the backbone, or
+/// the teacher of a training.
+pub const DINOV2: Project = Project {
+    id: "dinov2",
+    name: "DINOv2",
+    model_type: None,
+    left_out: &["student.", "dino_head.", "ibot_head.", "head."],
+    heads: &[(384, 6), (768, 12), (1024, 16), (1536, 24)],
+    edge: Some(224),
+    ..DINO
+};
+
+/// `facebookresearch/moco-v3` (Chen et al., 2021): the base encoder, or what is linearly probed.
+pub const MOCO_V3: Project = Project {
+    id: "mocov3",
+    name: "MoCo v3",
+    encoders: &["module.base_encoder.", "base_encoder."],
+    left_out: &["momentum_encoder.", "predictor.", "head."],
+    heads: &[(384, 12), (768, 12), (1024, 16)],
+    resample: 2,
+    ..DINO
+};
+
+/// `microsoft/unilm/beit` (Bao et al., 2022) and BEiT v2 (Peng et al., 2022), pre-trained or fine-tuned.
+pub const BEIT: Project = Project {
+    id: "beit",
+    name: "BEiT",
+    model_type: Some("beit"),
+    left_out: &["head.", "lm_head.", "fc_norm.", "cls_pt_layers."],
+    heads: &[(768, 12), (1024, 16)],
+    scale: Some(Scale::Half),
+    ..MAE
+};

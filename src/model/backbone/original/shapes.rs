@@ -1,0 +1,312 @@
+//! What the names and shapes of a checkpoint say: the configuration of its encoder, how images are made ready for it,
+//! and what of it is left out.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::layout::{self, Target, Written};
+use super::project::Project;
+use super::{Asked, OriginalError};
+use crate::model::backbone::config::Config;
+use crate::model::backbone::position::relative_len;
+use crate::model::backbone::weights::Weights;
+use crate::model::grid::Grid;
+
+/// What wraps a model's names: `DataParallel`, a training's own classes, `torch.compile`.
+const WRAPPERS: &[&str] = &["module.", "model.", "_orig_mod.", "teacher.", "backbone.", "base_encoder."];
+/// Most layers of a backbone.
+const MAX_LAYERS: usize = 512;
+/// What layer norms of all these projects add to the variance.
+const EPSILON: f64 = 1e-6;
+
+/// The names of the encoder in a checkpoint.
+pub(super) struct Encoder<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// What it holds.
+    pub weights: &'a Weights,
+    /// Whose it is.
+    pub project: &'static Project,
+    /// What stands before the names of the encoder.
+    pub prefix: &'a str,
+}
+
+impl Encoder<'_> {
+    fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.weights.shape(&format!("{}{name}", self.prefix))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.weights.names().filter_map(|(name, _)| name.strip_prefix(self.prefix))
+    }
+
+    fn has(&self, end: &str) -> bool {
+        self.names().any(|name| name.starts_with("blocks.") && name.ends_with(end))
+    }
+
+    /// The axes of a tensor that has so many, none of length 0; zeros where it is not there.
+    fn axes<const N: usize>(&self, name: &str, expected: &str) -> Result<[usize; N], OriginalError> {
+        let Some(found) = self.shape(name) else { return Ok([0; N]) };
+        let whole = found.iter().all(|&n| (1..=1 << 20).contains(&n));
+        <[usize; N]>::try_from(found).ok().filter(|_| whole).ok_or_else(|| OriginalError::Shape {
+            path: self.path.to_owned(),
+            name: format!("{}{name}", self.prefix),
+            found: found.to_owned(),
+            expected: expected.to_owned(),
+        })
+    }
+
+    /// `config.json`, how the file is written, and what is told of it.
+    pub fn describe(&self, asked: &Asked) -> Result<(Value, Written, Vec<String>), OriginalError> {
+        let [width, _, down, right] =
+            self.axes("patch_embed.proj.weight", "[width, 3, height, width] of a patch")?;
+        let blocks = layout::blocks(self.names());
+        let layers = blocks.keys().last().map_or(0, |last| last.saturating_add(1));
+        if !(1..=MAX_LAYERS).contains(&layers) {
+            let (name, found) = (format!("{}blocks.", self.prefix), vec![layers]);
+            let expected = format!("1 to {MAX_LAYERS} blocks");
+            return Err(OriginalError::Shape { path: self.path.to_owned(), name, found, expected });
+        }
+        let scales = match (self.has(".ls1.gamma"), self.has(".gamma_1")) {
+            (true, _) => Some(["ls1.gamma", "ls2.gamma"]),
+            (false, true) => Some(["gamma_1", "gamma_2"]),
+            (false, false) if self.project.id == "dinov2" => Some(["ls1.gamma", "ls2.gamma"]), // missing, then
+            (false, false) => None,
+        };
+        let first = blocks.values().next().cloned().unwrap_or_default();
+        let packed = self.has(".mlp.w12.weight");
+        let mlp = if packed { ["mlp.w12", "mlp.w3"] } else { ["mlp.fc1", "mlp.fc2"] };
+        let [rows, _] = self.axes::<2>(&format!("{first}{}.weight", mlp[0]), "[units, width]")?;
+        let [_, units] = self.axes::<2>(&format!("{first}{}.weight", mlp[1]), "[width, units]")?;
+        let gated = packed || (units > 0 && rows == 2 * units);
+        // Where one of them is missing, the others still say what is expected.
+        let units = match (gated, rows, units) {
+            (true, ..) => rows / 2,
+            (false, 0, 0) => 4 * width,
+            (false, 0, units) => units,
+            (false, rows, _) => rows,
+        };
+        let extra = ["register_tokens", "reg_token", "dist_token"]
+            .into_iter()
+            .find(|name| self.shape(name).is_some());
+        let [_, registers, _] = match extra {
+            Some(name) => self.axes(name, "[1, tokens, width]")?,
+            None => [1, 0, width],
+        };
+        let relative = self.has(".attn.relative_position_bias_table");
+        let shared = self.shape("rel_pos_bias.relative_position_bias_table").is_some();
+        let beit = relative || shared || self.has(".attn.q_bias");
+        let model_type = self.project.model_type.unwrap_or(match extra {
+            Some("dist_token") => "deit",
+            Some(_) => "dinov2_with_registers",
+            None if beit => "beit",
+            None if scales.is_some() => "dinov2",
+            None => "vit",
+        });
+        let table = match relative {
+            true => format!("{first}attn.relative_position_bias_table"),
+            false => "rel_pos_bias.relative_position_bias_table".to_owned(),
+        };
+        let [offsets, columns] = self.axes::<2>(&table, "[offsets, heads]")?;
+        let placed = 1 + usize::from(extra == Some("dist_token"));
+        let (image, bare_positions) = self.image(asked, [down, right], placed, offsets)?;
+        let (heads, known) = match (asked.heads, columns) {
+            (Some(heads), 0) => (heads, "as asked"),
+            (_, 1..) => (columns, "a column each in the relative biases"),
+            (None, 0) => {
+                let published = self.project.heads.iter().find(|(of, _)| *of == width);
+                let published = published.ok_or_else(|| OriginalError::Heads {
+                    path: self.path.to_owned(),
+                    project: self.project.name,
+                    width,
+                })?;
+                (published.1, "as published at this width, --heads says otherwise")
+            }
+        };
+        let qkv_bias = self.has(".attn.qkv.bias");
+        let side = |[high, wide]: [usize; 2]| if high == wide { json!(high) } else { json!([high, wide]) };
+        let mut config = json!({
+            "model_type": model_type,
+            "hidden_size": width,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "hidden_act": "gelu",
+            "layer_norm_eps": EPSILON,
+            "image_size": side(image),
+            "patch_size": side([down, right]),
+            "num_channels": 3,
+        });
+        let mask = self.shape("mask_token").map(<[usize]>::to_vec);
+        let mask = mask.filter(|_| model_type == "beit" || model_type.starts_with("dinov2"));
+        let more = match model_type {
+            "beit" => json!({
+                "architectures": ["BeitModel"],
+                "intermediate_size": units,
+                "use_relative_position_bias": relative,
+                "use_shared_relative_position_bias": shared,
+                "use_absolute_position_embeddings": self.shape("pos_embed").is_some(),
+                "layer_scale_init_value": if scales.is_some() { 0.1 } else { 0.0 },
+                "use_mean_pooling": self.shape("norm.weight").is_none(),
+                "use_mask_token": mask.is_some(),
+            }),
+            "dinov2" | "dinov2_with_registers" => json!({
+                "architectures": [if registers > 0 { "Dinov2WithRegistersModel" } else { "Dinov2Model" }],
+                "mlp_ratio": ratio(width, units, gated),
+                "use_swiglu_ffn": gated,
+                "qkv_bias": qkv_bias,
+                "num_register_tokens": registers,
+                "use_mask_token": mask.is_some(),
+            }),
+            other => json!({
+                "architectures": [match other { "vit_mae" => "ViTMAEModel", "deit" => "DeiTModel", _ => "ViTModel" }],
+                "intermediate_size": units,
+                "qkv_bias": qkv_bias,
+            }),
+        };
+        if let (Value::Object(config), Value::Object(more)) = (&mut config, more) {
+            config.extend(more);
+        }
+        let under = match (self.weights.under(), self.prefix) {
+            ("", "") => String::new(),
+            (key, "") => format!(", under {key:?}"),
+            ("", prefix) => format!(", below {prefix:?}"),
+            (key, prefix) => format!(", under {key:?} and below {prefix:?}"),
+        };
+        let told = vec![
+            format!(
+                "{}{under}: {layers} layers of width {width}, patches of {down} x {right}, trained on images of {} x {}",
+                self.project.name, image[0], image[1]
+            ),
+            format!("{heads} attention heads ({known})"),
+        ];
+        let extra = extra.unwrap_or("register_tokens");
+        let written =
+            Written { blocks, bare_positions, extra, scales, split_biases: model_type == "beit", mlp, mask };
+        Ok((config, written, told))
+    }
+
+    /// Height and width of the images it was trained on, and whether its position table has no row for CLS. `placed`:
+    /// tokens before the patches that have a row there; `offsets`: those of relative biases, 0 where there are none.
+    fn image(
+        &self,
+        asked: &Asked,
+        [down, right]: [usize; 2],
+        placed: usize,
+        offsets: usize,
+    ) -> Result<([usize; 2], bool), OriginalError> {
+        let wrong = |what: String| OriginalError::Image { path: self.path.to_owned(), what };
+        let [_, rows, _] = self.axes("pos_embed", "[1, tokens, width]")?;
+        let of = |n: usize| Some(n.isqrt()).filter(|side| n > 0 && side * side == n);
+        if let Some(image) = asked.image {
+            let cut = image[0].is_multiple_of(down) && image[1].is_multiple_of(right);
+            let patches = (image[0] / down).saturating_mul(image[1] / right);
+            let fits = [placed + patches, patches].contains(&rows) || rows == 0;
+            let grid = Grid::new(image[0] / down, image[1] / right);
+            return match cut && patches > 0 && fits && (offsets == 0 || relative_len(grid) == offsets) {
+                true => Ok((image, rows == patches)),
+                false => Err(wrong(format!(
+                    "images of {} x {} do not fit patches of {down} x {right} and {rows} positions, {offsets} relative ones",
+                    image[0], image[1]
+                ))),
+            };
+        }
+        let squares = (rows.checked_sub(placed).and_then(of), of(rows));
+        let (side, bare) = match squares {
+            (Some(side), None) => (side, false),
+            (None, Some(side)) => (side, true),
+            (None, None) if rows == 0 && offsets > 3 => match of(offsets - 3) {
+                Some(side) => (side / 2 + 1, false), // 2 side - 1 offsets along each axis
+                None => {
+                    return Err(wrong(format!(
+                        "its {offsets} relative positions are those of no square image"
+                    )));
+                }
+            },
+            (None, None) if rows == 0 => return Err(wrong("it has no positions that tell its grid".into())),
+            _ => return Err(wrong(format!("its {rows} positions are those of no square image"))),
+        };
+        Ok(([side * down, side * right], bare))
+    }
+
+    /// What is left out, a line; or everything in which the file differs from what `targets` need.
+    pub fn check(&self, targets: &[Target]) -> Result<Option<String>, OriginalError> {
+        let mut needed: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (name, shape) in targets.iter().filter_map(Target::needs) {
+            needed.insert(format!("{}{name}", self.prefix), shape);
+        }
+        let needed: Vec<_> = needed.into_iter().collect();
+        let keys = self.weights.key_errors(&needed, &|name| self.left_out(name).is_some());
+        if !keys.is_empty() {
+            return Err(OriginalError::Keys { path: self.path.to_owned(), project: self.project.name, keys });
+        }
+        let used: HashSet<&str> = needed.iter().map(|(name, _)| name.as_str()).collect();
+        let mut out: BTreeMap<&str, usize> = BTreeMap::new();
+        for (name, _) in self.weights.names().filter(|(name, _)| !used.contains(name)) {
+            *out.entry(self.left_out(name).unwrap_or("integers, which are no weights")).or_default() += 1;
+        }
+        let part = |(start, count): (&str, usize)| match start.ends_with(['.', '_']) {
+            true => format!("{count} of {start}*"),
+            false => format!("{count} of {start}"),
+        };
+        let parts: Vec<String> = out.into_iter().map(part).collect();
+        Ok((!parts.is_empty()).then(|| format!("left out: {}", parts.join(", "))))
+    }
+
+    /// How the names begin that this one is left out with.
+    fn left_out(&self, name: &str) -> Option<&'static str> {
+        let mut rest = name.strip_prefix(self.prefix).unwrap_or(name);
+        loop {
+            if let Some(start) = self.project.left_out.iter().find(|start| rest.starts_with(**start)) {
+                return Some(start);
+            }
+            rest = WRAPPERS.iter().find_map(|wrapper| rest.strip_prefix(wrapper))?;
+        }
+    }
+
+    /// `preprocessor_config.json`: how the project's evaluation makes images ready.
+    pub fn preprocessor(&self, asked: &Asked, config: &Config) -> Result<Value, OriginalError> {
+        let scale = asked
+            .scale
+            .or(self.project.scale)
+            .ok_or_else(|| OriginalError::Scale { path: self.path.to_owned(), project: self.project.name })?;
+        let (mean, std) = scale.statistics();
+        let [down, right] = config.patch;
+        let fits = |edge: &usize| edge.is_multiple_of(down) && edge.is_multiple_of(right);
+        let edge = self.project.edge.filter(|edge| config.image[0].min(config.image[1]) > *edge);
+        let [height, width] = edge.filter(fits).map_or(config.image, |edge| [edge; 2]);
+        // Below 384 all of them leave an eighth of the shorter edge out.
+        let short = height.min(width);
+        let shortest = if short < 384 { short * 256 / 224 } else { short };
+        // An oblong image needs more of its other edge than the shorter one leaves.
+        let oblong = height != width;
+        let size = match oblong {
+            true => json!({"height": height, "width": width}),
+            false => json!({"shortest_edge": shortest}),
+        };
+        Ok(json!({
+            "image_processor_type": "BitImageProcessor",
+            "do_resize": true,
+            "size": size,
+            "resample": self.project.resample,
+            "do_center_crop": !oblong,
+            "crop_size": {"height": height, "width": width},
+            "do_rescale": true,
+            "rescale_factor": 1.0 / 255.0,
+            "do_normalize": true,
+            "image_mean": mean,
+            "image_std": std,
+        }))
+    }
+}
+
+/// `mlp_ratio` that stands for so many units: transformers multiplies it with the width and cuts what is behind the
+/// point; of a gated network it keeps two thirds, up to a multiple of 8.
+fn ratio(width: usize, units: usize, gated: bool) -> Value {
+    let wide = if gated { units + units / 2 } else { units };
+    match wide.is_multiple_of(width.max(1)) {
+        true => json!(wide / width.max(1)),
+        false => json!((wide as f64 + 0.5) / width as f64),
+    }
+}

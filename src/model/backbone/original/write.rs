@@ -1,0 +1,72 @@
+//! The folder of the Hub that a checkpoint becomes, tensor by tensor, so that a large one needs no more memory than its
+//! largest tensor.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::layout::{Source, Target};
+use super::{Original, OriginalError};
+use crate::model::io::atomic_file;
+
+impl Original {
+    /// Writes the folder, whole or not at all; an empty one may be there already.
+    pub fn write(&self, folder: &Path) -> Result<(), OriginalError> {
+        let written = atomic_file::write_folder(folder, |inside| {
+            let text = |value: &Value| format!("{value:#}\n").into_bytes();
+            atomic_file::write(&inside.join("config.json"), &text(&self.config))?;
+            atomic_file::write(&inside.join("preprocessor_config.json"), &text(&self.preprocessor))?;
+            atomic_file::write_with(&inside.join("model.safetensors"), |file| self.write_weights(file))
+        });
+        written.map_err(|error| match error {
+            OriginalError::Io(source) => OriginalError::Write { path: folder.to_owned(), source },
+            other => other,
+        })
+    }
+
+    /// Writes `model.safetensors` alone: the length of the header, the header, the numbers.
+    ///
+    /// # Errors
+    /// If a number is NaN or infinite, or the file refuses.
+    pub fn write_weights(&self, file: &mut impl Write) -> Result<(), OriginalError> {
+        let mut header = Map::new();
+        header.insert("__metadata__".into(), json!({"format": "pt"}));
+        let mut end = 0;
+        for Target { name, shape, .. } in &self.targets {
+            let start = end;
+            end += 4 * shape.iter().product::<usize>();
+            let entry = json!({"dtype": "F32", "shape": shape, "data_offsets": [start, end]});
+            header.insert(name.clone(), entry);
+        }
+        let mut header = Value::Object(header).to_string();
+        while !header.len().is_multiple_of(8) {
+            header.push(' '); // numbers begin at a multiple of eight bytes
+        }
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(header.as_bytes())?;
+        for target in &self.targets {
+            let bytes: Vec<u8> = self.values(target)?.iter().flat_map(|x| x.to_le_bytes()).collect();
+            file.write_all(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The values of a tensor; its source's shape has been checked.
+    fn values(&self, target: &Target) -> Result<Vec<f32>, OriginalError> {
+        let read = |name: &str| {
+            let tensor = self.weights.tensor(&format!("{}{name}", self.prefix))?;
+            Ok::<_, OriginalError>(tensor.try_into_vec::<f32>().expect("weights are read in float32"))
+        };
+        let len = target.shape.iter().product();
+        Ok(match &target.source {
+            Source::Whole(name) => read(name)?,
+            Source::Third(name, part) => read(name)?[part * len..(part + 1) * len].to_vec(),
+            Source::Positions(name, zeros) => {
+                let zeros = vec![0.0; zeros * target.shape[2]];
+                [zeros, read(name)?].concat()
+            }
+            Source::Ones => vec![1.0; len],
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! Heads as other projects save them, and the probe that each becomes.
+//!
+//! A batch normalisation without weight and bias before a classifier is folded into it: `W (z - mean) / s + b` with
+//! `s = sqrt(variance + eps)` is `(W / s) z + (b - W mean / s)`, computed in float64. It is the same function, so that
+//! logits are those of the original to the rounding of float32; eps is 1e-6, as these projects have it.
+
+use std::path::{Path, PathBuf};
+
+use super::head::{self, Config, Dims};
+use super::{BackboneMeta, Classifier, FORMAT, Meta, Probe};
+use crate::model::backbone::weights::{KeyErrors, Weights, WeightsError};
+use crate::model::grid::Grid;
+use crate::model::io::array::{Array, Arrays};
+use crate::model::probe::settings::ConfigError;
+
+/// What the batch normalisation adds to the variance.
+const EPSILON: f64 = 1e-6;
+/// Keys of a checkpoint that hold a head, the likeliest first; nothing for the file itself.
+const UNDER: &[&str] = &["", "state_dict", "model", "classifier"];
+/// Longest axis of a head: classes, or features.
+const MAX_AXIS: usize = 1 << 20;
+
+/// A kind of head that another project publishes.
+#[derive(Debug)]
+pub struct HeadProject {
+    /// What a person calls it in a flag.
+    pub id: &'static str,
+    /// What it is called on the screen.
+    pub name: &'static str,
+    /// The end of the name by which it is found.
+    mark: &'static str,
+    /// How the names begin that are left out: the backbone, where it was saved with its head.
+    left_out: &'static [&'static str],
+    read: fn(&Saved) -> ReadHead,
+}
+
+/// A probe, and what its file says of itself, a line each.
+pub type ReadHead = Result<(Probe, Vec<String>), HeadError>;
+
+/// Every kind of head, in the order menus show them.
+pub const HEAD_PROJECTS: &[&HeadProject] = &[&EFFICIENT_PROBING, &DINOV2_LINEAR];
+
+/// `billpsomas/efficient-probing` (Psomas et al., 2025): pooling, batch normalisation, classifier, as a `Sequential`.
+const EFFICIENT_PROBING: HeadProject = HeadProject {
+    id: "ep",
+    name: "Efficient Probing",
+    mark: "0.cls_token",
+    left_out: &[
+        "cls_token",
+        "pos_embed",
+        "mask_token",
+        "patch_embed.",
+        "blocks.",
+        "norm.",
+        "fc_norm.",
+        "decoder_",
+    ],
+    read: efficient,
+};
+
+/// The linear classifiers of `facebookresearch/dinov2` (Oquab et al., 2024) on the tokens of the last layer.
+const DINOV2_LINEAR: HeadProject = HeadProject {
+    id: "dinov2-linear",
+    name: "DINOv2's linear heads",
+    mark: "weight",
+    left_out: &[],
+    read: linear,
+};
+
+/// The kind of head of an id.
+pub fn find(id: &str) -> Option<&'static HeadProject> {
+    HEAD_PROJECTS.iter().copied().find(|project| project.id == id)
+}
+
+/// Why a file cannot become a probe.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
+#[derive(Debug, thiserror::Error)]
+pub enum HeadError {
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    #[error("{}: {found} of {project}: its names are {names}; --key and --prefix choose among several", path.display())]
+    NoHead { path: PathBuf, project: &'static str, found: &'static str, names: String },
+    #[error("{}: these are not weights of {project}{keys}", path.display())]
+    Keys { path: PathBuf, project: &'static str, keys: KeyErrors },
+    #[error("{}: {name:?} is {found:?}: {expected}", path.display())]
+    Shape { path: PathBuf, name: String, found: Vec<usize>, expected: String },
+    #[error("{} makes no probe", path.display())]
+    Config { path: PathBuf, source: ConfigError },
+    #[error("{}: no number of {name:?} may be below 0, element {index} is {value}", path.display())]
+    Variance { path: PathBuf, name: String, index: usize, value: f32 },
+    #[error(
+        "{project}: what width the tokens have is not in their weights: give --backbone FOLDER, whose tokens they read"
+    )]
+    NoBackbone { project: &'static str },
+}
+
+/// A saved head, by the names behind its prefix.
+struct Saved<'a> {
+    path: &'a Path,
+    weights: Weights,
+    project: &'static HeadProject,
+    prefix: String,
+    backbone: BackboneMeta,
+}
+
+/// Reads a head of `project`, with what its file says of itself, a line each. `key` and `prefix` choose among several;
+/// `backbone`: whose tokens it reads, its `hidden_size` 0 where that is not known.
+pub fn read(
+    path: &Path,
+    project: &'static HeadProject,
+    backbone: BackboneMeta,
+    key: Option<&str>,
+    prefix: Option<&str>,
+) -> ReadHead {
+    let weights = match key {
+        Some(key) => Weights::open_file(path, &[key])?,
+        None => Weights::open_file(path, UNDER)?,
+    };
+    let found: Vec<&str> = weights.names().filter_map(|(name, _)| name.strip_suffix(project.mark)).collect();
+    let whole = |before: &&str| before.is_empty() || before.ends_with('.');
+    let found: Vec<&str> = found.into_iter().filter(whole).collect();
+    let chosen = match (prefix, found.as_slice()) {
+        (Some(prefix), _) => found.iter().find(|before| **before == prefix).copied(),
+        (None, &[one]) => Some(one),
+        (None, _) => None,
+    };
+    let Some(prefix) = chosen.map(str::to_owned) else {
+        let names: Vec<&str> = weights.names().map(|(name, _)| name).take(10).collect();
+        let (path, names) = (path.to_owned(), names.join(", "));
+        let found = if found.len() > 1 && prefix.is_none() { "several heads" } else { "no head" };
+        return Err(HeadError::NoHead { path, project: project.name, found, names });
+    };
+    (project.read)(&Saved { path, weights, project, prefix, backbone })
+}
+
+impl Saved<'_> {
+    /// The axes of a tensor that has so many, none of length 0.
+    fn axes<const N: usize>(&self, name: &str, expected: &str) -> Result<[usize; N], HeadError> {
+        let found = self.weights.shape(&format!("{}{name}", self.prefix)).unwrap_or_default();
+        let whole = found.iter().all(|axis| (1..=MAX_AXIS).contains(axis));
+        <[usize; N]>::try_from(found)
+            .ok()
+            .filter(|_| whole)
+            .ok_or_else(|| self.misshapen(name, format!("expected {expected}")))
+    }
+
+    fn misshapen(&self, name: &str, expected: String) -> HeadError {
+        let name = format!("{}{name}", self.prefix);
+        let found = self.weights.shape(&name).unwrap_or_default().to_owned();
+        HeadError::Shape { path: self.path.to_owned(), name, found, expected }
+    }
+
+    /// That the file holds tensors of these names and shapes, and no other that is not left out by its name; how many are.
+    fn check(&self, needed: &[(&str, Vec<usize>)]) -> Result<usize, HeadError> {
+        let needed = needed.iter().map(|(name, shape)| (format!("{}{name}", self.prefix), shape.clone()));
+        let needed: Vec<_> = needed.collect();
+        let left_out = |name: &str| {
+            let inner = name.trim_start_matches("module.").trim_start_matches("model.");
+            self.project.left_out.iter().any(|start| inner.starts_with(start))
+        };
+        let keys = self.weights.key_errors(&needed, &left_out);
+        if !keys.is_empty() {
+            return Err(HeadError::Keys { path: self.path.to_owned(), project: self.project.name, keys });
+        }
+        Ok(self.weights.names().filter(|(name, _)| left_out(name)).count())
+    }
+
+    fn values(&self, name: &str) -> Result<Vec<f32>, HeadError> {
+        let tensor = self.weights.tensor(&format!("{}{name}", self.prefix))?;
+        Ok(tensor.try_into_vec::<f32>().expect("weights are read in float32"))
+    }
+
+    /// The classifier `name` behind the batch normalisation `norm`, as one linear map of `features`.
+    fn folded(&self, norm: &str, name: &str) -> Result<Classifier, HeadError> {
+        let (mean, variance) =
+            (self.values(&format!("{norm}.running_mean"))?, self.values(&format!("{norm}.running_var"))?);
+        if let Some(index) = variance.iter().position(|x| *x < 0.0) {
+            let (path, value) = (self.path.to_owned(), variance[index]);
+            return Err(HeadError::Variance { path, name: format!("{norm}.running_var"), index, value });
+        }
+        let (mut weight, mut bias) =
+            (self.values(&format!("{name}.weight"))?, self.values(&format!("{name}.bias"))?);
+        for (row, bias) in weight.chunks_exact_mut(mean.len()).zip(&mut bias) {
+            let mut shift = 0.0;
+            for ((w, mean), variance) in row.iter_mut().zip(&mean).zip(&variance) {
+                let scaled = f64::from(*w) / (f64::from(*variance) + EPSILON).sqrt();
+                shift += scaled * f64::from(*mean);
+                *w = scaled as f32;
+            }
+            *bias = (f64::from(*bias) - shift) as f32;
+        }
+        Ok(Classifier { weight, bias })
+    }
+
+    /// The probe with this head, if its sizes fit.
+    fn probe(
+        &self,
+        id: &str,
+        config: Config,
+        dims: &Dims,
+        arrays: Arrays,
+        classifier: Classifier,
+    ) -> Result<Probe, HeadError> {
+        let refused = |source| HeadError::Config { path: self.path.to_owned(), source };
+        let head = head::find(id).expect("a head of the list").build(&config).map_err(refused)?;
+        head.check(dims).map_err(refused)?;
+        let backbone = BackboneMeta { hidden_size: dims.width, ..self.backbone.clone() };
+        let meta = Meta {
+            format: FORMAT,
+            head: id.to_owned(),
+            config: head.settings(dims),
+            backbone,
+            classes: Vec::new(),
+            training: None,
+            rest: serde_json::Map::new(),
+        };
+        Ok(Probe::new(meta, arrays, classifier))
+    }
+}
+
+fn efficient(saved: &Saved) -> ReadHead {
+    let [_, queries, d] = saved.axes("0.cls_token", "[1, queries, width]")?;
+    let [features, _] = saved.axes("0.v.weight", "[features, width]")?;
+    let [classes, _] = saved.axes("2.weight", "[classes, features]")?;
+    let left_out = saved.check(&[
+        ("0.cls_token", vec![1, queries, d]),
+        ("0.v.weight", vec![features, d]),
+        ("1.running_mean", vec![features]),
+        ("1.running_var", vec![features]),
+        ("2.weight", vec![classes, features]),
+        ("2.bias", vec![classes]),
+    ])?;
+    if features != d {
+        let what =
+            format!("values of another width than the tokens ({d}; d_out of the project) are not supported");
+        return Err(saved.misshapen("0.v.weight", what));
+    }
+    if ![0, d].contains(&saved.backbone.hidden_size) {
+        let (id, width) = (&saved.backbone.id, saved.backbone.hidden_size);
+        return Err(saved.misshapen("0.cls_token", format!("the tokens of {id} have width {width}")));
+    }
+    let arrays = [("query", [queries, d], "0.cls_token"), ("value.weight", [d, d], "0.v.weight")];
+    let array = |(name, shape, from): (&str, [usize; 2], &str)| {
+        Ok((name.to_owned(), Array::new(shape, saved.values(from)?)))
+    };
+    let arrays = arrays.into_iter().map(array).collect::<Result<Arrays, HeadError>>()?;
+    let classifier = saved.folded("1", "2")?;
+    let config = Config { queries: Some(queries), ..Config::default() };
+    let dims = Dims { width: d, grid: Grid::new(1, 2), classes };
+    let mut told = vec![
+        format!("{}: {queries} queries of width {d}, {classes} classes", saved.project.name),
+        "its batch normalisation (eps 1e-6) is folded into the classifier".to_owned(),
+    ];
+    if left_out > 0 {
+        told.push(format!("left out: {left_out} tensors of its backbone"));
+    }
+    Ok((saved.probe("efficient", config, &dims, arrays, classifier)?, told))
+}
+
+fn linear(saved: &Saved) -> ReadHead {
+    let d = saved.backbone.hidden_size;
+    if d == 0 {
+        return Err(HeadError::NoBackbone { project: saved.project.name });
+    }
+    let [classes, features] = saved.axes("weight", "[classes, features]")?;
+    saved.check(&[("weight", vec![classes, features]), ("bias", vec![classes])])?;
+    let (id, reads) = match features / d {
+        1 if features == d => ("cls", "the CLS token"),
+        2 if features == 2 * d => ("cls-mean", "the CLS token, then the mean of the patch tokens"),
+        _ => {
+            let what = format!(
+                "of tokens of width {d} a head here reads CLS ({d}) or CLS and the mean of the patches ({}), \
+                 of the last layer; several layers at once it does not",
+                2 * d
+            );
+            return Err(saved.misshapen("weight", what));
+        }
+    };
+    let classifier = Classifier { weight: saved.values("weight")?, bias: saved.values("bias")? };
+    let dims = Dims { width: d, grid: Grid::new(1, 2), classes };
+    let told = vec![format!("{}: {classes} classes from {reads}", saved.project.name)];
+    Ok((saved.probe(id, Config::default(), &dims, Arrays::new(), classifier)?, told))
+}

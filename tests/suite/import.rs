@@ -1,0 +1,356 @@
+//! Checkpoints of other projects (`tests/reference/originals.py`): the folder that `ssmprobe import` makes of each gives
+//! the tokens of the original, stage by stage, the probe it makes of a head the logits; whatever fits nowhere is an error that names it, and nothing is written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors, serialize_to_file};
+use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::original::project::{PROJECTS, Scale, find};
+use ssmprobe::model::backbone::original::{Asked, Original};
+use ssmprobe::model::backbone::preprocess::{Preprocessor, Size};
+use ssmprobe::model::explain::readout;
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::original::{HEAD_PROJECTS, HeadError, read as read_head};
+use ssmprobe::model::probe::{BackboneMeta, Probe, original};
+use ssmprobe::model::tokens::Tokens;
+
+use super::backbones::{difference, flat, image, read};
+use super::close::assert_close;
+use super::run::{program, root, run};
+
+/// Largest difference to the original that counts as equal.
+const TOLERANCE: f32 = 1e-5;
+
+/// The cases: whose, what it becomes, and what is left out of it.
+const CASES: &[(&str, &str, &str, &str)] = &[
+    ("mae", "mae", "vit_mae", "left out: 7 of decoder_*, 1 of mask_token"),
+    ("timm", "timm", "vit", "left out: 2 of head.*"),
+    ("timm-registers", "timm", "dinov2_with_registers", ""),
+    ("timm-deit", "timm", "deit", "left out: 2 of head.*, 2 of head_dist.*"),
+    ("dino", "dino", "vit", "left out: 3 of head.*"),
+    ("dinov2", "dinov2", "dinov2", ""),
+    ("dinov2-registers", "dinov2", "dinov2_with_registers", "left out: 2 of dino_head.*, 2 of ibot_head.*"),
+    ("mocov3", "mocov3", "vit", "left out: 4 of head.*, 34 of momentum_encoder.*, 1 of predictor.*"),
+    ("beit", "beit", "beit", "left out: 1 of integers, which are no weights, 2 of lm_head.*"),
+    (
+        "beit-tuned",
+        "beit",
+        "beit",
+        "left out: 2 of fc_norm.*, 2 of head.*, 2 of integers, which are no weights",
+    ),
+];
+
+fn fixtures() -> PathBuf {
+    root().join("tests/fixtures/originals")
+}
+
+/// The checkpoint of a case.
+fn checkpoint(case: &str) -> PathBuf {
+    let folder = fixtures().join(case);
+    let file = folder.join("checkpoint.pth");
+    if file.is_file() { file } else { folder.join("checkpoint.safetensors") }
+}
+
+/// What the fixtures do not say: three heads at a width that nobody published.
+fn asked() -> Asked {
+    Asked { heads: Some(3), scale: Some(Scale::Half), ..Asked::default() }
+}
+
+fn open(path: &Path, project: &str) -> Result<Original, String> {
+    Original::open(path, find(project).unwrap(), &asked()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn an_imported_checkpoint_gives_the_tokens_of_the_original() {
+    for (case, project, model_type, left_out) in CASES {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("backbone");
+        let original = open(&checkpoint(case), project).unwrap_or_else(|error| panic!("{case}: {error}"));
+        let told = original.told.get(2).map_or("", String::as_str);
+        assert_eq!(told, *left_out, "{case}: {:?}", original.told);
+        original.write(&out).unwrap();
+        let backbone =
+            Backbone::open(&out, &Device::flex()).unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(backbone.model_type(), *model_type, "{case}");
+        let expected = read(&fixtures().join(case).join("tokens.safetensors"));
+        let layers: Vec<usize> = (0..=backbone.layers()).collect();
+        let mut worst = 0.0_f32;
+        for (height, width) in [(16, 16), (24, 12)] {
+            let images = [image(0, height, width), image(1, height, width)];
+            let stages = backbone.forward_layers(&images, &layers, false).unwrap();
+            let last = backbone.forward(&images).unwrap();
+            for (k, (stages, last)) in stages.iter().zip(&last).enumerate() {
+                let stages = stages.iter().enumerate().map(|(l, tokens)| (l.to_string(), tokens));
+                for (stage, tokens) in stages.chain([("last".to_owned(), last)]) {
+                    let array = &expected[&format!("{height}x{width}.{stage}")]; // [2, T, d]
+                    let len = array.data.len() / 2;
+                    let error = difference(&flat(tokens), &array.data[k * len..(k + 1) * len]);
+                    assert!(
+                        error <= TOLERANCE,
+                        "{case}, {height}x{width}, image {k}, stage {stage}: {error}"
+                    );
+                    worst = worst.max(error);
+                }
+            }
+        }
+        println!("{case}: {worst:.1e} apart at most");
+        let preprocessor = Preprocessor::open(&out).unwrap();
+        assert_eq!(preprocessor.crop, Some((16, 16)), "{case}");
+        assert_eq!(preprocessor.resize.map(|(size, _)| size), Some(Size::Shortest(18)), "{case}");
+    }
+    for project in PROJECTS {
+        assert!(CASES.iter().any(|case| case.1 == project.id), "no case of {}", project.name);
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_project_is_refused_with_the_names_that_do_not_fit() {
+    for (case, project, words) in [
+        ("mae", "dino", &["8 unused", "decoder_embed.weight", "mask_token", "weights of DINO"][..]),
+        ("dinov2", "mae", &["unused", "blocks.0.ls1.gamma", "weights of MAE"]),
+        ("timm", "dinov2", &["missing", "blocks.0.ls1.gamma"]),
+        ("beit-tuned", "mae", &["missing", "norm.weight", "unused", "blocks.0.attn.q_bias"]),
+        ("timm", "beit", &["missing", "blocks.0.attn.q_bias", "unused", "blocks.0.attn.qkv.bias"]),
+    ] {
+        let error = open(&checkpoint(case), project).map(|_| ()).expect_err(&format!("{case} as {project}"));
+        assert!(words.iter().all(|word| error.contains(word)), "{case} as {project}: {error}");
+    }
+    let hub = root().join("tests/fixtures/backbones/vit/model.safetensors");
+    let error = open(&hub, "mae").unwrap_err();
+    assert!(error.contains("patch_embed.proj.weight") && error.contains("need no import"), "{error}");
+    let folder = open(&root().join("tests/fixtures/backbones/vit"), "mae").unwrap_err();
+    assert!(folder.contains("need no import"), "{folder}");
+}
+
+/// The tensors of the timm fixture, shape and bytes.
+fn tensors() -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
+    let bytes = fs::read(checkpoint("timm")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    file.iter().map(|(name, view)| (name.to_owned(), (view.shape().to_vec(), view.data().to_vec()))).collect()
+}
+
+fn save(tensors: &BTreeMap<String, (Vec<usize>, Vec<u8>)>, path: &Path) {
+    let views = tensors.iter().map(|(name, (shape, bytes))| {
+        (name, TensorView::new(Dtype::F32, shape.clone(), bytes).expect("as many bytes as the shape says"))
+    });
+    serialize_to_file(views.collect::<Vec<_>>(), None, path).unwrap();
+}
+
+#[test]
+fn a_tensor_of_another_shape_is_an_error_that_names_it_and_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vit.safetensors");
+    let whole = tensors();
+    for name in whole.keys().filter(|name| !name.starts_with("head.")) {
+        let (shape, bytes) = &whole[name];
+        let count = bytes.len() / 4;
+        let mut longer = shape.clone();
+        longer[0] += 1;
+        let shapes = [
+            vec![count],
+            vec![1, 1, 1, 1, count],
+            shape.iter().copied().chain([1]).collect(),
+            vec![0],
+            vec![],
+            longer,
+            vec![7, 7],
+        ];
+        for other in shapes.into_iter().filter(|other| other != shape) {
+            let mut changed = whole.clone();
+            let bytes = vec![0; 4 * other.iter().product::<usize>()];
+            changed.insert(name.clone(), (other.clone(), bytes));
+            save(&changed, &path);
+            let error = open(&path, "timm").map(|_| ()).expect_err(&format!("{name} {other:?}"));
+            // Whoever else depends on the wrong size may be named first.
+            let first = [
+                "patch_embed.proj.weight",
+                "pos_embed",
+                "blocks.0.mlp.fc1.weight",
+                "blocks.0.mlp.fc2.weight",
+            ];
+            let named = error.contains(name.as_str()) || first.contains(&name.as_str());
+            assert!(named && error.contains("vit.safetensors"), "{name} {other:?}: {error}");
+        }
+        let mut fewer = whole.clone();
+        fewer.remove(name);
+        save(&fewer, &path);
+        let error = open(&path, "timm").map(|_| ()).expect_err(name);
+        assert!(error.contains(name.as_str()) || name == "pos_embed", "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_cut_short_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    for case in ["mae", "timm"] {
+        let (whole, path) = (fs::read(checkpoint(case)).unwrap(), folder.path().join("cut"));
+        for part in 1..40 {
+            fs::write(&path, &whole[..whole.len() * part / 40]).unwrap();
+            let error = open(&path, case).map(|_| ()).expect_err(case);
+            assert!(error.contains("damaged"), "{case}, {part} of 40: {error}");
+        }
+    }
+}
+
+#[test]
+fn what_no_shape_says_is_asked_for() {
+    let open = |path: &Path, project: &str, asked: &Asked| {
+        Original::open(path, find(project).unwrap(), asked).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let none = Asked::default();
+    let error = open(&checkpoint("mae"), "mae", &none).unwrap_err();
+    assert!(error.contains("--heads") && error.contains("width 24"), "{error}");
+    let error = open(&checkpoint("timm"), "timm", &Asked { scale: None, ..asked() }).unwrap_err();
+    assert!(error.contains("--normalize"), "{error}");
+    open(&checkpoint("beit"), "beit", &none).unwrap(); // its tables of relative biases have a column for each head
+    let error = open(&checkpoint("mae"), "mae", &Asked { heads: Some(5), ..asked() }).unwrap_err();
+    assert!(error.contains("makes no backbone"), "{error}");
+    // An oblong image: 15 patches and CLS.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("oblong.safetensors");
+    let mut oblong = tensors();
+    oblong.insert("pos_embed".into(), (vec![1, 16, 24], vec![0; 4 * 16 * 24]));
+    save(&oblong, &path);
+    open(&path, "timm", &asked()).unwrap(); // or 16 patches without it
+    let image = |image| Asked { image: Some(image), ..asked() };
+    open(&path, "timm", &image([12, 20])).unwrap();
+    oblong.insert("pos_embed".into(), (vec![1, 13, 24], vec![0; 4 * 13 * 24]));
+    save(&oblong, &path);
+    let error = open(&path, "timm", &asked()).unwrap_err();
+    assert!(error.contains("13 positions") && error.contains("--image-size"), "{error}");
+    open(&path, "timm", &image([12, 16])).unwrap();
+    for wrong in [[12, 20], [13, 16], [4, 4]] {
+        let error = open(&path, "timm", &image(wrong)).unwrap_err();
+        assert!(error.contains("do not fit"), "{error}");
+    }
+    // Of two encoders another one, and one that is not there.
+    let prefix = |prefix: &str| Asked { prefix: Some(prefix.to_owned()), ..asked() };
+    let error = open(&checkpoint("mocov3"), "mocov3", &prefix("encoder.")).unwrap_err();
+    assert!(error.contains("module.momentum_encoder.") && error.contains("--prefix"), "{error}");
+    let error = open(&checkpoint("mocov3"), "timm", &asked()).unwrap_err();
+    assert!(error.contains("several encoders"), "{error}");
+    let key = |key: &str| Asked { key: Some(key.to_owned()), ..asked() };
+    open(&checkpoint("dino"), "dino", &key("student")).unwrap();
+    let error = open(&checkpoint("dino"), "dino", &key("ema")).unwrap_err();
+    assert!(error.contains("under ema") && error.contains("student, teacher, epoch, args"), "{error}");
+}
+
+#[test]
+fn the_verb_writes_a_whole_folder_or_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("made/backbone");
+    let import = |path: &Path, rest: &[&str]| {
+        let mut command = program();
+        command.arg("import").arg(path).args(rest).arg(&out);
+        run(&mut command)
+    };
+    let (code, _, said) = import(&checkpoint("mae"), &["--as", "mae"]);
+    assert!(code == 1 && said.contains("--heads") && !out.exists(), "{said}");
+    let (code, _, said) = import(&checkpoint("mae"), &["--as", "vit"]);
+    assert!(code == 2 && said.contains("mocov3"), "{said}");
+    // A number that is none is found while the folder is written.
+    let mut broken = tensors();
+    let bytes = &mut broken.get_mut("blocks.1.mlp.fc2.weight").unwrap().1;
+    bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let path = folder.path().join("broken.safetensors");
+    save(&broken, &path);
+    let flags = ["--as", "timm", "--heads", "3", "--normalize", "half"];
+    let (code, _, said) = import(&path, &flags);
+    assert!(code == 1 && said.contains("blocks.1.mlp.fc2.weight") && said.contains("NaN"), "{said}");
+    let left = fs::read_dir(folder.path().join("made")).map_or(0, Iterator::count);
+    assert_eq!((out.exists(), left), (false, 0));
+    fs::create_dir_all(&out).unwrap();
+    let (code, stdout, said) = import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(stdout.contains("MAE, under \"model\": 2 layers of width 24, patches of 4 x 4"), "{stdout}");
+    assert!(stdout.contains("left out: 7 of decoder_*"), "{stdout}");
+    let mut files: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["config.json", "model.safetensors", "preprocessor_config.json"]);
+    let (code, _, said) = import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]);
+    assert!(code == 2 && said.contains("not empty"), "{said}");
+}
+
+/// Cases of heads, and the head that each becomes.
+const HEADS: &[(&str, &str, &str)] = &[
+    ("ep", "ep", "efficient"),
+    ("dinov2-linear", "dinov2-linear", "cls-mean"),
+    ("dinov2-linear-cls", "dinov2-linear", "cls"),
+];
+
+fn open_head(path: &Path, project: &str, width: usize) -> Result<(Probe, Vec<String>), HeadError> {
+    let backbone = BackboneMeta { hidden_size: width, ..BackboneMeta::default() };
+    read_head(path, original::find(project).unwrap(), backbone, None, None)
+}
+
+#[test]
+fn an_imported_head_gives_the_logits_of_the_original() {
+    let folder = tempfile::tempdir().unwrap();
+    for (case, project, head) in HEADS {
+        let (probe, told) = open_head(&fixtures().join(case).join("head.pth"), project, 24).unwrap();
+        assert!(!told.is_empty());
+        let file = folder.path().join(format!("{case}.safetensors"));
+        probe.save(&file).unwrap();
+        let probe = Probe::load(&file).unwrap();
+        assert_eq!((probe.meta.head.as_str(), probe.meta.backbone.hidden_size), (*head, 24));
+        let expected = read(&fixtures().join(case).join("expected.safetensors"));
+        for k in 0..2 {
+            let of = |name: &str, len: usize| expected[name].data[k * len..(k + 1) * len].to_vec();
+            let (cls, patches) = (Some(of("cls", 24)), of("patches", 16 * 24));
+            let tokens = Tokens { grid: Grid::new(4, 4), width: 24, cls, registers: Vec::new(), patches };
+            let reading = probe.reading(&tokens, 0).unwrap();
+            let classifier = &probe.classifier;
+            let logits = readout::logits(&reading, &tokens, &classifier.weight, &classifier.bias);
+            let target = of("logits", 5);
+            let size = target.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
+            assert_close(format!("{case}, image {k}"), logits, target, 1e-6 * f64::from(size));
+        }
+    }
+    for project in HEAD_PROJECTS {
+        assert!(HEADS.iter().any(|case| case.1 == project.id), "no case of {}", project.name);
+    }
+}
+
+#[test]
+fn a_head_that_fits_no_tokens_is_refused() {
+    let error = |case: &str, project: &str, width: usize| {
+        let path = fixtures().join(case).join("head.pth");
+        open_head(&path, project, width).map(|_| ()).unwrap_err().to_string()
+    };
+    assert!(error("dinov2-linear", "dinov2-linear", 0).contains("--backbone"));
+    assert!(error("dinov2-linear", "dinov2-linear", 16).contains("several layers at once"));
+    assert!(error("dinov2-linear", "ep", 24).contains("no head of Efficient Probing"));
+    assert!(error("ep", "ep", 16).contains("have width 16"));
+    assert!(error("ep", "dinov2-linear", 24).contains("several heads"));
+    let out = tempfile::tempdir().unwrap().path().join("probe.safetensors");
+    let mut command = program();
+    command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);
+    let (code, _, said) = run(&mut command);
+    assert!(code == 1 && said.contains("its folder is not there") && !out.exists(), "{code} {said}");
+}
+
+#[test]
+fn the_verb_makes_a_probe_of_a_head() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("probe.safetensors");
+    let backbone = folder.path().join("backbone");
+    open(&checkpoint("dinov2"), "dinov2").unwrap().write(&backbone).unwrap();
+    let import = || {
+        let mut command = program();
+        command.arg("import").arg(fixtures().join("dinov2-linear/head.pth")).args(["--as", "dinov2-linear"]);
+        run(command.arg("--backbone").arg(&backbone).arg(&out))
+    };
+    let (code, stdout, said) = import();
+    assert!(code == 0 && stdout.contains("5 classes from the CLS token, then the mean"), "{said}");
+    let probe = Probe::load(&out).unwrap();
+    assert_eq!(
+        (probe.meta.backbone.id.as_str(), probe.meta.backbone.model_type.as_str()),
+        ("backbone", "dinov2")
+    );
+    let (code, _, said) = import();
+    assert!(code == 2 && said.contains("there already"), "{said}");
+}
