@@ -111,8 +111,8 @@ impl Slack {
             if tensor.data() == other.data() {
                 continue;
             }
-            // Half of a step of float16 is more than any other slack.
-            let slack = if tensor.dtype() == Dtype::F16 && self.0 > 0.0 { Self(1e-3) } else { Self(self.0) };
+            // Half of a step of float16 is more than any other slack, and without one it is the same bits.
+            let slack = if tensor.dtype() == Dtype::F16 && self.0 > 1e-6 { Self(1e-3) } else { Self(self.0) };
             let pairs =
                 numbers(tensor.dtype(), tensor.data()).into_iter().zip(numbers(other.dtype(), other.data()));
             // The clock's share of what a checkpoint keeps.
