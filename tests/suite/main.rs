@@ -51,6 +51,7 @@ mod parquet;
 mod pictures;
 mod pipe;
 mod pooling;
+mod preload;
 mod pretrain;
 mod probe_files;
 mod protocol;

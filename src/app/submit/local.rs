@@ -2,7 +2,7 @@
 //! them in has gone.
 
 use std::collections::VecDeque;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use super::status::{RUNNING, State, states};
 use crate::app::terminal::interrupt;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
+use crate::model::io::file_lock::Sole;
 
 /// How often processes are looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -59,8 +60,7 @@ pub fn start(plan: &Plan) -> anyhow::Result<()> {
 
 /// Whether a process runs the tasks.
 pub fn is_running(plan: &Plan) -> bool {
-    let lock = File::options().write(true).open(lock(plan));
-    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+    Sole::is_held(&lock(plan)).unwrap_or(false)
 }
 
 /// Runs every task that is not done, stage by stage, at most so many at a time as the plan says; whether all are done.
@@ -70,17 +70,18 @@ pub fn is_running(plan: &Plan) -> bool {
 pub fn work(plan: &Plan) -> anyhow::Result<bool> {
     interrupt::listen();
     let path = lock(plan);
-    let lock = File::options().write(true).create(true).truncate(false).open(&path);
-    let lock = lock.with_context(|| path.display().to_string())?;
     let begun = Instant::now();
     // Who looks whether somebody works holds it for a moment.
-    while let Err(TryLockError::WouldBlock) = lock.try_lock() {
-        if begun.elapsed() < PATIENCE {
-            std::thread::sleep(LOOK);
-            continue;
+    let right = loop {
+        match Sole::ask(&path).with_context(|| path.display().to_string())? {
+            Some(right) => break right,
+            None if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            None => {
+                let folder = plan.folder.display();
+                return Err(Usage(format!("another process runs the tasks of {folder}")).into());
+            }
         }
-        return Err(Usage(format!("another process runs the tasks of {}", plan.folder.display())).into());
-    }
+    };
     let states = states(plan)?;
     let most = plan.slurm.array_limit.unwrap_or(1) as usize;
     let mut failed: Vec<usize> = Vec::new();
@@ -91,7 +92,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
         let open = states.iter().filter(|(task, state)| task.stage == stage && *state != State::Done);
         let waiting: VecDeque<Task> = open.map(|(task, _)| *task).collect();
         waiting.iter().for_each(|task| drop(std::fs::remove_file(plan.state(*task))));
-        if !run(plan, waiting, most)? {
+        if !run(plan, waiting, most, &right)? {
             failed.push(stage);
         }
     }
@@ -112,11 +113,13 @@ pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// Runs the tasks of a stage; whether all of them are done.
-fn run(plan: &Plan, mut waiting: VecDeque<Task>, most: usize) -> anyhow::Result<bool> {
+fn run(plan: &Plan, mut waiting: VecDeque<Task>, most: usize, right: &Sole) -> anyhow::Result<bool> {
     let (mut running, mut all): (Vec<(Task, Child)>, bool) = (Vec::new(), true);
     let mut told = false;
     loop {
-        let stopping = interrupt::flow().is_break() || cancelled(plan).exists();
+        // Another machine has taken over from one that showed no life: what runs here saves and ends.
+        let lost = right.beat().is_err();
+        let stopping = lost || interrupt::flow().is_break() || cancelled(plan).exists();
         if stopping {
             all &= waiting.is_empty();
             waiting.clear();

@@ -1,9 +1,9 @@
 //! A training as a process of its own: begun here, followed by its files, and none the worse for it where who follows goes.
 //!
 //! The process holds the lock of `train.lock` as its standard input, so whether it runs is known whoever began it, however it
-//! ended.
+//! ended; where a file system has no locks, a file beside it says whose the right is, which the process keeps.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,13 +14,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::event_sender::JobEvents;
-use crate::app::jobs::detached::{Detached, LOGS, SWEEP, Said, Started, lock};
+use crate::app::jobs::detached::{Detached, LOGS, OWNER_FILE, SWEEP, Said, Started, lock};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{Reading, TrainEvent};
 use crate::app::jobs::{Cancel, Event, Unit};
 use crate::app::paths::expanded;
 use crate::model::io::atomic_file;
+use crate::model::io::file_lock::{Sole, sign};
 
 /// How often its files are looked at.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -70,7 +71,7 @@ pub(super) fn run(
     let mut logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
     let (mut known, mut stopped, mut last) = (None, false, None);
     loop {
-        let ended = claim(&out)?.is_some();
+        let ended = !runs(&out)?;
         for (log, file) in logs.iter_mut().enumerate() {
             file.lines(ended, |line, at| {
                 if last.is_none() && log == 0 {
@@ -118,22 +119,30 @@ pub(super) fn run(
 }
 
 /// The right to train there; nothing while a training runs.
-fn claim(out: &Path) -> anyhow::Result<Option<File>> {
+fn claim(out: &Path) -> anyhow::Result<Option<Sole>> {
     let path = lock(out);
-    let unopened = || format!("{}: cannot be opened", path.display());
     for attempt in 0..TRIES {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.with_context(unopened)?;
-        match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) if attempt + 1 < TRIES => sleep(Duration::from_millis(2)),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(why)) => {
-                return Err(why).with_context(|| format!("{}: cannot be locked", path.display()));
-            }
+        let right = Sole::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))?;
+        if right.is_some() {
+            return Ok(right);
+        }
+        if attempt + 1 < TRIES {
+            sleep(Duration::from_millis(2));
         }
     }
     Ok(None)
+}
+
+/// Whether a training runs there.
+fn runs(out: &Path) -> anyhow::Result<bool> {
+    let path = lock(out);
+    for _ in 0..TRIES {
+        if !Sole::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))? {
+            return Ok(false);
+        }
+        sleep(Duration::from_millis(2)); // somebody may look at the same moment
+    }
+    Ok(true)
 }
 
 /// Who runs, or ran, the training there.
@@ -142,7 +151,7 @@ fn started(out: &Path) -> Option<Started> {
 }
 
 /// Begins it: in a session of its own, which no signal for this one reaches.
-fn begin(out: &Path, words: &[String], held: File) -> anyhow::Result<()> {
+fn begin(out: &Path, words: &[String], right: Sole) -> anyhow::Result<()> {
     let mut command =
         Command::new(std::env::current_exe().context("this program does not know where it lies")?);
     // The words of a training are all flags.
@@ -154,9 +163,22 @@ fn begin(out: &Path, words: &[String], held: File) -> anyhow::Result<()> {
         file.with_context(|| format!("{}: cannot be written", path.display()))
     };
     let [told, found] = LOGS;
-    command.stdin(Stdio::from(held)).stderr(log(told)?).stdout(log(found)?);
+    let sign_of_life = match right {
+        Sole::File(held) => {
+            command.stdin(Stdio::from(held));
+            None
+        }
+        Sole::Sign(held) => {
+            command.stdin(Stdio::null()).arg(OWNER_FILE).arg(sign(&lock(out)));
+            Some(held)
+        }
+    };
+    command.stderr(log(told)?).stdout(log(found)?);
     apart(&mut command);
     let mut child = command.spawn().context("the training cannot be started")?;
+    if let Some(held) = sign_of_life {
+        held.hand_to(child.id()).context("the training's process cannot be given its lock")?;
+    }
     let known = Started { pid: child.id(), words: words.to_owned() };
     let path = Started::path(out);
     let kept = serde_json::to_vec(&known).map_err(std::io::Error::other);
@@ -271,5 +293,24 @@ mod tests {
         assert!(claim(folder.path()).unwrap().is_none());
         drop(held);
         assert!(claim(folder.path()).unwrap().is_some());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn where_there_are_no_locks_who_trains_is_known_by_its_sign() {
+        use crate::model::io::failpoint;
+        let folder = tempfile::tempdir().unwrap();
+        failpoint::locks(Some(rustix::io::Errno::NOLCK.raw_os_error()));
+        assert!(!runs(folder.path()).unwrap());
+        let held = claim(folder.path()).unwrap().expect("nobody trains");
+        assert!(runs(folder.path()).unwrap() && claim(folder.path()).unwrap().is_none());
+        let Sole::Sign(held) = held else { panic!("there are no locks") };
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        held.hand_to(child.id()).unwrap();
+        assert!(runs(folder.path()).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!runs(folder.path()).unwrap() && claim(folder.path()).unwrap().is_some());
+        failpoint::locks(None);
     }
 }

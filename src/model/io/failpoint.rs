@@ -1,6 +1,7 @@
 //! Failure injection: tests let one step of the file layer, or of the device, fail after the other. Nothing is
 //! set in ordinary use; a step then costs the reading of one number.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -28,6 +29,11 @@ static DEVICE: Countdown = Countdown(AtomicUsize::new(NEVER));
 /// Images that a device holds at once.
 static ROOM: AtomicUsize = AtomicUsize::new(NEVER);
 static FAULT: Mutex<Failure> = Mutex::new(Failure::Kill);
+
+thread_local! {
+    /// How the system refuses locks of files. Tests beside this one want theirs.
+    static NO_LOCKS: Cell<Option<i32>> = const { Cell::new(None) };
+}
 
 impl Countdown {
     /// Steps left before this one, it included; 0 after the one that failed. `None` where none is to fail.
@@ -57,6 +63,17 @@ pub fn device(at: usize) {
 #[doc(hidden)]
 pub fn device_room(images: usize) {
     ROOM.store(images, Ordering::SeqCst);
+}
+
+/// Lets the system refuse this thread every lock of a file with this error number; none any more where absent.
+#[doc(hidden)]
+pub fn locks(refused: Option<i32>) {
+    NO_LOCKS.set(refused);
+}
+
+/// One lock the system is asked for.
+pub(super) fn lock_step() -> io::Result<()> {
+    NO_LOCKS.get().map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
 }
 
 /// Nothing fails any more; whether something did.

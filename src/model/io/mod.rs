@@ -9,6 +9,7 @@ pub mod csv_cell;
 pub mod escape;
 #[doc(hidden)]
 pub mod failpoint;
+pub mod file_lock;
 pub mod host_lock;
 pub mod npz;
 pub mod sha256;

@@ -11,6 +11,7 @@ use super::{
     at_work, end, everything, has_temporary, inspect, lives, same_elsewhere, signal, until, worker,
     write_script,
 };
+use crate::faults::tree;
 use crate::run::{Desk, run};
 use crate::skip;
 
@@ -145,6 +146,57 @@ fn what_is_evaluated_through_ssh_has_the_same_bytes() {
         .expect("a copy");
     let there = |command: &mut Command| sshd.on(command, env!("CARGO_BIN_EXE_ssmprobe"));
     same_elsewhere(&eval, &there, &out);
+}
+
+/// `ssmprobe extract` of two layers, into a cache.
+fn extract(desk: &Desk, cache: &str) -> Command {
+    let mut command = desk.verb("extract", cache);
+    command.args(["--device", "cpu", "--layers", "1,last", "--backbone"]).arg(super::fixture("backbone"));
+    command.arg("--data").arg(desk.data());
+    command
+}
+
+#[test]
+fn tokens_taken_through_ssh_are_those_taken_here() {
+    let Some(sshd) = Sshd::start() else { return };
+    let desk = Desk::new(80, 6);
+    crate::run::done(&mut extract(&desk, "here"));
+    let mut there = extract(&desk, "there");
+    sshd.on(&mut there, env!("CARGO_BIN_EXE_ssmprobe"));
+    let (code, _, said) = run(&mut there);
+    assert!(code == 0 && said.contains("tokens of 86 of 86 images"), "{said}");
+    let [here, there] = ["here", "there"].map(|cache| tree(&desk.path(cache)));
+    assert!(here.keys().filter(|name| name.ends_with(".safetensors")).count() == 4, "{:?}", here.keys());
+    assert!(here == there, "other bytes");
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
+    let Some(sshd) = Sshd::start() else { return };
+    let desk = Desk::new(150, 12);
+    let Some(library) = crate::preload::library(&desk.path("")) else { return };
+    crate::run::done(&mut extract(&desk, "here"));
+    let here = tree(&desk.path("here"));
+    // Room for more than the first shard of both layers, and for less than all.
+    let (cache, room) = (desk.path("there"), here.values().map(Vec::len).sum::<usize>() / 2);
+    let script = desk.path("full");
+    let real = env!("CARGO_BIN_EXE_ssmprobe");
+    let environment =
+        format!("LD_PRELOAD='{}' FULL_BELOW='{}' FULL_AFTER={room}", library.display(), cache.display());
+    write_script(&script, &format!("{environment} exec '{real}' \"$@\""));
+    let mut there = extract(&desk, "there");
+    sshd.on(&mut there, script.to_str().expect("text"));
+    let (code, _, said) = run(&mut there);
+    assert!(code == 1 && said.contains(cache.to_str().expect("text")), "{said}");
+    assert!(said.contains("No space left on device") && said.contains("make room there"), "{said}");
+    let kept = tree(&cache);
+    assert!(kept.keys().any(|name| name.ends_with("tokens-000000.safetensors")), "{:?}", kept.keys());
+    assert!(kept.len() < here.len() && kept.iter().all(|(name, bytes)| here.get(name) == Some(bytes)));
+    // With room it goes on from there.
+    let mut there = extract(&desk, "there");
+    sshd.on(&mut there, real);
+    crate::run::done(&mut there);
+    assert!(tree(&cache) == here);
 }
 
 #[test]

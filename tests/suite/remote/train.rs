@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::sshd::Sshd;
 use super::{children, end, kill, lives, signal, start, until};
+use crate::faults::tree;
 use crate::run::{Desk, done, files, program, run, tables};
 
 const REAL: &str = env!("CARGO_BIN_EXE_ssmprobe");
@@ -68,6 +69,85 @@ fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
     assert_eq!(code, 0, "{said}");
     same(&desk, "there");
     until("the end of the training", || !lives(pid));
+}
+
+#[test]
+fn a_sweep_of_layers_and_rates_through_ssh_is_one_here() {
+    let Some(sshd) = Sshd::start() else { return };
+    let desk = Desk::new(36, 12);
+    let sweep = |out: &str| {
+        let mut sweep = desk.verb("sweep", &format!("{out}-cache"));
+        sweep.arg("--backbone").arg(crate::run::backbone()).arg("--data").arg(desk.data());
+        sweep.args(["--grid", "iterations=1,5", "--config", "state_dim=4", "--layers", "1,last"]);
+        sweep.args(["--rates", "1e-3,1e-2", "--select-split", "0.3", "--epochs", "2", "--batch", "16"]);
+        sweep.args(["--seeds", "2", "--device", "cpu", "--out"]).arg(desk.path(out));
+        sweep
+    };
+    let here = done(&mut sweep("here"));
+    let mut there = sweep("there");
+    sshd.on(&mut there, REAL);
+    let (code, found, said) = run(&mut there);
+    assert!(code == 0 && said.contains("started as process "), "{said}");
+    assert_eq!(found, here);
+    assert_eq!(
+        files(&desk.path("there/probes")).len(),
+        2 * 2 * 2 * 2 * 2,
+        "points, layers, rates, seeds, ends"
+    );
+    same(&desk, "there");
+    assert!(tree(&desk.path("there-cache")) == tree(&desk.path("here-cache")), "tokens of both layers");
+}
+
+#[test]
+fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
+    let desk = Desk::new(24, 12);
+    let Some(library) = crate::preload::library(&desk.path("")) else { return };
+    done(&mut desk.train("here", 40, &[]));
+    let out = desk.path("there");
+    let full = |after: &str| {
+        let mut command = there(&desk, "there", 40);
+        command.env("LD_PRELOAD", &library).env("FULL_BELOW", &out).env("FULL_AFTER", after);
+        command
+    };
+    // It is full at once, and in the midst of it.
+    for after in ["0", "300000"] {
+        let (code, _, said) = run(full(after).arg("--resume"));
+        assert!(code == 1 && said.contains(out.to_str().expect("text")), "{said}");
+        assert!(said.contains("No space left on device") && said.contains("make room there"), "{said}");
+    }
+    assert!((1..80).contains(&epochs(&desk, "there")), "some epochs are kept");
+    let (code, _, said) = run(there(&desk, "there", 40).arg("--resume"));
+    assert_eq!(code, 0, "{said}");
+    same(&desk, "there");
+}
+
+#[test]
+fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
+    let desk = Desk::new(24, 12);
+    let Some(library) = crate::preload::library(&desk.path("")) else { return };
+    let sign = desk.path("there/train.lock.owner.json");
+    let there = || {
+        let mut command = there(&desk, "there", 300);
+        command.env("LD_PRELOAD", &library).env("NO_LOCKS", "1");
+        command
+    };
+    done(&mut desk.train("here", 300, &[]));
+    let client = start(&mut there());
+    until("an epoch", || epochs(&desk, "there") > 0);
+    let pid = trains(&desk, "there");
+    let owner = fs::read_to_string(&sign).expect("a sign");
+    assert!(owner.contains(&format!("\"process\":{pid},")), "{owner}");
+    let (code, _, said) = run(&mut there());
+    assert!(code == 1 && said.contains("a training runs in there already"), "{said}");
+    // It never notices that all who follow it are killed, and is followed again.
+    children(client.id()).into_iter().for_each(kill);
+    signal(&client, "-KILL");
+    assert_eq!(end(client).0, None);
+    let (code, _, said) = run(there().arg("--resume"));
+    assert_eq!(code, 0, "{said}");
+    same(&desk, "there");
+    until("the end of the training", || !lives(pid));
+    assert!(!sign.exists(), "it is given back");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::run::{Desk, backbone, done, program, run, tables};
 
 mod chaos;
 mod cluster;
+mod locks;
 mod refusals;
 
 /// Every file of a run without what is about its tasks, and without times.
@@ -194,6 +195,32 @@ fn a_killed_task_is_named_and_goes_on() {
     assert_same(&folder, &desk.path("whole"));
     let (code, _, said) = run(&mut jobs(&folder, &["--retry"]));
     assert!(code == 0 && said.contains("nothing is to be handed in"), "{said}");
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_and_not_the_tasks() {
+    use std::os::unix::process::CommandExt;
+    let desk = Desk::new(36, 12);
+    let folder = desk.path("parts");
+    let words = ["--part=2/2", folder.to_str().expect("text")];
+    let submit = ["--submit", "local", "--tasks", "2", "--array-limit", "2", "--wait"];
+    let client = crate::interrupts::start(desk.train("parts", 300, &submit).process_group(0));
+    until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
+    let task = process(words).expect("it trains");
+    // As a terminal does: to all that were started from it.
+    let group = format!("-{}", client.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
+    let (code, said, _) = crate::interrupts::end(client);
+    assert_eq!(code, Some(130), "{said}");
+    let look =
+        format!("the tasks go on; `ssmprobe jobs {}` shows them, with --wait it waits", folder.display());
+    assert!(said.contains(&look), "{said}");
+    assert_eq!(process(words), Some(task));
+    assert_eq!(states(&mut jobs(&folder, &["--json"]))["train-2"], "running");
+    let (code, _, said) = run(&mut jobs(&folder, &["--wait"]));
+    assert!(code == 0 && said.contains("4 of 4 tasks done"), "{said}");
+    done(&mut desk.train("whole", 300, &[]));
+    assert_same(&folder, &desk.path("whole"));
 }
 
 #[test]

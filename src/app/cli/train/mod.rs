@@ -12,6 +12,7 @@ use clap::{Arg, ArgAction, Args};
 
 use super::on::On;
 use super::{fetch, jobs, train_far};
+use crate::app::jobs::detached::SignOfLife;
 use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::over::Over;
 use crate::app::jobs::part::{Part, part_folder};
@@ -70,6 +71,9 @@ pub struct TrainArgs {
     /// --submit hands in.
     #[arg(long, value_name = "I/N")]
     part: Option<Part>,
+    /// The file by which this process shows life, which whoever started it has made.
+    #[arg(long, value_name = "FILE", hide = true)]
+    owner_file: Option<PathBuf>,
     #[command(flatten)]
     submit: SubmitFlags,
 }
@@ -164,6 +168,7 @@ impl TrainArgs {
                 self.json,
             );
         }
+        let _alive = self.owner_file.as_deref().map(SignOfLife::new).transpose()?;
         self.one_backbone()?;
         let spec = self.spec(heads)?;
         let mut board = self.board()?;

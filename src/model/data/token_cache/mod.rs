@@ -277,6 +277,44 @@ mod tests {
         assert!(Stock::open(root.path(), &source, Some(2)).unwrap().damage().is_empty());
     }
 
+    /// The files below a folder that this process has mapped.
+    #[cfg(target_os = "linux")]
+    fn mapped(folder: &Path) -> Vec<String> {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let below = maps.lines().filter_map(|line| line.split_once(folder.to_str().unwrap()));
+        let mut names: Vec<String> =
+            below.map(|(_, path)| path.rsplit('/').next().unwrap().to_owned()).collect();
+        names.dedup();
+        names
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_another_is_still_writing_is_not_mapped() {
+        let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
+        let mut writer = Writer::open(root.path(), source.clone(), 2 * SHARD).unwrap();
+        for image in 0..SHARD {
+            writer.push(Some(tokens(image)), None).unwrap();
+        }
+        let look = || Stock::open(root.path(), &source, Some(2 * SHARD)).unwrap();
+        let whole = fs::read(shard_path(look().folder(), 0)).unwrap();
+        // As this program writes: beside its place, under another name.
+        fs::write(look().folder().join(".ssmprobe-1a2b3c"), &whole[..whole.len() / 2]).unwrap();
+        let first = "tokens-000000.safetensors";
+        let stock = look();
+        assert_eq!((stock.done(), mapped(root.path())), (SHARD, vec![first.to_owned()]));
+        assert!(stock.damage().is_empty() && TokenCache::find(root.path(), &source).unwrap().is_none());
+        drop(stock);
+        assert!(mapped(root.path()).is_empty());
+        // As a copy from elsewhere grows, in its place: half of it, then all of it, but with nothing said of it.
+        for part in [&whole[..whole.len() / 2], &whole] {
+            fs::write(shard_path(look().folder(), 1), part).unwrap();
+            let stock = look();
+            assert_eq!((stock.done(), stock.damage().len()), (SHARD, 1));
+            assert_eq!(mapped(root.path()), [first]);
+        }
+    }
+
     #[test]
     fn a_damaged_shard_is_named() {
         let root = tempfile::tempdir().unwrap();

@@ -1,12 +1,13 @@
 //! One program at a time trains into a run's folder: two would write over each other's checkpoints. On one machine the
 //! system's locks see to it, which end with their program; among machines that share the folder a file with a sign of life.
 
-use std::fs::{File, TryLockError};
-use std::io::{self, ErrorKind};
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use super::{Run, RunError, error};
 use crate::model::io::atomic_file;
+use crate::model::io::file_lock::{self, Tried};
 use crate::model::io::host_lock::{Asked, HostLock, STILL};
 
 /// The right to write into a run's folder; it ends when this is dropped, or its program, however that
@@ -47,13 +48,10 @@ impl RunLock {
     pub fn claim(folder: &Path) -> Result<Self, RunError> {
         let path = folder.join("state/lock");
         let lock = open(&path)?;
-        let alone = match lock.try_lock() {
-            Ok(()) => true,
-            Err(TryLockError::Error(why)) if why.kind() == ErrorKind::Unsupported => false,
-            Err(TryLockError::Error(why)) => return Err(error::io("lock", &path)(why)),
-            Err(TryLockError::WouldBlock) => {
-                return Err(RunError::Claimed { folder: folder.to_owned(), host: None });
-            }
+        let alone = match file_lock::try_lock(&lock).map_err(error::io("lock", &path))? {
+            Tried::Ours => true,
+            Tried::NoLocks => false,
+            Tried::Anothers => return Err(RunError::Claimed { folder: folder.to_owned(), host: None }),
         };
         Self::among_machines(folder, lock, "state/owner.json", alone, false)
     }
@@ -88,10 +86,7 @@ impl Run {
     pub fn turn(&self) -> Result<RunLock, RunError> {
         let path = self.folder().join("state/evaluation.lock");
         let lock = open(&path)?;
-        let alone = match lock.lock() {
-            Err(why) if why.kind() == ErrorKind::Unsupported => false,
-            locked => locked.map(|()| true).map_err(error::io("lock", &path))?,
-        };
+        let alone = file_lock::lock(&lock).map_err(error::io("lock", &path))?;
         RunLock::among_machines(self.folder(), lock, "state/evaluation-owner.json", alone, true)
     }
 }
@@ -119,5 +114,20 @@ mod tests {
         drop(claimed);
         RunLock::claim(folder.path()).expect("nobody has it any more");
         drop(inherited);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_run_on_a_file_system_without_locks_has_one_owner() {
+        use crate::model::io::failpoint;
+        let folder = tempfile::tempdir().expect("a folder");
+        failpoint::locks(Some(rustix::io::Errno::NOLCK.raw_os_error()));
+        let claimed = RunLock::claim(folder.path()).expect("nobody has it");
+        claimed.beat().expect("it is kept");
+        let refused = RunLock::claim(folder.path());
+        assert!(matches!(refused, Err(RunError::Claimed { host: Some(_), .. })), "{refused:?}");
+        drop(claimed);
+        drop(RunLock::claim(folder.path()).expect("nobody has it any more"));
+        failpoint::locks(None);
     }
 }

@@ -1,0 +1,74 @@
+//! What a file system may be that is none of this machine's: a library that a program loads before the system's own refuses
+//! locks of files, is full, or gives the machine another name, as its environment says.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::skip;
+
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* NO_LOCKS: there are none. */
+int flock(int file, int how) {
+    static int (*own)(int, int);
+    if (!own) own = (int (*)(int, int))dlsym(RTLD_NEXT, "flock");
+    if (!getenv("NO_LOCKS")) return own(file, how);
+    errno = ENOLCK;
+    return -1;
+}
+
+/* HOST_FILE: what the machine is called stands there. */
+int open64(const char *path, int flags, ...) {
+    static int (*own)(const char *, int, ...);
+    if (!own) own = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open64");
+    va_list rest;
+    va_start(rest, flags);
+    int mode = va_arg(rest, int);
+    va_end(rest);
+    const char *host = getenv("HOST_FILE");
+    return own(host && !strcmp(path, "/proc/sys/kernel/hostname") ? host : path, flags, mode);
+}
+
+/* FULL_BELOW: the disk of this folder is full after FULL_AFTER bytes, but for what fits into blocks that files have. */
+ssize_t write(int file, const void *bytes, size_t count) {
+    static ssize_t (*own)(int, const void *, size_t);
+    static atomic_long written;
+    if (!own) own = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+    const char *below = getenv("FULL_BELOW");
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = below && count > 512 ? readlink(link, path, sizeof path) : 0;
+    if (length >= (ssize_t)(below ? strlen(below) : 1) && !strncmp(path, below, strlen(below))
+        && atomic_fetch_add(&written, count) + (long)count > atol(getenv("FULL_AFTER"))) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return own(file, bytes, count);
+}
+"#;
+
+/// The library, made in a folder; nothing where there is no compiler, which is said.
+pub fn library(folder: &Path) -> Option<PathBuf> {
+    let [source, library] = ["preload.c", "preload.so"].map(|name| folder.join(name));
+    fs::write(&source, SOURCE).expect("a file");
+    let mut compiler = Command::new("cc");
+    match compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl").status() {
+        Ok(status) if status.success() => Some(library),
+        _ => {
+            skip::missing("no C compiler");
+            None
+        }
+    }
+}

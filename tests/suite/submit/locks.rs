@@ -1,0 +1,66 @@
+//! Tasks and runs on a file system without locks of files.
+
+use std::fs;
+use std::process::Command;
+
+use super::{assert_same, jobs, process};
+use crate::interrupts::{end, signal, start, until};
+use crate::preload::library;
+use crate::run::{Desk, done, run};
+
+#[test]
+fn tasks_run_here_where_there_are_no_locks() {
+    let desk = Desk::new(36, 12);
+    let Some(library) = library(&desk.path("")) else { return };
+    let on = |mut command: Command| {
+        command.env("LD_PRELOAD", &library).env("NO_LOCKS", "1");
+        command
+    };
+    let folder = desk.path("parts");
+    let sign = folder.join("tasks/state/.lock.owner.json");
+    done(&mut on(desk.train("parts", 400, &["--submit", "local", "--tasks", "2", "--array-limit", "2"])));
+    assert!(sign.exists(), "whoever runs the tasks says so");
+    let (code, _, said) = run(&mut on(jobs(&folder, &["--work"])));
+    assert!(code == 2 && said.contains("another process runs the tasks"), "{said}");
+    until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
+    // Killed, it leaves its sign, and has nothing any more; its tasks are waited for by those that take their place.
+    let worker = process(["--work", folder.to_str().expect("text")]).expect("it works").to_string();
+    assert!(Command::new("kill").args(["-KILL", &worker]).status().expect("kill runs").success());
+    until("the end of the process", || process(["--work", folder.to_str().expect("text")]).is_none());
+    assert!(sign.exists());
+    let (code, _, said) = run(&mut on(jobs(&folder, &["--retry", "--wait"])));
+    assert_eq!(code, 0, "{said}");
+    assert!(!sign.exists(), "it is given back");
+    done(&mut desk.train("whole", 400, &[]));
+    assert_same(&folder, &desk.path("whole"));
+}
+
+#[test]
+fn two_machines_that_share_a_folder_without_locks_leave_a_run_to_one() {
+    let desk = Desk::new(24, 12);
+    let Some(library) = library(&desk.path("")) else { return };
+    let train = |host: &str| {
+        fs::write(desk.path(host), format!("{host}\n")).expect("a file");
+        let mut command = desk.train("run", 100_000, &["--resume"]);
+        command.env("LD_PRELOAD", &library).env("NO_LOCKS", "1").env("HOST_FILE", desk.path(host));
+        command
+    };
+    let epochs = || fs::read_to_string(desk.path("run/metrics.jsonl")).map_or(0, |text| text.lines().count());
+    let first = start(&mut train("north"));
+    until("an epoch", || epochs() > 0);
+    let owner = fs::read_to_string(desk.path("run/state/owner.json")).expect("its owner");
+    assert!(owner.contains("\"host\":\"north\""), "{owner}");
+    // It is watched until it shows life, at most 15 s later.
+    let (code, _, said) = run(&mut train("south"));
+    assert!(code == 1 && said.contains("by another program on north"), "{said}");
+    // Where it was killed, the same machine goes on at once.
+    signal(&first, "-KILL");
+    assert_eq!(end(first).0, None);
+    let before = epochs();
+    let again = start(&mut train("north"));
+    until("another epoch", || epochs() > before);
+    signal(&again, "-TERM");
+    let (code, said, _) = end(again);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(!desk.path("run/state/owner.json").exists());
+}
