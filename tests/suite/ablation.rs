@@ -208,7 +208,7 @@ fn only_what_applies_is_asked() {
         assert_eq!(ways[0], Ablation::Normal, "{}", kind.id);
         let expected = match kind.id {
             "gap" | "cls" | "attention" | "content" | "topk" | "transformer" | "deepsets" | "linear-bn"
-            | "efficient" | "random-dynamic" => 1,
+            | "efficient" | "random-dynamic" | "cls-mean" | "abmilp" | "simpool" | "coca" | "v-jepa" => 1,
             _ if probe.head().router().is_some() => 4,
             _ => 2,
         };
