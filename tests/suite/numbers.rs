@@ -148,6 +148,43 @@ fn longer() -> String {
     head + &sizes.map(row).concat()
 }
 
+/// What order tests, edits of an order and images like another cost beside what they may.
+fn orders() -> String {
+    let figures = measured("orders.json");
+    let row = |(what, name, most): (&str, String, f64)| {
+        let seconds = figure(&figures, &name).as_f64().expect("seconds");
+        assert!(most == 0.0 || seconds < most, "{name}: {seconds} s are more than {most}");
+        let most = if most > 0.0 { format!("{:.0} ms", 1e3 * most) } else { String::new() };
+        format!("| {what} | {} | {most} |\n", time(figure(&figures, &name)))
+    };
+    let tests = [("raster", "one sweep"), ("vmamba", "four sweeps"), ("sinkhorn", "behind Sinkhorn")];
+    let tested = |(sharing, memory, most): (&'static str, &'static str, f64)| {
+        tests.map(|(head, sweeps)| {
+            let what = format!("order test, {sweeps}, {memory}");
+            (what, format!("order test/{head}, {sharing}"), most)
+        })
+    };
+    let tests = [("shared", "one memory", 0.01), ("channel", "one a channel", 0.06)].map(tested).concat();
+    let edits = [("shared", "one memory"), ("channel", "one a channel")].map(|(sharing, memory)| {
+        let what = format!("edit of an order of 1024 tokens, {memory}");
+        (what, format!("edit of an order/1024 tokens, {sharing}"), 0.016)
+    });
+    let alike = ["cosine", "spearman"].map(|id| {
+        let all = [
+            ("images like one of 50,000", "nearest", "", 0.05),
+            ("the same, or like its mirror image", "nearest or flipped", "", 0.05),
+            ("the same, compared one by one", "nearest", ", peer", 0.0),
+            ("vectors and map made ready", "made ready with its map", "", 0.0),
+        ];
+        all.map(|(what, name, end, most)| {
+            (format!("{what}, {id}"), format!("50,000 images of 196 tokens/{name}, {id}{end}"), most)
+        })
+    });
+    let rows = tests.into_iter().chain(edits).chain(alike.concat());
+    let head = "| work | time | to cost less than |\n|---|---:|---:|\n".to_owned();
+    head + &rows.map(|(what, name, most)| row((&what, name, most))).collect::<String>()
+}
+
 fn extraction() -> String {
     let row = |run: Value| {
         let data = match run["data"].as_str() {
@@ -175,6 +212,7 @@ fn the_page_of_speed_says_what_was_measured() {
         heads(),
         longer(),
         extraction(),
+        orders(),
     ];
     for table in tables {
         assert!(page.contains(&table), "docs/speed.md lacks this table of docs/speed:\n{table}");
