@@ -22,7 +22,7 @@ use crate::model::trace::Trace;
 use crate::viz::draw::{color32, font};
 
 /// Height of the list of probes.
-const PROBES_PX: f32 = 96.0;
+const PROBES_PX: f32 = 108.0;
 /// The width of the list of classes.
 const CLASSES_PX: f32 = 280.0;
 /// The width of fields.
@@ -76,8 +76,11 @@ impl ShareDialog {
     pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<ShareStep> {
         dialog::show(ui.ctx(), "share", 540.0, "Share with others", |ui| {
             ui.add_space(4.0);
+            let most = ui.ctx().content_rect().height() - 110.0;
+            // A sheet that may only be as high as it was would hide its buttons when a row comes.
             ScrollArea::vertical()
-                .max_height(ui.ctx().content_rect().height() - 110.0)
+                .max_height(most)
+                .min_scrolled_height(most)
                 .show(ui, |ui| {
                     let choose = Grid::new("share")
                         .num_columns(2)
@@ -179,10 +182,11 @@ impl ShareDialog {
     /// Classes that evidence is for besides each finding's own, among those of the open probes.
     fn classes(&mut self, ui: &mut Ui, state: &State) {
         let label = ui.label("Classes").id;
+        let own = if self.all { "That of each finding" } else { "That shown now" };
         let shown = match &self.share.classes[..] {
-            [] => "That of each finding".to_owned(),
-            [one] => format!("That of each finding, and {one}"),
-            more => format!("That of each finding, and {} more", more.len()),
+            [] => own.to_owned(),
+            [one] => format!("{own}, and {one}"),
+            more => format!("{own}, and {} more", more.len()),
         };
         let spacing = ui.spacing();
         let room = CLASSES_PX - 2.0 * spacing.button_padding.x - spacing.icon_width - spacing.icon_spacing;
