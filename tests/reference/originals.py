@@ -243,23 +243,27 @@ def head(name, checkpoint, patches, cls, logits):
 
 
 def heads():
-    """Efficient Probing with its batch normalisation, and DINOv2's linear heads on tokens of the last layer."""
+    """Efficient Probing with its batch normalisation, values as wide as tokens or half so; DINOv2's linear heads on tokens
+    of the last layer."""
     generator = torch.Generator().manual_seed(31)
     patches, cls = torch.randn(2, 16, WIDTH, generator=generator), torch.randn(2, WIDTH, generator=generator)
     x, c = patches.double(), cls.double()
-    queries, classes = 4, 5
-    shapes = {"0.cls_token": (1, queries, WIDTH), "0.v.weight": (WIDTH, WIDTH), **linear("2", classes, WIDTH)}
-    state = weights(32, **shapes)
-    state["1.running_mean"] = torch.randn(WIDTH, generator=generator)
-    state["1.running_var"] = torch.rand(WIDTH, generator=generator) + 1e-5
-    state["1.num_batches_tracked"] = torch.tensor(9)
-    w = {key: value.double() for key, value in state.items()}
-    attention = (w["0.cls_token"][0] @ x.transpose(1, 2) * WIDTH**-0.5).softmax(-1)  # [B, M, N]
-    values = (x @ w["0.v.weight"].T).reshape(2, 16, queries, WIDTH // queries)
-    pooled = torch.einsum("bmn,bnmc->bmc", attention, values).flatten(1)
-    normed = (pooled - w["1.running_mean"]) / torch.sqrt(w["1.running_var"] + 1e-6)
-    meta = {"method": "MAE", "ep_queries": queries, "d_out": 1, "table_best_acc1": 75.0}
-    head("ep", {"state_dict": below("head.", state), "meta": meta}, patches, cls, normed @ w["2.weight"].T + w["2.bias"])
+    classes = 5
+    for name, seed, queries, d_out in (("ep", 32, 4, 1), ("ep-narrow", 36, 3, 2)):
+        features = WIDTH // d_out
+        shapes = {"0.cls_token": (1, queries, WIDTH), "0.v.weight": (features, WIDTH), **linear("2", classes, features)}
+        state = weights(seed, **shapes)
+        state["1.running_mean"] = torch.randn(features, generator=generator)
+        state["1.running_var"] = torch.rand(features, generator=generator) + 1e-5
+        state["1.num_batches_tracked"] = torch.tensor(9)
+        w = {key: value.double() for key, value in state.items()}
+        attention = (w["0.cls_token"][0] @ x.transpose(1, 2) * WIDTH**-0.5).softmax(-1)  # [B, M, N]
+        values = (x @ w["0.v.weight"].T).reshape(2, 16, queries, features // queries)
+        pooled = torch.einsum("bmn,bnmc->bmc", attention, values).flatten(1)
+        normed = (pooled - w["1.running_mean"]) / torch.sqrt(w["1.running_var"] + 1e-6)
+        meta = {"method": "MAE", "ep_queries": queries, "d_out": d_out, "table_best_acc1": 75.0}
+        logits = normed @ w["2.weight"].T + w["2.bias"]
+        head(name, {"state_dict": below("head.", state), "meta": meta}, patches, cls, logits)
     for name, features in (("dinov2-linear", torch.cat([c, x.mean(1)], 1)), ("dinov2-linear-cls", c)):
         state = weights(33, weight=(classes, features.shape[1]), bias=(classes,))
         logits = features @ state["weight"].double().T + state["bias"].double()

@@ -279,6 +279,7 @@ fn the_verb_writes_a_whole_folder_or_nothing() {
 /// Cases of heads, and the head that each becomes.
 const HEADS: &[(&str, &str, &str)] = &[
     ("ep", "ep", "efficient"),
+    ("ep-narrow", "ep", "efficient"),
     ("dinov2-linear", "dinov2-linear", "cls-mean"),
     ("dinov2-linear-cls", "dinov2-linear", "cls"),
 ];
@@ -332,6 +333,43 @@ fn a_head_that_fits_no_tokens_is_refused() {
     command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);
     let (code, _, said) = run(&mut command);
     assert!(code == 1 && said.contains("its folder is not there") && !out.exists(), "{code} {said}");
+}
+
+#[test]
+fn values_of_efficient_probing_are_as_wide_as_a_whole_d_out_makes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("head.safetensors");
+    let open = |queries: usize, features: usize| {
+        let tensor = |name: &str, shape: &[usize]| {
+            (name.to_owned(), (shape.to_vec(), vec![0; 4 * shape.iter().product::<usize>()]))
+        };
+        let tensors = [
+            tensor("0.cls_token", &[1, queries, 24]),
+            tensor("0.v.weight", &[features, 24]),
+            tensor("1.running_mean", &[features]),
+            tensor("1.running_var", &[features]),
+            tensor("2.weight", &[5, features]),
+            tensor("2.bias", &[5]),
+        ];
+        save(&tensors.into(), &path);
+        open_head(&path, "ep", 24).map_err(|error| format!("{:#}", anyhow::Error::from(error)))
+    };
+    // 24 / 5 is 4 and something over; 24 / 6 is 4.
+    for (queries, features, d_out) in [(4, 12, 2), (2, 4, 6), (1, 1, 24)] {
+        let (probe, told) = open(queries, features).unwrap();
+        assert!(told[0].contains(&format!("values of width {features} (d_out {d_out})")), "{told:?}");
+        assert_eq!((probe.meta.config.queries, probe.meta.config.width), (Some(queries), Some(features)));
+    }
+    assert!(!open(4, 24).unwrap().1[0].contains("d_out"));
+    for (queries, features, words) in [
+        (4, 11, ["0.v.weight", "[11, 24]", "24 / d_out wide"]),
+        (4, 48, ["0.v.weight", "[48, 24]", "24 / d_out wide"]),
+        (5, 12, ["queries", "5, and the values are 12 wide", "a divisor of the width of the values"]),
+    ] {
+        let error = open(queries, features).map(|_| ()).unwrap_err();
+        let whole = error.contains("head.safetensors");
+        assert!(whole && words.iter().all(|word| error.contains(word)), "{error}");
+    }
 }
 
 #[test]

@@ -56,8 +56,8 @@ transformers. The output says what was left out; a tensor that is missing, has a
 that names it. Nothing in a checkpoint is executed.
 
 `ep` (Efficient Probing) and `dinov2-linear` are heads: OUT is the file of a probe. Batch normalisation before the classifier is
-folded into it (W / s, b - W mean / s, with s the root of the variance + 1e-6); DINOv2's linear heads read the CLS token, or CLS and
-the mean of the patches, of --backbone.
+folded into it (W / s, b - W mean / s, with s the root of the variance + 1e-6); values of width d / d_out are the head's `width`.
+DINOv2's linear heads read the CLS token, or CLS and the mean of the patches, of --backbone.
 
 What shapes do not say: attention heads are those published at its width (--heads), images are made ready as the project
 evaluates (--normalize; timm's models differ, so there it is asked for).

@@ -230,25 +230,28 @@ fn efficient(saved: &Saved) -> ReadHead {
         ("2.weight", vec![classes, features]),
         ("2.bias", vec![classes]),
     ])?;
-    if features != d {
-        let what =
-            format!("values of another width than the tokens ({d}; d_out of the project) are not supported");
+    // As the project divides: by a whole `d_out`, what is over left out.
+    let d_out = d / features;
+    if d_out == 0 || d / d_out != features {
+        let what = format!("values of tokens of width {d} are {d} / d_out wide, for a whole d_out from 1");
         return Err(saved.misshapen("0.v.weight", what));
     }
     if ![0, d].contains(&saved.backbone.hidden_size) {
         let (id, width) = (&saved.backbone.id, saved.backbone.hidden_size);
         return Err(saved.misshapen("0.cls_token", format!("the tokens of {id} have width {width}")));
     }
-    let arrays = [("query", [queries, d], "0.cls_token"), ("value.weight", [d, d], "0.v.weight")];
+    let arrays = [("query", [queries, d], "0.cls_token"), ("value.weight", [features, d], "0.v.weight")];
     let array = |(name, shape, from): (&str, [usize; 2], &str)| {
         Ok((name.to_owned(), Array::new(shape, saved.values(from)?)))
     };
     let arrays = arrays.into_iter().map(array).collect::<Result<Arrays, HeadError>>()?;
     let classifier = saved.folded("1", "2")?;
-    let config = Config { queries: Some(queries), ..Config::default() };
+    let config = Config { queries: Some(queries), width: Some(features), ..Config::default() };
     let dims = Dims { width: d, grid: Grid::new(1, 2), classes };
+    let values =
+        if d_out > 1 { format!(", values of width {features} (d_out {d_out})") } else { String::new() };
     let mut told = vec![
-        format!("{}: {queries} queries of width {d}, {classes} classes", saved.project.name),
+        format!("{}: {queries} queries of width {d}{values}, {classes} classes", saved.project.name),
         "its batch normalisation (eps 1e-6) is folded into the classifier".to_owned(),
     ];
     if left_out > 0 {
