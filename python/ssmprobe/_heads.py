@@ -234,8 +234,9 @@ def read(
         values = (weight if weight.ndim == 2 else weight[:, None]) * patches
     if head == "cls-mean":
         own = _given(head, cls)
-        values = np.concatenate([np.zeros_like(patches), patches / n], axis=1)
-        constant = np.concatenate([own, np.zeros_like(own)])
+        last = patches[:, -(len(own) // config.get("blocks", 1)) :]  # of joined layers the last
+        values = np.concatenate([np.zeros_like(patches), last / n], axis=1)
+        constant = np.concatenate([own, np.zeros(last.shape[1])])
     if values is not None:
         features: Floats = values.sum(0) + constant
     elif head == "cls":
@@ -398,7 +399,8 @@ def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[i
     for direction in range(SCANS.get(head, 1 if head in ROUTERS else 0)):
         group = {"A": (states, states), "B": (states, *width), "C": (*width, states), "D": width or (1,), "dt": (1,)}
         found |= {f"s4.{direction}.{name}": shape for name, shape in group.items()}
-    width_of = {"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU_WIDTH, "cls-mean": 2 * d, "efficient": config.get("width") or d}
+    width_of = {"sinkhorn-conv": HIDDEN, "bi-gru": 2 * GRU_WIDTH, "efficient": config.get("width") or d}
+    width_of["cls-mean"] = d + d // config.get("blocks", 1)
     features = width_of.get(head, d)
     queries = config.get("queries") or next(m for m in range(32, 0, -1) if features % m == 0)
     gates = 3 * GRU_WIDTH

@@ -120,7 +120,7 @@ def save_probe(
         "config": dict(config or {}),
         "backbone": dict(backbone or {}),
     }
-    found = meta["backbone"].setdefault("hidden_size", _width(head, arrays))
+    found = meta["backbone"].setdefault("hidden_size", _width(head, meta["config"], arrays))
     if found is None:
         raise FileError(path, "`hidden_size` of `backbone`", "absent", "d, which the tensors of this head do not say")
     meta |= {"classes": list(classes)} | ({} if training is None else {"training": training})
@@ -154,14 +154,15 @@ def load_probe(path: PathLike) -> Probe:
     )
 
 
-def _width(head: str, arrays: Mapping[str, Array]) -> int | None:
+def _width(head: str, config: Mapping[str, Any], arrays: Mapping[str, Array]) -> int | None:
     """The hidden size, from the tensor of the head that has it last."""
     names = ["scorer.weight", "query", "query_tokens", "cls", "phi.0.weight", "gru.weight_ih_l0", "wq.weight"]
     names += ["attention_predictor.0.weight", "classifier.weight"]
     found = next((arrays[name] for name in names if name in arrays), None)
     if found is None or not found.ndim:
         return None
-    return int(found.shape[-1]) // (2 if head == "cls-mean" else 1)
+    blocks = config.get("blocks", 1) if head == "cls-mean" else 0
+    return int(found.shape[-1]) * blocks // (blocks + 1) if blocks else int(found.shape[-1])
 
 
 def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
@@ -169,7 +170,7 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
     head, config = meta["head"], Json(path, meta["config"], "`config`")
     if head not in HEADS:
         raise FileError(path, "`head`", repr(head), "one of " + ", ".join(HEADS))
-    for name in ("iterations", "state_dim", "k", "heads", "queries", "width", "power"):
+    for name in ("iterations", "state_dim", "k", "heads", "queries", "width", "power", "blocks"):
         if name in config.value and config.get(name, int) < 1:
             raise FileError(path, f"`{name}` of `config`", config.value[name], "a whole number from 1")
     if config.value.get("sharing", "shared") not in ("shared", "channel"):
@@ -183,7 +184,7 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
     if not (math.isfinite(temperature) and temperature > 0):
         raise FileError(path, "`temperature` of `config`", temperature, "a number above 0")
     width = Json(path, meta["backbone"], "`backbone`").get("hidden_size", int)
-    for name, wide in (("heads", width), ("queries", config.value.get("width", width))):
+    for name, wide in (("heads", width), ("queries", config.value.get("width", width)), ("blocks", width)):
         if width < 1 or wide % config.value.get(name, 1):
             what = "`hidden_size` of `backbone`" if wide == width else "`width` of `config`"
             raise FileError(path, what, wide, f"a multiple of {config.value.get(name, 1)}")

@@ -201,7 +201,7 @@ def read(head, values, config, tokens, cls, grid):
     if head == "cls":
         return cls
     if head == "cls-mean":
-        return torch.cat([cls, tokens.mean(1)], 1)
+        return torch.cat([cls, tokens[:, :, -(D // config.get("blocks", 1)) :].mean(1)], 1)
     if head == "attention":
         return pooled(torch.softmax(tokens @ values["query"] / math.sqrt(D), 1))
     if head == "content":
@@ -285,7 +285,7 @@ OTHERS = ["gap", "cls", "attention", "content", "topk", "sinkhorn-conv", "sinkho
 
 
 def start(head, sharing, kind=""):
-    """Parameters by their names in the file, and the settings; `kind` `norm` with batch normalisation, `gamma` with that."""
+    """Parameters by their names in the file, and the settings; `kind`: `norm` with batch normalisation, `gamma` with that, `blocks` of joined layers."""
     normal = lambda *shape: torch.randn(*shape, dtype=torch.float64)
     values, config = {}, {}
     if head in ROUTED + ["content", "topk"]:
@@ -329,6 +329,9 @@ def start(head, sharing, kind=""):
         for name, p in nn.GRU(D, 128, bidirectional=True).named_parameters():
             values["gru." + name] = p.detach().double()
     width = {"sinkhorn-conv": 192, "bi-gru": 256, "cls-mean": 2 * D}.get(head, D)
+    if kind == "blocks":
+        config["blocks"] = 4
+        width = D + D // 4
     if head == "abmilp":
         values |= {"attention_predictor.0.weight": normal(D, D) / 5, "attention_predictor.0.bias": 0.3 * normal(D)}
         values |= {"attention_predictor.2.weight": normal(1, D) / 2, "attention_predictor.2.bias": normal(1)}
@@ -417,6 +420,7 @@ def main():
     heads += [("efficient", "shared", "norm")]
     heads += [(head, "shared", "") for head in ("cls-mean", "abmilp", "simpool", "coca", "v-jepa")]
     heads += [("abmilp", "shared", "norm"), ("coca", "shared", "norm"), ("simpool", "shared", "gamma")]
+    heads += [("cls-mean", "shared", "blocks")]
     for head, sharing, kind in heads:
         stem = head + ("-channel" if sharing == "channel" else "") + ("-" + kind if kind else "")
         values, config = start(head, sharing, kind)

@@ -5,7 +5,8 @@
 needs torch and safetensors. It rewrites `tests/fixtures/originals/`: for each case a checkpoint wrapped as the project
 does it, all parameters random, and `tokens.safetensors` with `{height}x{width}.{l}`, `[2, T, d]`, computed in float64:
 the embeddings (l = 0), the tokens after layer l, and `last`, those after the last norm, where there is one, of the
-images 0 and 1 of `backbones.py`. Of a head: `head.pth`, tokens, and the logits that it gives of them.
+images 0 and 1 of `backbones.py`. Of a head: `head.pth`, tokens, and the logits that it gives of them; of a head on the last
+four layers also `checkpoint.pth`, the backbone whose tokens these are.
 
 The encoders are written from the papers and from what the projects' state dicts are called: queries, keys and values
 in one matrix; a table of positions that is resampled to the grid (`align_corners` false); in BEiT relative biases, a
@@ -268,6 +269,24 @@ def heads():
         state = weights(33, weight=(classes, features.shape[1]), bias=(classes,))
         logits = features @ state["weight"].double().T + state["bias"].double()
         head(name, state, patches, cls, logits)
+    joined(classes)
+
+
+def joined(classes):
+    """DINOv2's linear heads on the last four layers, each behind the last norm: every CLS, and the mean of the last patches."""
+    names = [f"blocks.{i}" for i in range(5)]
+    state = encoder(34, scales=["ls1.gamma", "ls2.gamma"], names=names) | weights(35, mask_token=(1, WIDTH))
+    pixels = torch.stack([image(0, 16, 16), image(1, 16, 16)]).double()
+    scale, shift = state["norm.weight"].double(), state["norm.bias"].double()
+    stages = tokens(state, pixels, names=names)[2:6]
+    last = [F.layer_norm(x, [WIDTH], scale, shift, 1e-6).float() for x in stages]
+    cls, patches = [x[:, 0].double() for x in last], [x[:, 1:].double() for x in last]
+    for name, features in (("dinov2-linear4", [*cls, patches[-1].mean(1)]), ("dinov2-linear4-cls", cls)):
+        features = torch.cat(features, 1)
+        own = weights(36, weight=(classes, features.shape[1]), bias=(classes,))
+        logits = features @ own["weight"].double().T + own["bias"].double()
+        head(name, own, torch.cat(patches, 2), torch.cat(cls, 1), logits)
+    torch.save(state, OUT / "dinov2-linear4" / "checkpoint.pth")
 
 
 def main():

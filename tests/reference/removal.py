@@ -129,7 +129,7 @@ def behind_pools(head, values, config, pools):
     """Features of pools [M, d]."""
     read = pools[:1]
     if head == "cls-mean":
-        read = torch.cat([values["cls"], pools[0]])[None]
+        read = torch.cat([values["cls"], pools[0, -(D // config.get("blocks", 1)) :]])[None]
     if head in ("simpool", "coca"):
         read = normed_pools(head, values, config, pools)
     if head == "efficient":

@@ -47,10 +47,11 @@ pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     tensors.names().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold, before a norm or with an exponent, too.
+/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold, before a norm, with an exponent or of
+/// joined layers, too.
 pub fn files(id: &str) -> Vec<PathBuf> {
     let named = |kind: &str| folder().join(format!("{id}{kind}.safetensors"));
-    ["", "-channel", "-zoh", "-channel-zoh", "-norm", "-gamma"]
+    ["", "-channel", "-zoh", "-channel-zoh", "-norm", "-gamma", "-blocks"]
         .map(named)
         .into_iter()
         .filter(|path| path.exists())
@@ -325,6 +326,10 @@ fn parameter_counts_are_the_papers() {
     ] {
         assert_eq!(plain(id), parameters, "{id}");
     }
+    // DINOv2's linear classifier on its last 4 layers with `avgpool`.
+    let joined = Config { blocks: Some(4), ..Config::default() };
+    let head = head::find("cls-mean").expect("a head").build(&joined).expect("settings");
+    assert_eq!(cost::parameters(&*head, &Dims { width: 4 * 768, ..dims }), 1000 * (5 * 768 + 1));
     for id in ["raster", "random-fixed", "random-dynamic"] {
         assert_eq!(count(id, Sharing::Channel), 966_377, "{id}");
     }
@@ -411,6 +416,8 @@ fn settings_are_written_out_and_refused_by_name() {
         ("efficient", Config { queries: Some(7), ..Config::default() }, "queries"),
         ("efficient", Config { queries: Some(8), width: Some(12), ..Config::default() }, "queries"),
         ("efficient", Config { width: Some(0), ..Config::default() }, "width"),
+        ("cls-mean", Config { blocks: Some(0), ..Config::default() }, "blocks"),
+        ("cls-mean", Config { blocks: Some(5), ..Config::default() }, "blocks"),
         ("topk", Config { k: Some(0), ..Config::default() }, "k"),
         ("raster", Config { state_dim: Some(0), ..Config::default() }, "state_dim"),
         ("sinkhorn", Config { temperature: Some(f64::NAN), ..Config::default() }, "temperature"),

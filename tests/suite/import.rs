@@ -12,6 +12,7 @@ use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::original::project::{PROJECTS, Scale, find};
 use ssmprobe::model::backbone::original::{Asked, Original};
 use ssmprobe::model::backbone::preprocess::{Preprocessor, Size};
+use ssmprobe::model::backbone::token_spec::Trained;
 use ssmprobe::model::explain::readout;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::original::{HEAD_PROJECTS, HeadError, read as read_head};
@@ -282,6 +283,8 @@ const HEADS: &[(&str, &str, &str)] = &[
     ("ep-narrow", "ep", "efficient"),
     ("dinov2-linear", "dinov2-linear", "cls-mean"),
     ("dinov2-linear-cls", "dinov2-linear", "cls"),
+    ("dinov2-linear4", "dinov2-linear", "cls-mean"),
+    ("dinov2-linear4-cls", "dinov2-linear", "cls"),
 ];
 
 fn open_head(path: &Path, project: &str, width: usize) -> Result<(Probe, Vec<String>), HeadError> {
@@ -298,12 +301,14 @@ fn an_imported_head_gives_the_logits_of_the_original() {
         let file = folder.path().join(format!("{case}.safetensors"));
         probe.save(&file).unwrap();
         let probe = Probe::load(&file).unwrap();
-        assert_eq!((probe.meta.head.as_str(), probe.meta.backbone.hidden_size), (*head, 24));
+        assert_eq!(probe.meta.head, *head);
         let expected = read(&fixtures().join(case).join("expected.safetensors"));
+        let width = expected["cls"].shape[1];
+        assert_eq!(probe.meta.backbone.hidden_size, width);
         for k in 0..2 {
             let of = |name: &str, len: usize| expected[name].data[k * len..(k + 1) * len].to_vec();
-            let (cls, patches) = (Some(of("cls", 24)), of("patches", 16 * 24));
-            let tokens = Tokens { grid: Grid::new(4, 4), width: 24, cls, registers: Vec::new(), patches };
+            let (cls, patches) = (Some(of("cls", width)), of("patches", 16 * width));
+            let tokens = Tokens { grid: Grid::new(4, 4), width, cls, registers: Vec::new(), patches };
             let reading = probe.reading(&tokens, 0).unwrap();
             let classifier = &probe.classifier;
             let logits = readout::logits(&reading, &tokens, &classifier.weight, &classifier.bias);
@@ -317,6 +322,45 @@ fn an_imported_head_gives_the_logits_of_the_original() {
     }
 }
 
+/// From the image on: the imported backbone joins the layers that the imported head says.
+#[test]
+fn a_head_of_four_layers_reads_the_tokens_that_its_file_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for case in ["dinov2-linear4", "dinov2-linear4-cls"] {
+        let (probe, _) = open_head(&fixtures().join(case).join("head.pth"), "dinov2-linear", 24).unwrap();
+        let taking = Trained::from_training(probe.meta.training.as_ref()).expect("it says so").taking;
+        assert_eq!((taking.name().as_str(), taking.joined()), ("last, 4 blocks", 4));
+        let out = folder.path().join(case);
+        open(&checkpoint("dinov2-linear4"), "dinov2").unwrap().write(&out).unwrap();
+        let backbone = Backbone::open(&out, &Device::flex()).unwrap().with_joined(taking.joined());
+        let images = [image(0, 16, 16), image(1, 16, 16)];
+        let found = backbone.forward(&images).unwrap();
+        assert_eq!((backbone.width(), probe.meta.backbone.hidden_size), (96, 96));
+        let expected = read(&fixtures().join(case).join("expected.safetensors"));
+        for (k, (tokens, pixels)) in found.iter().zip(&images).enumerate() {
+            let of = |name: &str, len: usize| &expected[name].data[k * len..(k + 1) * len];
+            let error = difference(tokens.cls.as_ref().expect("CLS"), of("cls", 96))
+                .max(difference(&tokens.patches, of("patches", 16 * 96)));
+            assert!(error <= 1e-5, "{case}, image {k}: {error}");
+            let all: Vec<usize> = (0..16).collect();
+            let left = backbone.forward_left(pixels, &[&all, &all[3..]], backbone.layers()).unwrap();
+            assert!(
+                difference(&flat(&left[0]), &flat(tokens)) <= 1e-5,
+                "{case}, image {k}, all patches left"
+            );
+            assert_eq!((left[1].width, left[1].patches.len()), (96, 13 * 96));
+            let reading = probe.reading(tokens, 0).unwrap();
+            let classifier = &probe.classifier;
+            let logits = readout::logits(&reading, tokens, &classifier.weight, &classifier.bias);
+            let target = of("logits", 5).to_vec();
+            let size = target.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
+            assert_close(format!("{case}, image {k}"), logits, target, 1e-5 * f64::from(size));
+        }
+        let error = backbone.forward_layers(&images, &[2], true).unwrap_err().to_string();
+        assert!(error.contains("4 layers") && error.contains("up to layer 2; there are 3"), "{error}");
+    }
+}
+
 #[test]
 fn a_head_that_fits_no_tokens_is_refused() {
     let error = |case: &str, project: &str, width: usize| {
@@ -324,7 +368,7 @@ fn a_head_that_fits_no_tokens_is_refused() {
         open_head(&path, project, width).map(|_| ()).unwrap_err().to_string()
     };
     assert!(error("dinov2-linear", "dinov2-linear", 0).contains("--backbone"));
-    assert!(error("dinov2-linear", "dinov2-linear", 16).contains("several layers at once"));
+    assert!(error("dinov2-linear", "dinov2-linear", 16).contains("of the last 4 (64)"));
     assert!(error("dinov2-linear", "ep", 24).contains("no head of Efficient Probing"));
     assert!(error("ep", "ep", 16).contains("have width 16"));
     assert!(error("ep", "dinov2-linear", 24).contains("several heads"));

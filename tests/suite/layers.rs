@@ -11,6 +11,7 @@ use ssmprobe::app::jobs::extract::{self, ExtractOptions, Plan, TokenSettings};
 use ssmprobe::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, TrainingError};
 use ssmprobe::model::backbone::token_spec::{Layer, TokenSpec};
 use ssmprobe::model::data;
+use ssmprobe::model::data::token_cache::TokenSource as _;
 use ssmprobe::model::device;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
@@ -249,6 +250,76 @@ fn a_protocol_brings_its_epochs_and_rates() {
     more.args(["--resume", "--protocol", "mae-linprobe", "--out"]).arg(desk.path("run"));
     let (code, _, said) = run(&mut more);
     assert!(code != 0 && said.contains("protocol.protocol"), "{said}");
+}
+
+/// The tokens of some images in a cache of the desk: patches, then CLS.
+fn kept(desk: &Desk, cache: &str, layer: Layer, blocks: Option<usize>) -> (usize, Vec<f32>, Vec<f32>) {
+    let dataset = data::open(desk.data()).expect("a dataset");
+    let taking = TokenSpec { layer: layer.0, blocks, ..TokenSpec::default() };
+    let tokens = TokenSettings { cache: Some(desk.path(cache)), taking, ..TokenSettings::default() };
+    let plan = Plan::new(ExtractOptions::new(backbone(), tokens), &dataset).expect("a plan");
+    let device = device::choose("cpu").expect("a processor").device;
+    let caches = plan.run(&dataset, &device, &mut |_| ControlFlow::Continue(())).expect("tokens");
+    let rows = caches.read(vec![vec![0, 7, 3]]).next().expect("a batch").expect("tokens").next();
+    let rows = rows.expect("a layer");
+    (caches.width(), rows.patches, rows.cls.expect("CLS"))
+}
+
+/// Layers side by side: tokens are those of each layer, and who was trained on them is asked about them.
+#[test]
+fn joined_layers_are_trained_on_and_asked_about() {
+    let desk = desk();
+    let joined = |cache: &str| {
+        let mut own = settings(&desk, cache);
+        (own.layers, own.rates, own.seeds) = (Vec::new(), Vec::new(), 1);
+        (own.heads, own.head_settings) = (vec!["cls-mean".into()], "blocks=2".into());
+        own.tokens.taking.blocks = Some(2);
+        own
+    };
+    let run_ = trained(joined("cache"), &desk.path("run"));
+    let [first, last] = LAYERS.map(|layer| kept(&desk, "solo", layer, None));
+    let d = last.0;
+    let (width, patches, cls) = kept(&desk, "cache", LAYERS[1], Some(2));
+    assert_eq!((width, run_.manifest.backbone.hidden_size), (2 * d, 2 * d));
+    let side_by_side = |first: &[f32], last: &[f32]| -> Vec<f32> {
+        let tokens = first.chunks_exact(d).zip(last.chunks_exact(d));
+        tokens.flat_map(|(first, last)| [first, last].concat()).collect()
+    };
+    assert!(patches == side_by_side(&first.1, &last.1) && cls == side_by_side(&first.2, &last.2));
+    assert_eq!(run_.manifest.tokens.layer, "last, 2 blocks");
+    let recomputed = TrainSettings { recompute: true, ..joined("none") };
+    let recomputed = trained(recomputed, &desk.path("recomputed"));
+    let metrics = |run: &Run| fs::read_to_string(run.folder().join("metrics.jsonl")).expect("metrics");
+    assert_eq!(metrics(&run_), metrics(&recomputed));
+    // The file says which tokens: no flag is needed, and others are refused.
+    let file = run_.probe("cls-mean", 0, ProbeCheckpoint::Best);
+    let probe = Probe::load(&file).expect("a probe");
+    assert_eq!(probe.classifier.weight.len(), probe.classes() * 3 * d, "CLS of both, the mean of the last");
+    let inspect = |more: &[&str]| {
+        let mut command = crate::run::program();
+        command.args(["inspect", "--device", "cpu", "--backbone"]).arg(backbone()).arg("--probe").arg(&file);
+        let image = data::open(desk.data()).expect("a dataset").samples[0].source.file().to_owned();
+        run(command
+            .arg("--image")
+            .arg(image)
+            .arg("--out")
+            .arg(desk.path(&format!("out{}", more.concat())))
+            .args(more))
+    };
+    let (code, _, said) = inspect(&[]);
+    assert!(code == 0 && !said.contains("mean little"), "{said}");
+    let (code, _, said) = inspect(&["--blocks", "1"]);
+    assert!(code != 0 && said.contains(&format!("hidden size {}", 2 * d)), "{said}");
+    let (code, _, said) = inspect(&["--blocks", "4"]);
+    assert!(code == 2 && said.contains("up to layer 2; there are 3"), "{said}");
+    let (code, _, said) = inspect(&["--blocks", "0"]);
+    assert!(code == 2 && said.contains("expected a number of layers, from 1"), "{said}");
+    let mut eval = desk.verb("eval", "cache");
+    done(eval.arg("--run").arg(desk.path("run")).args(["--device", "cpu"]));
+    // An axis of layers has as many joined at each of its points.
+    let axis = TrainSettings { layers: LAYERS.into(), ..joined("cache") };
+    let axis = trained(axis, &desk.path("axis"));
+    assert_eq!(axis.manifest.layers(), ["1, 2 blocks", "last, 2 blocks"]);
 }
 
 fn grid(desk: &Desk, out: &str, more: &[&str]) -> Command {

@@ -18,7 +18,7 @@ use crate::state::{backbone, probe};
 use crate::window::{self, Window};
 
 const DEEP: BackboneOptions =
-    BackboneOptions { layer: Some(1), pixels: Some(224), mae_order: MaeOrder::Kept };
+    BackboneOptions { layer: Some(1), blocks: None, pixels: Some(224), mae_order: MaeOrder::Kept };
 
 /// A probe that was trained on tokens after layer 1 of large images, where its name says so.
 fn info(name: &str) -> ProbeInfo {
@@ -98,6 +98,31 @@ fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
     assert!(
         state.library.token_mismatch(deep).is_none() && state.training.form.tokens.taking == DEEP.taking()
     );
+}
+
+/// A backbone of which one layer is read gives tokens of another width than joined layers are: a probe of such says so, and is put
+/// right as any other.
+#[test]
+fn a_probe_of_joined_layers_is_read_as_it_was_trained() {
+    let one = backbone("one", 24, Grid::new(2, 2));
+    let blocks = Some(2);
+    let taking = TokenSpec { blocks, ..TokenSpec::default() };
+    let trained = Some(Box::new(Trained { taking, preprocessing: None }));
+    let wide = ProbeInfo { trained, ..probe("wide", 48) };
+    let Compatibility::DoesNot(why) = wide.fits(&one) else { panic!("24 channels are not 48") };
+    assert!(
+        why.contains("the last 2 layers, not tokens after the last layer") && why.contains("as it was"),
+        "{why}"
+    );
+    assert!(wide.suits(&one) && !ProbeInfo { width: 72, ..wide.clone() }.suits(&one));
+    let options = BackboneOptions { blocks, ..BackboneOptions::default() };
+    assert_eq!(wide.wants(), options);
+    assert_eq!(wide.fits(&BackboneInfo { options, width: 48, ..one.clone() }), Compatibility::Fits);
+    let narrow = probe("narrow", 24);
+    let Compatibility::DoesNot(why) = narrow.fits(&BackboneInfo { options, width: 48, ..one }) else {
+        panic!()
+    };
+    assert!(why.contains("does not say"), "{why}");
 }
 
 #[test]
@@ -200,7 +225,7 @@ fn a_band_says_that_a_probe_is_read_wrongly_and_puts_it_right() {
     // The backbone's own menu chooses it, too.
     window.harness.get_by_role_and_label(Role::Button, "tiny").click();
     window.harness.run();
-    window.click("Tokens after: last layer (2)");
+    window.click("Tokens after: last layer");
     window.click("Layer 1");
     window.answer_with(opened);
     assert_eq!(window.harness.state().state.backbone_options.layer, Some(1));

@@ -57,7 +57,8 @@ that names it. Nothing in a checkpoint is executed.
 
 `ep` (Efficient Probing) and `dinov2-linear` are heads: OUT is the file of a probe. Batch normalisation before the classifier is
 folded into it (W / s, b - W mean / s, with s the root of the variance + 1e-6); values of width d / d_out are the head's `width`.
-DINOv2's linear heads read the CLS token, or CLS and the mean of the patches, of --backbone.
+DINOv2's linear heads read the CLS token, or CLS and the mean of the patches, of --backbone, after its last layer or its
+last 4.
 
 What shapes do not say: attention heads are those published at its width (--heads), images are made ready as the project
 evaluates (--normalize; timm's models differ, so there it is asked for).
@@ -65,7 +66,7 @@ evaluates (--normalize; timm's models differ, so there it is asked for).
   ssmprobe import mae_pretrain_vit_base.pth --as mae mae-base
   ssmprobe import dinov2_vitb14_reg4_pretrain.pth --as dinov2 dinov2-base
   ssmprobe import vit.safetensors --as timm --normalize half vit
-  ssmprobe import dinov2_vitb14_reg4_linear_head.pth --as dinov2-linear --backbone dinov2-base linear.safetensors
+  ssmprobe import dinov2_vitb14_reg4_linear4_head.pth --as dinov2-linear --backbone dinov2-base linear4.safetensors
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.";
 

@@ -147,8 +147,9 @@ impl Engine {
         output.map(|(height, width)| backbone.grid(height, width)).transpose().map_err(JobError::failed)?;
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);
         let info = BackboneInfo::new(backbone, choice.found.name, adapter, output, *options);
-        let order = options.mae_order;
-        let key = format!("{} {layer} {order:?} {}", backbone.fingerprint(), preprocessor.key()).into();
+        let (order, joined) = (options.mae_order, taking.joined());
+        let key =
+            format!("{} {layer} {joined} {order:?} {}", backbone.fingerprint(), preprocessor.key()).into();
         let open = LoadedBackbone { spec, reader, key, device: choice.device, info: info.clone() };
         self.backbones.insert(entry, open);
         Ok(info)

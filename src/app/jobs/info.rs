@@ -161,6 +161,12 @@ impl ProbeInfo {
 
     /// Whether it can read what `backbone` gives.
     pub fn fits(&self, backbone: &BackboneInfo) -> Compatibility {
+        if self.width != backbone.width
+            && self.suits(backbone)
+            && let Some(why) = self.token_mismatch(backbone)
+        {
+            return Compatibility::DoesNot(format!("{why}. Read images as it was trained"));
+        }
         if self.width != backbone.width {
             return Compatibility::DoesNot(format!(
                 "Reads tokens of {} channels; {} gives {}. Open the backbone it was trained on{}",
@@ -197,10 +203,11 @@ impl ProbeInfo {
         self.token_mismatch(backbone).map_or(Compatibility::Fits, Compatibility::Doubtful)
     }
 
-    /// Whether its tokens are as wide as those of `backbone`, with a CLS token where it reads one:
+    /// Whether a layer's tokens are as wide as those of `backbone`, with a CLS token where it reads one:
     /// whatever images are read as.
     pub fn suits(&self, backbone: &BackboneInfo) -> bool {
-        self.width == backbone.width && (backbone.cls || !self.needs_cls)
+        let [own, other] = [self.wants(), backbone.options].map(|options| options.taking().joined());
+        self.width * other == backbone.width * own && (backbone.cls || !self.needs_cls)
     }
 
     /// How images have to be read for it: as its file says. One that does not say is taken to know

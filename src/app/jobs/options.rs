@@ -11,6 +11,9 @@ use crate::model::backbone::token_spec::TokenSpec;
 pub struct BackboneOptions {
     /// The layer whose tokens are read; the last where absent.
     pub layer: Option<usize>,
+    /// How many layers are joined, that one the last; one where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<usize>,
     /// Side of the image in pixels, instead of the preprocessor's own.
     pub pixels: Option<usize>,
     /// In which order ViT-MAE hands out its patch tokens.
@@ -20,24 +23,25 @@ pub struct BackboneOptions {
 impl BackboneOptions {
     /// How tokens are taken that are read so.
     pub fn taking(self) -> TokenSpec {
-        let Self { layer, pixels, mae_order } = self;
-        TokenSpec { layer, size: pixels, mae_order, ..TokenSpec::default() }
+        let Self { layer, blocks, pixels, mae_order } = self;
+        TokenSpec { layer, blocks, size: pixels, mae_order, ..TokenSpec::default() }
     }
 
     /// How a probe wants images to be read.
     pub fn from_spec(taking: TokenSpec) -> Self {
-        Self { layer: taking.layer, pixels: taking.size, mae_order: taking.mae_order }
+        let TokenSpec { layer, blocks, size, mae_order, .. } = taking;
+        Self { layer, blocks, pixels: size, mae_order }
     }
 
     /// Layer and size, as far as they are chosen: `layer 2, 224 px`.
     pub fn short(self) -> String {
-        let layer = self.layer.map_or("last layer".to_owned(), |layer| format!("layer {layer}"));
+        let layer = self.taking().layers();
         self.pixels.map_or_else(|| layer.clone(), |pixels| format!("{layer}, {pixels} px"))
     }
 
     /// It in a few words: `layer 2, 224 px`.
     pub fn text(self) -> String {
-        let layer = self.layer.map_or("last layer".to_owned(), |layer| format!("layer {layer}"));
+        let layer = self.taking().layers();
         let size = self.pixels.map_or("own size".to_owned(), |pixels| format!("{pixels} px"));
         let order = self.mae_order.words().map_or_else(String::new, |words| format!(", {words}"));
         format!("{layer}, {size}{order}")
@@ -50,12 +54,15 @@ mod tests {
 
     #[test]
     fn options_are_how_tokens_are_taken_and_back() {
-        let options = BackboneOptions { layer: Some(2), pixels: Some(64), mae_order: MaeOrder::Shuffled(5) };
+        let mae_order = MaeOrder::Shuffled(5);
+        let options = BackboneOptions { layer: Some(2), blocks: None, pixels: Some(64), mae_order };
         let taking = options.taking();
         assert_eq!((taking.layer, taking.size, taking.mae_order), (Some(2), Some(64), MaeOrder::Shuffled(5)));
         assert_eq!(BackboneOptions::from_spec(taking), options);
         assert_eq!(options.short(), "layer 2, 64 px");
         assert_eq!(BackboneOptions::default().short(), "last layer");
         assert_eq!(options.text(), "layer 2, 64 px, shuffled by seed 5");
+        let joined = BackboneOptions { blocks: Some(4), ..BackboneOptions::default() };
+        assert_eq!((joined.taking().blocks, joined.short().as_str()), (Some(4), "last 4 layers"));
     }
 }

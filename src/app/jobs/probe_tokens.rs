@@ -41,7 +41,7 @@ impl Over<TokenSpec> {
                 };
                 return Err(Usage(format!(
                     "{} and {} were trained on different tokens ({}{note}); ask them one after the other, or \
-                     say which with --layer, --size or --mae-order",
+                     say which with --layer, --blocks, --size or --mae-order",
                     before.display(),
                     path.display(),
                     describe_differences(&differences)

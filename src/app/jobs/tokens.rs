@@ -64,12 +64,12 @@ impl TokenReader {
         taking: &TokenSpec,
         device: &Device,
     ) -> Result<Self, BackboneError> {
-        let backbone = Backbone::open_in(folder, device, taking.arithmetic)?.with_mae_order(taking.mae_order);
+        let backbone = Backbone::open_in(folder, device, taking.arithmetic)?
+            .with_mae_order(taking.mae_order)
+            .with_joined(taking.joined());
         let (layers, preprocessor) = (backbone.layers(), Arc::new(preprocessor));
         let layer = taking.layer.unwrap_or(layers);
-        if layer > layers {
-            return Err(BackboneError::Layer { layer, layers });
-        }
+        backbone.config().check_layer(layer, taking.joined())?;
         let taking = taking.settled(layers, backbone.model_type());
         Ok(Self { backbone, preprocessor, layer, layers: vec![layer], taking })
     }

@@ -48,7 +48,10 @@ impl State {
             return Vec::new();
         };
         let before = std::mem::replace(&mut self.common_options, common);
-        let deep = |backbone: &BackboneInfo| wanted.layer.is_none_or(|layer| layer <= backbone.layers);
+        let deep = |backbone: &BackboneInfo| {
+            let layer = wanted.layer.unwrap_or(backbone.layers);
+            layer <= backbone.layers && wanted.taking().joined() <= layer + 1
+        };
         let able = self.library.open_backbones().all(|(_, backbone)| deep(backbone));
         if wanted == self.backbone_options || before == CommonOptions::Restored || !able {
             return Vec::new();

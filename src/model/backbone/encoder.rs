@@ -28,17 +28,17 @@ pub trait Encoder: Send + Sync {
         None
     }
 
-    /// The tokens after `layer` of one image `[1, 3, H, W]` of this grid, where only the patches of each of `left` are
-    /// read, each with its own position: `[B, T, d]`, what stands before the patches first. All of `left` are equally
+    /// The tokens after each of `layers` of one image `[1, 3, H, W]` of this grid, where only the patches of each of `left` are
+    /// read, each with its own position: `[B, T, d]` each, what stands before the patches first. All of `left` are equally
     /// long; `normed` as [`GridEncoder`] takes it.
     fn encode_left(
         &self,
         pixels: Tensor<4>,
         grid: Grid,
         left: &[&[usize]],
-        layer: usize,
+        layers: &[usize],
         normed: bool,
-    ) -> Tensor<3>;
+    ) -> Vec<Tensor<3>>;
 
     /// How many images of this size fit in a GPU's memory in one forward pass, at least 1.
     fn images_at_once(&self, height: usize, width: usize, grid: Grid, memory: FreeMemory) -> usize;

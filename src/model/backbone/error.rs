@@ -25,6 +25,11 @@ pub enum BackboneError {
     Arithmetic { wanted: &'static str, device: String, there: String },
     #[error("layer {layer} asked for; the backbone has layers 1 to {layers}, and 0 for its embeddings")]
     Layer { layer: usize, layers: usize },
+    #[error(
+        "{joined} layers asked for side by side (--blocks), up to layer {layer}; there are {} up to it, the embeddings (0) among \
+         them: ask for fewer, or for a later layer (--layer)", layer + 1
+    )]
+    Blocks { joined: usize, layer: usize },
     #[error("{id} has no attention to follow back")]
     NoAttention { id: String },
     #[error("The tokens are the embeddings of the patches: no attention comes before them")]

@@ -37,9 +37,7 @@ impl Backbone {
     ) -> Result<Vec<Tokens>, BackboneError> {
         let Pixels { height, width, .. } = *pixels;
         let grid = self.grid(height, width)?;
-        if layer > self.layers() {
-            return Err(BackboneError::Layer { layer, layers: self.layers() });
-        }
+        let layers = self.blocks(&[layer])?;
         assert!(self.why_not_left().is_none(), "tokens of known patches");
         let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
         let mut batches = Vec::new();
@@ -53,7 +51,8 @@ impl Backbone {
             let pass = |batch: &[&[usize]]| {
                 let data = TensorData::new(pixels.values.clone(), [1, 3, height, width]);
                 let pixels = Tensor::from_data(data, &self.device);
-                self.taken(self.encoder.encode_left(pixels, grid, batch, layer, true), own)
+                let stages = self.encoder.encode_left(pixels, grid, batch, &layers, true);
+                self.taken(self.side_by_side(stages).swap_remove(0), own)
             };
             self.at_once.run(batch, &self.device, &pass)
         };

@@ -96,6 +96,8 @@ pub struct Backbone {
     device: Device,
     at_once: AtOnce,
     order: MaeOrder,
+    /// Layers that are joined in a token, 1 or more.
+    joined: usize,
 }
 
 impl Backbone {
@@ -121,6 +123,7 @@ impl Backbone {
             device: device.clone(),
             at_once: AtOnce::new(),
             order: MaeOrder::default(),
+            joined: 1,
         })
     }
 
@@ -128,6 +131,12 @@ impl Backbone {
     /// always keep theirs.
     pub fn with_mae_order(self, order: MaeOrder) -> Self {
         Self { order, ..self }
+    }
+
+    /// The same backbone whose tokens after a layer have those after so many layers side by side, that layer's last: CLS,
+    /// registers and patches `joined` times as wide.
+    pub fn with_joined(self, joined: usize) -> Self {
+        Self { joined, ..self }
     }
 
     /// Its name: `owner/name` for a folder of the Hub's cache, else the name of the folder.
@@ -140,9 +149,9 @@ impl Backbone {
         self.config().family.model_type
     }
 
-    /// Hidden size, d.
+    /// Width of its tokens, d: the hidden size, once for every layer that is joined.
     pub fn width(&self) -> usize {
-        self.config().width
+        self.joined * self.config().width
     }
 
     /// Height and width of a patch.
@@ -194,9 +203,7 @@ impl Backbone {
         for image in pixels {
             self.grid(image.height, image.width)?;
         }
-        if let Some(&layer) = layers.iter().find(|layer| **layer > self.layers()) {
-            return Err(BackboneError::Layer { layer, layers: self.layers() });
-        }
+        let wanted = self.blocks(layers)?;
         // burn's CPU backend runs all but matrix products on one core: there, cores share images.
         let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
         let mut batches = Vec::new();
@@ -210,13 +217,27 @@ impl Backbone {
             batches.extend(group.chunks(batch).map(|batch| (grid, encoder.clone(), batch)));
         }
         let run = |(grid, encoder, batch): (Grid, GridEncoder, &[Pixels])| {
-            let stages = |pixels| encoder(pixels, layers, normed);
+            let stages = |pixels| self.side_by_side(encoder(pixels, &wanted, normed));
             self.at_once.run(batch, &self.device, &|batch: &[Pixels]| self.run(batch, grid, stages))
         };
         Ok(match cores {
             1 => batches.into_iter().flat_map(run).collect(),
             _ => batches.into_par_iter().flat_map_iter(run).collect(),
         })
+    }
+
+    /// Every layer that is computed for tokens after these, those of one token side by side.
+    fn blocks(&self, layers: &[usize]) -> Result<Vec<usize>, BackboneError> {
+        layers.iter().try_for_each(|&layer| self.config().check_layer(layer, self.joined))?;
+        Ok(layers.iter().flat_map(|&layer| layer + 1 - self.joined..=layer).collect())
+    }
+
+    /// Stages `[B, T, d]` of the layers of [`blocks`](Self::blocks), joined.
+    fn side_by_side(&self, stages: Vec<Tensor<3>>) -> Vec<Tensor<3>> {
+        match self.joined {
+            1 => stages,
+            joined => stages.chunks(joined).map(|own| Tensor::cat(own.to_vec(), 2)).collect(),
+        }
     }
 
     /// Attention rollout of one image (docs/definitions.md, section 11): how much of each patch reaches the patch tokens after
@@ -292,6 +313,15 @@ impl Backbone {
 }
 
 impl Config {
+    /// That there is this layer, and so many up to it.
+    pub fn check_layer(&self, layer: usize, joined: usize) -> Result<(), BackboneError> {
+        match layer {
+            _ if layer > self.layers => Err(BackboneError::Layer { layer, layers: self.layers }),
+            _ if joined > layer + 1 => Err(BackboneError::Blocks { joined, layer }),
+            _ => Ok(()),
+        }
+    }
+
     /// The patch grid of an image, if it can be cut into patches.
     pub fn grid_of(&self, height: usize, width: usize) -> Result<Grid, BackboneError> {
         let [down, right] = self.patch;

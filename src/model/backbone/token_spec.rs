@@ -67,6 +67,11 @@ pub struct TokenSpec {
     /// Take the tokens after this layer (0: embeddings), final norm included [default: the last].
     #[arg(long, value_name = "L")]
     pub layer: Option<usize>,
+    /// Join the tokens after so many layers, this one the last of them, along the channels: N times as wide. DINOv2's linear
+    /// evaluation reads its last 4 so [default: 1].
+    #[arg(long, value_name = "N", value_parser = blocks)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<usize>,
     /// Side of the images in pixels [default: the backbone's own].
     #[arg(long, value_name = "PIXELS")]
     pub size: Option<usize>,
@@ -80,19 +85,43 @@ pub struct TokenSpec {
     pub arithmetic: Arithmetic,
 }
 
+fn blocks(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| "expected a number of layers, from 1".to_owned())
+}
+
 impl TokenSpec {
+    /// How many layers are joined, 1 or more.
+    pub fn joined(&self) -> usize {
+        self.blocks.unwrap_or(1).max(1)
+    }
+
+    /// The layers in words: `last layer`, `layer 6`, `last 4 layers`, `layers 3 to 6`.
+    pub fn layers(&self) -> String {
+        match (self.layer, self.joined()) {
+            (None, 1) => "last layer".to_owned(),
+            (None, many) => format!("last {many} layers"),
+            (Some(layer), 1) => format!("layer {layer}"),
+            (Some(layer), many) => format!("layers {} to {layer}", (layer + 1).saturating_sub(many)),
+        }
+    }
+
     /// The same as a backbone of so many layers, of this `model_type`, has it: its last layer goes
     /// without a number, and only ViT-MAE knows another order.
     pub fn settled(self, layers: usize, model_type: &str) -> Self {
         let mae = model_type == family::VIT_MAE.model_type;
         let mae_order = if mae { self.mae_order } else { MaeOrder::Kept };
-        Self { layer: self.layer.filter(|&layer| layer != layers), mae_order, ..self }
+        let blocks = self.blocks.filter(|&blocks| blocks > 1);
+        Self { layer: self.layer.filter(|&layer| layer != layers), blocks, mae_order, ..self }
     }
 
-    /// Layer, order and numbers as caches and runs name them: `last`, or `3, shuffled by seed 7, in
+    /// Layer, order and numbers as caches and runs name them: `last`, or `last, 4 blocks, shuffled by seed 7, in
     /// float16`.
     pub fn name(&self) -> String {
-        let layer = Layer(self.layer);
+        let mut layer = Layer(self.layer).to_string();
+        if self.joined() > 1 {
+            layer += &format!(", {} blocks", self.joined());
+        }
         let order = self.mae_order.words().map_or_else(String::new, |words| format!(", {words}"));
         match self.arithmetic {
             Arithmetic::Float32 => format!("{layer}{order}"),
@@ -112,16 +141,20 @@ impl TokenSpec {
             (None, Some((layer, _))) => (layer, MaeOrder::Redrawn),
             (None, None) => (text, MaeOrder::Kept),
         };
+        let (layer, blocks) = match layer.split_once(", ") {
+            Some((layer, text)) => (layer, Some(blocks(text.strip_suffix(" blocks")?).ok()?)),
+            None => (layer, None),
+        };
         let Layer(layer) = layer.parse().ok()?;
-        Some(Self { layer, size, mae_order, arithmetic })
+        Some(Self { layer, blocks, size, mae_order, arithmetic })
     }
 
     /// In what `other` takes other tokens, in words: of these, then of `other`. The numbers a backbone
     /// multiplies in are none: they change a token's last digits.
     pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
-        let layer = |spec: &Self| match spec.layer {
-            Some(layer) => format!("tokens after layer {layer}"),
-            None => "tokens after the last layer".to_owned(),
+        let layer = |spec: &Self| {
+            let the = if spec.layer.is_none() { "the " } else { "" };
+            format!("tokens after {the}{}", spec.layers())
         };
         let size = |spec: &Self| match spec.size {
             Some(size) => format!("images of {size} pixels"),
@@ -205,12 +238,16 @@ mod tests {
             (plain, "last"),
             (all, "3, shuffled by seed 7, in float16"),
             (redrawn, "3, redrawn at every pass, in float16"),
+            (TokenSpec { blocks: Some(4), ..plain }, "last, 4 blocks"),
+            (TokenSpec { blocks: Some(2), ..all }, "3, 2 blocks, shuffled by seed 7, in float16"),
         ];
         for (taking, name) in names {
             assert_eq!(taking.name(), name);
             assert_eq!(TokenSpec::read(name, Some(160)), Some(taking));
         }
-        assert_eq!(TokenSpec::read("first", None), None);
+        for other in ["first", "last, 0 blocks", "last, 4", "last, 4 blocks, 2 blocks"] {
+            assert_eq!(TokenSpec::read(other, None), None, "{other}");
+        }
     }
 
     #[test]
@@ -218,6 +255,18 @@ mod tests {
         let asked = TokenSpec { layer: Some(12), mae_order: MaeOrder::Shuffled(1), ..TokenSpec::default() };
         assert_eq!(asked.settled(12, "vit"), TokenSpec::default());
         assert_eq!(asked.settled(24, "vit_mae"), asked);
+        assert_eq!(TokenSpec { blocks: Some(1), ..asked }.settled(12, "vit"), TokenSpec::default());
+    }
+
+    #[test]
+    fn joined_layers_are_told_from_one() {
+        let last = TokenSpec { blocks: Some(4), ..TokenSpec::default() };
+        let deep = TokenSpec { layer: Some(6), ..last };
+        assert_eq!((last.layers(), deep.layers()), ("last 4 layers".to_owned(), "layers 3 to 6".to_owned()));
+        assert_eq!(
+            describe_differences(&last.differences(&TokenSpec::default())),
+            "tokens after the last 4 layers, not tokens after the last layer"
+        );
     }
 
     #[test]

@@ -72,15 +72,15 @@ impl Encoder for Vit {
         pixels: Tensor<4>,
         grid: Grid,
         left: &[&[usize]],
-        layer: usize,
+        layers: &[usize],
         normed: bool,
-    ) -> Tensor<3> {
+    ) -> Vec<Tensor<3>> {
         let layout = self.layout(grid, &pixels.device());
         let embedded = self.embed(pixels, &layout).squeeze_dim::<2>(0); // [T, d]
         let left = Left::new(left, self.config.prefix_tokens(), &layout);
         let tokens = left.rows.dims()[0] / left.sets;
         let x = embedded.select(0, left.rows.clone()).reshape([left.sets, tokens, self.config.width]);
-        self.encode(x, &layout, Some(&left), &[layer], normed).swap_remove(0)
+        self.encode(x, &layout, Some(&left), layers, normed)
     }
 
     fn images_at_once(&self, height: usize, width: usize, grid: Grid, memory: FreeMemory) -> usize {

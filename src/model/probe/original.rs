@@ -6,8 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::head::{self, Config, Dims};
 use super::{BackboneMeta, Classifier, FORMAT, Meta, Probe};
+use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::backbone::weights::{KeyErrors, Weights, WeightsError};
 use crate::model::grid::Grid;
 use crate::model::io::array::{Array, Arrays};
@@ -58,7 +61,7 @@ const EFFICIENT_PROBING: HeadProject = HeadProject {
     read: efficient,
 };
 
-/// The linear classifiers of `facebookresearch/dinov2` (Oquab et al., 2024) on the tokens of the last layer.
+/// The linear classifiers of `facebookresearch/dinov2` (Oquab et al., 2024) on the tokens of the last layer, or of the last 4.
 const DINOV2_LINEAR: HeadProject = HeadProject {
     id: "dinov2-linear",
     name: "DINOv2's linear heads",
@@ -267,20 +270,34 @@ fn linear(saved: &Saved) -> ReadHead {
     }
     let [classes, features] = saved.axes("weight", "[classes, features]")?;
     saved.check(&[("weight", vec![classes, features]), ("bias", vec![classes])])?;
-    let (id, reads) = match features / d {
-        1 if features == d => ("cls", "the CLS token"),
-        2 if features == 2 * d => ("cls-mean", "the CLS token, then the mean of the patch tokens"),
+    let (id, blocks, reads) = match (features / d, features % d) {
+        (1, 0) => ("cls", 1, "the CLS token"),
+        (2, 0) => ("cls-mean", 1, "the CLS token, then the mean of the patch tokens"),
+        (4, 0) => ("cls", 4, "the CLS tokens of the last 4 layers"),
+        (5, 0) => (
+            "cls-mean",
+            4,
+            "the CLS tokens of the last 4 layers, then the mean of the patch tokens of the last",
+        ),
         _ => {
             let what = format!(
-                "of tokens of width {d} a head here reads CLS ({d}) or CLS and the mean of the patches ({}), \
-                 of the last layer; several layers at once it does not",
-                2 * d
+                "of tokens of width {d} a head here reads CLS, of the last layer ({d} features) or of the last 4 ({}), or that and \
+                 the mean of the last layer's patches ({} or {}): is --backbone the one it was trained on?",
+                4 * d,
+                2 * d,
+                5 * d
             );
             return Err(saved.misshapen("weight", what));
         }
     };
     let classifier = Classifier { weight: saved.values("weight")?, bias: saved.values("bias")? };
-    let dims = Dims { width: d, grid: Grid::new(1, 2), classes };
+    let dims = Dims { width: blocks * d, grid: Grid::new(1, 2), classes };
     let told = vec![format!("{}: {classes} classes from {reads}", saved.project.name)];
-    Ok((saved.probe(id, Config::default(), &dims, Arrays::new(), classifier)?, told))
+    let config = Config { blocks: Some(blocks), ..Config::default() };
+    let mut probe = saved.probe(id, config, &dims, Arrays::new(), classifier)?;
+    if blocks > 1 {
+        let taking = TokenSpec { blocks: Some(blocks), ..TokenSpec::default() };
+        probe.meta.training = Some(json!({ "tokens": { "layer": taking.name() } }));
+    }
+    Ok((probe, told))
 }

@@ -76,6 +76,9 @@ pub struct Config {
     /// Width of the values of `efficient`, and number of its features (default d).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<usize>,
+    /// Layers that are joined in the tokens of `cls-mean`, whose mean is of the last of them alone (default 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<usize>,
     /// Exponent of SimPool's mean (default none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gamma: Option<f64>,

@@ -39,7 +39,8 @@ use crate::window::Window;
 
 /// Everything a workspace can hold, nothing of it as it is by default.
 fn workspace(desk: &Path) -> Workspace {
-    let options = BackboneOptions { layer: Some(1), pixels: Some(48), mae_order: MaeOrder::Shuffled(3) };
+    let mae_order = MaeOrder::Shuffled(3);
+    let options = BackboneOptions { layer: Some(1), blocks: None, pixels: Some(48), mae_order };
     let fingerprint = |digit: &str| Some(digit.repeat(64));
     let drawn = Options {
         map: colormap::Map::Viridis,

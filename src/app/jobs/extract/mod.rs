@@ -174,9 +174,8 @@ impl Plan {
         let grid = config.grid_of(height, width)?;
         let own = [Layer(taking.layer)];
         let asked = if asked.is_empty() { &own[..] } else { asked };
-        if let Some(layer) = asked.iter().filter_map(|layer| layer.0).find(|layer| *layer > config.layers) {
-            return Err(BackboneError::Layer { layer, layers: config.layers }.into());
-        }
+        let mut each = asked.iter().map(|layer| layer.0.unwrap_or(config.layers));
+        each.try_for_each(|layer| config.check_layer(layer, taking.joined()))?;
         let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
         let of = |layer: &Layer| TokenKey {
             weights: fingerprint.clone(),
@@ -195,7 +194,7 @@ impl Plan {
         let backbone = BackboneMeta {
             id: backbone::id(folder),
             model_type: config.family.model_type.to_owned(),
-            hidden_size: config.width,
+            hidden_size: config.width * taking.joined(),
             fingerprint: Some(fingerprint),
             ..BackboneMeta::default()
         };

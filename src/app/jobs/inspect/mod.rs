@@ -139,6 +139,7 @@ pub fn run(
             "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
             flags.backbone
         ))),
+        error @ BackboneError::Blocks { .. } => JobError::failed(Usage(error.to_string())),
         other => JobError::failed(other),
     })?;
     check_fit(&spec.probes, &reader, &spec.taking, reporter)?;

@@ -111,7 +111,7 @@ const OTHER_IMAGES: &str = "an image was changed, added, removed or written anew
 const OTHER_HEADS: &str = "train the others into a folder of their own: `ssmprobe report` takes several runs";
 
 const OTHER_TOKENS: &str =
-    "leave out what says otherwise (--backbone, --layer, --size, --precision, --mae-order)";
+    "leave out what says otherwise (--backbone, --layer, --blocks, --size, --precision, --mae-order)";
 
 /// Field, what it is in the run, and as it is asked for.
 pub type Difference = (String, String, String);

@@ -30,7 +30,7 @@ impl TrainSettings {
             out: _,
         } = self;
         let TokenSettings { cache, cache_limit, precision, verify, taking } = tokens;
-        let TokenSpec { layer, size, mae_order, arithmetic } = taking;
+        let TokenSpec { layer, blocks, size, mae_order, arithmetic } = taking;
         let text = |flag: &str, value: &dyn std::fmt::Display| Some(format!("--{flag}={value}"));
         let on = |flag: &str, on: bool| on.then(|| format!("--{flag}"));
         let precision = match precision {
@@ -59,6 +59,7 @@ impl TrainSettings {
             text("precision", &precision),
             on("verify", *verify),
             layer.as_ref().filter(|_| layers.is_empty()).and_then(|layer| text("layer", layer)),
+            blocks.as_ref().and_then(|blocks| text("blocks", blocks)),
             size.as_ref().and_then(|size| text("size", size)),
             text("mae-order", mae_order),
             text("arithmetic", &arithmetic.name()),
@@ -96,6 +97,7 @@ mod tests {
     fn what_is_filled_in_is_read_back_from_its_words() {
         let taking = TokenSpec {
             layer: Some(3),
+            blocks: Some(2),
             size: Some(96),
             mae_order: MaeOrder::Shuffled(4),
             arithmetic: Arithmetic::Bfloat16,

@@ -1,7 +1,7 @@
 //! How a backbone reads images: layer and size beside its name, the order of patches and further layers in its menu.
 
 use eframe::egui;
-use egui::{Response, RichText, ScrollArea, Ui, WidgetInfo};
+use egui::{Checkbox, Response, RichText, ScrollArea, Ui, WidgetInfo};
 
 use super::PanelContext;
 use crate::app::jobs::info::BackboneInfo;
@@ -10,11 +10,14 @@ use crate::app::state::Backbone;
 use crate::app::state::command::Command;
 use crate::model::backbone::family;
 use crate::model::backbone::order::MaeOrder;
+use crate::viz::heading::capitalised;
 
 /// Patches along a side that are offered.
 const SIDES: [usize; 14] = [4, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 37, 48];
 /// Seeds of ViT-MAE's shuffles that are offered.
 const SEEDS: std::ops::Range<u64> = 0..4;
+/// Layers that are joined, where they are.
+const BLOCKS: usize = 4;
 /// Width of a choice beside a name.
 const BESIDE_PX: f32 = 70.0;
 /// Height of a long list.
@@ -45,14 +48,14 @@ pub fn beside(
     let mut wanted = now;
     ui.vertical(|ui| {
         ui.spacing_mut().item_spacing.y = 1.0;
-        let text = now.layer.map_or("Last layer".to_owned(), |layer| format!("Layer {layer}"));
+        let text = capitalised(&now.taking().layers());
         let layer = small(ui, &text, "Layer", |ui| {
             ui.weak("Tokens after which layer are read");
-            layers(ui, info.layers, &mut wanted.layer);
+            layers(ui, info.layers, &mut wanted.layer, &mut wanted.blocks);
             ui.separator();
             ui.menu_button("Another layer beside it", |ui| {
                 let mut other = now;
-                layers(ui, info.layers, &mut other.layer);
+                layers(ui, info.layers, &mut other.layer, &mut other.blocks);
                 if other != now {
                     cx.send(Command::OpenBeside(id, other));
                 }
@@ -108,8 +111,8 @@ pub fn menu(
         }
     }
     ui.separator();
-    ui.menu_button(format!("Tokens after: {}", layer_name(now.layer, info.layers).to_lowercase()), |ui| {
-        layers(ui, info.layers, &mut wanted.layer);
+    ui.menu_button(format!("Tokens after: {}", now.taking().layers()), |ui| {
+        layers(ui, info.layers, &mut wanted.layer, &mut wanted.blocks);
     });
     let size = now.pixels.map_or("its own".to_owned(), |pixels| format!("{pixels} pixels"));
     ui.menu_button(format!("Size of images: {size}"), |ui| sizes(ui, info.patch, &mut wanted.pixels));
@@ -125,10 +128,20 @@ fn layer_name(layer: Option<usize>, layers: usize) -> String {
     layer.map_or_else(|| format!("Last layer ({layers})"), |layer| format!("Layer {layer}"))
 }
 
-/// The layers there are, to choose one from.
-pub fn layers(ui: &mut Ui, layers: usize, layer: &mut Option<usize>) {
+/// The layers there are, to choose one from, alone or joined with those before it.
+pub fn layers(ui: &mut Ui, layers: usize, layer: &mut Option<usize>, blocks: &mut Option<usize>) {
     let all = std::iter::once(None).chain((0..layers).rev().map(Some));
     list(ui, all, layer, |layer| layer_name(layer, layers));
+    let up_to = layer.unwrap_or(layers) + 1;
+    *blocks = blocks.filter(|&blocks| blocks <= up_to);
+    let mut joined = blocks.is_some();
+    let text = format!("Joined with the {} before it", blocks.unwrap_or(BLOCKS) - 1);
+    let found = ui.add_enabled(joined || BLOCKS <= up_to, Checkbox::new(&mut joined, text));
+    let about = "Tokens of these layers side by side along the channels, as DINOv2's linear evaluation reads its last 4";
+    if found.on_hover_text(about).changed() {
+        *blocks = joined.then_some(BLOCKS);
+        ui.close();
+    }
 }
 
 /// Sizes of whole patches, to choose one from.

@@ -1,8 +1,9 @@
 //! The simplest heads: the mean of the patch tokens (`gap`), the CLS token (`cls`), and one beside the other (`cls-mean`), as
-//! DINOv2's linear evaluation has the features of its last layer (facebookresearch/dinov2, dinov2/eval/linear.py with
-//! `avgpool`).
+//! DINOv2's linear evaluation has the features of its last layers (facebookresearch/dinov2, dinov2/eval/linear.py,
+//! `create_linear_input`): CLS of each, and with `avgpool` the mean of the last.
 
 use super::prelude::*;
+use crate::model::probe::settings;
 
 /// The mean, in the [list](super::HEADS) of heads.
 pub const GAP: HeadSpec = HeadSpec {
@@ -37,7 +38,11 @@ pub const CLS_MEAN: HeadSpec = HeadSpec {
     tier: Tier::Floor,
     in_paper: false,
     paper_cost: None,
-    build: Build::Own(|_| Ok(Box::new(ClsMean))),
+    build: Build::Own(|config| {
+        let blocks = config.blocks.unwrap_or(1);
+        let blocks = settings::within("blocks", blocks, 1..=usize::MAX, "a number of layers, from 1")?;
+        Ok(Box::new(ClsMean { blocks }))
+    }),
 };
 
 /// Global average pooling: `z = sum_i t_i / N`.
@@ -90,16 +95,27 @@ impl Head for Cls {
     }
 }
 
-/// `z = [cls, sum_i t_i / N]`, `[2 d]`. What the CLS token says is said by no patch token.
-struct ClsMean;
+/// `z = [cls, sum_i u_i / N]`, `[d + d / blocks]`, with `u_i` the last `d / blocks` channels of `t_i`: the last of so many layers
+/// that are joined in a token, of one all of it. What the CLS token says is said by no patch token.
+struct ClsMean {
+    blocks: usize,
+}
 
 impl Head for ClsMean {
     fn needs_cls(&self) -> bool {
         true
     }
 
+    fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
+        settings::divides("blocks", self.blocks, dims.width)
+    }
+
+    fn settings(&self, _: &Dims) -> Config {
+        Config { blocks: Some(self.blocks), ..Config::default() }
+    }
+
     fn features_len(&self, dims: &Dims) -> usize {
-        2 * dims.width
+        dims.width + dims.width / self.blocks
     }
 
     fn pooling(&self, _: &Params, _: &Batch) -> Option<Pooling> {
@@ -107,19 +123,25 @@ impl Head for ClsMean {
     }
 
     fn finish(&self, params: &Params, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
-        Tensor::cat(vec![Cls.features(params, batch), pooled.squeeze_dim(1)], 1)
+        let mean: Tensor<2> = pooled.squeeze_dim(1);
+        let [_, d] = mean.dims();
+        let own = d / self.blocks;
+        Tensor::cat(vec![Cls.features(params, batch), mean.narrow(1, d - own, own)], 1)
     }
 
     fn reading_with(&self, _: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let (n, d) = (tokens.grid.len(), tokens.width);
         let cls = tokens.cls.as_ref().expect("whoever hands the tokens over checks `needs_cls`");
-        let mut bias = vec![0.0; 2 * d];
+        let own = d / self.blocks;
+        let mut bias = vec![0.0; d + own];
         bias.iter_mut().zip(cls).for_each(|(bias, &x)| *bias = f64::from(x));
-        let mut map = vec![0.0; 2 * d * d]; // [F, d]: the lower half is the tokens'
-        (0..d).for_each(|c| map[(d + c) * d + c] = 1.0);
+        let mut map = vec![0.0; own * d]; // [G, d]: the last channels
+        (0..own).for_each(|c| map[c * d + d - own + c] = 1.0);
+        let mut mix = vec![0.0; (d + own) * own]; // [F, G]: the lower part is the tokens'
+        (0..own).for_each(|c| mix[(d + c) * own + c] = 1.0);
         HeadOutput {
             scores: None,
-            form: Form::Projected { weights: vec![1.0 / n as f64; n], map, mix: None, bias },
+            form: Form::Projected { weights: vec![1.0 / n as f64; n], map, mix: Some(mix), bias },
         }
     }
 

@@ -18,6 +18,7 @@ use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::backbone::token_spec::{TokenSpec, joined};
 use crate::model::train::protocol::Protocol;
 use crate::viz::draw::font;
+use crate::viz::heading::capitalised;
 
 /// Width of what is chosen from a list.
 const COMBO_PX: f32 = 182.0;
@@ -113,14 +114,14 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
 fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
     let mut known = cx.state.library.backbones.values().filter(|known| known.source == draft.backbone);
     let info = known.find_map(|known| known.status.ready());
-    let TokenSpec { layer, size, .. } = &mut draft.tokens.taking;
+    let shown = capitalised(&draft.tokens.taking.layers());
+    let TokenSpec { layer, blocks, size, .. } = &mut draft.tokens.taking;
     let label = ui.label("Tokens").id;
     ui.horizontal(|ui| {
         let (layers, patch) = info.map_or((None, None), |info| (Some(info.layers), Some(info.patch)));
-        let shown = layer.map_or("Last layer".to_owned(), |layer| format!("Layer {layer}"));
         let combo = ComboBox::from_id_salt("layer").width(96.0).selected_text(shown);
         let list = combo.show_ui(ui, |ui| match layers {
-            Some(layers) => backbone_options::layers(ui, layers, layer),
+            Some(layers) => backbone_options::layers(ui, layers, layer, blocks),
             None => drop(ui.weak("Open the backbone to choose its layer")),
         });
         list.response.labelled_by(label).on_hover_text("The layer whose tokens the heads read");
