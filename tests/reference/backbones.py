@@ -1,4 +1,4 @@
-"""Tokens of small vision transformers, stage by stage, as Hugging Face transformers computes them.
+"""Tokens of small vision transformers, stage by stage, as Hugging Face transformers computes them (EVA-02: `eva02.py`).
 
 Run from the root of the repository, with torch, transformers and safetensors installed:
 
@@ -37,10 +37,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import eva02
 import numpy as np
 import torch
 from images import photo
 from place import FIXTURES
+from random_weights import weights
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import (
@@ -333,6 +335,44 @@ def further(vit):
     case("siglip-vision", SiglipVisionModel(SiglipVisionConfig(**vit)), SiglipVisionModel, [(16, 16)], 20)
 
 
+def rotary_with_positions():
+    """EVA-02, of which transformers has no module: without norms within and with both."""
+    heads, width, units, layers = 3, 24, 64, 2
+    common = dict(model_type="eva02", hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers)
+    common |= dict(intermediate_size=units, image_size=16, patch_size=4)
+    within = dict(use_attention_norm=True, use_mlp_norm=True, use_mean_pooling=True, rope_theta=300.0, rope_reference_size=3)
+    for name, seed, config, sizes in (
+        ("eva02", 22, {}, [(16, 16), (24, 12)]),
+        ("eva02-norms", 23, within, [(16, 16), (12, 24), (24, 20)]),
+    ):
+        folder = OUT / name
+        folder.mkdir(parents=True)
+        inner, last = (("attn", "mlp"), "fc_norm") if config else ((), "norm")
+        state = weights(seed, **eva02.shapes(width, units, layers, inner=inner, last=last))
+        state = {key: value for key, value in state.items() if not key.startswith("fc_norm")}
+        save_file(eva02.renamed(state, eva02.HUB), folder / "model.safetensors", metadata={"format": "pt"})
+        (folder / "config.json").write_text(json.dumps(common | config))
+        rotary = dict(base=300.0, reference=3) if config else {}
+        tokens, rollout, removed = {}, {}, {}
+        for height, across in sizes:
+            count = (height // 4) * (across // 4)
+            pixels = torch.stack([image(0, height, across), image(1, height, across)])
+            stages, attentions = eva02.run(state, pixels, heads, **rotary)
+            tokens |= {f"{height}x{across}.{at}": x for at, x in zip([*range(layers + 1), "last"], stages, strict=True)}
+            product = torch.eye(1 + count).double()
+            for layer, attention in enumerate(attentions, 1):
+                product = (attention.mean(1) + torch.eye(1 + count)) / 2 @ product
+                rollout[f"{height}x{across}.{layer}"] = product[:, 1:, 1:].mean(1)
+            for at, own in enumerate(left_sets(count)):
+                gone = torch.ones(1 + count, dtype=bool)
+                gone[[0, *(1 + i for i in own)]] = False
+                last = eva02.run(state, pixels[:1], heads, gone, **rotary)[0][-1][0]
+                removed[f"{height}x{across}.{at}"] = last[~gone]
+        for file, found in (("stages", tokens), ("rollout", rollout), ("left", removed)):
+            found = {name: value.float().contiguous() for name, value in found.items()}
+            save_file(found, folder / f"{file}.safetensors")
+
+
 def remainder():
     """From a photograph to tokens, where patches do not divide the image (as SigLIP's 14 does not 384)."""
     folder = OUT / "siglip-remainder"
@@ -404,6 +444,7 @@ def main():
         if folder.is_dir():
             shutil.rmtree(folder)
     tiny()
+    rotary_with_positions()
     base()
     if len(sys.argv) > 1:
         picked(sys.argv[1], "vit-tiny.safetensors")

@@ -10,46 +10,23 @@ four layers also `checkpoint.pth`, the backbone whose tokens these are.
 
 The encoders are written from the papers and from what the projects' state dicts are called: queries, keys and values
 in one matrix; a table of positions that is resampled to the grid (`align_corners` false); in BEiT relative biases, a
-table of `(2 R - 1)^2` offsets and three for CLS. `tokens` is all of it.
+table of `(2 R - 1)^2` offsets and three for CLS. `tokens` is all of it; EVA-02 stands in `eva02.py`.
 """
 
 import argparse
 import shutil
 
+import eva02
 import torch
 from backbones import image
 from place import FIXTURES
+from random_weights import weights
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
 OUT = FIXTURES / "originals"
 WIDTH, HEADS, LAYERS, PATCH, GRID, UNITS = 24, 3, 2, 4, 4, 48
 SIZES = [(16, 16), (24, 12)]
-
-
-def weights(seed, **shapes):
-    """Random parameters of these shapes; norms around one, layer scales around a half."""
-    generator = torch.Generator().manual_seed(seed)
-    made = {}
-    for name, shape in shapes.items():
-        noise = torch.randn(shape, generator=generator)
-        if "norm" in name and name.endswith("weight"):
-            made[name] = 1 + 0.2 * noise
-        elif "gamma" in name:
-            made[name] = 0.5 + 0.3 * noise
-        elif len(shape) >= 2 and "token" not in name and "pos" not in name:
-            made[name] = noise * (1.5 / made_of(shape) ** 0.5)
-        else:
-            made[name] = 0.5 * noise
-    return made
-
-
-def made_of(shape):
-    """How many inputs each output of a map of this shape has."""
-    count = 1
-    for n in shape[1:]:
-        count *= n
-    return count
 
 
 def norm(name):
@@ -155,17 +132,18 @@ def tokens(state, pixels, extra=None, placed=1, antialias=False, names=None):
     return [*stages, normed(x, "norm") if "norm.weight" in w else x]
 
 
-def case(name, checkpoint, state, **how):
+def case(name, checkpoint, state, by=tokens, **how):
+    """A checkpoint to be saved by torch, or the tensors of a safetensors file in a list."""
     folder = OUT / name
     folder.mkdir(parents=True)
     if isinstance(checkpoint, dict):
         torch.save(checkpoint, folder / "checkpoint.pth")
     else:
-        save_file(state | checkpoint[0], folder / "checkpoint.safetensors")
+        save_file(checkpoint[0], folder / "checkpoint.safetensors")
     found = {}
     for height, width in SIZES:
         pixels = torch.stack([image(0, height, width), image(1, height, width)]).double()
-        stages = tokens(state, pixels, **how)
+        stages = by(state, pixels, **how)
         for stage, value in zip([*range(LAYERS + 1), "last"], stages, strict=True):
             found[f"{height}x{width}.{stage}"] = value.float().contiguous()
     save_file(found, folder / "tokens.safetensors")
@@ -187,7 +165,7 @@ def vit():
     optimizer = {"state": {0: {"step": 2, "exp_avg": torch.zeros(2)}}, "param_groups": [{"lr": 1e-3, "params": [0]}]}
     case("mae", {"model": state | beside, "optimizer": optimizer, "epoch": 2, "args": flags()}, state)
     state = encoder(4)
-    case("timm", [weights(5, **linear("head", 5, WIDTH))], state)
+    case("timm", [state | weights(5, **linear("head", 5, WIDTH))], state)
     # Registers, layer scale, and positions of the patches alone.
     state = encoder(6, positions=GRID * GRID, scales=["ls1.gamma", "ls2.gamma"]) | weights(7, reg_token=(1, 4, WIDTH))
     bare = state | {"pos_embed": torch.cat([torch.zeros(1, 1, WIDTH), state["pos_embed"]], 1)}
@@ -233,6 +211,30 @@ def beit():
     beside = weights(27, **norm("fc_norm"), **linear("head", 5, WIDTH))
     beside |= {f"blocks.{i}.attn.relative_position_index": index for i in range(LAYERS)}
     case("beit-tuned", {"module": state | beside}, state)
+
+
+def rotary():
+    """EVA-02 as timm has it, small sizes and large ones; as its project does, and with the text encoder of its CLIP."""
+
+    def stages(state, pixels, **how):
+        return eva02.run(state, pixels, HEADS, **how)[0]
+
+    def made(seed, **choices):
+        return weights(seed, **eva02.shapes(WIDTH, int(WIDTH * 8 / 3), LAYERS, **choices))
+
+    state = made(41, fused=True, last="fc_norm")
+    case("timm-eva02", [state | weights(42, **linear("head", 5, WIDTH))], state, by=stages)
+    state = made(43, inner=("attn", "mlp"))
+    case("timm-eva02-norms", {"state_dict": below("module.", state)}, state, by=stages)
+    state = made(44, fused=True)
+    own = eva02.renamed(state, eva02.PUBLISHED) | eva02.buffers(HEADS, WIDTH, LAYERS)
+    case("eva02", [own | weights(45, mask_token=(1, 1, WIDTH), **linear("lm_head", 8, WIDTH))], state, by=stages)
+    state = made(46, inner=("attn", "mlp"))
+    # Counted on its own grid, as a model that was pre-trained so.
+    own = eva02.renamed(state, eva02.PUBLISHED) | eva02.buffers(HEADS, WIDTH, LAYERS, reference=GRID)
+    text = weights(47, **linear("text.transformer.resblocks.0.mlp.c_fc", 8, 8)) | {"logit_scale": torch.tensor(1.0)}
+    own |= weights(48, **linear("head", 5, WIDTH))
+    case("eva02-clip", {"module": below("visual.", own) | text}, state, by=stages, reference=GRID)
 
 
 def head(name, checkpoint, patches, cls, logits):
@@ -295,6 +297,7 @@ def main():
     vit()
     self_supervised()
     beit()
+    rotary()
     heads()
 
 

@@ -1,4 +1,4 @@
-//! Backbones against transformers, stage by stage (`tests/reference/backbones.py`).
+//! Backbones against transformers, EVA-02 against float64 PyTorch, stage by stage (`tests/reference/backbones.py`).
 
 use std::path::{Path, PathBuf};
 
@@ -41,6 +41,8 @@ pub const CASES: &[(&str, &[(usize, usize)])] = &[
     ("deit", &[(16, 16), (24, 12)]),
     ("vit-msn", &[(16, 16), (24, 12)]),
     ("vit-pooler", &[(16, 16)]),
+    ("eva02", &[(16, 16), (24, 12)]),
+    ("eva02-norms", &[(16, 16), (12, 24), (24, 20)]),
 ];
 
 pub fn fixtures() -> PathBuf {
@@ -306,13 +308,18 @@ fn what_cannot_be_read_is_said_with_what_can() {
         ("[1]", ["config.json", "another kind of value"]),
         ("{", ["config.json", "JSON"]),
         ("{}", ["`model_type` is absent", "vit_mae, beit, dinov2"]),
-        (r#"{"model_type": "resnet"}"#, ["`model_type` is \"resnet\"", "dinov3_vit, clip, "]),
+        (r#"{"model_type": "resnet"}"#, ["`model_type` is \"resnet\"", "dinov3_vit, eva02, clip, "]),
         (
             r#"{"model_type": "clip", "vision_config": {"hidden_size": -3}}"#,
             ["`vision_config.hidden_size` is -3", "1 to 16384"],
         ),
         (r#"{"model_type": "siglip", "vision_config": 7}"#, ["`vision_config` is 7", "an object"]),
         (r#"{"model_type": "dinov3_vit", "hidden_size": 12}"#, ["`num_attention_heads` is absent", "rotary"]),
+        (r#"{"model_type": "eva02", "hidden_size": 24}"#, ["`num_attention_heads` is absent", "rotary"]),
+        (
+            r#"{"model_type": "eva02", "rope_reference_size": 0}"#,
+            ["`rope_reference_size` is 0", "1 to 16384"],
+        ),
         (r#"{"model_type": "vit", "hidden_act": "mish"}"#, ["`hidden_act` is \"mish\"", "gelu, "]),
         (r#"{"model_type": "vit", "hidden_size": -3}"#, ["`hidden_size` is -3", "1 to 16384"]),
         (r#"{"model_type": "vit", "num_hidden_layers": 1e12}"#, ["`num_hidden_layers`", "1 to 512"]),

@@ -9,6 +9,7 @@ use safetensors::tensor::{TensorView, serialize_to_file};
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::config::{Activation, Config};
 use ssmprobe::model::backbone::preprocess::{Preprocessor, Size};
+use ssmprobe::model::backbone::rotary::Rotary;
 
 use super::backbones::{TOLERANCE, difference, fixtures, read};
 use super::images::photo;
@@ -38,6 +39,21 @@ fn a_vision_model_is_found_in_the_config_of_both() {
     assert_eq!((twice.width, twice.heads, twice.patch), (1024, 16, [32, 32]));
 }
 
+#[test]
+fn what_a_config_of_eva02_leaves_out_is_as_published() {
+    let eva02 = config(r#"{"model_type": "eva02"}"#);
+    assert_eq!((eva02.width, eva02.mlp_dim, eva02.grid().len(), eva02.prefix_tokens()), (768, 2048, 256, 1));
+    assert_eq!((eva02.activation, eva02.epsilon, eva02.final_norm), (Activation::Silu, 1e-6, true));
+    assert_eq!((eva02.gated, eva02.attention_norm, eva02.mlp_norm), (true, false, false));
+    assert_eq!(eva02.biases.qkv, [true, false, true]);
+    assert_eq!(eva02.rotary, Some(Rotary::Counted { base: 1e4, reference: 16 }));
+    let within = config(
+        r#"{"model_type": "eva02", "use_mlp_norm": true, "use_mean_pooling": true, "qkv_bias": false}"#,
+    );
+    assert_eq!((within.attention_norm, within.mlp_norm, within.final_norm), (false, true, false));
+    assert_eq!(within.biases.qkv, [false; 3]);
+}
+
 /// Copies a fixture's weights with other names.
 fn rename(from: &str, to: &Path, name: impl Fn(&str) -> Vec<String>) {
     let bytes = std::fs::read(fixtures().join(from).join("model.safetensors")).unwrap();
@@ -65,7 +81,7 @@ fn what_stands_beside_an_encoder_is_left_out_and_nothing_else() {
     open("clip", &text("clip-vision").replace("\"gelu\"", "\"quick_gelu\""), &same).unwrap();
     let bare = |name: &str| name.strip_prefix("vision_model.").map(str::to_owned).into_iter().collect();
     open("clip", &text("clip"), &bare).unwrap();
-    for case in ["clip", "siglip", "deit", "dinov3", "ijepa", "data2vec"] {
+    for case in ["clip", "siglip", "deit", "dinov3", "ijepa", "data2vec", "eva02", "eva02-norms"] {
         open(case, &text(case), &same).unwrap();
         // A copy of a weight the encoder does not know.
         let more = |name: &str| match name.ends_with("norm1.weight") || name.ends_with("before.weight") {

@@ -43,6 +43,15 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "beit",
         "left out: 2 of fc_norm.*, 2 of head.*, 2 of integers, which are no weights",
     ),
+    ("timm-eva02", "timm", "eva02", "left out: 2 of fc_norm.*, 2 of head.*"),
+    ("timm-eva02-norms", "timm", "eva02", ""),
+    ("eva02", "eva02", "eva02", "left out: 4 of .attn.rope.*, 2 of lm_head.*, 1 of mask_token, 2 of rope.*"),
+    (
+        "eva02-clip",
+        "eva02",
+        "eva02",
+        "left out: 4 of .attn.rope.*, 2 of head.*, 1 of logit_scale, 2 of rope.*, 2 of text.*",
+    ),
 ];
 
 fn fixtures() -> PathBuf {
@@ -117,6 +126,13 @@ fn a_checkpoint_of_another_project_is_refused_with_the_names_that_do_not_fit() {
         ("timm", "dinov2", &["missing", "blocks.0.ls1.gamma"]),
         ("beit-tuned", "mae", &["missing", "norm.weight", "unused", "blocks.0.attn.q_bias"]),
         ("timm", "beit", &["missing", "blocks.0.attn.q_bias", "unused", "blocks.0.attn.qkv.bias"]),
+        (
+            "timm",
+            "eva02",
+            &["unused", "blocks.0.attn.qkv.bias", "blocks.0.mlp.fc1.weight", "weights of EVA-02"],
+        ),
+        ("timm-eva02", "mae", &["missing", "norm.weight", "unused", "blocks.0.attn.q_bias", "misshapen"]),
+        ("eva02", "timm", &["unused", "rope.freqs_cos", "lm_head.weight"]),
     ] {
         let error = open(&checkpoint(case), project).map(|_| ()).expect_err(&format!("{case} as {project}"));
         assert!(words.iter().all(|word| error.contains(word)), "{case} as {project}: {error}");
@@ -130,7 +146,12 @@ fn a_checkpoint_of_another_project_is_refused_with_the_names_that_do_not_fit() {
 
 /// The tensors of the timm fixture, shape and bytes.
 fn tensors() -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
-    let bytes = fs::read(checkpoint("timm")).unwrap();
+    tensors_of("timm")
+}
+
+/// Those of a fixture that is a safetensors file.
+fn tensors_of(case: &str) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
+    let bytes = fs::read(checkpoint(case)).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     file.iter().map(|(name, view)| (name.to_owned(), (view.shape().to_vec(), view.data().to_vec()))).collect()
 }
@@ -182,6 +203,41 @@ fn a_tensor_of_another_shape_is_an_error_that_names_it_and_no_panic() {
         save(&fewer, &path);
         let error = open(&path, "timm").map(|_| ()).expect_err(name);
         assert!(error.contains(name.as_str()) || name == "pos_embed", "{name}: {error}");
+    }
+}
+
+#[test]
+fn rotary_positions_of_eva02_are_those_that_were_saved_or_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("eva.safetensors");
+    let whole = tensors_of("eva02");
+    let told = |tensors: &BTreeMap<_, _>| {
+        save(tensors, &path);
+        open(&path, "eva02").map(|original| original.told[1].clone())
+    };
+    assert!(told(&whole).unwrap().contains("counted on 16 x 16 patches (rope.freqs_cos)"));
+    let clip = open(&checkpoint("eva02-clip"), "eva02").unwrap();
+    assert!(clip.told[1].contains("counted on 4 x 4 patches (rope.freqs_cos)"), "{:?}", clip.told);
+    let mut none = whole.clone();
+    none.retain(|name, _| !name.contains("rope."));
+    assert!(told(&none).unwrap().contains("counted on 16 x 16 patches (as published)"));
+    // Counted on no known grid; on more patches than the model has; heads of another width.
+    let (shape, bytes) = whole["rope.freqs_cos"].clone();
+    assert_eq!(shape, [16, 8]);
+    let half = |bytes: &[u8]| -> Vec<u8> {
+        let cosine = |x: &[u8]| f32::from_le_bytes(x.try_into().unwrap());
+        bytes.chunks_exact(4).flat_map(|x| (cosine(x).acos() / 2.0).cos().to_le_bytes()).collect()
+    };
+    for (shape, bytes) in [
+        (vec![16, 8], half(&bytes)),
+        (vec![32, 8], [bytes.clone(), bytes.clone()].concat()),
+        (vec![32, 4], bytes),
+    ] {
+        let mut changed = whole.clone();
+        changed.insert("rope.freqs_cos".into(), (shape.clone(), bytes));
+        let error = told(&changed).unwrap_err();
+        let words = ["eva.safetensors", "rope.freqs_cos", "4 x 4", "16 x 16", &format!("{shape:?}")];
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::model::backbone::original::{Asked, Original};
 use crate::model::probe::BackboneMeta;
 use crate::model::probe::original::{self, HEAD_PROJECTS, HeadProject};
 
-/// Make a backbone's folder of a checkpoint of MAE, timm, DINO, DINOv2, MoCo v3 or BEiT; a probe of a published head.
+/// Make a backbone's folder of a checkpoint of MAE, timm, DINO, DINOv2, MoCo v3, BEiT or EVA-02; a probe of a published head.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Import {
@@ -52,8 +52,8 @@ pub struct Import {
 
 const LONG: &str = "\
 OUT gets config.json, model.safetensors and preprocessor_config.json, all or none: `--backbone OUT` reads them, and so does
-transformers. The output says what was left out; a tensor that is missing, has another shape or fits nowhere is an error
-that names it. Nothing in a checkpoint is executed.
+transformers (which has no EVA-02). The output says what was left out; a tensor that is missing, has another shape or fits
+nowhere is an error that names it. Nothing in a checkpoint is executed.
 
 `ep` (Efficient Probing) and `dinov2-linear` are heads: OUT is the file of a probe. Batch normalisation before the classifier is
 folded into it (W / s, b - W mean / s, with s the root of the variance + 1e-6); values of width d / d_out are the head's `width`.
@@ -66,6 +66,7 @@ evaluates (--normalize; timm's models differ, so there it is asked for).
   ssmprobe import mae_pretrain_vit_base.pth --as mae mae-base
   ssmprobe import dinov2_vitb14_reg4_pretrain.pth --as dinov2 dinov2-base
   ssmprobe import vit.safetensors --as timm --normalize half vit
+  ssmprobe import eva02_base_patch14_224.mim_in22k.safetensors --as timm --normalize clip eva02-base
   ssmprobe import dinov2_vitb14_reg4_linear4_head.pth --as dinov2-linear --backbone dinov2-base linear4.safetensors
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.";

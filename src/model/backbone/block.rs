@@ -147,21 +147,29 @@ impl Norm {
     }
 }
 
+/// The same in float32 through a norm, where there is one.
+fn normed(x: Tensor<2>, norm: Option<&Norm>) -> Tensor<2> {
+    match norm {
+        Some(norm) => norm.forward(x.cast(DType::F32)),
+        None => x,
+    }
+}
+
 enum Mlp {
     /// `down(f(up(x)))`.
     Perceptron(Linear, Activation, Linear),
-    /// `down(f(a) * b)` with `[a b] = in(x)` (Shazeer, 2020).
-    Gated(Linear, Activation, Linear),
+    /// `down(f(a) * b)` with `[a b] = in(x)` (Shazeer, 2020); in some sizes of EVA-02 a norm before `down`.
+    Gated(Linear, Activation, Option<Box<Norm>>, Linear),
 }
 
 impl Mlp {
     fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Perceptron(up, activation, down) => down.forward(activation.apply(up.forward(x))),
-            Self::Gated(both, activation, down) => {
+            Self::Gated(both, activation, norm, down) => {
                 let mut halves = both.forward(x).chunk(2, 1); // [M, mlp_dim] twice
                 let value = halves.remove(1);
-                down.forward(activation.apply(halves.remove(0)) * value)
+                down.forward(normed(activation.apply(halves.remove(0)) * value, norm.as_deref()))
             }
         }
     }
@@ -195,6 +203,8 @@ pub struct Block {
     heads: usize,
     norm1: Norm,
     qkv: Linear,
+    /// Between attention and its projection, in some sizes of EVA-02.
+    mixed: Option<Norm>,
     out: Linear,
     norm2: Norm,
     mlp: Mlp,
@@ -216,12 +226,16 @@ impl Block {
             Linear::read(reader, &[part(name, bias)], rows, scale)
         };
         let qkv: Vec<_> = names.qkv.iter().zip(biases.qkv).map(|(name, bias)| part(name, bias)).collect();
+        let norm = |on: bool, name: &str| {
+            on.then(|| Norm::read(reader, &format!("{layer}{name}"), config.epsilon)).transpose()
+        };
         let mlp = match config.gated {
             true => {
                 let gate: Vec<_> = names.gate.iter().map(|name| part(name, biases.mlp)).collect();
                 let both = Linear::read(reader, &gate, 2 * mlp_dim / gate.len(), None)?;
                 let down = one(names.gated_down, width, biases.mlp, scale2.as_deref())?;
-                Mlp::Gated(both, config.activation, down)
+                let norm = norm(config.mlp_norm, names.mlp_norm)?.map(Box::new);
+                Mlp::Gated(both, config.activation, norm, down)
             }
             false => Mlp::Perceptron(
                 one(names.up, mlp_dim, biases.mlp, None)?,
@@ -233,6 +247,7 @@ impl Block {
             heads: config.heads,
             norm1: Norm::read(reader, &format!("{layer}{}", names.norm1), config.epsilon)?,
             qkv: Linear::read(reader, &qkv, width, None)?,
+            mixed: norm(config.attention_norm, names.attention_norm)?,
             out: one(names.out, width, biases.out, scale1.as_deref())?,
             norm2: Norm::read(reader, &format!("{layer}{}", names.norm2), config.epsilon)?,
             mlp,
@@ -302,6 +317,6 @@ impl Block {
         } else {
             mix_halves(query * scale, key, value, bias)
         }; // [B, heads, T, part]
-        self.out.forward(mixed.swap_dims(1, 2).reshape([rows, width]))
+        self.out.forward(normed(mixed.swap_dims(1, 2).reshape([rows, width]), self.mixed.as_ref()))
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::family::{ConfigSchema, Family, Positions, PrefixKind};
 use super::fields::Fields;
 use super::position::Kernel;
+use super::rotary::Rotary;
 use super::{FAMILIES, find};
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
@@ -96,8 +97,12 @@ pub struct Config {
     pub relative: bool,
     /// Whether there is one table of relative biases for all layers.
     pub shared_relative: bool,
-    /// The base of the wavelengths of rotary positions, where there are any.
-    pub rotary: Option<f64>,
+    /// Rotary positions, where there are any.
+    pub rotary: Option<Rotary>,
+    /// Whether a layer norm stands within attention, before its projection.
+    pub attention_norm: bool,
+    /// Whether one stands within the gated network, before its second layer.
+    pub mlp_norm: bool,
     /// Whether both branches of a layer are scaled channel by channel.
     pub layer_scale: bool,
     /// Whether a layer norm follows the last layer.
@@ -153,6 +158,7 @@ impl Config {
         let gated = match dialect {
             ConfigSchema::Dinov2 => fields.flag("use_swiglu_ffn", false)?,
             ConfigSchema::Dinov3 => fields.flag("use_gated_mlp", false)?,
+            ConfigSchema::Eva02 => true,
             ConfigSchema::Vit | ConfigSchema::Beit | ConfigSchema::Clip => false,
         };
         let mlp_dim = match dialect {
@@ -172,14 +178,12 @@ impl Config {
             return Err(fields.error("image_size", format!("at least one patch of {patch:?}")));
         }
         let beit = dialect == ConfigSchema::Beit;
-        let rotary = match family.positions {
-            Positions::Rotary if !(width / heads).is_multiple_of(4) => {
-                let supported = format!("a divisor of hidden_size / 4 = {width} / 4, for rotary positions");
-                return Err(fields.error("num_attention_heads", supported));
-            }
-            Positions::Rotary => Some(fields.number("rope_theta", 100.0, 1e-3..=1e12)?),
-            Positions::Absolute(_) | Positions::Relative(_) => None,
-        };
+        let eva02 = dialect == ConfigSchema::Eva02;
+        let rotary = rotary(fields, family.positions)?;
+        if rotary.is_some() && !(width / heads).is_multiple_of(4) {
+            let supported = format!("a divisor of hidden_size / 4 = {width} / 4, for rotary positions");
+            return Err(fields.error("num_attention_heads", supported));
+        }
         Ok(Self {
             family,
             width,
@@ -202,7 +206,7 @@ impl Config {
             },
             biases: biases(fields, dialect)?,
             absolute: match family.positions {
-                Positions::Absolute(kernel) => Some(kernel),
+                Positions::Absolute(kernel) | Positions::RotaryAndAbsolute(kernel) => Some(kernel),
                 Positions::Relative(kernel) => {
                     fields.flag("use_absolute_position_embeddings", false)?.then_some(kernel)
                 }
@@ -211,12 +215,15 @@ impl Config {
             relative: beit && fields.flag("use_relative_position_bias", false)?,
             shared_relative: beit && fields.flag("use_shared_relative_position_bias", false)?,
             rotary,
+            attention_norm: eva02 && fields.flag("use_attention_norm", false)?,
+            mlp_norm: eva02 && fields.flag("use_mlp_norm", false)?,
             layer_scale: match dialect {
                 ConfigSchema::Dinov2 | ConfigSchema::Dinov3 => true,
                 ConfigSchema::Beit => fields.number("layer_scale_init_value", 0.1, -1e9..=1e9)? > 0.0,
-                ConfigSchema::Vit | ConfigSchema::Clip => false,
+                ConfigSchema::Vit | ConfigSchema::Clip | ConfigSchema::Eva02 => false,
             },
-            final_norm: family.names.last.is_some() && !(beit && fields.flag("use_mean_pooling", true)?),
+            final_norm: family.names.last.is_some()
+                && !((beit || eva02) && fields.flag("use_mean_pooling", beit)?),
         })
     }
 
@@ -253,6 +260,18 @@ fn activation(fields: &Fields, default: Activation) -> Result<Activation, Config
     })
 }
 
+fn rotary(fields: &Fields, positions: Positions) -> Result<Option<Rotary>, ConfigError> {
+    let base = |default| fields.number("rope_theta", default, 1e-3..=1e12);
+    Ok(match positions {
+        Positions::Rotary => Some(Rotary::Centred { base: base(100.0)? }),
+        Positions::RotaryAndAbsolute(_) => {
+            let reference = fields.count("rope_reference_size", 16, 1..=16_384)?;
+            Some(Rotary::Counted { base: base(10_000.0)?, reference })
+        }
+        Positions::Absolute(_) | Positions::Relative(_) => None,
+    })
+}
+
 fn biases(fields: &Fields, dialect: ConfigSchema) -> Result<Biases, ConfigError> {
     let all = Biases { qkv: [true; 3], out: true, mlp: true };
     Ok(match dialect {
@@ -260,6 +279,10 @@ fn biases(fields: &Fields, dialect: ConfigSchema) -> Result<Biases, ConfigError>
             Biases { qkv: [fields.flag("qkv_bias", true)?; 3], ..all }
         }
         ConfigSchema::Beit => Biases { qkv: [true, false, true], ..all },
+        ConfigSchema::Eva02 => {
+            let bias = fields.flag("qkv_bias", true)?;
+            Biases { qkv: [bias, false, bias], ..all }
+        }
         ConfigSchema::Dinov3 => Biases {
             qkv: [
                 fields.flag("query_bias", true)?,

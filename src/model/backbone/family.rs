@@ -56,6 +56,9 @@ pub enum ConfigSchema {
     Dinov2,
     /// A flag for every bias, `use_gated_mlp`, `rope_theta`; layer scale always.
     Dinov3,
+    /// `qkv_bias`, `use_attention_norm`, `use_mlp_norm`, `rope_theta`, `rope_reference_size`, `use_mean_pooling`; keys have no
+    /// bias, and the feed-forward network is gated.
+    Eva02,
     /// Nothing to choose.
     Clip,
 }
@@ -80,6 +83,8 @@ pub enum Positions {
     Relative(Kernel),
     /// Queries and keys are turned by angles that follow from the place.
     Rotary,
+    /// The same, and a table added to the embeddings, resampled so.
+    RotaryAndAbsolute(Kernel),
 }
 
 /// What `config.json` may leave out.
@@ -171,6 +176,18 @@ pub const DINOV3: Family = Family {
     prefix_kind: PrefixKind::Registers(0),
     positions: Positions::Rotary,
     defaults: Defaults { width: 384, heads: 6, mlp_dim: 1536, epsilon: 1e-5, ..BASE },
+    ..VIT
+};
+
+/// Fang et al., 2023, as `ssmprobe import` writes it: transformers has no module of it.
+pub const EVA02: Family = Family {
+    model_type: "eva02",
+    name: "EVA-02",
+    prefix: "",
+    dialect: ConfigSchema::Eva02,
+    names: &names::EVA02,
+    positions: Positions::RotaryAndAbsolute(Kernel::BicubicAntialiased),
+    defaults: Defaults { mlp_dim: 2048, patch: 14, activation: Activation::Silu, epsilon: 1e-6, ..BASE },
     ..VIT
 };
 

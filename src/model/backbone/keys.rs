@@ -84,9 +84,15 @@ pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
             linear(names.up, mlp_dim, width, biases.mlp);
             linear(names.down, width, mlp_dim, biases.mlp);
         }
-        for norm in [names.norm1, names.norm2] {
-            key(format!("{layer}{norm}.weight"), vec![width]);
-            key(format!("{layer}{norm}.bias"), vec![width]);
+        let norms = [
+            (true, names.norm1, width),
+            (true, names.norm2, width),
+            (config.attention_norm, names.attention_norm, width),
+            (config.mlp_norm, names.mlp_norm, mlp_dim),
+        ];
+        for (_, norm, len) in norms.into_iter().filter(|norm| norm.0) {
+            key(format!("{layer}{norm}.weight"), vec![len]);
+            key(format!("{layer}{norm}.bias"), vec![len]);
         }
         if config.layer_scale {
             key(format!("{layer}{}", names.scale1), vec![width]);

@@ -3,9 +3,9 @@
 //! A backbone is a folder as the Hugging Face Hub lays it out: `config.json` ([`config`]) and the
 //! weights ([`weights`]), checked key by key against [`keys`]. The network behind it is an
 //! [`encoder::Encoder`]; one ([`vit`], built of [`block`]s) serves every family of today; [`family`] and [`names`]
-//! hold what tells them apart, [`position`] and `rotary` how they know where a patch lies. The tokens equal
-//! `last_hidden_state` of transformers for the same files and pixels: after the final layer norm (`post_layernorm` in SigLIP), except in BEiT
-//! and data2vec with mean pooling and in CLIP, which have none on their tokens.
+//! hold what tells them apart, [`position`] and [`rotary`] how they know where a patch lies. The tokens equal
+//! `last_hidden_state` of transformers for the same files and pixels (timm's `forward_features` in EVA-02): after the final layer norm
+//! (`post_layernorm` in SigLIP), except in BEiT, data2vec and EVA-02 with mean pooling and in CLIP, which have none on their tokens.
 
 pub(in crate::model) mod activation;
 pub mod arithmetic;
@@ -25,7 +25,7 @@ pub mod order;
 pub mod original;
 pub mod position;
 pub mod preprocess;
-mod rotary;
+pub mod rotary;
 pub mod token_spec;
 pub mod vit;
 pub mod weights;
@@ -57,6 +57,7 @@ pub const FAMILIES: &[&Family] = &[
     &family::DINOV2,
     &family::DINOV2_REGISTERS,
     &family::DINOV3,
+    &family::EVA02,
     &family::CLIP,
     &family::CLIP_VISION,
     &family::SIGLIP,

@@ -33,6 +33,10 @@ pub struct Names {
     pub gate: &'static [&'static str],
     /// Second layer of the gated network.
     pub gated_down: &'static str,
+    /// Layer norm within attention, before its projection.
+    pub attention_norm: &'static str,
+    /// Layer norm within the gated network, before its second layer.
+    pub mlp_norm: &'static str,
     /// Layer scale of attention.
     pub scale1: &'static str,
     /// Layer scale of the feed-forward network.
@@ -58,6 +62,8 @@ pub const VIT: Names = Names {
     down: "output.dense",
     gate: &[],
     gated_down: "",
+    attention_norm: "",
+    mlp_norm: "",
     scale1: "lambda_1",
     scale2: "lambda_2",
     last: Some("layernorm"),
@@ -89,6 +95,9 @@ pub const DINOV3: Names = Names {
     last: Some("norm"),
     ..DINOV2
 };
+
+/// EVA-02's, which the Hub has under timm's names alone: as DINOv3's, with the norms within.
+pub const EVA02: Names = Names { attention_norm: "attention.norm", mlp_norm: "mlp.norm", ..DINOV3 };
 
 /// As CLIP's, whose first layer norm is misspelt.
 pub const CLIP: Names = Names {

@@ -306,7 +306,7 @@ impl Vit {
             shared: self.shared.as_ref().map(spread),
             relative: self.relative.iter().map(by_head).collect(),
             index: index.clone(),
-            rotation: rotary.map(|base| Rotation::new(grid, count, width / heads, base, device)),
+            rotation: rotary.map(|rotary| Rotation::new(grid, count, width / heads, rotary, device)),
         }
     }
 }

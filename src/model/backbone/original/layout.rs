@@ -1,5 +1,5 @@
 //! From timm's names, which all these projects share, to those of the Hub: queries, keys and values in one matrix
-//! become three, and a position table without a place for CLS gets one.
+//! become three, gate and value two, and a position table without a place for CLS gets one.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::model::backbone::keys::{self, RELATIVE};
 pub enum Source {
     /// A tensor as it is.
     Whole(String),
-    /// One third of the rows of a tensor: 0 queries, 1 keys, 2 values.
-    Third(String, usize),
+    /// Rows of a tensor: of so many equal parts this one, from 0.
+    Part(String, usize, usize),
     /// A table of positions of the patches alone, `[1, N, d]`, behind so many rows of zeros.
     Positions(String, usize),
     /// Ones: layer scale where there is none.
@@ -38,8 +38,8 @@ impl Target {
         let mut shape = self.shape.clone();
         match &self.source {
             Source::Whole(name) => Some((name, shape)),
-            Source::Third(name, _) => {
-                shape[0] *= 3;
+            Source::Part(name, _, parts) => {
+                shape[0] *= parts;
                 Some((name, shape))
             }
             Source::Positions(name, zeros) => {
@@ -67,6 +67,26 @@ pub fn blocks<'n>(names: impl Iterator<Item = &'n str>) -> BTreeMap<usize, Strin
     found
 }
 
+/// What the parts of a feed-forward network are called.
+#[derive(Debug)]
+pub struct Mlp {
+    /// The first layer; gate and value, where they stand apart.
+    pub up: &'static [&'static str],
+    /// The second layer.
+    pub down: &'static str,
+    /// The norm before it.
+    pub norm: &'static str,
+}
+
+/// The feed-forward networks of these projects, the last where none is found: of DINOv2 and EVA-02 with gate and value in
+/// one; of EVA-02; of its larger sizes in timm; of all others.
+pub const MLPS: &[Mlp] = &[
+    Mlp { up: &["mlp.w12"], down: "mlp.w3", norm: "mlp.ffn_ln" },
+    Mlp { up: &["mlp.w1", "mlp.w2"], down: "mlp.w3", norm: "mlp.ffn_ln" },
+    Mlp { up: &["mlp.fc1_g", "mlp.fc1_x"], down: "mlp.fc2", norm: "mlp.norm" },
+    Mlp { up: &["mlp.fc1"], down: "mlp.fc2", norm: "mlp.norm" },
+];
+
 /// How the encoder of a file is written down, beyond what its configuration says.
 pub struct Written {
     /// What the names of each block begin with.
@@ -77,10 +97,14 @@ pub struct Written {
     pub extra: &'static str,
     /// Names of both layer scales; none where there are none.
     pub scales: Option<[&'static str; 2]>,
-    /// Whether query and value have biases of their own (`q_bias`, `v_bias`).
-    pub split_biases: bool,
-    /// First and second layer of the feed-forward network.
-    pub mlp: [&'static str; 2],
+    /// Whether query, key and value have a matrix each (`q_proj`, `k_proj`, `v_proj`).
+    pub split_qkv: bool,
+    /// What stands behind `q`, `k` and `v` in the names of biases of their own; none: theirs are one with the matrix.
+    pub own_biases: Option<&'static str>,
+    /// The feed-forward network.
+    pub mlp: &'static Mlp,
+    /// The norm within attention.
+    pub attention_norm: &'static str,
     /// Whether there is a mask token, and its shape.
     pub mask: Option<Vec<usize>>,
 }
@@ -114,23 +138,39 @@ pub fn targets(config: &Config, written: &Written) -> Vec<Target> {
         let layer = keys::layer(config, i);
         let block = written.blocks.get(&i).cloned().unwrap_or_else(|| format!("blocks.{i}."));
         for (part, name) in names.qkv.iter().enumerate() {
-            put(format!("{layer}{name}.weight"), Source::Third(format!("{block}attn.qkv.weight"), part));
-            let bias = match written.split_biases {
-                true => whole(&format!("{block}attn.{}_bias", ["q", "k", "v"][part])),
-                false => Source::Third(format!("{block}attn.qkv.bias"), part),
+            let letter = ["q", "k", "v"][part];
+            let weight = match written.split_qkv {
+                true => whole(&format!("{block}attn.{letter}_proj.weight")),
+                false => Source::Part(format!("{block}attn.qkv.weight"), part, 3),
             };
+            let bias = match written.own_biases {
+                Some(end) => whole(&format!("{block}attn.{letter}{end}")),
+                None => Source::Part(format!("{block}attn.qkv.bias"), part, 3),
+            };
+            put(format!("{layer}{name}.weight"), weight);
             put(format!("{layer}{name}.bias"), bias);
         }
-        let [up, down] = match config.gated {
-            true => [names.gate.first().copied().unwrap_or_default(), names.gated_down],
-            false => [names.up, names.down],
+        let (ups, down) = match config.gated {
+            true => (names.gate, names.gated_down),
+            false => (std::slice::from_ref(&names.up), names.down),
         };
+        let Mlp { up, down: from, norm } = *written.mlp;
+        for (at, name) in ups.iter().enumerate() {
+            for part in ["weight", "bias"] {
+                let source = match up.get(at).filter(|_| up.len() == ups.len()) {
+                    Some(from) => whole(&format!("{block}{from}.{part}")),
+                    None => Source::Part(format!("{block}{}.{part}", up[0]), at, ups.len()),
+                };
+                put(format!("{layer}{name}.{part}"), source);
+            }
+        }
         let linear = [
             (names.out, "attn.proj"),
             (names.norm1, "norm1"),
             (names.norm2, "norm2"),
-            (up, written.mlp[0]),
-            (down, written.mlp[1]),
+            (names.attention_norm, written.attention_norm),
+            (names.mlp_norm, norm),
+            (down, from),
         ];
         for (name, from) in linear {
             for part in ["weight", "bias"] {

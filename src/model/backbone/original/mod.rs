@@ -1,16 +1,17 @@
-//! Checkpoints as their projects publish them (MAE, timm, DINO, DINOv2, MoCo v3, BEiT), and the folder that each becomes.
+//! Checkpoints as their projects publish them (MAE, timm, DINO, DINOv2, MoCo v3, BEiT, EVA-02), and the folder that each becomes.
 //!
 //! What the shapes say exactly is taken from them: width, layers, patch, registers, layer scale, the grid of the
 //! positions, heads where a table of relative biases has a column for each. What they do not say is what the project
 //! publishes, or asked for. Every tensor is either used, left out by a name of the [project]'s, or an error: so
 //! is one that is missing or has another shape. Values are not changed: float32 stays what it is, to the bit.
 //!
-//! Positions are resampled for other sizes as transformers does it, to the grid's size; the code of DINO and of DINOv2
-//! without registers adds a tenth of a patch to it.
+//! Positions are resampled for other sizes as transformers does it (EVA-02: timm), to the grid's size; the code of DINO and of
+//! DINOv2 without registers adds a tenth of a patch to it.
 
 mod error;
 mod layout;
 pub mod project;
+mod rotary;
 mod shapes;
 mod write;
 

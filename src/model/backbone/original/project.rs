@@ -14,7 +14,8 @@ pub struct Project {
     pub model_type: Option<&'static str>,
     /// What stands before the names of the encoder, the likeliest first, where a file has more than one encoder.
     pub encoders: &'static [&'static str],
-    /// How the names begin that are left out: heads, decoders, the other of two encoders.
+    /// How the names begin that are left out: heads, decoders, the other of two encoders; what begins with a dot stands
+    /// anywhere in them.
     pub left_out: &'static [&'static str],
     /// Width and attention heads of the published models: shapes do not tell them.
     pub heads: &'static [(usize, usize)],
@@ -49,7 +50,7 @@ impl Scale {
 }
 
 /// Every project, in the order menus show them.
-pub const PROJECTS: &[&Project] = &[&MAE, &TIMM, &DINO, &DINOV2, &MOCO_V3, &BEIT];
+pub const PROJECTS: &[&Project] = &[&MAE, &TIMM, &DINO, &DINOV2, &MOCO_V3, &BEIT, &EVA02];
 
 /// The project of an id.
 pub fn find(id: &str) -> Option<&'static Project> {
@@ -71,7 +72,8 @@ pub const MAE: Project = Project {
     edge: None,
 };
 
-/// timm's `vision_transformer` and `beit`: ViT, DeiT, with layer scale or registers, and what others save so.
+/// timm's `vision_transformer`, `beit` and EVA-02 of its `eva`: ViT, DeiT, with layer scale or registers, and what others
+/// save so.
 pub const TIMM: Project = Project {
     id: "timm",
     name: "timm",
@@ -124,5 +126,25 @@ pub const BEIT: Project = Project {
     left_out: &["head.", "lm_head.", "fc_norm.", "cls_pt_layers."],
     heads: &[(768, 12), (1024, 16)],
     scale: Some(Scale::Half),
+    ..MAE
+};
+
+/// `baaivision/EVA`: EVA-02 (Fang et al., 2023), pre-trained or fine-tuned, or the images' encoder of EVA-02-CLIP.
+pub const EVA02: Project = Project {
+    id: "eva02",
+    name: "EVA-02",
+    model_type: Some("eva02"),
+    left_out: &[
+        "head.",
+        "lm_head.",
+        "fc_norm.",
+        "mask_token",
+        "text.",
+        "logit_scale",
+        "rope.",
+        ".attn.rope.",
+    ],
+    heads: &[(192, 3), (384, 6), (768, 12), (1024, 16)],
+    scale: Some(Scale::Clip),
     ..MAE
 };

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::layout::{self, Target, Written};
+use super::layout::{self, MLPS, Mlp, Target, Written};
 use super::project::Project;
+use super::rotary::BASE;
 use super::{Asked, OriginalError};
 use crate::model::backbone::config::Config;
 use crate::model::backbone::position::relative_len;
@@ -34,7 +35,7 @@ pub(super) struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    fn shape(&self, name: &str) -> Option<&[usize]> {
+    pub(super) fn shape(&self, name: &str) -> Option<&[usize]> {
         self.weights.shape(&format!("{}{name}", self.prefix))
     }
 
@@ -47,7 +48,11 @@ impl Encoder<'_> {
     }
 
     /// The axes of a tensor that has so many, none of length 0; zeros where it is not there.
-    fn axes<const N: usize>(&self, name: &str, expected: &str) -> Result<[usize; N], OriginalError> {
+    pub(super) fn axes<const N: usize>(
+        &self,
+        name: &str,
+        expected: &str,
+    ) -> Result<[usize; N], OriginalError> {
         let Some(found) = self.shape(name) else { return Ok([0; N]) };
         let whole = found.iter().all(|&n| (1..=1 << 20).contains(&n));
         <[usize; N]>::try_from(found).ok().filter(|_| whole).ok_or_else(|| OriginalError::Shape {
@@ -76,18 +81,7 @@ impl Encoder<'_> {
             (false, false) => None,
         };
         let first = blocks.values().next().cloned().unwrap_or_default();
-        let packed = self.has(".mlp.w12.weight");
-        let mlp = if packed { ["mlp.w12", "mlp.w3"] } else { ["mlp.fc1", "mlp.fc2"] };
-        let [rows, _] = self.axes::<2>(&format!("{first}{}.weight", mlp[0]), "[units, width]")?;
-        let [_, units] = self.axes::<2>(&format!("{first}{}.weight", mlp[1]), "[width, units]")?;
-        let gated = packed || (units > 0 && rows == 2 * units);
-        // Where one of them is missing, the others still say what is expected.
-        let units = match (gated, rows, units) {
-            (true, ..) => rows / 2,
-            (false, 0, 0) => 4 * width,
-            (false, 0, units) => units,
-            (false, rows, _) => rows,
-        };
+        let (mlp, units, gated) = self.mlp(&first, width)?;
         let extra = ["register_tokens", "reg_token", "dist_token"]
             .into_iter()
             .find(|name| self.shape(name).is_some());
@@ -97,8 +91,12 @@ impl Encoder<'_> {
         };
         let relative = self.has(".attn.relative_position_bias_table");
         let shared = self.shape("rel_pos_bias.relative_position_bias_table").is_some();
+        let split_qkv = self.has(".attn.q_proj.weight");
+        let own = if self.has(".attn.q_proj.bias") { "_proj.bias" } else { "_bias" };
+        let eva02 = gated && (split_qkv || self.has(".attn.q_bias"));
         let beit = relative || shared || self.has(".attn.q_bias");
         let model_type = self.project.model_type.unwrap_or(match extra {
+            _ if eva02 => "eva02",
             Some("dist_token") => "deit",
             Some(_) => "dinov2_with_registers",
             None if beit => "beit",
@@ -125,7 +123,11 @@ impl Encoder<'_> {
                 (published.1, "as published at this width, --heads says otherwise")
             }
         };
-        let qkv_bias = self.has(".attn.qkv.bias");
+        let is_eva02 = model_type == "eva02";
+        let own_biases = (is_eva02 || model_type == "beit").then_some(own);
+        let qkv_bias = self.has(".attn.qkv.bias") || (is_eva02 && self.has(&format!(".attn.q{own}")));
+        let within = ["attn.norm", "attn.inner_attn_ln"];
+        let attention_norm = within.into_iter().find(|name| self.has(&format!(".{name}.weight")));
         let side = |[high, wide]: [usize; 2]| if high == wide { json!(high) } else { json!([high, wide]) };
         let mut config = json!({
             "model_type": model_type,
@@ -138,6 +140,7 @@ impl Encoder<'_> {
             "patch_size": side([down, right]),
             "num_channels": 3,
         });
+        let mut known = known.to_owned();
         let mask = self.shape("mask_token").map(<[usize]>::to_vec);
         let mask = mask.filter(|_| model_type == "beit" || model_type.starts_with("dinov2"));
         let more = match model_type {
@@ -151,6 +154,21 @@ impl Encoder<'_> {
                 "use_mean_pooling": self.shape("norm.weight").is_none(),
                 "use_mask_token": mask.is_some(),
             }),
+            "eva02" => {
+                let grid = Grid::new(image[0] / down, image[1] / right);
+                let (reference, of) = self.reference(grid, width / heads.max(1))?;
+                known += &format!("), rotary positions counted on {reference} x {reference} patches ({of}");
+                json!({
+                    "hidden_act": "silu",
+                    "intermediate_size": units,
+                    "qkv_bias": qkv_bias,
+                    "use_attention_norm": attention_norm.is_some(),
+                    "use_mlp_norm": self.has(&format!(".{}.weight", mlp.norm)),
+                    "use_mean_pooling": self.shape("norm.weight").is_none(),
+                    "rope_theta": BASE,
+                    "rope_reference_size": reference,
+                })
+            }
             "dinov2" | "dinov2_with_registers" => json!({
                 "architectures": [if registers > 0 { "Dinov2WithRegistersModel" } else { "Dinov2Model" }],
                 "mlp_ratio": ratio(width, units, gated),
@@ -168,12 +186,7 @@ impl Encoder<'_> {
         if let (Value::Object(config), Value::Object(more)) = (&mut config, more) {
             config.extend(more);
         }
-        let under = match (self.weights.under(), self.prefix) {
-            ("", "") => String::new(),
-            (key, "") => format!(", under {key:?}"),
-            ("", prefix) => format!(", below {prefix:?}"),
-            (key, prefix) => format!(", under {key:?} and below {prefix:?}"),
-        };
+        let under = self.under();
         let told = vec![
             format!(
                 "{}{under}: {layers} layers of width {width}, patches of {down} x {right}, trained on images of {} x {}",
@@ -182,9 +195,48 @@ impl Encoder<'_> {
             format!("{heads} attention heads ({known})"),
         ];
         let extra = extra.unwrap_or("register_tokens");
-        let written =
-            Written { blocks, bare_positions, extra, scales, split_biases: model_type == "beit", mlp, mask };
+        let written = Written {
+            blocks,
+            bare_positions,
+            extra,
+            scales,
+            split_qkv,
+            own_biases,
+            mlp,
+            attention_norm: attention_norm.unwrap_or_default(),
+            mask,
+        };
         Ok((config, written, told))
+    }
+
+    /// What the feed-forward networks are called, their units, and whether they are gated. `first`: how names of the first
+    /// block begin.
+    fn mlp(&self, first: &str, width: usize) -> Result<(&'static Mlp, usize, bool), OriginalError> {
+        let (plain, gates) = MLPS.split_last().expect("four of them");
+        let gate = gates.iter().find(|mlp| self.has(&format!(".{}.weight", mlp.up[0])));
+        let mlp = gate.unwrap_or(plain);
+        let [rows, _] = self.axes::<2>(&format!("{first}{}.weight", mlp.up[0]), "[units, width]")?;
+        let [_, units] = self.axes::<2>(&format!("{first}{}.weight", mlp.down), "[width, units]")?;
+        let rows = rows * mlp.up.len();
+        let gated = gate.is_some() || (units > 0 && rows == 2 * units);
+        // Where one of them is missing, the others still say what is expected.
+        let units = match (gated, rows, units) {
+            (_, 0, 0) => 4 * width,
+            (_, 0, units) => units,
+            (true, ..) => rows / 2,
+            (false, rows, _) => rows,
+        };
+        Ok((mlp, units, gated))
+    }
+
+    /// Where in the file it was found, for what is told.
+    fn under(&self) -> String {
+        match (self.weights.under(), self.prefix) {
+            ("", "") => String::new(),
+            (key, "") => format!(", under {key:?}"),
+            ("", prefix) => format!(", below {prefix:?}"),
+            (key, prefix) => format!(", under {key:?} and below {prefix:?}"),
+        }
     }
 
     /// Height and width of the images it was trained on, and whether its position table has no row for CLS. `placed`:
@@ -258,7 +310,11 @@ impl Encoder<'_> {
     fn left_out(&self, name: &str) -> Option<&'static str> {
         let mut rest = name.strip_prefix(self.prefix).unwrap_or(name);
         loop {
-            if let Some(start) = self.project.left_out.iter().find(|start| rest.starts_with(**start)) {
+            let is_of = |start: &&&str| match start.starts_with('.') {
+                true => rest.contains(**start),
+                false => rest.starts_with(**start),
+            };
+            if let Some(start) = self.project.left_out.iter().find(is_of) {
                 return Some(start);
             }
             rest = WRAPPERS.iter().find_map(|wrapper| rest.strip_prefix(wrapper))?;

@@ -61,7 +61,7 @@ impl Original {
         let len = target.shape.iter().product();
         Ok(match &target.source {
             Source::Whole(name) => read(name)?,
-            Source::Third(name, part) => read(name)?[part * len..(part + 1) * len].to_vec(),
+            Source::Part(name, part, _) => read(name)?[part * len..(part + 1) * len].to_vec(),
             Source::Positions(name, zeros) => {
                 let zeros = vec![0.0; zeros * target.shape[2]];
                 [zeros, read(name)?].concat()

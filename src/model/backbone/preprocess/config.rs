@@ -61,7 +61,7 @@ const PROCESSORS: &[Defaults] = &[
         crop: Some((224, 224)),
         ..VIT
     },
-    Defaults { class: "Bit", models: &["dinov2", "dinov2_with_registers"], ..CLIP },
+    Defaults { class: "Bit", models: &["dinov2", "dinov2_with_registers", "eva02"], ..CLIP },
     CLIP,
     Defaults {
         class: "Siglip",
