@@ -217,8 +217,7 @@ def read(
         assert plan is not None
         weight = plan.mean(1)
     elif head == "abmilp":
-        hidden = np.tanh(_linear(tensors, "attention_predictor.0", patches))
-        weight = softmax(hidden @ tensors["attention_predictor.2.weight"][0])
+        weight, values, constant = _abmilp(tensors, config, patches)
     elif head == "efficient":
         values = _efficient(tensors, patches)
     elif head == "simpool" and "gamma" not in config:
@@ -315,6 +314,25 @@ def _attended(query: Floats, key: Floats, value: Floats, heads: int) -> Floats:
     each = len(query) // heads
     shares = softmax((query * key).reshape(len(key), heads, each).sum(2) / math.sqrt(each), axis=0)  # [N, H]
     return np.asarray(np.repeat(shares, each, axis=1) * value)
+
+
+def _abmilp(
+    tensors: Mapping[str, Floats], config: Config, patches: Floats
+) -> tuple[Floats | None, Floats | None, Floats | float]:
+    """Weights [N]; of tokens that a self-attention has mixed what every one adds [N, d], and what none says."""
+    front, read, value, attention = config.get("self_attention", "none"), patches, patches, patches
+    if front != "none":
+        query, key, value = np.split(patches @ tensors["self_attn.qkv.weight"].T, 3, axis=1)
+        attention = softmax(query @ key.T / math.sqrt(patches.shape[1]))
+        read = _linear(tensors, "self_attn.proj", attention @ value)
+    hidden = np.tanh(_linear(tensors, "attention_predictor.0", read))
+    if config.get("gate"):
+        hidden = hidden / (1 + np.exp(-_linear(tensors, "attention_gate", read)))
+    weight = softmax(hidden @ tensors["attention_predictor.2.weight"][0])
+    if front != "both":
+        return weight, None, 0.0
+    added = (weight @ attention)[:, None] * (value @ tensors["self_attn.proj.weight"].T)
+    return None, added, tensors["self_attn.proj.bias"]
 
 
 def _coca(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> tuple[Floats, Floats]:
@@ -421,7 +439,12 @@ def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[i
     }
     layer |= {f"norm{i}.{name}": (d,) for i in (1, 2) for name in ("weight", "bias")}
     phi = {"phi.0.weight": (HIDDEN, d), "phi.0.bias": (HIDDEN,), "phi.2.weight": (d, HIDDEN), "phi.2.bias": (d,)}
-    abmilp = {"0.weight": (d, d), "0.bias": (d,), "2.weight": (1, d), "2.bias": (1,)}
+    predictor = {"0.weight": (d, d), "0.bias": (d,), "2.weight": (1, d), "2.bias": (1,)}
+    abmilp: dict[str, tuple[int, ...]] = {f"attention_predictor.{name}": shape for name, shape in predictor.items()}
+    if config.get("gate"):
+        abmilp |= {"attention_gate.weight": (d, d), "attention_gate.bias": (d,)}
+    if config.get("self_attention", "none") != "none":
+        abmilp |= {"self_attn.qkv.weight": (3 * d, d), "self_attn.proj.weight": (d, d), "self_attn.proj.bias": (d,)}
     coca: dict[str, tuple[int, ...]] = {"query": (1, d)} | {f"attn.{name}": shape for name, shape in attention.items()}
     coca |= {f"ln_{x}.{name}": (d,) for x in "qk" for name in ("weight", "bias")}
     block: dict[str, tuple[int, ...]] = {f"norm{i}.{name}": (d,) for i in (1, 2) for name in ("weight", "bias")}
@@ -431,7 +454,7 @@ def shapes(head: str, config: Config, d: int, classes: int) -> dict[str, tuple[i
         "attention": {"query": (d,)},
         "random-fixed": {"order": (-1,)},
         "order": {"order": (-1,)},
-        "abmilp": {f"attention_predictor.{name}": shape for name, shape in abmilp.items()},
+        "abmilp": abmilp,
         "simpool": {"norm_patches.weight": (d,), "norm_patches.bias": (d,), "wq.weight": (d, d), "wk.weight": (d, d)},
         "coca": coca,
         "v-jepa": {"query_tokens": (1, 1, d), **{f"cross_attention_block.{name}": shape for name, shape in block.items()}},

@@ -180,6 +180,10 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
         raise FileError(path, "`discretization` of `config`", repr(rule), "bilinear or zoh")
     if config.value.get("norm", "none") not in ("batch", "none"):
         raise FileError(path, "`norm` of `config`", repr(config.value["norm"]), "batch or none")
+    if config.value.get("self_attention", "none") not in ("none", "map", "both"):
+        raise FileError(path, "`self_attention` of `config`", repr(config.value["self_attention"]), "none, map or both")
+    if not isinstance(config.value.get("gate", False), bool):
+        raise FileError(path, "`gate` of `config`", repr(config.value["gate"]), "true or false")
     temperature = config.get("temperature", (int, float), 1)
     if not (math.isfinite(temperature) and temperature > 0):
         raise FileError(path, "`temperature` of `config`", temperature, "a number above 0")

@@ -38,7 +38,7 @@ def test_logits_are_those_of_independent_float64_code(case: str) -> None:
 
 
 def test_every_head_but_those_whose_orders_are_given_has_a_case() -> None:
-    heads = {re.sub("(-channel)?(-zoh|-norm|-gamma|-blocks)?$", "", case.split("/")[0]) for case in CASES}
+    heads = {re.sub("(-channel)?(-zoh|-norm|-gamma|-blocks|-gate|-map|-both)?$", "", case.split("/")[0]) for case in CASES}
     assert heads == {*ssmprobe.HEADS} - {*GIVEN, "order"}
 
 

@@ -15,7 +15,8 @@ OUT = FIXTURES / "costs" / "costs.json"
 # d, rows, columns, classes, states, of which the first are the paper's.
 SIZES = [(768, 14, 14, 1000, 128), (24, 3, 4, 5, 7)]
 HIDDEN, TAPS, GRU = 192, 5, 128
-NORMED = ("linear-bn", "efficient", "abmilp")
+NORMED = ("linear-bn", "efficient", "abmilp", "abmilp-both")
+CONFIGS = {"abmilp-both": {"gate": True, "self_attention": "both"}}  # other settings than those by default
 DIRECTIONS = {"raster": 1, "vmamba": 4, "random-fixed": 1, "random-dynamic": 1}
 
 
@@ -41,8 +42,10 @@ class Probe(nn.Module):
             self.value = nn.Linear(d, d, bias=False)
             self.queries = next(m for m in range(32, 0, -1) if d % m == 0)
             self.query = nn.Parameter(torch.randn(self.queries, d))
-        if head == "abmilp":
+        if head.startswith("abmilp"):
             self.attention_predictor = nn.Sequential(nn.Linear(d, d), nn.Tanh(), nn.Linear(d, 1))
+        if head == "abmilp-both":
+            self.gate, self.qkv, self.proj = nn.Linear(d, d), nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d)
         if head == "simpool":
             self.norm_patches, self.wq, self.wk = nn.LayerNorm(d), *(nn.Linear(d, d, bias=False) for _ in range(2))
         if head == "coca":
@@ -76,6 +79,12 @@ class Probe(nn.Module):
             return torch.cat([tokens[:, 0], tokens.mean(1)], 1)
         if head == "abmilp":
             return pooled(self.attention_predictor(tokens)[..., 0].softmax(1))
+        if head == "abmilp-both":
+            query, key, value = self.qkv(tokens).chunk(3, 2)
+            x = self.proj((query @ key.transpose(1, 2)).softmax(2) @ value)
+            first, tanh, last = self.attention_predictor
+            weight = last(tanh(first(x)) * self.gate(x).sigmoid())[..., 0].softmax(1)
+            return (weight[:, None] @ x)[:, 0]
         if head == "simpool":
             x = self.norm_patches(tokens)
             return pooled((self.wk(x) @ self.wq(tokens.mean(1))[:, :, None])[..., 0].softmax(1))
@@ -120,7 +129,7 @@ class Probe(nn.Module):
 def main():
     heads = ["gap", "cls", "attention", "content", "topk", *DIRECTIONS, "sinkhorn", "transformer", "deepsets"]
     heads += ["sinkhorn-conv", "sinkhorn-gap", "bi-gru", "linear-bn", "efficient"]
-    heads += ["cls-mean", "abmilp", "simpool", "coca", "v-jepa"]
+    heads += ["cls-mean", "abmilp", "simpool", "coca", "v-jepa", *CONFIGS]
     cases = []
     for d, rows, columns, classes, states in SIZES:
         for head in heads:
@@ -132,7 +141,8 @@ def main():
             with FlopCounterMode(display=False) as counter, torch.no_grad():
                 probe(tokens)
             sizes = {"width": d, "rows": rows, "columns": columns, "classes": classes, "states": states}
-            cases.append({"head": head, **sizes, "hooks": int(hooks), "doubled": counter.get_total_flops()})
+            own = {"head": "abmilp", "config": CONFIGS[head]} if head in CONFIGS else {"head": head}
+            cases.append({**own, **sizes, "hooks": int(hooks), "doubled": counter.get_total_flops()})
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps(cases, indent=1) + "\n")
 

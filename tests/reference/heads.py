@@ -226,8 +226,8 @@ def read(head, values, config, tokens, cls, grid):
         value = (tokens @ values["value.weight"].T).unflatten(2, (config["queries"], -1))
         return torch.einsum("bmn,bnme->bme", share, value).flatten(1)
     if head == "abmilp":
-        network = loaded(nn.Sequential(nn.Linear(D, D), nn.Tanh(), nn.Linear(D, 1)), values, "attention_predictor.")
-        return pooled(torch.softmax(network(tokens)[..., 0], 1))
+        weight, _, pooled_from = abmilp(values, config, tokens)
+        return torch.einsum("bn,bnd->bd", weight, pooled_from)
     if head == "simpool":
         x = loaded(nn.LayerNorm(D, eps=1e-6), values, "norm_patches.")(tokens)
         asked = F.linear(tokens.mean(1), values["wq.weight"])
@@ -258,6 +258,20 @@ def read(head, values, config, tokens, cls, grid):
     return torch.stack([s4(values, g, tokens[:, order], config) for g, order in enumerate(orders)]).mean(0)
 
 
+def abmilp(values, config, tokens):
+    """Weights [B, N], the self-attention in front [B, N, N] or none, and what is weighed [B, N, d]."""
+    front, attention, read = config.get("self_attention", "none"), None, tokens
+    if front != "none":
+        query, key, value = F.linear(tokens, values["self_attn.qkv.weight"]).chunk(3, 2)
+        attention = torch.softmax(query @ key.transpose(1, 2) * D**-0.5, 2)
+        read = F.linear(attention @ value, values["self_attn.proj.weight"], values["self_attn.proj.bias"])
+    first, last = (loaded(nn.Linear(D, width), values, f"attention_predictor.{i}.") for i, width in ((0, D), (2, 1)))
+    hidden = torch.tanh(first(read))
+    if config.get("gate"):
+        hidden = hidden * torch.sigmoid(F.linear(read, values["attention_gate.weight"], values["attention_gate.bias"]))
+    return torch.softmax(last(hidden)[..., 0], 1), attention, read if front == "both" else tokens
+
+
 def v_jepa(values, heads, tokens):
     """A query through a block of cross-attention, key by key."""
     block = {name.removeprefix("cross_attention_block."): v for name, v in values.items()}
@@ -285,7 +299,8 @@ OTHERS = ["gap", "cls", "attention", "content", "topk", "sinkhorn-conv", "sinkho
 
 
 def start(head, sharing, kind=""):
-    """Parameters by their names in the file, and the settings; `kind`: `norm` with batch normalisation, `gamma` with that, `blocks` of joined layers."""
+    """Parameters by their names in the file, and the settings; `kind`: `norm` with batch normalisation, `gamma` with that, `blocks` of joined layers;
+    `gate`, `map` of AbMILP, and `both` with all of it."""
     normal = lambda *shape: torch.randn(*shape, dtype=torch.float64)
     values, config = {}, {}
     if head in ROUTED + ["content", "topk"]:
@@ -335,6 +350,13 @@ def start(head, sharing, kind=""):
     if head == "abmilp":
         values |= {"attention_predictor.0.weight": normal(D, D) / 5, "attention_predictor.0.bias": 0.3 * normal(D)}
         values |= {"attention_predictor.2.weight": normal(1, D) / 2, "attention_predictor.2.bias": normal(1)}
+    if kind in ("gate", "both"):
+        config["gate"] = True
+        values |= {"attention_gate.weight": normal(D, D) / 5, "attention_gate.bias": 0.3 * normal(D)}
+    if kind in ("map", "both"):
+        config["self_attention"] = kind
+        values |= {"self_attn.qkv.weight": normal(3 * D, D) / 4}
+        values |= {"self_attn.proj.weight": normal(D, D) / 5, "self_attn.proj.bias": 0.3 * normal(D)}
     if head == "simpool":
         values |= {"norm_patches.weight": 1 + 0.2 * normal(D), "norm_patches.bias": 0.2 * normal(D)}
         values |= {"wq.weight": normal(D, D), "wk.weight": normal(D, D)}
@@ -360,9 +382,9 @@ def start(head, sharing, kind=""):
         if kind == "norm":
             config["width"] = width = D // 2
         values |= {"query": normal(4, D), "value.weight": normal(width, D) / 5}
-    if kind == "norm":
+    if kind in ("norm", "both"):
         config["norm"] = "batch"
-    if head == "linear-bn" or kind == "norm":
+    if head == "linear-bn" or kind in ("norm", "both"):
         values |= {"norm.running_mean": 0.3 * normal(width), "norm.running_var": 0.5 + normal(width).abs()}
     values["classifier.weight"] = normal(C, width) / math.sqrt(width)
     values["classifier.bias"] = normal(C)
@@ -421,6 +443,7 @@ def main():
     heads += [(head, "shared", "") for head in ("cls-mean", "abmilp", "simpool", "coca", "v-jepa")]
     heads += [("abmilp", "shared", "norm"), ("coca", "shared", "norm"), ("simpool", "shared", "gamma")]
     heads += [("cls-mean", "shared", "blocks")]
+    heads += [("abmilp", "shared", kind) for kind in ("gate", "map", "both")]
     for head, sharing, kind in heads:
         stem = head + ("-channel" if sharing == "channel" else "") + ("-" + kind if kind else "")
         values, config = start(head, sharing, kind)

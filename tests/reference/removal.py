@@ -87,8 +87,8 @@ def pooled_weights(head, values, config, tokens):
     if head == "efficient":
         return torch.softmax(values["query"] @ tokens.T / math.sqrt(D), 1)
     if head == "abmilp":
-        hidden = torch.tanh(F.linear(tokens, values["attention_predictor.0.weight"], values["attention_predictor.0.bias"]))
-        return torch.softmax(hidden @ values["attention_predictor.2.weight"][0], 0)[None]
+        weight, attention, _ = reference.abmilp(values, config, tokens[None])
+        return weight @ attention[0] if config.get("self_attention") == "both" else weight
     if head in ("simpool", "coca"):
         return normed_weights(head, values, config, tokens)
     s = standardised(tokens @ values["scorer.weight"][0])
@@ -130,6 +130,9 @@ def behind_pools(head, values, config, pools):
     read = pools[:1]
     if head == "cls-mean":
         read = torch.cat([values["cls"], pools[0, -(D // config.get("blocks", 1)) :]])[None]
+    if config.get("self_attention") == "both":
+        value = F.linear(read, values["self_attn.qkv.weight"][2 * D :])
+        read = F.linear(value, values["self_attn.proj.weight"], values["self_attn.proj.bias"])
     if head in ("simpool", "coca"):
         read = normed_pools(head, values, config, pools)
     if head == "efficient":

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use safetensors::{Dtype, SafeTensors};
 use ssmprobe::model::explain::{evidence, readout};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::probe::head::{self, Batch, Config, Dims, HEADS, Norm, Sharing, cost};
+use ssmprobe::model::probe::head::{self, Batch, Config, Dims, HEADS, Norm, SelfAttention, Sharing, cost};
 use ssmprobe::model::probe::head_output::Form;
 use ssmprobe::model::probe::params::Constraint;
 use ssmprobe::model::probe::{BackboneMeta, Probe};
@@ -47,11 +47,11 @@ pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     tensors.names().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold, before a norm, with an exponent or of
-/// joined layers, too.
+/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold, before a norm, with an exponent, of
+/// joined layers or with what AbMILP may have, too.
 pub fn files(id: &str) -> Vec<PathBuf> {
     let named = |kind: &str| folder().join(format!("{id}{kind}.safetensors"));
-    ["", "-channel", "-zoh", "-channel-zoh", "-norm", "-gamma", "-blocks"]
+    ["", "-channel", "-zoh", "-channel-zoh", "-norm", "-gamma", "-blocks", "-gate", "-map", "-both"]
         .map(named)
         .into_iter()
         .filter(|path| path.exists())
@@ -217,7 +217,7 @@ pub fn tensors_give_the_reference_logits_and_gradients() {
 fn batch_normalisation_trains_as_pytorchs() {
     let expected = expected();
     let device = Device::flex();
-    for stem in ["linear-bn", "efficient-norm", "abmilp-norm", "coca-norm"] {
+    for stem in ["linear-bn", "efficient-norm", "abmilp-norm", "abmilp-both", "coca-norm"] {
         let probe = Probe::load(folder().join(format!("{stem}.safetensors"))).expect("a probe");
         for (name, grid) in GRIDS {
             let model = Model::from_probe(&probe, grid, &device).expect("a probe that fits");
@@ -259,7 +259,10 @@ fn every_head_starts_saves_and_loads_to_the_bit() {
     let device = Device::flex();
     for kind in HEADS.iter() {
         for sharing in [Sharing::Shared, Sharing::Channel] {
-            let config = Config { sharing: Some(sharing), state_dim: Some(5), ..Config::default() };
+            let gate = (sharing == Sharing::Channel).then_some(true);
+            let self_attention = gate.map(|_| SelfAttention::Both);
+            let (sharing, state_dim) = (Some(sharing), Some(5));
+            let config = Config { sharing, state_dim, gate, self_attention, ..Config::default() };
             let dims = dims(Grid::new(2, 6));
             let model = Model::start(kind, &config, dims, 3, &device).expect("default settings");
             let backbone = BackboneMeta { hidden_size: 24, ..BackboneMeta::default() };
@@ -330,6 +333,17 @@ fn parameter_counts_are_the_papers() {
     let joined = Config { blocks: Some(4), ..Config::default() };
     let head = head::find("cls-mean").expect("a head").build(&joined).expect("settings");
     assert_eq!(cost::parameters(&*head, &Dims { width: 4 * 768, ..dims }), 1000 * (5 * 768 + 1));
+    // Its module in its authors' code; of the gate one layer more.
+    for (gate, self_attention, more) in [
+        (true, SelfAttention::None, 768 * 769),
+        (false, SelfAttention::Map, 4 * 768 * 768 + 768),
+        (true, SelfAttention::Both, 768 * 769 + 4 * 768 * 768 + 768),
+    ] {
+        let (gate, self_attention) = (Some(gate), Some(self_attention));
+        let config = Config { gate, self_attention, ..Config::default() };
+        let head = head::find("abmilp").expect("a head").build(&config).expect("settings");
+        assert_eq!(cost::parameters(&*head, &dims), 1_360_361 + more, "{config:?}");
+    }
     for id in ["raster", "random-fixed", "random-dynamic"] {
         assert_eq!(count(id, Sharing::Channel), 966_377, "{id}");
     }
@@ -374,7 +388,9 @@ fn operations_are_counted_as_others_count_them() {
     for case in cases {
         let size = |name: &str| case[name].as_u64().expect("a number") as usize;
         let (states, sharing) = (Some(size("states")), Some(Sharing::Channel));
-        let config = Config { state_dim: states, sharing, ..Config::default() };
+        let own = case.get("config").cloned().map(serde_json::from_value::<Config>);
+        let own = own.transpose().expect("settings").unwrap_or_default();
+        let config = Config { state_dim: states, sharing, ..own };
         let dims = Dims {
             width: size("width"),
             grid: Grid::new(size("rows"), size("columns")),

@@ -38,6 +38,19 @@ pub enum Norm {
     None,
 }
 
+/// What a self-attention in front of AbMILP is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SelfAttention {
+    /// There is none.
+    #[default]
+    None,
+    /// The weights are of its tokens.
+    Map,
+    /// So is what they weigh.
+    Both,
+}
+
 /// The settings of a head, as the `config` field of a probe file holds them. A head reads those it
 /// knows; the others are kept and written back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -79,6 +92,12 @@ pub struct Config {
     /// Layers that are joined in the tokens of `cls-mean`, whose mean is of the last of them alone (default 1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<usize>,
+    /// Whether AbMILP's network is gated (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<bool>,
+    /// Whether a self-attention stands in front of AbMILP: none, map or both (default none).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub self_attention: Option<SelfAttention>,
     /// Exponent of SimPool's mean (default none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gamma: Option<f64>,

@@ -1,18 +1,19 @@
 //! AbMILP: attention by a small network, token by token (Ilse et al. 2018, "Attention-based Deep Multiple Instance Learning",
 //! as Przewięźlikowski et al. 2025 and Psomas et al. 2025 probe with it).
 //!
-//! `weight_i = softmax_i(W2 tanh(W1 t_i + b1) + b2)`, `z = sum_i weight_i t_i`, with the names of
+//! `weight_i = softmax_i(W2 tanh(W1 x_i + b1) + b2)`, `z = sum_i weight_i t_i`, with the names of
 //! `attention_predictor = nn.Sequential(nn.Linear(d, d), nn.Tanh(), nn.Linear(d, 1))`, and a [norm](super::normed) before the
-//! classifier.
+//! classifier. `x_i` is the token, unless a self-attention of one head stands in front:
+//! `x = softmax(T Wq^T (T Wk^T)^T / sqrt(d)) T Wv^T Wp^T + bp`, for the weights alone (`map`), or to be pooled, too (`both`).
 //!
-//! As billpsomas/efficient-probing at b8f4fb8 has it, poolings/abmilp.py with `--abmilp_sa none`: neither gates nor the
-//! self-attention that may stand in front of it. Layers start as `nn.Linear` does.
+//! As billpsomas/efficient-probing at b8f4fb8 has it, poolings/abmilp.py with its `--abmilp_sa`. `gate` is Ilse's: the tanh is
+//! multiplied with `sigmoid(Wg x_i + bg)`, channel by channel (equation 9). Layers start as `nn.Linear` does.
 
 use burn::tensor::activation;
 
 use super::prelude::*;
 use super::{float64, linear};
-use crate::model::probe::settings::Norm;
+use crate::model::probe::settings::{Norm, SelfAttention};
 
 /// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
@@ -23,45 +24,128 @@ pub const SPEC: HeadSpec = HeadSpec {
     tier: Tier::Content,
     in_paper: false,
     paper_cost: None,
-    build: Build::Normed(Norm::Batch, |_| Ok(Box::new(AbMilp))),
+    build: Build::Normed(Norm::Batch, |config| {
+        let (gate, front) = (config.gate.unwrap_or_default(), config.self_attention.unwrap_or_default());
+        Ok(Box::new(AbMilp { gate, front }))
+    }),
 };
 
 /// Pools by the attention that a network of two layers gives each token.
-struct AbMilp;
+struct AbMilp {
+    /// Whether a second branch gates the first.
+    gate: bool,
+    /// What stands in front.
+    front: SelfAttention,
+}
 
-/// The weights of tokens `[B, N, d]`, `[B, 1, N]`.
-fn weights(params: &Params, patches: &Tensor<3>) -> Tensor<3> {
-    let [images, n, d] = patches.dims();
-    let tokens = patches.clone().reshape([images * n, d]);
-    let hidden = activation::tanh(linear::apply(params, "attention_predictor.0", tokens)); // [B N, d]
-    let logits = linear::apply(params, "attention_predictor.2", hidden); // [B N, 1]
-    activation::softmax(logits.reshape([images, 1, n]), 2)
+/// A linear layer over tokens `[B, N, inputs]`, `[B, N, outputs]`.
+fn tokenwise(params: &Params, name: &str, x: &Tensor<3>) -> Tensor<3> {
+    let [images, n, d] = x.dims();
+    let out = linear::apply(params, name, x.clone().reshape([images * n, d]));
+    let [_, width] = out.dims();
+    out.reshape([images, n, width])
+}
+
+/// Queries (0), keys (1) or values (2) of the self-attention, `[d, d]`.
+fn projection(params: &Params, which: usize) -> Tensor<2> {
+    let stacked = params.get::<2>("self_attn.qkv.weight"); // [3 d, d]
+    let [_, d] = stacked.dims();
+    stacked.narrow(0, which * d, d)
+}
+
+/// The self-attention of tokens `[B, N, d]`: who attends to whom, `[B, N, N]`, and what comes of it, `[B, N, d]`.
+fn attended(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
+    let [_, _, d] = tokens.dims();
+    let project = |which| tokens.clone().matmul(projection(params, which).transpose().unsqueeze_dim(0));
+    // Not divided: burn's gradient of that is computed with a float32.
+    let logits = (project(0) * (d as f64).powf(-0.5)).matmul(project(1).swap_dims(1, 2));
+    let attention = activation::softmax(logits, 2);
+    let mixed = attention.clone().matmul(project(2));
+    (attention, tokenwise(params, "self_attn.proj", &mixed))
+}
+
+impl AbMilp {
+    /// The weights of what the network reads, `[B, N, d]`; `[B, 1, N]`.
+    fn weights(&self, params: &Params, read: &Tensor<3>) -> Tensor<3> {
+        let mut hidden = activation::tanh(tokenwise(params, "attention_predictor.0", read)); // [B, N, d]
+        if self.gate {
+            hidden = hidden * activation::sigmoid(tokenwise(params, "attention_gate", read));
+        }
+        activation::softmax(tokenwise(params, "attention_predictor.2", &hidden).swap_dims(1, 2), 2)
+    }
+
+    fn has_front(&self) -> bool {
+        self.front != SelfAttention::None
+    }
 }
 
 impl Head for AbMilp {
     fn specs(&self, dims: &Dims) -> Vec<Spec> {
-        let mut specs = linear::specs("attention_predictor.0", dims.width, dims.width);
-        specs.extend(linear::specs("attention_predictor.2", dims.width, 1));
+        let d = dims.width;
+        let mut specs = linear::specs("attention_predictor.0", d, d);
+        specs.extend(linear::specs("attention_predictor.2", d, 1));
+        if self.gate {
+            specs.extend(linear::specs("attention_gate", d, d));
+        }
+        if self.has_front() {
+            specs.push(linear::specs("self_attn.qkv", d, 3 * d).swap_remove(0)); // without a bias
+            specs.extend(linear::specs("self_attn.proj", d, d));
+        }
         specs
     }
 
+    fn settings(&self, _: &Dims) -> Config {
+        Config { gate: Some(self.gate), self_attention: Some(self.front), ..Config::default() }
+    }
+
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        weights(params, &batch.patches).matmul(batch.patches.clone()).squeeze_dim(1)
+        let tokens = &batch.patches;
+        let read = if self.has_front() { attended(params, tokens).1 } else { tokens.clone() };
+        let pooled = if self.front == SelfAttention::Both { &read } else { tokens };
+        self.weights(params, &read).matmul(pooled.clone()).squeeze_dim(1)
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let (params, batch) = float64::of(self, params, tokens);
-        let weights = float64::host(weights(&params, &batch.patches));
-        HeadOutput { scores: None, form: Form::Pool(weights) }
+        let form = match self.front {
+            SelfAttention::None => Form::Pool(float64::host(self.weights(&params, &batch.patches))),
+            SelfAttention::Map => {
+                let (_, read) = attended(&params, &batch.patches);
+                Form::Pool(float64::host(self.weights(&params, &read)))
+            }
+            SelfAttention::Both => {
+                // What is pooled is a map of tokens that attention has mixed: it mixes the weights as well.
+                let (attention, read) = attended(&params, &batch.patches);
+                let weights = self.weights(&params, &read).matmul(attention);
+                let map = params.get::<2>("self_attn.proj.weight").matmul(projection(&params, 2));
+                let bias = params.get::<1>("self_attn.proj.bias");
+                Form::Projected {
+                    weights: float64::host(weights),
+                    map: float64::host(map),
+                    mix: None,
+                    bias: float64::host(bias),
+                }
+            }
+        };
+        HeadOutput { scores: None, form }
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
-        n * (2 * d * d + d) + 2 * n * d + 4 * n + 2 * n * d // first layer and tanh, second, softmax, pooling
+        let gate = if self.gate { n * (2 * d * d + 2 * d) } else { 0 }; // layer, sigmoid, product
+        let front = if self.has_front() { 8 * n * d * d + 4 * n * n * d + 4 * n * n } else { 0 };
+        n * (2 * d * d + d) + 2 * n * d + 4 * n + 2 * n * d + gate + front // first layer and tanh, second, softmax, pooling
     }
 
     fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+        let mut parts = Vec::new();
+        if self.has_front() {
+            parts.extend([Part::layer("qkv", 3 * n * d * d), Part::formula("self-attention", 2 * n * n * d)]);
+            parts.push(Part::layer("proj", n * d * d));
+        }
         let layers = [("attention_predictor.0", n * d * d), ("attention_predictor.2", n * d)];
-        let layers = layers.map(|(name, multiply_adds)| Part::layer(name, multiply_adds));
-        layers.into_iter().chain([Part::formula("pooling", n * d)]).collect()
+        parts.extend(layers.map(|(name, multiply_adds)| Part::layer(name, multiply_adds)));
+        parts.extend(self.gate.then(|| Part::layer("attention_gate", n * d * d)));
+        parts.push(Part::formula("pooling", n * d));
+        parts
     }
 }

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use self::prelude::*;
 pub use self::spec::{Group, HeadSpec, Tier};
 use super::router::{ROUTERS, Router};
-pub use super::settings::{Config, ConfigError, Discretization, Norm, Sharing};
+pub use super::settings::{Config, ConfigError, Discretization, Norm, SelfAttention, Sharing};
 use crate::model::grid::Grid;
 
 /// What every head speaks of.
