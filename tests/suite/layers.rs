@@ -410,6 +410,15 @@ fn the_selection_images_choose_and_all_say_the_same() {
     let table = done(&mut report("rates"));
     assert!(table.contains(&verdict) && table.contains("linear-bn by layer and learning rate"), "{table}");
     assert!(table.contains("rates 0.001, 0.01, cosine"), "{table}");
+    // And these two are tested against each other.
+    let table = done(&mut report("paired"));
+    let sinkhorn = chosen[1]["best"].as_f64().expect("a number");
+    let of =
+        |chosen: &Value| chosen["head"].as_str().expect("a name").split_once('[').expect("axes").1.to_owned();
+    assert!(table.contains(&format!("differences from Sinkhorn [{}", of(&chosen[1]))), "{table}");
+    let row =
+        table.lines().find(|line| line.contains(&format!("Linear + BN [{}", of(&chosen[0])))).expect("a row");
+    assert!(row.contains(&format!(" {:+.2} ", test - sinkhorn)), "{row} {test} {sinkhorn}");
     let mut figure = crate::run::program();
     figure.arg("figures").arg("--run").arg(desk.path("run")).args([
         "--figure",

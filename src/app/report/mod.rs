@@ -31,10 +31,12 @@ use self::Build::{All, Each};
 pub use self::csv::parquet;
 use self::run_metrics::{ProbeMetrics, RunMetrics};
 use self::table::{Cell, Column, Row, Table};
+use crate::app::jobs::history::TrainHistory;
 pub use crate::app::jobs::run_metrics;
 use crate::model::probe::head;
 use crate::model::train;
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Selection, Truth, Variant};
+use crate::viz::figures::rates::RateGrid;
 
 /// A run with everything that came out of it.
 pub struct Source {
@@ -230,6 +232,24 @@ impl Source {
     pub fn plain(&self) -> impl Iterator<Item = &Variant> {
         let done = |name: &str| self.outcomes_of(name).next().is_some();
         self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && done(&v.name))
+    }
+
+    /// What is tested against one another: the [plain](Self::plain) variants, and of heads at several layers or rates the one that
+    /// the selection images choose.
+    pub fn compared(&self) -> Vec<&Variant> {
+        let grids = TrainHistory::of_outcomes(&self.run, &self.outcomes).grids();
+        let chosen = |variant: &&Variant| {
+            let cell = |grid: &RateGrid| Some(grid.cells[grid.chosen()?].as_ref()?.name == variant.name);
+            grids.iter().any(|grid| cell(grid) == Some(true))
+        };
+        self.plain().chain(self.run.manifest.heads.iter().filter(chosen)).collect()
+    }
+
+    /// That variant of them, by its name or its head's.
+    pub fn called(&self, name: &str) -> Option<&Variant> {
+        let compared = self.compared();
+        let by = |own: fn(&Variant) -> &str| compared.iter().copied().find(|variant| own(variant) == name);
+        by(|variant| &variant.name).or_else(|| by(|variant| &variant.head))
     }
 
     /// The evaluations of a variant's probes.

@@ -1,5 +1,6 @@
 //! Paired tests: each head against one reference on the very same test images, at the best epoch. The
-//! reference is the head that was named, else Sinkhorn where it was trained, else the best head.
+//! reference is the head that was named, else Sinkhorn where it was trained, else the best head. A head that was trained at
+//! several layers or rates is there at those that the selection images choose.
 //!
 //! Another training and other images would both change a difference, so interval, test, permutation and equivalence are
 //! over both ([`CrossedMean`]); an exact McNemar test on the images says for every seed whether those two probes differ.
@@ -19,7 +20,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
 }
 
 fn table(source: &Source) -> Option<Table> {
-    let variants = tiers::sorted(source.plain());
+    let variants = tiers::sorted(source.compared().into_iter());
     let mean = |variant: &Variant| {
         let values = source.accuracies(&variant.name, ProbeCheckpoint::Best);
         (!values.is_empty()).then(|| mean_and_deviation(&values).0)
@@ -28,10 +29,9 @@ fn table(source: &Source) -> Option<Table> {
         let known = variants.iter().filter_map(|v| Some((*v, mean(v)?)));
         known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(variant, _)| variant)
     };
-    let called = |name: &str| variants.iter().copied().find(|variant| variant.name == name);
     let reference = match &source.reference {
-        Some(name) => called(name)?,
-        None => called(sinkhorn::SPEC.id).or_else(best)?,
+        Some(name) => source.called(name)?,
+        None => source.called(sinkhorn::SPEC.id).or_else(best)?,
     };
     let others = variants.iter().filter(|variant| variant.name != reference.name);
     let compared: Vec<(&Variant, Comparison)> =

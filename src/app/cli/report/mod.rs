@@ -74,7 +74,7 @@ impl Report {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut sources = Source::open_all(&self.runs)?;
         if let Some(asked) = &self.against {
-            if !sources.iter().flat_map(Source::plain).any(|variant| variant.name == *asked) {
+            if !sources.iter().any(|source| source.called(asked).is_some()) {
                 return Err(Usage(format!("--against {asked}: no run has trained such a head")).into());
             }
             sources.iter_mut().for_each(|source| source.reference = Some(asked.clone()));
