@@ -364,7 +364,7 @@ def main():
     with torch.no_grad():
         cases = [case(path, patches, rng) for path in files]
     (HERE / "removal.json").write_text(json.dumps(rounded(cases)) + "\n")
-    (HERE / "road.json").write_text(json.dumps(list(road(rng))) + "\n")
+    (HERE / "road.json").write_text(json.dumps(list(road(np.random.default_rng(11)))) + "\n")
 
 
 if __name__ == "__main__":
