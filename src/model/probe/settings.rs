@@ -150,10 +150,35 @@ pub(super) fn within<T: PartialOrd + ToString>(
     }
 }
 
-/// The number of attention heads that is set, if one is.
-pub(super) fn heads(config: &Config) -> Result<Option<usize>, ConfigError> {
-    let expected = "a whole number from 1 that divides the hidden size";
-    config.heads.map(|heads| within("heads", heads, 1..=usize::MAX, expected)).transpose()
+/// The attention heads of a head: as many as are set, else the largest divisor of the hidden size up to `most`.
+#[derive(Clone, Copy)]
+pub(super) struct AttentionHeads {
+    asked: Option<usize>,
+    most: usize,
+}
+
+impl AttentionHeads {
+    /// As the settings have them; fails for 0.
+    pub fn new(config: &Config, most: usize) -> Result<Self, ConfigError> {
+        let expected = "a whole number from 1 that divides the hidden size";
+        let asked = config.heads.map(|heads| within("heads", heads, 1..=usize::MAX, expected)).transpose()?;
+        Ok(Self { asked, most })
+    }
+
+    /// How many there are at this hidden size.
+    pub fn at(self, width: usize) -> usize {
+        self.asked.unwrap_or_else(|| largest_divisor(width, self.most))
+    }
+
+    /// An error unless they divide the hidden size.
+    pub fn check(self, width: usize) -> Result<(), ConfigError> {
+        divides("heads", self.at(width), width)
+    }
+
+    /// Their part of a head's settings.
+    pub fn settings(self, width: usize) -> Config {
+        Config { heads: Some(self.at(width)), ..Config::default() }
+    }
 }
 
 /// An error unless `value` divides the hidden size.

@@ -11,7 +11,7 @@ use super::cross::{self, Cross};
 use super::prelude::*;
 use super::{float64, linear};
 use crate::model::probe::params::Init;
-use crate::model::probe::settings::{self, Norm};
+use crate::model::probe::settings::{AttentionHeads, Norm};
 
 /// Attention heads, unless told otherwise.
 const HEADS: usize = 8;
@@ -25,20 +25,17 @@ pub const SPEC: HeadSpec = HeadSpec {
     tier: Tier::Content,
     in_paper: false,
     paper_cost: None,
-    build: Build::Normed(Norm::None, |config| Ok(Box::new(Coca { heads: settings::heads(config)? }))),
+    build: Build::Normed(Norm::None, |config| {
+        Ok(Box::new(Coca { heads: AttentionHeads::new(config, HEADS)? }))
+    }),
 };
 
 /// Pools by the attention of one query.
 struct Coca {
-    /// Attention heads; where absent, the largest divisor of d up to 8.
-    heads: Option<usize>,
+    heads: AttentionHeads,
 }
 
 impl Coca {
-    fn heads(&self, width: usize) -> usize {
-        self.heads.unwrap_or_else(|| settings::largest_divisor(width, HEADS))
-    }
-
     fn cross(&self, params: &Params) -> Cross {
         let stacked = params.get::<2>("attn.in_proj_weight"); // [3 d, d]
         let [_, d] = stacked.dims();
@@ -48,7 +45,7 @@ impl Coca {
         let query: Tensor<1> = asked.matmul(weight(0).transpose()).squeeze_dim(0);
         let norm = ["ln_k.weight", "ln_k.bias"].map(|name| params.get::<1>(name));
         let value = (weight(2), bias(2));
-        Cross { heads: self.heads(d), norm, query: query + bias(0), key: weight(1), value }
+        Cross { heads: self.heads.at(d), norm, query: query + bias(0), key: weight(1), value }
     }
 }
 
@@ -63,11 +60,11 @@ impl Head for Coca {
     }
 
     fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
-        settings::divides("heads", self.heads(dims.width), dims.width)
+        self.heads.check(dims.width)
     }
 
     fn settings(&self, dims: &Dims) -> Config {
-        Config { heads: Some(self.heads(dims.width)), ..Config::default() }
+        self.heads.settings(dims.width)
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
@@ -85,7 +82,7 @@ impl Head for Coca {
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
-        let heads = self.heads(d as usize) as u64;
+        let heads = self.heads.at(d as usize) as u64;
         8 * n * d + heads * (2 * n * d + 4 * n + 2 * n * d) + 2 * d * d + 2 * d * d // norm, attention, values, output
     }
 

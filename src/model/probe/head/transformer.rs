@@ -19,7 +19,7 @@ use super::prelude::*;
 use super::{linear, opaque};
 use crate::model::ops::pooling::weight_rule::AttendBeside;
 use crate::model::probe::params::Init;
-use crate::model::probe::settings;
+use crate::model::probe::settings::AttentionHeads;
 
 /// Width of the feed-forward layer.
 const HIDDEN: usize = 192;
@@ -40,18 +40,13 @@ pub const SPEC: HeadSpec = HeadSpec {
 
 /// One encoder layer behind a learned CLS.
 pub struct Transformer {
-    /// Attention heads; where absent, the largest divisor of d up to 12.
-    pub heads: Option<usize>,
+    heads: AttentionHeads,
 }
 
 impl Transformer {
     /// With the number of attention heads of the settings.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        Ok(Self { heads: settings::heads(config)? })
-    }
-
-    fn heads(&self, width: usize) -> usize {
-        self.heads.unwrap_or_else(|| settings::largest_divisor(width, HEADS))
+        Ok(Self { heads: AttentionHeads::new(config, HEADS)? })
     }
 }
 
@@ -69,16 +64,16 @@ impl Head for Transformer {
     }
 
     fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
-        settings::divides("heads", self.heads(dims.width), dims.width)
+        self.heads.check(dims.width)
     }
 
     fn settings(&self, dims: &Dims) -> Config {
-        Config { heads: Some(self.heads(dims.width)), ..Config::default() }
+        self.heads.settings(dims.width)
     }
 
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
         let [_, _, d] = batch.patches.dims();
-        let (heads, each) = (self.heads(d), d / self.heads(d));
+        let (heads, each) = (self.heads.at(d), d / self.heads.at(d));
         let cls = params.get::<3>("cls").reshape([d, 1]);
         let [query, key] = [0, 1].map(|i| projection(params, i).reshape([heads, each, d])); // [H, e, d]
         let bias = params.get::<1>("encoder.self_attn.in_proj_bias").narrow(0, 0, d); // [d]
@@ -114,7 +109,7 @@ impl Head for Transformer {
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
-        let (heads, hidden) = (self.heads(d as usize) as u64, HIDDEN as u64);
+        let (heads, hidden) = (self.heads.at(d as usize) as u64, HIDDEN as u64);
         let attention = 2 * n * d * heads + 4 * n * heads + 2 * n * d * heads;
         attention + 2 * d * d + 2 * d * d + 4 * d * hidden + 16 * d // pooling, values, output, feed-forward, norms
     }

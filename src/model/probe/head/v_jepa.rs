@@ -14,7 +14,7 @@ use super::cross::Cross;
 use super::prelude::*;
 use super::{linear, opaque};
 use crate::model::probe::params::Init;
-use crate::model::probe::settings::{self, Norm};
+use crate::model::probe::settings::{AttentionHeads, Norm};
 
 /// Attention heads, unless told otherwise.
 const HEADS: usize = 12;
@@ -30,19 +30,14 @@ pub const SPEC: HeadSpec = HeadSpec {
     tier: Tier::Content,
     in_paper: false,
     paper_cost: None,
-    build: Build::Normed(Norm::None, |config| Ok(Box::new(VJepa { heads: settings::heads(config)? }))),
+    build: Build::Normed(Norm::None, |config| {
+        Ok(Box::new(VJepa { heads: AttentionHeads::new(config, HEADS)? }))
+    }),
 };
 
 /// One block of cross-attention behind a learned query.
 struct VJepa {
-    /// Attention heads; where absent, the largest divisor of d up to 12.
-    heads: Option<usize>,
-}
-
-impl VJepa {
-    fn heads(&self, width: usize) -> usize {
-        self.heads.unwrap_or_else(|| settings::largest_divisor(width, HEADS))
-    }
+    heads: AttentionHeads,
 }
 
 fn block(name: &str) -> String {
@@ -71,11 +66,11 @@ impl Head for VJepa {
     }
 
     fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
-        settings::divides("heads", self.heads(dims.width), dims.width)
+        self.heads.check(dims.width)
     }
 
     fn settings(&self, dims: &Dims) -> Config {
-        Config { heads: Some(self.heads(dims.width)), ..Config::default() }
+        self.heads.settings(dims.width)
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
@@ -83,7 +78,7 @@ impl Head for VJepa {
         let own = params.get::<3>("query_tokens").reshape([1, d]);
         let stacked = params.get::<2>(&block("xattn.kv.weight")); // [2 d, d]: keys, then values
         let attention = Cross {
-            heads: self.heads(d),
+            heads: self.heads.at(d),
             norm: ["weight", "bias"].map(|name| params.get::<1>(&block(&format!("norm1.{name}")))),
             query: linear::apply(params, &block("xattn.q"), own.clone()).squeeze_dim(0),
             key: stacked.clone().narrow(0, 0, d),
@@ -104,7 +99,7 @@ impl Head for VJepa {
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
-        let (heads, wider) = (self.heads(d as usize) as u64, WIDER as u64);
+        let (heads, wider) = (self.heads.at(d as usize) as u64, WIDER as u64);
         let attention = 8 * n * d + heads * (2 * n * d + 4 * n + 2 * n * d) + 2 * d * d; // norm, values
         attention + 8 * d + 4 * wider * d * d + wider * d // norm, feed-forward, GELU
     }
