@@ -5,7 +5,7 @@ use std::time::Duration;
 /// For all threads of this process, from some moment on.
 pub fn of_process() -> Duration {
     #[cfg(unix)]
-    return clock(rustix::time::ClockId::ProcessCPUTime);
+    return clock(libc::CLOCK_PROCESS_CPUTIME_ID);
     #[cfg(not(unix))]
     passed()
 }
@@ -13,14 +13,18 @@ pub fn of_process() -> Duration {
 /// For the thread that asks, from some moment on.
 pub fn of_thread() -> Duration {
     #[cfg(unix)]
-    return clock(rustix::time::ClockId::ThreadCPUTime);
+    return clock(libc::CLOCK_THREAD_CPUTIME_ID);
     #[cfg(not(unix))]
     passed()
 }
 
 #[cfg(unix)]
-fn clock(id: rustix::time::ClockId) -> Duration {
-    let time = rustix::time::clock_gettime(id);
+fn clock(id: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    #[expect(unsafe_code, reason = "a call of C that fills what it is given")]
+    unsafe {
+        libc::clock_gettime(id, &raw mut time); // of these two clocks it cannot fail
+    }
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
 }
 

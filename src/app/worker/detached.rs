@@ -300,7 +300,7 @@ mod tests {
     fn where_there_are_no_locks_who_trains_is_known_by_its_sign() {
         use crate::model::io::failpoint;
         let folder = tempfile::tempdir().unwrap();
-        failpoint::locks(Some(rustix::io::Errno::NOLCK.raw_os_error()));
+        failpoint::locks(Some(libc::ENOLCK));
         assert!(!runs(folder.path()).unwrap());
         let held = claim(folder.path()).unwrap().expect("nobody trains");
         assert!(runs(folder.path()).unwrap() && claim(folder.path()).unwrap().is_none());

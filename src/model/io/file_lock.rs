@@ -47,9 +47,8 @@ pub fn lock(file: &File) -> io::Result<bool> {
 fn says_none(why: &io::Error) -> bool {
     #[cfg(unix)]
     let told = {
-        use rustix::io::Errno;
-        let none = [Errno::NOLCK, Errno::NOTSUP, Errno::OPNOTSUPP, Errno::NOSYS];
-        why.raw_os_error().is_some_and(|number| none.iter().any(|errno| errno.raw_os_error() == number))
+        let none = [libc::ENOLCK, libc::ENOTSUP, libc::EOPNOTSUPP, libc::ENOSYS];
+        why.raw_os_error().is_some_and(|number| none.contains(&number))
     };
     #[cfg(not(unix))]
     let told = false;
@@ -122,11 +121,10 @@ mod tests {
     #[test]
     fn where_there_are_no_locks_a_file_says_whose_the_right_is() {
         use super::{Sole, failpoint, sign};
-        use rustix::io::Errno;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train.lock");
-        for errno in [Errno::NOLCK, Errno::NOTSUP, Errno::NOSYS] {
-            failpoint::locks(Some(errno.raw_os_error()));
+        for errno in [libc::ENOLCK, libc::ENOTSUP, libc::ENOSYS] {
+            failpoint::locks(Some(errno));
             assert!(!Sole::is_held(&path).unwrap());
             let right = Sole::ask(&path).unwrap().expect("nobody has it");
             assert!(matches!(right, Sole::Sign(_)) && right.beat().is_ok());
@@ -136,8 +134,8 @@ mod tests {
             assert!(!Sole::is_held(&path).unwrap() && !sign(&path).exists());
         }
         // What else is refused is no such answer.
-        failpoint::locks(Some(Errno::IO.raw_os_error()));
-        assert_eq!(Sole::ask(&path).unwrap_err().raw_os_error(), Some(Errno::IO.raw_os_error()));
+        failpoint::locks(Some(libc::EIO));
+        assert_eq!(Sole::ask(&path).unwrap_err().raw_os_error(), Some(libc::EIO));
         failpoint::locks(None);
         let right = Sole::ask(&path).unwrap().expect("nobody has it");
         assert!(matches!(right, Sole::File(_)) && Sole::is_held(&path).unwrap() && !sign(&path).exists());

@@ -121,7 +121,7 @@ mod tests {
     fn a_run_on_a_file_system_without_locks_has_one_owner() {
         use crate::model::io::failpoint;
         let folder = tempfile::tempdir().expect("a folder");
-        failpoint::locks(Some(rustix::io::Errno::NOLCK.raw_os_error()));
+        failpoint::locks(Some(libc::ENOLCK));
         let claimed = RunLock::claim(folder.path()).expect("nobody has it");
         claimed.beat().expect("it is kept");
         let refused = RunLock::claim(folder.path());
