@@ -15,9 +15,9 @@ use super::{log, paths};
 use crate::model::io::{atomic_file, catch_panic};
 
 /// Reports that one process writes at most: a fault may come again with every frame.
-const MOST: usize = 5;
+const MAX_OF_A_RUN: usize = 5;
 /// Reports that are kept.
-const KEPT: usize = 20;
+const MAX_REPORTS: usize = 20;
 const PREFIX: &str = "crash-";
 
 thread_local! {
@@ -32,7 +32,8 @@ pub fn install(folder: Option<PathBuf>) {
     std::panic::set_hook(Box::new(move |fault| {
         usual(fault);
         let number = WRITTEN.load(Ordering::SeqCst);
-        let Some(folder) = folder.as_deref().filter(|_| !catch_panic::is_guarded() && number < MOST) else {
+        let Some(folder) = folder.as_deref().filter(|_| !catch_panic::is_guarded() && number < MAX_OF_A_RUN)
+        else {
             return;
         };
         WRITTEN.fetch_add(1, Ordering::SeqCst);
@@ -91,7 +92,7 @@ fn write(folder: &Path, number: usize, page: &str) -> std::io::Result<PathBuf> {
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
     let mut reports: Vec<PathBuf> = entries.filter(is_report).collect();
     reports.sort();
-    for old in &reports[..reports.len().saturating_sub(KEPT)] {
+    for old in &reports[..reports.len().saturating_sub(MAX_REPORTS)] {
         let _ = std::fs::remove_file(old); // another process was first
     }
     Ok(path)

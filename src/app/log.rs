@@ -9,11 +9,11 @@ const LINES: usize = 100;
 /// Bytes of a line that are kept.
 const LINE_BYTES: usize = 500;
 
-static KEPT: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+static RECENT: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
 /// Keeps a line. One that comes while another is kept on a thread that crashed is lost.
 pub fn note(line: &str) {
-    match KEPT.try_lock() {
+    match RECENT.try_lock() {
         Ok(mut kept) => keep(&mut kept, line),
         Err(TryLockError::Poisoned(kept)) => keep(&mut kept.into_inner(), line),
         Err(TryLockError::WouldBlock) => {}
@@ -27,7 +27,7 @@ pub fn asked(what: &impl Debug) {
 
 /// What is kept, the oldest first.
 pub fn tail() -> Vec<String> {
-    match KEPT.try_lock() {
+    match RECENT.try_lock() {
         Ok(kept) => kept.iter().cloned().collect(),
         Err(TryLockError::Poisoned(kept)) => kept.into_inner().iter().cloned().collect(),
         Err(TryLockError::WouldBlock) => Vec::new(),

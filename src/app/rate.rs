@@ -16,13 +16,13 @@ pub struct Progress {
 }
 
 /// Measures one attempt at a job.
-pub struct Pace {
+pub struct RateMeter {
     total: usize,
     start: usize,
     begun: Instant,
 }
 
-impl Pace {
+impl RateMeter {
     /// Begins now, with `start` of `total` images done before.
     pub fn new(total: usize, start: usize) -> Self {
         Self { total, start, begun: Instant::now() }

@@ -148,7 +148,7 @@ pub fn patches_that_are_left_are_read_as_if_there_were_no_others() {
             let some: Vec<usize> = (0..n).filter(|i| i % 3 != 1).collect();
             let sets = [some.clone(), (n - some.len()..n).collect(), vec![n / 2], (0..n).collect()];
             let sets: Vec<&[usize]> = sets.iter().map(Vec::as_slice).collect();
-            let found = backbone.forward_left(&pixels, &sets, backbone.layers()).unwrap();
+            let found = backbone.forward_subset(&pixels, &sets, backbone.layers()).unwrap();
             for (at, tokens) in found[..3].iter().enumerate() {
                 let array = &expected[&format!("{height}x{width}.{at}")]; // [prefix + n, d]
                 assert_eq!(tokens.grid.len(), sets[at].len());
@@ -166,8 +166,8 @@ pub fn patches_that_are_left_are_read_as_if_there_were_no_others() {
 #[test]
 fn a_shuffled_backbone_says_why_no_patch_can_leave() {
     let backbone = Backbone::open(&fixtures().join("vit-mae"), &Device::flex()).unwrap();
-    assert_eq!(backbone.why_not_left(), None);
-    let why = backbone.with_mae_order(MaeOrder::Shuffled(0)).why_not_left();
+    assert_eq!(backbone.why_no_subset(), None);
+    let why = backbone.with_mae_order(MaeOrder::Shuffled(0)).why_no_subset();
     assert!(why.is_some_and(|why| why.contains("shuffled order")), "{why:?}");
 }
 

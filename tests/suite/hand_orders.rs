@@ -15,7 +15,7 @@ use ssmprobe::app::jobs::{
 };
 use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::workspace::Workspace;
-use ssmprobe::app::state::{ColumnState, Place, State};
+use ssmprobe::app::state::{ColumnState, RevealTarget, State};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::explain::by_hand::HandReading;
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
@@ -473,7 +473,7 @@ fn edits_are_shown_at_once_and_taken_back() {
         answered(state, requests, &probe, &tokens)
     };
     assert!(set(&mut state, &begun), "the worker is asked once");
-    assert_eq!(state.reveal.place, Some(Place::Order));
+    assert_eq!(state.reveal.place, Some(RevealTarget::Order));
     let shown = |state: &State| match &state.columns[&id].shown {
         ColumnState::Ready(trace) => trace.clone(),
         other => panic!("{other:?}"),

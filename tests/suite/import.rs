@@ -10,7 +10,7 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, serialize_to_file};
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::original::project::{PROJECTS, Scale, find};
-use ssmprobe::model::backbone::original::{Asked, Original};
+use ssmprobe::model::backbone::original::{ImportOptions, Original};
 use ssmprobe::model::backbone::preprocess::{Preprocessor, Size};
 use ssmprobe::model::backbone::token_spec::Trained;
 use ssmprobe::model::explain::readout;
@@ -66,8 +66,8 @@ fn checkpoint(case: &str) -> PathBuf {
 }
 
 /// What the fixtures do not say: three heads at a width that nobody published.
-fn asked() -> Asked {
-    Asked { heads: Some(3), scale: Some(Scale::Half), ..Asked::default() }
+fn asked() -> ImportOptions {
+    ImportOptions { heads: Some(3), scale: Some(Scale::Half), ..ImportOptions::default() }
 }
 
 fn open(path: &Path, project: &str) -> Result<Original, String> {
@@ -256,16 +256,16 @@ fn a_checkpoint_that_is_cut_short_is_damaged() {
 
 #[test]
 fn what_no_shape_says_is_asked_for() {
-    let open = |path: &Path, project: &str, asked: &Asked| {
+    let open = |path: &Path, project: &str, asked: &ImportOptions| {
         Original::open(path, find(project).unwrap(), asked).map(|_| ()).map_err(|error| error.to_string())
     };
-    let none = Asked::default();
+    let none = ImportOptions::default();
     let error = open(&checkpoint("mae"), "mae", &none).unwrap_err();
     assert!(error.contains("--heads") && error.contains("width 24"), "{error}");
-    let error = open(&checkpoint("timm"), "timm", &Asked { scale: None, ..asked() }).unwrap_err();
+    let error = open(&checkpoint("timm"), "timm", &ImportOptions { scale: None, ..asked() }).unwrap_err();
     assert!(error.contains("--normalize"), "{error}");
     open(&checkpoint("beit"), "beit", &none).unwrap(); // its tables of relative biases have a column for each head
-    let error = open(&checkpoint("mae"), "mae", &Asked { heads: Some(5), ..asked() }).unwrap_err();
+    let error = open(&checkpoint("mae"), "mae", &ImportOptions { heads: Some(5), ..asked() }).unwrap_err();
     assert!(error.contains("makes no backbone"), "{error}");
     // An oblong image: 15 patches and CLS.
     let folder = tempfile::tempdir().unwrap();
@@ -274,7 +274,7 @@ fn what_no_shape_says_is_asked_for() {
     oblong.insert("pos_embed".into(), (vec![1, 16, 24], vec![0; 4 * 16 * 24]));
     save(&oblong, &path);
     open(&path, "timm", &asked()).unwrap(); // or 16 patches without it
-    let image = |image| Asked { image: Some(image), ..asked() };
+    let image = |image| ImportOptions { image: Some(image), ..asked() };
     open(&path, "timm", &image([12, 20])).unwrap();
     oblong.insert("pos_embed".into(), (vec![1, 13, 24], vec![0; 4 * 13 * 24]));
     save(&oblong, &path);
@@ -286,12 +286,12 @@ fn what_no_shape_says_is_asked_for() {
         assert!(error.contains("do not fit"), "{error}");
     }
     // Of two encoders another one, and one that is not there.
-    let prefix = |prefix: &str| Asked { prefix: Some(prefix.to_owned()), ..asked() };
+    let prefix = |prefix: &str| ImportOptions { prefix: Some(prefix.to_owned()), ..asked() };
     let error = open(&checkpoint("mocov3"), "mocov3", &prefix("encoder.")).unwrap_err();
     assert!(error.contains("module.momentum_encoder.") && error.contains("--prefix"), "{error}");
     let error = open(&checkpoint("mocov3"), "timm", &asked()).unwrap_err();
     assert!(error.contains("several encoders"), "{error}");
-    let key = |key: &str| Asked { key: Some(key.to_owned()), ..asked() };
+    let key = |key: &str| ImportOptions { key: Some(key.to_owned()), ..asked() };
     open(&checkpoint("dino"), "dino", &key("student")).unwrap();
     let error = open(&checkpoint("dino"), "dino", &key("ema")).unwrap_err();
     assert!(error.contains("under ema") && error.contains("student, teacher, epoch, args"), "{error}");
@@ -399,7 +399,7 @@ fn a_head_of_four_layers_reads_the_tokens_that_its_file_asks_for() {
                 .max(difference(&tokens.patches, of("patches", 16 * 96)));
             assert!(error <= 1e-5, "{case}, image {k}: {error}");
             let all: Vec<usize> = (0..16).collect();
-            let left = backbone.forward_left(pixels, &[&all, &all[3..]], backbone.layers()).unwrap();
+            let left = backbone.forward_subset(pixels, &[&all, &all[3..]], backbone.layers()).unwrap();
             assert!(
                 difference(&flat(&left[0]), &flat(tokens)) <= 1e-5,
                 "{case}, image {k}, all patches left"

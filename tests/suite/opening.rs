@@ -10,7 +10,7 @@ use ssmprobe::app::jobs::info::ProbeInfo;
 use ssmprobe::app::jobs::{Compute, DatasetId, Event, Fetch, Files, ImageId, PathKind, ProbeId, Request};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::{Recent, Settings};
-use ssmprobe::app::state::{GalleryFilter, Place, Scope, Severity, State};
+use ssmprobe::app::state::{GalleryFilter, RevealTarget, Scope, Severity, State};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
 use ssmprobe::model::explain::intervention::Intervention;
@@ -125,7 +125,7 @@ fn a_probe_that_is_clicked_is_looked_through_and_stands_in_no_comparison() {
     let mut state = with_more_probes();
     let before = state.reveal.count;
     wants!(state, Command::ShowProbe(id(&state, "c")));
-    assert_eq!((looked_through(&state).as_str(), state.reveal.place), ("c", Some(Place::Probe)));
+    assert_eq!((looked_through(&state).as_str(), state.reveal.place), ("c", Some(RevealTarget::Probe)));
     assert!(state.reveal.count > before, "the window turns to it");
     assert_eq!(compared(&state), ["a", "b"]);
     // The next one takes its place; one of the comparison is looked through where it stands.
@@ -148,7 +148,7 @@ fn adding_to_compare_is_a_step_of_its_own_and_says_where_it_stands() {
     wants!(state, Command::Compare(vec![c]));
     assert_eq!(compared(&state), ["a", "b", "c"]);
     assert_eq!(state.focus(), shown, "what was looked through keeps what it shows");
-    assert_eq!(state.reveal.place, Some(Place::Compare(column(&state, 2))));
+    assert_eq!(state.reveal.place, Some(RevealTarget::Compare(column(&state, 2))));
     let said = &state.toasts.last().expect("a note").text;
     assert_eq!(said, "c was added to Compare, as column 3 of 3");
     assert_eq!(state.undo_text(), Some("Add c to Compare"));
@@ -157,7 +157,7 @@ fn adding_to_compare_is_a_step_of_its_own_and_says_where_it_stands() {
     // One that stands there already is brought into sight, and is no step.
     let steps = state.undo_text().map(str::to_owned);
     wants!(state, Command::Compare(vec![id(&state, "a")]));
-    assert_eq!(state.reveal.place, Some(Place::Compare(column(&state, 0))));
+    assert_eq!(state.reveal.place, Some(RevealTarget::Compare(column(&state, 0))));
     assert_eq!((state.undo_text().map(str::to_owned), compared(&state).len()), (steps, 2));
 }
 
@@ -194,7 +194,7 @@ fn of_a_run_the_best_of_every_head_are_shown_routers_first() {
     let expected = ["softsort-76-last", "sinkhorn-70-best", "attention-91-best", "gap-80-best"];
     assert_eq!(compared(&state), expected);
     assert_eq!(looked_through(&state), expected[0]);
-    assert_eq!(state.reveal.place, Some(Place::Accuracies), "their accuracies are in sight");
+    assert_eq!(state.reveal.place, Some(RevealTarget::Accuracies), "their accuracies are in sight");
     assert_eq!(state.settings.recent.runs, [PathBuf::from("runs/one")]);
     assert_eq!(
         (state.library.backbones.len(), state.library.datasets.len()),
@@ -223,7 +223,7 @@ fn a_run_opens_with_the_backbone_and_the_dataset_it_was_trained_on() {
     assert_eq!(looked_through(&state), "softsort-76-last");
     assert_eq!(
         state.reveal.place,
-        Some(Place::Accuracies),
+        Some(RevealTarget::Accuracies),
         "the accuracies of the run are in sight all the same"
     );
 }

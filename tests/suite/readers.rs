@@ -19,7 +19,7 @@ use ssmprobe::app::submit::Plan;
 use ssmprobe::model::annotations::Annotations;
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::original::project::{PROJECTS, Scale};
-use ssmprobe::model::backbone::original::{Asked, Original, OriginalError};
+use ssmprobe::model::backbone::original::{ImportOptions, Original, OriginalError};
 use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
 use ssmprobe::model::backbone::weights::Weights;
 use ssmprobe::model::data::image::Photo;
@@ -294,7 +294,7 @@ fn weights(room: &Room) -> Outcome {
 
 /// As of every project; what one of them finds whole is read to the end.
 fn original(room: &Room) -> Outcome {
-    let asked = Asked { heads: Some(3), scale: Some(Scale::Half), ..Asked::default() };
+    let asked = ImportOptions { heads: Some(3), scale: Some(Scale::Half), ..ImportOptions::default() };
     let read = |project| Original::open(&room.file, project, &asked)?.write_weights(&mut io::sink());
     let mut tried = PROJECTS.iter().map(|project| read(project));
     let first: Result<(), OriginalError> = tried.next().expect("a project");

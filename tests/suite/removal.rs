@@ -90,7 +90,7 @@ fn the_rival_is_the_strongest_other_class_and_equal_tokens_go_as_the_seed_draws_
                 pixels: &Pixels { height: 0, width: 0, values: Vec::new() },
                 seen: &Picture::default(),
                 seed: 0,
-                why_not_left: Some("There is no encoder"),
+                why_no_subset: Some("There is no encoder"),
             };
             let spec = RemovalSpec { modes: vec![Mode::Frozen], steps: 4, seed };
             let Ok(mut found) = measure(&[subject], &image, &spec, &mut Nobody);
@@ -353,7 +353,7 @@ fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
             pixels: &pixels,
             seen: &Picture::default(),
             seed: 0,
-            why_not_left: None,
+            why_no_subset: None,
         };
         let measured = |modes: &[Mode]| {
             let subject =

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::app::rate::Pace;
+use crate::app::rate::RateMeter;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout;
@@ -50,7 +50,7 @@ impl DatasetVerb {
             Depth::Pixels => Check::Pixels,
         };
         let display = Mutex::new(Display::new());
-        let pace = Pace::new(dataset.samples.len(), 0);
+        let pace = RateMeter::new(dataset.samples.len(), 0);
         let report = describe(&dataset, check, &|done, _| -> ControlFlow<()> {
             // A thread that finds another one showing has nothing to add.
             if let Ok(mut display) = display.try_lock() {

@@ -32,7 +32,7 @@ pub struct Doctor {
 }
 
 /// Variables whose values are told; of those that may hold a secret only whether they are set.
-const TOLD: [&str; 9] = [
+const VARIABLES: [&str; 9] = [
     "SSMPROBE_ASSETS",
     "SSMPROBE_CACHE",
     "HF_HOME",
@@ -78,7 +78,7 @@ impl Doctor {
             &settings::path()
                 .map_or("none: there is no home folder".into(), |path| path.display().to_string()),
         )?;
-        let told = TOLD.into_iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
+        let told = VARIABLES.into_iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
         let secret =
             SECRET.into_iter().filter(|name| variable(name).is_some()).map(|name| format!("{name} is set"));
         line("variables", &listed(told.chain(secret)))?;

@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::on::On;
+use super::on_flags::OnFlags;
 use super::{fetch, jobs};
-use crate::app::jobs::extract::verb::{ExtractFlags, Told};
+use crate::app::jobs::extract::verb::{ExtractEvent, ExtractFlags};
 use crate::app::jobs::extract::{ExtractOptions, Plan, TokenSettings, describe};
-use crate::app::jobs::over::Over;
+use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::{Compute, Event};
 use crate::app::submit::plan::JOIN;
-use crate::app::submit::{Place, Stage, SubmitFlags};
+use crate::app::submit::{Stage, SubmitFlags, SubmitTarget};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout;
@@ -27,7 +27,7 @@ pub struct Extract {
     #[command(flatten)]
     asked: ExtractFlags,
     #[command(flatten)]
-    on: On,
+    on: OnFlags,
     #[command(flatten)]
     submit: SubmitFlags,
     /// Print one JSON document to standard output.
@@ -45,11 +45,13 @@ impl Extract {
         let json = self.json;
         let ended = self.on.perform(Compute::Extract(Box::new(self.asked)), &|event, bar| {
             bar.suspend(|| match event {
-                Event::ExtractTold { told: Told::Note(text), .. } => {
+                Event::ExtractTold { told: ExtractEvent::Note(text), .. } => {
                     say!("{text}");
                     Ok(())
                 }
-                Event::ExtractTold { told: Told::Done(document), .. } if json => stdout::line(document),
+                Event::ExtractTold { told: ExtractEvent::Done(document), .. } if json => {
+                    stdout::line(document)
+                }
                 _ => Ok(()),
             })
         })?;
@@ -57,7 +59,7 @@ impl Extract {
     }
 
     /// Cuts it into tasks, in a folder beside the cache that they fill; the last looks all tokens over.
-    fn submit(&self, place: Place) -> anyhow::Result<ExitCode> {
+    fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let flags = &self.asked;
         let Some(tasks) = self.submit.tasks else {
             return Err(Usage("--submit: say into how many tasks, as --tasks 8".into()).into());
@@ -86,7 +88,7 @@ pub fn verb(
     data: &str,
     device: &str,
     layers: &[Layer],
-    tokens: &Over<TokenSettings>,
+    tokens: &FlagOverrides<TokenSettings>,
 ) -> anyhow::Result<Vec<String>> {
     let own = ["extract".to_owned(), format!("--backbone={backbone}"), format!("--data={data}")];
     let device = format!("--device={device}");

@@ -13,7 +13,7 @@ use crate::app::terminal::stdout;
 use crate::model::backbone;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::original::project::{self, PROJECTS, Scale};
-use crate::model::backbone::original::{Asked, Original};
+use crate::model::backbone::original::{ImportOptions, Original};
 use crate::model::probe::BackboneMeta;
 use crate::model::probe::original::{self, HEAD_PROJECTS, HeadProject};
 
@@ -114,7 +114,7 @@ impl Import {
             Normalize::Clip => Scale::Clip,
         });
         let Self { heads, image_size: image, key, prefix, .. } = self;
-        let asked = Asked { heads, image, scale, key, prefix };
+        let asked = ImportOptions { heads, image, scale, key, prefix };
         let original = Original::open(&self.checkpoint, project, &asked)?;
         original.write(&self.out)?;
         tell(&original.told, &self.out)

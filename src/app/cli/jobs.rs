@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::app::jobs::tasks::PlannedStage;
 use crate::app::submit::script::script;
 use crate::app::submit::status::{State, states, tail};
-use crate::app::submit::{Place, Plan, SlurmError, Stage, SubmitFlags, Task, hand_in, join, local};
+use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, hand_in, join, local};
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
@@ -105,7 +105,7 @@ impl Jobs {
 /// Hands in the `stages` that end in `folder`, or prints what would be, as a document where that is wanted.
 pub fn begin(
     folder: &Path,
-    place: Place,
+    place: SubmitTarget,
     flags: &SubmitFlags,
     stages: Vec<Stage>,
     json: bool,
@@ -159,13 +159,15 @@ fn handed_in(stages: &[Stage]) -> String {
 /// Stays until all is done, or what is not will not be by itself.
 fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
     interrupt::listen();
-    let every = if plan.place == Place::Local { Duration::from_millis(200) } else { Duration::from_secs(2) };
+    let every =
+        if plan.place == SubmitTarget::Local { Duration::from_millis(200) } else { Duration::from_secs(2) };
     let (mut display, mut told, mut still) = (Display::new(), String::new(), 0);
     loop {
         let mut all = states(plan)?;
         let failed =
             |state: &State| matches!(state, State::Failed { .. } | State::Lost { .. } | State::Stopped);
-        let never = plan.place == Place::Slurm && all.iter().any(|(task, _)| plan.array(*task).is_none());
+        let never =
+            plan.place == SubmitTarget::Slurm && all.iter().any(|(task, _)| plan.array(*task).is_none());
         if never && !all.iter().any(|(_, state)| failed(state)) {
             match hand_in::rest(plan, &all) {
                 Err(error) if is_limit(&error) => {}
@@ -180,8 +182,8 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
         }
         let done = all.iter().all(|(_, state)| *state == State::Done);
         still = if all.iter().any(|(_, state)| state.is_active()) { 0 } else { still + 1 };
-        let lost =
-            plan.place == Place::Slurm && all.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
+        let lost = plan.place == SubmitTarget::Slurm
+            && all.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
         if done || still >= if lost { LATE_LOOKS } else { LOOKS } {
             display.clear();
             all.iter().for_each(|(task, state)| complain(plan, *task, state));

@@ -14,7 +14,7 @@ mod figures;
 mod import;
 mod inspect;
 mod jobs;
-mod on;
+mod on_flags;
 mod open;
 mod pretrain;
 mod push;
@@ -25,7 +25,7 @@ mod serve;
 mod similar;
 mod sweep;
 mod train;
-mod train_far;
+mod train_remote;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 
-use super::on::On;
+use super::on_flags::OnFlags;
 use crate::app::App;
 use crate::app::image_files::is_workspace;
-use crate::app::remote::Place;
+use crate::app::remote::WorkerAddress;
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
 use crate::app::state::settings;
@@ -28,7 +28,7 @@ pub struct Open {
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    on: On,
+    on: OnFlags,
     /// A backbone: a folder or an id of the Hugging Face Hub
     #[arg(long, value_name = "DIR or ID")]
     backbone: Option<String>,
@@ -105,7 +105,8 @@ impl Open {
         let mut paths = Vec::new();
         for text in &self.paths {
             let text = text.to_string_lossy();
-            let (place, path) = Place::with_path(&text).map_err(|why| Usage(format!("{text}: {why}")))?;
+            let (place, path) =
+                WorkerAddress::with_path(&text).map_err(|why| Usage(format!("{text}: {why}")))?;
             let program = on.as_ref().and_then(|host| host.program.clone());
             let host = Host { place: place.word(), program };
             if let Some(other) = on.replace(host).filter(|other| other.place != place.word()) {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::app::jobs::over::Over;
+use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::pretrain::{self, Event, Manifest, Point, PretrainSettings, PretrainSpec};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
@@ -17,7 +17,7 @@ use crate::app::terminal::stdout::say;
 #[command(after_long_help = LONG)]
 pub struct Pretrain {
     #[command(flatten)]
-    settings: Over<PretrainSettings>,
+    settings: FlagOverrides<PretrainSettings>,
     /// Folder of the backbone, new or empty.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use crate::app::remote::{INSTALLED, Place, install};
+use crate::app::remote::{INSTALLED, WorkerAddress, install};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
@@ -30,7 +30,7 @@ impl RemoteVerb {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let What::Install { host } = self.what;
         let text = if host.starts_with("ssh://") { host } else { format!("ssh://{host}") };
-        let place: Place = text.parse().map_err(|why| Usage(format!("{text}: {why}")))?;
+        let place: WorkerAddress = text.parse().map_err(|why| Usage(format!("{text}: {why}")))?;
         let (version, on_path) = install(&place)?;
         stdout::line(format_args!("{version} is installed on {place} as {INSTALLED}"))?;
         if !on_path {

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
-use crate::model::data::scenes::folder::{MOST, Set};
+use crate::model::data::scenes::folder::{MAX_SCENES, Set};
 
 /// Draw a labelled dataset whose objects and their places are known
 #[derive(Args)]
@@ -40,9 +40,9 @@ impl Scenes {
     /// Draws them.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let set = Set { seed: self.seed, train: self.train, val: self.val };
-        if set.train + set.val == 0 || set.train > MOST || set.val > MOST {
+        if set.train + set.val == 0 || set.train > MAX_SCENES || set.val > MAX_SCENES {
             return Err(Usage(format!(
-                "--train {} --val {}: give 1 to {MOST} scenes, in one of them at least",
+                "--train {} --val {}: give 1 to {MAX_SCENES} scenes, in one of them at least",
                 set.train, set.val
             ))
             .into());

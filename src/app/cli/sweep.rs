@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::on::On;
+use super::on_flags::OnFlags;
 use super::train::{TrainArgs, several};
 use crate::app::jobs::detached::SWEEP;
 use crate::app::jobs::train::heads;
@@ -33,7 +33,7 @@ pub struct Sweep {
     #[command(flatten)]
     training: TrainArgs,
     #[command(flatten)]
-    on: On,
+    on: OnFlags,
 }
 
 const LONG: &str = "The paper's sweeps:

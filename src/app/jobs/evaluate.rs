@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::engine::Engine;
 use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
 use super::regions::{RegionSource, of_samples};
-use super::removal::{Encoder, LeftReader};
+use super::removal::{Encoder, SubsetReader};
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
 use crate::app::user_error::UserError;
 use crate::model::annotations::RegionSet;
@@ -168,7 +168,7 @@ fn ask(
         1 => format!("Asking {name}"),
         count => format!("Asking {name}, {} of {count} probes", at + 1),
     };
-    let left = LeftReader::new(Encoder::Open(backbone), &spec.part.dataset, &spec.part.samples);
+    let left = SubsetReader::new(Encoder::Open(backbone), &spec.part.dataset, &spec.part.samples);
     let asking = Asking { what: &what, left: removals.needs_encoder().then_some(left) };
     ask_all(engine, &mut evaluator, asking, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
@@ -184,7 +184,7 @@ pub struct Asking<'a> {
     /// It, as a person reads it.
     pub what: &'a str,
     /// Who reads what is left of an image, where the encoder does.
-    pub left: Option<LeftReader<'a>>,
+    pub left: Option<SubsetReader<'a>>,
 }
 
 /// Asks about every image.

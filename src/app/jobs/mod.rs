@@ -11,6 +11,7 @@ pub mod evaluate;
 pub mod explain;
 pub mod extract;
 pub mod fetch;
+pub mod flag_overrides;
 pub mod folder;
 pub mod history;
 mod ids;
@@ -18,7 +19,6 @@ pub mod info;
 pub mod inspect;
 pub mod open;
 mod options;
-pub mod over;
 pub mod part;
 pub mod pretrain;
 mod probe_tokens;
@@ -117,7 +117,7 @@ pub enum Compute {
 }
 
 /// Who is told what a job finds, from several threads; an error ends the job.
-pub type Tell<'a> = dyn Fn(Event) -> anyhow::Result<()> + Sync + 'a;
+pub type EventSink<'a> = dyn Fn(Event) -> anyhow::Result<()> + Sync + 'a;
 
 impl Compute {
     /// Does it, and tells what it finds.
@@ -129,7 +129,7 @@ impl Compute {
         job: JobId,
         engine: &mut Engine,
         reporter: &mut dyn Reporter,
-        tell: &Tell<'_>,
+        tell: &EventSink<'_>,
     ) -> Result<(), JobError> {
         let found = match self {
             Self::OpenProbe { entry, path } => {
@@ -260,21 +260,21 @@ pub enum Event {
         /// The job.
         job: JobId,
         /// What.
-        told: inspect::Told,
+        told: inspect::InspectEvent,
     },
     /// Something about what `eval` was asked.
     EvalTold {
         /// The job.
         job: JobId,
         /// What.
-        told: eval::Told,
+        told: eval::EvalEvent,
     },
     /// Something about what `extract` was asked.
     ExtractTold {
         /// The job.
         job: JobId,
         /// What.
-        told: extract::verb::Told,
+        told: extract::verb::ExtractEvent,
     },
     /// What dropped files are.
     Recognised {

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use burn::tensor::Device;
 
-use super::over::Over;
+use super::flag_overrides::FlagOverrides;
 use crate::app::user_error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::token_spec::{TokenSpec, Trained, describe_differences};
 use crate::model::probe::Probe;
 
-impl Over<TokenSpec> {
+impl FlagOverrides<TokenSpec> {
     /// The tokens that probes are asked about: those they were trained on, where no flag says otherwise;
     /// a file that does not say it is taken to mean the last layer and the backbone's own size. Numbers
     /// that the device does not have are float32.

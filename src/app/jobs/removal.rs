@@ -71,7 +71,7 @@ fn curves(
         pixels: &pixels,
         seen: &reader.preprocessor.seen(&pixels),
         seed: *draw,
-        why_not_left: reader.backbone.why_not_left(),
+        why_no_subset: reader.backbone.why_no_subset(),
     };
     let subject = Subject { probe: &loaded.probe, name: loaded.name(), reading, class };
     let mut passes =
@@ -99,13 +99,13 @@ impl<'a> Encoder<'a> {
 
 /// Who reads what is left of the images of a dataset.
 #[derive(Clone, Copy)]
-pub struct LeftReader<'a> {
+pub struct SubsetReader<'a> {
     encoder: Encoder<'a>,
     dataset: &'a Dataset,
     samples: &'a [usize],
 }
 
-impl<'a> LeftReader<'a> {
+impl<'a> SubsetReader<'a> {
     /// Of `dataset`, where every image that is asked about lies at its place of `samples`.
     pub fn new(encoder: Encoder<'a>, dataset: &'a Dataset, samples: &'a [usize]) -> Self {
         Self { encoder, dataset, samples }
@@ -127,13 +127,13 @@ impl<'a> LeftReader<'a> {
         let photo =
             (engine.env.photo)(&place).map_err(|error| UserError::from_file_error(&place.path, error))?;
         let reader = self.encoder.reader(engine)?;
-        if let Some(why) = reader.backbone.why_not_left() {
+        if let Some(why) = reader.backbone.why_no_subset() {
             return Err(UserError::new(why).remedy("Ask for `frozen` or `rerouted` alone").into());
         }
         let pixels = &reader.prepare(&photo).map_err(JobError::Failed)?;
         let tokens = &reader.forward(std::slice::from_ref(pixels)).map_err(JobError::failed)?.swap_remove(0);
         let seen = &Picture::default();
-        let image = Image { name: String::new(), tokens, pixels, seen, seed, why_not_left: None };
+        let image = Image { name: String::new(), tokens, pixels, seen, seed, why_no_subset: None };
         let mut passes = EnginePasses { engine, reporter, encoder: self.encoder, pixels, told: false };
         evaluator.remove(at, answer, &image, &mut passes)?.map_err(JobError::failed)
     }
@@ -197,7 +197,7 @@ fn rollout(reader: &TokenReader, pixels: &Pixels) -> Result<Vec<f32>, String> {
 
 /// Tokens of an image of which those patches alone are left.
 fn left(reader: &TokenReader, pixels: &Pixels, left: &[&[usize]]) -> Result<Vec<Tokens>, BackboneError> {
-    reader.backbone.forward_left(pixels, left, reader.layer)
+    reader.backbone.forward_subset(pixels, left, reader.layer)
 }
 
 impl Passes for ReaderPasses<'_> {

@@ -10,7 +10,7 @@ pub struct RemoteError {
     /// Where it is, or was to be.
     pub place: String,
     /// What was found.
-    pub fault: Fault,
+    pub fault: RemoteErrorKind,
     /// The last lines on its standard error, or ssh's.
     pub said: Vec<String>,
 }
@@ -18,7 +18,7 @@ pub struct RemoteError {
 /// What was found at the other end; its words say what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
-pub enum Fault {
+pub enum RemoteErrorKind {
     #[error(
         "`{program}` cannot be started: {why}. Install it, or put it on the PATH (ssh: the client of OpenSSH)"
     )]
@@ -59,7 +59,7 @@ pub enum Fault {
     Damaged { found: String },
 }
 
-impl Fault {
+impl RemoteErrorKind {
     /// Whether it may pass by itself: a machine that starts again, a network that comes back.
     pub(super) fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable | Self::Lost { .. } | Self::Damaged { .. })

@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{Place, RemoteError, refused_by_ssh};
+use super::{RemoteError, WorkerAddress, refused_by_ssh};
 use crate::model::io::escape::shown_line;
 
 /// Where it comes to lie, below the home there.
@@ -30,7 +30,7 @@ struct Machine {
 ///
 /// # Errors
 /// If the machine is not reached, is another one than this program is for, or the copy fails or does not run.
-pub fn install(place: &Place) -> anyhow::Result<(String, bool)> {
+pub fn install(place: &WorkerAddress) -> anyhow::Result<(String, bool)> {
     let own = std::env::current_exe().context("this program does not know where it lies")?;
     let there = machine(&asked(place, "uname -sm; getconf GNU_LIBC_VERSION 2>/dev/null || true")?)?;
     let here =
@@ -50,13 +50,13 @@ pub fn install(place: &Place) -> anyhow::Result<(String, bool)> {
 }
 
 /// What a script prints there.
-fn asked(place: &Place, script: &str) -> anyhow::Result<String> {
+fn asked(place: &WorkerAddress, script: &str) -> anyhow::Result<String> {
     let output = came(place, place.shell(script)?.stdin(Stdio::null()).output(), script)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// What came of something there, if it went well.
-fn came(place: &Place, output: std::io::Result<Output>, what: &str) -> anyhow::Result<Output> {
+fn came(place: &WorkerAddress, output: std::io::Result<Output>, what: &str) -> anyhow::Result<Output> {
     let output =
         output.context("`ssh` cannot be started. Install the client of OpenSSH, or put it on the PATH")?;
     if output.status.success() {

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use super::asked::Asked;
-use super::{Fault, Place, Remote, RemoteError};
+use super::pending::PendingRequests;
+use super::{Remote, RemoteError, RemoteErrorKind, WorkerAddress};
 use crate::app::jobs::{Event, Request};
 use crate::app::state::connection::{Connection, Host};
 use crate::app::worker::Waker;
@@ -20,10 +20,10 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// The way to a worker elsewhere. Dropping it ends the worker.
 pub struct Link {
     host: Host,
-    place: Place,
+    place: WorkerAddress,
     waker: Waker,
     phase: Phase,
-    asked: Asked,
+    asked: PendingRequests,
     /// What is told in the worker's place.
     told: VecDeque<Event>,
     log: VecDeque<String>,
@@ -55,7 +55,7 @@ impl Link {
     pub fn start(host: Host, waker: Waker) -> Result<Self, String> {
         let place = host.place.parse().map_err(|why| format!("{}: {why}", host.place))?;
         let (told, log) = (VecDeque::new(), VecDeque::new());
-        let (asked, phase) = (Asked::default(), Phase::Down(None));
+        let (asked, phase) = (PendingRequests::default(), Phase::Down(None));
         let mut link =
             Self { host, place, waker, phase, asked, told, log, tries: 0, stood: false, why: None };
         link.connect();
@@ -155,7 +155,7 @@ impl Link {
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
                     let status = "nobody knows how it ended".to_owned();
-                    self.down(self.error(Fault::Lost { status }));
+                    self.down(self.error(RemoteErrorKind::Lost { status }));
                 }
             },
             Phase::Down(Some(at)) if *at <= Instant::now() => self.connect(),
@@ -195,7 +195,7 @@ impl Link {
 
     fn down(&mut self, error: RemoteError) {
         let tries = match error.fault {
-            Fault::Protocol { .. } => false,
+            RemoteErrorKind::Protocol { .. } => false,
             _ => self.stood || error.fault.may_pass(),
         };
         let wait = wait_after(self.tries);
@@ -204,13 +204,13 @@ impl Link {
         self.phase = Phase::Down(tries.then(|| Instant::now() + wait));
     }
 
-    fn error(&self, fault: Fault) -> RemoteError {
+    fn error(&self, fault: RemoteErrorKind) -> RemoteError {
         RemoteError { place: self.place.to_string(), fault, said: Vec::new() }
     }
 
     fn not_started(&self, error: &io::Error) -> RemoteError {
         let program = self.place.starter(self.host.program.as_deref());
-        self.error(Fault::NotStarted { program, why: error.to_string() })
+        self.error(RemoteErrorKind::NotStarted { program, why: error.to_string() })
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     fn link() -> Link {
         let host = Host { place: "local".to_owned(), program: None };
         let (told, log) = (VecDeque::new(), VecDeque::new());
-        let (asked, phase, place) = (Asked::default(), Phase::Down(None), Place::Local);
+        let (asked, phase, place) = (PendingRequests::default(), Phase::Down(None), WorkerAddress::Local);
         let waker: Waker = Arc::new(|| {});
         Link { host, place, waker, phase, asked, told, log, tries: 0, stood: false, why: None }
     }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_tried_again_ever_more_seldom() {
-        let lost = || Fault::Lost { status: "gone".to_owned() };
+        let lost = || RemoteErrorKind::Lost { status: "gone".to_owned() };
         let mut link = link();
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
             let before = Instant::now();
@@ -293,8 +293,8 @@ mod tests {
         assert_eq!(tries_after(&Event::Started(JobId(1)), link.tries), 7);
         assert_eq!(wait_after(tries_after(&Event::Finished(JobId(1)), link.tries)), Duration::from_secs(1));
         // What does not pass by itself is tried by nobody, unless it stood before; another version never is.
-        let ended = || Fault::Ended { program: "ssmprobe".to_owned(), status: "1".to_owned() };
-        let other = || Fault::Protocol { found: 0, version: "0".to_owned() };
+        let ended = || RemoteErrorKind::Ended { program: "ssmprobe".to_owned(), status: "1".to_owned() };
+        let other = || RemoteErrorKind::Protocol { found: 0, version: "0".to_owned() };
         for (stood, fault, again) in
             [(false, ended(), false), (true, ended(), true), (true, other(), false), (false, lost(), true)]
         {

@@ -2,13 +2,13 @@
 //! asks ([`Remote`]), here as a child process or on another machine through the user's own ssh. A window asks through
 //! a [`Link`], which never waits and connects again by itself.
 
-mod asked;
+mod address;
 mod error;
 pub mod frame;
 pub mod hello;
 mod install;
 mod link;
-mod place;
+mod pending;
 mod process;
 pub mod serve;
 mod ssh_config;
@@ -21,12 +21,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-pub use self::error::{Fault, RemoteError};
+pub use self::address::WorkerAddress;
+pub use self::error::{RemoteError, RemoteErrorKind};
 use self::frame::FrameError;
 use self::hello::Hello;
 pub use self::install::{INSTALLED, install};
 pub use self::link::Link;
-pub use self::place::Place;
 use self::process::{Tail, ended};
 pub use self::ssh_config::{hosts, user_config};
 use super::jobs::{Event, Request};
@@ -48,7 +48,7 @@ const NO_PROGRAM: [i32; 2] = [127, 126];
 /// A worker that is asked through a pipe: requests go in, events come out, as with one in this process. Dropping it
 /// ends it, and with it what it does.
 pub struct Remote {
-    place: Place,
+    place: WorkerAddress,
     program: String,
     child: Child,
     /// Absent once nothing more is asked.
@@ -66,15 +66,15 @@ impl Remote {
     ///
     /// # Errors
     /// If it cannot be reached, is not there, or speaks another protocol; the message says what to do.
-    pub fn start(place: &Place, program: Option<&str>) -> Result<Self, RemoteError> {
+    pub fn start(place: &WorkerAddress, program: Option<&str>) -> Result<Self, RemoteError> {
         Self::with_waker(place, program, Arc::new(|| {}))
     }
 
     /// [`start`](Self::start); `waker` is called whenever there is something to hear.
-    fn with_waker(place: &Place, program: Option<&str>, waker: Waker) -> Result<Self, RemoteError> {
+    fn with_waker(place: &WorkerAddress, program: Option<&str>, waker: Waker) -> Result<Self, RemoteError> {
         let not_started = |error: std::io::Error| RemoteError {
             place: place.to_string(),
-            fault: Fault::NotStarted { program: place.starter(program), why: error.to_string() },
+            fault: RemoteErrorKind::NotStarted { program: place.starter(program), why: error.to_string() },
             said: Vec::new(),
         };
         let mut child =
@@ -93,7 +93,7 @@ impl Remote {
             .map_err(not_started)?;
         let mut remote = Self {
             place: place.clone(),
-            program: Place::program(program).to_owned(),
+            program: WorkerAddress::program(program).to_owned(),
             child,
             requests: Some(stdin),
             events,
@@ -166,30 +166,32 @@ impl Remote {
         let said = self.said.lines(LAST_WORDS);
         let code = status.and_then(|status| status.code());
         let program = self.program.clone();
-        let is_ssh = self.place != Place::Local;
+        let is_ssh = self.place != WorkerAddress::Local;
         let status = status.map_or_else(|| "nobody knows how it ended".into(), |status| status.to_string());
         let fault = match error {
-            FrameError::Foreign { found } => Fault::Foreign { found },
-            FrameError::Protocol { found, version } => Fault::Protocol { found, version },
+            FrameError::Foreign { found } => RemoteErrorKind::Foreign { found },
+            FrameError::Protocol { found, version } => RemoteErrorKind::Protocol { found, version },
             FrameError::Large { .. } | FrameError::Damaged { .. } | FrameError::Unwritable { .. } => {
-                Fault::Damaged { found: error.to_string() }
+                RemoteErrorKind::Damaged { found: error.to_string() }
             }
-            FrameError::Io(_) | FrameError::Torn if self.hello.is_some() => Fault::Lost { status },
+            FrameError::Io(_) | FrameError::Torn if self.hello.is_some() => RemoteErrorKind::Lost { status },
             _ if is_ssh && let Some(fault) = refused_by_ssh(code, &said) => fault,
-            _ if code.is_some_and(|code| NO_PROGRAM.contains(&code)) => Fault::NoProgram { program },
-            _ => Fault::Ended { program, status },
+            _ if code.is_some_and(|code| NO_PROGRAM.contains(&code)) => {
+                RemoteErrorKind::NoProgram { program }
+            }
+            _ => RemoteErrorKind::Ended { program, status },
         };
         RemoteError { place: self.place.to_string(), fault, said }
     }
 }
 
 /// Why ssh ended with a code of its own, by what it said; nothing where the code is that of what it started.
-fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<Fault> {
+fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<RemoteErrorKind> {
     let says = |words: &str| said.iter().any(|line| line.contains(words));
     (code == Some(SSH_FAILED)).then(|| match () {
-        () if says("Host key verification failed") => Fault::HostKey,
-        () if says("Permission denied") => Fault::Denied,
-        () => Fault::Unreachable,
+        () if says("Host key verification failed") => RemoteErrorKind::HostKey,
+        () if says("Permission denied") => RemoteErrorKind::Denied,
+        () => RemoteErrorKind::Unreachable,
     })
 }
 

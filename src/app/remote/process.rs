@@ -21,13 +21,13 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// The last lines on standard error, which is read to its end.
 pub(super) struct Tail {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<StderrTail>>,
     reader: Option<JoinHandle<()>>,
 }
 
 /// The last lines, and those of them that nobody has heard.
 #[derive(Default)]
-struct Kept {
+struct StderrTail {
     last: VecDeque<String>,
     unheard: VecDeque<String>,
 }
@@ -35,7 +35,7 @@ struct Kept {
 impl Tail {
     /// That of a child; `waker` is called after every line.
     pub(super) fn of(stderr: ChildStderr, waker: Waker) -> Self {
-        let kept = Arc::<Mutex<Kept>>::default();
+        let kept = Arc::<Mutex<StderrTail>>::default();
         let written = kept.clone();
         let reader = Builder::new().name("far errors".into()).spawn(move || keep(stderr, &written, &waker));
         Self { kept, reader: reader.ok() }
@@ -56,7 +56,7 @@ impl Tail {
     }
 }
 
-fn keep(stderr: ChildStderr, kept: &Mutex<Kept>, waker: &Waker) {
+fn keep(stderr: ChildStderr, kept: &Mutex<StderrTail>, waker: &Waker) {
     let mut from = BufReader::new(stderr);
     loop {
         let mut line = Vec::new();
@@ -71,7 +71,7 @@ fn keep(stderr: ChildStderr, kept: &Mutex<Kept>, waker: &Waker) {
         }
         {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let Kept { last, unheard } = &mut *kept;
+            let StderrTail { last, unheard } = &mut *kept;
             for (lines, room) in [(last, LINES), (unheard, ROOM)] {
                 if lines.len() == room {
                     lines.pop_front();

@@ -20,7 +20,7 @@ const ROOM: usize = 16;
 /// How often it looks at its memory.
 const LOOK: Duration = Duration::from_secs(2);
 /// Less of it, in bytes, is no news.
-const TOLD: u64 = 1 << 20;
+const MEMORY_STEP: u64 = 1 << 20;
 /// Requests and wake-ups that wait.
 const TURNS: usize = 64;
 
@@ -93,7 +93,7 @@ impl Memory {
             return None;
         }
         self.looked = Some(Instant::now());
-        let bytes = process_memory::resident().filter(|bytes| bytes.abs_diff(self.told) >= TOLD)?;
+        let bytes = process_memory::resident().filter(|bytes| bytes.abs_diff(self.told) >= MEMORY_STEP)?;
         self.told = bytes;
         Some(bytes)
     }

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Place;
+use super::WorkerAddress;
 use crate::model::io::atomic_file;
 
 /// No file of a configuration is larger.
 const FILE_LIMIT: u64 = 1 << 20;
 /// Most hosts that are listed, and files that are included.
-const MOST: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 /// The user's configuration; nothing where the user has no home.
 pub fn user_config() -> Option<PathBuf> {
@@ -34,8 +34,8 @@ fn read(config: &Path, includes: bool, hosts: &mut Vec<String>) {
         match keyword.to_ascii_lowercase().as_str() {
             "host" => {
                 for name in words(rest) {
-                    let known = format!("ssh://{name}").parse::<Place>().is_ok();
-                    if known && !hosts.contains(&name) && hosts.len() < MOST {
+                    let known = format!("ssh://{name}").parse::<WorkerAddress>().is_ok();
+                    if known && !hosts.contains(&name) && hosts.len() < MAX_ENTRIES {
                         hosts.push(name);
                     }
                 }
@@ -43,7 +43,7 @@ fn read(config: &Path, includes: bool, hosts: &mut Vec<String>) {
             "include" if includes => {
                 let folder = config.parent().unwrap_or(Path::new(""));
                 let files = words(rest).into_iter().flat_map(|pattern| matching(folder, &pattern));
-                files.take(MOST).for_each(|file| read(&file, false, hosts));
+                files.take(MAX_ENTRIES).for_each(|file| read(&file, false, hosts));
             }
             _ => {}
         }
@@ -77,7 +77,7 @@ fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
         .into_iter()
         .flatten()
         .flatten()
-        .take(MOST)
+        .take(MAX_ENTRIES)
         .filter(|entry| fits(&entry.file_name().to_string_lossy(), &name))
         .map(|entry| entry.path())
         .collect();

@@ -2,7 +2,7 @@
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
-use crate::model::explain::evaluation::metrics::Kept;
+use crate::model::explain::evaluation::metrics::LastTokens;
 use crate::model::train::run::Variant;
 
 /// One table a run whose probes were asked so.
@@ -38,7 +38,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
 
 /// The rows of one variant.
 fn own(source: &Source, variant: &Variant) -> Vec<Row> {
-    let seeds: Vec<(f64, &Vec<Kept>)> = source
+    let seeds: Vec<(f64, &Vec<LastTokens>)> = source
         .evaluated(&variant.name)
         .map(|probe| (probe.metrics.accuracy, &probe.metrics.last))
         .filter(|(_, kept)| !kept.is_empty())
@@ -48,8 +48,8 @@ fn own(source: &Source, variant: &Variant) -> Vec<Row> {
     counts.sort_unstable();
     counts.dedup();
     let row = |tokens: usize| {
-        let of = |part: &dyn Fn(f64, &Kept) -> f64| -> Vec<f64> {
-            let found = |(whole, kept): &(f64, &Vec<Kept>)| {
+        let of = |part: &dyn Fn(f64, &LastTokens) -> f64| -> Vec<f64> {
+            let found = |(whole, kept): &(f64, &Vec<LastTokens>)| {
                 Some(part(*whole, kept.iter().find(|kept| kept.tokens == tokens)?))
             };
             seeds.iter().filter_map(found).collect()

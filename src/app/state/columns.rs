@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::entries::gone;
 use super::explain::{self, ByHand};
 use super::library::Probe;
-use super::reveal::Place;
+use super::reveal::RevealTarget;
 use super::{Selection, State};
 use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId, Request};
 use crate::app::user_error::UserError;
@@ -139,7 +139,7 @@ impl State {
         let columns = [(id, Some(column))].into_iter().collect();
         let mut requests = self.change(format!("Add a column of {name}"), |p| p.columns = columns);
         requests.extend(self.evaluate_changes());
-        self.reveal(Place::Compare(id));
+        self.reveal(RevealTarget::Compare(id));
         requests
     }
 
@@ -150,7 +150,7 @@ impl State {
         if let Intervention::Order(order) = &change
             && self.made_order(id).is_none_or(|now| now == order)
         {
-            self.reveal(Place::Order);
+            self.reveal(RevealTarget::Order);
         }
         let mut requests = self.edit_column(text, id, |_, column| column.change = change.clone());
         if !made {

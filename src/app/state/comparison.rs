@@ -3,7 +3,7 @@
 
 use super::entries::gone;
 use super::jobs::Severity;
-use super::reveal::Place;
+use super::reveal::RevealTarget;
 use super::{Column, State};
 use crate::app::jobs::{ColumnId, ProbeId, Request};
 use crate::model::explain::intervention::Intervention;
@@ -63,7 +63,7 @@ impl State {
             id
         });
         self.selection.focus = Some(id);
-        self.reveal(Place::Probe);
+        self.reveal(RevealTarget::Probe);
         self.explain_columns()
     }
 
@@ -102,7 +102,7 @@ impl State {
         if columns.is_empty() {
             // Nothing to add: what stands there already is brought into sight.
             let there = self.compared().find(|(_, column)| probes.contains(&column.probe)).map(|(id, _)| id);
-            there.into_iter().for_each(|id| self.reveal(Place::Compare(id)));
+            there.into_iter().for_each(|id| self.reveal(RevealTarget::Compare(id)));
             return Vec::new();
         }
         let step = match (only, &added[..]) {
@@ -120,7 +120,7 @@ impl State {
         };
         self.note(Severity::Info, text);
         let last = added.last().map(|(id, _)| *id).or_else(|| self.compared().next().map(|(id, _)| id));
-        last.into_iter().for_each(|id| self.reveal(Place::Compare(id)));
+        last.into_iter().for_each(|id| self.reveal(RevealTarget::Compare(id)));
         requests
     }
 

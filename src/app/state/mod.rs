@@ -58,7 +58,7 @@ use self::jobs::Failure;
 pub use self::jobs::{Job, JobKind, LogEntry, Severity, Toast};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
 pub use self::removal::Removals;
-pub use self::reveal::{Place, Reveal};
+pub use self::reveal::{Reveal, RevealTarget};
 use self::run_choice::RunChoice;
 use self::share::Sharing;
 pub use self::sheet::{ImageMap, Sheet};

@@ -5,7 +5,7 @@ use crate::app::jobs::ColumnId;
 
 /// What a person asked to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RevealTarget {
     /// The figures of the probe that is looked through.
     Probe,
     /// A column of the comparison.
@@ -24,12 +24,12 @@ pub struct Reveal {
     /// Counts what was asked for.
     pub count: u64,
     /// What; nothing at first.
-    pub place: Option<Place>,
+    pub place: Option<RevealTarget>,
 }
 
 impl State {
     /// Wants this in sight.
-    pub(super) fn reveal(&mut self, place: Place) {
+    pub(super) fn reveal(&mut self, place: RevealTarget) {
         self.reveal = Reveal { count: self.reveal.count + 1, place: Some(place) };
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::State;
 use super::jobs::Severity;
-use super::reveal::Place;
+use super::reveal::RevealTarget;
 use crate::app::jobs::info::{Compatibility, ProbeInfo};
 use crate::app::jobs::{ProbeId, Request};
 
@@ -59,7 +59,7 @@ impl State {
         let name = self.library.probe_name(first);
         let s = if own.len() == 1 { "" } else { "s" };
         self.note(Severity::Info, format!("{} probe{s} opened; {name} is looked through", own.len()));
-        self.reveal(Place::Accuracies);
+        self.reveal(RevealTarget::Accuracies);
         requests
     }
 }

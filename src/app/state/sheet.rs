@@ -47,17 +47,17 @@ impl From<&Trace> for ImageMap {
 }
 
 /// Where a map is shown: which column's, of which image.
-type Place = (ColumnId, ImageId);
+type MapKey = (ColumnId, ImageId);
 
 /// What is known for a contact sheet.
 #[derive(Default)]
 pub struct Sheet {
     /// The latest used last, each with what it depends on.
-    known: IndexMap<Place, (Key, Result<Arc<ImageMap>, UserError>)>,
+    known: IndexMap<MapKey, (Key, Result<Arc<ImageMap>, UserError>)>,
     /// Who is being asked, and about what.
-    asking: Option<(JobId, Vec<(Place, Key)>)>,
+    asking: Option<(JobId, Vec<(MapKey, Key)>)>,
     /// In sight, as last said.
-    wanted: Vec<Place>,
+    wanted: Vec<MapKey>,
 }
 
 impl State {
@@ -78,7 +78,7 @@ impl State {
     }
 
     /// These are in sight: asks for what is not known of them.
-    pub(super) fn show_sheet(&mut self, wanted: Vec<Place>) -> Vec<Request> {
+    pub(super) fn show_sheet(&mut self, wanted: Vec<MapKey>) -> Vec<Request> {
         for place in &wanted {
             if let Some(at) = self.sheet.known.get_index_of(place) {
                 // Kept longest from now on.
@@ -93,7 +93,7 @@ impl State {
         if self.sheet.asking.is_some() {
             return None;
         }
-        let unknown = |place: &&Place| self.image_map(place.0, place.1).is_none();
+        let unknown = |place: &&MapKey| self.image_map(place.0, place.1).is_none();
         let mut asked = Vec::new();
         let mut keys = Vec::new();
         for place in self.sheet.wanted.iter().filter(unknown) {
@@ -118,7 +118,7 @@ impl State {
     }
 
     /// What is asked of a column about an image; nothing where its probe fits no open backbone.
-    fn sheet_item(&self, (id, image): Place) -> Option<(ExplainItem, Key)> {
+    fn sheet_item(&self, (id, image): MapKey) -> Option<(ExplainItem, Key)> {
         let column = self.columns.get(&id)?;
         let (backbone, _) = self.library.backbone_of(column.probe)?;
         let place = self.library.images.get(&image)?.place.clone();
@@ -137,7 +137,7 @@ impl State {
         }
     }
 
-    fn keep_map(&mut self, place: Place, key: Key, map: Result<Arc<ImageMap>, UserError>) {
+    fn keep_map(&mut self, place: MapKey, key: Key, map: Result<Arc<ImageMap>, UserError>) {
         if self.sheet.known.len() >= MAX_KNOWN {
             self.sheet.known.shift_remove_index(0);
         }

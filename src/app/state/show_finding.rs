@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::entries::gone;
 use super::library::{Image, Probe, Status};
-use super::reveal::Place;
+use super::reveal::RevealTarget;
 use super::undo::Parts;
 use super::{Column, FindingColumn, FindingId, FindingView, GalleryFilter, Scope, Selection, State};
 use crate::app::jobs::{ColumnId, ImageId, ProbeId, Request};
@@ -57,7 +57,7 @@ impl State {
         }
         let focus = view.and_then(|view| ids.get(view.focus?).copied());
         self.selection.focus = focus.or(self.selection.focus);
-        self.reveal(Place::Token(view.and_then(|view| view.token)));
+        self.reveal(RevealTarget::Token(view.and_then(|view| view.token)));
         requests
     }
 

@@ -8,7 +8,7 @@ use crate::app::user_error::Usage;
 /// Who runs the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum SubmitTarget {
     /// Slurm, by `sbatch`.
     Slurm,
     /// Processes on this machine.
@@ -22,7 +22,7 @@ pub struct SubmitFlags {
     /// Cut the work into tasks and hand them to Slurm, or to processes on this machine, which a last task joins;
     /// `ssmprobe jobs` shows how they go.
     #[arg(long, value_name = "WHERE")]
-    pub submit: Option<Place>,
+    pub submit: Option<SubmitTarget>,
     /// Into how many tasks [default: one for each seed].
     #[arg(long, value_name = "N", requires = "submit", value_parser = clap::value_parser!(u32).range(1..))]
     pub tasks: Option<u32>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::flags::Place;
+use super::flags::SubmitTarget;
 use super::plan::{Array, Plan, Task};
 use super::script::script;
 use super::status::{State, states};
@@ -21,7 +21,7 @@ use crate::model::train::run::{Run, RunError};
 pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
     let folder = plan.folder.display();
     if let Ok(before) = Plan::open(&plan.folder)
-        && (!before.handed_in.is_empty() || before.place == Place::Local)
+        && (!before.handed_in.is_empty() || before.place == SubmitTarget::Local)
         && !states(&before)?.iter().all(|(_, state)| *state == State::Done)
     {
         return Err(Usage(format!(
@@ -30,14 +30,14 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
         ))
         .into());
     }
-    if plan.place == Place::Slurm {
+    if plan.place == SubmitTarget::Slurm {
         plan.largest_array = slurm::largest_array();
     }
     plan.save()?;
     for task in plan.tasks() {
         let _ = std::fs::remove_file(plan.state(task)); // of tasks that were done before, if any
     }
-    if plan.place == Place::Slurm {
+    if plan.place == SubmitTarget::Slurm {
         for stage in &plan.stages {
             let path = script_path(plan, &stage.id());
             atomic_file::write(&path, script(plan, stage).as_bytes())
@@ -65,7 +65,7 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
     let late = |task: Task, state: &State| {
         matches!(state, State::Waiting { .. }) && broken.iter().any(|stage| plan.waits(task.stage, *stage))
     };
-    if plan.place == Place::Slurm {
+    if plan.place == SubmitTarget::Slurm {
         let late = |array: &&Array| {
             states.iter().any(|(task, state)| {
                 late(*task, state) && array.stage == task.stage && array.tasks.contains(&task.index)
@@ -104,8 +104,8 @@ pub fn rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
 /// If the disk or Slurm refuses.
 pub fn end(plan: &Plan) -> anyhow::Result<()> {
     match plan.place {
-        Place::Local => local::cancel(plan),
-        Place::Slurm => {
+        SubmitTarget::Local => local::cancel(plan),
+        SubmitTarget::Slurm => {
             let ids: Vec<String> = plan.handed_in.iter().map(|array| array.id.clone()).collect();
             Ok(slurm::cancel(&ids)?)
         }
@@ -119,7 +119,7 @@ fn under_way(states: &[(Task, State)]) -> Vec<Task> {
 
 /// Hands in `wanted`; those of a stage wait for those of the one before, also where these are `under_way`.
 fn some(plan: &mut Plan, wanted: &[Task], under_way: &[Task]) -> anyhow::Result<()> {
-    if plan.place == Place::Local {
+    if plan.place == SubmitTarget::Local {
         if local::is_running(plan) {
             let folder = plan.folder.display();
             return Err(Usage(format!(

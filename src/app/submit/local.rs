@@ -14,7 +14,7 @@ use super::status::{RUNNING, State, states};
 use crate::app::terminal::interrupt;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::Sole;
+use crate::model::io::file_lock::ExclusiveLock;
 
 /// How often processes are looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -60,7 +60,7 @@ pub fn start(plan: &Plan) -> anyhow::Result<()> {
 
 /// Whether a process runs the tasks.
 pub fn is_running(plan: &Plan) -> bool {
-    Sole::is_held(&lock(plan)).unwrap_or(false)
+    ExclusiveLock::is_held(&lock(plan)).unwrap_or(false)
 }
 
 /// Runs every task that is not done, stage by stage, at most so many at a time as the plan says; whether all are done.
@@ -73,7 +73,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
     let begun = Instant::now();
     // Who looks whether somebody works holds it for a moment.
     let right = loop {
-        match Sole::ask(&path).with_context(|| path.display().to_string())? {
+        match ExclusiveLock::ask(&path).with_context(|| path.display().to_string())? {
             Some(right) => break right,
             None if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK),
             None => {
@@ -113,7 +113,7 @@ pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// Runs the tasks of a stage; whether all of them are done.
-fn run(plan: &Plan, mut waiting: VecDeque<Task>, most: usize, right: &Sole) -> anyhow::Result<bool> {
+fn run(plan: &Plan, mut waiting: VecDeque<Task>, most: usize, right: &ExclusiveLock) -> anyhow::Result<bool> {
     let (mut running, mut all): (Vec<(Task, Child)>, bool) = (Vec::new(), true);
     let mut told = false;
     loop {

@@ -22,6 +22,6 @@ pub mod script;
 pub mod slurm;
 pub mod status;
 
-pub use flags::{Place, SlurmFlags, SubmitFlags};
+pub use flags::{SlurmFlags, SubmitFlags, SubmitTarget};
 pub use plan::{Plan, Stage, Task};
 pub use slurm::SlurmError;

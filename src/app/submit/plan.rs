@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use super::flags::{Place, SlurmFlags};
+use super::flags::{SlurmFlags, SubmitTarget};
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
@@ -35,7 +35,7 @@ pub struct Plan {
     /// The folder in which its words are read.
     pub directory: PathBuf,
     /// Who runs the tasks.
-    pub place: Place,
+    pub place: SubmitTarget,
     /// What Slurm is told.
     pub slurm: SlurmFlags,
     /// Most tasks of one array, where there are arrays.
@@ -115,7 +115,12 @@ impl Plan {
     ///
     /// # Errors
     /// If nobody knows where this program lies, or where it was called.
-    pub fn new(folder: &Path, place: Place, slurm: SlurmFlags, stages: Vec<Stage>) -> anyhow::Result<Self> {
+    pub fn new(
+        folder: &Path,
+        place: SubmitTarget,
+        slurm: SlurmFlags,
+        stages: Vec<Stage>,
+    ) -> anyhow::Result<Self> {
         let program = program()?;
         let directory = std::env::current_dir().context("the current folder cannot be told")?;
         let folder = std::path::absolute(folder).context("the current folder cannot be told")?;

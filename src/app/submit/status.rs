@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::flags::Place;
+use super::flags::SubmitTarget;
 use super::plan::{Plan, Task};
 use super::{SlurmError, local, slurm};
 use crate::model::io::atomic_file;
@@ -80,24 +80,24 @@ impl fmt::Display for State {
 /// If Slurm does not answer.
 pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     let queue = match plan.place {
-        Place::Slurm if !plan.handed_in.is_empty() => slurm::queue()?,
+        SubmitTarget::Slurm if !plan.handed_in.is_empty() => slurm::queue()?,
         _ => Vec::new(),
     };
-    let alive = plan.place == Place::Local && local::is_running(plan);
+    let alive = plan.place == SubmitTarget::Local && local::is_running(plan);
     let state = |task: Task| {
         // The queue is asked first: a task that ended since has left its code.
         let left = atomic_file::text(&plan.state(task), MAX_STATE_BYTES).ok();
         let left = left.as_deref().map(str::trim);
         match (left.and_then(|left| left.parse::<i32>().ok()), plan.place) {
             (Some(0), _) => State::Done,
-            (code, Place::Local) => match (code, left == Some(RUNNING), alive) {
+            (code, SubmitTarget::Local) => match (code, left == Some(RUNNING), alive) {
                 (Some(code), ..) => ended(code),
                 (None, true, true) => State::Running { left: String::new() },
                 (None, false, true) => State::Waiting { reason: String::new() },
                 (None, true, false) => State::Lost { why: None },
                 (None, false, false) => State::NotHandedIn,
             },
-            (code, Place::Slurm) => {
+            (code, SubmitTarget::Slurm) => {
                 let Some(array) = plan.array(task) else { return State::NotHandedIn };
                 let cut = plan.stages[task.stage].parts.is_some();
                 let number = cut.then(|| task.index + 1 - array.before);

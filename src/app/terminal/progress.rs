@@ -8,7 +8,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use super::stdout;
 use crate::app::format;
 use crate::app::jobs;
-use crate::app::jobs::extract::{self, Line, Spent, Words};
+use crate::app::jobs::extract::{self, Line, Messages, Spent};
 use crate::app::rate::Progress;
 use crate::app::terminal::stdout::say;
 use crate::model::io::escape::{shown, shown_line};
@@ -25,7 +25,7 @@ pub struct Display {
     terminal: bool,
     told: Instant,
     verifying: Instant,
-    words: Words,
+    words: Messages,
 }
 
 impl Display {
@@ -34,7 +34,7 @@ impl Display {
         let bar = ProgressBar::no_length(); // hides itself where there is no terminal
         bar.set_style(ProgressStyle::with_template("{prefix} {wide_bar} {msg}").expect("a valid template"));
         let now = Instant::now();
-        Self { bar, terminal: stderr().is_terminal(), told: now, verifying: now, words: Words::default() }
+        Self { bar, terminal: stderr().is_terminal(), told: now, verifying: now, words: Messages::default() }
     }
 
     /// The bar, for who prints something else meanwhile.

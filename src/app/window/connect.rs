@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::{Button, Grid, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::dialog::{self, Answer};
-use crate::app::remote::{self, Place};
+use crate::app::remote::{self, WorkerAddress};
 use crate::app::state::State;
 use crate::app::state::connection::Host;
 use crate::app::window::style;
@@ -120,7 +120,7 @@ impl ConnectDialog {
     /// Who is typed.
     fn typed(&self) -> Result<Host, String> {
         let typed = host(self.place.trim());
-        let place = typed.place.parse::<Place>()?.word();
+        let place = typed.place.parse::<WorkerAddress>()?.word();
         let program = Some(self.program.trim().to_owned()).filter(|program| !program.is_empty());
         Ok(Host { place, program })
     }

@@ -70,7 +70,7 @@ use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TokenHo
 use self::relink::{Relink, RelinkStep};
 use self::share::ShareDialog;
 use self::tour::{Tour, Turn};
-use super::state::{Place, Severity, State};
+use super::state::{RevealTarget, Severity, State};
 use super::user_error::UserError;
 use crate::app::image_files::is_workspace;
 use crate::app::jobs::{Cancel, JobId};
@@ -194,11 +194,11 @@ impl MainWindow {
             return;
         }
         match state.reveal.place {
-            Some(Place::Probe) => self.layout.show_probe(&self.panels.0),
-            Some(Place::Compare(_)) => self.show(COMPARE),
-            Some(Place::Accuracies) => self.show(ACCURACIES),
-            Some(Place::Order) => self.show(scan_path::ID),
-            Some(Place::Token(token)) => self.pinned.token = token,
+            Some(RevealTarget::Probe) => self.layout.show_probe(&self.panels.0),
+            Some(RevealTarget::Compare(_)) => self.show(COMPARE),
+            Some(RevealTarget::Accuracies) => self.show(ACCURACIES),
+            Some(RevealTarget::Order) => self.show(scan_path::ID),
+            Some(RevealTarget::Token(token)) => self.pinned.token = token,
             None => {}
         }
     }

@@ -8,7 +8,7 @@ use std::sync::mpsc::Receiver;
 use super::event_sender::{EventSender, JobEvents};
 use super::train_report::Report;
 use crate::app::jobs::engine::{BackboneSpec, Engine};
-use crate::app::jobs::extract::{self, ExtractError, Line, Words};
+use crate::app::jobs::extract::{self, ExtractError, Line, Messages};
 use crate::app::jobs::train::{self, TimeSpec, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{
@@ -135,7 +135,7 @@ impl Queue {
     fn perform(&mut self, engine: &mut Engine, Job { id, kind, cancel }: Job) {
         let (outbox, device) = (self.outbox.clone(), kind.device(engine));
         let verb = matches!(kind, Kind::Asked(Compute::Eval(_) | Compute::Extract(_)));
-        let words = verb.then(Words::default);
+        let words = verb.then(Messages::default);
         let done = outbox
             .job(id, &cancel, |events| run(engine, kind, &mut QueueReporter { queue: self, events, words }));
         self.resting.remove(&id);
@@ -200,7 +200,7 @@ struct QueueReporter<'a> {
     queue: &'a mut Queue,
     events: JobEvents,
     /// What was said of tokens that are taken, to a verb: it hears it nowhere else.
-    words: Option<Words>,
+    words: Option<Messages>,
 }
 
 impl Reporter for QueueReporter<'_> {

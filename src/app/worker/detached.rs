@@ -21,14 +21,14 @@ use crate::app::jobs::training::{Reading, TrainEvent};
 use crate::app::jobs::{Cancel, Event, Unit};
 use crate::app::paths::expanded;
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::{Sole, sign};
+use crate::model::io::file_lock::{ExclusiveLock, sign};
 
 /// How often its files are looked at.
 const PERIOD: Duration = Duration::from_millis(200);
 /// No file that says who runs it is larger.
 const FILE_LIMIT: u64 = 1 << 20;
 /// Most bytes of its words that are read at once.
-const MOST: u64 = 1 << 20;
+const MAX_READ: u64 = 1 << 20;
 /// Its last words that an error repeats.
 const LINES: usize = 12;
 /// How a failed verb begins what it says.
@@ -119,10 +119,11 @@ pub(super) fn run(
 }
 
 /// The right to train there; nothing while a training runs.
-fn claim(out: &Path) -> anyhow::Result<Option<Sole>> {
+fn claim(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
     let path = lock(out);
     for attempt in 0..TRIES {
-        let right = Sole::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))?;
+        let right =
+            ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))?;
         if right.is_some() {
             return Ok(right);
         }
@@ -137,7 +138,7 @@ fn claim(out: &Path) -> anyhow::Result<Option<Sole>> {
 fn runs(out: &Path) -> anyhow::Result<bool> {
     let path = lock(out);
     for _ in 0..TRIES {
-        if !Sole::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))? {
+        if !ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))? {
             return Ok(false);
         }
         sleep(Duration::from_millis(2)); // somebody may look at the same moment
@@ -151,7 +152,7 @@ fn started(out: &Path) -> Option<Started> {
 }
 
 /// Begins it: in a session of its own, which no signal for this one reaches.
-fn begin(out: &Path, words: &[String], right: Sole) -> anyhow::Result<()> {
+fn begin(out: &Path, words: &[String], right: ExclusiveLock) -> anyhow::Result<()> {
     let mut command =
         Command::new(std::env::current_exe().context("this program does not know where it lies")?);
     // The words of a training are all flags.
@@ -164,11 +165,11 @@ fn begin(out: &Path, words: &[String], right: Sole) -> anyhow::Result<()> {
     };
     let [told, found] = LOGS;
     let sign_of_life = match right {
-        Sole::File(held) => {
+        ExclusiveLock::File(held) => {
             command.stdin(Stdio::from(held));
             None
         }
-        Sole::Sign(held) => {
+        ExclusiveLock::Sign(held) => {
             command.stdin(Stdio::null()).arg(OWNER_FILE).arg(sign(&lock(out)));
             Some(held)
         }
@@ -247,13 +248,14 @@ impl Log {
             let mut bytes = Vec::new();
             let read = File::open(&self.path).and_then(|mut file| {
                 file.seek(SeekFrom::Start(self.read))?;
-                file.take(MOST).read_to_end(&mut bytes)
+                file.take(MAX_READ).read_to_end(&mut bytes)
             });
             if read.is_err() || bytes.is_empty() {
                 return;
             }
             let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            let whole = if whole == 0 && (ended || bytes.len() as u64 == MOST) { bytes.len() } else { whole };
+            let whole =
+                if whole == 0 && (ended || bytes.len() as u64 == MAX_READ) { bytes.len() } else { whole };
             for line in bytes[..whole].split_inclusive(|byte| *byte == b'\n') {
                 tell(String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned(), self.read);
                 self.read += line.len() as u64;
@@ -304,7 +306,7 @@ mod tests {
         assert!(!runs(folder.path()).unwrap());
         let held = claim(folder.path()).unwrap().expect("nobody trains");
         assert!(runs(folder.path()).unwrap() && claim(folder.path()).unwrap().is_none());
-        let Sole::Sign(held) = held else { panic!("there are no locks") };
+        let ExclusiveLock::Sign(held) = held else { panic!("there are no locks") };
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         held.hand_to(child.id()).unwrap();
         assert!(runs(folder.path()).unwrap());

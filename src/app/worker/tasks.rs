@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::app::jobs::tasks::{PlannedStage, TaskPhase, TaskRequest, TaskStatus, Tasks, plan_file};
 use crate::app::paths::expanded;
 use crate::app::submit::status::{State, states, tail};
-use crate::app::submit::{Place, Plan, Task, hand_in};
+use crate::app::submit::{Plan, SubmitTarget, Task, hand_in};
 
 /// Lines of what a failed task printed that are told.
 const LINES: usize = 8;
@@ -29,7 +29,7 @@ pub(super) fn plan(asked: &TaskRequest) -> anyhow::Result<Vec<PlannedStage>> {
 /// As the verb, in its words; Slurm's own where it refuses.
 pub(super) fn begin(asked: &TaskRequest) -> anyhow::Result<PathBuf> {
     let folder = folder(asked)?;
-    let known = |plan: Plan| plan.place == Place::Local || !plan.handed_in.is_empty();
+    let known = |plan: Plan| plan.place == SubmitTarget::Local || !plan.handed_in.is_empty();
     if !(asked.again && Plan::open(&folder).is_ok_and(known)) {
         train(asked, &folder, &[])?;
     }

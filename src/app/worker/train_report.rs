@@ -15,7 +15,7 @@ use crate::model::train::run::{Metric, ProbeCheckpoint};
 use crate::model::train::{HeadTrainer, Running, TrainCursor};
 
 /// How often the window hears of steps.
-const TOLD: Duration = Duration::from_millis(80);
+const MIN_INTERVAL: Duration = Duration::from_millis(80);
 /// Unreadable images told one by one; the others are counted.
 const UNREADABLE: usize = 5;
 
@@ -114,7 +114,7 @@ impl Report {
             self.from = position.epoch as f64;
         }
         // The end of an epoch is told: its sums begin anew.
-        if self.told.elapsed() < TOLD && position.step < steps {
+        if self.told.elapsed() < MIN_INTERVAL && position.step < steps {
             return;
         }
         let running = || trainers.iter().map(|trainer| trainer.progress.running);
@@ -153,7 +153,7 @@ impl Report {
     }
 
     fn flush_now_and_then(&mut self) {
-        if self.told.elapsed() >= TOLD {
+        if self.told.elapsed() >= MIN_INTERVAL {
             self.flush();
         }
     }

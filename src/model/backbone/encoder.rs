@@ -31,7 +31,7 @@ pub trait Encoder: Send + Sync {
     /// The tokens after each of `layers` of one image `[1, 3, H, W]` of this grid, where only the patches of each of `left` are
     /// read, each with its own position: `[B, T, d]` each, what stands before the patches first. All of `left` are equally
     /// long; `normed` as [`GridEncoder`] takes it.
-    fn encode_left(
+    fn encode_subset(
         &self,
         pixels: Tensor<4>,
         grid: Grid,

@@ -67,7 +67,7 @@ impl Encoder for Vit {
         Some(rollout)
     }
 
-    fn encode_left(
+    fn encode_subset(
         &self,
         pixels: Tensor<4>,
         grid: Grid,
@@ -77,7 +77,7 @@ impl Encoder for Vit {
     ) -> Vec<Tensor<3>> {
         let layout = self.layout(grid, &pixels.device());
         let embedded = self.embed(pixels, &layout).squeeze_dim::<2>(0); // [T, d]
-        let left = Left::new(left, self.config.prefix_tokens(), &layout);
+        let left = PatchSubset::new(left, self.config.prefix_tokens(), &layout);
         let tokens = left.rows.dims()[0] / left.sets;
         let x = embedded.select(0, left.rows.clone()).reshape([left.sets, tokens, self.config.width]);
         self.encode(x, &layout, Some(&left), layers, normed)
@@ -101,13 +101,13 @@ struct Layout {
 }
 
 /// Which tokens of an image are left, in each of several sets.
-struct Left {
+struct PatchSubset {
     sets: usize,
     rows: Tensor<1, Int>,          // [B T'], among those of the whole image
     pairs: Option<Tensor<1, Int>>, // [B T' T'], where relative positions count
 }
 
-impl Left {
+impl PatchSubset {
     fn new(left: &[&[usize]], prefix: usize, layout: &Layout) -> Self {
         let all = prefix + layout.grid.len();
         let rows = |left: &&[usize]| -> Vec<usize> {
@@ -189,7 +189,7 @@ impl Vit {
         &self,
         embedded: Tensor<3>,
         layout: &Layout,
-        left: Option<&Left>,
+        left: Option<&PatchSubset>,
         layers: &[usize],
         normed: bool,
     ) -> Vec<Tensor<3>> {

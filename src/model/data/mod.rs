@@ -7,7 +7,7 @@
 pub(in crate::model) mod cars;
 pub(in crate::model) mod cub;
 mod folder;
-mod holding;
+mod holdout;
 pub mod image;
 mod imagenet;
 pub mod mat;
@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::model::data::image::{ImageError, Photo};
-pub use holding::hold_out;
+pub use holdout::hold_out;
 pub use parquet::Row;
 pub use place::ImageSource;
 pub use report::{Check, Report, describe};

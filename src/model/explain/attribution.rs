@@ -87,7 +87,7 @@ pub struct Integrated {
 /// Gradient x token of the logit of `class`, `[N]`, in units of the logit; or why there is none. `image_seed` seeds random
 /// orders: the image's index in its dataset.
 pub fn gradient(probe: &Probe, tokens: &Tokens, class: usize, image_seed: u64) -> Result<Vec<f64>, String> {
-    let asked = Asked::new(probe, tokens, class, image_seed)?;
+    let asked = TargetLogit::new(probe, tokens, class, image_seed)?;
     if probe.head().chooses() {
         return asked.held(tokens);
     }
@@ -103,7 +103,7 @@ pub fn integrated(
     class: usize,
     image_seed: u64,
 ) -> Result<Integrated, String> {
-    let asked = Asked::new(probe, tokens, class, image_seed)?;
+    let asked = TargetLogit::new(probe, tokens, class, image_seed)?;
     let patches = widened(tokens);
     let mean = mean(&patches, tokens.width);
     let from_mean: Vec<f64> = patches.iter().zip(mean.iter().cycle()).map(|(t, mean)| t - mean).collect();
@@ -139,14 +139,14 @@ pub fn integrated(
 }
 
 /// The logit that is asked about, of a probe that fits the tokens.
-struct Asked<'a> {
+struct TargetLogit<'a> {
     probe: &'a Probe,
     tokens: &'a Tokens,
     class: usize,
     image_seed: u64,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TargetLogit<'a> {
     fn new(probe: &'a Probe, tokens: &'a Tokens, class: usize, image_seed: u64) -> Result<Self, String> {
         let reading = probe.reading(tokens, image_seed).map_err(|error| error.to_string())?;
         if class >= probe.classes() {
@@ -190,7 +190,7 @@ impl<'a> Asked<'a> {
 
 /// A logit as a differentiable function of the patch tokens, in float64, without the bias.
 struct Logit<'a> {
-    asked: Asked<'a>,
+    asked: TargetLogit<'a>,
     params: Params,
     /// `[F, 1]`.
     row: Tensor<2>,

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::failpoint;
-use super::host_lock::{Asked, HostLock, STILL};
+use super::host_lock::{HostLock, LockAttempt, STILL};
 
 /// What came of trying to lock a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +57,14 @@ fn says_none(why: &io::Error) -> bool {
 
 /// The right that one process has: the lock of a file, or where there are no locks the [`HostLock`] of one beside it.
 #[derive(Debug)]
-pub enum Sole {
+pub enum ExclusiveLock {
     /// Whoever has this file open has it: a child process that gets it, too.
     File(File),
     /// This process has it, and shows life ([`beat`](Self::beat)).
     Sign(HostLock),
 }
 
-impl Sole {
+impl ExclusiveLock {
     /// Asks for the right that the file `path` stands for, which is made where it is not there; nothing where another has it.
     ///
     /// # Errors
@@ -75,8 +75,8 @@ impl Sole {
             Tried::Ours => Some(Self::File(file)),
             Tried::Anothers => None,
             Tried::NoLocks => match HostLock::ask(&sign(path), false, STILL, false)? {
-                Asked::Taken(sign) => Some(Self::Sign(sign)),
-                Asked::Held(_) => None,
+                LockAttempt::Taken(sign) => Some(Self::Sign(sign)),
+                LockAttempt::Held(_) => None,
             },
         })
     }
@@ -120,27 +120,31 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn where_there_are_no_locks_a_file_says_whose_the_right_is() {
-        use super::{Sole, failpoint, sign};
+        use super::{ExclusiveLock, failpoint, sign};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train.lock");
         for errno in [libc::ENOLCK, libc::ENOTSUP, libc::ENOSYS] {
             failpoint::locks(Some(errno));
-            assert!(!Sole::is_held(&path).unwrap());
-            let right = Sole::ask(&path).unwrap().expect("nobody has it");
-            assert!(matches!(right, Sole::Sign(_)) && right.beat().is_ok());
-            assert!(sign(&path).exists() && Sole::is_held(&path).unwrap());
-            assert!(Sole::ask(&path).unwrap().is_none(), "{errno}: two have it");
+            assert!(!ExclusiveLock::is_held(&path).unwrap());
+            let right = ExclusiveLock::ask(&path).unwrap().expect("nobody has it");
+            assert!(matches!(right, ExclusiveLock::Sign(_)) && right.beat().is_ok());
+            assert!(sign(&path).exists() && ExclusiveLock::is_held(&path).unwrap());
+            assert!(ExclusiveLock::ask(&path).unwrap().is_none(), "{errno}: two have it");
             drop(right);
-            assert!(!Sole::is_held(&path).unwrap() && !sign(&path).exists());
+            assert!(!ExclusiveLock::is_held(&path).unwrap() && !sign(&path).exists());
         }
         // What else is refused is no such answer.
         failpoint::locks(Some(libc::EIO));
-        assert_eq!(Sole::ask(&path).unwrap_err().raw_os_error(), Some(libc::EIO));
+        assert_eq!(ExclusiveLock::ask(&path).unwrap_err().raw_os_error(), Some(libc::EIO));
         failpoint::locks(None);
-        let right = Sole::ask(&path).unwrap().expect("nobody has it");
-        assert!(matches!(right, Sole::File(_)) && Sole::is_held(&path).unwrap() && !sign(&path).exists());
-        assert!(Sole::ask(&path).unwrap().is_none());
+        let right = ExclusiveLock::ask(&path).unwrap().expect("nobody has it");
+        assert!(
+            matches!(right, ExclusiveLock::File(_))
+                && ExclusiveLock::is_held(&path).unwrap()
+                && !sign(&path).exists()
+        );
+        assert!(ExclusiveLock::ask(&path).unwrap().is_none());
         drop(right);
-        assert!(!Sole::is_held(&path).unwrap());
+        assert!(!ExclusiveLock::is_held(&path).unwrap());
     }
 }

@@ -51,7 +51,7 @@ struct Sign {
 
 /// What came of asking for the right.
 #[derive(Debug)]
-pub enum Asked {
+pub enum LockAttempt {
     /// It is ours.
     Taken(HostLock),
     /// A living process has it, on the machine of this name.
@@ -83,20 +83,20 @@ impl HostLock {
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn ask(path: &Path, alone: bool, still: Duration, patient: bool) -> io::Result<Asked> {
+    pub fn ask(path: &Path, alone: bool, still: Duration, patient: bool) -> io::Result<LockAttempt> {
         let owner = Owner::here();
         loop {
             match make(path, &owner) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 made => {
                     made?;
-                    return Ok(Asked::Taken(Self::of(path, owner)));
+                    return Ok(LockAttempt::Taken(Self::of(path, owner)));
                 }
             }
             match look(path, &owner, alone, still, patient)? {
                 Found::Nobody => {} // it was given back
                 Found::Gone(found) => take_away(path, &found)?,
-                Found::Held(host) => return Ok(Asked::Held(host)),
+                Found::Held(host) => return Ok(LockAttempt::Held(host)),
             }
         }
     }
@@ -268,10 +268,10 @@ mod tests {
         sign(&Owner { host: "elsewhere".into(), boot: "b".into(), process: 7, began: 1 }, beats)
     }
 
-    fn taken(asked: Asked) -> HostLock {
+    fn taken(asked: LockAttempt) -> HostLock {
         match asked {
-            Asked::Taken(lock) => lock,
-            Asked::Held(host) => panic!("{host} has it"),
+            LockAttempt::Taken(lock) => lock,
+            LockAttempt::Held(host) => panic!("{host} has it"),
         }
     }
 
@@ -305,7 +305,7 @@ mod tests {
                 atomic_file::write(&path, &other(beats)).unwrap();
                 std::thread::sleep(Duration::from_millis(10));
             }
-            assert!(matches!(asked.join().unwrap(), Asked::Held(host) if host == "elsewhere"));
+            assert!(matches!(asked.join().unwrap(), LockAttempt::Held(host) if host == "elsewhere"));
         });
         // Who is patient has it once it is given back.
         std::thread::scope(|scope| {
@@ -342,7 +342,7 @@ mod tests {
         let ask = |still| HostLock::ask(&path, false, still, false).unwrap();
         // It lives: it has the right however long it stands still, and that is known at once.
         atomic_file::write(&path, &sign(&here, 0)).unwrap();
-        assert!(matches!(ask(Duration::ZERO), Asked::Held(host) if host == here.host));
+        assert!(matches!(ask(Duration::ZERO), LockAttempt::Held(host) if host == here.host));
         assert!(HostLock::is_held(&path, hour).unwrap());
         // Another process has got its number since.
         atomic_file::write(&path, &sign(&Owner { began: here.began + 1, ..here.clone() }, 0)).unwrap();
@@ -366,7 +366,7 @@ mod tests {
         lock.hand_to(child.id()).unwrap();
         assert!(HostLock::is_held(&path, STILL).unwrap());
         let ask = || HostLock::ask(&path, false, STILL, false).unwrap();
-        assert!(matches!(ask(), Asked::Held(_)));
+        assert!(matches!(ask(), LockAttempt::Held(_)));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!HostLock::is_held(&path, STILL).unwrap());

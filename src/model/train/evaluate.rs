@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::redraw::Pass;
 use super::{Epoch, Event, HeadProgress, HeadTrainer, Running, Snapshot, Task, batch_of};
-use crate::model::data::token_cache::SupplyError;
+use crate::model::data::token_cache::TokenSourceError;
 
 /// Predicted classes of images, head by head.
 type Answers = Vec<Vec<u32>>;
@@ -17,7 +17,7 @@ fn predict(
     images: &[usize],
     done: usize,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Result<ControlFlow<(), Answers>, SupplyError> {
+) -> Result<ControlFlow<(), Answers>, TokenSourceError> {
     let mut predictions = vec![Vec::with_capacity(images.len()); trainers.len()];
     let chunks = || images.chunks(task.config.batch);
     for (chunk, layers) in chunks().zip(task.tokens.read(chunks().map(<[usize]>::to_vec).collect())) {
@@ -45,7 +45,7 @@ fn predict_both(
     trainers: &[HeadTrainer],
     done: usize,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Result<ControlFlow<(), [Answers; 2]>, SupplyError> {
+) -> Result<ControlFlow<(), [Answers; 2]>, TokenSourceError> {
     let ControlFlow::Continue(select) = predict(task, trainers, &task.select.images, done, tell)? else {
         return Ok(ControlFlow::Break(()));
     };
@@ -75,7 +75,7 @@ pub(super) fn between(
     trainers: &mut [HeadTrainer],
     done: usize,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Result<ControlFlow<(), bool>, SupplyError> {
+) -> Result<ControlFlow<(), bool>, TokenSourceError> {
     let step = Some(done);
     let waits = |trainer: &HeadTrainer| {
         let HeadProgress { failure, between, .. } = &trainer.progress;
@@ -103,7 +103,7 @@ pub(super) fn close_epoch(
     trainers: &mut [HeadTrainer],
     done: usize,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Result<ControlFlow<()>, SupplyError> {
+) -> Result<ControlFlow<()>, TokenSourceError> {
     // No loss comes after the last step that would say of it that it broke the parameters.
     for trainer in trainers.iter_mut().filter(|trainer| trainer.progress.failure.is_none()) {
         if !trainer.model.params().are_finite() {

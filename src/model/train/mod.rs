@@ -24,7 +24,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::model::backbone::preprocess::augment::Augmentation;
-use crate::model::data::token_cache::{Rows, SupplyError, TokenSource};
+use crate::model::data::token_cache::{Rows, TokenSource, TokenSourceError};
 use crate::model::io::array::Arrays;
 use crate::model::probe::head::Batch;
 use crate::model::probe::params::Params;
@@ -279,7 +279,7 @@ pub fn train(
     trainers: &mut [HeadTrainer],
     mut position: TrainCursor,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Result<TrainCursor, SupplyError> {
+) -> Result<TrainCursor, TokenSourceError> {
     let TrainConfig { epochs, batch, rate, protocol, evaluate_every, .. } = *task.config;
     let names = trainers.first().map_or(0, |trainer| trainer.model.dims().classes);
     let steps = task.train.images.len().div_ceil(batch);

@@ -25,14 +25,14 @@ pub struct Painted {
 }
 
 /// What was made for a scene, by its content, and whether the scene being painted still uses it.
-type Kept<K, V> = HashMap<K, (V, bool)>;
+type FrameCache<K, V> = HashMap<K, (V, bool)>;
 
 /// Paints scenes, keeping the textures and the triangles of the last one.
 #[derive(Default)]
 pub struct Canvas {
     last: Option<Rect>,
-    textures: Kept<(u64, bool), TextureHandle>,
-    areas: Kept<u64, Vec<[Point; 3]>>,
+    textures: FrameCache<(u64, bool), TextureHandle>,
+    areas: FrameCache<u64, Vec<[Point; 3]>>,
 }
 
 impl Canvas {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ssmprobe::app::jobs::extract::{Event, ExtractOptions, Line, Plan, TokenSettings, Words};
+use ssmprobe::app::jobs::extract::{Event, ExtractOptions, Line, Messages, Plan, TokenSettings};
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::data;
 use ssmprobe::model::io::catch_panic::guard;
@@ -48,7 +48,7 @@ fn an_extraction_says_that_memory_ran_out_and_goes_on() {
         let tokens = TokenSettings { cache: Some(desk.path("cache")), ..TokenSettings::default() };
         let plan = Plan::new(ExtractOptions::new(run::backbone(), tokens), &dataset).expect("a plan");
         failpoint::device_room(3);
-        let (mut said, mut words) = (Vec::new(), Words::default());
+        let (mut said, mut words) = (Vec::new(), Messages::default());
         let taken = plan.run(&dataset, &gpu, &mut |event| {
             if let (Event::OutOfMemory { .. }, Some(Line::Note(line))) =
                 (&event, words.of(&event, |_| String::new()))

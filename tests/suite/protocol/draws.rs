@@ -15,7 +15,7 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 use ssmprobe::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
 
-use super::{Asked, GRID};
+use super::{GRID, RecordingSource};
 
 const WIDTH: usize = 4;
 
@@ -32,7 +32,7 @@ fn model(id: &str, seed: u64) -> Model {
 /// The losses of one image in three epochs at rate 0, so that nothing but what is drawn can change; every image has
 /// the same tokens.
 fn losses(id: &str, image: usize, seed: u64) -> Vec<u32> {
-    let asked = Asked::new(GRID, WIDTH, values());
+    let asked = RecordingSource::new(GRID, WIDTH, values());
     let one = Labelled { images: vec![image], classes: vec![1] };
     let (config, device) =
         (TrainConfig { epochs: 3, batch: 1, rate: 0.0, ..TrainConfig::default() }, Device::flex());

@@ -177,7 +177,7 @@ impl Desk {
 }
 
 /// Gives every image the same tokens and keeps what it was asked for.
-struct Asked {
+struct RecordingSource {
     grid: Grid,
     width: usize,
     tokens: Vec<f32>,
@@ -185,13 +185,13 @@ struct Asked {
     calls: RefCell<Vec<Vec<Vec<usize>>>>,
 }
 
-impl Asked {
+impl RecordingSource {
     fn new(grid: Grid, width: usize, tokens: Vec<f32>) -> Self {
         Self { grid, width, tokens, calls: RefCell::default() }
     }
 }
 
-impl TokenSource for Asked {
+impl TokenSource for RecordingSource {
     fn grid(&self) -> Grid {
         self.grid
     }

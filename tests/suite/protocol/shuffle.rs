@@ -10,7 +10,7 @@ use ssmprobe::model::probe::head::{self, Config, Dims};
 use ssmprobe::model::train::classifier::Model;
 use ssmprobe::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
 
-use super::Asked;
+use super::RecordingSource;
 
 /// An image that is not trained on.
 const HELD_OUT: usize = 9;
@@ -28,7 +28,7 @@ pub(super) fn batches(
         classes: images.iter().map(|image| image % 2).collect(),
     };
     let (train_on, held_out) = (labelled(images), labelled(&[HELD_OUT]));
-    let asked = Asked::new(grid, 1, vec![0.5, 0.25]);
+    let asked = RecordingSource::new(grid, 1, vec![0.5, 0.25]);
     let config = TrainConfig { epochs, batch, rate: 1e-3, ..TrainConfig::default() };
     let task = Task {
         tokens: &asked,

@@ -118,7 +118,7 @@ fn what_is_not_this_program_is_ended() {
 /// Files go where they were asked for, whatever the other end says.
 #[test]
 fn a_far_worker_writes_nothing_beside_the_results() {
-    use ssmprobe::app::jobs::inspect::Told;
+    use ssmprobe::app::jobs::inspect::InspectEvent;
     use ssmprobe::app::jobs::result_file::ResultFile;
     use ssmprobe::app::jobs::{Event, JobId};
     use ssmprobe::app::remote::frame;
@@ -126,7 +126,7 @@ fn a_far_worker_writes_nothing_beside_the_results() {
     let mut bytes = Vec::new();
     Hello::asking(false).write(&mut bytes).expect("a greeting");
     let (job, path) = (JobId(1), "../beside".into());
-    for told in [Told::Begun(1), Told::File(ResultFile { path, bytes: vec![1] })] {
+    for told in [InspectEvent::Begun(1), InspectEvent::File(ResultFile { path, bytes: vec![1] })] {
         frame::write(&mut bytes, &Event::Inspected { job, told }, true).expect("an event");
     }
     frame::write(&mut bytes, &Event::Finished(job), true).expect("an event");

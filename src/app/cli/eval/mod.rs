@@ -12,11 +12,11 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::jobs;
-use super::on::On;
-use crate::app::jobs::eval::{Asked, EvalFlags, Told};
+use super::on_flags::OnFlags;
+use crate::app::jobs::eval::{EvalEvent, EvalFlags, EvaluatedProbe};
 use crate::app::jobs::{Compute, Event};
 use crate::app::submit::plan::JOIN;
-use crate::app::submit::{Place, Stage, SubmitFlags};
+use crate::app::submit::{Stage, SubmitFlags, SubmitTarget};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
@@ -31,7 +31,7 @@ pub struct Eval {
     #[command(flatten)]
     asked: EvalFlags,
     #[command(flatten)]
-    on: On,
+    on: OnFlags,
     #[command(flatten)]
     submit: SubmitFlags,
     /// Print one JSON document a line, and nothing else, to standard output.
@@ -81,7 +81,7 @@ struct Report {
 /// What came out so far.
 #[derive(Default)]
 struct Found {
-    probes: Vec<Asked>,
+    probes: Vec<EvaluatedProbe>,
     anchors: Vec<Anchor>,
     images: usize,
     masks: usize,
@@ -116,7 +116,7 @@ impl Eval {
 
 impl Eval {
     /// Cuts it into tasks, each of which asks about some of the images; the last joins what they found.
-    fn submit(&self, place: Place) -> anyhow::Result<ExitCode> {
+    fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let folder = self.asked.home()?;
         let Some(tasks) = self.submit.tasks else {
             return Err(Usage("--submit: say into how many tasks, as --tasks 8".into()).into());
@@ -130,49 +130,49 @@ impl Eval {
 }
 
 impl Report {
-    fn tell(&self, told: Told, bar: &ProgressBar) -> anyhow::Result<()> {
+    fn tell(&self, told: EvalEvent, bar: &ProgressBar) -> anyhow::Result<()> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = self.asked.evaluation.as_deref();
         bar.suspend(|| match told {
-            Told::Note(text) => {
+            EvalEvent::Note(text) => {
                 say!("{text}");
                 Ok(())
             }
-            Told::Begun => folder.map_or(Ok(()), |folder| {
+            EvalEvent::Begun => folder.map_or(Ok(()), |folder| {
                 atomic_file::make_folder(folder)
                     .with_context(|| format!("{}: cannot be made", folder.display()))
             }),
-            Told::LeftOut { probe, error } => {
+            EvalEvent::LeftOut { probe, error } => {
                 let named = error.starts_with(&probe.display().to_string());
                 let of = if named { String::new() } else { format!("{}: ", probe.display()) };
                 say!("warning: left out: {of}{error}");
                 self.print(|| json!({"event": "failure", "probe": probe, "error": error}))
             }
-            Told::Asked(asked) => {
-                let Asked { subject, metrics, .. } = &*asked;
+            EvalEvent::Asked(asked) => {
+                let EvaluatedProbe { subject, metrics, .. } = &*asked;
                 self.print(|| output::document(subject, &self.asked.reading, metrics))?;
                 found.probes.push(*asked);
                 Ok(())
             }
-            Told::Survey { probe, files } => {
+            EvalEvent::Survey { probe, files } => {
                 let Some(folder) = folder else { return Ok(()) };
                 files.iter().try_for_each(|file| file.save(folder))?;
                 let files: Vec<_> = files.into_iter().map(|file| folder.join(file.path)).collect();
                 self.print(|| json!({"event": "survey", "probe": probe, "files": files}))
             }
-            Told::Anchor(anchor) => {
+            EvalEvent::Anchor(anchor) => {
                 self.print(|| output::anchor(&anchor))?;
                 found.anchors.push(anchor);
                 Ok(())
             }
-            Told::Found { title, images, masks } => {
+            EvalEvent::Found { title, images, masks } => {
                 (found.images, found.masks) = (images, masks);
                 if self.json {
                     return Ok(());
                 }
                 stdout::text(output::table(&title, &found.probes, &found.anchors, masks))
             }
-            Told::Kept(file) => {
+            EvalEvent::Kept(file) => {
                 let Found { images, masks, ref probes, .. } = *found;
                 self.print(|| {
                     let probes = probes.len();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::app::jobs::eval::{Asked, Subject};
+use crate::app::jobs::eval::{EvaluatedProbe, Subject};
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::model::explain::ablation::Ablation;
@@ -38,7 +38,7 @@ pub fn anchor(anchor: &Anchor) -> Value {
 }
 
 /// Everything, a row a probe.
-pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> String {
+pub fn table(title: &str, asked: &[EvaluatedProbe], anchors: &[Anchor], masks: usize) -> String {
     let mut columns = vec![Column::words("Probe"), Column::numbers("Accuracy (%)")];
     for ablation in &Ablation::ALL[1..] {
         columns.push(Column::numbers(ablation.name()));

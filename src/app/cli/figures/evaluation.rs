@@ -69,7 +69,7 @@ enum Color {
 pub struct ClassFlags {
     /// Most classes drawn, those that differ most; or "all"
     #[arg(long, requires = "evaluation", default_value = "40", value_parser = most, value_name = "N")]
-    classes: Most,
+    classes: ClassLimit,
     /// Draw only classes with these letters in their names
     #[arg(long, requires = "evaluation", value_name = "TEXT")]
     class_search: Option<String>,
@@ -80,7 +80,7 @@ pub struct ClassFlags {
 
 /// A number of classes, or all.
 #[derive(Clone, Copy)]
-struct Most(Option<usize>);
+struct ClassLimit(Option<usize>);
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Sort {
@@ -90,11 +90,11 @@ enum Sort {
 }
 
 /// Reads how many classes are drawn.
-fn most(text: &str) -> Result<Most, String> {
+fn most(text: &str) -> Result<ClassLimit, String> {
     match text.parse() {
-        _ if text == "all" => Ok(Most(None)),
+        _ if text == "all" => Ok(ClassLimit(None)),
         Ok(0) | Err(_) => Err("give a number above 0, or all".to_owned()),
-        Ok(most) => Ok(Most(Some(most))),
+        Ok(most) => Ok(ClassLimit(Some(most))),
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use self::report::Report;
-use super::on::On;
+use super::on_flags::OnFlags;
 use crate::app::jobs::inspect::InspectFlags;
 use crate::app::jobs::{Compute, Event};
 use crate::app::terminal::interrupt;
@@ -24,7 +24,7 @@ pub struct Inspect {
     #[arg(long, value_name = "OUT")]
     out: PathBuf,
     #[command(flatten)]
-    on: On,
+    on: OnFlags,
     /// Print one JSON document a line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,

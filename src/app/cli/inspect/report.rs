@@ -9,7 +9,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::app::jobs::inspect::{Explained, Failure, Summary, Told};
+use crate::app::jobs::inspect::{Explained, Failure, InspectEvent, Summary};
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
 use crate::model::io::{atomic_file, escape::shown};
@@ -47,9 +47,9 @@ impl Report {
     }
 
     /// What the job tells, on whichever thread.
-    pub fn tell(&self, told: Told) -> anyhow::Result<()> {
+    pub fn tell(&self, told: InspectEvent) -> anyhow::Result<()> {
         match told {
-            Told::Begun(images) => {
+            InspectEvent::Begun(images) => {
                 atomic_file::make_folder(&self.out)
                     .with_context(|| format!("{}: the output folder cannot be made", self.out.display()))?;
                 self.bar.set_length(images as u64);
@@ -57,8 +57,8 @@ impl Report {
                 *self.run() = Run { images, summary: Some(Summary::new(&self.out)?), ..Run::default() };
                 Ok(())
             }
-            Told::File(file) => file.save(&self.out),
-            Told::Explained(Explained { mut document, cells, files }) => {
+            InspectEvent::File(file) => file.save(&self.out),
+            InspectEvent::Explained(Explained { mut document, cells, files }) => {
                 let mut run = self.run();
                 run.rows += 1;
                 run.summary.as_mut().map_or(Ok(()), |summary| summary.row(&cells))?;
@@ -66,12 +66,12 @@ impl Report {
                 document["files"] = files.to_vec().into();
                 self.print(if self.json { line("result", document) } else { words(&document) })
             }
-            Told::Failed(failure) => self.failure(failure),
-            Told::Note(text) => {
+            InspectEvent::Failed(failure) => self.failure(failure),
+            InspectEvent::Note(text) => {
                 self.bar.suspend(|| say!("{text}"));
                 Ok(())
             }
-            Told::Passed(images) => {
+            InspectEvent::Passed(images) => {
                 self.bar.inc(images as u64);
                 Ok(())
             }

@@ -162,7 +162,7 @@ impl HtmlFlags {
         interrupt::listen();
         let mut reporter = TerminalReporter::new();
         let (data, device) = (self.data.clone(), self.device.clone());
-        let asked = explain::Asked { source, images, probes, classes, data, device };
+        let asked = explain::ExplainSpec { source, images, probes, classes, data, device };
         let traces = asked.traces(&mut Engine::new(WorkerEnv::default()), &mut reporter);
         Ok(reporter.end(traces)?.map(|traces| (traces, names)))
     }

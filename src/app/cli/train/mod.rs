@@ -1,8 +1,8 @@
 //! `ssmprobe train`: heads on the tokens of a frozen backbone, by the paper's protocol.
 
 mod board;
+mod output;
 mod tasks;
-mod tell;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, Args};
 
-use super::on::On;
-use super::{fetch, jobs, train_far};
+use super::on_flags::OnFlags;
+use super::{fetch, jobs, train_remote};
 use crate::app::jobs::detached::SignOfLife;
 use crate::app::jobs::extract::ExtractError;
-use crate::app::jobs::over::Over;
+use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads};
 use crate::app::state::connection::Host;
@@ -47,14 +47,14 @@ pub struct Train {
     #[command(flatten)]
     training: TrainArgs,
     #[command(flatten)]
-    on: On,
+    on: OnFlags,
 }
 
 /// On what, how, and where to: flags that every training has.
 #[derive(Args)]
 pub struct TrainArgs {
     #[command(flatten)]
-    settings: Over<TrainSettings>,
+    settings: FlagOverrides<TrainSettings>,
     /// Folder of the run.
     #[arg(long, value_name = "RUN")]
     out: PathBuf,
@@ -143,7 +143,7 @@ impl TrainArgs {
         let flags = [on("--resume", self.resume), on("--json", self.json), self.events()?];
         let words = words.into_iter().filter(|word| word != TRAIN).chain(flags.into_iter().flatten());
         let words = words.chain(self.settings.words().map_err(Usage)?).collect();
-        train_far::run(host, words, self.out)
+        train_remote::run(host, words, self.out)
     }
 
     /// Refuses several backbones where one run is made.

@@ -13,7 +13,7 @@ use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize_to_file};
 
 use super::timing::{Work, in_turn};
-use super::{Bench, Group, Measured, Sizes, Tell, at_folder, noise};
+use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, noise};
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
@@ -45,7 +45,7 @@ fn names(sizes: &Sizes) -> Vec<String> {
     ["forward", "rate"].map(|what| format!("backbone/{name}{halves}/{what}")).into()
 }
 
-fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
     let Sizes { photos, arithmetic, vit, .. } = *bench.sizes;
     let model = match &bench.sizes.backbone {
         Some(folder) => Backbone::open_in(folder, bench.device, arithmetic)?,

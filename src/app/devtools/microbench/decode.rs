@@ -12,7 +12,7 @@ use image::{Rgb, RgbImage};
 use rayon::prelude::*;
 
 use super::timing::{Work, in_turn};
-use super::{Bench, Group, Measured, Tell, at_folder, noise};
+use super::{Bench, Group, Measured, OnTurn, at_folder, noise};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
 
@@ -28,7 +28,7 @@ const PHOTOS: u64 = 16;
 /// Waves of a photograph in each colour, four numbers each.
 const WAVES: usize = 6;
 
-fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
     let failed = || at_folder(&std::env::temp_dir());
     let folder = tempfile::tempdir().with_context(failed)?;
     let paths = write(folder.path()).with_context(failed)?;

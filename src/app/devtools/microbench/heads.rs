@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use burn::tensor::{Tensor, TensorData};
 
 use super::timing::{Work, in_turn};
-use super::{Bench, Group, Measured, Sizes, Tell, noise};
+use super::{Bench, Group, Measured, OnTurn, Sizes, noise};
 use crate::app::process_memory;
 use crate::model::probe::head::{self, Batch, Config, Dims, HeadSpec};
 use crate::model::train::classifier::Model;
@@ -79,7 +79,7 @@ pub fn peak(name: String) -> Option<(String, f64, &'static str)> {
     process_memory::peak().map(|peak| (name, peak as f64 / f64::from(1 << 20), "MiB"))
 }
 
-fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
     let step = Step::new(bench, bench.sizes.images, bench.sizes.dims());
     let heads = &bench.sizes.heads;
     let wants = |kind: &HeadSpec, what| bench.wanted.holds(&name(kind, what));

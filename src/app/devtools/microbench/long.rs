@@ -4,7 +4,7 @@
 
 use super::heads::{Step, peak};
 use super::timing::{Work, in_turn};
-use super::{Bench, Group, Measured, Sizes, Tell, grid_of};
+use super::{Bench, Group, Measured, OnTurn, Sizes, grid_of};
 use crate::app::process_memory;
 use crate::model::probe::head::{self, Dims};
 
@@ -32,7 +32,7 @@ fn names(sizes: &Sizes) -> Vec<String> {
     lengths(sizes).into_iter().flat_map(|n| [step_name(n), memory_name(n)]).collect()
 }
 
-fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let kind = head::find("sinkhorn").expect("the list of heads has sinkhorn");
     let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| bench.wanted.holds(name));

@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 
 use super::timing::{Work, in_turn};
-use super::{Bench, Group, Measured, Sizes, Tell, grid_of, long, noise};
+use super::{Bench, Group, Measured, OnTurn, Sizes, grid_of, long, noise};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::{Question, explain, prepare_nulls};
@@ -87,7 +87,7 @@ fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> anyhow:
     traces.collect()
 }
 
-fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let rounds = bench.sizes.rounds;
     if [WARM, FIRST].iter().any(|name| bench.wanted.holds(name)) {

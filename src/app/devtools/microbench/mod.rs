@@ -97,7 +97,7 @@ pub struct Turn<'a> {
 }
 
 /// Hears of every run, and may stop the measuring.
-pub type Tell<'a> = &'a mut dyn FnMut(Turn) -> ControlFlow<()>;
+pub type OnTurn<'a> = &'a mut dyn FnMut(Turn) -> ControlFlow<()>;
 
 /// What measures, where.
 pub struct Bench<'a> {
@@ -119,7 +119,7 @@ pub struct Group {
     /// The names of all its figures.
     pub names: fn(&Sizes) -> Vec<String>,
     /// Measures those that are wanted, and perhaps others.
-    pub measure: fn(&Bench, Tell) -> anyhow::Result<Measured>,
+    pub measure: fn(&Bench, OnTurn) -> anyhow::Result<Measured>,
 }
 
 /// Every group, in the order of the table.
@@ -127,7 +127,7 @@ pub const GROUPS: &[Group] = &[heads::GROUP, backbone::GROUP, decode::GROUP, loo
 
 impl Bench<'_> {
     /// Every figure that is wanted, measured on the device called `device`.
-    pub fn run(&self, device: &str, tell: Tell) -> anyhow::Result<Vec<Figure>> {
+    pub fn run(&self, device: &str, tell: OnTurn) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
         for group in GROUPS {
             if (group.names)(self.sizes).iter().any(|name| self.wanted.holds(name)) {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Stopped, Tell, Turn};
+use super::{OnTurn, Stopped, Turn};
 use crate::model::stats::quantiles;
 
 /// Something that takes time.
@@ -20,7 +20,7 @@ impl<'a> Work<'a> {
 }
 
 /// Median seconds of every work: one round that is not counted, then `rounds` of all in turn.
-pub fn in_turn(works: &mut [Work], rounds: usize, tell: Tell) -> anyhow::Result<Vec<f64>> {
+pub fn in_turn(works: &mut [Work], rounds: usize, tell: OnTurn) -> anyhow::Result<Vec<f64>> {
     let mut seconds = vec![Vec::with_capacity(rounds); works.len()];
     let total = works.len() * (rounds + 1);
     let mut done = 0;

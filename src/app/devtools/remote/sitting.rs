@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::tally::{self, Counted, Sizes, Weighed};
 use crate::app::devtools::wheel;
-use crate::app::devtools::window::load::Crowd;
+use crate::app::devtools::window::load::SyntheticLibrary;
 use crate::app::devtools::window::metrics::{Frames, ms};
 use crate::app::jobs::ImageId;
 use crate::app::remote::Link;
@@ -81,7 +81,7 @@ impl Sitting {
     /// Adds images, until there are so many.
     pub fn fill(&mut self, images: usize) -> anyhow::Result<()> {
         let missing = images.saturating_sub(self.app.state.library.images.len());
-        let (folder, commands) = Crowd { images: missing, probes: 0 }.make()?;
+        let (folder, commands) = SyntheticLibrary { images: missing, probes: 0 }.make()?;
         self.folders.push(folder);
         commands.into_iter().for_each(|command| self.app.dispatch(command));
         self.until("the library", move |state| state.library.images.len() >= images && quiet(state))

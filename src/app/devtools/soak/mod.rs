@@ -61,7 +61,7 @@ impl Soak {
         Ok(if verdict.kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn build(&self, ctx: &egui::Context, told: Told) -> anyhow::Result<Soaking> {
+    fn build(&self, ctx: &egui::Context, told: SharedVerdict) -> anyhow::Result<Soaking> {
         let app = demo_window(ctx)?;
         if app.state.library.probes.is_empty() {
             bail!("the bundled demo is not there: set {} to the folder `assets`", demo::ASSETS_VARIABLE);
@@ -77,7 +77,7 @@ impl Soak {
         })
     }
 
-    fn without_screen(&self, told: Told) -> anyhow::Result<()> {
+    fn without_screen(&self, told: SharedVerdict) -> anyhow::Result<()> {
         let ctx = egui::Context::default();
         let mut soaking = self.build(&ctx, told)?;
         while !soaking.over {
@@ -101,7 +101,7 @@ impl Soak {
 }
 
 /// Where the end of it is told: a verdict, or why there is none.
-type Told = Arc<Mutex<Option<anyhow::Result<Verdict>>>>;
+type SharedVerdict = Arc<Mutex<Option<anyhow::Result<Verdict>>>>;
 
 /// The window, somebody who works in it, and somebody who watches.
 struct Soaking {
@@ -109,7 +109,7 @@ struct Soaking {
     visitor: Visitor,
     watch: Watch,
     begun: Instant,
-    told: Told,
+    told: SharedVerdict,
     over: bool,
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use eframe::egui;
 use tempfile::TempDir;
 
-use super::load::Crowd;
+use super::load::SyntheticLibrary;
 use super::metrics::{Frames, Sheet};
 use super::script::{Selecting, Stage};
 use crate::app::App;
@@ -25,8 +25,8 @@ const WATCH: Duration = Duration::from_secs(3);
 /// The window under the script.
 pub struct Driver {
     pub(super) app: App,
-    pub(super) crowd: Crowd,
-    /// The folder of the crowd, for as long as the window shows it.
+    pub(super) synthetic: SyntheticLibrary,
+    /// The folder of the synthetic library, for as long as the window shows it.
     pub(super) folder: Option<TempDir>,
     pub(super) begun: Instant,
     pub(super) stage: Stage,
@@ -52,10 +52,15 @@ struct Rest {
 }
 
 impl Driver {
-    pub(super) fn new(app: App, begun: Instant, crowd: Crowd, sheet: Arc<Mutex<Sheet>>) -> Self {
+    pub(super) fn new(
+        app: App,
+        begun: Instant,
+        synthetic: SyntheticLibrary,
+        sheet: Arc<Mutex<Sheet>>,
+    ) -> Self {
         Self {
             app,
-            crowd,
+            synthetic,
             folder: None,
             begun,
             stage: Stage::First,

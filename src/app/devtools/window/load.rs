@@ -10,17 +10,17 @@ use tempfile::TempDir;
 use crate::app::demo::{self, DemoInfo};
 use crate::app::state::command::Command;
 
-/// Images in one folder of the crowd.
+/// Images in one folder of the synthetic library.
 const FOLDER: usize = 1000;
 
 /// How many are wanted.
 #[derive(Clone, Copy)]
-pub struct Crowd {
+pub struct SyntheticLibrary {
     pub images: usize,
     pub probes: usize,
 }
 
-impl Crowd {
+impl SyntheticLibrary {
     /// Whether any are.
     pub fn is_wanted(self) -> bool {
         self.images > 0 || self.probes > 0
@@ -30,7 +30,7 @@ impl Crowd {
     pub fn make(self) -> anyhow::Result<(TempDir, Vec<Command>)> {
         let demo = demo::demo()?;
         let about = DemoInfo::open(&demo)?;
-        let folder = tempfile::tempdir().context("cannot make a folder for the crowd")?;
+        let folder = tempfile::tempdir().context("cannot make a folder for the synthetic library")?;
         let images = about.images(&demo);
         for at in 0..self.images {
             let inside = folder.path().join("images").join(format!("{:03}", at / FOLDER));

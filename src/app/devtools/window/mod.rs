@@ -18,7 +18,7 @@ use std::time::Instant;
 use clap::Args;
 
 use self::driver::Driver;
-use self::load::Crowd;
+use self::load::SyntheticLibrary;
 use self::metrics::Sheet;
 use super::demo_window;
 use crate::app::terminal::stdout;
@@ -42,10 +42,10 @@ impl Window {
     /// Returns once the window has closed itself.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let begun = Instant::now();
-        let crowd = Crowd { images: self.images, probes: self.probes };
+        let synthetic = SyntheticLibrary { images: self.images, probes: self.probes };
         let sheet = Arc::new(Mutex::new(Sheet::default()));
         let told = sheet.clone();
-        native::open(move |ctx| Ok(Driver::new(demo_window(ctx)?, begun, crowd, told)))?;
+        native::open(move |ctx| Ok(Driver::new(demo_window(ctx)?, begun, synthetic, told)))?;
         let sheet = std::mem::take(&mut *sheet.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(why) = sheet.failed {
             anyhow::bail!("the window could not be measured: {why}");

@@ -35,7 +35,7 @@ pub enum Stage {
     Select,
     Columns,
     Hover,
-    Crowd,
+    Fill,
     Scroll,
     Idle,
     Over,
@@ -61,7 +61,7 @@ impl Stage {
             Self::Select => "selecting images",
             Self::Columns => "probes side by side",
             Self::Hover => "pointing",
-            Self::Crowd => "filling the library",
+            Self::Fill => "filling the library",
             Self::Scroll => "scrolling",
             Self::Idle => "resting",
             Self::Over => "closing",
@@ -129,8 +129,8 @@ impl Driver {
                 }
             }
             Stage::Hover => self.hover(ctx),
-            Stage::Crowd => {
-                let there = state.library.images.len() >= self.crowd.images && quiet(state);
+            Stage::Fill => {
+                let there = state.library.images.len() >= self.synthetic.images && quiet(state);
                 if self.drawn(there) {
                     self.begin_frames(Stage::Scroll);
                 }
@@ -233,14 +233,14 @@ impl Driver {
         self.put("frame_ms_p50", median);
         self.put("columns", self.app.state.columns.len() as f64);
         self.put_memory("memory_mb");
-        if !self.crowd.is_wanted() {
+        if !self.synthetic.is_wanted() {
             return self.rest(ctx);
         }
-        match self.crowd.make() {
+        match self.synthetic.make() {
             Ok((folder, commands)) => {
                 self.folder = Some(folder);
                 commands.into_iter().for_each(|command| self.app.dispatch(command));
-                self.go_to(Stage::Crowd);
+                self.go_to(Stage::Fill);
             }
             Err(error) => self.fail(format!("{error:#}")),
         }

@@ -69,7 +69,7 @@ impl Subject {
 
 /// A probe and what came out of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct EvaluatedProbe {
     /// Which.
     pub subject: Subject,
     /// SHA-256 of its file.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::files::RowFormat;
 use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
+use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::inspect::{Modes, modes};
-use crate::app::jobs::over::Over;
 use crate::app::jobs::part::Part;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Reporter, fetch};
@@ -101,7 +101,7 @@ pub struct EvalFlags {
     pub seed: u64,
     /// How tokens are taken and kept.
     #[command(flatten)]
-    pub tokens: Over<TokenSettings>,
+    pub tokens: FlagOverrides<TokenSettings>,
     /// Where to take tokens: cpu, wgpu, cuda or auto. Probes are read in float64 on the processor.
     #[arg(long, default_value = "auto")]
     pub device: String,

@@ -17,7 +17,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use self::eval_probes::readable;
-pub use self::eval_probes::{Asked, Question, Subject};
+pub use self::eval_probes::{EvaluatedProbe, Question, Subject};
 pub use self::files::RowFormat;
 pub use self::flags::EvalFlags;
 use self::parts::PartFile;
@@ -27,7 +27,7 @@ use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, describ
 use super::inspect::sources::named;
 use super::part::Part;
 use super::regions::{RegionSource, of_samples};
-use super::removal::{Encoder, LeftReader};
+use super::removal::{Encoder, SubsetReader};
 use super::result_file::ResultFile;
 use super::run_metrics::{ProbeMetrics, RunMetrics};
 use super::tokens::{TokenReader, doubt, preprocessor};
@@ -49,7 +49,7 @@ use crate::model::train::run::{ProbeCheckpoint, Run};
 
 /// Told while probes are asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Told {
+pub enum EvalEvent {
     /// Something to know.
     Note(String),
     /// The tokens are there: what is asked from here on is kept.
@@ -62,7 +62,7 @@ pub enum Told {
         error: String,
     },
     /// A probe was asked about every image.
-    Asked(Box<Asked>),
+    Asked(Box<EvaluatedProbe>),
     /// What it made of every image, where that is wanted.
     Survey {
         /// Its file.
@@ -86,7 +86,7 @@ pub enum Told {
 }
 
 /// Who is told; an error ends the job.
-pub type Tell<'a> = dyn Fn(Told) -> anyhow::Result<()> + Sync + 'a;
+pub type EvalSink<'a> = dyn Fn(EvalEvent) -> anyhow::Result<()> + Sync + 'a;
 
 /// Asks every probe.
 ///
@@ -96,7 +96,7 @@ pub fn run(
     engine: &mut Engine,
     flags: &EvalFlags,
     reporter: &mut dyn Reporter,
-    tell: &Tell<'_>,
+    tell: &EvalSink<'_>,
 ) -> Result<(), JobError> {
     let probe = super::fetch::probes(&flags.probe, reporter).map_err(JobError::Failed)?;
     let flags = &EvalFlags { probe, ..flags.clone() };
@@ -109,7 +109,7 @@ pub fn run(
 
 struct Eval<'a> {
     flags: &'a EvalFlags,
-    tell: &'a Tell<'a>,
+    tell: &'a EvalSink<'a>,
 }
 
 impl Eval<'_> {
@@ -148,7 +148,7 @@ impl Eval<'_> {
         let whole = flags.anchors || plan.complete();
         let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
         let plan = if whole { plan } else { plan.for_dataset(&dataset)? };
-        tell(Told::Note(describe(&plan)))?;
+        tell(EvalEvent::Note(describe(&plan)))?;
         let causal = flags.removal();
         let encoder = causal.as_ref().filter(|spec| spec.needs_encoder());
         let encoder = encoder.map(|spec| self.encoder(spec, &plan, &device)).transpose()?;
@@ -156,12 +156,12 @@ impl Eval<'_> {
         let taken = JobError::unless_cancelled(extract::run(engine, &spec, reporter))?;
         let Some(Extracted { cache, .. }) = taken else { return Ok(false) };
         let _working = reporter.cancel().working();
-        tell(Told::Begun)?;
+        tell(EvalEvent::Begun)?;
         if flags.evaluation.is_some() {
             let bytes = format::bytes(vector_bytes(question.asked.images.len(), cache.grid().len()));
             let note =
                 format!("keeping three numbers of every token: {bytes} a probe, a third more in its file");
-            tell(Told::Note(note))?;
+            tell(EvalEvent::Note(note))?;
         }
         let nulls = NullBands::new(DRAWS, flags.seed);
         let [asked_about, known] = [&question.asked, &question.known].map(|set| readable(set, &cache));
@@ -188,7 +188,7 @@ impl Eval<'_> {
         let change = &flags.reading;
         let reading = if change.is_none() { String::new() } else { format!("-{}", change.id()) };
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
-        let left = encoder.as_ref().map(|reader| LeftReader::new(Encoder::Own(reader), &dataset, places));
+        let left = encoder.as_ref().map(|reader| SubsetReader::new(Encoder::Own(reader), &dataset, places));
         let stable = self.stability(engine, &subjects, &plan, (&dataset, &read, &question.draws), reporter);
         let Some(mut stable) = JobError::unless_cancelled(stable)? else { return Ok(false) };
         for (at, (subject, name)) in subjects.iter().zip(&names).enumerate() {
@@ -222,14 +222,14 @@ impl Eval<'_> {
                 let (name, backbone) = (format!("{name}{reading}"), probe.meta.backbone.id.clone());
                 let formats = if flags.format.is_empty() { &RowFormat::USUAL[..] } else { &flags.format };
                 let files = files.then(|| files::survey(&name, evaluator, backbone, change, formats));
-                Ok(Some((Asked { subject: subject.clone(), file, metrics }, files)))
+                Ok(Some((EvaluatedProbe { subject: subject.clone(), file, metrics }, files)))
             });
             match answer {
                 Ok(Some((answer, files))) => {
                     asked.push(answer.clone());
-                    tell(Told::Asked(Box::new(answer)))?;
+                    tell(EvalEvent::Asked(Box::new(answer)))?;
                     if let Some(files) = files.transpose()? {
-                        tell(Told::Survey { probe: subject.path.clone(), files })?;
+                        tell(EvalEvent::Survey { probe: subject.path.clone(), files })?;
                     }
                 }
                 // Stopped in its middle: half the images say nothing.
@@ -245,11 +245,11 @@ impl Eval<'_> {
         if let Some(part) = flags.part.filter(|_| kept > 0) {
             let images = part.range(places.len()).len();
             let how = if stopped { "stopped, and kept" } else { "kept" };
-            tell(Told::Note(format!("{how} what {kept} probes make of part {part}, {images} images")))?;
+            tell(EvalEvent::Note(format!("{how} what {kept} probes make of part {part}, {images} images")))?;
             return Ok(!stopped);
         }
         if asked.is_empty() && stopped {
-            tell(Told::Note("stopped before the first probe was asked about every image".into()))?;
+            tell(EvalEvent::Note("stopped before the first probe was asked about every image".into()))?;
             return Ok(false);
         }
         if asked.is_empty() {
@@ -259,13 +259,13 @@ impl Eval<'_> {
             true => anchors(&cache, &known, &asked_about, dataset.classes.len()),
             false => Vec::new(),
         };
-        found.iter().try_for_each(|anchor| tell(Told::Anchor(anchor.clone())))?;
+        found.iter().try_for_each(|anchor| tell(EvalEvent::Anchor(anchor.clone())))?;
         let images = asked_about.images.len();
         let read = if change.is_none() { String::new() } else { format!(", {change}") };
         let title = format!("{images} {} images of {}{read}", question.split, dataset.name);
-        tell(Told::Found { title, images, masks: regions.known() })?;
+        tell(EvalEvent::Found { title, images, masks: regions.known() })?;
         let kept = run.as_ref().filter(|_| change.is_none());
-        tell(Told::Kept(kept.map(|run| keep(run, flags.seed, &asked, found)).transpose()?))?;
+        tell(EvalEvent::Kept(kept.map(|run| keep(run, flags.seed, &asked, found)).transpose()?))?;
         if let Some(parts) = flags.join.filter(|_| !stopped) {
             parts::remove(&home, parts as usize)?;
         }
@@ -289,10 +289,10 @@ impl Eval<'_> {
             "the stability of orders costs the encoder {} whole images for every image, once for all probes",
             stability::passes(*seed)
         );
-        (self.tell)(Told::Note(cost)).map_err(JobError::Failed)?;
+        (self.tell)(EvalEvent::Note(cost)).map_err(JobError::Failed)?;
         let device = (engine.env.device)(device).map_err(JobError::failed)?.device;
         let reader = plan.open(&device).map_err(JobError::failed)?;
-        if let Some(why) = reader.backbone.why_not_left() {
+        if let Some(why) = reader.backbone.why_no_subset() {
             return Err(JobError::failed(Usage(format!("--stability: {why}"))));
         }
         let images: Vec<(Option<usize>, u64)> = read.iter().copied().zip(draws.iter().copied()).collect();
@@ -316,14 +316,14 @@ impl Eval<'_> {
     /// The backbone where removal curves ask it, and what that costs.
     fn encoder(&self, spec: &RemovalSpec, plan: &Plan, device: &Device) -> anyhow::Result<TokenReader> {
         let reader = plan.open(device)?;
-        if let Some(why) = reader.backbone.why_not_left() {
+        if let Some(why) = reader.backbone.why_no_subset() {
             bail!("{why}; ask for `--causal frozen` or `rerouted`");
         }
         let passes = spec.passes(RANKINGS.len());
         let cost = format!(
             "removal curves cost the encoder up to {passes:.0} whole images for every image and probe"
         );
-        (self.tell)(Told::Note(cost))?;
+        (self.tell)(EvalEvent::Note(cost))?;
         Ok(reader)
     }
 
@@ -354,7 +354,7 @@ impl Eval<'_> {
     }
 
     fn leave_out(&self, subject: &Subject, error: &anyhow::Error) -> anyhow::Result<()> {
-        (self.tell)(Told::LeftOut { probe: subject.path.clone(), error: lines(error).join(": ") })
+        (self.tell)(EvalEvent::LeftOut { probe: subject.path.clone(), error: lines(error).join(": ") })
     }
 
     /// Says of every probe that was trained on other tokens that it was.
@@ -370,8 +370,8 @@ impl Eval<'_> {
 }
 
 /// Keeps what was found, drawn from the seed `draws`, in the run's folder; returns the file.
-fn keep(run: &Run, draws: u64, asked: &[Asked], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
-    let probes = asked.iter().filter_map(|Asked { subject, file, metrics }| {
+fn keep(run: &Run, draws: u64, asked: &[EvaluatedProbe], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
+    let probes = asked.iter().filter_map(|EvaluatedProbe { subject, file, metrics }| {
         let (head, seed, which) = subject.of.clone()?;
         let (which, metrics) = (which.name().to_owned(), metrics.clone());
         Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics })

@@ -17,11 +17,11 @@ use serde::Serialize;
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
-use crate::app::rate::Pace;
+use crate::app::rate::RateMeter;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::{Pixels, Preprocessor};
 use crate::model::data::image::Photo;
-use crate::model::data::token_cache::{CacheError, SHARD, Stock, TokenCache, Writer};
+use crate::model::data::token_cache::{CacheError, CacheScan, SHARD, TokenCache, Writer};
 use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
 use crate::model::tokens::Tokens;
@@ -73,7 +73,7 @@ impl Plan {
         self.check()?;
         let mut stocks = self.stocks()?;
         stocks.iter_mut().try_for_each(|stock| self.verify(stock, dataset, tell))?;
-        if stocks.iter().all(Stock::is_complete) {
+        if stocks.iter().all(CacheScan::is_complete) {
             return Ok(stocks.into_iter().filter_map(|stock| stock.into_cache().ok()).collect());
         }
         let writers = stocks.into_iter().map(Writer::resume).collect::<Result<_, _>>()?;
@@ -82,8 +82,8 @@ impl Plan {
     }
 
     /// What there is of every layer.
-    fn stocks(&self) -> Result<Vec<Stock>, CacheError> {
-        let open = |source| Stock::open(&self.root, source, Some(self.images));
+    fn stocks(&self) -> Result<Vec<CacheScan>, CacheError> {
+        let open = |source| CacheScan::open(&self.root, source, Some(self.images));
         self.sources.iter().map(open).collect()
     }
 
@@ -156,7 +156,7 @@ impl Plan {
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Spent>, ExtractError> {
         let (mut readable, mut first, mut held) = (missing.len() < self.images, None, None);
-        let mut pace = Pace::new(self.images, done);
+        let mut pace = RateMeter::new(self.images, done);
         let mut spent = Spent::default();
         let since = |begun: Instant| begun.elapsed().as_secs_f64();
         loop {

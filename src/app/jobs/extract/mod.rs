@@ -6,12 +6,12 @@
 mod error;
 mod flow;
 mod job;
+mod messages;
 mod recompute;
 mod settings;
 mod step_timing;
 pub mod verb;
 mod verify;
-mod words;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ use sha2::{Digest, Sha256};
 pub use self::error::ExtractError;
 pub use self::flow::Spent;
 pub use self::job::{ExtractSpec, Extracted, run};
+pub use self::messages::{Line, Messages, out_of_memory};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
 pub use self::step_timing::TRIED;
-pub use self::words::{Line, Words, out_of_memory};
 use crate::app::format;
 use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::rate::Progress;
@@ -35,7 +35,7 @@ use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::backbone::weights::Weights;
 use crate::model::backbone::{self, BackboneError};
-use crate::model::data::token_cache::{CacheError, Damage, Stock, TokenKey, image_bytes};
+use crate::model::data::token_cache::{CacheError, CacheScan, Damage, TokenKey, image_bytes};
 use crate::model::data::{self, Dataset};
 use crate::model::grid::Grid;
 use crate::model::io::sha256;
@@ -304,7 +304,7 @@ pub fn describe(plan: &Plan) -> String {
 
 /// Images whose tokens are there already.
 fn done(root: &Path, source: &TokenKey, images: usize) -> Result<usize, CacheError> {
-    Ok(Stock::open(root, source, Some(images))?.done())
+    Ok(CacheScan::open(root, source, Some(images))?.done())
 }
 
 /// What tells a dataset's images from others: paths (and rows) within it, sizes and times of

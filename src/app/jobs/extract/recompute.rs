@@ -13,11 +13,11 @@ use rayon::prelude::*;
 use super::flow::{Prepared, batch, prepare};
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
-use crate::app::rate::Pace;
+use crate::app::rate::RateMeter;
 use crate::model::backbone::preprocess::augment::{Augmentation, RandomCrop, draws};
 use crate::model::backbone::preprocess::{PreprocessError, Preprocessor};
 use crate::model::data::token_cache::{
-    Batches, LayerRows, Precision, Rows, SupplyError, TokenSource, fits, round,
+    Batches, LayerRows, Precision, Rows, TokenSource, TokenSourceError, fits, round,
 };
 use crate::model::data::{Dataset, Sample};
 use crate::model::grid::Grid;
@@ -49,7 +49,7 @@ impl Plan {
     ) -> Result<Vec<usize>, ExtractError> {
         let images = dataset.samples.len();
         let (mut unreadable, mut first) = (Vec::new(), None);
-        let mut pace = Pace::new(images, 0);
+        let mut pace = RateMeter::new(images, 0);
         for (at, part) in dataset.samples.chunks(LOOKED).enumerate() {
             let look = |sample: &Sample| prepare(sample, &self.preprocessor).err();
             let looks: Vec<Option<String>> = part.par_iter().map(look).collect();
@@ -157,7 +157,7 @@ impl Recompute {
             prepare_ahead(wanted.iter().flat_map(|batch| batch.chunks(part)), make, send);
         };
         if let Err(error) = std::thread::Builder::new().name("decode".into()).spawn(decode) {
-            let error = SupplyError(Box::new(ExtractError::Thread(error)));
+            let error = TokenSourceError(Box::new(ExtractError::Thread(error)));
             return Box::new(std::iter::once(Err(error)));
         }
         Box::new(batches.into_iter().map(move |batch| {
@@ -165,8 +165,8 @@ impl Recompute {
             let layer = |_: &usize| Rows { patches: Vec::with_capacity(size), cls: Some(Vec::new()) };
             let mut rows: Vec<Rows> = self.reader.layers.iter().map(layer).collect();
             for images in batch.chunks(self.part) {
-                let prepared = parts.recv().map_err(|error| SupplyError(Box::new(error)))?;
-                self.add(prepared, images, &mut rows).map_err(|error| SupplyError(Box::new(error)))?;
+                let prepared = parts.recv().map_err(|error| TokenSourceError(Box::new(error)))?;
+                self.add(prepared, images, &mut rows).map_err(|error| TokenSourceError(Box::new(error)))?;
             }
             for rows in &mut rows {
                 round(&mut rows.patches, self.precision);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings, describe};
 use crate::app::jobs::engine::Engine;
-use crate::app::jobs::over::Over;
+use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::part::Part;
 use crate::app::jobs::{JobError, Reporter, fetch};
 use crate::model::backbone::token_spec::Layer;
@@ -28,7 +28,7 @@ pub struct ExtractFlags {
     pub data: PathBuf,
     /// How tokens are taken and kept.
     #[command(flatten)]
-    pub tokens: Over<TokenSettings>,
+    pub tokens: FlagOverrides<TokenSettings>,
     /// Take the tokens after each of these layers in one pass, with commas between them: 3,6,9,last.
     #[arg(long, value_name = "L,L,...", value_delimiter = ',', conflicts_with = "layer")]
     #[serde(default)]
@@ -48,7 +48,7 @@ pub struct ExtractFlags {
 
 /// Told while tokens are taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Told {
+pub enum ExtractEvent {
     /// Something to know.
     Note(String),
     /// What came of it, as a document.
@@ -56,7 +56,7 @@ pub enum Told {
 }
 
 /// Who is told; an error ends the job.
-pub type Tell<'a> = dyn Fn(Told) -> anyhow::Result<()> + Sync + 'a;
+pub type ExtractSink<'a> = dyn Fn(ExtractEvent) -> anyhow::Result<()> + Sync + 'a;
 
 /// Takes what is missing.
 ///
@@ -66,14 +66,14 @@ pub fn run(
     engine: &mut Engine,
     flags: &ExtractFlags,
     reporter: &mut dyn Reporter,
-    tell: &Tell<'_>,
+    tell: &ExtractSink<'_>,
 ) -> Result<(), JobError> {
     let dataset = data::open(&flags.data).map_err(JobError::failed)?;
     let backbone = fetch::backbone(&flags.backbone, reporter).map_err(JobError::Failed)?;
     let tokens = flags.tokens.over(TokenSettings::default());
     let options = ExtractOptions { backbone, tokens, layers: flags.layers.clone() };
     let plan = Plan::new(options, &dataset).map_err(JobError::failed)?;
-    tell(Told::Note(describe(&plan))).map_err(JobError::Failed)?;
+    tell(ExtractEvent::Note(describe(&plan))).map_err(JobError::Failed)?;
     let mut document = json!({
         "cache": plan.folder(),
         "caches": plan.folders(),
@@ -103,7 +103,7 @@ pub fn run(
         let (read, all, folder) = (cache.len() - unreadable, cache.len(), plan.folder());
         let folder = folder.display();
         let note = format!("tokens of {read} of {all} images in {folder} ({seconds:.1} s)");
-        tell(Told::Note(note)).map_err(JobError::Failed)?;
+        tell(ExtractEvent::Note(note)).map_err(JobError::Failed)?;
         document["done"] = json!(cache.len());
         document["unreadable"] = json!(unreadable);
         document["seconds"] = json!(seconds);
@@ -111,5 +111,5 @@ pub fn run(
         document["damaged"] = json!(damaged);
         document["changed"] = json!(changed);
     }
-    tell(Told::Done(document)).map_err(JobError::Failed)
+    tell(ExtractEvent::Done(document)).map_err(JobError::Failed)
 }

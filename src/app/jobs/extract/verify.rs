@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use rayon::prelude::*;
 
 use super::{Event, ExtractError, Plan};
-use crate::app::rate::Pace;
-use crate::model::data::token_cache::{Stock, TokenKey};
+use crate::app::rate::RateMeter;
+use crate::model::data::token_cache::{CacheScan, TokenKey};
 use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
 
@@ -19,7 +19,7 @@ impl Plan {
     /// is told.
     pub(super) fn verify(
         &self,
-        stock: &mut Stock,
+        stock: &mut CacheScan,
         dataset: &Dataset,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<(), ExtractError> {
@@ -43,7 +43,7 @@ impl Plan {
     /// The images that are not what they were when their tokens were taken.
     fn changed(
         &self,
-        stock: &Stock,
+        stock: &CacheScan,
         dataset: &Dataset,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Vec<usize>, ExtractError> {
@@ -51,7 +51,7 @@ impl Plan {
         if let images @ 1.. = stock.done() - known.len() {
             let _ = tell(Event::Unknown { images });
         }
-        let (mut changed, pace, mut done) = (Vec::new(), Pace::new(known.len(), 0), 0);
+        let (mut changed, pace, mut done) = (Vec::new(), RateMeter::new(known.len(), 0), 0);
         for part in known.chunks(AT_ONCE) {
             let is_changed =
                 |image: &&usize| stock.changed(**image, digest_of(&dataset.samples[**image]).as_deref());
@@ -81,7 +81,7 @@ impl Plan {
     ) -> Result<Option<Self>, ExtractError> {
         let then = Self { done: self.images, ..self.with_dataset(&source.dataset) };
         for own in &then.sources {
-            let stock = Stock::open(&self.root, own, None)?;
+            let stock = CacheScan::open(&self.root, own, None)?;
             let alike = TokenKey { layer: own.layer.clone(), ..source.clone() } == *own;
             if !alike || stock.images() != self.images || stock.done() < self.images {
                 return Ok(None);
@@ -94,7 +94,7 @@ impl Plan {
         Ok(Some(then))
     }
 
-    fn stopped(&self, stock: &Stock) -> ExtractError {
+    fn stopped(&self, stock: &CacheScan) -> ExtractError {
         ExtractError::Stopped { done: stock.done(), images: self.images }
     }
 }

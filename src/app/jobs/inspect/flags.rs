@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Loaded, Source, Spec, sources};
 use crate::app::jobs::engine::WorkerEnv;
-use crate::app::jobs::over::Over;
+use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::{ExplainSettings, Reporter, fetch};
 use crate::app::user_error::Usage;
 use crate::model::backbone::token_spec::TokenSpec;
@@ -45,7 +45,7 @@ pub struct InspectFlags {
     pub device: String,
     /// After which layer, of which images, in which order and numbers.
     #[command(flatten)]
-    pub taking: Over<TokenSpec>,
+    pub taking: FlagOverrides<TokenSpec>,
     /// Also write the tokens, `tokens [N, d]` and `cls [d]`.
     #[arg(long)]
     pub save_tokens: bool,

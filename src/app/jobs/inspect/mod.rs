@@ -4,12 +4,12 @@
 //! The calling thread owns every tensor and runs the backbone batch by batch; a second thread decodes the
 //! next one, and a third explains the one before, one core an image and probe.
 
+mod event;
 pub mod flags;
 mod marked;
 mod read;
 pub mod sources;
 mod summary;
-mod told;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use anyhow::Context;
 use burn::tensor::Device;
 use rayon::prelude::*;
 
+pub use self::event::{Explained, Failure, InspectEvent, InspectSink};
 pub use self::flags::{InspectFlags, Modes, modes};
 use self::read::{GoOn, Item, Read};
 pub use self::summary::Summary;
-pub use self::told::{Explained, Failure, Tell, Told};
 use super::engine::{Engine, WorkerEnv};
 use super::explain::TOP;
 use super::removal;
@@ -108,7 +108,7 @@ struct Spec {
 /// What turns tokens into files, on the host alone.
 struct Explainer<'a> {
     spec: &'a Spec,
-    tell: &'a Tell<'a>,
+    tell: &'a InspectSink<'a>,
     /// For each probe, in what the tokens are others than those it was trained on, in words.
     tokens_changed: Vec<Vec<String>>,
     /// The changes that measure how stable orders are; none where it is not asked.
@@ -129,7 +129,7 @@ pub fn run(
     engine: &mut Engine,
     flags: &InspectFlags,
     reporter: &mut dyn Reporter,
-    tell: &Tell<'_>,
+    tell: &InspectSink<'_>,
 ) -> Result<(), JobError> {
     let spec = &flags.open(engine.env, reporter).map_err(JobError::Failed)?;
     let preprocessor = preprocessor(&spec.backbone, spec.taking.size).map_err(JobError::failed)?;
@@ -144,7 +144,7 @@ pub fn run(
     })?;
     check_fit(&spec.probes, &reader, &spec.taking, reporter)?;
     let marked = spec.masks.as_deref().map(marked::Marked::open).transpose().map_err(JobError::failed)?;
-    tell(Told::Begun(spec.images.len())).map_err(JobError::Failed)?;
+    tell(InspectEvent::Begun(spec.images.len())).map_err(JobError::Failed)?;
     let explainer = Explainer {
         spec,
         tell,
@@ -160,7 +160,7 @@ pub fn run(
     {
         let cost =
             format!("Removal curves cost the encoder up to {passes:.0} whole images more for every image");
-        tell(Told::Note(cost)).map_err(JobError::Failed)?;
+        tell(InspectEvent::Note(cost)).map_err(JobError::Failed)?;
     }
     let mut go_on = |at: Option<(Mode, usize, usize)>| {
         if let Some((mode, done, total)) = at {
@@ -249,9 +249,9 @@ impl Explainer<'_> {
                 .collect();
             let rows = pairs.into_par_iter().map(|(item, probe)| self.explain(item, probe));
             for row in rows.collect::<anyhow::Result<Vec<_>>>()? {
-                (self.tell)(row.map_or_else(Told::Failed, Told::Explained))?;
+                (self.tell)(row.map_or_else(InspectEvent::Failed, InspectEvent::Explained))?;
             }
-            (self.tell)(Told::Passed(items.len()))?;
+            (self.tell)(InspectEvent::Passed(items.len()))?;
         }
         Ok(())
     }
@@ -304,7 +304,7 @@ impl Explainer<'_> {
         attribute(&mut trace, read, tokens, *index as u64, asked, rollout.as_ref());
         let document = write::document(&trace, loaded, self);
         let folder = Path::new(&source.stem);
-        let keep = |file: ResultFile| (self.tell)(Told::File(file));
+        let keep = |file: ResultFile| (self.tell)(InspectEvent::File(file));
         match self.stability(*index, at, changed) {
             Some(Ok(stability)) => {
                 keep(write::stability(folder, &loaded.stem, &stability)?)?;

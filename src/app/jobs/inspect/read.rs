@@ -101,8 +101,8 @@ impl Explainer<'_> {
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();
         let name = self.spec.images[index].path.file_name().unwrap_or_default();
-        let (name, why_not_left) = (name.to_string_lossy().into_owned(), reader.backbone.why_not_left());
-        let image = Image { name, tokens, pixels, seen, seed: index as u64, why_not_left };
+        let (name, why_no_subset) = (name.to_string_lossy().into_owned(), reader.backbone.why_no_subset());
+        let image = Image { name, tokens, pixels, seen, seed: index as u64, why_no_subset };
         let tell = &mut |mode, done, total| go_on(Some((mode, done, total)));
         let curves = measure(&subjects, &image, causal, &mut ReaderPasses { reader, pixels, tell })?;
         Ok(curves.into_iter().map(|curves| curves.map_err(|error| error.to_string())).collect())

@@ -14,7 +14,7 @@ use anyhow::bail;
 use self::folder::{Folder, damaged};
 pub use self::folder::{Manifest, Pictures, Point};
 pub use self::settings::PretrainSettings;
-use crate::app::rate::{Pace, Progress};
+use crate::app::rate::{Progress, RateMeter};
 use crate::app::user_error::Usage;
 use crate::model::data::image::ImageError;
 use crate::model::data::{self, Dataset, Sample, Split};
@@ -142,7 +142,7 @@ pub fn run(spec: &PretrainSpec, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) 
     let photographs = Photographs::new(samples, settings.augment);
     let of_epoch = Photographs::steps(images, batch);
     let done = |step: usize| step / of_epoch * images + (step % of_epoch * batch).min(images);
-    let pace = Pace::new(done(plan.steps), done(pretraining.steps_done()));
+    let pace = RateMeter::new(done(plan.steps), done(pretraining.steps_done()));
     let every = settings.checkpoint_every.unwrap_or(of_epoch);
     let (mut since, mut unreadable) = (Since::now(), HashSet::new());
     while pretraining.steps_done() < plan.steps {

@@ -19,8 +19,8 @@ impl TrainSettings {
         let layers = axis(&self.layers);
         let rates = axis(&self.rates);
         let count = heads.len().saturating_mul(layers.len() * rates.len());
-        if count > sweep::MOST {
-            return Err(TrainingError::Variants { count, most: sweep::MOST });
+        if count > sweep::MAX_VARIANTS {
+            return Err(TrainingError::Variants { count, most: sweep::MAX_VARIANTS });
         }
         let mut all = Vec::with_capacity(count);
         for head in heads {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::app::format;
 use crate::app::jobs::extract::ExtractError;
 use crate::model::data::DataError;
-use crate::model::data::token_cache::SupplyError;
+use crate::model::data::token_cache::TokenSourceError;
 use crate::model::device::DeviceError;
 use crate::model::order_file::OrderFileError;
 use crate::model::probe::ProbeError;
@@ -36,7 +36,7 @@ pub enum TrainingError {
     },
     /// Tokens that were to come.
     #[error(transparent)]
-    Supply(#[from] SupplyError),
+    Supply(#[from] TokenSourceError),
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -3,6 +3,7 @@
 //! [`Event`]s; either may stop it between two steps, and what was stopped or killed goes on.
 
 mod axes;
+mod command_line;
 mod cut;
 mod error;
 pub mod heads;
@@ -17,7 +18,6 @@ mod step_timing;
 pub mod sweep;
 pub mod tensorboard;
 mod token_source;
-mod words;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;

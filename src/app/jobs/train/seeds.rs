@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 
 use super::{Event, Parts, Summary, TrainPlan, TrainingError};
-use crate::app::rate::Pace;
+use crate::app::rate::RateMeter;
 use crate::model::data::token_cache::{self, TokenSource};
 use crate::model::device::Choice;
 use crate::model::io::array::Arrays;
@@ -50,7 +50,7 @@ impl Training<'_> {
                 let of_epoch = (position.step * config.batch).min(images);
                 index * of_seed + position.epoch * images + of_epoch
             };
-            let pace = pace.get_or_insert_with(|| Pace::new(seeds.len() * of_seed, done(position)));
+            let pace = pace.get_or_insert_with(|| RateMeter::new(seeds.len() * of_seed, done(position)));
             let task = Task {
                 tokens: &*self.tokens,
                 train: &self.parts.train,

@@ -17,7 +17,7 @@ use crate::model::train::{HeadTrainer, Labels, step_all};
 /// A step is tried again within this time.
 const LONG_ENOUGH: Duration = Duration::from_millis(400);
 /// Steps tried at most, after the first, which prepares the device.
-const MOST: u32 = 5;
+const MAX_STEPS: u32 = 5;
 
 /// Images a step is tried on at most, so that trying takes no minute where a step does.
 const BATCH: usize = 256;
@@ -92,7 +92,7 @@ impl StepTiming {
     fn step(&mut self) -> Duration {
         let begun = Instant::now();
         let mut steps = 0;
-        while steps == 0 || (steps < MOST && begun.elapsed() < LONG_ENOUGH) {
+        while steps == 0 || (steps < MAX_STEPS && begun.elapsed() < LONG_ENOUGH) {
             step_all(&mut self.trainers, &self.batch, &self.labels, |_| self.rate);
             steps += 1;
         }

@@ -10,7 +10,7 @@ use crate::model::probe::head::{self, Config};
 use crate::model::train::run::Variant;
 
 /// Most variants of one run: each holds its parameters and moments on the device.
-pub(super) const MOST: usize = 1024;
+pub(super) const MAX_VARIANTS: usize = 1024;
 
 /// One field of the grid and what it is tried with.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,8 +59,9 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
         return Err(wrong(format!("`{}` is there twice", twice.1.field)));
     }
     let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
-    let count = count.filter(|&count| count <= MOST);
-    let count = count.ok_or_else(|| wrong(format!("more than {MOST} combinations; train them in parts")))?;
+    let count = count.filter(|&count| count <= MAX_VARIANTS);
+    let count =
+        count.ok_or_else(|| wrong(format!("more than {MAX_VARIANTS} combinations; train them in parts")))?;
     let shared = match serde_json::to_value(shared) {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),

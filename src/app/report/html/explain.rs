@@ -23,7 +23,7 @@ const CLASSES: [usize; 2] = [3, 2];
 const BACKBONE: BackboneId = BackboneId(1);
 
 /// What is explained: places in the list of the run's test images, and trainings.
-pub struct Asked<'a> {
+pub struct ExplainSpec<'a> {
     /// The run.
     pub source: &'a Source,
     /// Images.
@@ -38,7 +38,7 @@ pub struct Asked<'a> {
     pub device: String,
 }
 
-impl Asked<'_> {
+impl ExplainSpec<'_> {
     /// The traces, image by image, probe by probe, class by class. What cannot be read is told and left out.
     ///
     /// # Errors

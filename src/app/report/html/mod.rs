@@ -7,7 +7,7 @@
 
 pub mod choose;
 pub mod explain;
-mod markdown;
+mod notes;
 mod page;
 mod pictures;
 mod tables;

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use super::pictures::{Pictures, plot};
-use super::{Image, Page, WIDTH_MM, escape, markdown, tables};
+use super::{Image, Page, WIDTH_MM, escape, notes, tables};
 use crate::model::io::escape::shown;
 use crate::model::trace::Trace;
 use crate::viz::export;
@@ -30,7 +30,7 @@ pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Optio
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     let steps = page.traces().map(|trace| trace.grid.len()).max().unwrap_or(0);
     let title = escape(&page.title);
-    let notes = page.notes.as_deref().map(markdown::html).filter(|notes| !notes.is_empty());
+    let notes = page.notes.as_deref().map(notes::html).filter(|notes| !notes.is_empty());
     let notes =
         notes.map_or_else(String::new, |notes| format!("<section class=\"notes\">\n{notes}</section>\n"));
     let tables = if page.tables.is_empty() {
@@ -127,7 +127,7 @@ fn section(
     };
     let options: String = image.classes.iter().enumerate().map(option).collect();
     let truth = image.truth.map_or_else(String::new, |truth| format!(" <small>is {}</small>", escape(truth)));
-    let note = image.note.map(markdown::html).filter(|note| !note.is_empty());
+    let note = image.note.map(notes::html).filter(|note| !note.is_empty());
     let note = note.map_or_else(String::new, |note| format!("<div class=\"notes\">\n{note}</div>\n"));
     let columns: String = image
         .probes

@@ -44,13 +44,13 @@ struct Drawn {
     /// where they have not as many lines.
     svg: Vec<String>,
     /// What lies where.
-    places: Vec<Place>,
+    places: Vec<HitBox>,
 }
 
 /// A box of a figure that stands for something: left, top, width, height in points.
 #[derive(PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Place {
+enum HitBox {
     Grid([f32; 4], usize, usize),
     Plan([f32; 4], Vec<usize>, usize),
     Token([f32; 4], usize),
@@ -148,15 +148,15 @@ fn beside([light, dark]: [String; 2]) -> Vec<String> {
     vec![lines.iter().zip(others).flat_map(|(light, dark)| [*light, dark]).collect::<Vec<_>>().join("\n")]
 }
 
-fn places(scene: &Scene) -> Vec<Place> {
+fn places(scene: &Scene) -> Vec<HitBox> {
     let targets = hover::targets(&scene.items).into_iter();
     let places = targets.filter_map(|(rect, identity)| {
         let at = [rect.x, rect.y, rect.w, rect.h].map(|v| (v * 1000.0).round() / 1000.0);
         match identity {
-            Identity::Grid(grid) => Some(Place::Grid(at, grid.rows, grid.cols)),
-            Identity::Plan { rows, positions } => Some(Place::Plan(at, rows.to_vec(), *positions)),
-            Identity::Token(token) => Some(Place::Token(at, *token)),
-            Identity::Position(position) => Some(Place::Position(at, *position)),
+            Identity::Grid(grid) => Some(HitBox::Grid(at, grid.rows, grid.cols)),
+            Identity::Plan { rows, positions } => Some(HitBox::Plan(at, rows.to_vec(), *positions)),
+            Identity::Token(token) => Some(HitBox::Token(at, *token)),
+            Identity::Position(position) => Some(HitBox::Position(at, *position)),
             Identity::Item(_) | Identity::Cells { .. } => None,
         }
     });

@@ -13,7 +13,7 @@ use super::figure_view::{FigureView, Subject};
 use super::{Panel, PanelContext, UiAction, placeholder, true_class};
 use crate::app::jobs::{ClassChoice, ColumnId};
 use crate::app::state::command::Command;
-use crate::app::state::{ColumnState, Place};
+use crate::app::state::{ColumnState, RevealTarget};
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
@@ -86,7 +86,7 @@ impl Panel for Compare {
         // A column that was asked for comes into the middle.
         let reveal = cx.state.reveal;
         if std::mem::replace(&mut self.revealed, reveal.count) != reveal.count
-            && let Some(Place::Compare(id)) = reveal.place
+            && let Some(RevealTarget::Compare(id)) = reveal.place
             && let Some(at) = columns.iter().position(|other| *other == id)
         {
             let left = GAP_PX + at as f32 * (width + GAP_PX);

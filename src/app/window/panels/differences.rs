@@ -8,7 +8,7 @@ use crate::model::trace::Trace;
 use crate::viz::{Empty, Figure, difference};
 
 /// A difference and the traces it is of.
-struct Kept {
+struct Cached {
     of: [Arc<Trace>; 2],
     made: Result<Arc<Trace>, Empty>,
     /// What figures show of it, from the smallest to the largest.
@@ -17,14 +17,14 @@ struct Kept {
 
 /// The differences of all columns.
 #[derive(Default)]
-pub struct Differences(HashMap<ColumnId, Kept>);
+pub struct Differences(HashMap<ColumnId, Cached>);
 
 impl Differences {
-    fn kept(&mut self, id: ColumnId, trace: &Arc<Trace>, reference: &Arc<Trace>) -> &mut Kept {
+    fn kept(&mut self, id: ColumnId, trace: &Arc<Trace>, reference: &Arc<Trace>) -> &mut Cached {
         let of = [trace, reference];
-        let known = |kept: &Kept| kept.of.iter().zip(of).all(|(a, b)| Arc::ptr_eq(a, b));
+        let known = |kept: &Cached| kept.of.iter().zip(of).all(|(a, b)| Arc::ptr_eq(a, b));
         self.0.retain(|own, kept| *own != id || known(kept));
-        self.0.entry(id).or_insert_with(|| Kept {
+        self.0.entry(id).or_insert_with(|| Cached {
             of: of.map(Arc::clone),
             made: difference::subtract(trace, reference).map(Arc::new),
             limits: HashMap::new(),

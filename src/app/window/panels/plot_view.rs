@@ -24,13 +24,13 @@ pub fn zoom(width: f32) -> f32 {
 /// What is drawn of one plot after another. `K` is what a plot depends on beside its size and the theme.
 pub struct PlotView<K, P> {
     canvas: Canvas,
-    kept: Option<Kept<K, P>>,
+    kept: Option<Cached<K, P>>,
     /// Of what is kept, at a width in points, the smallest size in which all of it can be read.
     least: Option<(i32, Vec2)>,
 }
 
 /// A scene and what it is of; the plot is held, so that addresses in its key name what they did.
-struct Kept<K, P> {
+struct Cached<K, P> {
     key: (K, bool, [i32; 2]),
     plot: P,
     drawn: Result<Scene, Empty>,
@@ -79,9 +79,9 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
             let plot = plot();
             let most = plot.max_height(size.x).max(1.4 * plot.height(size.x).max(min_size.y));
             let drawn = plot::draw(&plot, theme, Size { width: size.x, height: size.y.min(most) });
-            Kept { key, plot, drawn }
+            Cached { key, plot, drawn }
         };
-        let Kept { plot, drawn, .. } = self.kept.get_or_insert_with(layout);
+        let Cached { plot, drawn, .. } = self.kept.get_or_insert_with(layout);
         let scene = drawn.as_ref().map_err(Clone::clone)?;
         let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
         let top = Rect::from_min_size(rect.min, Vec2::new(rect.width(), scene.height * scale));

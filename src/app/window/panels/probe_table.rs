@@ -9,7 +9,7 @@ use egui::{Grid, RichText, ScrollArea, Ui};
 use super::{Panel, PanelContext, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::Command;
-use crate::app::state::{Place, Probe, State};
+use crate::app::state::{Probe, RevealTarget, State};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::{Table, number};
@@ -64,7 +64,7 @@ impl Panel for ProbeTable {
         // Of a run that was opened the best come first.
         let reveal = cx.state.reveal;
         if std::mem::replace(&mut self.revealed, reveal.count) != reveal.count
-            && reveal.place == Some(Place::Accuracies)
+            && reveal.place == Some(RevealTarget::Accuracies)
         {
             (self.sort, self.rising) = (Some(SAVED), false);
         }

@@ -31,7 +31,7 @@ const UNDER: &[&str] = &["", "teacher", "state_dict", "model", "module", "model_
 
 /// What is asked for beside a checkpoint, where it does not say it itself.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct ImportOptions {
     /// Attention heads.
     pub heads: Option<usize>,
     /// Height and width of the images it was trained on.
@@ -61,7 +61,11 @@ impl Original {
     ///
     /// # Errors
     /// If it is none, or of another project, or something has to be asked for.
-    pub fn open(path: &Path, project: &'static Project, asked: &Asked) -> Result<Self, OriginalError> {
+    pub fn open(
+        path: &Path,
+        project: &'static Project,
+        asked: &ImportOptions,
+    ) -> Result<Self, OriginalError> {
         let weights = match (path.is_dir(), &asked.key) {
             (true, _) => Weights::open(path)?,
             (false, Some(key)) => Weights::open_file(path, &[key])?,
@@ -85,7 +89,7 @@ fn prefix(
     path: &Path,
     weights: &Weights,
     project: &'static Project,
-    asked: &Asked,
+    asked: &ImportOptions,
 ) -> Result<String, OriginalError> {
     const PATCHES: &str = "patch_embed.proj.weight";
     let found: Vec<&str> = weights.names().filter_map(|(name, _)| name.strip_suffix(PATCHES)).collect();

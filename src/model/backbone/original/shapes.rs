@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::layout::{self, MLPS, Mlp, Target, Written};
 use super::project::Project;
 use super::rotary::BASE;
-use super::{Asked, OriginalError};
+use super::{ImportOptions, OriginalError};
 use crate::model::backbone::config::Config;
 use crate::model::backbone::position::relative_len;
 use crate::model::backbone::weights::Weights;
@@ -64,7 +64,7 @@ impl Encoder<'_> {
     }
 
     /// `config.json`, how the file is written, and what is told of it.
-    pub fn describe(&self, asked: &Asked) -> Result<(Value, Written, Vec<String>), OriginalError> {
+    pub fn describe(&self, asked: &ImportOptions) -> Result<(Value, Written, Vec<String>), OriginalError> {
         let [width, _, down, right] =
             self.axes("patch_embed.proj.weight", "[width, 3, height, width] of a patch")?;
         let blocks = layout::blocks(self.names());
@@ -243,7 +243,7 @@ impl Encoder<'_> {
     /// tokens before the patches that have a row there; `offsets`: those of relative biases, 0 where there are none.
     fn image(
         &self,
-        asked: &Asked,
+        asked: &ImportOptions,
         [down, right]: [usize; 2],
         placed: usize,
         offsets: usize,
@@ -322,7 +322,7 @@ impl Encoder<'_> {
     }
 
     /// `preprocessor_config.json`: how the project's evaluation makes images ready.
-    pub fn preprocessor(&self, asked: &Asked, config: &Config) -> Result<Value, OriginalError> {
+    pub fn preprocessor(&self, asked: &ImportOptions, config: &Config) -> Result<Value, OriginalError> {
         let scale = asked
             .scale
             .or(self.project.scale)

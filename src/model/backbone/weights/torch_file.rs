@@ -47,7 +47,7 @@ pub(super) fn tensors_under<'k>(
     }
 }
 
-struct Place {
+struct ByteRange {
     start: usize,
     bytes: usize,
 }
@@ -77,7 +77,7 @@ fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), Weigh
                 format!("{name:?} is said to have {} bytes, the file has {}", entry.size(), file.len());
             return Err(file.damaged(FORMAT, what));
         };
-        places.insert(name, Place { start: start as usize, bytes: (end - start) as usize });
+        places.insert(name, ByteRange { start: start as usize, bytes: (end - start) as usize });
     }
     if let Some(name) = packed {
         let what = format!("{name:?} in it is compressed or encrypted, which torch.save never does");
@@ -87,7 +87,7 @@ fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), Weigh
     let (Some(root), None) = (roots.next(), roots.next()) else {
         return Err(file.damaged(FORMAT, "a ZIP archive without exactly one data.pkl"));
     };
-    let content = |place: &Place| &file[place.start..place.start + place.bytes];
+    let content = |place: &ByteRange| &file[place.start..place.start + place.bytes];
     if places.get(&format!("{root}/byteorder")).is_some_and(|place| content(place) != b"little") {
         return Err(unsupported(file, "its numbers are not little-endian"));
     }
@@ -137,7 +137,7 @@ fn legacy<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), We
                 format!("a storage of {numel} numbers is announced at byte {at}, {rest} bytes are left");
             return Err(file.damaged(FORMAT, what));
         };
-        places.insert(key, Place { start: at + 8, bytes: bytes as usize });
+        places.insert(key, ByteRange { start: at + 8, bytes: bytes as usize });
         at += 8 + bytes as usize;
     }
     collect(file, &state, under, |tensor| places.get(tensor.storage.key))
@@ -149,7 +149,7 @@ fn collect<'p, 'k>(
     file: &Mapped,
     pickle: &Pickle,
     under: &[&'k str],
-    place: impl Fn(&Tensor) -> Option<&'p Place>,
+    place: impl Fn(&Tensor) -> Option<&'p ByteRange>,
 ) -> Result<(Tensors, &'k str), WeightsError> {
     let named = |dict: &Value| -> Vec<(String, Tensor)> {
         let Value::Dict(entries) = dict else { return vec![] };

@@ -4,18 +4,18 @@
 use gif::{ColorOutput, DecodeOptions, MemoryLimit};
 use image::RgbImage;
 
-use super::{BYTE_LIMIT, Stop, check_size, whole};
+use super::{BYTE_LIMIT, DecodeFailure, check_size, whole};
 
-pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
+pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     let mut options = DecodeOptions::new();
     options.set_color_output(ColorOutput::Indexed);
     options.set_memory_limit(MemoryLimit::Bytes(
         std::num::NonZeroU64::new(BYTE_LIMIT).unwrap_or(std::num::NonZeroU64::MIN),
     ));
-    let mut decoder = options.read_info(bytes).map_err(Stop::broken)?;
+    let mut decoder = options.read_info(bytes).map_err(DecodeFailure::broken)?;
     let (width, height) = (usize::from(decoder.width()), usize::from(decoder.height()));
-    let frame = decoder.read_next_frame().map_err(Stop::broken)?;
-    let frame = frame.ok_or_else(|| Stop::Broken("it holds no frame".into()))?.clone();
+    let frame = decoder.read_next_frame().map_err(DecodeFailure::broken)?;
+    let frame = frame.ok_or_else(|| DecodeFailure::Broken("it holds no frame".into()))?.clone();
     // A frame larger than the canvas enlarges it.
     let (left, top) = (usize::from(frame.left), usize::from(frame.top));
     let (across, down) = (usize::from(frame.width), usize::from(frame.height));

@@ -20,7 +20,7 @@ use image::RgbImage;
 use image::metadata::Orientation;
 use turbojpeg_sys as raw;
 
-use super::{BYTE_LIMIT, PIXEL_LIMIT, Stop, check_size, orientation, product, upright, whole};
+use super::{BYTE_LIMIT, DecodeFailure, PIXEL_LIMIT, check_size, orientation, product, upright, whole};
 
 /// More scans are no photograph but a trap: a few bytes each make the decoder pass over all pixels.
 const SCAN_LIMIT: u64 = 500;
@@ -38,10 +38,10 @@ const WARNINGS: [&str; 5] = [
     "Warning: unknown JFIF",
 ];
 
-pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
+pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     let about = About::read(bytes);
     if !about.ends {
-        return Err(Stop::Broken("the file is truncated (no end marker)".into()));
+        return Err(DecodeFailure::Broken("the file is truncated (no end marker)".into()));
     }
     let mut library = Library::new()?;
     let (width, height) = library.size(bytes)?;
@@ -49,12 +49,12 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
     let pixels = u64::from(width) * u64::from(height);
     if pixels / PACKED > bytes.len() as u64 {
         let what = format!("its {} bytes are too few for {width} x {height} pixels", bytes.len());
-        return Err(Stop::Broken(what));
+        return Err(DecodeFailure::Broken(what));
     }
     let most = SCAN_LIMIT.min(PASS_LIMIT / pixels);
     if about.scans as u64 > most {
         let what = format!("it has {} scans of {width} x {height} pixels; {most} are read", about.scans);
-        return Err(Stop::Broken(what));
+        return Err(DecodeFailure::Broken(what));
     }
     // Another idea of where the scans begin does not get round the limit.
     library.set(raw::TJPARAM_TJPARAM_SCANLIMIT, most)?;
@@ -63,7 +63,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
 }
 
 /// Width and height of the picture turned upright, by the file's header.
-pub(super) fn dimensions(bytes: &[u8]) -> Result<(usize, usize), Stop> {
+pub(super) fn dimensions(bytes: &[u8]) -> Result<(usize, usize), DecodeFailure> {
     let about = About::read(bytes);
     let (width, height) = Library::new()?.size(bytes)?;
     check_size(width.into(), height.into())?;
@@ -84,11 +84,11 @@ struct Library(raw::tjhandle);
     reason = "calls of C: the handle is the library's own, lengths are those of the slices"
 )]
 impl Library {
-    fn new() -> Result<Self, Stop> {
+    fn new() -> Result<Self, DecodeFailure> {
         // SAFETY: makes a handle, or null.
         let handle = unsafe { raw::tj3Init(raw::TJINIT_TJINIT_DECOMPRESS as c_int) };
         if handle.is_null() {
-            return Err(Stop::Broken("there is no memory for a decoder".into()));
+            return Err(DecodeFailure::Broken("there is no memory for a decoder".into()));
         }
         let mut library = Self(handle);
         library.set(raw::TJPARAM_TJPARAM_MAXPIXELS, PIXEL_LIMIT)?;
@@ -96,7 +96,7 @@ impl Library {
         Ok(library)
     }
 
-    fn set(&mut self, what: raw::TJPARAM, value: u64) -> Result<(), Stop> {
+    fn set(&mut self, what: raw::TJPARAM, value: u64) -> Result<(), DecodeFailure> {
         // SAFETY: the handle is alive.
         let status = unsafe { raw::tj3Set(self.0, what as c_int, value as c_int) };
         self.check(status)
@@ -108,7 +108,7 @@ impl Library {
     }
 
     /// Width and height as the decoder itself reads them.
-    fn size(&mut self, bytes: &[u8]) -> Result<(u32, u32), Stop> {
+    fn size(&mut self, bytes: &[u8]) -> Result<(u32, u32), DecodeFailure> {
         // SAFETY: reads within the slice.
         let status = unsafe { raw::tj3DecompressHeader(self.0, bytes.as_ptr(), bytes.len() as _) };
         self.check(status)?;
@@ -118,7 +118,7 @@ impl Library {
     }
 
     /// The RGB values, once [`Self::size`] has read the header of the same bytes.
-    fn pixels(&mut self, bytes: &[u8], pixels: usize, width: u32) -> Result<Vec<u8>, Stop> {
+    fn pixels(&mut self, bytes: &[u8], pixels: usize, width: u32) -> Result<Vec<u8>, DecodeFailure> {
         let colours = self.get(raw::TJPARAM_TJPARAM_COLORSPACE) as raw::TJCS;
         let inks = [raw::TJCS_TJCS_CMYK, raw::TJCS_TJCS_YCCK].contains(&colours);
         let (format, channels) = if inks { (raw::TJPF_TJPF_CMYK, 4) } else { (raw::TJPF_TJPF_RGB, 3) };
@@ -137,7 +137,7 @@ impl Library {
         Ok(inks.iter().flat_map(|&[c, m, y, k]| [c, m, y].map(|ink| k - product(255 - ink, k))).collect())
     }
 
-    fn check(&self, status: c_int) -> Result<(), Stop> {
+    fn check(&self, status: c_int) -> Result<(), DecodeFailure> {
         if status == 0 {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl Library {
         if WARNINGS.iter().any(|warning| said.starts_with(warning)) {
             Ok(())
         } else {
-            Err(Stop::broken(said))
+            Err(DecodeFailure::broken(said))
         }
     }
 }

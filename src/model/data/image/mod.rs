@@ -61,12 +61,12 @@ pub enum ImageError {
 }
 
 /// Why a decoder stopped; [`Photo::decode`] adds which file it was.
-enum Stop {
+enum DecodeFailure {
     TooLarge(u64, u64),
     Broken(String),
 }
 
-impl Stop {
+impl DecodeFailure {
     fn broken(error: impl std::fmt::Display) -> Self {
         Self::Broken(error.to_string())
     }
@@ -87,13 +87,15 @@ impl Photo {
         };
         // A panic of a decoder on damaged data is an error like others.
         let decoded = guard(|| decode(format, bytes));
-        match decoded.unwrap_or_else(|panic| Err(Stop::Broken(format!("the decoder failed: {panic}")))) {
+        match decoded
+            .unwrap_or_else(|panic| Err(DecodeFailure::Broken(format!("the decoder failed: {panic}"))))
+        {
             Ok(image) => {
                 let (width, height) = (image.width() as usize, image.height() as usize);
                 Ok(Self { name, picture: Picture { width, height, rgb: image.into_raw() } })
             }
-            Err(Stop::TooLarge(width, height)) => Err(ImageError::TooLarge { name, width, height }),
-            Err(Stop::Broken(why)) => {
+            Err(DecodeFailure::TooLarge(width, height)) => Err(ImageError::TooLarge { name, width, height }),
+            Err(DecodeFailure::Broken(why)) => {
                 let format = FORMATS.iter().find(|(f, _)| *f == format).map_or("image", |(_, name)| name);
                 Err(ImageError::Decode { name, format, why })
             }
@@ -166,15 +168,15 @@ pub(in crate::model) fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
     })
 }
 
-fn check_size(width: u64, height: u64) -> Result<(), Stop> {
+fn check_size(width: u64, height: u64) -> Result<(), DecodeFailure> {
     match width.checked_mul(height) {
-        Some(0) => Err(Stop::Broken(format!("it has {width} x {height} pixels"))),
+        Some(0) => Err(DecodeFailure::Broken(format!("it has {width} x {height} pixels"))),
         Some(pixels) if pixels <= PIXEL_LIMIT => Ok(()),
-        _ => Err(Stop::TooLarge(width, height)),
+        _ => Err(DecodeFailure::TooLarge(width, height)),
     }
 }
 
-fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, Stop> {
+fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     if format == ImageFormat::Jpeg {
         return jpeg::decode(bytes);
     }
@@ -190,7 +192,7 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, Stop> {
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(BYTE_LIMIT);
     reader.limits(limits);
-    let mut decoder = reader.into_decoder().map_err(Stop::broken)?;
+    let mut decoder = reader.into_decoder().map_err(DecodeFailure::broken)?;
     let (width, height) = decoder.dimensions();
     check_size(width.into(), height.into())?;
     // A broken EXIF block says nothing; neither does Pillow stumble over it.
@@ -200,12 +202,13 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, Stop> {
         ImageFormat::Tiff => decoder.orientation().unwrap_or(Orientation::NoTransforms),
         _ => orientation(exif.as_deref(), xmp.as_deref()),
     };
-    let image = to_rgb(DynamicImage::from_decoder(decoder).map_err(Stop::broken)?)?;
+    let image = to_rgb(DynamicImage::from_decoder(decoder).map_err(DecodeFailure::broken)?)?;
     Ok(upright(image, orientation))
 }
 
-fn whole(width: u32, height: u32, rgb: Vec<u8>) -> Result<RgbImage, Stop> {
-    RgbImage::from_raw(width, height, rgb).ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))
+fn whole(width: u32, height: u32, rgb: Vec<u8>) -> Result<RgbImage, DecodeFailure> {
+    RgbImage::from_raw(width, height, rgb)
+        .ok_or_else(|| DecodeFailure::Broken("its pixels are incomplete".into()))
 }
 
 fn upright(image: RgbImage, orientation: Orientation) -> RgbImage {
@@ -215,7 +218,7 @@ fn upright(image: RgbImage, orientation: Orientation) -> RgbImage {
 }
 
 /// Eight bits a channel, no alpha. Sixteen bits are cut, not rounded, as Pillow cuts them.
-fn to_rgb(image: DynamicImage) -> Result<RgbImage, Stop> {
+fn to_rgb(image: DynamicImage) -> Result<RgbImage, DecodeFailure> {
     let (width, height) = (image.width(), image.height());
     let cut = |raw: Vec<u16>, channels: usize| {
         let colour = |p: &[u16]| if channels < 3 { [p[0]; 3] } else { [p[0], p[1], p[2]] };
@@ -227,9 +230,9 @@ fn to_rgb(image: DynamicImage) -> Result<RgbImage, Stop> {
         DynamicImage::ImageLumaA16(image) => cut(image.into_raw(), 2),
         DynamicImage::ImageRgb16(image) => cut(image.into_raw(), 3),
         DynamicImage::ImageRgba16(image) => cut(image.into_raw(), 4),
-        DynamicImage::ImageRgb32F(_) | DynamicImage::ImageRgba32F(_) => {
-            Err(Stop::Broken("its pixels are floating-point numbers, whose range no one says".into()))
-        }
+        DynamicImage::ImageRgb32F(_) | DynamicImage::ImageRgba32F(_) => Err(DecodeFailure::Broken(
+            "its pixels are floating-point numbers, whose range no one says".into(),
+        )),
         image => Ok(image.into_rgb8()),
     }
 }

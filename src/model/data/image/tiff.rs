@@ -10,39 +10,47 @@ use tiff::ColorType;
 use tiff::decoder::{Decoder, DecodingResult, Limits};
 use tiff::tags::Tag;
 
-use super::{BYTE_LIMIT, Stop, check_size, product, upright, whole};
+use super::{BYTE_LIMIT, DecodeFailure, check_size, product, upright, whole};
 
 /// The picture, or nothing where the `image` crate knows its colours.
-pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, DecodeFailure> {
     let (bytes, palette) = match without_palette(bytes) {
         Some(grey) => (Cow::Owned(grey), true),
         None => (Cow::Borrowed(bytes), false),
     };
     let mut limits = Limits::default();
     limits.decoding_buffer_size = BYTE_LIMIT as usize;
-    let mut decoder = Decoder::new(Cursor::new(&bytes[..])).map_err(Stop::broken)?.with_limits(limits);
-    let (width, height) = decoder.dimensions().map_err(Stop::broken)?;
+    let mut decoder =
+        Decoder::new(Cursor::new(&bytes[..])).map_err(DecodeFailure::broken)?.with_limits(limits);
+    let (width, height) = decoder.dimensions().map_err(DecodeFailure::broken)?;
     check_size(width.into(), height.into())?;
-    let colour = decoder.colortype().map_err(Stop::broken)?;
+    let colour = decoder.colortype().map_err(DecodeFailure::broken)?;
     let (bits, samples) = match colour {
         ColorType::Gray(bits @ (1 | 2 | 4 | 8)) if palette => (bits, 1),
         ColorType::Gray(bits @ (2 | 4)) => (bits, 1),
         ColorType::CMYK(8) => (8, 4),
         ColorType::Multiband { bit_depth: 8, num_samples: 2 } => (8, 2),
-        _ if palette => return Err(Stop::Broken(format!("its palette has indices of kind {colour:?}"))),
+        _ if palette => {
+            return Err(DecodeFailure::Broken(format!("its palette has indices of kind {colour:?}")));
+        }
         _ => return Ok(None),
     };
-    let map =
-        if palette { decoder.get_tag_u16_vec(Tag::ColorMap).map_err(Stop::broken)? } else { Vec::new() };
+    let map = if palette {
+        decoder.get_tag_u16_vec(Tag::ColorMap).map_err(DecodeFailure::broken)?
+    } else {
+        Vec::new()
+    };
     let entries = map.len() / 3; // all reds, then all greens, then all blues
     let orientation = decoder.find_tag_unsigned::<u8>(Tag::Orientation).ok().flatten();
-    let DecodingResult::U8(data) = decoder.read_image().map_err(Stop::broken)? else {
-        return Err(Stop::Broken("its samples are not bytes".into()));
+    let DecodingResult::U8(data) = decoder.read_image().map_err(DecodeFailure::broken)? else {
+        return Err(DecodeFailure::Broken("its samples are not bytes".into()));
     };
     let (width_, height_) = (width as usize, height as usize);
     let row = (width_ * samples * usize::from(bits)).div_ceil(8);
     if data.len() < row * height_ {
-        return Err(Stop::Broken("its pixels are incomplete (planes apart are not supported)".into()));
+        return Err(DecodeFailure::Broken(
+            "its pixels are incomplete (planes apart are not supported)".into(),
+        ));
     }
     let mut rgb = Vec::with_capacity(width_ * height_ * 3);
     let most = (1u16 << bits) - 1;

@@ -62,10 +62,10 @@ const STATISTICS: &[u8] = b"ssnnssbb";
 
 /// Hears every number, and the length of every list, with the numbers of the fields that lead to it; what it says
 /// against one ends the walk.
-pub(super) type Told<'t> = dyn FnMut(&[i16], i64) -> Result<(), String> + 't;
+pub(super) type OnField<'t> = dyn FnMut(&[i16], i64) -> Result<(), String> + 't;
 
 /// Walks over the structure at the start of `bytes`; returns its length.
-pub(super) fn walk(bytes: &[u8], fields: Fields, told: &mut Told) -> Result<usize, Flaw> {
+pub(super) fn walk(bytes: &[u8], fields: Fields, told: &mut OnField) -> Result<usize, Flaw> {
     let mut walk = Walk { rest: bytes, fields, told, path: Vec::new() };
     walk.structure()?;
     Ok(bytes.len() - walk.rest.len())
@@ -74,7 +74,7 @@ pub(super) fn walk(bytes: &[u8], fields: Fields, told: &mut Told) -> Result<usiz
 struct Walk<'a, 't> {
     rest: &'a [u8],
     fields: Fields,
-    told: &'t mut Told<'t>,
+    told: &'t mut OnField<'t>,
     /// Numbers of the fields that lead here.
     path: Vec<i16>,
 }

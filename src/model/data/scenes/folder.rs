@@ -15,7 +15,7 @@ use super::{CLASSES, FIRST_VAL, SIDE, Scene, VERSION, class_name, draw};
 use crate::model::data::MASKS;
 
 /// Largest number of scenes of a split: what file names of five digits can count.
-pub const MOST: u64 = 100_000;
+pub const MAX_SCENES: u64 = 100_000;
 
 /// A set of scenes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub enum SceneError {
 
 /// Where a scene lies below the set's folder, and which scene it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SceneFile {
     /// `train` or `val`.
     pub split: &'static str,
     /// Index in the seed's endless set, as [`draw`] takes it.
@@ -65,12 +65,12 @@ pub struct Place {
 
 impl Set {
     /// Every scene of the set, training first.
-    pub fn places(&self) -> impl Iterator<Item = Place> {
+    pub fn places(&self) -> impl Iterator<Item = SceneFile> {
         let split = |name: &'static str, first: u64, count: u64| {
             (0..count).map(move |number| {
                 let class = class_name((number % CLASSES as u64) as usize);
                 let file = [name, &class, &format!("{number:05}.png")].iter().collect();
-                Place { split: name, index: first + number, file }
+                SceneFile { split: name, index: first + number, file }
             })
         };
         split("train", 0, self.train).chain(split("val", FIRST_VAL, self.val))

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use safetensors::tensor::SafeTensors;
 
 use super::{
-    CacheError, CacheManifest, Damage, Precision, SHARD, SKIPPED, Stock, TokenKey, count, io_error,
+    CacheError, CacheManifest, CacheScan, Damage, Precision, SHARD, SKIPPED, TokenKey, count, io_error,
     shard_path,
 };
 use crate::model::grid::Grid;
@@ -86,9 +86,9 @@ pub(super) const STALE_AFTER: Duration = Duration::from_mins(10);
 
 impl TokenCache {
     /// The complete cache for `source` under `root`, if there is one. Its shards are looked at, not
-    /// read: [`Stock::verify`] does that.
+    /// read: [`CacheScan::verify`] does that.
     pub fn find(root: &Path, source: &TokenKey) -> Result<Option<Self>, CacheError> {
-        let stock = Stock::open(root, source, None)?;
+        let stock = CacheScan::open(root, source, None)?;
         if let Some(Damage { path, found, expected, .. }) = stock.damage.first() {
             let (path, found) = (path.clone(), format!("{found}, expected {expected}"));
             return Err(CacheError::Damaged { path, found });

@@ -8,7 +8,7 @@
 //!
 //! Beside every shard lies its record: the cache and the place it belongs to, the SHA-256 of the
 //! file, and that of every image it was made from. Before a process uses a cache for the first time, all
-//! its shards are read once and compared ([`Stock::verify`]); one that is another is made again.
+//! its shards are read once and compared ([`CacheScan::verify`]); one that is another is made again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,16 @@ use crate::model::grid::Grid;
 use crate::model::io::{atomic_file, sha256};
 
 mod cache;
+mod cache_scan;
 pub mod list;
 mod record;
-mod stock;
 mod token_source;
 mod verify;
 mod writer;
 
 pub use cache::TokenCache;
-pub use stock::{Damage, Stock};
-pub use token_source::{Batches, LayerRows, Rows, SupplyError, TokenSource, round};
+pub use cache_scan::{CacheScan, Damage};
+pub use token_source::{Batches, LayerRows, Rows, TokenSource, TokenSourceError, round};
 pub use verify::Verified;
 pub use writer::{Writer, fits};
 
@@ -235,7 +235,7 @@ mod tests {
             writer.push(digest.map(|_| tokens(image)), digest.map(str::to_owned)).unwrap();
         }
         writer.finish().unwrap();
-        let stock = Stock::open(root.path(), &source, Some(3)).unwrap();
+        let stock = CacheScan::open(root.path(), &source, Some(3)).unwrap();
         assert!((0..3).all(|image| stock.knows(image)));
         for (image, now, changed) in [
             (0, Some("a"), false),
@@ -263,7 +263,7 @@ mod tests {
         }
         assert_eq!(late.finish().unwrap().tokens(0), tokens(0));
         assert_eq!(mapped.tokens(1), tokens(1));
-        let stock = Stock::open(root.path(), &source, Some(2)).unwrap();
+        let stock = CacheScan::open(root.path(), &source, Some(2)).unwrap();
         assert!(stock.damage().is_empty() && stock.done() == 2 && !stock.changed(0, Some("a")));
         // One that is damaged is another matter.
         let path = shard_path(mapped.folder(), 0);
@@ -274,7 +274,7 @@ mod tests {
             again.push(Some(tokens(image)), Some("a".to_owned())).unwrap();
         }
         assert_eq!(again.finish().unwrap().tokens(1), tokens(1));
-        assert!(Stock::open(root.path(), &source, Some(2)).unwrap().damage().is_empty());
+        assert!(CacheScan::open(root.path(), &source, Some(2)).unwrap().damage().is_empty());
     }
 
     /// The files below a folder that this process has mapped.
@@ -296,7 +296,7 @@ mod tests {
         for image in 0..SHARD {
             writer.push(Some(tokens(image)), None).unwrap();
         }
-        let look = || Stock::open(root.path(), &source, Some(2 * SHARD)).unwrap();
+        let look = || CacheScan::open(root.path(), &source, Some(2 * SHARD)).unwrap();
         let whole = fs::read(shard_path(look().folder(), 0)).unwrap();
         // As this program writes: beside its place, under another name.
         fs::write(look().folder().join(".ssmprobe-1a2b3c"), &whole[..whole.len() / 2]).unwrap();

@@ -19,13 +19,13 @@ pub struct Rows {
 /// Why there are no tokens where there were to be some.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct SupplyError(pub Box<dyn Error + Send + Sync>);
+pub struct TokenSourceError(pub Box<dyn Error + Send + Sync>);
 
 /// The tokens of one batch after every layer that is read, one layer after the other.
 pub type LayerRows<'a> = Box<dyn Iterator<Item = Rows> + 'a>;
 
 /// Batches of tokens, one after the other.
-pub type Batches<'a> = Box<dyn Iterator<Item = Result<LayerRows<'a>, SupplyError>> + 'a>;
+pub type Batches<'a> = Box<dyn Iterator<Item = Result<LayerRows<'a>, TokenSourceError>> + 'a>;
 
 /// Where training reads its tokens, of one layer or of several. The same images have the same tokens, to the bit, from a cache and
 /// from what makes them anew in the cache's precision.

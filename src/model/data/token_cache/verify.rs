@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use rayon::prelude::*;
 
+use super::cache_scan::{CacheScan, Damage};
 use super::record::Record;
-use super::stock::{Damage, Stock};
 use super::{CacheError, MANIFEST, io_error, shard_path, write_whole};
 use crate::model::io::sha256;
 
@@ -40,7 +40,7 @@ pub struct Verified {
     pub adopted: usize,
 }
 
-impl Stock {
+impl CacheScan {
     /// Reads every shard that this process has not read yet and compares it with its record; what is not
     /// the same is put among the [`damage`](Self::damage) and has to be made again. Shards of an earlier
     /// version get their record. `tell` hears how many bytes of how many are read and may stop it.

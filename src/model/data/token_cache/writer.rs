@@ -11,7 +11,7 @@ use safetensors::tensor::TensorView;
 use super::cache::{STALE_AFTER, TokenCache};
 use super::record::Record;
 use super::{
-    CacheError, CacheManifest, MANIFEST, Precision, SHARD, SKIPPED, Stock, TokenKey, count, io_error,
+    CacheError, CacheManifest, CacheScan, MANIFEST, Precision, SHARD, SKIPPED, TokenKey, count, io_error,
     shard_path, write_whole,
 };
 use crate::model::io::{atomic_file, sha256};
@@ -39,15 +39,15 @@ impl Writer {
     /// Opens the cache for `source` under `root`, to hold `images` images, keeping what an earlier
     /// extraction left.
     pub fn open(root: &Path, source: TokenKey, images: usize) -> Result<Self, CacheError> {
-        Self::resume(Stock::open(root, &source, Some(images))?)
+        Self::resume(CacheScan::open(root, &source, Some(images))?)
     }
 
     /// Goes on with what there is: the shards that are missing are made.
-    pub fn resume(stock: Stock) -> Result<Self, CacheError> {
+    pub fn resume(stock: CacheScan) -> Result<Self, CacheError> {
         let wanted: VecDeque<usize> = stock.missing().into();
         let replaced =
             wanted.iter().copied().filter(|&shard| shard_path(&stock.folder, shard).exists()).collect();
-        let Stock { folder, source, images, manifest, .. } = stock;
+        let CacheScan { folder, source, images, manifest, .. } = stock;
         atomic_file::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
         atomic_file::tidy(&folder, STALE_AFTER).map_err(io_error("tidy it", &folder))?;
         Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted, replaced, others: 0 })

@@ -72,7 +72,7 @@ pub struct Metrics {
     /// With the tokens that are read last alone; empty where that was not asked, or the head has no memory by position. Earlier
     /// programs did not ask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub last: Vec<Kept>,
+    pub last: Vec<LastTokens>,
     /// What small changes and other seeds leave of its orders; empty where that was not asked. Earlier programs did not ask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stability: Vec<StabilitySummary>,
@@ -98,7 +98,7 @@ pub struct Outcome {
 
 /// The images as they are read when so many tokens that are read last are kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct LastTokens {
     /// How many.
     pub tokens: usize,
     /// Top-1 accuracy in percent.
@@ -158,7 +158,7 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
         logit_change: mean(images.iter().map(|image| image.ways[way].2 - image.ways[0].2).sum()),
     };
     let outcomes: Vec<Outcome> = images[0].ways.iter().enumerate().map(outcome).collect();
-    let kept = |(at, &(tokens, ..)): (usize, &(usize, bool, f64))| Kept {
+    let kept = |(at, &(tokens, ..)): (usize, &(usize, bool, f64))| LastTokens {
         tokens,
         accuracy: mean(100.0 * images.iter().filter(|image| image.last[at].1).count() as f64),
         logit_change: mean(images.iter().map(|image| image.last[at].2 - image.ways[0].2).sum()),

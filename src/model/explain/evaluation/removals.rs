@@ -79,7 +79,7 @@ pub(super) fn heights_of_kept(
         pixels: &Pixels { height: 0, width: 0, values: Vec::new() },
         seen: &Picture::default(),
         seed: image_seed,
-        why_not_left: Some(NO_ENCODER),
+        why_no_subset: Some(NO_ENCODER),
     };
     let Ok(heights) = heights(probe, change, class, &image, spec, &mut NoEncoder);
     heights

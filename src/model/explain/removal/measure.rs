@@ -98,7 +98,7 @@ pub struct Image<'a> {
     /// Seeds random orders that heads draw: its index in its dataset.
     pub seed: u64,
     /// Why no patch is known to be that of a token, if none is.
-    pub why_not_left: Option<&'static str>,
+    pub why_no_subset: Option<&'static str>,
 }
 
 /// Who runs the encoder, and is told how far it is.
@@ -132,7 +132,7 @@ pub trait Passes {
 }
 
 /// A probe at work on an image.
-struct Asked<'a> {
+struct Measured<'a> {
     reader: Reader<'a>,
     answer: Removal,
     orders: Vec<Orders>,
@@ -151,9 +151,9 @@ pub fn measure<P: Passes>(
     let rollout = passes.rollout()?;
     let rollout = rollout.as_deref().map_err(String::as_str);
     let asked = subjects.par_iter().map(|subject| ask(subject, image, rollout, spec));
-    let mut asked: Vec<Result<Asked<'_>, InterventionError>> = asked.collect();
+    let mut asked: Vec<Result<Measured<'_>, InterventionError>> = asked.collect();
     for &mode in &spec.modes {
-        let mut able: Vec<&mut Asked<'_>> =
+        let mut able: Vec<&mut Measured<'_>> =
             asked.iter_mut().filter_map(|asked| asked.as_mut().ok()).collect();
         let curves = match mode {
             Mode::Frozen | Mode::Rerouted => {
@@ -174,7 +174,7 @@ fn ask<'a>(
     image: &Image<'a>,
     rollout: Result<&[f32], &str>,
     spec: &RemovalSpec,
-) -> Result<Asked<'a>, InterventionError> {
+) -> Result<Measured<'a>, InterventionError> {
     let Subject { probe, name, reading, class } = subject;
     let reader = Reader::new(probe, reading.change.clone(), image.tokens, image.seed)?;
     let logits = reader.logits();
@@ -203,10 +203,10 @@ fn ask<'a>(
         rankings: found.into_iter().map(|(id, found)| (id.to_owned(), found)).collect(),
         modes: IndexMap::new(),
     };
-    Ok(Asked { reader, answer, orders })
+    Ok(Measured { reader, answer, orders })
 }
 
-impl Asked<'_> {
+impl Measured<'_> {
     /// The sets of its rankings and of the random orders, which are added to those of others.
     fn schedule(&self, mode: Mode, spec: &RemovalSpec, sets: &mut Sets) -> Schedule {
         let random = Orders::random(self.answer.grid.len(), mode.draws(), spec.seed);
@@ -222,7 +222,7 @@ impl Asked<'_> {
 
 /// Curves of tokens that the head is given.
 fn of_tokens<P: Passes>(
-    asked: &Asked<'_>,
+    asked: &Measured<'_>,
     mode: Mode,
     spec: &RemovalSpec,
     passes: &mut P,
@@ -247,13 +247,13 @@ fn of_tokens<P: Passes>(
 
 /// Curves of what the encoder is given, of all probes.
 fn of_encoder<P: Passes>(
-    asked: &[&mut Asked<'_>],
+    asked: &[&mut Measured<'_>],
     mode: Mode,
     image: &Image<'_>,
     spec: &RemovalSpec,
     passes: &mut P,
 ) -> Result<Vec<Found<Curves>>, P::Error> {
-    if let Some(why) = image.why_not_left {
+    if let Some(why) = image.why_no_subset {
         return Ok(asked.iter().map(|_| Found::None { none: why.to_owned() }).collect());
     }
     let mut sets = Sets::new();

@@ -4,8 +4,8 @@
 //! Bilinearly, with `M = I - dt/2 A` and `X = M^-1`: `Abar = 2 X - I` and `Bbar = dt X B`. Back, where `Abar` is owed
 //! `dAbar` and `Bbar` is owed `Y`: `dX = 2 dAbar + Y (dt B)^T`, `dM = -X^T dX X^T` and `dB = dt X^T Y`.
 
-use super::hold::Hold;
 use super::solve;
+use super::zoh::ZeroOrderHold;
 use crate::model::ops::gemm::Matrix;
 use crate::model::probe::settings::Discretization;
 
@@ -27,7 +27,7 @@ pub(super) struct Discrete {
 enum Rule {
     /// `X`, `[S, S]`, lower triangular.
     Bilinear(Vec<f64>),
-    Zoh(Hold),
+    Zoh(ZeroOrderHold),
 }
 
 impl Discrete {
@@ -37,7 +37,7 @@ impl Discrete {
             Discretization::Bilinear => Self::bilinear(a, b, step),
             Discretization::Zoh => {
                 let states = a.len().isqrt();
-                let hold = Hold::new(&a, step);
+                let hold = ZeroOrderHold::new(&a, step);
                 let (transition, width) = (hold.transition(), b.len() / states);
                 let mut impulse = vec![0.0; b.len()];
                 hold.input().times(Matrix::new(&b, width), &mut impulse);

@@ -16,8 +16,8 @@
 mod channels;
 mod discrete;
 mod fused;
-mod hold;
 mod recurrence;
+mod zoh;
 
 use burn::tensor::{Tensor, TensorData};
 
@@ -98,7 +98,7 @@ pub fn kernel_channels_as_given(
             // I + dt/2 A = 2 I - (I - dt/2 A).
             (inverse.clone() * 2.0 - mask(&inverse, |n, k| n == k), inverse)
         }
-        Discretization::Zoh => hold::on_tensors(scaled),
+        Discretization::Zoh => zoh::on_tensors(scaled),
     };
     let square = |power: Tensor<2>| power.clone().matmul(power);
     let small = (n.max(1) as f64).sqrt().ceil() as usize;

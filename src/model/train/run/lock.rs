@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{Run, RunError, error};
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{self, Tried};
-use crate::model::io::host_lock::{Asked, HostLock, STILL};
+use crate::model::io::host_lock::{HostLock, LockAttempt, STILL};
 
 /// The right to write into a run's folder; it ends when this is dropped, or its program, however that
 /// ends.
@@ -65,10 +65,10 @@ impl RunLock {
         patient: bool,
     ) -> Result<Self, RunError> {
         let path = folder.join(name);
-        let asked: io::Result<Asked> = HostLock::ask(&path, alone, STILL, patient);
+        let asked: io::Result<LockAttempt> = HostLock::ask(&path, alone, STILL, patient);
         match asked.map_err(error::io("lock", &path))? {
-            Asked::Taken(among_machines) => Ok(Self { among_machines, _on_this_one: Locked(lock) }),
-            Asked::Held(host) => Err(RunError::Claimed { folder: folder.to_owned(), host: Some(host) }),
+            LockAttempt::Taken(among_machines) => Ok(Self { among_machines, _on_this_one: Locked(lock) }),
+            LockAttempt::Held(host) => Err(RunError::Claimed { folder: folder.to_owned(), host: Some(host) }),
         }
     }
 }

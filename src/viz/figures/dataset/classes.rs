@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Most classes drawn, unless a person wants another number.
-const MOST: usize = 40;
+const MAX_ROWS: usize = 40;
 
 /// The order of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct ClassFilter {
 
 impl Default for ClassFilter {
     fn default() -> Self {
-        Self { search: String::new(), sort: None, most: Some(MOST) }
+        Self { search: String::new(), sort: None, most: Some(MAX_ROWS) }
     }
 }
 

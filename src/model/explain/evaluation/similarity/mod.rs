@@ -2,14 +2,14 @@
 //! vector `[N]` becomes one of length 1, so that cosine and Spearman's correlation of any two are their dot product.
 //! Ranks are made once; a query is one pass over `[M, N]` in float32. [`Projection`] lays the same vectors out on two axes.
 
-mod projection;
+mod pca;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-pub use self::projection::Projection;
+pub use self::pca::Projection;
 use super::Evaluation;
 use super::summary::ranks;
 use super::vectors::{TokenVectors, VectorKind};
@@ -72,7 +72,7 @@ impl ImageSpace {
         let mut rows = vec![0.0; vectors.values().len()];
         let pairs = rows.par_chunks_mut(tokens).zip(vectors.values().par_chunks(tokens));
         let known: Vec<bool> = pairs.map(|(row, values)| scaled(values, similarity, row)).collect();
-        let projection = projection::project(&rows, &known, tokens);
+        let projection = pca::project(&rows, &known, tokens);
         Self { grid, rows, known, projection }
     }
 

@@ -34,7 +34,7 @@ struct GruOp {
 }
 
 impl CustomOp<Flex, 4> for GruOp {
-    type Saved = (Reader, Vec<Kept>);
+    type Saved = (Reader, Vec<SavedForBackward>);
 
     fn forward(self, weights: [FlexTensor; 4], keep: bool) -> (FlexTensor, Self::Saved) {
         let reader = Reader::new(self.tokens, weights, self.backwards);
@@ -57,7 +57,7 @@ struct Reader {
 }
 
 /// What a part of the images leaves for the way back, by image and token.
-struct Kept {
+struct SavedForBackward {
     /// The gates r, z and n, `[.., N, 384]`.
     gates: Vec<f32>,
     /// The state before the step, `[.., N, 128]`.
@@ -90,13 +90,13 @@ impl Reader {
     }
 
     /// The last state of every image, `[B, 128]`; with `keep`, what the way back needs.
-    fn forward(&self, keep: bool) -> (FlexTensor, Vec<Kept>) {
+    fn forward(&self, keep: bool) -> (FlexTensor, Vec<SavedForBackward>) {
         let (last, kept): (Vec<_>, Vec<_>) = self.parts().map(|tokens| self.read(tokens, keep)).unzip();
         (from_f32(last.concat(), &[self.tokens.images, HIDDEN]), kept)
     }
 
     /// Reads the images of one part.
-    fn read(&self, tokens: &[f32], keep: bool) -> (Vec<f32>, Kept) {
+    fn read(&self, tokens: &[f32], keep: bool) -> (Vec<f32>, SavedForBackward) {
         let rows = tokens.len() / self.tokens.width;
         let images = rows / self.tokens.count;
         let mut gates = self.weight(2).repeat(rows); // [part N, 384]
@@ -125,11 +125,11 @@ impl Reader {
         if !keep {
             gates = vec![];
         }
-        (state, Kept { gates, before, offered })
+        (state, SavedForBackward { gates, before, offered })
     }
 
     /// The gradients of the weights, given that of the last states, `[B, 128]`.
-    fn backward(&self, kept: &[Kept], cotangent: &[f32]) -> [Vec<f32>; 4] {
+    fn backward(&self, kept: &[SavedForBackward], cotangent: &[f32]) -> [Vec<f32>; 4] {
         let by_state = cotangent.par_chunks(self.part() * HIDDEN);
         let parts = self
             .parts()
@@ -144,7 +144,7 @@ impl Reader {
     }
 
     /// What the images of one part contribute to the gradients of the weights.
-    fn back_through(&self, tokens: &[f32], kept: &Kept, by_state: &[f32]) -> [Vec<f32>; 4] {
+    fn back_through(&self, tokens: &[f32], kept: &SavedForBackward, by_state: &[f32]) -> [Vec<f32>; 4] {
         let (rows, images) = (tokens.len() / self.tokens.width, by_state.len() / HIDDEN);
         let mut by_state = by_state.to_vec(); // [part, 128]: of the state after the step
         let mut by_gates = vec![0.0; rows * GATES]; // before their activations

@@ -30,7 +30,7 @@ impl fmt::Display for Damage {
 }
 
 /// What lies in a cache's folder. Nothing is written by looking.
-pub struct Stock {
+pub struct CacheScan {
     pub(super) folder: PathBuf,
     pub(super) source: TokenKey,
     pub(super) images: usize,
@@ -40,7 +40,7 @@ pub struct Stock {
     pub(super) damage: Vec<Damage>,
 }
 
-impl Stock {
+impl CacheScan {
     /// What there is of the cache for `source` under `root`, which is to hold `images` images; or as many as
     /// its manifest says, and then up to the first shard that is missing. Headers of shards are read, their
     /// tokens are not.

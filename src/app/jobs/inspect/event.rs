@@ -9,7 +9,7 @@ use crate::app::jobs::result_file::ResultFile;
 
 /// Told while images are explained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Told {
+pub enum InspectEvent {
     /// So many images are read from here on; nothing is refused any more.
     Begun(usize),
     /// A file of one image and probe.
@@ -49,4 +49,4 @@ pub struct Failure {
 }
 
 /// Who is told, from several threads; an error ends the job.
-pub type Tell<'a> = dyn Fn(Told) -> anyhow::Result<()> + Sync + 'a;
+pub type InspectSink<'a> = dyn Fn(InspectEvent) -> anyhow::Result<()> + Sync + 'a;

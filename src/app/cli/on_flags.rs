@@ -6,8 +6,8 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use crate::app::jobs::engine::{Engine, WorkerEnv};
-use crate::app::jobs::{Compute, Event, JobError, JobId, Reporter, Request, Tell};
-use crate::app::remote::{Place, Remote, RemoteError};
+use crate::app::jobs::{Compute, Event, EventSink, JobError, JobId, Reporter, Request};
+use crate::app::remote::{Remote, RemoteError, WorkerAddress};
 use crate::app::state::connection::Host;
 use crate::app::terminal::reporter::TerminalReporter;
 
@@ -18,27 +18,27 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Where to compute.
 #[derive(Args, Default)]
-pub struct On {
+pub struct OnFlags {
     /// Compute on another machine, which `ssh` reaches without asking for a password and which has this program: paths are
     /// of that machine, results are written here. local: in a process of its own on this one.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|local")]
-    on: Option<Place>,
+    on: Option<WorkerAddress>,
     /// The program on that machine, where it is not on the PATH there.
     #[arg(long, value_name = "PATH", requires = "on")]
     remote_program: Option<String>,
 }
 
 /// Who hears what a job finds, from several threads, with the bar to be lifted while something is printed.
-pub type Hear<'a> = dyn Fn(Event, &ProgressBar) -> anyhow::Result<()> + Sync + 'a;
+pub type OnEvent<'a> = dyn Fn(Event, &ProgressBar) -> anyhow::Result<()> + Sync + 'a;
 
-impl On {
+impl OnFlags {
     /// Who computes, if it is not this program.
     pub fn host(&self) -> Option<Host> {
         Some(Host { place: self.on.as_ref()?.word(), program: self.remote_program.clone() })
     }
 
     /// Does a job; whether it came to its end, and was not stopped by Ctrl-C.
-    pub fn perform(&self, job: Compute, hear: &Hear<'_>) -> anyhow::Result<bool> {
+    pub fn perform(&self, job: Compute, hear: &OnEvent<'_>) -> anyhow::Result<bool> {
         let mut reporter = TerminalReporter::new();
         let bar = reporter.display.bar();
         let tell = |event| hear(event, &bar);
@@ -51,10 +51,10 @@ impl On {
 
     fn far(
         &self,
-        place: &Place,
+        place: &WorkerAddress,
         job: Compute,
         reporter: &mut TerminalReporter,
-        tell: &Tell<'_>,
+        tell: &EventSink<'_>,
     ) -> Result<(), JobError> {
         let lost = |error: RemoteError| JobError::failed(error);
         let mut remote = Remote::start(place, self.remote_program.as_deref()).map_err(lost)?;

@@ -12,12 +12,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 /// The flags of a `T`, none of them required, and which of them were given.
 #[derive(Clone)]
-pub struct Over<T> {
+pub struct FlagOverrides<T> {
     given: ArgMatches,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T: FromArgMatches> Over<T> {
+impl<T: FromArgMatches> FlagOverrides<T> {
     /// `base` with what the flags say in its place.
     pub fn over(&self, mut base: T) -> T {
         base.update_from_arg_matches(&self.given).expect("values were checked when they were read");
@@ -35,12 +35,12 @@ impl<T: FromArgMatches> Over<T> {
     }
 
     /// The flags of a part of `T`.
-    pub fn part<U>(&self) -> Over<U> {
-        Over { given: self.given.clone(), of: PhantomData }
+    pub fn part<U>(&self) -> FlagOverrides<U> {
+        FlagOverrides { given: self.given.clone(), of: PhantomData }
     }
 }
 
-impl<T: Args> Over<T> {
+impl<T: Args> FlagOverrides<T> {
     /// The flags that were given, as words of a command line.
     ///
     /// # Errors
@@ -63,25 +63,25 @@ impl<T: Args> Over<T> {
     }
 }
 
-impl<T: Args> PartialEq for Over<T> {
+impl<T: Args> PartialEq for FlagOverrides<T> {
     fn eq(&self, other: &Self) -> bool {
         self.words() == other.words()
     }
 }
 
-impl<T: Args> Debug for Over<T> {
+impl<T: Args> Debug for FlagOverrides<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         self.words().fmt(f)
     }
 }
 
-impl<T: Args> Serialize for Over<T> {
+impl<T: Args> Serialize for FlagOverrides<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.words().map_err(ser::Error::custom)?.serialize(serializer)
     }
 }
 
-impl<'de, T: Args> Deserialize<'de> for Over<T> {
+impl<'de, T: Args> Deserialize<'de> for FlagOverrides<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let words = Vec::<String>::deserialize(deserializer)?;
         let command = T::augment_args_for_update(Command::new("flags").no_binary_name(true));
@@ -92,7 +92,7 @@ impl<'de, T: Args> Deserialize<'de> for Over<T> {
     }
 }
 
-impl<T: Args> Args for Over<T> {
+impl<T: Args> Args for FlagOverrides<T> {
     fn augment_args(command: Command) -> Command {
         T::augment_args_for_update(command)
     }
@@ -102,7 +102,7 @@ impl<T: Args> Args for Over<T> {
     }
 }
 
-impl<T> FromArgMatches for Over<T> {
+impl<T> FromArgMatches for FlagOverrides<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let mut given = matches.clone();
         let by_default = |id: &str| matches.value_source(id) == Some(ValueSource::DefaultValue);
@@ -133,7 +133,7 @@ mod tests {
     #[derive(Parser)]
     struct Flags {
         #[command(flatten)]
-        settings: Over<TrainSettings>,
+        settings: FlagOverrides<TrainSettings>,
         #[arg(long)]
         resume: bool,
     }
@@ -185,12 +185,12 @@ mod tests {
         ] {
             let flags = Flags::try_parse_from(words.split(' ')).unwrap().settings;
             let text = serde_json::to_string(&flags).unwrap();
-            let read: Over<TrainSettings> = serde_json::from_str(&text).unwrap();
+            let read: FlagOverrides<TrainSettings> = serde_json::from_str(&text).unwrap();
             assert_eq!((read.over(begun()), &read), (flags.over(begun()), &flags), "{text}");
             assert_eq!((read.has("verify"), read.has("layer")), (words.contains("verify"), false));
         }
         for refused in [r#"["--epochs=0"]"#, r#"["--out"]"#, r#"["birds"]"#, r#"["--help"]"#] {
-            assert!(serde_json::from_str::<Over<TrainSettings>>(refused).is_err(), "{refused}");
+            assert!(serde_json::from_str::<FlagOverrides<TrainSettings>>(refused).is_err(), "{refused}");
         }
     }
 

@@ -74,7 +74,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::app::jobs::over::Over;
+    use crate::app::jobs::flag_overrides::FlagOverrides;
     use crate::model::backbone::arithmetic::Arithmetic;
     use crate::model::backbone::order::MaeOrder;
     use crate::model::backbone::preprocess::augment::Augmentation;
@@ -88,7 +88,7 @@ mod tests {
         #[arg(long, num_args = 1..)]
         config: Vec<String>,
         #[command(flatten)]
-        settings: Over<TrainSettings>,
+        settings: FlagOverrides<TrainSettings>,
         #[arg(long)]
         resume: bool,
     }

@@ -20,12 +20,12 @@ const TERMS: u32 = 13;
 /// Norm from which on `dt A` is halved.
 const SMALL: f64 = 0.5;
 /// Halved no more often, however large: 2^40 times the usual is no number a training comes to.
-const MOST: u32 = 40;
+const MAX_HALVINGS: u32 = 40;
 /// The largest step that a probe has.
 const LONGEST: f64 = 0.1;
 
 /// `exp(dt A)` and `phi(dt A)`, and the way to them.
-pub(super) struct Hold {
+pub(super) struct ZeroOrderHold {
     states: usize,
     /// `Z`, `[S, S]`.
     small: Vec<f64>,
@@ -35,7 +35,7 @@ pub(super) struct Hold {
     doubled: Vec<[Vec<f64>; 2]>,
 }
 
-impl Hold {
+impl ZeroOrderHold {
     /// Of the lower triangle of `a`, `[S, S]`.
     pub fn new(a: &[f64], step: f64) -> Self {
         let states = a.len().isqrt();
@@ -155,7 +155,7 @@ fn term(k: u32) -> f64 {
 
 /// How often a matrix of this norm is halved until its series is short.
 fn halvings(norm: f64) -> u32 {
-    (norm / SMALL).log2().ceil().clamp(0.0, f64::from(MOST)) as u32
+    (norm / SMALL).log2().ceil().clamp(0.0, f64::from(MAX_HALVINGS)) as u32
 }
 
 /// The largest sum of a column's sizes.

@@ -3,11 +3,11 @@
 use super::{Event, ExtractError};
 
 /// Unreadable images told one by one; the others are counted.
-const TOLD: usize = 20;
+const MAX_NAMED: usize = 20;
 
 /// What was said so far.
 #[derive(Default)]
-pub struct Words {
+pub struct Messages {
     unreadable: usize,
 }
 
@@ -21,7 +21,7 @@ pub enum Line {
     End(String),
 }
 
-impl Words {
+impl Messages {
     /// What there is to say of an event, where samples are called as `name` says.
     pub fn of(&mut self, event: &Event<'_>, name: impl Fn(usize) -> String) -> Option<Line> {
         Some(match event {
@@ -47,8 +47,8 @@ impl Words {
             Event::Unreadable { sample, why } => {
                 self.unreadable += 1;
                 match self.unreadable {
-                    ..=TOLD => Line::Warning(format!("left out: {}", named(&name(*sample), why))),
-                    count if count == TOLD + 1 => Line::Warning("more are left out, and counted".into()),
+                    ..=MAX_NAMED => Line::Warning(format!("left out: {}", named(&name(*sample), why))),
+                    count if count == MAX_NAMED + 1 => Line::Warning("more are left out, and counted".into()),
                     _ => return None,
                 }
             }

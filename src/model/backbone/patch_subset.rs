@@ -13,7 +13,7 @@ use crate::model::tokens::Tokens;
 
 impl Backbone {
     /// Why it cannot read some patches of an image, if it cannot.
-    pub fn why_not_left(&self) -> Option<&'static str> {
+    pub fn why_no_subset(&self) -> Option<&'static str> {
         let is_shuffled = *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept;
         is_shuffled.then_some(
             "The backbone hands its tokens out in a shuffled order: no token is that of a known patch",
@@ -28,8 +28,8 @@ impl Backbone {
     /// If the image cannot be cut into patches, or there is no such layer.
     ///
     /// # Panics
-    /// If a set is empty or no set of patches, or [`Self::why_not_left`] says why not: bugs of the caller.
-    pub fn forward_left(
+    /// If a set is empty or no set of patches, or [`Self::why_no_subset`] says why not: bugs of the caller.
+    pub fn forward_subset(
         &self,
         pixels: &Pixels,
         left: &[&[usize]],
@@ -38,7 +38,7 @@ impl Backbone {
         let Pixels { height, width, .. } = *pixels;
         let grid = self.grid(height, width)?;
         let layers = self.blocks(&[layer])?;
-        assert!(self.why_not_left().is_none(), "tokens of known patches");
+        assert!(self.why_no_subset().is_none(), "tokens of known patches");
         let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
         let mut batches = Vec::new();
         for group in left.chunk_by(|a, b| a.len() == b.len()) {
@@ -51,7 +51,7 @@ impl Backbone {
             let pass = |batch: &[&[usize]]| {
                 let data = TensorData::new(pixels.values.clone(), [1, 3, height, width]);
                 let pixels = Tensor::from_data(data, &self.device);
-                let stages = self.encoder.encode_left(pixels, grid, batch, &layers, true);
+                let stages = self.encoder.encode_subset(pixels, grid, batch, &layers, true);
                 self.taken(self.side_by_side(stages).swap_remove(0), own)
             };
             self.at_once.run(batch, &self.device, &pass)

@@ -10,7 +10,7 @@ const PROGRAM: &str = "ssmprobe";
 
 /// Where a worker is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum WorkerAddress {
     /// On this machine.
     Local,
     /// On one that ssh reaches.
@@ -24,7 +24,7 @@ pub enum Place {
     },
 }
 
-impl FromStr for Place {
+impl FromStr for WorkerAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -54,7 +54,7 @@ impl FromStr for Place {
     }
 }
 
-impl Place {
+impl WorkerAddress {
     /// A place and a path on it: `ssh://gpu1/data/run`, or `ssh://gpu1/~/run` below the home there; no path where none
     /// is named.
     ///
@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-impl Display for Place {
+impl Display for WorkerAddress {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self::Ssh { user, host, port } = self else { return f.write_str("the worker on this machine") };
         f.write_str("ssh://")?;
@@ -87,7 +87,7 @@ impl Display for Place {
     }
 }
 
-impl Place {
+impl WorkerAddress {
     /// What starts the worker there, with pipes. It does not get this program's Ctrl-C: it is asked to end.
     ///
     /// # Errors
@@ -167,8 +167,8 @@ fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ssh(user: Option<&str>, host: &str, port: Option<u16>) -> Place {
-        Place::Ssh { user: user.map(str::to_owned), host: host.to_owned(), port }
+    fn ssh(user: Option<&str>, host: &str, port: Option<u16>) -> WorkerAddress {
+        WorkerAddress::Ssh { user: user.map(str::to_owned), host: host.to_owned(), port }
     }
 
     #[test]
@@ -179,16 +179,16 @@ mod tests {
             ("ssh://[fe80::1%eth0]:22", ssh(None, "fe80::1%eth0", Some(22))),
             ("ssh://[::1]", ssh(None, "::1", None)),
         ] {
-            assert_eq!(text.parse::<Place>().as_ref(), Ok(&place));
+            assert_eq!(text.parse::<WorkerAddress>().as_ref(), Ok(&place));
             assert_eq!(place.to_string(), text);
         }
-        assert_eq!("local".parse(), Ok(Place::Local));
+        assert_eq!("local".parse(), Ok(WorkerAddress::Local));
         assert_eq!("ssh://gpu1/".parse(), Ok(ssh(None, "gpu1", None)));
     }
 
     #[test]
     fn a_path_stands_behind_its_place() {
-        let read = |text: &str| Place::with_path(text).map(|(place, path)| (place.word(), path));
+        let read = |text: &str| WorkerAddress::with_path(text).map(|(place, path)| (place.word(), path));
         for (text, place, path) in [
             ("ssh://gpu1", "ssh://gpu1", None),
             ("ssh://gpu1/", "ssh://gpu1", None),
@@ -221,7 +221,7 @@ mod tests {
             "ssh://[::1]22",
             "ssh://gpu1/home",
         ] {
-            let error = text.parse::<Place>().unwrap_err();
+            let error = text.parse::<WorkerAddress>().unwrap_err();
             assert!(error.contains("expected"), "{text}: {error}");
         }
     }

@@ -29,7 +29,7 @@ struct Job {
 
 /// What would have to be asked again.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct PendingRequests {
     jobs: IndexMap<JobId, Job>,
     backbones: IndexMap<BackboneId, Request>,
     probes: IndexMap<ProbeId, Request>,
@@ -50,7 +50,7 @@ impl Job {
     }
 }
 
-impl Asked {
+impl PendingRequests {
     /// This is asked; whether who is there `hears` it.
     pub(super) fn sent(&mut self, request: &Request, hears: bool) {
         if self.waits && matches!(request, Request::CloseBackbone(_) | Request::CloseProbe(_)) {
@@ -222,14 +222,14 @@ mod tests {
         Request::Files(JobId(job), Files::OpenImages { paths: vec!["x.png".into()] })
     }
 
-    fn asked(requests: &[Request]) -> Asked {
-        let mut asked = Asked::default();
+    fn asked(requests: &[Request]) -> PendingRequests {
+        let mut asked = PendingRequests::default();
         requests.iter().for_each(|request| asked.sent(request, true));
         asked
     }
 
     /// All that is asked again, where the backbones open.
-    fn again(asked: &mut Asked) -> Vec<Request> {
+    fn again(asked: &mut PendingRequests) -> Vec<Request> {
         let first = asked.again();
         for job in first.iter().filter_map(Request::job) {
             assert!(asked.rest().is_empty());
@@ -238,13 +238,13 @@ mod tests {
         first.into_iter().chain(asked.rest()).collect()
     }
 
-    fn opened(asked: &mut Asked, job: u64, event: Event) {
+    fn opened(asked: &mut PendingRequests, job: u64, event: Event) {
         for event in [Event::Started(JobId(job)), event, Event::Finished(JobId(job))] {
             assert!(asked.heard(event).is_some());
         }
     }
 
-    fn open_both() -> Asked {
+    fn open_both() -> PendingRequests {
         let mut asked = asked(&[backbone(1, 10, "one"), probe(2, 10), images(3)]);
         let (info, of_probe) = (BackboneInfo::default(), ProbeInfo::default());
         opened(&mut asked, 1, Event::BackboneOpened { job: JobId(1), entry: BackboneId(10), info });
@@ -320,7 +320,7 @@ mod tests {
             Request::Fetch(JobId(1), Fetch::Detached(Detached { words, out, again }))
         };
         // One that nobody has heard yet is begun, whoever trains there.
-        let mut asked = Asked::default();
+        let mut asked = PendingRequests::default();
         asked.sent(&training(false), false);
         assert_eq!(again(&mut asked)[0], training(false));
         for _ in 0..2 * MOST_LOSSES {
@@ -340,7 +340,7 @@ mod tests {
             let (words, out) = (vec!["--submit=slurm".to_owned()], "run".into());
             Request::Fetch(JobId(1), Fetch::HandIn(TaskRequest { words, out, again }))
         };
-        let mut asked = Asked::default();
+        let mut asked = PendingRequests::default();
         asked.sent(&hand_in(false), false);
         assert_eq!(again(&mut asked)[0], hand_in(false));
         asked.lost();
