@@ -24,8 +24,13 @@ fn fixture(name: &str) -> PathBuf {
     root("tests/fixtures/hostile").join(name)
 }
 
-/// Peak memory in kB and processor time in seconds of a process, as far as it is.
+/// Peak memory in kB and processor time in seconds of a run of the program, as far as it is.
 fn taken(id: u32) -> Option<(u64, f64)> {
+    // For a moment after it was started, what is told of it is this process's own memory.
+    let program = fs::read_link(format!("/proc/{id}/exe")).ok()?;
+    if program.file_name() != Path::new(env!("CARGO_BIN_EXE_ssmprobe")).file_name() {
+        return None;
+    }
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;

@@ -360,7 +360,11 @@ impl App {
 }
 
 impl eframe::App for App {
-    fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
+    fn logic(&mut self, ctx: &egui::Context, frame: &mut eframe::Frame) {
+        if let Some(gpu) = frame.wgpu_render_state() {
+            // Only then wgpu forgets what views and bindings destroyed textures had; egui never asks it to.
+            let _ = gpu.device.poll(wgpu::PollType::Poll); // waits for nothing
+        }
         self.advance(ctx);
     }
 
