@@ -298,6 +298,21 @@ fn what_no_shape_says_is_asked_for() {
 }
 
 #[test]
+fn layers_that_are_normalised_after_attention_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("eva.safetensors");
+    let patches = ("patch_embed.proj.weight".to_owned(), (vec![1792, 3, 1, 1], vec![0; 4 * 3 * 1792]));
+    let mut saved: BTreeMap<String, (Vec<usize>, Vec<u8>)> =
+        (0..64).map(|block| (format!("blocks.{block}.norm1.weight"), (vec![1], vec![0; 4]))).collect();
+    saved.extend([patches]);
+    save(&saved, &path);
+    for project in ["beit", "timm", "eva02"] {
+        let error = open(&path, project).map(|_| ()).expect_err(project);
+        assert!(error.contains("EVA-02-CLIP-E"), "{project}: {error}");
+    }
+}
+
+#[test]
 fn the_verb_writes_a_whole_folder_or_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("made/backbone");

@@ -19,6 +19,8 @@ use crate::model::grid::Grid;
 const WRAPPERS: &[&str] = &["module.", "model.", "_orig_mod.", "teacher.", "backbone.", "base_encoder."];
 /// Most layers of a backbone.
 const MAX_LAYERS: usize = 512;
+/// Width and layers of EVA-02-CLIP-E (Sun et al. 2023): named as BEiT's are, but normalised after attention, which no shape says.
+const EVA02_CLIP_E: [usize; 2] = [1792, 64];
 /// What layer norms of all these projects add to the variance.
 const EPSILON: f64 = 1e-6;
 
@@ -69,9 +71,13 @@ impl Encoder<'_> {
             self.axes("patch_embed.proj.weight", "[width, 3, height, width] of a patch")?;
         let blocks = layout::blocks(self.names());
         let layers = blocks.keys().last().map_or(0, |last| last.saturating_add(1));
-        if !(1..=MAX_LAYERS).contains(&layers) {
+        let (known, post_norm) = ((1..=MAX_LAYERS).contains(&layers), [width, layers] == EVA02_CLIP_E);
+        if post_norm || !known {
             let (name, found) = (format!("{}blocks.", self.prefix), vec![layers]);
-            let expected = format!("1 to {MAX_LAYERS} blocks");
+            let expected = match post_norm {
+                true => "blocks that normalise before attention: EVA-02-CLIP-E's do so after it, which is not read".into(),
+                false => format!("1 to {MAX_LAYERS} blocks"),
+            };
             return Err(OriginalError::Shape { path: self.path.to_owned(), name, found, expected });
         }
         let scales = match (self.has(".ls1.gamma"), self.has(".gamma_1")) {
