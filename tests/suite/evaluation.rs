@@ -845,13 +845,14 @@ fn a_column_whose_image_went_with_another_split_shows_the_current_one() {
     let image = *state.library.images.get_index(5).expect("an image").0;
     assert_eq!(state.library.images[&image].name(), "4.png", "one of those to ask about");
     state.dispatch(Command::SetImage(column, Some(image)));
+    state.apply(Event::ThumbnailReady { image, picture: Arc::default() });
     let requests = state.dispatch(Command::OpenDataset("birds".into(), Some(data::Split::Train)));
     let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
         panic!("{requests:?}")
     };
     let part = Arc::new(EvalSplit::new((*part.dataset).clone(), Some(data::Split::Train)));
     let requests = state.apply(Event::DatasetOpened { job: *job, entry: *entry, part });
-    assert!(!state.library.images.contains_key(&image));
+    assert!(!state.library.images.contains_key(&image) && state.thumbnails.get(image).is_none());
     let look = requests
         .iter()
         .find_map(|r| if let Request::Compute(_, Compute::Explain(look)) = r { Some(look) } else { None });

@@ -182,6 +182,18 @@ fn focused(window: &Window) -> Option<(String, egui::Rect)> {
 }
 
 #[test]
+fn pictures_of_images_that_went_are_given_back() {
+    let mut window = with_images(40);
+    let textures = |window: &Window| window.harness.ctx.tex_manager().read().num_allocated();
+    let before = textures(&window);
+    let images = window.harness.state().state.library.images.keys().skip(4).copied().collect();
+    window.harness.state_mut().dispatch(Command::CloseImages(images));
+    window.harness.run();
+    let after = textures(&window);
+    assert!(after + 4 < before, "{before} textures, {after} after most images went");
+}
+
+#[test]
 fn the_keyboard_walks_through_the_gallery_which_scrolls_with_it() {
     let mut window = with_images(200);
     let role = egui::accesskit::Role::Button;

@@ -166,7 +166,14 @@ impl State {
         self.evaluations.forget(id);
         self.train_on(id, None);
         // Images of another split go; those that stood in the library by themselves stay.
-        self.library.images.retain(|_, image| image.label.is_none_or(|label| label.dataset != id));
+        let thumbnails = &mut self.thumbnails;
+        self.library.images.retain(|image, known| {
+            let stays = known.label.is_none_or(|label| label.dataset != id);
+            if !stays {
+                thumbnails.forget(image);
+            }
+            stays
+        });
         let mut images = Vec::with_capacity(part.samples.len());
         for (at, sample) in part.samples.iter().enumerate() {
             let image = self.image_of(part.dataset.samples[*sample].source.place(), id);

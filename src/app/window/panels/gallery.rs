@@ -118,6 +118,7 @@ impl Gallery {
             last,
         };
         if self.passed.as_ref().is_none_or(|passed| passed.key != key) {
+            self.tiles.retain(|image| images.contains_key(&image));
             self.passed = Some(Passed::new(key, cx));
         }
         let passed = self.passed.take();

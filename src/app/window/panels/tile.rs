@@ -114,6 +114,11 @@ impl Tiles {
         self.0.insert(key, (of, handle.clone()));
         handle
     }
+
+    /// Gives back those of images that went.
+    pub fn retain(&mut self, stays: impl Fn(ImageId) -> bool) {
+        self.0.retain(|key, _| stays(key.image));
+    }
 }
 
 /// One image.
