@@ -141,7 +141,7 @@ fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
 }
 
 #[test]
-fn a_evaluation_says_of_every_image_what_a_look_says() {
+fn an_evaluation_says_of_every_image_what_a_look_says() {
     let folder = dataset(3);
     let mut desk = Desk::new(world());
     let (part, request) = ask(&mut desk, folder.path());
@@ -294,7 +294,7 @@ fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
 }
 
 #[test]
-fn a_look_is_answered_in_the_middle_of_a_evaluation_and_a_evaluation_can_be_cancelled() {
+fn a_look_is_answered_in_the_middle_of_an_evaluation_and_an_evaluation_can_be_cancelled() {
     let folder = dataset(40);
     let mut desk = Desk::new(world());
     let (_, request) = ask(&mut desk, folder.path());
@@ -455,7 +455,7 @@ fn rewritten(state: &mut State, column: ColumnId) {
 }
 
 #[test]
-fn a_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
+fn an_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
     let (mut state, part) = with_dataset();
     let [first, second] = [0, 1].map(|at| state::column(&state, at));
     let ask = asked(&mut state);
@@ -858,6 +858,25 @@ fn a_column_whose_image_went_with_another_split_shows_the_current_one() {
         .find_map(|r| if let Request::Compute(_, Compute::Explain(look)) = r { Some(look) } else { None });
     let asked = look.expect("a look").asked.iter().find(|asked| asked.column == column);
     assert_eq!(asked.expect("the column").image.path, Path::new("birds/0.png"));
+}
+
+#[test]
+fn a_dataset_that_is_read_anew_keeps_what_is_looked_at() {
+    let (mut state, part) = with_dataset();
+    let column = state::column(&state, 0);
+    let [selected, other] = [3, 5].map(|at| *state.library.images.get_index(at).expect("an image").0);
+    state.dispatch(Command::SelectImage(selected));
+    state.dispatch(Command::SetImage(column, Some(other)));
+    let place = |state: &State, id| state.library.images[&id].place.clone();
+    let before = [selected, other].map(|id| place(&state, id));
+    let requests = state.dispatch(Command::OpenDataset("birds".into(), None));
+    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
+        panic!("{requests:?}")
+    };
+    state.apply(Event::DatasetOpened { job: *job, entry: *entry, part });
+    let after = [state.selection.image, state.columns[&column].image].map(|id| id.expect("an image"));
+    assert_eq!(after.map(|id| place(&state, id)), before);
+    assert!(after != [selected, other], "read anew, so looked at anew");
 }
 
 #[test]

@@ -162,6 +162,10 @@ impl State {
         };
         dataset.status = Status::Ready(part.clone());
         let show = std::mem::take(&mut dataset.show);
+        // What is looked at is found again by its place: the dataset's images get new ids.
+        let place = |image: Option<ImageId>| Some(self.library.images.get(&image?)?.place.clone());
+        let selected = place(self.selection.image);
+        let in_columns: Vec<_> = self.columns.values().map(|column| place(column.image)).collect();
         self.evaluations.dataset.get_or_insert(id);
         self.evaluations.forget(id);
         self.train_on(id, None);
@@ -182,10 +186,15 @@ impl State {
         }
         let first = images.first().copied();
         self.library.datasets[&id].images = images;
-        let known = |id: &ImageId| self.library.images.contains_key(id);
-        self.selection.image = self.selection.image.filter(known).or(first);
+        let library = &self.library.images;
+        let again = |image: Option<ImageId>, place: Option<ImageSource>| {
+            image.filter(|image| library.contains_key(image)).or_else(|| library.at(&place?))
+        };
+        self.selection.image = again(self.selection.image, selected).or(first);
         // Columns of images that went show the current one.
-        self.columns.values_mut().for_each(|column| column.image = column.image.filter(known));
+        for (column, place) in self.columns.values_mut().zip(in_columns) {
+            column.image = again(column.image, place);
+        }
         if show {
             self.look_at_dataset(id);
         }
