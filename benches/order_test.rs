@@ -42,7 +42,7 @@ fn tests(c: &mut Criterion) {
     for (name, sharing) in [("shared", Sharing::Shared), ("channel", Sharing::Channel)] {
         for head in ["raster", "vmamba", "sinkhorn"] {
             let probe = probe(head, sharing);
-            let reading = probe.reading(&tokens, 0).expect("tokens that fit");
+            let reading = probe.output(&tokens, 0).expect("tokens that fit");
             // Another class every time: what is known of one that was asked about before is kept.
             let mut class = 0;
             let mut test = || {

@@ -6,12 +6,12 @@
 //! length is in points (1/72 inch), so that a figure has the same type size on a page whatever its
 //! width.
 
+pub mod animation;
 pub mod difference;
 pub mod draw;
 pub mod export;
 pub mod figures;
 pub mod heading;
-pub mod reading;
 
 pub use figures::{FIGURES, find};
 

@@ -13,7 +13,7 @@ use ssmprobe::model::explain::evaluation::metrics::{Metrics, MetricsSpec};
 use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation};
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::{NullBands, untrained_scores};
-use ssmprobe::model::explain::order_test::{Exchanges, OrderReading};
+use ssmprobe::model::explain::order_test::{Exchanges, OrderTester};
 use ssmprobe::model::explain::readout;
 use ssmprobe::model::explain::removal::{Curve, Mode, Orders, RANDOM, Reader, RemovalSpec, Schedule, Sets};
 use ssmprobe::model::explain::stability::Measurement;
@@ -81,12 +81,12 @@ fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
 }
 
 fn ask(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {
-    logits(probe, tokens, &probe.reading(tokens, IMAGE).unwrap(), SEED, IMAGE).unwrap()
+    logits(probe, tokens, &probe.output(tokens, IMAGE).unwrap(), SEED, IMAGE).unwrap()
 }
 
 /// Features of an S4 that reads `sequence` (`[N][d]`) from first to last, by kernel and skip.
 fn remember(probe: &Probe, tokens: &Tokens, sequence: &[Vec<f64>]) -> Vec<f64> {
-    let Form::Scan(directions) = probe.reading(tokens, IMAGE).unwrap().form else { panic!("no scan") };
+    let Form::Scan(directions) = probe.output(tokens, IMAGE).unwrap().form else { panic!("no scan") };
     let (kernel, n) = (&directions[0].kernel, sequence.len());
     let (columns, skip) = (kernel.len() / n, &probe.arrays["s4.0.D"].data);
     (0..WIDTH)
@@ -100,7 +100,7 @@ fn remember(probe: &Probe, tokens: &Tokens, sequence: &[Vec<f64>]) -> Vec<f64> {
 
 /// `x[k] = sum_i P[i, k] t_i`.
 fn routed(probe: &Probe, tokens: &Tokens) -> Vec<Vec<f64>> {
-    let Form::Scan(directions) = probe.reading(tokens, IMAGE).unwrap().form else { panic!("no scan") };
+    let Form::Scan(directions) = probe.output(tokens, IMAGE).unwrap().form else { panic!("no scan") };
     let Order::Plan(plan) = &directions[0].order else { panic!("no plan") };
     let entry = |k: usize, c: usize| {
         (0..plan.n).map(|i| plan.share[i * plan.n + k] * f64::from(tokens.patch(i)[c])).sum::<f64>()
@@ -193,8 +193,8 @@ fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
         let probe = probe(id, Sharing::Shared);
         let found = ask(&probe, &tokens);
         let [(Ablation::Normal, _), (Ablation::RandomOrder, random)] = &found[..] else { panic!("{id}") };
-        let reading = probe.reading(&moved, IMAGE).unwrap();
-        let expected = readout::logits(&reading, &moved, &probe.classifier.weight, &probe.classifier.bias);
+        let output = probe.output(&moved, IMAGE).unwrap();
+        let expected = readout::logits(&output, &moved, &probe.classifier.weight, &probe.classifier.bias);
         assert_close(id, random, &expected, 1e-9);
     }
     assert_eq!(Scan::Raster.orders(GRID).len(), 1);
@@ -303,7 +303,7 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
             for (image, &draw) in draws.iter().enumerate() {
                 let tokens = cache.tokens(image);
                 let ways =
-                    logits(&probe, &tokens, &probe.reading(&tokens, draw).unwrap(), SEED, draw).unwrap();
+                    logits(&probe, &tokens, &probe.output(&tokens, draw).unwrap(), SEED, draw).unwrap();
                 let own = &ways.iter().find(|(way, _)| *way == outcome.ablation).unwrap().1;
                 let best = (0..CLASSES).fold(0, |best, c| if own[c] > own[best] { c } else { best });
                 assert_eq!(evaluation.predicted[image] as usize, best, "{id} {:?} {draw}", outcome.ablation);
@@ -316,11 +316,11 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
 fn margin(
     probe: &Probe,
     change: Intervention,
-    reading: &HeadOutput,
+    output: &HeadOutput,
     tokens: &Tokens,
     class: usize,
 ) -> OrderContrast {
-    let read = OrderReading::new(probe, change, reading, tokens).unwrap();
+    let read = OrderTester::new(probe, change, output, tokens).unwrap();
     read.margin(class, false, &Exchanges::new(0)).unwrap()
 }
 
@@ -349,8 +349,8 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
         let each: Vec<OrderContrast> = images()
             .map(|((&place, &draw), &class)| {
                 let tokens = cache.tokens(place);
-                let reading = probe.reading(&tokens, draw).unwrap();
-                margin(&probe, Intervention::None, &reading, &tokens, class)
+                let output = probe.output(&tokens, draw).unwrap();
+                margin(&probe, Intervention::None, &output, &tokens, class)
             })
             .collect();
         let letter = |contrast: &OrderContrast| if contrast.reassigned.p < 0.05 { '1' } else { '0' };
@@ -376,8 +376,8 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
         let (mut untrained, mut random) = (Vec::new(), Vec::new());
         for ((&place, &draw), &class) in images() {
             let tokens = cache.tokens(place);
-            let reading = probe.reading(&tokens, draw).unwrap();
-            if let (Some(router), Form::Scan(directions)) = (probe.head().router(), &reading.form) {
+            let output = probe.output(&tokens, draw).unwrap();
+            if let (Some(router), Form::Scan(directions)) = (probe.head().router(), &output.form) {
                 for scores in untrained_scores(&tokens, 4, 0) {
                     let routed = |direction: &Direction| Direction {
                         order: Order::Plan(router.plan(&scores)),
@@ -391,7 +391,7 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
             }
             for seed in 0..4 {
                 let change = Intervention::Random(seed);
-                let drawn = change.change(&probe, &tokens, reading.clone(), draw).unwrap();
+                let drawn = change.change(&probe, &tokens, output.clone(), draw).unwrap();
                 random.push(margin(&probe, change, &drawn, &tokens, class).reassigned.p < 0.05);
             }
         }
@@ -541,8 +541,8 @@ fn an_evaluation_sums_up_its_images() {
     let mut change = 0.0;
     for (&image, &class) in images.images.iter().zip(&images.classes) {
         let tokens = cache.tokens(image);
-        let reading = probe.reading(&tokens, image as u64).unwrap();
-        let ways = logits(&probe, &tokens, &reading, SEED, image as u64).unwrap();
+        let output = probe.output(&tokens, image as u64).unwrap();
+        let ways = logits(&probe, &tokens, &output, SEED, image as u64).unwrap();
         let best = (0..CLASSES).max_by(|&a, &b| ways[0].1[a].total_cmp(&ways[0].1[b])).unwrap();
         right += u32::from(best == class);
         change += ways[1].1[class] - ways[0].1[class];
@@ -554,8 +554,8 @@ fn an_evaluation_sums_up_its_images() {
     // Of a mask of one token, the share of the others whose weight is smaller.
     let aucs = [0, 1, 3].map(|i| {
         let image = images.images[i];
-        let reading = probe.reading(&cache.tokens(image), image as u64).unwrap();
-        let weights: Vec<f64> = readout::token_weight(&reading).unwrap().iter().map(|w| w.abs()).collect();
+        let output = probe.output(&cache.tokens(image), image as u64).unwrap();
+        let weights: Vec<f64> = readout::token_weight(&output).unwrap().iter().map(|w| w.abs()).collect();
         weights.iter().filter(|&&w| w < weights[i]).count() as f64 / (GRID.len() - 1) as f64
     });
     assert_close("AUC", truth.weight_auc.unwrap(), aucs.iter().sum::<f64>() / 3.0, 1e-12);

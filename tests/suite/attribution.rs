@@ -67,8 +67,8 @@ fn every_head_equals_the_reference() {
 fn evidence(probe: &Probe, tokens: &Tokens, class: usize, seed: u64) -> Option<Vec<f64>> {
     let features = probe.classifier.weight.len() / probe.classes();
     let row = &probe.classifier.weight[class * features..][..features];
-    let reading = probe.reading(tokens, seed).expect("tokens that fit");
-    exact(&reading, tokens, row, 0.0).ok().map(|exact| exact.token)
+    let output = probe.output(tokens, seed).expect("tokens that fit");
+    exact(&output, tokens, row, 0.0).ok().map(|exact| exact.token)
 }
 
 /// Heads whose weights look at the tokens, smoothly.

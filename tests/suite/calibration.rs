@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use ssmprobe::app::jobs::train::smallest_difference;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::explain::order_test::{Exchanges, OrderReading};
+use ssmprobe::model::explain::order_test::{Exchanges, OrderTester};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::{self, Config, Dims};
 use ssmprobe::model::probe::{BackboneMeta, Probe};
@@ -239,8 +239,8 @@ fn random_orders_have_uniform_p_and_untrained_scorers_have_not() {
         let probes: Vec<Probe> = (0..PROBES).map(|seed| untrained(head, seed as u64)).collect();
         let p = |image: usize| {
             let (probe, tokens) = (&probes[image % PROBES], smooth(image as u64));
-            let reading = probe.reading(&tokens, image as u64).expect("tokens that fit");
-            let test = OrderReading::new(probe, Intervention::None, &reading, &tokens).expect("a test");
+            let output = probe.output(&tokens, image as u64).expect("tokens that fit");
+            let test = OrderTester::new(probe, Intervention::None, &output, &tokens).expect("a test");
             test.margin(image % 4, false, &exchanges).expect("a rival").reassigned.p
         };
         let p: Vec<f64> = (0..TESTED).into_par_iter().map(p).collect();

@@ -3,11 +3,11 @@
 
 use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, accesskit::Role};
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::jobs::training::Reading;
+use ssmprobe::app::jobs::training::RunSnapshot;
 use ssmprobe::app::jobs::{Event, Request};
 use ssmprobe::app::state::command::Command;
 
-use crate::training_window::reading;
+use crate::training_window::snapshot;
 use crate::window::Window;
 
 impl Window {
@@ -163,10 +163,10 @@ fn everything_of_the_library_and_the_comparison_comes_back() {
         window.answer();
     }
     // A run whose curves were taken away.
-    let run: std::sync::Arc<Reading> = reading(&["gap", "sinkhorn"]);
+    let run: std::sync::Arc<RunSnapshot> = snapshot(&["gap", "sinkhorn"]);
     let folder = run.about.folder.clone();
     let requests = window.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
-    let read = Event::RunRead { job: requests[0].job(), folder: folder.clone(), reading: Ok(run) };
+    let read = Event::RunRead { job: requests[0].job(), folder: folder.clone(), snapshot: Ok(run) };
     window.wire.borrow_mut().events.push_back(read);
     window.harness.run();
     let open = |window: &Window| window.harness.state().state.training.runs.contains_key(&folder);

@@ -170,7 +170,7 @@ fn the_auc_that_the_demo_tells_is_that_of_its_probe_on_its_scenes() {
         };
         let tokens = encoder.forward(&scenes.iter().map(pixels).collect::<Vec<_>>()).unwrap();
         aucs.extend(scenes.iter().zip(&tokens).map(|(scene, tokens)| {
-            localization::weight_auc(&probe.reading(tokens, 0).unwrap(), &scene.cover(8)).unwrap()
+            localization::weight_auc(&probe.output(tokens, 0).unwrap(), &scene.cover(8)).unwrap()
         }));
     }
     let said = backbone.heads.iter().find(|head| head.id == "sinkhorn").unwrap().auc.unwrap();

@@ -62,7 +62,7 @@ pub fn direction(case: &Value, n: usize) -> Direction {
     Direction { order, gain, kernel: Vec::new(), radius: case.get("radius").map(number) }
 }
 
-fn reading(form: &Value, n: usize) -> HeadOutput {
+fn output(form: &Value, n: usize) -> HeadOutput {
     let form = if let Some(weight) = form.get("pool") {
         Form::Pool(floats(weight))
     } else if let Some(weight) = form.get("channel_pool") {
@@ -89,17 +89,17 @@ pub fn evidence_logits_and_token_weights_equal_the_reference() {
         let (n, width) = (number(&case["n"]) as usize, number(&case["width"]) as usize);
         let tokens = tokens(n, width, floats32(&case["tokens"]));
         let (row, bias) = (floats32(&case["row"]), number(&case["bias"]) as f32);
-        let reading = reading(&case["form"], n);
+        let output = output(&case["form"], n);
         let expected = &case["expected"];
-        close(name, &logits(&reading, &tokens, &row, &[bias]), &Value::from(vec![expected["logit"].clone()]));
-        let found = exact(&reading, &tokens, &row, bias).expect("exact evidence");
+        close(name, &logits(&output, &tokens, &row, &[bias]), &Value::from(vec![expected["logit"].clone()]));
+        let found = exact(&output, &tokens, &row, bias).expect("exact evidence");
         close(&format!("{name}, token"), &found.token, &expected["token"]);
         close(&format!("{name}, bias"), &[found.bias], &Value::from(vec![expected["constant"].clone()]));
         assert_eq!(found.position.is_some(), expected.get("position").is_some(), "{name}");
         if let Some(position) = found.position {
             close(&format!("{name}, position"), &position, &expected["position"]);
         }
-        let proxy_at = |rho| proxy(&reading, &tokens, &row, rho);
+        let proxy_at = |rho| proxy(&output, &tokens, &row, rho);
         assert_eq!(proxy_at(None).is_some(), expected.get("proxy").is_some(), "{name}");
         if let Some(own) = proxy_at(None) {
             let fixed = proxy_at(Some(0.9)).expect("any radius will do where there is one");
@@ -108,7 +108,7 @@ pub fn evidence_logits_and_token_weights_equal_the_reference() {
             close(&format!("{name}, proxy at 0.9"), &fixed.routed, &expected["proxy_at_0.9"]);
         }
         if let Some(weight) = expected.get("token_weight") {
-            close(&format!("{name}, weight"), &token_weight(&reading).expect("weights"), weight);
+            close(&format!("{name}, weight"), &token_weight(&output).expect("weights"), weight);
         }
     }
 }
@@ -116,11 +116,11 @@ pub fn evidence_logits_and_token_weights_equal_the_reference() {
 #[test]
 fn an_opaque_head_says_why() {
     let form = Form::Opaque { features: vec![2.0, -1.0], why: "it has a nonlinearity" };
-    let reading = HeadOutput { scores: None, form };
+    let output = HeadOutput { scores: None, form };
     let tokens = tokens(2, 1, vec![1.0, 2.0]);
-    assert_eq!(exact(&reading, &tokens, &[1.0, 1.0], 0.0), Err("it has a nonlinearity"));
-    assert_eq!(logits(&reading, &tokens, &[1.0, 1.0, 0.5, 0.0], &[0.5, 0.0]), [1.5, 1.0]);
-    assert_eq!((token_weight(&reading), proxy(&reading, &tokens, &[1.0], Some(0.5))), (None, None));
+    assert_eq!(exact(&output, &tokens, &[1.0, 1.0], 0.0), Err("it has a nonlinearity"));
+    assert_eq!(logits(&output, &tokens, &[1.0, 1.0, 0.5, 0.0], &[0.5, 0.0]), [1.5, 1.0]);
+    assert_eq!((token_weight(&output), proxy(&output, &tokens, &[1.0], Some(0.5))), (None, None));
 }
 
 fn values(len: usize) -> impl Strategy<Value = Vec<f64>> {
@@ -148,11 +148,11 @@ fn scans() -> impl Strategy<Value = (HeadOutput, Tokens, Vec<f32>, f32)> {
             kernel: Vec::new(),
             radius: None,
         });
-        let reading = prop::collection::vec(direction, 1..4)
+        let output = prop::collection::vec(direction, 1..4)
             .prop_map(|directions| HeadOutput { scores: None, form: Form::Scan(directions) });
         let floats = |len| values(len).prop_map(|v| v.into_iter().map(|x| x as f32).collect::<Vec<_>>());
         let tokens = floats(n * d).prop_map(move |patches| tokens(n, d, patches));
-        (reading, tokens, floats(d), -3.0..3.0f32)
+        (output, tokens, floats(d), -3.0..3.0f32)
     })
 }
 
@@ -160,9 +160,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn evidence_sums_to_the_logit((reading, tokens, row, bias) in scans()) {
-        let logit = logits(&reading, &tokens, &row, &[bias])[0];
-        let found = exact(&reading, &tokens, &row, bias).expect("a scan is linear");
+    fn evidence_sums_to_the_logit((output, tokens, row, bias) in scans()) {
+        let logit = logits(&output, &tokens, &row, &[bias])[0];
+        let found = exact(&output, &tokens, &row, bias).expect("a scan is linear");
         let total = |part: &[f64]| part.iter().sum::<f64>() + found.bias;
         prop_assert!((total(&found.token) - logit).abs() < 1e-9);
         prop_assert!((total(&found.position.expect("positions")) - logit).abs() < 1e-9);

@@ -17,7 +17,7 @@ use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::state::{ColumnState, RevealTarget, State};
 use ssmprobe::app::user_error::UserError;
-use ssmprobe::model::explain::by_hand::HandReading;
+use ssmprobe::model::explain::by_hand::HandOrderReader;
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::NullBands;
 use ssmprobe::model::explain::{Question, explain_by_hand, explain_changed, readout};
@@ -77,7 +77,12 @@ fn edited(order: &HandOrder, rng: &mut ChaCha8Rng) -> HandOrder {
     order.with_moved(&tokens, rng.random_range(0..=N))
 }
 
-fn by_hand(probe: &Probe, tokens: &Tokens, nulls: &NullBands, class: Option<usize>) -> (Trace, HandReading) {
+fn by_hand(
+    probe: &Probe,
+    tokens: &Tokens,
+    nulls: &NullBands,
+    class: Option<usize>,
+) -> (Trace, HandOrderReader) {
     let change = Intervention::Order(raster());
     let read = explain_by_hand(probe, change, tokens, Picture::default(), question(class, nulls));
     let (trace, reading) = read.expect("a trace");
@@ -96,7 +101,7 @@ fn of_order(probe: &Probe, order: &HandOrder) -> Probe {
 }
 
 fn own_logits(probe: &Probe, tokens: &Tokens) -> Vec<f64> {
-    let reading = probe.reading(tokens, 0).expect("tokens that fit");
+    let reading = probe.output(tokens, 0).expect("tokens that fit");
     readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias)
 }
 
@@ -141,7 +146,7 @@ fn a_trace_in_another_order_is_that_of_reading_again() {
             for class in [None, Some(2)] {
                 let (trace, reading) = by_hand(&probe, &tokens, &nulls, class);
                 let written = serde_json::to_string(&reading).expect("JSON");
-                let reading: HandReading = serde_json::from_str(&written).expect("plain data");
+                let reading: HandOrderReader = serde_json::from_str(&written).expect("plain data");
                 let (mut order, mut compared) = (raster(), 0);
                 for _ in 0..12 {
                     order = edited(&order, &mut rng);

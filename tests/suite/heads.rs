@@ -136,8 +136,8 @@ pub fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String
 pub fn readings_give_the_reference_logits_in_float64() {
     each_case(|case, probe, images, expected| {
         let logits = images.iter().enumerate().flat_map(|(image_seed, tokens)| {
-            let reading = probe.reading(tokens, image_seed as u64).expect("tokens that fit");
-            readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias)
+            let output = probe.output(tokens, image_seed as u64).expect("tokens that fit");
+            readout::logits(&output, tokens, &probe.classifier.weight, &probe.classifier.bias)
         });
         assert_near(case, &logits.collect::<Vec<_>>(), &expected[&format!("{case}/logits")], 1e-9);
     });
@@ -147,18 +147,18 @@ pub fn readings_give_the_reference_logits_in_float64() {
 fn evidence_of_every_linear_head_sums_to_the_logit() {
     each_case(|case, probe, images, expected| {
         let tokens = &images[1];
-        let reading = probe.reading(tokens, 1).expect("tokens that fit");
+        let output = probe.output(tokens, 1).expect("tokens that fit");
         let features = probe.classifier.weight.len() / 5;
         for class in 0..5 {
             let row = &probe.classifier.weight[class * features..][..features];
             let logit = expected[&format!("{case}/logits")][5 + class];
-            match evidence::exact(&reading, tokens, row, probe.classifier.bias[class]) {
+            match evidence::exact(&output, tokens, row, probe.classifier.bias[class]) {
                 Ok(exact) => {
                     let sum = exact.token.iter().sum::<f64>() + exact.bias;
                     assert_close(case, sum, logit, 1e-9 * logit.abs().max(1.0));
                 }
                 Err(why) => {
-                    assert!(matches!(reading.form, Form::Opaque { .. }) && why.len() > 20, "{case}: {why}");
+                    assert!(matches!(output.form, Form::Opaque { .. }) && why.len() > 20, "{case}: {why}");
                     let opaque = ["cls", "transformer", "deepsets", "bi-gru", "v-jepa", "simpool-gamma"];
                     assert!(opaque.contains(&case.split('/').next().expect("a file")), "{case}: {why}");
                 }
@@ -295,7 +295,7 @@ fn one_token_is_refused() {
             registers: Vec::new(),
             patches: vec![0.0; 24],
         };
-        let message = probe.reading(&tokens, 0).expect_err("one token").to_string();
+        let message = probe.output(&tokens, 0).expect_err("one token").to_string();
         assert!(message.contains("at least 2") && message.contains(kind.id), "{message}");
     }
 }

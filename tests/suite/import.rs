@@ -380,9 +380,9 @@ fn an_imported_head_gives_the_logits_of_the_original() {
             let of = |name: &str, len: usize| expected[name].data[k * len..(k + 1) * len].to_vec();
             let (cls, patches) = (Some(of("cls", width)), of("patches", 16 * width));
             let tokens = Tokens { grid: Grid::new(4, 4), width, cls, registers: Vec::new(), patches };
-            let reading = probe.reading(&tokens, 0).unwrap();
+            let output = probe.output(&tokens, 0).unwrap();
             let classifier = &probe.classifier;
-            let logits = readout::logits(&reading, &tokens, &classifier.weight, &classifier.bias);
+            let logits = readout::logits(&output, &tokens, &classifier.weight, &classifier.bias);
             let target = of("logits", 5);
             let size = target.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
             assert_close(format!("{case}, image {k}"), logits, target, 1e-6 * f64::from(size));
@@ -399,11 +399,11 @@ fn a_head_of_four_layers_reads_the_tokens_that_its_file_asks_for() {
     let folder = tempfile::tempdir().unwrap();
     for case in ["dinov2-linear4", "dinov2-linear4-cls"] {
         let (probe, _) = open_head(&fixtures().join(case).join("head.pth"), "dinov2-linear", 24).unwrap();
-        let taking = Trained::from_training(probe.meta.training.as_ref()).expect("it says so").taking;
-        assert_eq!((taking.name().as_str(), taking.joined()), ("last, 4 blocks", 4));
+        let token_spec = Trained::from_training(probe.meta.training.as_ref()).expect("it says so").token_spec;
+        assert_eq!((token_spec.name().as_str(), token_spec.joined()), ("last, 4 blocks", 4));
         let out = folder.path().join(case);
         open(&checkpoint("dinov2-linear4"), "dinov2").unwrap().write(&out).unwrap();
-        let backbone = Backbone::open(&out, &Device::flex()).unwrap().with_joined(taking.joined());
+        let backbone = Backbone::open(&out, &Device::flex()).unwrap().with_joined(token_spec.joined());
         let images = [image(0, 16, 16), image(1, 16, 16)];
         let found = backbone.forward(&images).unwrap();
         assert_eq!((backbone.width(), probe.meta.backbone.hidden_size), (96, 96));
@@ -420,9 +420,9 @@ fn a_head_of_four_layers_reads_the_tokens_that_its_file_asks_for() {
                 "{case}, image {k}, all patches left"
             );
             assert_eq!((left[1].width, left[1].patches.len()), (96, 13 * 96));
-            let reading = probe.reading(tokens, 0).unwrap();
+            let output = probe.output(tokens, 0).unwrap();
             let classifier = &probe.classifier;
-            let logits = readout::logits(&reading, tokens, &classifier.weight, &classifier.bias);
+            let logits = readout::logits(&output, tokens, &classifier.weight, &classifier.bias);
             let target = of("logits", 5).to_vec();
             let size = target.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
             assert_close(format!("{case}, image {k}"), logits, target, 1e-5 * f64::from(size));

@@ -331,7 +331,7 @@ fn a_clock_that_is_set_back_changes_nothing() {
         assert_eq!(leftovers(&cut), Vec::<String>::new());
         assert_same(&cut, &undisturbed);
         // A run that is followed: written before, by a later clock, it is read again.
-        let reading = ssmprobe::app::jobs::history::disk::read(&cut.join("run")).expect("a run");
-        assert_eq!((reading.epochs.len(), reading.probes.len()), (12, 8));
+        let snapshot = ssmprobe::app::jobs::history::disk::read(&cut.join("run")).expect("a run");
+        assert_eq!((snapshot.epochs.len(), snapshot.probes.len()), (12, 8));
     });
 }

@@ -121,7 +121,7 @@ fn every_cell_is_its_solo_run_to_the_bit_and_the_backbone_runs_once() {
     for (layer, rate) in LAYERS.into_iter().flat_map(|layer| RATES.map(|rate| (layer, rate))) {
         let mut own = settings(&desk, "solo");
         (own.layers, own.rates, own.rate) = (Vec::new(), Vec::new(), rate);
-        own.tokens.taking = TokenSpec { layer: layer.0, ..TokenSpec::default() };
+        own.tokens.token_spec = TokenSpec { layer: layer.0, ..TokenSpec::default() };
         let solo = trained(own, &desk.path(&format!("solo-{layer}-{rate}")));
         assert_solo(&run, layer, rate, &solo);
         kept += 1;
@@ -255,8 +255,8 @@ fn a_protocol_brings_its_epochs_and_rates() {
 /// The tokens of some images in a cache of the desk: patches, then CLS.
 fn kept(desk: &Desk, cache: &str, layer: Layer, blocks: Option<usize>) -> (usize, Vec<f32>, Vec<f32>) {
     let dataset = data::open(desk.data()).expect("a dataset");
-    let taking = TokenSpec { layer: layer.0, blocks, ..TokenSpec::default() };
-    let tokens = TokenSettings { cache: Some(desk.path(cache)), taking, ..TokenSettings::default() };
+    let token_spec = TokenSpec { layer: layer.0, blocks, ..TokenSpec::default() };
+    let tokens = TokenSettings { cache: Some(desk.path(cache)), token_spec, ..TokenSettings::default() };
     let plan = Plan::new(ExtractOptions::new(backbone(), tokens), &dataset).expect("a plan");
     let device = device::choose("cpu").expect("a processor").device;
     let caches = plan.run(&dataset, &device, &mut |_| ControlFlow::Continue(())).expect("tokens");
@@ -273,7 +273,7 @@ fn joined_layers_are_trained_on_and_asked_about() {
         let mut own = settings(&desk, cache);
         (own.layers, own.rates, own.seeds) = (Vec::new(), Vec::new(), 1);
         (own.heads, own.head_settings) = (vec!["cls-mean".into()], "blocks=2".into());
-        own.tokens.taking.blocks = Some(2);
+        own.tokens.token_spec.blocks = Some(2);
         own
     };
     let run_ = trained(joined("cache"), &desk.path("run"));

@@ -39,20 +39,20 @@ pub fn case(case: &Value) -> (Probe, Tokens, HeadOutput) {
 fn tested(
     probe: &Probe,
     tokens: &Tokens,
-    reading: &HeadOutput,
+    output: &HeadOutput,
     class: usize,
 ) -> (OrderContrast, Option<OrderContrast>) {
-    tested_in(Intervention::None, probe, tokens, reading, class)
+    tested_in(Intervention::None, probe, tokens, output, class)
 }
 
 fn tested_in(
     change: Intervention,
     probe: &Probe,
     tokens: &Tokens,
-    reading: &HeadOutput,
+    output: &HeadOutput,
     class: usize,
 ) -> (OrderContrast, Option<OrderContrast>) {
-    match order_test(probe, change, reading, tokens, (class, false), &Exchanges::new(0)) {
+    match order_test(probe, change, output, tokens, (class, false), &Exchanges::new(0)) {
         OrderTest::Tested { logit, margin } => (logit, margin),
         OrderTest::None { none } => panic!("no test: {none}"),
     }
@@ -94,8 +94,8 @@ pub fn order_tests_equal_the_reference() {
     assert!(cases.iter().any(|case| case["expected"]["logit"]["z"].is_null()), "nothing that cannot vary");
     for document in &cases {
         let name = document["name"].as_str().expect("a name");
-        let (probe, tokens, reading) = case(document);
-        let (logit, margin) = tested(&probe, &tokens, &reading, number(&document["class"]) as usize);
+        let (probe, tokens, output) = case(document);
+        let (logit, margin) = tested(&probe, &tokens, &output, number(&document["class"]) as usize);
         assert_is(&format!("{name}, logit"), &logit, &document["expected"]["logit"]);
         assert_eq!(margin.is_some(), document["expected"].get("margin").is_some(), "{name}");
         if let Some(margin) = margin {
@@ -109,22 +109,22 @@ pub fn order_tests_equal_the_reference() {
 fn orders_by_hand_equal_the_reference_of_the_scan() {
     let mut compared = 0;
     for document in &fixture("order_test") {
-        let (probe, tokens, reading) = case(document);
-        let Form::Scan(directions) = &reading.form else { panic!("no scan") };
+        let (probe, tokens, output) = case(document);
+        let Form::Scan(directions) = &output.form else { panic!("no scan") };
         let [Direction { order: Order::Permutation(order), .. }] = &directions[..] else { continue };
         let by_hand = HandOrder::new(order.iter().map(|&i| i as u32).collect::<Vec<_>>());
         let Ok(by_hand) = by_hand else { continue };
         let class = number(&document["class"]) as usize;
         let name = document["name"].as_str().expect("a name");
         let change = Intervention::Order(by_hand.clone());
-        let (logit, margin) = tested_in(change, &probe, &tokens, &reading, class);
+        let (logit, margin) = tested_in(change, &probe, &tokens, &output, class);
         assert_is(&format!("{name}, logit"), &logit, &document["expected"]["logit"]);
         if let Some(margin) = margin {
             assert_is(&format!("{name}, margin"), &margin, &document["expected"]["margin"]);
         }
         let turned: Vec<u32> = by_hand.tokens().iter().rev().copied().collect();
         let change = Intervention::Order(HandOrder::new(turned).expect("an order"));
-        let other = change.change(&probe, &tokens, reading.clone(), 0).expect("an order to change");
+        let other = change.change(&probe, &tokens, output.clone(), 0).expect("an order to change");
         let (other, _) = tested_in(change, &probe, &tokens, &other, class);
         assert_eq!((&other.best, &other.reassigned.mean), (&logit.best, &logit.reassigned.mean), "{name}");
         assert_eq!(other.reassigned.histogram, logit.reassigned.histogram, "{name}");
@@ -134,8 +134,8 @@ fn orders_by_hand_equal_the_reference_of_the_scan() {
 }
 
 /// The same reading with the places of its tokens exchanged: token `i` is read as token `pi[i]` was.
-fn exchanged(reading: &HeadOutput, pi: &[usize]) -> HeadOutput {
-    let Form::Scan(directions) = &reading.form else { panic!("no scan") };
+fn exchanged(output: &HeadOutput, pi: &[usize]) -> HeadOutput {
+    let Form::Scan(directions) = &output.form else { panic!("no scan") };
     let moved = directions.iter().map(|direction| {
         let order = match &direction.order {
             Order::Plan(plan) => Order::Plan(Plan {
@@ -159,16 +159,16 @@ fn the_null_is_what_exchanged_tokens_give() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for document in fixture("order_test").iter().filter(|case| case["n"] == 14) {
         let name = document["name"].as_str().expect("a name");
-        let (probe, tokens, reading) = case(document);
+        let (probe, tokens, output) = case(document);
         let class = number(&document["class"]) as usize;
-        let null = tested(&probe, &tokens, &reading, class).0;
+        let null = tested(&probe, &tokens, &output, class).0;
         let Classifier { weight, bias } = &probe.classifier;
         let (row, bias) = (&weight[class * tokens.width..][..tokens.width], &bias[class..=class]);
         let mut pi: Vec<usize> = (0..tokens.grid.len()).collect();
         let values: Vec<f64> = (0..ORDERS)
             .map(|_| {
                 pi.shuffle(&mut rng);
-                readout::logits(&exchanged(&reading, &pi), &tokens, row, bias)[0]
+                readout::logits(&exchanged(&output, &pi), &tokens, row, bias)[0]
             })
             .collect();
         let mean = values.iter().sum::<f64>() / ORDERS as f64;
@@ -191,10 +191,10 @@ fn the_null_is_what_exchanged_tokens_give() {
 fn raster_of(tokens: &[f32], gain: &[f32], seed: u64) -> OrderContrast {
     let n = tokens.len();
     let gain = direction(&json!({"order": (0..n).collect::<Vec<_>>(), "shared": gain, "radius": 0.9}), n);
-    let reading = HeadOutput { scores: None, form: Form::Scan(vec![gain]) };
+    let output = HeadOutput { scores: None, form: Form::Scan(vec![gain]) };
     let classifier = Classifier { weight: vec![1.0, 0.0], bias: vec![0.25, -0.5] };
     let (probe, tokens) = (probe(1, classifier), self::tokens(n, 1, tokens.to_vec()));
-    let test = order_test(&probe, Intervention::None, &reading, &tokens, (0, false), &Exchanges::new(seed));
+    let test = order_test(&probe, Intervention::None, &output, &tokens, (0, false), &Exchanges::new(seed));
     match test {
         OrderTest::Tested { margin, .. } => margin.expect("a rival"),
         OrderTest::None { none } => panic!("{none}"),
@@ -267,10 +267,10 @@ fn every_head_is_tested_or_says_why_not() {
     let mut tested_heads = 0;
     each_case(|case, probe, images, _| {
         for (seed, image) in images.iter().enumerate() {
-            let reading = probe.reading(image, seed as u64).expect("tokens that fit");
-            let logits = readout::logits(&reading, image, &probe.classifier.weight, &probe.classifier.bias);
-            let test = order_test(probe, Intervention::None, &reading, image, (1, true), &Exchanges::new(3));
-            let has_kernel = matches!(&reading.form, Form::Scan(d) if d.iter().all(|d| d.radius.is_some()));
+            let output = probe.output(image, seed as u64).expect("tokens that fit");
+            let logits = readout::logits(&output, image, &probe.classifier.weight, &probe.classifier.bias);
+            let test = order_test(probe, Intervention::None, &output, image, (1, true), &Exchanges::new(3));
+            let has_kernel = matches!(&output.form, Form::Scan(d) if d.iter().all(|d| d.radius.is_some()));
             match test {
                 OrderTest::None { none } => assert!(!has_kernel && none.len() > 30, "{case}: {none}"),
                 OrderTest::Tested { logit, margin } => {
@@ -300,9 +300,9 @@ fn every_head_is_tested_or_says_why_not() {
 #[test]
 fn positions_permuted_behind_a_router_have_no_test() {
     let document = fixture("order_test").into_iter().find(|case| case["directions"][0].get("plan").is_some());
-    let (probe, tokens, reading) = case(&document.expect("a learned order"));
+    let (probe, tokens, output) = case(&document.expect("a learned order"));
     let change = Intervention::Scrambled(0);
-    let test = order_test(&probe, change, &reading, &tokens, (0, false), &Exchanges::new(0));
+    let test = order_test(&probe, change, &output, &tokens, (0, false), &Exchanges::new(0));
     assert!(matches!(test, OrderTest::None { none } if none.contains("behind the router")));
 }
 
@@ -325,11 +325,11 @@ fn random_orders_have_uniform_p() {
             let mut order: Vec<usize> = (0..n).collect();
             order.shuffle(&mut ChaCha8Rng::seed_from_u64(1000 + image as u64));
             let form = Form::Scan(vec![Direction { order: Order::Permutation(order), ..gain.clone() }]);
-            let reading = HeadOutput { scores: None, form };
+            let output = HeadOutput { scores: None, form };
             let test = order_test(
                 &probe,
                 Intervention::None,
-                &reading,
+                &output,
                 &tokens,
                 (image % classes, false),
                 &exchanges,

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use ssmprobe::app::jobs::detached::{Detached, Said};
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use ssmprobe::app::jobs::folder::{Folder, FolderEntry};
-use ssmprobe::app::jobs::history::disk::Reading;
+use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::history::{Failure, Steps};
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::removal::RemovalRequest;
@@ -47,7 +47,7 @@ use ssmprobe::model::train::run::{ProbeCheckpoint, StepLosses};
 use crate::evaluation;
 use crate::pictures::small;
 use crate::state::{backbone, probe, trace};
-use crate::training_window::{facts, metric, reading};
+use crate::training_window::{facts, metric, snapshot};
 
 const JOB: JobId = JobId(7);
 
@@ -290,20 +290,26 @@ fn every_event_survives_a_pipe() {
         null: (-0.1, 0.1),
     };
     let answer = StabilityAnswer { subject: subject(), image: ImageId(5), result: Ok(Arc::new(found)) };
-    let trained = Trained { taking: TokenSpec::default(), preprocessing: Some("p".into()) };
+    let trained = Trained { token_spec: TokenSpec::default(), preprocessing: Some("p".into()) };
     let probe = ssmprobe::app::jobs::info::ProbeInfo { trained: Some(Box::new(trained)), ..probe("gap", 24) };
     let failures = || vec![Failure { head: "gap".into(), seed: 1, why: "broke".into() }];
     let probes = || vec![(PathBuf::from("gap.safetensors"), SystemTime::UNIX_EPOCH)];
     let losses = vec![StepLosses { seed: 0, parts: 2, heads: vec![("gap".into(), vec![0.5, f32::NAN])] }];
     let epochs = || vec![metric("gap", 0, 1)];
-    let about = reading(&["gap"]).about.clone();
+    let about = snapshot(&["gap"]).about.clone();
     let stage = PlannedStage { name: "join".into(), tasks: 1, script: "#!/bin/bash".into() };
     let (name, state, said) =
         ("join".to_owned(), "running, 1:00 left".to_owned(), vec!["epoch 1".to_owned()]);
     let all = vec![TaskStatus { name, phase: TaskPhase::Running, state, said }];
     let tasks = Some(Tasks { all, problem: Some("squeue refuses".into()) });
-    let reading =
-        Arc::new(Reading { about, epochs: epochs(), losses, failures: failures(), probes: probes(), tasks });
+    let snapshot = Arc::new(RunSnapshot {
+        about,
+        epochs: epochs(),
+        losses,
+        failures: failures(),
+        probes: probes(),
+        tasks,
+    });
     let second = Duration::from_secs(1);
     let estimate = Estimate { image: Some(second), step: second, evaluation: second, tried: 8 };
     let steps = Some(Steps { seed: 0, at: 0.5, losses: vec![Some(0.25), None] });
@@ -345,12 +351,12 @@ fn every_event_survives_a_pipe() {
         training(TrainEvent::HandedIn("run".into())),
         training(TrainEvent::Retried(2)),
         training(TrainEvent::Said(Said { line: "seed 0".into(), log: 1, at: 5 })),
-        training(TrainEvent::Begun(reading.clone())),
+        training(TrainEvent::Begun(snapshot.clone())),
         training(TrainEvent::Went(Box::new(went))),
         training(TrainEvent::Paused(true)),
         training(TrainEvent::Probes(probes())),
         training(TrainEvent::Ended { finished: true, failures: failures() }),
-        Event::RunRead { job: Some(JOB), folder: "run".into(), reading: Ok(reading) },
+        Event::RunRead { job: Some(JOB), folder: "run".into(), snapshot: Ok(snapshot) },
         Event::ThumbnailReady { image: ImageId(5), picture },
         Event::ThumbnailFailed { image: ImageId(5), error: fault() },
         Event::Memory(1 << 40),

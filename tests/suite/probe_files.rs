@@ -212,7 +212,7 @@ fn values_no_probe_can_have_are_refused_by_name() {
 #[test]
 fn tokens_that_do_not_fit_are_refused() {
     let probe = parse(&fixture("random-fixed.safetensors")).expect("a probe");
-    let message = |tokens| probe.reading(&tokens, 0).expect_err("no fit").to_string();
+    let message = |tokens| probe.output(&tokens, 0).expect_err("no fit").to_string();
     let width = message(tokens(Grid::new(2, 6), 48));
     assert!(width.contains("24") && width.contains("48") && width.contains("`reference`"), "{width}");
     let order = message(tokens(Grid::new(3, 3), 24));
@@ -220,8 +220,8 @@ fn tokens_that_do_not_fit_are_refused() {
     let other_grid = Model::from_probe(&probe, Grid::new(3, 3), &Device::flex()).err().expect("no fit");
     assert!(matches!(other_grid, ProbeError::OrderLength { expected: 12, found: 9, .. }));
     let cls = parse(&fixture("cls.safetensors")).expect("a probe");
-    assert!(matches!(cls.reading(&tokens(Grid::new(3, 3), 24), 0), Err(ProbeError::NoCls { .. })));
-    probe.reading(&tokens(Grid::new(3, 4), 24), 0).expect("as many tokens on another grid");
+    assert!(matches!(cls.output(&tokens(Grid::new(3, 3), 24), 0), Err(ProbeError::NoCls { .. })));
+    probe.output(&tokens(Grid::new(3, 4), 24), 0).expect("as many tokens on another grid");
 }
 
 #[test]
@@ -267,13 +267,13 @@ fn kernels_are_those_of_the_probe_and_the_image_size() {
     let probe = parse(&fixture("vmamba-channel.safetensors")).expect("a probe");
     for grid in [Grid::new(3, 3), Grid::new(2, 6), Grid::new(3, 3)] {
         let tokens = tokens(grid, 24);
-        let fresh = probe.head().reading(&probe.arrays, &tokens, 0);
-        assert_eq!(probe.reading(&tokens, 0).expect("tokens that fit"), fresh);
+        let fresh = probe.head().output(&probe.arrays, &tokens, 0);
+        assert_eq!(probe.output(&tokens, 0).expect("tokens that fit"), fresh);
     }
     let mut copy = probe.clone();
     copy.arrays["s4.0.C"].data.iter_mut().for_each(|c| *c = 0.0);
     let tokens = tokens(Grid::new(3, 3), 24);
-    assert_ne!(copy.reading(&tokens, 0).expect("fits"), probe.reading(&tokens, 0).expect("fits"));
+    assert_ne!(copy.output(&tokens, 0).expect("fits"), probe.output(&tokens, 0).expect("fits"));
 }
 
 /// A Python with PyTorch and safetensors, if there is one.
@@ -301,8 +301,8 @@ fn the_pytorch_example_writes_a_probe_that_loads() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let probe = Probe::load(&path).expect("what the example wrote");
     assert_eq!(probe.meta.classes, ["cat", "dog", "bird"]);
-    let reading = probe.reading(&tokens(Grid::new(14, 14), 192), 0).expect("tokens that fit");
-    assert_eq!(reading.scores.expect("a scorer").len(), 196);
+    let output = probe.output(&tokens(Grid::new(14, 14), 192), 0).expect("tokens that fit");
+    assert_eq!(output.scores.expect("a scorer").len(), 196);
 
     // And PyTorch reads what we write.
     probe.save(&path).expect("room on the disk");

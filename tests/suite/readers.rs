@@ -332,7 +332,7 @@ fn probe(room: &Room) -> Outcome {
     let (grid, width) = (Grid::new(4, 4), probe.meta.backbone.hidden_size.min(64));
     let patches = (0..grid.len() * width).map(|i| (i % 7) as f32 - 3.0).collect();
     let tokens = Tokens { grid, width, cls: Some(vec![0.5; width]), registers: Vec::new(), patches };
-    probe.reading(&tokens, 0)?;
+    probe.output(&tokens, 0)?;
     Ok(())
 }
 

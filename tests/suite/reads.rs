@@ -22,8 +22,8 @@ const DEEP: BackboneOptions =
 
 /// A probe that was trained on tokens after layer 1 of large images, where its name says so.
 fn info(name: &str) -> ProbeInfo {
-    let taking = TokenSpec { layer: DEEP.layer, size: DEEP.pixels, ..TokenSpec::default() };
-    let trained = name.starts_with("deep").then(|| Box::new(Trained { taking, preprocessing: None }));
+    let token_spec = TokenSpec { layer: DEEP.layer, size: DEEP.pixels, ..TokenSpec::default() };
+    let trained = name.starts_with("deep").then(|| Box::new(Trained { token_spec, preprocessing: None }));
     ProbeInfo { trained, ..probe(name, 24) }
 }
 
@@ -96,7 +96,8 @@ fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
     let column = *state.columns.iter().find(|(_, column)| column.probe == silent).expect("a column").0;
     assert_eq!(does(&mut state, Command::RemoveColumn(column)), None);
     assert!(
-        state.library.token_mismatch(deep).is_none() && state.training.form.tokens.taking == DEEP.taking()
+        state.library.token_mismatch(deep).is_none()
+            && state.training.form.tokens.token_spec == DEEP.token_spec()
     );
 }
 
@@ -106,8 +107,8 @@ fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
 fn a_probe_of_joined_layers_is_read_as_it_was_trained() {
     let one = backbone("one", 24, Grid::new(2, 2));
     let blocks = Some(2);
-    let taking = TokenSpec { blocks, ..TokenSpec::default() };
-    let trained = Some(Box::new(Trained { taking, preprocessing: None }));
+    let token_spec = TokenSpec { blocks, ..TokenSpec::default() };
+    let trained = Some(Box::new(Trained { token_spec, preprocessing: None }));
     let wide = ProbeInfo { trained, ..probe("wide", 48) };
     let Compatibility::DoesNot(why) = wide.fits(&one) else { panic!("24 channels are not 48") };
     assert!(
@@ -158,8 +159,8 @@ fn a_layer_is_read_by_its_number_up_to_the_last_one() {
         let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
             panic!("{requests:?}")
         };
-        let taking = TokenSpec { layer: Some(layer), ..TokenSpec::default() };
-        let trained = Some(Box::new(Trained { taking, preprocessing: None }));
+        let token_spec = TokenSpec { layer: Some(layer), ..TokenSpec::default() };
+        let trained = Some(Box::new(Trained { token_spec, preprocessing: None }));
         let info = ProbeInfo { trained, ..probe("numbered", 24) };
         let requests = state.apply(Event::ProbeOpened { job, entry, info });
         let options = BackboneOptions { layer: Some(layer), ..BackboneOptions::default() };

@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use ssmprobe::model::explain::localization::{auc_of_evidence, truth};
-use ssmprobe::model::explain::regions::{RegionReading, RegionReadings, place, precedence};
+use ssmprobe::model::explain::regions::{RegionMeasure, RegionMeasures, place, precedence};
 use ssmprobe::model::explain::{Question, explain, readout};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head_output::{Order, Plan};
@@ -25,7 +25,7 @@ fn regions(covers: Vec<(String, Vec<f64>)>) -> Regions {
     Regions { list: (0..).zip(covers).map(region).collect(), object, ..Regions::default() }
 }
 
-fn assert_reads(name: &str, found: &RegionReading, expected: &Value) {
+fn assert_reads(name: &str, found: &RegionMeasure, expected: &Value) {
     assert_eq!(found.tokens, number(&expected["tokens"]) as usize, "{name}");
     for (what, found) in [
         ("position", found.position),
@@ -48,11 +48,11 @@ fn regions_are_read_as_the_reference_reads_them() {
     let mut sweeps = 0;
     for document in &fixture("regions") {
         let name = document["name"].as_str().expect("a name");
-        let (probe, tokens, reading) = case(document);
+        let (probe, tokens, output) = case(document);
         let covers = document["covers"].as_object().expect("covers");
         let known = regions(covers.iter().map(|(name, cover)| (name.clone(), floats(cover))).collect());
         let class = number(&document["class"]) as usize;
-        let found = RegionReadings::of_reading(&probe, &reading, &tokens, class, &known);
+        let found = RegionMeasures::of_output(&probe, &output, &tokens, class, &known);
         let expected = &document["expected"];
         for region in &found.regions {
             assert_reads(&format!("{name}, {}", region.name), region, &expected["regions"][&region.name]);
@@ -71,7 +71,7 @@ fn regions_are_read_as_the_reference_reads_them() {
         sweeps += usize::from(document["directions"].as_array().is_some_and(|all| all.len() > 1));
         // The object is the first region, and is asked what `eval` asks.
         let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
-        let eval = truth(&reading, &tokens, row, bias, &known.object);
+        let eval = truth(&output, &tokens, row, bias, &known.object);
         let own = (found.object.weight_auc, found.object.evidence_auc);
         assert_eq!(own, (eval.weight_auc, eval.evidence_auc), "{name}");
     }
@@ -141,8 +141,8 @@ fn a_trace_says_of_regions_what_the_reading_says() {
         let cover =
             |from: usize, to: usize| (0..n).map(|i| f64::from(u8::from((from..to).contains(&i)))).collect();
         let known = regions(vec![("one".into(), cover(0, 2)), ("other".into(), cover(1, n - 1))]);
-        let reading = probe.reading(tokens, 0).expect("tokens that fit");
-        let logits = readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias);
+        let output = probe.output(tokens, 0).expect("tokens that fit");
+        let logits = readout::logits(&output, tokens, &probe.classifier.weight, &probe.classifier.bias);
         let question = Question {
             image: "a.png".into(),
             probe: "p".into(),
@@ -156,10 +156,10 @@ fn a_trace_says_of_regions_what_the_reading_says() {
         let mut trace = explain(probe, tokens, Picture::default(), question).expect("explained");
         trace.regions = Some(known.clone());
         let class = trace.evidence.class;
-        let own = RegionReadings::of_reading(probe, &reading, tokens, class, &known);
-        let shown = RegionReadings::of_trace(&trace).expect("regions");
+        let own = RegionMeasures::of_output(probe, &output, tokens, class, &known);
+        let shown = RegionMeasures::of_trace(&trace).expect("regions");
         assert_eq!(shown.precedence.len(), own.precedence.len(), "{name}");
-        let all = |found: &RegionReadings| -> Vec<Option<f64>> {
+        let all = |found: &RegionMeasures| -> Vec<Option<f64>> {
             let rows = found.regions.iter().chain([&found.object]);
             rows.flat_map(|row| [row.position, row.weight, row.evidence, row.mean_evidence]).collect()
         };
@@ -171,7 +171,7 @@ fn a_trace_says_of_regions_what_the_reading_says() {
         if !own.precedence.is_empty() {
             assert_close(name, shown.precedence.clone(), own.precedence.clone(), 1e-5);
         }
-        let auc = |found: &RegionReadings| (found.object.weight_auc, found.object.evidence_auc);
+        let auc = |found: &RegionMeasures| (found.object.weight_auc, found.object.evidence_auc);
         assert_eq!(auc(&shown), auc(&own), "{name}");
         heads += 1;
         ordered += usize::from(!own.precedence.is_empty());
@@ -191,7 +191,7 @@ fn half_a_patch_is_inside_and_a_region_of_slivers_has_its_largest() {
     trace.routing = Routing::Plan(Matrix { rows: 4, cols: 4, data: vec![0.25; 16] });
     trace.token_weight = Some(vec![0.25; 4]);
     trace.regions = Some(known);
-    let found = RegionReadings::of_trace(&trace).expect("regions");
+    let found = RegionMeasures::of_trace(&trace).expect("regions");
     assert_eq!(
         (found.regions[0].tokens, found.regions[0].position, found.regions[0].weight),
         (0, None, None)

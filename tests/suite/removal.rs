@@ -193,11 +193,11 @@ fn frozen_deletion_is_the_running_sum_of_exact_evidence() {
     let mut summed = 0;
     each_head(|stem, probe, image| {
         let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
-        let reading = probe.reading(image, 1).expect("tokens that fit");
+        let output = probe.output(image, 1).expect("tokens that fit");
         let features = probe.classifier.weight.len() / 5;
         for class in 0..5 {
             let row = &probe.classifier.weight[class * features..][..features];
-            let evidence = exact(&reading, image, row, probe.classifier.bias[class]);
+            let evidence = exact(&output, image, row, probe.classifier.bias[class]);
             let all = Orders::random(12, 3, class as u64);
             for order in all.orders {
                 let ranking = Orders { id: "evidence", orders: vec![order.clone()] };

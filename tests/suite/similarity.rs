@@ -177,8 +177,8 @@ fn sinkhorn(width: usize) -> Probe {
 }
 
 /// What is compared, from the definitions: expected position, evidence for the class and weight of every token.
-fn compared(probe: &Probe, reading: &HeadOutput, tokens: &Tokens, class: usize) -> [Vec<f64>; 3] {
-    let Form::Scan(directions) = &reading.form else { panic!("a router") };
+fn compared(probe: &Probe, output: &HeadOutput, tokens: &Tokens, class: usize) -> [Vec<f64>; 3] {
+    let Form::Scan(directions) = &output.form else { panic!("a router") };
     let Order::Plan(plan) = &directions[0].order else { panic!("a plan") };
     let expected = (0..plan.n).map(|i| {
         let row = plan.row(i);
@@ -186,8 +186,8 @@ fn compared(probe: &Probe, reading: &HeadOutput, tokens: &Tokens, class: usize) 
         mean / row.iter().sum::<f64>() / (plan.n - 1) as f64
     });
     let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
-    let exact = evidence::exact(reading, tokens, row, bias).expect("a head that is linear in its tokens");
-    [expected.collect(), exact.token, readout::token_weight(reading).expect("one memory for all channels")]
+    let exact = evidence::exact(output, tokens, row, bias).expect("a head that is linear in its tokens");
+    [expected.collect(), exact.token, readout::token_weight(output).expect("one memory for all channels")]
 }
 
 /// The nearest other image in float64, compared with every other one; to it or to its mirror image.
@@ -230,7 +230,7 @@ fn flipped_copies_of_images_find_their_originals() {
     let made: Vec<[Vec<f64>; 3]> = all
         .enumerate()
         .map(|(at, tokens)| {
-            compared(&probe, &probe.reading(&tokens, 0).expect("tokens that fit"), &tokens, at % 2)
+            compared(&probe, &probe.output(&tokens, 0).expect("tokens that fit"), &tokens, at % 2)
         })
         .collect();
     for (kind, name) in VectorKind::ALL.iter().enumerate() {

@@ -230,12 +230,12 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
     let mut state = State::new(Settings::default());
     let requests = state.dispatch(Command::OpenBackbone("one".into()));
     play(&mut state, requests);
-    let mut open = |name: &str, taking: TokenSpec| {
+    let mut open = |name: &str, token_spec: TokenSpec| {
         let requests = state.dispatch(Command::OpenProbes(vec![format!("{name}.safetensors").into()]));
         let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
             panic!("{requests:?}")
         };
-        let trained = Some(Box::new(Trained { taking, preprocessing: None }));
+        let trained = Some(Box::new(Trained { token_spec, preprocessing: None }));
         let info = ProbeInfo { trained, ..probe(name, 24) };
         let requests = state.apply(Event::ProbeOpened { job, entry, info });
         let options = requests.iter().find_map(|request| match request {
@@ -243,14 +243,14 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
             _ => None,
         });
         play(&mut state, requests);
-        (options, state.library.fit(entry), state.training.form.tokens.taking)
+        (options, state.library.fit(entry), state.training.form.tokens.token_spec)
     };
     let deep = TokenSpec { layer: Some(1), size: Some(160), ..TokenSpec::default() };
     let options = BackboneOptions { layer: Some(1), pixels: Some(160), ..BackboneOptions::default() };
     assert_eq!(open("deep", deep), (Some(options), Some(Compatibility::Fits), deep));
     // One that says otherwise changes nothing, and is told apart.
-    let (options, fit, taking) = open("last", TokenSpec { size: Some(160), ..TokenSpec::default() });
-    assert_eq!((options, taking), (None, deep));
+    let (options, fit, token_spec) = open("last", TokenSpec { size: Some(160), ..TokenSpec::default() });
+    assert_eq!((options, token_spec), (None, deep));
     let Some(Compatibility::Doubtful(why)) = fit else { panic!("{fit:?}") };
     assert_eq!(why, "Trained on tokens after the last layer, not tokens after layer 1");
 }
@@ -917,8 +917,8 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
         let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
             panic!("{requests:?}")
         };
-        let taking = TokenSpec { layer, ..TokenSpec::default() };
-        let trained = Some(Box::new(Trained { taking, preprocessing: None }));
+        let token_spec = TokenSpec { layer, ..TokenSpec::default() };
+        let trained = Some(Box::new(Trained { token_spec, preprocessing: None }));
         let facts = ProbeInfo { trained, ..probe(name, 24) };
         let requests = state.apply(Event::ProbeOpened { job, entry, info: facts });
         play(&mut state, requests);
@@ -971,13 +971,13 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
 #[test]
 fn the_next_training_takes_the_layer_of_its_form() {
     let mut state = State::new(Settings::default());
-    let layer = |state: &State| state.training.form.tokens.taking.layer;
+    let layer = |state: &State| state.training.form.tokens.token_spec.layer;
     let read = |layer| Command::SetBackboneOptions(BackboneOptions { layer, ..BackboneOptions::default() });
     state.dispatch(read(Some(1)));
     assert_eq!(layer(&state), Some(1), "it follows the open backbones");
-    let taking = TokenSpec { layer: Some(3), ..TokenSpec::default() };
+    let token_spec = TokenSpec { layer: Some(3), ..TokenSpec::default() };
     let mut form = state.training.form.clone();
-    form.tokens.taking = taking;
+    form.tokens.token_spec = token_spec;
     state.dispatch(Command::SetTrainForm(Box::new(form)));
     state.dispatch(read(Some(2)));
     assert_eq!(layer(&state), Some(3), "until it is chosen");

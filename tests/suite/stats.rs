@@ -341,7 +341,7 @@ fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
         let narrow = |key: &str| -> Vec<f32> { floats(&case[key]).into_iter().map(|x| x as f32).collect() };
         let (cover, weight) = (floats(&case["cover"]), floats(&case["weight"]));
         assert_eq!(on_object(&cover), flags(&case["object"]));
-        let reading = HeadOutput { scores: None, form: Form::Pool(weight) };
+        let output = HeadOutput { scores: None, form: Form::Pool(weight) };
         let tokens = Tokens {
             grid: Grid::new(3, 4),
             width: 3,
@@ -349,7 +349,7 @@ fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
             registers: Vec::new(),
             patches: narrow("tokens"),
         };
-        let found = truth(&reading, &tokens, &narrow("row"), 0.5, &cover);
+        let found = truth(&output, &tokens, &narrow("row"), 0.5, &cover);
         let parts = [
             ("weight_auc", found.weight_auc),
             ("evidence_auc", found.evidence_auc),
@@ -360,6 +360,6 @@ fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
         for (key, value) in parts {
             assert_close(key, value.expect("a number"), number(&case[key]), 1e-6);
         }
-        assert_eq!(weight_auc(&reading, &cover), found.weight_auc);
+        assert_eq!(weight_auc(&output, &cover), found.weight_auc);
     }
 }

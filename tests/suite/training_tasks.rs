@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eframe::egui::Role;
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::jobs::history::disk::Reading;
+use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::tasks::{
     PlannedStage, TaskForm, TaskPhase, TaskStatus, Tasks, TrainPlace, TrainPlaceSettings,
 };
@@ -16,7 +16,7 @@ use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::user_error::UserError;
 
-use crate::training_window::{Pane, facts, metric, reading};
+use crate::training_window::{Pane, facts, metric, snapshot};
 
 /// What is filled in is planned, on a machine with or without Slurm.
 fn planned(slurm: bool) -> Pane {
@@ -53,13 +53,13 @@ fn task(name: &str, phase: TaskPhase, state: &str, said: &str) -> TaskStatus {
 
 /// What the folder of a run with these tasks holds: epochs of the first seed.
 fn read(pane: &mut Pane, all: Vec<TaskStatus>, epochs: usize) {
-    let mut reading = Arc::into_inner(reading(&["gap", "sinkhorn"])).expect("just made");
-    reading.about.seeds = vec![0];
+    let mut snapshot = Arc::into_inner(snapshot(&["gap", "sinkhorn"])).expect("just made");
+    snapshot.about.seeds = vec![0];
     let of = |head: &'static str| (1..=epochs).map(move |epoch| metric(head, 0, epoch));
-    reading.epochs = of("gap").chain(of("sinkhorn")).collect();
-    reading.tasks = Some(Tasks { all, problem: None });
-    let folder = reading.about.folder.clone();
-    pane.say(Event::RunRead { job: None, folder, reading: Ok(Arc::new(reading)) });
+    snapshot.epochs = of("gap").chain(of("sinkhorn")).collect();
+    snapshot.tasks = Some(Tasks { all, problem: None });
+    let folder = snapshot.about.folder.clone();
+    pane.say(Event::RunRead { job: None, folder, snapshot: Ok(Arc::new(snapshot)) });
 }
 
 /// Chooses Slurm and this partition of it (its own where empty), for which a plan is asked.
@@ -255,8 +255,8 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
 fn a_run_without_parts_is_not_over() {
     let mut pane = handed_in();
     let folder = facts().out;
-    let waiting = Reading::waiting(&folder);
-    pane.say(Event::RunRead { job: None, folder: folder.clone(), reading: Ok(Arc::new(waiting)) });
+    let waiting = RunSnapshot::waiting(&folder);
+    pane.say(Event::RunRead { job: None, folder: folder.clone(), snapshot: Ok(Arc::new(waiting)) });
     let run = &pane.0.harness.state().state.training.runs[&folder];
     assert!(matches!(run.phase, Phase::Open { .. }) && run.history.about.heads.is_empty());
     assert!(pane.0.has("No task has begun to train yet"));

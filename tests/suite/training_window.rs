@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use eframe::egui::{self, Modifiers};
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::jobs::history::disk::Reading;
+use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::history::{About, Failure, Steps};
 use ssmprobe::app::jobs::info::BackboneInfo;
 use ssmprobe::app::jobs::train::{Estimate, Preflight, TrainSettings};
@@ -71,9 +71,9 @@ fn about(heads: &[&str], epochs: usize) -> About {
     }
 }
 
-pub fn reading(heads: &[&str]) -> Arc<Reading> {
+pub fn snapshot(heads: &[&str]) -> Arc<RunSnapshot> {
     let (epochs, losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    Arc::new(Reading { about: about(heads, 10), epochs, losses, failures, probes, tasks: None })
+    Arc::new(RunSnapshot { about: about(heads, 10), epochs, losses, failures, probes, tasks: None })
 }
 
 pub fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
@@ -110,7 +110,7 @@ impl Pane {
         pane.0.click("Start training");
         let job = pane.asked(|ask| matches!(ask, Fetch::Begin(_)));
         pane.say(Event::Started(job));
-        pane.tell(job, TrainEvent::Begun(reading(heads)));
+        pane.tell(job, TrainEvent::Begun(snapshot(heads)));
         (pane, job)
     }
 
@@ -270,7 +270,7 @@ fn tokens_are_taken_before_curves_are_drawn() {
     pane.say(Event::Started(job));
     pane.say(Event::Progress(job, progress));
     assert!(pane.0.has("Taking tokens"));
-    pane.tell(job, TrainEvent::Begun(reading(&["gap", "sinkhorn"])));
+    pane.tell(job, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Running") && pane.0.has("No step has been trained yet"));
 }
 
@@ -329,7 +329,7 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     pane.0.answer();
     pane.0.click("Resume");
     let again = pane.asked(|ask| matches!(ask, Fetch::Resume { device: None, .. }));
-    pane.tell(again, TrainEvent::Begun(reading(&["gap", "sinkhorn"])));
+    pane.tell(again, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Training loss of 2 heads"), "the curves go on where they were");
     pane.tell(again, probes(SystemTime::UNIX_EPOCH + Duration::from_secs(9)));
     assert_eq!(opened(&pane), 1, "what was asked before is answered; it is opened again");
@@ -387,12 +387,12 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     pane.0.harness.state_mut().dispatch(Command::OpenRun(folder.clone()));
     let say = |pane: &mut Pane, epochs: Vec<Metric>, probes: Vec<(PathBuf, SystemTime)>| {
         let (about, failures) = (about(&["gap"], 2), Vec::new());
-        let reading =
-            Ok(Arc::new(Reading { about, epochs, losses: Vec::new(), failures, probes, tasks: None }));
+        let snapshot =
+            Ok(Arc::new(RunSnapshot { about, epochs, losses: Vec::new(), failures, probes, tasks: None }));
         let open =
             |r: &Request| if let Request::Files(job, Files::OpenRun { .. }) = r { Some(*job) } else { None };
         let job = pane.0.wire.borrow().asked.iter().find_map(open);
-        pane.say(Event::RunRead { job, folder: folder.clone(), reading });
+        pane.say(Event::RunRead { job, folder: folder.clone(), snapshot });
     };
     say(&mut pane, vec![metric("gap", 0, 1)], Vec::new());
     assert!(pane.0.wire.borrow().asked.contains(&Request::Follow(vec![folder.clone()])));
@@ -425,13 +425,13 @@ fn a_run_that_vanishes_is_told() {
     let requests = pane.0.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
     let late = Some(JobId(u64::MAX)); // of a workspace that is gone
     for (job, open) in [(late, 0), (requests[0].job(), 1)] {
-        pane.say(Event::RunRead { job, folder: folder.clone(), reading: Ok(reading(&["gap"])) });
+        pane.say(Event::RunRead { job, folder: folder.clone(), snapshot: Ok(snapshot(&["gap"])) });
         assert_eq!(pane.0.harness.state().state.training.runs.len(), open);
     }
     pane.say(Event::RunRead {
         job: None,
         folder: folder.clone(),
-        reading: Err(UserError::new("runs/birds-tiny holds no run")),
+        snapshot: Err(UserError::new("runs/birds-tiny holds no run")),
     });
     let run = &pane.0.harness.state().state.training.runs[&folder];
     assert!(matches!(run.phase, Phase::Failed(_)));
@@ -530,8 +530,8 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
         let all = ["gap", "sinkhorn"].into_iter().flat_map(|head| [(head, 0), (head, 1)]);
         let epochs = all.flat_map(|(head, seed)| [told(head, seed, 1), told(head, seed, 2)]).collect();
         let (losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new());
-        let reading = Ok(Arc::new(Reading { about, epochs, losses, failures, probes, tasks: None }));
-        pane.say(Event::RunRead { job: requests[0].job(), folder, reading });
+        let snapshot = Ok(Arc::new(RunSnapshot { about, epochs, losses, failures, probes, tasks: None }));
+        pane.say(Event::RunRead { job: requests[0].job(), folder, snapshot });
     }
     pane.0.click("birds-tiny");
     assert!(pane.0.has("Accuracy (%) of 2 heads"));

@@ -287,7 +287,7 @@ fn a_run_is_followed_while_another_program_trains_it() {
     }
     desk.worker.send(Request::Files(JobId(1), Files::OpenRun { folder: folder.clone() }));
     let events = desk.end(1);
-    assert!(events.iter().any(|event| matches!(event, Event::RunRead { reading: Ok(_), .. })), "{events:?}");
+    assert!(events.iter().any(|event| matches!(event, Event::RunRead { snapshot: Ok(_), .. })), "{events:?}");
     let listed = events.iter().find_map(|event| match event {
         Event::ProbesListed { sources, .. } => {
             Some(sources.iter().map(|(_, kind)| *kind).collect::<Vec<_>>())
@@ -298,9 +298,9 @@ fn a_run_is_followed_while_another_program_trains_it() {
     desk.worker.send(Request::Follow(vec![folder]));
     let mut lengths = Vec::new();
     desk.until(|event| {
-        if let Event::RunRead { reading, .. } = event {
-            let reading = reading.as_ref().expect("a run");
-            lengths.push((reading.epochs.len(), reading.probes.len()));
+        if let Event::RunRead { snapshot, .. } = event {
+            let snapshot = snapshot.as_ref().expect("a run");
+            lengths.push((snapshot.epochs.len(), snapshot.probes.len()));
         }
         // Two heads, two seeds, forty epochs; best and last.
         lengths.last() == Some(&(160, 8))

@@ -679,5 +679,5 @@ fn layer_and_size_are_chosen_beside_the_backbones_name() {
     window.harness.get_by_role_and_label(Role::ComboBox, "Tokens").click();
     window.harness.run();
     window.click("Layer 0");
-    assert_eq!(window.harness.state().state.training.form.tokens.taking.layer, Some(0));
+    assert_eq!(window.harness.state().state.training.form.tokens.token_spec.layer, Some(0));
 }

@@ -109,7 +109,9 @@ impl Followed {
                     _ => display.print(&told.line),
                 }
             }
-            TrainEvent::Begun(reading) => self.heads = reading.about.heads.len() * reading.about.seeds.len(),
+            TrainEvent::Begun(snapshot) => {
+                self.heads = snapshot.about.heads.len() * snapshot.about.seeds.len();
+            }
             TrainEvent::Ended { finished, failures } => {
                 self.ended = Some((finished, failures.len() == self.heads));
             }

@@ -139,15 +139,15 @@ impl Engine {
         let preprocessor = preprocessor(folder, options.pixels).map_err(JobError::failed)?;
         let choice = (self.env.device)(device).map_err(JobError::failed)?;
         reporter.cancel().check()?;
-        let taking = options.taking();
+        let token_spec = options.token_spec();
         let reader =
-            TokenReader::open(folder, preprocessor, &taking, &choice.device).map_err(JobError::failed)?;
+            TokenReader::open(folder, preprocessor, &token_spec, &choice.device).map_err(JobError::failed)?;
         let TokenReader { backbone, preprocessor, layer, .. } = &reader;
         let output = preprocessor.output();
         output.map(|(height, width)| backbone.grid(height, width)).transpose().map_err(JobError::failed)?;
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);
         let info = BackboneInfo::new(backbone, choice.found.name, adapter, output, *options);
-        let (order, joined) = (options.mae_order, taking.joined());
+        let (order, joined) = (options.mae_order, token_spec.joined());
         let key =
             format!("{} {layer} {joined} {order:?} {}", backbone.fingerprint(), preprocessor.key()).into();
         let open = LoadedBackbone { spec, reader, key, device: choice.device, info: info.clone() };
@@ -200,7 +200,7 @@ impl Engine {
     /// What takes tokens as an open backbone does: its folder, its device, and how.
     pub(super) fn taker(&self, entry: BackboneId) -> Result<(PathBuf, Device, TokenSpec), UserError> {
         let LoadedBackbone { spec, device, .. } = self.backbone(entry)?;
-        Ok((spec.folder.clone(), device.clone(), spec.options.taking()))
+        Ok((spec.folder.clone(), device.clone(), spec.options.token_spec()))
     }
 
     /// The open backbone of this name.

@@ -277,12 +277,12 @@ fn tokens(
     backbone: BackboneId,
     reporter: &mut dyn Reporter,
 ) -> Result<(TokenCache, Vec<usize>), JobError> {
-    let (backbone, device, taking) = engine.taker(backbone)?;
+    let (backbone, device, token_spec) = engine.taker(backbone)?;
     let root = (engine.env.tokens)().ok_or_else(|| {
         UserError::new("This user has no home folder to keep tokens in")
             .remedy("Name a folder in the environment variable SSMPROBE_CACHE")
     })?;
-    let tokens = TokenSettings { cache: Some(root), taking, ..TokenSettings::default() };
+    let tokens = TokenSettings { cache: Some(root), token_spec, ..TokenSettings::default() };
     reporter.progress("Looking for tokens", 0, None, Unit::Files);
     let plan = Plan::new(ExtractOptions::new(backbone, tokens), &part.dataset).map_err(JobError::failed)?;
     if plan.complete() {

@@ -15,7 +15,7 @@ use crate::app::user_error::UserError;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::ImageSource;
 use crate::model::explain::attribution::attribute;
-use crate::model::explain::by_hand::HandReading;
+use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{self, NullBands};
 use crate::model::explain::{Question, explain_by_hand, prepare_nulls};
@@ -106,7 +106,7 @@ pub struct ExplainResult {
     /// What was seen, or why nothing was.
     pub result: Result<Arc<Trace>, UserError>,
     /// What other orders of the same image are read by, where it was read in one that a person made.
-    pub by_hand: Option<Arc<HandReading>>,
+    pub by_hand: Option<Arc<HandOrderReader>>,
 }
 
 /// Images by backbone and path: what is known of each, or why nothing is.
@@ -259,7 +259,7 @@ impl Shared<'_> {
         asked: &ExplainItem,
         images: &Images,
         tokens_changed: Vec<String>,
-    ) -> Result<(Trace, Option<HandReading>), UserError> {
+    ) -> Result<(Trace, Option<HandOrderReader>), UserError> {
         let loaded = self.probes.get(&asked.probe).ok_or_else(not_open)?;
         let known = match images.get(&(asked.backbone, asked.image.clone())) {
             Some(Ok(known)) => known,

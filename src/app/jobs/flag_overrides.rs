@@ -139,8 +139,8 @@ mod tests {
     }
 
     fn begun() -> TrainSettings {
-        let taking = TokenSpec { layer: Some(3), ..TokenSpec::default() };
-        let tokens = TokenSettings { cache_limit: 7.0, verify: true, taking, ..TokenSettings::default() };
+        let token_spec = TokenSpec { layer: Some(3), ..TokenSpec::default() };
+        let tokens = TokenSettings { cache_limit: 7.0, verify: true, token_spec, ..TokenSettings::default() };
         let selection = Some(0.25);
         TrainSettings {
             backbone: "one".into(),
@@ -167,8 +167,8 @@ mod tests {
         assert_eq!((now.backbone.as_str(), now.epochs, now.selection), ("two", 3, Some(0.5)));
         // A value that is the usual one is said too, where it is given.
         assert_eq!(now.tokens.cache_limit, 50.0);
-        let taking = flags.settings.part::<TokenSpec>().over(begun().tokens.taking);
-        assert_eq!((taking.layer, taking.mae_order), (Some(3), MaeOrder::Shuffled(4)));
+        let token_spec = flags.settings.part::<TokenSpec>().over(begun().tokens.token_spec);
+        assert_eq!((token_spec.layer, token_spec.mae_order), (Some(3), MaeOrder::Shuffled(4)));
         assert!(
             now.recompute
                 && now.tokens.verify

@@ -206,7 +206,7 @@ impl ProbeInfo {
     /// Whether a layer's tokens are as wide as those of `backbone`, with a CLS token where it reads one:
     /// whatever images are read as.
     pub fn suits(&self, backbone: &BackboneInfo) -> bool {
-        let [own, other] = [self.wants(), backbone.options].map(|options| options.taking().joined());
+        let [own, other] = [self.wants(), backbone.options].map(|options| options.token_spec().joined());
         self.width * other == backbone.width * own && (backbone.cls || !self.needs_cls)
     }
 
@@ -215,14 +215,14 @@ impl ProbeInfo {
     pub fn wants(&self) -> BackboneOptions {
         self.trained
             .as_ref()
-            .map_or_else(BackboneOptions::default, |trained| BackboneOptions::from_spec(trained.taking))
+            .map_or_else(BackboneOptions::default, |trained| BackboneOptions::from_spec(trained.token_spec))
     }
 
     /// On which other tokens it was trained than `backbone` gives as it reads images now, in words.
     pub fn token_mismatch(&self, backbone: &BackboneInfo) -> Option<String> {
-        let taking =
-            |options: BackboneOptions| options.taking().settled(backbone.layers, &backbone.model_type);
-        let differences = taking(self.wants()).differences(&taking(backbone.options));
+        let token_spec =
+            |options: BackboneOptions| options.token_spec().settled(backbone.layers, &backbone.model_type);
+        let differences = token_spec(self.wants()).differences(&token_spec(backbone.options));
         let known = match self.trained {
             Some(_) => "Trained on",
             None => "Its file does not say on which tokens it was trained; it is read as if on",

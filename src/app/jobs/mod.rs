@@ -311,7 +311,7 @@ pub enum Event {
         /// The folder.
         folder: PathBuf,
         /// What it holds, or why it cannot be read.
-        reading: Result<Arc<training::Reading>, UserError>,
+        snapshot: Result<Arc<training::RunSnapshot>, UserError>,
     },
     /// A small picture.
     ThumbnailReady {

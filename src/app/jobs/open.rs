@@ -145,16 +145,16 @@ fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<()
     let (probes, trained) = probe_folder(folder);
     let mut sources = Vec::new();
     if !trained && plan_file(folder).is_file() {
-        let reading = disk::read(folder).map(Arc::new).map_err(UserError::from_error);
-        tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
+        let snapshot = disk::read(folder).map(Arc::new).map_err(UserError::from_error);
+        tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), snapshot });
         return Ok(());
     }
     if trained {
         let run = Run::open(folder);
         sources = run.as_ref().map_or_else(|_| Vec::new(), trained_on);
-        let reading = run.and_then(|run| disk::read_run(&run));
-        let reading = reading.map(Arc::new).map_err(UserError::from_error);
-        tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
+        let snapshot = run.and_then(|run| disk::read_run(&run));
+        let snapshot = snapshot.map(Arc::new).map_err(UserError::from_error);
+        tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), snapshot });
     }
     let unread = |error| {
         let error = anyhow::anyhow!("{}: the folder cannot be read: {error}", probes.display());

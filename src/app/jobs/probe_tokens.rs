@@ -25,15 +25,16 @@ impl FlagOverrides<TokenSpec> {
         device: &Device,
     ) -> anyhow::Result<TokenSpec> {
         let config = Config::open(backbone)?;
-        let settled = |taking: TokenSpec| taking.settled(config.layers, config.family.model_type);
+        let settled = |token_spec: TokenSpec| token_spec.settled(config.layers, config.family.model_type);
         let mut first: Option<(&Path, TokenSpec)> = None;
         let mut silent = false;
         for (path, probe) in probes {
-            let trained = Trained::from_training(probe.meta.training.as_ref()).map(|trained| trained.taking);
+            let trained =
+                Trained::from_training(probe.meta.training.as_ref()).map(|trained| trained.token_spec);
             silent |= trained.is_none();
-            let taking = settled(self.over(trained.unwrap_or_default()));
-            let (before, known) = *first.get_or_insert((path, taking));
-            let differences = known.differences(&taking);
+            let token_spec = settled(self.over(trained.unwrap_or_default()));
+            let (before, known) = *first.get_or_insert((path, token_spec));
+            let differences = known.differences(&token_spec);
             if !differences.is_empty() {
                 let note = match silent {
                     true => "; a file that does not say is taken to mean the backbone's own",
@@ -49,10 +50,11 @@ impl FlagOverrides<TokenSpec> {
                 .into());
             }
         }
-        let mut taking = first.map_or_else(|| self.over(TokenSpec::default()), |(_, taking)| taking);
-        if !self.has("arithmetic") && !taking.arithmetic.on(device) {
-            taking.arithmetic = Arithmetic::Float32;
+        let mut token_spec =
+            first.map_or_else(|| self.over(TokenSpec::default()), |(_, token_spec)| token_spec);
+        if !self.has("arithmetic") && !token_spec.arithmetic.on(device) {
+            token_spec.arithmetic = Arithmetic::Float32;
         }
-        Ok(taking)
+        Ok(token_spec)
     }
 }

@@ -28,7 +28,7 @@ pub struct TokenReader {
     /// All layers whose tokens are read.
     pub layers: Vec<usize>,
     /// How they are taken.
-    pub taking: TokenSpec,
+    pub token_spec: TokenSpec,
 }
 
 /// Tokens of an image and what they were read from, or why there are none.
@@ -45,33 +45,33 @@ pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, 
 
 /// Why the tokens of a backbone with these weights, taken and prepared so, are not those a probe was
 /// trained on.
-pub fn doubt(probe: &Probe, weights: &str, taking: &TokenSpec, preprocessing: &str) -> Option<String> {
+pub fn doubt(probe: &Probe, weights: &str, token_spec: &TokenSpec, preprocessing: &str) -> Option<String> {
     let trained = &probe.meta.backbone;
     if trained.fingerprint.as_deref().is_some_and(|own| own != weights) {
         return Some(format!("was trained on other weights ({})", trained.id));
     }
     let own = Trained::from_training(probe.meta.training.as_ref())?;
-    let differences = own.differences(taking, preprocessing);
+    let differences = own.differences(token_spec, preprocessing);
     (!differences.is_empty())
         .then(|| format!("was trained on other tokens ({})", describe_differences(&differences)))
 }
 
 impl TokenReader {
-    /// The backbone in `folder` on a device, reading as `taking` says.
+    /// The backbone in `folder` on a device, reading as `token_spec` says.
     pub fn open(
         folder: &Path,
         preprocessor: Preprocessor,
-        taking: &TokenSpec,
+        token_spec: &TokenSpec,
         device: &Device,
     ) -> Result<Self, BackboneError> {
-        let backbone = Backbone::open_in(folder, device, taking.arithmetic)?
-            .with_mae_order(taking.mae_order)
-            .with_joined(taking.joined());
+        let backbone = Backbone::open_in(folder, device, token_spec.arithmetic)?
+            .with_mae_order(token_spec.mae_order)
+            .with_joined(token_spec.joined());
         let (layers, preprocessor) = (backbone.layers(), Arc::new(preprocessor));
-        let layer = taking.layer.unwrap_or(layers);
-        backbone.config().check_layer(layer, taking.joined())?;
-        let taking = taking.settled(layers, backbone.model_type());
-        Ok(Self { backbone, preprocessor, layer, layers: vec![layer], taking })
+        let layer = token_spec.layer.unwrap_or(layers);
+        backbone.config().check_layer(layer, token_spec.joined())?;
+        let token_spec = token_spec.settled(layers, backbone.model_type());
+        Ok(Self { backbone, preprocessor, layer, layers: vec![layer], token_spec })
     }
 
     /// The same for the tokens after these layers, at least one and none beyond the last.
@@ -85,11 +85,11 @@ impl TokenReader {
     /// taken to mean the last layer and the backbone's own size.
     pub fn changes(&self, probe: &Probe) -> Vec<String> {
         let trained = Trained::from_training(probe.meta.training.as_ref());
-        let trained = trained.unwrap_or(Trained { taking: TokenSpec::default(), preprocessing: None });
+        let trained = trained.unwrap_or(Trained { token_spec: TokenSpec::default(), preprocessing: None });
         let fingerprint = probe.meta.backbone.fingerprint.as_deref();
         let weights = fingerprint.filter(|own| *own != self.backbone.fingerprint());
         let weights = weights.map(|_| "tokens of other weights".to_owned());
-        weights.into_iter().chain(trained.changes(&self.taking, &self.preprocessor.key())).collect()
+        weights.into_iter().chain(trained.changes(&self.token_spec, &self.preprocessor.key())).collect()
     }
 
     /// Pixels of a photograph, if the backbone can read them.

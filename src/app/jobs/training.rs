@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::detached::Said;
-pub use crate::app::jobs::history::disk::Reading;
+pub use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::history::{Failure, Steps};
 use crate::app::jobs::tasks::PlannedStage;
 use crate::app::jobs::train::{Estimate, Preflight};
@@ -21,7 +21,7 @@ pub enum TrainEvent {
     /// How long its parts take.
     Timed(Estimate),
     /// Tokens are there and training begins or goes on; the run's folder as it is.
-    Begun(Arc<Reading>),
+    Begun(Arc<RunSnapshot>),
     /// It runs, or ran, in a process of its own.
     Detached {
         /// The run's folder, the whole of its path.

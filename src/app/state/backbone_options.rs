@@ -50,7 +50,7 @@ impl State {
         let before = std::mem::replace(&mut self.common_options, common);
         let deep = |backbone: &BackboneInfo| {
             let layer = wanted.layer.unwrap_or(backbone.layers);
-            layer <= backbone.layers && wanted.taking().joined() <= layer + 1
+            layer <= backbone.layers && wanted.token_spec().joined() <= layer + 1
         };
         let able = self.library.open_backbones().all(|(_, backbone)| deep(backbone));
         if wanted == self.backbone_options || before == CommonOptions::Restored || !able {
@@ -58,14 +58,18 @@ impl State {
         }
         let text = format!("Images are read as the shown probes were trained: {}", wanted.text());
         self.note(Severity::Info, text);
-        self.read_as(wanted, Some(wanted.taking()))
+        self.read_as(wanted, Some(wanted.token_spec()))
     }
 
-    /// Lets the backbones in use read images so, and the next training take `taking` where it followed them so far.
-    pub(super) fn read_as(&mut self, options: BackboneOptions, taking: Option<TokenSpec>) -> Vec<Request> {
+    /// Lets the backbones in use read images so, and the next training take `token_spec` where it followed them so far.
+    pub(super) fn read_as(
+        &mut self,
+        options: BackboneOptions,
+        token_spec: Option<TokenSpec>,
+    ) -> Vec<Request> {
         let before = std::mem::replace(&mut self.backbone_options, options);
-        let form = &mut self.training.form.tokens.taking;
-        *form = taking.filter(|_| *form == before.taking()).unwrap_or(*form);
+        let form = &mut self.training.form.tokens.token_spec;
+        *form = token_spec.filter(|_| *form == before.token_spec()).unwrap_or(*form);
         self.reload(|backbone| backbone.own.is_none())
     }
 

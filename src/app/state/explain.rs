@@ -13,7 +13,7 @@ use crate::app::jobs::{
     Request,
 };
 use crate::app::user_error::UserError;
-use crate::model::explain::by_hand::HandReading;
+use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
 
@@ -49,7 +49,7 @@ pub(super) struct ByHand {
     key: Key,
     /// In one of these orders.
     trace: Arc<Trace>,
-    reading: Arc<HandReading>,
+    reading: Arc<HandOrderReader>,
 }
 
 impl ByHand {

@@ -9,7 +9,7 @@ use super::jobs::{JobKind, Severity};
 use super::recent::Recently;
 use super::watched_run::WatchedRun;
 use super::{PreflightState, State};
-use crate::app::jobs::history::disk::Reading;
+use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::tasks::{PlannedStage, TaskRequest, Tasks, TrainPlace};
 use crate::app::jobs::{Fetch, JobId, Request};
 use crate::app::user_error::UserError;
@@ -117,7 +117,7 @@ impl State {
         );
         self.note(Severity::Info, text);
         self.remember_used(vec![Recently::Run(folder.clone())]);
-        self.training.runs.insert(folder.clone(), WatchedRun::new(&Reading::waiting(&folder)));
+        self.training.runs.insert(folder.clone(), WatchedRun::new(&RunSnapshot::waiting(&folder)));
         self.training.handed_in = Some(folder);
         vec![self.follow_runs()]
     }

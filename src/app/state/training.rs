@@ -256,12 +256,12 @@ impl State {
     fn active_run_event(&mut self, news: TrainEvent) -> Vec<Request> {
         let Some(active) = &mut self.training.active else { return Vec::new() };
         match news {
-            TrainEvent::Begun(reading) => {
-                let folder = reading.about.folder.clone();
+            TrainEvent::Begun(snapshot) => {
+                let folder = snapshot.about.folder.clone();
                 active.folder = Some(folder.clone());
                 self.remember_used(vec![Recently::Run(folder.clone())]);
-                let run = self.training.runs.entry(folder).or_insert_with(|| WatchedRun::new(&reading));
-                run.take(&reading);
+                let run = self.training.runs.entry(folder).or_insert_with(|| WatchedRun::new(&snapshot));
+                run.take(&snapshot);
                 run.phase = Phase::Running;
                 vec![self.follow_runs()]
             }

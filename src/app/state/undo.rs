@@ -168,7 +168,7 @@ impl State {
         self.add_what_goes_along(&mut wanted);
         let (mut was, mut requests) = (Parts::default(), Vec::new());
         let (common_options, options) = (self.common_options, self.backbone_options);
-        let taking = self.training.form.tokens.taking;
+        let token_spec = self.training.form.tokens.token_spec;
         let compared = wanted.selection.is_some()
             || !(wanted.probes.is_empty() && wanted.datasets.is_empty())
             || !(wanted.images.is_empty() && wanted.columns.is_empty());
@@ -217,8 +217,8 @@ impl State {
         }
         // Images are read as they were there, whatever the shown probes agree on by now.
         self.common_options = wanted.common_options.unwrap_or(common_options);
-        if let Some((options, taking)) = wanted.options {
-            requests.extend(self.read_as(options, taking));
+        if let Some((options, token_spec)) = wanted.options {
+            requests.extend(self.read_as(options, token_spec));
         }
         let opened = self.open_and_close(&was, &mut requests);
         // What is opened again is looked at once it is there.
@@ -229,7 +229,7 @@ impl State {
             requests.extend(self.look());
         }
         was.common_options = looks.then_some(common_options);
-        let before = (options, (self.training.form.tokens.taking != taking).then_some(taking));
+        let before = (options, (self.training.form.tokens.token_spec != token_spec).then_some(token_spec));
         was.options = (self.backbone_options != options).then_some(before);
         (was, requests)
     }

@@ -30,7 +30,7 @@ impl State {
         };
         // What is filled in by itself, as things open.
         let TrainSettings { backbone, data, device, tokens, .. } = TrainSettings::default();
-        all.training.tokens.taking = tokens.taking;
+        all.training.tokens.token_spec = tokens.token_spec;
         all.training = TrainSettings { backbone, data, device, ..all.training };
         Workspace { dataset: None, backbone_options: BackboneOptions::default(), runs: Vec::new(), ..all }
     }

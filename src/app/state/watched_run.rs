@@ -10,7 +10,7 @@ use super::{ColumnState, State};
 use crate::app::jobs::Request;
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::tasks::Tasks;
-use crate::app::jobs::training::Reading;
+use crate::app::jobs::training::RunSnapshot;
 use crate::app::user_error::UserError;
 
 /// A run that is open.
@@ -46,15 +46,15 @@ pub enum Phase {
 
 impl WatchedRun {
     /// As its folder holds it.
-    pub(super) fn new(reading: &Reading) -> Self {
-        let probes = reading.probes.iter().cloned().collect();
+    pub(super) fn new(snapshot: &RunSnapshot) -> Self {
+        let probes = snapshot.probes.iter().cloned().collect();
         let mut run = Self {
-            history: TrainHistory::new(reading.about.clone()),
+            history: TrainHistory::new(snapshot.about.clone()),
             phase: Phase::Open { growing: false },
             tasks: None,
             probes,
         };
-        run.take(reading);
+        run.take(snapshot);
         if run.is_over() {
             run.phase = Phase::Done;
         }
@@ -67,14 +67,14 @@ impl WatchedRun {
     }
 
     /// Takes what its folder holds.
-    pub(super) fn take(&mut self, reading: &Reading) {
-        if self.history.about != reading.about {
-            self.history = TrainHistory::new(reading.about.clone()); // another run has taken its place
+    pub(super) fn take(&mut self, snapshot: &RunSnapshot) {
+        if self.history.about != snapshot.about {
+            self.history = TrainHistory::new(snapshot.about.clone()); // another run has taken its place
         }
-        self.history.epochs(&reading.epochs);
-        reading.losses.iter().for_each(|losses| self.history.losses(losses));
-        self.history.failures(&reading.failures);
-        self.tasks.clone_from(&reading.tasks);
+        self.history.epochs(&snapshot.epochs);
+        snapshot.losses.iter().for_each(|losses| self.history.losses(losses));
+        self.history.failures(&snapshot.failures);
+        self.tasks.clone_from(&snapshot.tasks);
     }
 }
 
@@ -102,10 +102,10 @@ impl State {
     pub(super) fn read_run(
         &mut self,
         folder: PathBuf,
-        reading: Result<Arc<Reading>, UserError>,
+        snapshot: Result<Arc<RunSnapshot>, UserError>,
     ) -> Vec<Request> {
-        let reading = match reading {
-            Ok(reading) => reading,
+        let snapshot = match snapshot {
+            Ok(snapshot) => snapshot,
             Err(error) => {
                 if let Some(run) = self.training.runs.get_mut(&folder) {
                     run.phase = Phase::Failed(error.clone());
@@ -115,18 +115,18 @@ impl State {
             }
         };
         let Some(run) = self.training.runs.get_mut(&folder) else {
-            self.training.runs.insert(folder, WatchedRun::new(&reading));
+            self.training.runs.insert(folder, WatchedRun::new(&snapshot));
             return vec![self.follow_runs()];
         };
         if !matches!(run.phase, Phase::Open { .. }) {
             return Vec::new(); // what it says is known already, or comes late
         }
         let before = run.history.clone();
-        run.take(&reading);
+        run.take(&snapshot);
         let growing = run.history != before || run.phase == Phase::Open { growing: true };
         run.phase = if run.is_over() { Phase::Done } else { Phase::Open { growing } };
         let done = run.phase == Phase::Done;
-        let mut requests = self.refresh_probes(&folder, reading.probes.clone());
+        let mut requests = self.refresh_probes(&folder, snapshot.probes.clone());
         requests.extend(done.then(|| self.follow_runs()));
         requests
     }

@@ -11,11 +11,11 @@ use super::exporter::Outcome;
 use crate::app::jobs::history::quoted;
 use crate::app::window::style;
 use crate::model::io::atomic_file;
+use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::{Scene, Theme, color32};
 use crate::viz::export::{self, GIF_DPI, PNG_DPI};
 use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
-use crate::viz::reading::{self, Drawn};
 
 /// The format that moves.
 const GIF: &str = "gif";
@@ -258,7 +258,7 @@ impl Export {
     /// The files of single steps.
     fn still_files(&self) -> Vec<PathBuf> {
         let count = if self.format == GIF { self.stills } else { 0 };
-        let stills = reading::stills(&*self.plot, Path::new(&self.path), count);
+        let stills = animation::stills(&*self.plot, Path::new(&self.path), count);
         stills.into_iter().map(|(_, file)| file).collect()
     }
 
@@ -320,8 +320,8 @@ impl Export {
             if self.format == GIF {
                 let (theme, width) = (Theme::print(), export::points(self.width));
                 let drawn = Drawn { theme: &theme, width, dpi: self.dpi, about: &about };
-                reading::save_gif(plot, &path, drawn).map_err(|error| error.to_string())?;
-                reading::save_stills(plot, &path, self.stills, drawn).map_err(|error| error.to_string())?;
+                animation::save_gif(plot, &path, drawn).map_err(|error| error.to_string())?;
+                animation::save_stills(plot, &path, self.stills, drawn).map_err(|error| error.to_string())?;
             } else {
                 export::save(&path, &self.scene()?, &plot.table(), &about, self.dpi)
                     .map_err(|error| error.to_string())?;

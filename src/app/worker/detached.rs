@@ -17,7 +17,7 @@ use super::event_sender::JobEvents;
 use crate::app::jobs::detached::{Detached, LOGS, OWNER_FILE, SWEEP, Said, Started, lock};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
-use crate::app::jobs::training::{Reading, TrainEvent};
+use crate::app::jobs::training::{RunSnapshot, TrainEvent};
 use crate::app::jobs::{Cancel, Event, Unit};
 use crate::app::paths::expanded;
 use crate::model::io::atomic_file;
@@ -84,12 +84,12 @@ pub(super) fn run(
         if known.as_ref() != Some(&stamp) && out.join("run.json").exists() {
             known = Some(stamp);
             // What is written while it is read changes the stamp, and is read again.
-            if let Ok(reading) = read(&out) {
-                let reading = Arc::new(reading);
-                progress(events, &reading);
-                tell(TrainEvent::Begun(reading.clone()));
-                tell(TrainEvent::Probes(reading.probes.clone()));
-                last = Some(reading);
+            if let Ok(snapshot) = read(&out) {
+                let snapshot = Arc::new(snapshot);
+                progress(events, &snapshot);
+                tell(TrainEvent::Begun(snapshot.clone()));
+                tell(TrainEvent::Probes(snapshot.probes.clone()));
+                last = Some(snapshot);
             }
         }
         if ended {
@@ -107,9 +107,9 @@ pub(super) fn run(
     }
     let words = atomic_file::text(&logs[0].path, u64::MAX).unwrap_or_default();
     let failed = words.lines().any(|line| line.starts_with(FAILED));
-    let finished = !failed && last.as_ref().is_some_and(|reading| history(reading).finished());
+    let finished = !failed && last.as_ref().is_some_and(|snapshot| history(snapshot).finished());
     if !failed && (finished || stopped) {
-        let failures = last.map(|reading| reading.failures.clone()).unwrap_or_default();
+        let failures = last.map(|snapshot| snapshot.failures.clone()).unwrap_or_default();
         tell(TrainEvent::Ended { finished, failures });
         return Ok(());
     }
@@ -223,15 +223,15 @@ fn stop(pid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn history(reading: &Reading) -> TrainHistory {
-    let mut history = TrainHistory::new(reading.about.clone());
-    history.epochs(&reading.epochs);
-    history.failures(&reading.failures);
+fn history(snapshot: &RunSnapshot) -> TrainHistory {
+    let mut history = TrainHistory::new(snapshot.about.clone());
+    history.epochs(&snapshot.epochs);
+    history.failures(&snapshot.failures);
     history
 }
 
-fn progress(events: &JobEvents, reading: &Reading) {
-    let (done, total) = history(reading).done();
+fn progress(events: &JobEvents, snapshot: &RunSnapshot) {
+    let (done, total) = history(snapshot).done();
     events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Files);
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::event_sender::EventSender;
 use super::tasks;
-use crate::app::jobs::history::disk::{Reading, Stamp, read};
+use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
 use crate::app::jobs::tasks::Tasks;
 use crate::app::jobs::{Cancel, Event};
 use crate::app::user_error::UserError;
@@ -79,13 +79,14 @@ impl Follower {
                 continue;
             }
             // What is written while it is read changes the stamp, and is read again.
-            let reading = match contain(|| read(folder)) {
-                Ok(reading) => reading.map_err(UserError::from_error),
+            let snapshot = match contain(|| read(folder)) {
+                Ok(snapshot) => snapshot.map_err(UserError::from_error),
                 Err(said) => Err(UserError::from_panic(said)),
             };
-            let reading = reading.map(|reading| Arc::new(Reading { tasks: tasks.clone(), ..reading }));
+            let snapshot =
+                snapshot.map(|snapshot| Arc::new(RunSnapshot { tasks: tasks.clone(), ..snapshot }));
             (known.stamp, known.tasks) = (Some(stamp), tasks);
-            self.outbox.tell(Event::RunRead { job: None, folder: folder.clone(), reading });
+            self.outbox.tell(Event::RunRead { job: None, folder: folder.clone(), snapshot });
         }
     }
 }

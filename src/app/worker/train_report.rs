@@ -79,8 +79,8 @@ impl Report {
             train::Event::Begin { run, .. } => {
                 self.flush();
                 // What cannot be read again will be told by the training itself.
-                if let Ok(reading) = disk::read(run.folder()) {
-                    self.tell(TrainEvent::Begun(reading.into()));
+                if let Ok(snapshot) = disk::read(run.folder()) {
+                    self.tell(TrainEvent::Begun(snapshot.into()));
                 }
             }
             train::Event::Step { seed, position, steps, trainers, progress } => {

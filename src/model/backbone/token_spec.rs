@@ -172,7 +172,7 @@ impl TokenSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trained {
     /// How they were taken.
-    pub taking: TokenSpec,
+    pub token_spec: TokenSpec,
     /// What turned a file into pixels, as the preprocessor's key has it.
     pub preprocessing: Option<String>,
 }
@@ -183,14 +183,14 @@ impl Trained {
         let training = training?;
         let tokens = training.get("tokens")?;
         let size = training.get("size").and_then(Value::as_u64).map(|size| size as usize);
-        let taking = TokenSpec::read(tokens.get("layer")?.as_str()?, size)?;
+        let token_spec = TokenSpec::read(tokens.get("layer")?.as_str()?, size)?;
         let preprocessing = tokens.get("preprocessing").and_then(Value::as_str).map(str::to_owned);
-        Some(Self { taking, preprocessing })
+        Some(Self { token_spec, preprocessing })
     }
 
     /// In what these tokens are others: what it was trained on, then what they are.
-    pub fn differences(&self, taking: &TokenSpec, preprocessing: &str) -> Vec<(String, String)> {
-        let mut differences = self.taking.differences(taking);
+    pub fn differences(&self, token_spec: &TokenSpec, preprocessing: &str) -> Vec<(String, String)> {
+        let mut differences = self.token_spec.differences(token_spec);
         if let Some(own) = &self.preprocessing {
             let pixels = |text: &String| text.starts_with("images ");
             if own == preprocessing {
@@ -204,8 +204,8 @@ impl Trained {
     }
 
     /// In what tokens taken and prepared so are others than those it was trained on: what they are, in words.
-    pub fn changes(&self, taking: &TokenSpec, preprocessing: &str) -> Vec<String> {
-        let differences = self.differences(taking, preprocessing).into_iter();
+    pub fn changes(&self, token_spec: &TokenSpec, preprocessing: &str) -> Vec<String> {
+        let differences = self.differences(token_spec, preprocessing).into_iter();
         let words = |(own, now): (String, String)| match own.starts_with("images prepared by") {
             true => "images prepared otherwise".to_owned(),
             false => now,
@@ -241,9 +241,9 @@ mod tests {
             (TokenSpec { blocks: Some(4), ..plain }, "last, 4 blocks"),
             (TokenSpec { blocks: Some(2), ..all }, "3, 2 blocks, shuffled by seed 7, in float16"),
         ];
-        for (taking, name) in names {
-            assert_eq!(taking.name(), name);
-            assert_eq!(TokenSpec::read(name, Some(160)), Some(taking));
+        for (token_spec, name) in names {
+            assert_eq!(token_spec.name(), name);
+            assert_eq!(TokenSpec::read(name, Some(160)), Some(token_spec));
         }
         for other in ["first", "last, 0 blocks", "last, 4", "last, 4 blocks, 2 blocks"] {
             assert_eq!(TokenSpec::read(other, None), None, "{other}");

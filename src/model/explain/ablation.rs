@@ -63,18 +63,18 @@ impl Ablation {
     }
 }
 
-/// The logits of one image in every way of [`Ablation::all_of`], in that order. `reading`: how the probe
+/// The logits of one image in every way of [`Ablation::all_of`], in that order. `output`: how the probe
 /// reads it undisturbed; `image`: its index in its dataset, which seeds what is drawn.
 pub fn logits(
     probe: &Probe,
     tokens: &Tokens,
-    reading: &HeadOutput,
+    output: &HeadOutput,
     seed: u64,
     image: u64,
 ) -> Result<Vec<(Ablation, Vec<f64>)>, InterventionError> {
     let ways = Ablation::all_of(probe).iter().map(|&ablation| {
-        let reading = ablation.change(seed).change(probe, tokens, reading.clone(), image)?;
-        Ok((ablation, readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias)))
+        let output = ablation.change(seed).change(probe, tokens, output.clone(), image)?;
+        Ok((ablation, readout::logits(&output, tokens, &probe.classifier.weight, &probe.classifier.bias)))
     });
     ways.collect()
 }

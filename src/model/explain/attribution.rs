@@ -148,11 +148,11 @@ struct TargetLogit<'a> {
 
 impl<'a> TargetLogit<'a> {
     fn new(probe: &'a Probe, tokens: &'a Tokens, class: usize, image_seed: u64) -> Result<Self, String> {
-        let reading = probe.reading(tokens, image_seed).map_err(|error| error.to_string())?;
+        let output = probe.output(tokens, image_seed).map_err(|error| error.to_string())?;
         if class >= probe.classes() {
             return Err(format!("class {class} of a probe with {} classes", probe.classes()));
         }
-        match reading.form {
+        match output.form {
             Form::Opaque { why, .. } if probe.head().needs_cls() => Err(why.to_owned()),
             _ => Ok(Self { probe, tokens, class, image_seed }),
         }
@@ -165,15 +165,15 @@ impl<'a> TargetLogit<'a> {
 
     /// What `values` in the tokens' places would add to the logit, were everything else as the tokens are read, `[N]`.
     fn held(&self, values: &Tokens) -> Result<Vec<f64>, String> {
-        let reading = self.probe.reading(self.tokens, self.image_seed).map_err(|error| error.to_string())?;
-        finite(exact(&reading, values, self.row(), 0.0)?.token)
+        let output = self.probe.output(self.tokens, self.image_seed).map_err(|error| error.to_string())?;
+        finite(exact(&output, values, self.row(), 0.0)?.token)
     }
 
     /// The logit, were these the tokens.
     fn value(&self, tokens: &Tokens) -> Result<f64, String> {
-        let reading = self.probe.reading(tokens, self.image_seed).map_err(|error| error.to_string())?;
+        let output = self.probe.output(tokens, self.image_seed).map_err(|error| error.to_string())?;
         let bias = &self.probe.classifier.bias[self.class..=self.class];
-        Ok(logits(&reading, tokens, self.row(), bias)[0])
+        Ok(logits(&output, tokens, self.row(), bias)[0])
     }
 
     /// It as a function of tokens on the processor.

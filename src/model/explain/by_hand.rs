@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::evidence::projections;
-use super::order_test::{Contrast, Exchanges, OrderReading};
+use super::order_test::{Contrast, Exchanges, OrderTester};
 use super::readout::dot;
 use super::{Question, narrow, predictions};
 use crate::model::hand_order::HandOrder;
@@ -21,7 +21,7 @@ use crate::model::trace::{OrderTest, Routing, Trace};
 
 /// What does not change with the order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HandReading {
+pub struct HandOrderReader {
     /// `G`, `[N]` where all channels share a memory, else `[N, d]`.
     gain: Vec<f64>,
     /// What the proxy counts at a position, `[N]`.
@@ -42,12 +42,12 @@ pub struct HandReading {
     sweeps: usize,
 }
 
-impl HandReading {
+impl HandOrderReader {
     /// Of `read`, how `probe` reads `tokens` by `directions` for `class`.
     pub(super) fn new(
         probe: &Probe,
         tokens: &Tokens,
-        (read, directions): (&OrderReading<'_>, &[Direction]),
+        (read, directions): (&OrderTester<'_>, &[Direction]),
         class: usize,
         question: &Question<'_>,
         exchanges: &Exchanges,

@@ -36,10 +36,10 @@ pub struct Proxy {
 
 /// Exact evidence for the class with classifier row `row` `[F]` and bias `bias`, or why there is
 /// none.
-pub fn exact(reading: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Result<Exact, &'static str> {
+pub fn exact(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Result<Exact, &'static str> {
     let (n, d) = (tokens.grid.len(), tokens.width);
     let bias = f64::from(bias);
-    match &reading.form {
+    match &output.form {
         Form::Opaque { why, .. } => Err(why),
         Form::Pool(weight) => {
             let token = projections(tokens, row).iter().zip(weight).map(|(u, w)| u * w).collect();
@@ -95,8 +95,8 @@ pub fn exact(reading: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> R
 /// Exact evidence by position had the only sweep's memory read the tokens row by row, `[N]`:
 /// `e[k] = W_c . (K[N-1-k] * t_k)`, the skip at the last. What the same S4 would see without its order.
 /// `None` for several sweeps, and for heads without an S4.
-pub fn raster(reading: &HeadOutput, tokens: &Tokens, row: &[f32]) -> Option<Vec<f64>> {
-    let Form::Scan(directions) = &reading.form else { return None };
+pub fn raster(output: &HeadOutput, tokens: &Tokens, row: &[f32]) -> Option<Vec<f64>> {
+    let Form::Scan(directions) = &output.form else { return None };
     let [Direction { gain, radius, .. }] = directions.as_slice() else { return None };
     (*radius)?;
     let n = tokens.grid.len();
@@ -109,8 +109,8 @@ pub fn raster(reading: &HeadOutput, tokens: &Tokens, row: &[f32]) -> Option<Vec<
 /// The paper's proxy for the class with classifier row `row`; `rho` replaces the spectral radius
 /// of the state space model. `None` for heads with no order, with no radius to decay by, or with
 /// features that are not the channels of the tokens.
-pub fn proxy(reading: &HeadOutput, tokens: &Tokens, row: &[f32], rho: Option<f64>) -> Option<Proxy> {
-    let Form::Scan(directions) = &reading.form else { return None };
+pub fn proxy(output: &HeadOutput, tokens: &Tokens, row: &[f32], rho: Option<f64>) -> Option<Proxy> {
+    let Form::Scan(directions) = &output.form else { return None };
     if row.len() != tokens.width {
         return None;
     }

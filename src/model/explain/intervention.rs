@@ -101,20 +101,20 @@ impl Intervention {
     /// How `probe` reads an image, changed so; `probe` is what [`probe`](Self::probe) made. `image`
     /// is the image's index in its dataset: it seeds orders the head draws, and those drawn here.
     pub fn read(&self, probe: &Probe, tokens: &Tokens, image: u64) -> Result<HeadOutput, InterventionError> {
-        self.change(probe, tokens, probe.reading(tokens, image)?, image)
+        self.change(probe, tokens, probe.output(tokens, image)?, image)
     }
 
-    /// An undisturbed `reading` with its order changed, where the order is what is changed.
+    /// An undisturbed `output` with its order changed, where the order is what is changed.
     pub fn change(
         &self,
         probe: &Probe,
         tokens: &Tokens,
-        mut reading: HeadOutput,
+        mut output: HeadOutput,
         image: u64,
     ) -> Result<HeadOutput, InterventionError> {
         let n = tokens.grid.len();
         let pi = match self {
-            Self::None | Self::Temperature(_) | Self::Iterations(_) => return Ok(reading),
+            Self::None | Self::Temperature(_) | Self::Iterations(_) => return Ok(output),
             Self::Hardened | Self::NoRouting | Self::Last(_) => Vec::new(),
             Self::Scrambled(seed) | Self::ScrambledHard(seed) | Self::Random(seed) => {
                 permutation(*seed, image, n)
@@ -125,7 +125,7 @@ impl Intervention {
                 return Err(InterventionError::OrderLength { order, expected: n, found });
             }
         };
-        match &mut reading.form {
+        match &mut output.form {
             Form::Scan(directions) => {
                 let soft = |direction: &Direction| matches!(direction.order, Order::Plan(_));
                 if matches!(self, Self::Hardened | Self::ScrambledHard(_)) && !directions.iter().any(soft) {
@@ -146,11 +146,11 @@ impl Intervention {
             Form::Opaque { .. }
                 if matches!(self, Self::Random(_) | Self::Order(_)) && probe.head().is_recurrent() =>
             {
-                return Ok(probe.reading(&moved(tokens, &pi), image)?);
+                return Ok(probe.output(&moved(tokens, &pi), image)?);
             }
             _ => return Err(InterventionError::NoOrder { head: probe.meta.head.clone() }),
         }
-        Ok(reading)
+        Ok(output)
     }
 
     fn reorder(&self, direction: &mut Direction, pi: &[usize]) {

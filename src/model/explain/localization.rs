@@ -34,8 +34,8 @@ pub struct Truth {
 
 /// How well what tokens count finds the object, whatever the sign it counts with; absent where the
 /// head has no weight for a token as a whole.
-pub fn weight_auc(reading: &HeadOutput, cover: &[f64]) -> Option<f64> {
-    auc_of_weights(&readout::token_weight(reading)?, cover)
+pub fn weight_auc(output: &HeadOutput, cover: &[f64]) -> Option<f64> {
+    auc_of_weights(&readout::token_weight(output)?, cover)
 }
 
 /// The same of weights `[N]`.
@@ -50,8 +50,8 @@ pub fn auc_of_evidence(token: &[f64], cover: &[f64]) -> Option<f64> {
 }
 
 /// Compares a reading with the truth. `row` `[F]` and `bias`: the classifier of the image's own class.
-pub fn truth(reading: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cover: &[f64]) -> Truth {
-    let exact = evidence::exact(reading, tokens, row, bias).ok().map(|exact| exact.token);
+pub fn truth(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cover: &[f64]) -> Truth {
+    let exact = evidence::exact(output, tokens, row, bias).ok().map(|exact| exact.token);
     let share = |part: fn(f64) -> f64| {
         let values: Vec<f64> = exact.as_ref()?.iter().map(|&e| part(e)).collect();
         let all: f64 = values.iter().sum();
@@ -59,7 +59,7 @@ pub fn truth(reading: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cove
         (all > 0.0).then_some(on / all)
     };
     Truth {
-        weight_auc: weight_auc(reading, cover),
+        weight_auc: weight_auc(output, cover),
         evidence_auc: exact.as_ref().and_then(|exact| auc_of_evidence(exact, cover)),
         absolute_share: share(f64::abs),
         positive_share: share(|e| e.max(0.0)),
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn shares_and_areas_of_a_pool() {
         // Weights favour the object; evidence of channel 0 with classifier row [2].
-        let reading = HeadOutput { scores: None, form: Form::Pool(vec![0.5, 0.3, 0.1, 0.1]) };
+        let output = HeadOutput { scores: None, form: Form::Pool(vec![0.5, 0.3, 0.1, 0.1]) };
         let tokens = Tokens {
             grid: Grid::new(2, 2),
             width: 1,
@@ -115,7 +115,7 @@ mod tests {
             registers: Vec::new(),
             patches: vec![1.0, -1.0, 1.0, 1.0],
         };
-        let found = truth(&reading, &tokens, &[2.0], 0.0, &[1.0, 0.5, 0.0, 0.0]);
+        let found = truth(&output, &tokens, &[2.0], 0.0, &[1.0, 0.5, 0.0, 0.0]);
         // Evidence: 1.0, -0.6, 0.2, 0.2.
         assert_eq!(found.weight_auc, Some(1.0));
         assert_eq!(found.evidence_auc, Some(0.5));

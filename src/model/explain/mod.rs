@@ -26,12 +26,12 @@ use rayon::prelude::*;
 use super::probe::Probe;
 use super::tokens::Tokens;
 use super::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
-use crate::model::explain::by_hand::HandReading;
+use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::evidence::{exact, proxy, raster};
 use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
 use crate::model::explain::null_model::NullBands;
-use crate::model::explain::order_test::OrderReading;
+use crate::model::explain::order_test::OrderTester;
 use crate::model::explain::readout::{logits, token_weight};
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
@@ -113,15 +113,15 @@ pub fn explain_by_hand(
     tokens: &Tokens,
     seen: Picture,
     question: Question<'_>,
-) -> Result<(Trace, Option<HandReading>), ExplainError> {
+) -> Result<(Trace, Option<HandOrderReader>), ExplainError> {
     let probe = &*change.probe(probe)?;
     let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
     if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
         return Err(ExplainError::NotFinite { what: "the tokens", culprit: "backbone" });
     }
-    let reading = change.read(probe, tokens, question.image_seed)?;
+    let output = change.read(probe, tokens, question.image_seed)?;
     let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
-    let logits = logits(&reading, tokens, weight, bias);
+    let logits = logits(&output, tokens, weight, bias);
     if !logits.iter().all(|x| x.is_finite()) {
         return Err(ExplainError::NotFinite { what: "the logits", culprit: "probe" });
     }
@@ -133,7 +133,7 @@ pub fn explain_by_hand(
     let row = probe.classifier.row(class);
     let asked =
         question.class.and_then(|class| probe.meta.classes.get(class).cloned().or(Some(class.to_string())));
-    let read = Reading {
+    let reading = Reading {
         change: change.clone(),
         tokens: question.tokens_changed.clone(),
         class: asked,
@@ -142,13 +142,13 @@ pub fn explain_by_hand(
     };
 
     let router = probe.head().router().filter(|_| !change.unroutes());
-    let plan = plan_of(&reading, router);
+    let plan = plan_of(&output, router);
     let sketch = plan.as_deref().map(|plan| PlanStats::from_plan(plan, tokens.grid));
     let diagnostics = match &sketch {
         Some(sketch) => diagnose(sketch, tokens, router, &question),
         None => IndexMap::new(),
     };
-    let directions: &[Direction] = match &reading.form {
+    let directions: &[Direction] = match &output.form {
         Form::Scan(directions) => directions,
         _ => &[],
     };
@@ -156,9 +156,9 @@ pub fn explain_by_hand(
     if let Some(exchanges) = question.nulls.map(NullBands::exchanges) {
         by_hand = match &change {
             Intervention::Order(order) => {
-                OrderReading::new(probe, change.clone(), &reading, tokens).ok().map(|read| {
-                    let read = (&read, directions);
-                    (order, HandReading::new(probe, tokens, read, class, &question, exchanges))
+                OrderTester::new(probe, change.clone(), &output, tokens).ok().map(|tester| {
+                    let read = (&tester, directions);
+                    (order, HandOrderReader::new(probe, tokens, read, class, &question, exchanges))
                 })
             }
             _ => None,
@@ -167,35 +167,35 @@ pub fn explain_by_hand(
             Some((order, by_hand)) => by_hand.test(order),
             None => {
                 let asked = (class, question.class.is_none());
-                order_test::order_test(probe, change.clone(), &reading, tokens, asked, exchanges)
+                order_test::order_test(probe, change.clone(), &output, tokens, asked, exchanges)
             }
         });
     }
     let mut kernels = directions.iter().filter_map(|direction| kernel(direction, tokens.grid.len()));
-    let mut evidence = evidence(&reading, tokens, class, row, bias[class], question.rho);
+    let mut evidence = evidence(&output, tokens, class, row, bias[class], question.rho);
     if probe.head().router().is_some() {
-        evidence.position_raster = raster(&reading, tokens, row).as_deref().map(narrow);
+        evidence.position_raster = raster(&output, tokens, row).as_deref().map(narrow);
     }
     let trace = Trace {
         image: question.image,
         probe: question.probe,
         head: probe.meta.head.clone(),
-        reading: read,
+        reading,
         backbone: probe.meta.backbone.id.clone(),
         grid: tokens.grid,
         seen,
-        scores: reading.scores.as_deref().map(narrow),
+        scores: output.scores.as_deref().map(narrow),
         expected: sketch.map(|sketch| sketch.expected().to_vec()),
         kernel: kernels.next(),
         other_kernels: kernels.collect(),
         radius: directions.first().and_then(|direction| direction.radius).map(|radius| radius as f32),
-        token_weight: token_weight(&reading).as_deref().map(narrow),
+        token_weight: token_weight(&output).as_deref().map(narrow),
         logits: narrow(&logits),
         top: predictions.into_iter().take(question.top).collect(),
         evidence,
         routing: match probe.head().is_recurrent() {
             true => both_ways(&change, question.image_seed, tokens.grid.len()),
-            false => routing(&reading, plan.as_deref()),
+            false => routing(&output, plan.as_deref()),
         },
         diagnostics,
         minus: None,
@@ -236,21 +236,21 @@ fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
 }
 
 /// The plan the head read by, or the one its router makes although the head ignores order.
-pub(super) fn plan_of<'a>(reading: &'a HeadOutput, router: Option<&dyn Router>) -> Option<Cow<'a, Plan>> {
-    if let Form::Scan(directions) = &reading.form
+pub(super) fn plan_of<'a>(output: &'a HeadOutput, router: Option<&dyn Router>) -> Option<Cow<'a, Plan>> {
+    if let Form::Scan(directions) = &output.form
         && let [Direction { order: Order::Plan(plan), .. }] = directions.as_slice()
     {
         return Some(Cow::Borrowed(plan));
     }
-    Some(Cow::Owned(router?.plan(reading.scores.as_deref()?)))
+    Some(Cow::Owned(router?.plan(output.scores.as_deref()?)))
 }
 
-fn routing(reading: &HeadOutput, plan: Option<&Plan>) -> Routing {
+fn routing(output: &HeadOutput, plan: Option<&Plan>) -> Routing {
     if let Some(&Plan { n, ref share }) = plan {
         let data = share.par_iter().with_min_len(SHARES_PER_THREAD).map(|&x| x as f32).collect();
         return Routing::Plan(Matrix { rows: n, cols: n, data });
     }
-    let Form::Scan(directions) = &reading.form else { return Routing::None };
+    let Form::Scan(directions) = &output.form else { return Routing::None };
     let orders = directions.iter().map(|direction| match &direction.order {
         Order::Permutation(order) => Some(order.iter().map(|&i| i as u32).collect()),
         Order::Plan(_) => None,
@@ -294,18 +294,18 @@ fn kernel(direction: &Direction, n: usize) -> Option<Matrix> {
 }
 
 fn evidence(
-    reading: &HeadOutput,
+    output: &HeadOutput,
     tokens: &Tokens,
     class: usize,
     row: &[f32],
     bias: f32,
     rho: Option<f64>,
 ) -> Evidence {
-    let (exact, why_none) = match exact(reading, tokens, row, bias) {
+    let (exact, why_none) = match exact(output, tokens, row, bias) {
         Ok(exact) => (Some(exact), None),
         Err(why) => (None, Some(why.to_owned())),
     };
-    let proxy = proxy(reading, tokens, row, rho);
+    let proxy = proxy(output, tokens, row, rho);
     Evidence {
         class,
         bias: exact.as_ref().map_or(bias, |e| e.bias as f32),

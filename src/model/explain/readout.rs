@@ -11,8 +11,8 @@ use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order,
 use crate::model::tokens::Tokens;
 
 /// Features of the image, `[F]`.
-pub fn features(reading: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
-    match &reading.form {
+pub fn features(output: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
+    match &output.form {
         Form::Pool(weight) => weighted(tokens, |i, _| weight[i]),
         Form::ChannelPool(weight) => weighted(tokens, |i, c| weight[i * tokens.width + c]),
         Form::Projected { weights, map, mix, bias } => {
@@ -31,15 +31,15 @@ pub fn features(reading: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
 }
 
 /// Logits `[C]` of a classifier `weight` `[C, F]`, `bias` `[C]`.
-pub fn logits(reading: &HeadOutput, tokens: &Tokens, weight: &[f32], bias: &[f32]) -> Vec<f64> {
-    let features = features(reading, tokens);
+pub fn logits(output: &HeadOutput, tokens: &Tokens, weight: &[f32], bias: &[f32]) -> Vec<f64> {
+    let features = features(output, tokens);
     let rows = weight.chunks_exact(features.len().max(1));
     rows.zip(bias).map(|(row, &b)| dot(row, &features) + f64::from(b)).collect()
 }
 
 /// What every token counts, `[N]`, where it counts the same in every channel.
-pub fn token_weight(reading: &HeadOutput) -> Option<Vec<f64>> {
-    match &reading.form {
+pub fn token_weight(output: &HeadOutput) -> Option<Vec<f64>> {
+    match &output.form {
         Form::Pool(weight) => Some(weight.clone()),
         Form::Scan(directions) => {
             let weights = directions.iter().map(|d| match &d.gain {

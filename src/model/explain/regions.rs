@@ -26,7 +26,7 @@ use crate::model::trace::{Routing, Trace};
 
 /// How one region is read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RegionReading {
+pub struct RegionMeasure {
     /// Its place among those of its dataset.
     #[serde(skip)]
     pub number: u32,
@@ -50,30 +50,30 @@ pub struct RegionReading {
 
 /// How all regions of an image are read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RegionReadings {
+pub struct RegionMeasures {
     /// One by one.
     #[serde(with = "numbered")]
-    pub regions: Vec<RegionReading>,
+    pub regions: Vec<RegionMeasure>,
     /// `[R, R]` row-major: how far the region of the row is read before that of the column; not a number where one of them
     /// has no token. Empty where there is no order.
     pub precedence: Vec<f64>,
     /// The object as a whole: its tokens, and both AUC.
-    pub object: RegionReading,
+    pub object: RegionMeasure,
 }
 
 /// Regions with their numbers, which a document about one image does without.
 mod numbered {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::RegionReading;
+    use super::RegionMeasure;
 
-    pub(super) fn serialize<S: Serializer>(regions: &[RegionReading], to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(regions: &[RegionMeasure], to: S) -> Result<S::Ok, S::Error> {
         regions.iter().map(|region| (region.number, region)).collect::<Vec<_>>().serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RegionReading>, D::Error> {
-        let all = Vec::<(u32, RegionReading)>::deserialize(from)?;
-        Ok(all.into_iter().map(|(number, region)| RegionReading { number, ..region }).collect())
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RegionMeasure>, D::Error> {
+        let all = Vec::<(u32, RegionMeasure)>::deserialize(from)?;
+        Ok(all.into_iter().map(|(number, region)| RegionMeasure { number, ..region }).collect())
     }
 }
 
@@ -84,24 +84,24 @@ struct Read<'a> {
     evidence: Option<Vec<f64>>,
 }
 
-impl RegionReadings {
+impl RegionMeasures {
     /// Of an image as the probe reads it; evidence is for `class`. An order that the head's router makes counts, also where
     /// the head ignores it.
-    pub fn of_reading(
+    pub fn of_output(
         probe: &Probe,
-        reading: &HeadOutput,
+        output: &HeadOutput,
         tokens: &Tokens,
         class: usize,
         regions: &Regions,
     ) -> Self {
-        let plan = || plan_of(reading, probe.head().router()).map(|plan| Order::Plan(plan.into_owned()));
-        let sweeps = match &reading.form {
+        let plan = || plan_of(output, probe.head().router()).map(|plan| Order::Plan(plan.into_owned()));
+        let sweeps = match &output.form {
             Form::Scan(directions) => directions.iter().map(|d| Cow::Borrowed(&d.order)).collect(),
             _ => plan().map(Cow::Owned).into_iter().collect(),
         };
         let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
-        let evidence = evidence::exact(reading, tokens, row, bias).ok().map(|exact| exact.token);
-        Self::new(&Read { sweeps, weight: readout::token_weight(reading), evidence }, regions)
+        let evidence = evidence::exact(output, tokens, row, bias).ok().map(|exact| exact.token);
+        Self::new(&Read { sweeps, weight: readout::token_weight(output), evidence }, regions)
     }
 
     /// Of an image as a trace shows it, whose regions are known; nothing of others.
@@ -131,7 +131,7 @@ impl RegionReadings {
             .iter()
             .map(|inside| read.sweeps.iter().map(|order| place(order, inside)).collect())
             .collect();
-        let one = |((region, inside), places): ((&Region, &Vec<bool>), &Vec<Vec<f64>>)| RegionReading {
+        let one = |((region, inside), places): ((&Region, &Vec<bool>), &Vec<Vec<f64>>)| RegionMeasure {
             number: region.number,
             name: region.name.clone(),
             position: mean(places.iter().map(|place| centre(place))).filter(|_| inside.contains(&true)),
@@ -157,24 +157,24 @@ impl RegionReadings {
 
 impl Read<'_> {
     /// What can be said without an order.
-    fn about(&self, cover: &[f64], inside: &[bool]) -> RegionReading {
+    fn about(&self, cover: &[f64], inside: &[bool]) -> RegionMeasure {
         let tokens = inside.iter().filter(|inside| **inside).count();
         if tokens == 0 {
-            return RegionReading::default();
+            return RegionMeasure::default();
         }
         let sum = |values: &Vec<f64>| -> f64 {
             values.iter().zip(inside).filter(|(_, inside)| **inside).map(|(value, _)| value).sum()
         };
         let (weight, evidence) = (self.weight.as_ref(), self.evidence.as_ref());
         let count = tokens as f64;
-        RegionReading {
+        RegionMeasure {
             tokens,
             weight: weight.map(|weight| sum(weight) / count * inside.len() as f64),
             evidence: evidence.map(sum),
             mean_evidence: evidence.map(|evidence| sum(evidence) / count),
             weight_auc: weight.and_then(|weight| auc_of_weights(weight, cover)),
             evidence_auc: evidence.and_then(|evidence| auc_of_evidence(evidence, cover)),
-            ..RegionReading::default()
+            ..RegionMeasure::default()
         }
     }
 }

@@ -125,10 +125,10 @@ impl Probe {
 
     /// How it reads one image, in float64. `image_seed` seeds random orders: the image's index in its
     /// dataset.
-    pub fn reading(&self, tokens: &Tokens, image_seed: u64) -> Result<HeadOutput, ProbeError> {
+    pub fn output(&self, tokens: &Tokens, image_seed: u64) -> Result<HeadOutput, ProbeError> {
         let n = tokens.grid.len();
         self.fits(tokens.width, n, tokens.cls.is_some())?;
-        Ok(self.head.reading_with(&self.arrays, &self.kernels(n), tokens, image_seed))
+        Ok(self.head.output_with(&self.arrays, &self.kernels(n), tokens, image_seed))
     }
 
     /// Its S4 kernels for `n` tokens, computed once.

@@ -296,8 +296,8 @@ fn linear(saved: &Saved) -> ReadHead {
     let config = Config { blocks: Some(blocks), ..Config::default() };
     let mut probe = saved.probe(id, config, &dims, Arrays::new(), classifier)?;
     if blocks > 1 {
-        let taking = TokenSpec { blocks: Some(blocks), ..TokenSpec::default() };
-        probe.meta.training = Some(json!({ "tokens": { "layer": taking.name() } }));
+        let token_spec = TokenSpec { blocks: Some(blocks), ..TokenSpec::default() };
+        probe.meta.training = Some(json!({ "tokens": { "layer": token_spec.name() } }));
     }
     Ok((probe, told))
 }

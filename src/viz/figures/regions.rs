@@ -1,7 +1,7 @@
 //! The regions of an image that are known, over the picture, and how the probe reads each: when, how much its tokens count, what
 //! they add to the class, and how well weights and evidence find it.
 
-use crate::model::explain::regions::{RegionReading, RegionReadings};
+use crate::model::explain::regions::{RegionMeasure, RegionMeasures};
 use crate::model::trace::{Matrix, Regions as Known, Trace};
 use crate::viz::draw::{
     Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, font, frame, number, outlines,
@@ -30,9 +30,9 @@ const COLUMNS: [(&str, f32); 6] = [
 
 /// The rows of the list: every region, and the object as a whole where that is none of them.
 struct Rows {
-    found: RegionReadings,
+    found: RegionMeasures,
     names: Vec<String>,
-    rows: Vec<RegionReading>,
+    rows: Vec<RegionMeasure>,
     notes: Vec<String>,
 }
 
@@ -43,8 +43,8 @@ fn rows(trace: &Trace) -> Result<Rows, Empty> {
     if trace.minus.is_some() {
         return Err(Empty("Regions are of one reading: show no differences".to_owned()));
     }
-    let found = RegionReadings::of_trace(trace).ok_or_else(|| Empty(nothing.to_owned()))?;
-    let name = |(at, region): (usize, &RegionReading)| match outlines::label(known, at) {
+    let found = RegionMeasures::of_trace(trace).ok_or_else(|| Empty(nothing.to_owned()))?;
+    let name = |(at, region): (usize, &RegionMeasure)| match outlines::label(known, at) {
         own if own == region.name => own,
         number => format!("{number} {}", region.name),
     };
@@ -69,7 +69,7 @@ fn notes(trace: &Trace, known: &Known) -> Vec<String> {
 }
 
 /// The cells of a row.
-fn cells(row: &RegionReading) -> [String; 6] {
+fn cells(row: &RegionMeasure) -> [String; 6] {
     let known = |value: Option<f64>, digits: usize| {
         value
             .filter(|v| v.is_finite())
@@ -172,7 +172,7 @@ impl Figure for Regions {
     fn table(&self, trace: &Trace) -> Table {
         let Ok(Rows { found, .. }) = rows(trace) else { return Table::default() };
         let regions = &found.regions;
-        let number = |of: fn(&RegionReading) -> Option<f64>| {
+        let number = |of: fn(&RegionMeasure) -> Option<f64>| {
             regions.iter().map(move |row| of(row).unwrap_or(f64::NAN))
         };
         let table = Table::default()

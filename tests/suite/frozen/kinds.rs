@@ -155,7 +155,7 @@ fn workspace(desk: &Path) -> Workspace {
             out: Some("somewhere".into()),
             tokens: TokenSettings {
                 cache: Some("tokens".into()),
-                taking: options.taking(),
+                token_spec: options.token_spec(),
                 ..TokenSettings::default()
             },
             recompute: true,

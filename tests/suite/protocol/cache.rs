@@ -54,7 +54,7 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
         all.push((changes.to_string(), copy(&desk, &name, &changes)));
     }
     let kept = |tokens: TokenSettings| ExtractOptions { tokens, ..desk.wanted() };
-    let taken = |taking: TokenSpec| kept(TokenSettings { taking, ..desk.wanted().tokens });
+    let taken = |token_spec: TokenSpec| kept(TokenSettings { token_spec, ..desk.wanted().tokens });
     all.push(("layer".into(), taken(TokenSpec { layer: Some(1), ..TokenSpec::default() })));
     all.push(("size".into(), taken(TokenSpec { size: Some(64), ..TokenSpec::default() })));
     all.push((

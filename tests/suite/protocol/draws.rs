@@ -74,7 +74,7 @@ fn at_evaluation_an_order_is_drawn_by_the_heads_seed_and_the_images_number() {
     let order = |id: &str, seed: u64, image: u64| {
         let backbone = BackboneMeta { hidden_size: WIDTH, ..BackboneMeta::default() };
         let probe = model(id, seed).to_probe(backbone, Vec::new(), None);
-        let Form::Scan(directions) = probe.reading(&tokens, image).expect("a reading").form else {
+        let Form::Scan(directions) = probe.output(&tokens, image).expect("a reading").form else {
             panic!("no scan")
         };
         match &directions[0].order {

@@ -25,8 +25,8 @@ impl Said {
     pub fn by(probe: &Probe, desk: &Desk, images: &[usize], classes: &[usize]) -> Self {
         let logits = |&image: &usize| {
             let tokens = desk.tokens(image);
-            let reading = probe.reading(&tokens, image as u64).expect("a reading");
-            readout::logits(&reading, &tokens, &probe.classifier.weight, &probe.classifier.bias)
+            let output = probe.output(&tokens, image as u64).expect("a reading");
+            readout::logits(&output, &tokens, &probe.classifier.weight, &probe.classifier.bias)
         };
         Self { logits: images.iter().map(logits).collect(), classes: classes.to_vec() }
     }

@@ -138,15 +138,15 @@ fn said_everywhere(run: &Run, peer: &Value) {
         }
         assert_eq!(row[4], (number(&expected["best_epoch"]) + 1.0).to_string());
     }
-    let reading = disk::read(run.folder()).expect("a run");
-    for Metric { head, seed, epoch } in &reading.epochs {
+    let snapshot = disk::read(run.folder()).expect("a run");
+    for Metric { head, seed, epoch } in &snapshot.epochs {
         let expected = four(&of(peer, head, *seed)["epochs"][epoch.epoch - 1]);
         let found = [epoch.loss, epoch.train, epoch.select, epoch.test];
         assert_close(format!("metrics.jsonl, {head}, seed {seed}"), found, expected, NEAR);
     }
-    assert_eq!(reading.epochs.len(), HEADS.len() * SEEDS.len() * 4);
-    let mut course = TrainHistory::new(reading.about);
-    course.epochs(&reading.epochs);
+    assert_eq!(snapshot.epochs.len(), HEADS.len() * SEEDS.len() * 4);
+    let mut course = TrainHistory::new(snapshot.about);
+    course.epochs(&snapshot.epochs);
     let sources = [Source::open(run.folder()).expect("a run")];
     let main = TABLES.iter().find(|table| table.id == "main").expect("a table").tables(&sources).remove(0);
     let csv = (FORMATS.iter().find(|format| format.id == "csv").expect("a format").render)(&main);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use ssmprobe::app::jobs::history::disk::{Reading, read};
+use ssmprobe::app::jobs::history::disk::{RunSnapshot, read};
 use ssmprobe::app::jobs::tasks::{TaskForm, TaskPhase, TrainPlace, TrainPlaceSettings};
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::state::command::Command;
@@ -119,7 +119,7 @@ fn parts_are_read_as_one_run() {
     let mut submit = desk.train("run", 2, &["--submit", "slurm", "--tasks", "4"]);
     done(submit.env("PATH", format!("{}:/usr/bin:/bin", bin.display())));
     let none = read(&desk.path("run")).expect("a run without parts");
-    assert_eq!(none, Reading::waiting(&desk.path("run")));
+    assert_eq!(none, RunSnapshot::waiting(&desk.path("run")));
     // One of each head and seed, the last part missing.
     for part in ["2/4", "1/4", "3/4"] {
         done(&mut desk.train("run", 2, &["--part", part, "--resume"]));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use ssmprobe::app::jobs::folder::Folder;
-use ssmprobe::app::jobs::history::disk::Reading;
+use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
 use ssmprobe::app::jobs::tasks::PlannedStage;
 use ssmprobe::app::jobs::train::Preflight;
@@ -70,15 +70,15 @@ impl Worker {
             }
             Request::Files(job, Files::OpenRun { folder }) if folder.ends_with("lost") => {
                 vec![
-                    Event::RunRead { job: Some(job), folder, reading: Err(UserError::new("no run")) },
+                    Event::RunRead { job: Some(job), folder, snapshot: Err(UserError::new("no run")) },
                     Event::Finished(job),
                 ]
             }
             Request::Files(job, Files::OpenRun { folder }) => {
                 let paths = vec![folder.join("probes/gap.safetensors")];
-                let reading = Ok(reading(folder.clone()));
+                let snapshot = Ok(snapshot(folder.clone()));
                 vec![
-                    Event::RunRead { job: Some(job), folder, reading },
+                    Event::RunRead { job: Some(job), folder, snapshot },
                     Event::ProbesListed { job, paths, sources: Vec::new() },
                     Event::Finished(job),
                 ]
@@ -142,8 +142,8 @@ impl Worker {
             Request::Pause(job, rest) => vec![Event::Training { job, news: TrainEvent::Paused(rest) }],
             Request::Follow(folders) => {
                 let read = |folder: PathBuf| {
-                    let reading = Ok(reading(folder.clone()));
-                    Event::RunRead { job: None, folder, reading }
+                    let snapshot = Ok(snapshot(folder.clone()));
+                    Event::RunRead { job: None, folder, snapshot }
                 };
                 folders.into_iter().map(read).collect()
             }
@@ -166,15 +166,15 @@ fn lost(job: JobId) -> Vec<Event> {
 fn probe_of(path: &Path) -> ProbeInfo {
     let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
     let deep = name == "deep" || path.starts_with("more");
-    let taking = TokenSpec { layer: Some(1), ..BackboneOptions::default().taking() };
-    let trained = deep.then(|| Box::new(Trained { taking, preprocessing: None }));
+    let token_spec = TokenSpec { layer: Some(1), ..BackboneOptions::default().token_spec() };
+    let trained = deep.then(|| Box::new(Trained { token_spec, preprocessing: None }));
     ProbeInfo { trained, ..probe(&name, 24) }
 }
 
-fn reading(folder: PathBuf) -> Arc<Reading> {
-    let mut reading = Arc::into_inner(training_window::reading(&["gap"])).expect("just made");
-    reading.about.folder = folder;
-    Arc::new(reading)
+fn snapshot(folder: PathBuf) -> Arc<RunSnapshot> {
+    let mut snapshot = Arc::into_inner(training_window::snapshot(&["gap"])).expect("just made");
+    snapshot.about.folder = folder;
+    Arc::new(snapshot)
 }
 
 /// Two images to train on, three to test on.
@@ -255,5 +255,5 @@ fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
         Fetch::OpenBackbone { .. } => unreachable!("no training"),
     };
     let ended = TrainEvent::Ended { finished: false, failures: Vec::new() };
-    vec![Event::Started(job), tell(TrainEvent::Begun(reading(folder))), tell(ended), Event::Finished(job)]
+    vec![Event::Started(job), tell(TrainEvent::Begun(snapshot(folder))), tell(ended), Event::Finished(job)]
 }

@@ -20,13 +20,13 @@ use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
 use crate::model::probe::router::scan::Scan;
 use crate::model::trace::Trace;
+use crate::viz::animation::{self, AnimationError, Drawn};
 use crate::viz::draw::colormap::Map;
 use crate::viz::draw::theme::Theme;
 use crate::viz::export::{GIF_DPI, PNG_DPI};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
-use crate::viz::reading::{self, Drawn, ReadingError};
 use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, find};
 
 /// Draw the figures of traces, scans, runs and evaluations as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
@@ -268,7 +268,7 @@ impl Figures {
         let about = plot.caption().about;
         if ends_with(out, "gif") {
             let drawn = Drawn { theme: &theme, width, dpi: self.dpi.unwrap_or(GIF_DPI), about: &about };
-            reading::save_gif(&plot, out, drawn).map_err(unwritten)?;
+            animation::save_gif(&plot, out, drawn).map_err(unwritten)?;
         } else {
             let scene = plot.draw_column(&theme, width)?;
             if let Some(note) = export::higher_than_page(&scene).filter(|_| plot.is_comparison()) {
@@ -281,8 +281,10 @@ impl Figures {
                 return Err(Usage("--stills: pictures have stills, numbers have none".into()).into());
             }
             let drawn = Drawn { theme: &theme, width, dpi: self.png_dpi(), about: &about };
-            reading::save_stills(&plot, out, count, drawn).map_err(unwritten)?;
-            reading::stills(&plot, out, count).iter().for_each(|(_, file)| say!("wrote {}", file.display()));
+            animation::save_stills(&plot, out, count, drawn).map_err(unwritten)?;
+            animation::stills(&plot, out, count)
+                .iter()
+                .for_each(|(_, file)| say!("wrote {}", file.display()));
         }
         Ok(())
     }
@@ -328,10 +330,10 @@ fn ends_with(path: &Path, ending: &str) -> bool {
 }
 
 /// A reading that has nothing to show is told like a figure that has not.
-fn unwritten(error: ReadingError) -> anyhow::Error {
+fn unwritten(error: AnimationError) -> anyhow::Error {
     match error {
-        ReadingError::Empty(empty) => empty.into(),
-        ReadingError::Export(error) => error.into(),
+        AnimationError::Empty(empty) => empty.into(),
+        AnimationError::Export(error) => error.into(),
     }
 }
 

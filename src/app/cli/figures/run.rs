@@ -98,10 +98,10 @@ fn coverage(run: &TrainHistory, variant: &str) -> Option<f64> {
 
 /// How a run went, as its folder holds it.
 pub(in crate::app::cli) fn history(folder: &Path) -> anyhow::Result<TrainHistory> {
-    let reading = disk::read(folder)?;
-    let mut history = TrainHistory::new(reading.about);
-    history.epochs(&reading.epochs);
-    reading.losses.iter().for_each(|losses| history.losses(losses));
+    let snapshot = disk::read(folder)?;
+    let mut history = TrainHistory::new(snapshot.about);
+    history.epochs(&snapshot.epochs);
+    snapshot.losses.iter().for_each(|losses| history.losses(losses));
     Ok(history)
 }
 

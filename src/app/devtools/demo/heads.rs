@@ -175,9 +175,9 @@ fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &DemoInfo) -> an
         .into_par_iter()
         .map(|number| {
             let image = first + number;
-            let reading = probe.reading(&tokens.tokens(image), image as u64)?;
+            let output = probe.output(&tokens.tokens(image), image as u64)?;
             let cover = scenes::draw(about.scenes.seed, FIRST_VAL + number as u64).cover(patch);
-            Ok(localization::weight_auc(&reading, &cover))
+            Ok(localization::weight_auc(&output, &cover))
         })
         .collect::<anyhow::Result<Vec<Option<f64>>>>()?;
     let known: Vec<f64> = each.into_iter().flatten().collect();

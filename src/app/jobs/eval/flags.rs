@@ -159,7 +159,7 @@ impl EvalFlags {
         if begun.is_none() {
             let probes = self.readable();
             let probes = probes.iter().map(|(path, probe)| (*path, probe));
-            tokens.taking = self.tokens.part::<TokenSpec>().of_probes(probes, &backbone, device)?;
+            tokens.token_spec = self.tokens.part::<TokenSpec>().of_probes(probes, &backbone, device)?;
         }
         Ok(ExtractOptions::new(backbone, tokens))
     }

@@ -173,7 +173,7 @@ impl Eval<'_> {
         let read = |(image, &at): (usize, &usize)| (own.contains(&image) && cache.readable(at)).then_some(at);
         let read: Vec<Option<usize>> = places.iter().enumerate().map(read).collect();
         let from = RegionSource::new(flags.masks.clone());
-        let preprocessor = preprocessor(&wanted.backbone, wanted.tokens.taking.size)?;
+        let preprocessor = preprocessor(&wanted.backbone, wanted.tokens.token_spec.size)?;
         let images = (&dataset, &read[..]);
         let regions = of_samples(engine, &from, images, &preprocessor, cache.grid(), reporter);
         let Some(regions) = JobError::unless_cancelled(regions)? else { return Ok(false) };
@@ -360,9 +360,9 @@ impl Eval<'_> {
     /// Says of every probe that was trained on other tokens that it was.
     fn warn(&self, plan: &Plan, wanted: &ExtractOptions, reporter: &mut dyn Reporter) {
         let TokenKey { weights, preprocessing, .. } = &plan.source;
-        let taking = plan.settled(&wanted.tokens.taking);
+        let token_spec = plan.settled(&wanted.tokens.token_spec);
         for (path, probe) in self.flags.readable() {
-            if let Some(why) = doubt(&probe, weights, &taking, preprocessing) {
+            if let Some(why) = doubt(&probe, weights, &token_spec, preprocessing) {
                 reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
             }
         }

@@ -165,23 +165,23 @@ impl Plan {
     /// Reads configuration and hashes, no image.
     pub fn new(options: ExtractOptions, dataset: &Dataset) -> Result<Self, ExtractError> {
         let ExtractOptions { backbone: folder, tokens, layers: asked } = &options;
-        let TokenSettings { cache, precision, taking, .. } = tokens;
+        let TokenSettings { cache, precision, token_spec, .. } = tokens;
         let root = cache_root(cache.as_deref())?;
         let config = Config::open(folder)?;
-        let preprocessor = preprocessor(folder, taking.size)?;
+        let preprocessor = preprocessor(folder, token_spec.size)?;
         let (height, width) =
             preprocessor.output().ok_or_else(|| ExtractError::Sizes { folder: folder.clone() })?;
         let grid = config.grid_of(height, width)?;
-        let own = [Layer(taking.layer)];
+        let own = [Layer(token_spec.layer)];
         let asked = if asked.is_empty() { &own[..] } else { asked };
         let mut each = asked.iter().map(|layer| layer.0.unwrap_or(config.layers));
-        each.try_for_each(|layer| config.check_layer(layer, taking.joined()))?;
+        each.try_for_each(|layer| config.check_layer(layer, token_spec.joined()))?;
         let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
         let of = |layer: &Layer| TokenKey {
             weights: fingerprint.clone(),
             preprocessing: preprocessor.key(),
             dataset: String::new(),
-            layer: TokenSpec { layer: layer.0, ..*taking }
+            layer: TokenSpec { layer: layer.0, ..*token_spec }
                 .settled(config.layers, config.family.model_type)
                 .name(),
             precision: *precision,
@@ -194,7 +194,7 @@ impl Plan {
         let backbone = BackboneMeta {
             id: backbone::id(folder),
             model_type: config.family.model_type.to_owned(),
-            hidden_size: config.width * taking.joined(),
+            hidden_size: config.width * token_spec.joined(),
             fingerprint: Some(fingerprint),
             ..BackboneMeta::default()
         };
@@ -261,15 +261,15 @@ impl Plan {
         }
     }
 
-    /// `taking` as this backbone has it.
-    pub fn settled(&self, taking: &TokenSpec) -> TokenSpec {
-        taking.settled(self.layers, &self.backbone.model_type)
+    /// `token_spec` as this backbone has it.
+    pub fn settled(&self, token_spec: &TokenSpec) -> TokenSpec {
+        token_spec.settled(self.layers, &self.backbone.model_type)
     }
 
     /// What reads images so, on a device.
     pub(in crate::app::jobs) fn open(&self, device: &Device) -> Result<TokenReader, BackboneError> {
         let ExtractOptions { backbone, tokens, layers } = &self.options;
-        let reader = TokenReader::open(backbone, self.preprocessor.clone(), &tokens.taking, device)?;
+        let reader = TokenReader::open(backbone, self.preprocessor.clone(), &tokens.token_spec, device)?;
         Ok(match &layers[..] {
             [] => reader,
             layers => reader.with_layers(layers),

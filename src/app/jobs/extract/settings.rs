@@ -29,13 +29,14 @@ pub struct TokenSettings {
     pub verify: bool,
     /// After which layer, of which images, in which order and numbers.
     #[command(flatten)]
-    pub taking: TokenSpec,
+    #[serde(rename = "taking")] // as settings and workspaces have it
+    pub token_spec: TokenSpec,
 }
 
 impl Default for TokenSettings {
     fn default() -> Self {
-        let (precision, taking) = (Precision::default(), TokenSpec::default());
-        Self { cache: None, cache_limit: paths::MAX_CACHE_GB, precision, verify: false, taking }
+        let (precision, token_spec) = (Precision::default(), TokenSpec::default());
+        Self { cache: None, cache_limit: paths::MAX_CACHE_GB, precision, verify: false, token_spec }
     }
 }
 

@@ -37,7 +37,7 @@ impl Stamp {
 
 /// What a run's folder holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct RunSnapshot {
     /// What is trained on what.
     pub about: About,
     /// All epochs so far.
@@ -53,7 +53,7 @@ pub struct Reading {
     pub tasks: Option<Tasks>,
 }
 
-impl Reading {
+impl RunSnapshot {
     /// A run of whose tasks none has begun.
     pub fn waiting(folder: &Path) -> Self {
         let about = About { folder: folder.to_owned(), ..About::default() };
@@ -87,16 +87,16 @@ impl Reading {
 ///
 /// # Errors
 /// If there is none, or it cannot be read.
-pub fn read(folder: &Path) -> Result<Reading, RunError> {
+pub fn read(folder: &Path) -> Result<RunSnapshot, RunError> {
     if !plan_file(folder).exists() || folder.join("run.json").exists() {
         return read_run(&Run::open(folder)?);
     }
-    let parts: Vec<Reading> = part_folders(folder)
+    let parts: Vec<RunSnapshot> = part_folders(folder)
         .iter()
         // One that is damaged, or joined in this moment, has not begun.
         .filter_map(|part| read_run(&Run::open(part).ok()?).ok())
         .collect();
-    let mut whole = Reading::waiting(folder);
+    let mut whole = RunSnapshot::waiting(folder);
     parts.into_iter().for_each(|part| whole.join(part));
     Ok(whole)
 }
@@ -105,7 +105,7 @@ pub fn read(folder: &Path) -> Result<Reading, RunError> {
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn read_run(run: &Run) -> Result<Reading, RunError> {
+pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
     let folder = run.folder();
     let epochs = metrics(&folder.join("metrics.jsonl"))?;
     let about = About::from_run(run);
@@ -124,7 +124,7 @@ pub fn read_run(run: &Run) -> Result<Reading, RunError> {
     }
     let losses = about.seeds.iter().filter_map(|seed| run.losses(*seed).transpose());
     let losses = losses.collect::<Result<_, _>>()?;
-    Ok(Reading { about, epochs, losses, failures, probes: probes(folder), tasks: None })
+    Ok(RunSnapshot { about, epochs, losses, failures, probes: probes(folder), tasks: None })
 }
 
 /// The lines of a run's `metrics.jsonl`; none before its first epoch.

@@ -45,7 +45,7 @@ pub struct InspectFlags {
     pub device: String,
     /// After which layer, of which images, in which order and numbers.
     #[command(flatten)]
-    pub taking: FlagOverrides<TokenSpec>,
+    pub token_spec: FlagOverrides<TokenSpec>,
     /// Also write the tokens, `tokens [N, d]` and `cls [d]`.
     #[arg(long)]
     pub save_tokens: bool,
@@ -138,11 +138,11 @@ impl InspectFlags {
         let backbone = fetch::backbone(&self.backbone, reporter)?;
         let device = (env.device)(&self.device)?.device;
         let of_files = probes.iter().map(|loaded| (loaded.path.as_path(), &loaded.probe));
-        let taking = self.taking.of_probes(of_files, &backbone, &device)?;
+        let token_spec = self.token_spec.of_probes(of_files, &backbone, &device)?;
         let causal = self.causal.clone();
         Ok(Spec {
             backbone,
-            taking,
+            token_spec,
             device,
             batch: self.batch,
             probes,

@@ -80,7 +80,7 @@ struct Spec {
     /// The backbone's folder.
     backbone: PathBuf,
     /// How its tokens are taken.
-    taking: TokenSpec,
+    token_spec: TokenSpec,
     /// Where it runs.
     device: Device,
     /// Images in one forward pass.
@@ -132,8 +132,8 @@ pub fn run(
     tell: &InspectSink<'_>,
 ) -> Result<(), JobError> {
     let spec = &flags.open(engine.env, reporter).map_err(JobError::Failed)?;
-    let preprocessor = preprocessor(&spec.backbone, spec.taking.size).map_err(JobError::failed)?;
-    let reader = TokenReader::open(&spec.backbone, preprocessor, &spec.taking, &spec.device);
+    let preprocessor = preprocessor(&spec.backbone, spec.token_spec.size).map_err(JobError::failed)?;
+    let reader = TokenReader::open(&spec.backbone, preprocessor, &spec.token_spec, &spec.device);
     let reader = reader.map_err(|error| match error {
         BackboneError::Layer { layer, layers } => JobError::failed(Usage(format!(
             "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
@@ -142,7 +142,7 @@ pub fn run(
         error @ BackboneError::Blocks { .. } => JobError::failed(Usage(error.to_string())),
         other => JobError::failed(other),
     })?;
-    check_fit(&spec.probes, &reader, &spec.taking, reporter)?;
+    check_fit(&spec.probes, &reader, &spec.token_spec, reporter)?;
     let marked = spec.masks.as_deref().map(marked::Marked::open).transpose().map_err(JobError::failed)?;
     tell(InspectEvent::Begun(spec.images.len())).map_err(JobError::Failed)?;
     let explainer = Explainer {
@@ -178,11 +178,11 @@ pub fn run(
 fn check_fit(
     probes: &[Loaded],
     reader: &TokenReader,
-    taking: &TokenSpec,
+    token_spec: &TokenSpec,
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
     let TokenReader { backbone, preprocessor, .. } = reader;
-    let taking = taking.settled(backbone.layers(), backbone.model_type());
+    let token_spec = token_spec.settled(backbone.layers(), backbone.model_type());
     let cls = backbone.config().family.cls;
     // The grid is known beforehand where all images become one size.
     let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose();
@@ -190,7 +190,7 @@ fn check_fit(
     for Loaded { path, probe, .. } in probes {
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
         probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls).map_err(JobError::failed)?;
-        if let Some(why) = doubt(probe, backbone.fingerprint(), &taking, &preprocessor.key()) {
+        if let Some(why) = doubt(probe, backbone.fingerprint(), &token_spec, &preprocessor.key()) {
             reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
         }
     }

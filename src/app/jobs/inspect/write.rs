@@ -7,20 +7,20 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Explainer, Loaded, ResultFile};
-use crate::model::explain::regions::RegionReadings;
+use crate::model::explain::regions::RegionMeasures;
 use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::npz;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Attributed, Attribution, Matrix, Prediction, Routing, Trace};
+use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::Theme;
 use crate::viz::export::GIF_DPI;
 use crate::viz::figures::evidence::Evidence;
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
-use crate::viz::reading::{self, Drawn};
 use crate::viz::{COLUMN, Figure, Options};
 
 /// `<name>.npz` and `<name>.json` of `folder`.
@@ -108,7 +108,7 @@ pub(super) fn gif(folder: &Path, name: &str, trace: Trace) -> anyhow::Result<Opt
     }
     let (theme, about) = (Theme::print(), plot.caption().about);
     let drawn = Drawn { theme: &theme, width: COLUMN, dpi: GIF_DPI, about: &about };
-    let (_, bytes) = reading::gif(&plot, drawn)?;
+    let (_, bytes) = animation::gif(&plot, drawn)?;
     Ok(Some(ResultFile { path: folder.join(format!("{name}.gif")), bytes }))
 }
 
@@ -192,7 +192,7 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
     if !trace.attributions.is_empty() {
         document["attributions"] = trace.attributions.iter().map(attribution).collect();
     }
-    if let Some(found) = RegionReadings::of_trace(trace) {
+    if let Some(found) = RegionMeasures::of_trace(trace) {
         let rows = found.precedence.chunks(found.regions.len().max(1));
         document["regions"] = json!({
             "object": found.object,

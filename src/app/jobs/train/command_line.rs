@@ -29,8 +29,8 @@ impl TrainSettings {
             device,
             out: _,
         } = self;
-        let TokenSettings { cache, cache_limit, precision, verify, taking } = tokens;
-        let TokenSpec { layer, blocks, size, mae_order, arithmetic } = taking;
+        let TokenSettings { cache, cache_limit, precision, verify, token_spec } = tokens;
+        let TokenSpec { layer, blocks, size, mae_order, arithmetic } = token_spec;
         let text = |flag: &str, value: &dyn std::fmt::Display| Some(format!("--{flag}={value}"));
         let on = |flag: &str, on: bool| on.then(|| format!("--{flag}"));
         let precision = match precision {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_filled_in_is_read_back_from_its_words() {
-        let taking = TokenSpec {
+        let token_spec = TokenSpec {
             layer: Some(3),
             blocks: Some(2),
             size: Some(96),
@@ -107,7 +107,7 @@ mod tests {
             cache_limit: 7.5,
             precision: Precision::Float32,
             verify: true,
-            taking,
+            token_spec,
         };
         let full = TrainSettings {
             backbone: "owner/name".into(),

@@ -19,9 +19,9 @@ pub(super) fn manifest(
     device: &str,
 ) -> Manifest {
     let settings = &plan.settings;
-    let taking = settings.tokens.taking;
-    let settled = |layer: Layer| tokens.settled(&TokenSpec { layer: layer.0, ..taking });
-    let first = settings.layers.first().copied().unwrap_or(Layer(taking.layer));
+    let token_spec = settings.tokens.token_spec;
+    let settled = |layer: Layer| tokens.settled(&TokenSpec { layer: layer.0, ..token_spec });
+    let first = settings.layers.first().copied().unwrap_or(Layer(token_spec.layer));
     let heads = plan.heads.iter().map(|variant| Variant {
         layer: variant.layer.map(|layer| Layer(settled(layer).layer)),
         ..variant.clone()
@@ -46,7 +46,7 @@ pub(super) fn manifest(
         },
         // The same in every part that heads are cut into.
         tokens: TokenKey { layer: settled(first).name(), ..tokens.source.clone() },
-        size: settings.tokens.taking.size,
+        size: settings.tokens.token_spec.size,
         recompute: settings.recomputes(false),
         cache: std::path::absolute(&tokens.root).ok(),
         grid: tokens.grid,

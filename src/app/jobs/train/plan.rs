@@ -51,7 +51,7 @@ impl TrainPlan {
 
     /// The layer whose tokens a variant reads.
     pub(super) fn layer_of(&self, variant: &Variant) -> Layer {
-        variant.layer.unwrap_or(Layer(self.settings.tokens.taking.layer))
+        variant.layer.unwrap_or(Layer(self.settings.tokens.token_spec.layer))
     }
 
     /// The layers whose tokens are read, in the order in which heads come to them.

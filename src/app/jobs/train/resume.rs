@@ -28,7 +28,7 @@ impl TrainSettings {
             device,
             ..
         } = run.manifest.clone();
-        let taking = TokenSpec::read(&tokens.layer, size).ok_or_else(|| RunError::Damaged {
+        let token_spec = TokenSpec::read(&tokens.layer, size).ok_or_else(|| RunError::Damaged {
             path: run.folder().join("run.json"),
             found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
         })?;
@@ -52,7 +52,7 @@ impl TrainSettings {
             tokens: TokenSettings {
                 cache: run.cache(),
                 precision: tokens.precision,
-                taking,
+                token_spec,
                 ..TokenSettings::default()
             },
             device,

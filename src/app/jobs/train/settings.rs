@@ -226,9 +226,12 @@ mod tests {
         let settings = TrainSettings::default();
         let alike = TrainSettings { epochs: 9, seeds: 2, rate: 0.5, ..settings.clone() };
         assert!(settings.same_plan(&alike));
-        let taking = TokenSpec { layer: Some(1), ..settings.tokens.taking };
+        let token_spec = TokenSpec { layer: Some(1), ..settings.tokens.token_spec };
         for other in [
-            TrainSettings { tokens: TokenSettings { taking, ..settings.tokens.clone() }, ..settings.clone() },
+            TrainSettings {
+                tokens: TokenSettings { token_spec, ..settings.tokens.clone() },
+                ..settings.clone()
+            },
             TrainSettings { batch: settings.batch + 1, ..settings.clone() },
             TrainSettings { backbone: "another".into(), ..settings.clone() },
             TrainSettings { augment: Augmentation::Crop, ..settings.clone() },
@@ -256,6 +259,6 @@ mod tests {
         let read = serde_json::from_str::<TrainSettings>(text).unwrap().bounded();
         assert_eq!((read.epochs, read.batch, read.rate, read.selection), (1, 256, 1e-3, None));
         // What an earlier version wrote of tokens stands beside the rest.
-        assert_eq!((read.tokens.cache, read.tokens.taking.layer), (Some("tokens".into()), Some(1)));
+        assert_eq!((read.tokens.cache, read.tokens.token_spec.layer), (Some("tokens".into()), Some(1)));
     }
 }

@@ -101,7 +101,7 @@ impl ExplainSpec<'_> {
         let dataset = data::open(data).map_err(JobError::failed)?;
         Question::of_run(run, &dataset, begun.selection).map_err(JobError::Failed)?;
         let folder = fetch::backbone(&begun.backbone, reporter).map_err(JobError::Failed)?;
-        let options = BackboneOptions::from_spec(begun.tokens.taking);
+        let options = BackboneOptions::from_spec(begun.tokens.token_spec);
         let spec = BackboneSpec { entry: BACKBONE, folder, device: self.device.clone(), options };
         engine.open_backbone(spec, reporter)?;
         for (at, outcome) in (0..).zip(&self.probes) {

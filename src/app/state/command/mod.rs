@@ -308,8 +308,9 @@ impl State {
             Command::SetTheme(theme) => self.prefer("Change theme", |p| p.theme = theme),
             Command::SetScale(scale) => self.prefer("Change size", |p| p.scale = bounded_scale(scale)),
             Command::SetBackboneOptions(options) if options == self.backbone_options => Vec::new(),
-            Command::SetBackboneOptions(options) => self
-                .slide("Set how the backbone reads", |p| p.options = Some((options, Some(options.taking())))),
+            Command::SetBackboneOptions(options) => self.slide("Set how the backbone reads", |p| {
+                p.options = Some((options, Some(options.token_spec())));
+            }),
             Command::OpenBeside(id, options) => self.open_beside(id, options),
             Command::SetOwnOptions(id, options) => self.set_own_options(id, options),
             Command::SetDevice(device) if device == self.settings.device => Vec::new(),

@@ -48,7 +48,7 @@ pub fn beside(
     let mut wanted = now;
     ui.vertical(|ui| {
         ui.spacing_mut().item_spacing.y = 1.0;
-        let text = capitalised(&now.taking().layers());
+        let text = capitalised(&now.token_spec().layers());
         let layer = small(ui, &text, "Layer", |ui| {
             ui.weak("Tokens after which layer are read");
             layers(ui, info.layers, &mut wanted.layer, &mut wanted.blocks);
@@ -111,7 +111,7 @@ pub fn menu(
         }
     }
     ui.separator();
-    ui.menu_button(format!("Tokens after: {}", now.taking().layers()), |ui| {
+    ui.menu_button(format!("Tokens after: {}", now.token_spec().layers()), |ui| {
         layers(ui, info.layers, &mut wanted.layer, &mut wanted.blocks);
     });
     let size = now.pixels.map_or("its own".to_owned(), |pixels| format!("{pixels} pixels"));

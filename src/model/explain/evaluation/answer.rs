@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::metrics::ImageMetrics;
 use super::removals::Heights;
 use super::vectors::ImageVectors;
-use crate::model::explain::regions::RegionReadings;
+use crate::model::explain::regions::RegionMeasures;
 use crate::model::trace::OrderContrast;
 
 /// What one image gave.
@@ -24,7 +24,7 @@ pub struct Answer {
     pub(super) removals: Option<Heights>,
     pub(super) metrics: Option<Box<ImageMetrics>>,
     /// Evidence is for its own class.
-    pub(super) regions: Option<Box<RegionReadings>>,
+    pub(super) regions: Option<Box<RegionMeasures>>,
     pub(super) maps: Maps,
 }
 

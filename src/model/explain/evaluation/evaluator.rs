@@ -27,7 +27,7 @@ use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::null_model::{MeanNull, NullBands, untrained_mean};
 use crate::model::explain::plan_of;
-use crate::model::explain::regions::RegionReadings;
+use crate::model::explain::regions::RegionMeasures;
 use crate::model::explain::{evidence, readout};
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::HeadOutput;
@@ -188,25 +188,25 @@ impl<'a> Evaluator<'a> {
             return Ok(None);
         }
         let (probe, tokens) = (&*self.probe, self.tokens.tokens(place));
-        let reading = self.change.read(probe, &tokens, self.image_seeds[image])?;
-        let logits = readout::logits(&reading, &tokens, &probe.classifier.weight, &probe.classifier.bias);
+        let output = self.change.read(probe, &tokens, self.image_seeds[image])?;
+        let logits = readout::logits(&output, &tokens, &probe.classifier.weight, &probe.classifier.bias);
         let (top, probabilities) = judge(&logits);
         let best = top[0];
         let own = self.own_class(image);
         let order = own.and_then(|class| {
-            orders::margin(probe, self.change.clone(), &reading, &tokens, class, self.nulls).map(Box::new)
+            orders::margin(probe, self.change.clone(), &output, &tokens, class, self.nulls).map(Box::new)
         });
         let router = probe.head().router().filter(|_| !self.change.unroutes());
-        let sketch = plan_of(&reading, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
+        let sketch = plan_of(&output, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
         let known = self.metrics.as_ref().and_then(|spec| spec.regions.get(image)?.as_ref());
-        let regions = own.zip(known).map(|(class, known)| {
-            Box::new(RegionReadings::of_reading(probe, &reading, &tokens, class, known))
-        });
+        let regions = own
+            .zip(known)
+            .map(|(class, known)| Box::new(RegionMeasures::of_output(probe, &output, &tokens, class, known)));
         let own_and_spec = own.zip(self.metrics.as_ref());
         let metrics = own_and_spec.map(|(class, spec)| {
             let cover = known.map(|regions| &regions.object[..]);
             let asked = (spec, self.image_seeds[image]);
-            ImageMetrics::new(probe, &tokens, &reading, logits, class, asked, cover).map(Box::new)
+            ImageMetrics::new(probe, &tokens, &output, logits, class, asked, cover).map(Box::new)
         });
         let of_kept = self.removes().filter(|spec| !spec.needs_encoder());
         let removals = own.zip(of_kept).map(|(class, spec)| {
@@ -218,9 +218,9 @@ impl<'a> Evaluator<'a> {
                 spec,
             )
         });
-        let (positions, weights) = (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid));
+        let (positions, weights) = (positions(&output, sketch.as_ref()), weights(&output, tokens.grid));
         let kept = self.vectors.as_ref();
-        let vectors = kept.map(|_| self.image_vectors(&reading, &tokens, own, (&positions, &weights)));
+        let vectors = kept.map(|_| self.image_vectors(&output, &tokens, own, (&positions, &weights)));
         Ok(Some(Answer {
             predicted: self.known[best],
             confidence: probabilities[best] as f32,
@@ -238,14 +238,14 @@ impl<'a> Evaluator<'a> {
     /// What is kept of an image's tokens.
     fn image_vectors(
         &self,
-        reading: &HeadOutput,
+        output: &HeadOutput,
         tokens: &Tokens,
         own: Option<usize>,
         (positions, weights): (&Option<Vec<f64>>, &Option<Vec<f64>>),
     ) -> ImageVectors {
         let evidence = own.ok_or("The probe knows the class of no image").and_then(|class| {
             let (row, bias) = (self.probe.classifier.row(class), self.probe.classifier.bias[class]);
-            Ok(evidence::exact(reading, tokens, row, bias)?.token)
+            Ok(evidence::exact(output, tokens, row, bias)?.token)
         });
         let positions = positions.as_deref().ok_or("This head has no single order in which it reads");
         let weights = weights.as_deref().ok_or("A token has no single weight in this head");
@@ -291,8 +291,8 @@ impl<'a> Evaluator<'a> {
         let chance = |image: &usize| -> Option<Chance> {
             let (probe, seed) = (&*self.probe, self.image_seeds[*image]);
             let tokens = self.tokens.tokens(self.places[*image]);
-            let reading = self.change.read(probe, &tokens, seed).ok()?;
-            Some(Chance::new(probe, &reading, &tokens, (self.own_class(*image)?, seed), self.nulls))
+            let output = self.change.read(probe, &tokens, seed).ok()?;
+            Some(Chance::new(probe, &output, &tokens, (self.own_class(*image)?, seed), self.nulls))
         };
         let some: Vec<&usize> = images.iter().step_by(images.len().div_ceil(CHANCE_IMAGES).max(1)).collect();
         let chance: Vec<Chance> = some.into_par_iter().filter_map(chance).collect();

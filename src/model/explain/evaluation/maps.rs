@@ -6,8 +6,8 @@ use crate::model::grid::Grid;
 use crate::model::probe::head_output::{Form, HeadOutput, Order, Plan};
 
 /// Where every token came, 0 to 1, where there is one order.
-pub fn positions(reading: &HeadOutput, sketch: Option<&PlanStats>) -> Option<Vec<f64>> {
-    let expected: Vec<f64> = match (&reading.form, sketch) {
+pub fn positions(output: &HeadOutput, sketch: Option<&PlanStats>) -> Option<Vec<f64>> {
+    let expected: Vec<f64> = match (&output.form, sketch) {
         (_, Some(sketch)) => sketch.expected().to_vec(),
         (Form::Scan(directions), None) => match directions.as_slice() {
             [direction] => match &direction.order {
@@ -27,7 +27,7 @@ pub fn positions(reading: &HeadOutput, sketch: Option<&PlanStats>) -> Option<Vec
 }
 
 /// What every token counts, times N.
-pub(super) fn weights(reading: &HeadOutput, grid: Grid) -> Option<Vec<f64>> {
+pub(super) fn weights(output: &HeadOutput, grid: Grid) -> Option<Vec<f64>> {
     let n = grid.len() as f64;
-    readout::token_weight(reading).map(|weight| weight.into_iter().map(|w| w * n).collect())
+    readout::token_weight(output).map(|weight| weight.into_iter().map(|w| w * n).collect())
 }

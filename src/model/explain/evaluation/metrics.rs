@@ -123,24 +123,24 @@ impl ImageMetrics {
     pub(super) fn new(
         probe: &Probe,
         tokens: &Tokens,
-        reading: &HeadOutput,
+        output: &HeadOutput,
         logits: Vec<f64>,
         class: usize,
         (spec, image_seed): (&MetricsSpec<'_>, u64),
         cover: Option<&[f64]>,
     ) -> Result<Self, InterventionError> {
         let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
-        let truth = cover.map(|cover| localization::truth(reading, tokens, row, bias, cover));
+        let truth = cover.map(|cover| localization::truth(output, tokens, row, bias, cover));
         let last = |&tokens_kept: &usize| {
             let change = Intervention::Last(tokens_kept);
-            let reading = change.change(probe, tokens, reading.clone(), image_seed).ok()?;
+            let output = change.change(probe, tokens, output.clone(), image_seed).ok()?;
             let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
-            let logits = readout::logits(&reading, tokens, weight, bias);
+            let logits = readout::logits(&output, tokens, weight, bias);
             Some((tokens_kept, best(&logits) == class, logits[class]))
         };
         let last = spec.last.iter().filter_map(last).collect();
         let ways = match spec.ablations {
-            Some(seed) => ablation::logits(probe, tokens, reading, seed, image_seed)?,
+            Some(seed) => ablation::logits(probe, tokens, output, seed, image_seed)?,
             None => vec![(Ablation::Normal, logits)],
         };
         let way =

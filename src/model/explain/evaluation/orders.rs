@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{NullBands, untrained_scores};
-use crate::model::explain::order_test::{OrderReading, SIGNIFICANT};
+use crate::model::explain::order_test::{OrderTester, SIGNIFICANT};
 use crate::model::probe::Probe;
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order};
 use crate::model::tokens::Tokens;
@@ -42,12 +42,12 @@ pub struct OrderTests {
 pub(super) fn margin(
     probe: &Probe,
     change: Intervention,
-    reading: &HeadOutput,
+    output: &HeadOutput,
     tokens: &Tokens,
     class: usize,
     nulls: &NullBands,
 ) -> Option<OrderContrast> {
-    OrderReading::new(probe, change, reading, tokens).ok()?.margin(class, false, nulls.exchanges())
+    OrderTester::new(probe, change, output, tokens).ok()?.margin(class, false, nulls.exchanges())
 }
 
 /// Which orders that nothing was learnt for are significant on one image.
@@ -61,16 +61,16 @@ impl Chance {
     /// Of an image of `class` that is read so; `image_seed` seeds its random orders.
     pub(super) fn new(
         probe: &Probe,
-        reading: &HeadOutput,
+        output: &HeadOutput,
         tokens: &Tokens,
         (class, image_seed): (usize, u64),
         nulls: &NullBands,
     ) -> Self {
-        let test = |change: Intervention, reading: &HeadOutput| {
-            margin(probe, change, reading, tokens, class, nulls).map(|contrast| is_significant(&contrast))
+        let test = |change: Intervention, output: &HeadOutput| {
+            margin(probe, change, output, tokens, class, nulls).map(|contrast| is_significant(&contrast))
         };
         let mut chance = Self::default();
-        if let (Some(router), Form::Scan(directions)) = (probe.head().router(), &reading.form) {
+        if let (Some(router), Form::Scan(directions)) = (probe.head().router(), &output.form) {
             for scores in untrained_scores(tokens, ORDERS, nulls.seed()) {
                 let order = |direction: &Direction| Direction {
                     order: Order::Plan(router.plan(&scores)),
@@ -82,8 +82,8 @@ impl Chance {
         }
         for order in 0..ORDERS as u64 {
             let change = Intervention::Random(nulls.seed().wrapping_mul(ORDERS as u64) + order);
-            if let Ok(reading) = change.change(probe, tokens, reading.clone(), image_seed) {
-                chance.random.extend(test(change, &reading));
+            if let Ok(output) = change.change(probe, tokens, output.clone(), image_seed) {
+                chance.random.extend(test(change, &output));
             }
         }
         chance

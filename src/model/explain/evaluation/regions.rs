@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::explain::regions::{RegionReading, RegionReadings};
+use crate::model::explain::regions::{RegionMeasure, RegionMeasures};
 use crate::model::stats::CrossedMean;
 
 /// All regions.
@@ -54,7 +54,7 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 impl RegionSummary {
     /// Of all images asked about: nothing of those where nothing is known.
-    pub fn new(images: &[Option<&RegionReadings>]) -> Option<Self> {
+    pub fn new(images: &[Option<&RegionMeasures>]) -> Option<Self> {
         let known = || images.iter().copied().flatten();
         let mut all: BTreeMap<(u32, &str), usize> = BTreeMap::new();
         for region in known().flat_map(|image| &image.regions) {
@@ -98,7 +98,7 @@ impl RegionSummary {
 }
 
 /// Which regions an image has that have a token: the place of each among all, and its own.
-fn here(image: Option<&RegionReadings>, all: &BTreeMap<(u32, &str), usize>) -> Vec<(usize, usize)> {
+fn here(image: Option<&RegionMeasures>, all: &BTreeMap<(u32, &str), usize>) -> Vec<(usize, usize)> {
     let own = image.iter().flat_map(|image| image.regions.iter().enumerate());
     own.filter(|(_, region)| region.tokens > 0)
         .map(|(at, region)| (all[&(region.number, region.name.as_str())], at))
@@ -108,15 +108,15 @@ fn here(image: Option<&RegionReadings>, all: &BTreeMap<(u32, &str), usize>) -> V
 fn means(
     name: &str,
     region: usize,
-    images: &[Option<&RegionReadings>],
+    images: &[Option<&RegionMeasures>],
     places: &[Vec<(usize, usize)>],
 ) -> RegionMeans {
     let of = |at: usize| {
         let (_, own) = *places[at].iter().find(|(place, _)| *place == region)?;
         Some(images[at]?.regions[own].clone())
     };
-    let found: Vec<Option<RegionReading>> = (0..images.len()).map(of).collect();
-    let number = |of: fn(&RegionReading) -> Option<f64>| mean(found.iter().flatten().map(of));
+    let found: Vec<Option<RegionMeasure>> = (0..images.len()).map(of).collect();
+    let number = |of: fn(&RegionMeasure) -> Option<f64>| mean(found.iter().flatten().map(of));
     RegionMeans {
         name: name.to_owned(),
         images: found.iter().flatten().count(),
@@ -151,19 +151,19 @@ pub fn position(trainings: &[&RegionMeans]) -> Option<(f64, (f64, f64))> {
 mod tests {
     use super::*;
 
-    fn image(regions: &[(u32, &str, usize, f64)], precedence: &[f64]) -> RegionReadings {
-        let one = |&(number, name, tokens, at): &(u32, &str, usize, f64)| RegionReading {
+    fn image(regions: &[(u32, &str, usize, f64)], precedence: &[f64]) -> RegionMeasures {
+        let one = |&(number, name, tokens, at): &(u32, &str, usize, f64)| RegionMeasure {
             number,
             name: name.to_owned(),
             tokens,
             position: (tokens > 0).then_some(at),
             weight: (tokens > 0).then_some(2.0 * at),
-            ..RegionReading::default()
+            ..RegionMeasure::default()
         };
-        RegionReadings {
+        RegionMeasures {
             regions: regions.iter().map(one).collect(),
             precedence: precedence.to_vec(),
-            ..RegionReadings::default()
+            ..RegionMeasures::default()
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
             image(&[(2, "beak", 1, 0.25)], &[0.0]),
             image(&[(2, "beak", 4, 0.5), (5, "tail", 0, 0.0)], &[0.25, none, none, none]),
         ];
-        let known: Vec<Option<&RegionReadings>> = vec![Some(&all[0]), None, Some(&all[1]), Some(&all[2])];
+        let known: Vec<Option<&RegionMeasures>> = vec![Some(&all[0]), None, Some(&all[1]), Some(&all[2])];
         let found = RegionSummary::new(&known).expect("regions");
         assert_eq!(found.images, 3);
         let names: Vec<_> = found.regions.iter().map(|r| (r.name.as_str(), r.images, r.tokens)).collect();

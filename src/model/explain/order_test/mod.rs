@@ -36,7 +36,7 @@ use crate::model::trace::{OrderContrast, OrderTest};
 pub const SIGNIFICANT: f64 = 0.05;
 
 /// How a head with a kernel by position read an image, ready to be tested for any classes.
-pub struct OrderReading<'a> {
+pub struct OrderTester<'a> {
     tokens: &'a Tokens,
     classifier: &'a Classifier,
     /// `F`: what a token's own place counts, `[N, 1]` or `[N, d]`; under an order that a person made what a position
@@ -52,15 +52,15 @@ pub struct OrderReading<'a> {
     by_hand: Option<HandOrder>,
 }
 
-impl<'a> OrderReading<'a> {
-    /// Of `reading`, which is `probe`'s, changed by `change`; or why there is no test.
+impl<'a> OrderTester<'a> {
+    /// Of `output`, which is `probe`'s, changed by `change`; or why there is no test.
     pub fn new(
         probe: &'a Probe,
         change: Intervention,
-        reading: &HeadOutput,
+        output: &HeadOutput,
         tokens: &'a Tokens,
     ) -> Result<Self, &'static str> {
-        let directions = kernels(probe, &change, &reading.form)?;
+        let directions = kernels(probe, &change, &output.form)?;
         let (mut folded, mut gains, mut width) = (Vec::new(), Vec::new(), 1);
         for Direction { order, gain, .. } in directions {
             match gain {
@@ -202,13 +202,13 @@ impl<'a> OrderReading<'a> {
 pub fn order_test(
     probe: &Probe,
     change: Intervention,
-    reading: &HeadOutput,
+    output: &HeadOutput,
     tokens: &Tokens,
     (class, descriptive): (usize, bool),
     exchanges: &Exchanges,
 ) -> OrderTest {
-    match OrderReading::new(probe, change, reading, tokens) {
-        Ok(reading) => reading.test(class, descriptive, exchanges),
+    match OrderTester::new(probe, change, output, tokens) {
+        Ok(tester) => tester.test(class, descriptive, exchanges),
         Err(why) => OrderTest::None { none: why.to_owned() },
     }
 }

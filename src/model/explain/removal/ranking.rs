@@ -35,7 +35,7 @@ pub struct Seen<'a> {
     /// What it read.
     pub tokens: &'a Tokens,
     /// How.
-    pub reading: &'a HeadOutput,
+    pub output: &'a HeadOutput,
     /// The class.
     pub class: usize,
     /// What was changed in how it reads.
@@ -117,23 +117,23 @@ pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
 fn evidence(seen: &Seen<'_>) -> Result<Importance, String> {
     let classifier = &seen.probe.classifier;
     let (row, bias) = (classifier.row(seen.class), classifier.bias[seen.class]);
-    let exact = exact(seen.reading, seen.tokens, row, bias);
+    let exact = exact(seen.output, seen.tokens, row, bias);
     exact.map(|exact| exact.token.into()).map_err(str::to_owned)
 }
 
 /// What the token counts, without its sign.
 fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
-    let why = match seen.reading.form {
+    let why = match seen.output.form {
         Form::Opaque { .. } => "The head is not linear in the tokens: none has a weight",
         _ => "The head weighs every channel by itself: no token has one weight",
     };
-    let weights = token_weight(seen.reading).ok_or_else(|| why.to_owned())?;
+    let weights = token_weight(seen.output).ok_or_else(|| why.to_owned())?;
     Ok(weights.into_iter().map(f64::abs).collect::<Vec<f64>>().into())
 }
 
 /// Where the token is expected, the mean of all sweeps.
 fn late(seen: &Seen<'_>) -> Result<Importance, String> {
-    if let Form::Scan(directions) = &seen.reading.form {
+    if let Form::Scan(directions) = &seen.output.form {
         let orders = directions.iter().map(|direction| match &direction.order {
             Order::Permutation(order) => Some(order),
             Order::Plan(_) => None,
@@ -148,7 +148,7 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
             return Ok(places.into_iter().map(mean).collect::<Vec<f64>>().into());
         }
     }
-    let plan = plan_of(seen.reading, seen.probe.head().router());
+    let plan = plan_of(seen.output, seen.probe.head().router());
     if let Some(plan) = plan {
         return Ok(PlanStats::from_plan(&*plan, seen.tokens.grid).expected().to_vec().into());
     }

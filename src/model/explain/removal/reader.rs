@@ -51,8 +51,8 @@ impl<'a> Reader<'a> {
         seed: u64,
     ) -> Vec<(&'static str, Found<Ranked>)> {
         let (change, image_seed) = (self.change.clone(), self.image_seed);
-        let (probe, reading, tokens) = (&*self.probe, &self.whole, self.tokens);
-        let seen = Seen { probe, tokens, reading, class, change, image_seed, rollout };
+        let (probe, output, tokens) = (&*self.probe, &self.whole, self.tokens);
+        let seen = Seen { probe, tokens, output, class, change, image_seed, rollout };
         RANKINGS.iter().map(|ranking| (ranking.id, ranking.rank(&seen, seed))).collect()
     }
 
@@ -62,13 +62,13 @@ impl<'a> Reader<'a> {
             Form::Opaque { why, .. } => return Err((*why).to_owned()),
             _ => lowered(&self.whole, self.tokens.width),
         };
-        let reading = weights.map(|form| HeadOutput { scores: None, form });
-        let reading = reading.as_ref().unwrap_or(&self.whole);
+        let output = weights.map(|form| HeadOutput { scores: None, form });
+        let output = output.as_ref().unwrap_or(&self.whole);
         let one = |left: &&Vec<usize>| {
             let d = self.tokens.width;
             let mut patches = vec![0.0; self.tokens.patches.len()];
             left.iter().for_each(|&i| patches[i * d..][..d].copy_from_slice(self.tokens.patch(i)));
-            self.read_out(reading, &Tokens { patches, ..self.without_patches(self.tokens.grid) })
+            self.read_out(output, &Tokens { patches, ..self.without_patches(self.tokens.grid) })
         };
         Ok(sets.par_iter().map(one).collect())
     }
@@ -90,8 +90,8 @@ impl<'a> Reader<'a> {
 
     /// Logits `[C]` of other tokens of the same image, those of all its patches.
     pub fn again(&self, tokens: &Tokens) -> Vec<f64> {
-        let reading = self.change.read(&self.probe, tokens, self.image_seed);
-        self.read_out(&reading.expect("the same image could be read before"), tokens)
+        let output = self.change.read(&self.probe, tokens, self.image_seed);
+        self.read_out(&output.expect("the same image could be read before"), tokens)
     }
 
     /// Logits `[C]` of `tokens`, those of the patches `left`, in their order.
@@ -101,12 +101,12 @@ impl<'a> Reader<'a> {
     pub fn left(&self, tokens: &Tokens, left: &[usize]) -> Vec<f64> {
         if self.reads_cls_alone() {
             return self
-                .read_out(&self.probe.head().reading(&self.probe.arrays, tokens, self.image_seed), tokens);
+                .read_out(&self.probe.head().output(&self.probe.arrays, tokens, self.image_seed), tokens);
         }
         assert_eq!(tokens.patches.len(), left.len() * tokens.width, "a token for each patch that is left");
         let fresh = |tokens: &Tokens| {
             let kernels = self.kernels(left.len());
-            self.probe.head().reading_with(&self.probe.arrays, &kernels, tokens, self.image_seed)
+            self.probe.head().output_with(&self.probe.arrays, &kernels, tokens, self.image_seed)
         };
         if let Form::Scan(directions) = &self.whole.form
             && let Some(orders) = skipping(directions, left, self.tokens.grid.len())
@@ -142,8 +142,8 @@ impl<'a> Reader<'a> {
                 self.read_out(&fresh(&moved), &moved)
             }
             None => {
-                let reading = self.change.change(&self.probe, tokens, fresh(tokens), self.image_seed);
-                self.read_out(&reading.expect("what could be changed for all tokens"), tokens)
+                let output = self.change.change(&self.probe, tokens, fresh(tokens), self.image_seed);
+                self.read_out(&output.expect("what could be changed for all tokens"), tokens)
             }
         }
     }
@@ -153,8 +153,8 @@ impl<'a> Reader<'a> {
         self.probe.head().needs_cls() && matches!(self.whole.form, Form::Opaque { .. })
     }
 
-    fn read_out(&self, reading: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
-        logits(reading, tokens, &self.probe.classifier.weight, &self.probe.classifier.bias)
+    fn read_out(&self, output: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
+        logits(output, tokens, &self.probe.classifier.weight, &self.probe.classifier.bias)
     }
 
     fn without_patches(&self, grid: Grid) -> Tokens {
@@ -196,9 +196,9 @@ fn skip(order: &[usize], left: &[usize]) -> Vec<usize> {
 }
 
 /// Sweeps as weights, as each token counts alone; none where the form has them already, or maps positions.
-fn lowered(reading: &HeadOutput, d: usize) -> Option<Form> {
-    let Form::Scan(directions) = &reading.form else { return None };
-    if let Some(weight) = token_weight(reading) {
+fn lowered(output: &HeadOutput, d: usize) -> Option<Form> {
+    let Form::Scan(directions) = &output.form else { return None };
+    if let Some(weight) = token_weight(output) {
         return Some(Form::Pool(weight));
     }
     let folded = directions.iter().map(|direction| match &direction.gain {

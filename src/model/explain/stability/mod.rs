@@ -80,10 +80,10 @@ pub fn order(
     image_seed: u64,
 ) -> Result<Vec<f64>, OrderError> {
     let probe = &*change.probe(probe)?;
-    let reading = change.read(probe, tokens, image_seed)?;
+    let output = change.read(probe, tokens, image_seed)?;
     let router = probe.head().router().filter(|_| !change.unroutes());
-    let sketch = plan_of(&reading, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
-    positions(&reading, sketch.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
+    let sketch = plan_of(&output, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
+    positions(&output, sketch.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
 }
 
 /// Whose order of which image is measured, and against whom.

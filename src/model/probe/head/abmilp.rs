@@ -105,7 +105,7 @@ impl Head for AbMilp {
         self.weights(params, &read).matmul(pooled.clone()).squeeze_dim(1)
     }
 
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let (params, batch) = float64::of(self, params, tokens);
         let form = match self.front {
             SelfAttention::None => Form::Pool(float64::host(self.weights(&params, &batch.patches))),

@@ -37,7 +37,7 @@ impl Head for Attention {
         Some(Pooling::by_scores(query, AttentionWeights { queries: 1, scale: (width as f64).sqrt().recip() }))
     }
 
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let mut logits = scorer::dots(&params["query"].data, tokens);
         logits.iter_mut().for_each(|x| *x /= (tokens.width as f64).sqrt());
         HeadOutput { scores: None, form: Form::Pool(softmax(&logits)) }

@@ -71,7 +71,7 @@ impl Head for Coca {
         linear::apply(params, "attn.out_proj", self.cross(params).read(&batch.patches))
     }
 
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let (numbers, batch) = float64::of(self, params, tokens);
         let cross = self.cross(&numbers);
         let weights = cross::of_raw(cross.weights(&batch.patches), tokens, cross::EPSILON);

@@ -105,7 +105,7 @@ impl Head for Efficient {
         parts.swap_dims(0, 1).reshape([images, width])
     }
 
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let d = tokens.width;
         let attend = |query: &[f32]| {
             let mut logits = scorer::dots(query, tokens);

@@ -204,7 +204,7 @@ pub trait Head: Send + Sync {
     /// How it reads one image, in float64 on the host. `params`: effective values, as files hold
     /// them; `kernels`: those of [`kernels`](Head::kernels) for as many tokens; `image_seed` seeds random
     /// orders as in [`Batch::image_seeds`].
-    fn reading_with(
+    fn output_with(
         &self,
         params: &Arrays,
         kernels: &[Kernel],
@@ -212,9 +212,9 @@ pub trait Head: Send + Sync {
         image_seed: u64,
     ) -> HeadOutput;
 
-    /// [`reading_with`](Head::reading_with) kernels computed for this image alone.
-    fn reading(&self, params: &Arrays, tokens: &Tokens, image_seed: u64) -> HeadOutput {
-        self.reading_with(params, &self.kernels(params, tokens.grid.len()), tokens, image_seed)
+    /// [`output_with`](Head::output_with) kernels computed for this image alone.
+    fn output(&self, params: &Arrays, tokens: &Tokens, image_seed: u64) -> HeadOutput {
+        self.output_with(params, &self.kernels(params, tokens.grid.len()), tokens, image_seed)
     }
 
     /// Floating point operations of one image of N tokens of width d, without the classifier; [`cost`] says what

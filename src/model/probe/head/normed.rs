@@ -118,14 +118,14 @@ impl Head for Normed {
         })
     }
 
-    fn reading_with(
+    fn output_with(
         &self,
         params: &Arrays,
         kernels: &[Kernel],
         tokens: &Tokens,
         image_seed: u64,
     ) -> HeadOutput {
-        let HeadOutput { scores, form } = self.head.reading_with(params, kernels, tokens, image_seed);
+        let HeadOutput { scores, form } = self.head.output_with(params, kernels, tokens, image_seed);
         if !self.is_batch() {
             return HeadOutput { scores, form };
         }

@@ -7,7 +7,7 @@ use crate::model::probe::head_output::{Form, HeadOutput};
 use crate::model::tokens::Tokens;
 
 /// One image through [`Head::features`] as a batch of one.
-pub fn reading(head: &dyn Head, params: &Arrays, tokens: &Tokens, why: &'static str) -> HeadOutput {
+pub fn output(head: &dyn Head, params: &Arrays, tokens: &Tokens, why: &'static str) -> HeadOutput {
     let (params, batch) = float64::of(head, params, tokens);
     let features = float64::host(head.features(&params, &batch));
     HeadOutput { scores: None, form: Form::Opaque { features, why } }

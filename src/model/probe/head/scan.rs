@@ -242,7 +242,7 @@ impl Head for FixedScan {
         self.memory.kernels(params, n)
     }
 
-    fn reading_with(
+    fn output_with(
         &self,
         params: &Arrays,
         kernels: &[Kernel],

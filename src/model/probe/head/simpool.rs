@@ -82,10 +82,10 @@ impl Head for SimPool {
         weights.matmul(values).squeeze_dim::<2>(1).powf_scalar(1.0 / gamma)
     }
 
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         if self.gamma.is_some() {
             let why = "SimPool with gamma takes powers of the tokens' channels: no exact evidence exists";
-            return opaque::reading(self, params, tokens, why);
+            return opaque::output(self, params, tokens, why);
         }
         let d = tokens.width;
         let (numbers, batch) = float64::of(self, params, tokens);

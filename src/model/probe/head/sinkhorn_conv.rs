@@ -86,7 +86,7 @@ impl Head for SinkhornConv {
         pooled.reshape([images, TAPS * width]).matmul(taps) + bias // [B, 192]
     }
 
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let (n, d) = (tokens.grid.len(), tokens.width);
         let scores = scorer::scores_host(params, tokens);
         let order = Order::Plan(self.router.plan(&scores));

@@ -92,10 +92,10 @@ impl Head for VJepa {
         read + linear::apply(params, &block("mlp.fc2"), hidden)
     }
 
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let why =
             "V-JEPA's probe ends in a network that is not linear in the tokens: no exact evidence exists";
-        opaque::reading(self, params, tokens, why)
+        opaque::output(self, params, tokens, why)
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {

@@ -168,15 +168,17 @@ impl Manifest {
     /// What the tokens depend on that a variant reads.
     pub fn tokens_of(&self, variant: &Variant) -> token_cache::TokenKey {
         let mut tokens = self.tokens.clone();
-        if let (Some(Layer(layer)), Some(taking)) = (variant.layer, TokenSpec::read(&tokens.layer, None)) {
-            tokens.layer = TokenSpec { layer, ..taking }.name();
+        if let (Some(Layer(layer)), Some(token_spec)) = (variant.layer, TokenSpec::read(&tokens.layer, None))
+        {
+            tokens.layer = TokenSpec { layer, ..token_spec }.name();
         }
         tokens
     }
 
     /// Whether an image's tokens lie in another order at every pass.
     pub fn redraws(&self) -> bool {
-        TokenSpec::read(&self.tokens.layer, None).is_some_and(|taking| taking.mae_order == MaeOrder::Redrawn)
+        TokenSpec::read(&self.tokens.layer, None)
+            .is_some_and(|token_spec| token_spec.mae_order == MaeOrder::Redrawn)
     }
 
     /// Layers whose tokens variants read, as caches name them.

@@ -114,8 +114,8 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
 fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
     let mut known = cx.state.library.backbones.values().filter(|known| known.source == draft.backbone);
     let info = known.find_map(|known| known.status.ready());
-    let shown = capitalised(&draft.tokens.taking.layers());
-    let TokenSpec { layer, blocks, size, .. } = &mut draft.tokens.taking;
+    let shown = capitalised(&draft.tokens.token_spec.layers());
+    let TokenSpec { layer, blocks, size, .. } = &mut draft.tokens.token_spec;
     let label = ui.label("Tokens").id;
     ui.horizontal(|ui| {
         let (layers, patch) = info.map_or((None, None), |info| (Some(info.layers), Some(info.patch)));

@@ -55,9 +55,9 @@ impl Head for DeepSets {
         linear::affine(params, "norm", mean)
     }
 
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let why = "DeepSets is not linear in the tokens: no exact evidence exists";
-        opaque::reading(self, params, tokens, why)
+        opaque::output(self, params, tokens, why)
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {

@@ -82,9 +82,9 @@ impl Head for BiGru {
         Tensor::cat(ENDINGS.into_iter().zip([false, true]).map(direction).collect(), 1)
     }
 
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let why = "The recurrent reader is not linear in the tokens: no exact evidence exists";
-        opaque::reading(self, params, tokens, why)
+        opaque::output(self, params, tokens, why)
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {

@@ -9,7 +9,7 @@ use super::figures::plot::Plot;
 
 /// Why a reading was not written.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadingError {
+pub enum AnimationError {
     /// There is none to see.
     #[error(transparent)]
     Empty(#[from] Empty),
@@ -32,7 +32,7 @@ pub struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    fn scene(&self, plot: &dyn Plot, step: usize) -> Result<Scene, ReadingError> {
+    fn scene(&self, plot: &dyn Plot, step: usize) -> Result<Scene, AnimationError> {
         Ok(plot.draw_step(step, self.theme, self.width)?)
     }
 }
@@ -47,7 +47,7 @@ fn tokens(plot: &dyn Plot) -> Result<usize, Empty> {
 ///
 /// # Errors
 /// If the picture shows no steps, or the file cannot be made.
-pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<Animation, ReadingError> {
+pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<Animation, AnimationError> {
     let (animation, bytes) = gif(plot, drawn)?;
     export::write(path, &bytes)?;
     Ok(animation)
@@ -57,7 +57,7 @@ pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<Animat
 ///
 /// # Errors
 /// If the picture shows no steps.
-pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<(Animation, Vec<u8>), ReadingError> {
+pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<(Animation, Vec<u8>), AnimationError> {
     let animation = Animation::of(tokens(plot)?);
     let bytes = export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(plot, step))?;
     Ok((animation, bytes))
@@ -78,7 +78,12 @@ pub fn stills(plot: &dyn Plot, path: &Path, count: usize) -> Vec<(usize, PathBuf
 ///
 /// # Errors
 /// If the picture shows no steps, or a file cannot be made.
-pub fn save_stills(plot: &dyn Plot, path: &Path, count: usize, drawn: Drawn<'_>) -> Result<(), ReadingError> {
+pub fn save_stills(
+    plot: &dyn Plot,
+    path: &Path,
+    count: usize,
+    drawn: Drawn<'_>,
+) -> Result<(), AnimationError> {
     tokens(plot)?;
     for (step, file) in stills(plot, path, count) {
         export::save(&file, &drawn.scene(plot, step)?, &plot.table(), drawn.about, drawn.dpi)?;
