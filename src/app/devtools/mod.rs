@@ -62,6 +62,13 @@ fn wheel(lines: f32) -> egui::Event {
     }
 }
 
+/// The `at`th frame of turning the wheel over the gallery, with a longer throw now and then.
+fn gallery_scroll(at: usize) -> [egui::Event; 2] {
+    const GALLERY: egui::Pos2 = egui::Pos2::new(150.0, 780.0); // of a window of 1440 x 900 points
+    let lines = if at % 50 == 49 { -400.0 } else { -3.0 };
+    [egui::Event::PointerMoved(GALLERY), wheel(lines)]
+}
+
 /// Whether an event comes from the pointer of the real screen, which would disturb one that is driven.
 fn is_real_pointer(event: &egui::Event) -> bool {
     matches!(event, egui::Event::PointerMoved(_) | egui::Event::PointerGone)

@@ -13,7 +13,7 @@ use egui::{Pos2, RawInput, Rect};
 use tempfile::TempDir;
 
 use super::tally::{self, Counted, Sizes, Weighed};
-use crate::app::devtools::wheel;
+use crate::app::devtools::gallery_scroll;
 use crate::app::devtools::window::load::SyntheticLibrary;
 use crate::app::devtools::window::metrics::{Frames, ms};
 use crate::app::jobs::ImageId;
@@ -26,9 +26,7 @@ use crate::model::io::atomic_file;
 
 /// The window, in points.
 const SIZE: [f32; 2] = [1440.0, 900.0];
-/// Where the gallery lies in it.
-const GALLERY: Pos2 = Pos2::new(150.0, 780.0);
-/// Frames in which it is scrolled, sixty a second.
+/// Frames in which the gallery is scrolled, sixty a second.
 const SCROLLED: usize = 600;
 const FRAME: Duration = Duration::from_micros(16_667);
 /// Longer than anything here takes, also on a busy machine.
@@ -106,7 +104,7 @@ impl Sitting {
         Ok(taken)
     }
 
-    /// Turns the wheel over the gallery, with a longer throw now and then: what each frame takes of this thread, and how
+    /// Scrolls the gallery: what each frame takes of this thread, and how
     /// long after the last one thumbnails still come, in milliseconds.
     pub fn scroll(&mut self) -> anyhow::Result<(Vec<f64>, f64)> {
         // From the top of the images that were added: the gallery shows those of one dataset, or of none.
@@ -120,9 +118,8 @@ impl Sitting {
         let mut frames = Frames::default();
         let begun = Instant::now();
         for at in 0..SCROLLED {
-            let lines = if at % 50 == 49 { -400.0 } else { -3.0 };
             frames.begin(at > 0);
-            self.draw(vec![egui::Event::PointerMoved(GALLERY), wheel(lines)]);
+            self.draw(gallery_scroll(at).into());
             std::thread::sleep((FRAME * (at as u32 + 1)).saturating_sub(begun.elapsed()));
         }
         frames.begin(true);

@@ -7,7 +7,7 @@ use egui::{Event, Pos2};
 
 use super::driver::Driver;
 use super::metrics::{load, ms};
-use crate::app::devtools::wheel;
+use crate::app::devtools::gallery_scroll;
 use crate::app::jobs::ImageId;
 use crate::app::process_memory;
 use crate::app::state::command::Command;
@@ -21,8 +21,6 @@ const SIDE_BY_SIDE: usize = 8;
 const HOVERED: usize = 200;
 /// Frames in which the gallery is scrolled.
 const SCROLLED: usize = 200;
-/// Where the gallery lies in the window, in points.
-const GALLERY: Pos2 = Pos2::new(150.0, 780.0);
 
 /// A part of the script, until what its [`name`](Stage::name) says is there or over.
 #[derive(Clone, Copy, PartialEq)]
@@ -246,13 +244,10 @@ impl Driver {
         }
     }
 
-    /// Turns the wheel over the gallery, with a longer throw now and then.
     fn scroll(&mut self, ctx: &egui::Context) {
         let at = self.frames.len();
         if at < SCROLLED {
-            self.events.push(Event::PointerMoved(GALLERY));
-            let lines = if at % 50 == 49 { -400.0 } else { -3.0 };
-            self.events.push(wheel(lines));
+            self.events.extend(gallery_scroll(at));
             return;
         }
         let [slow, median] = self.frames.take([0.99, 0.5]);
