@@ -114,6 +114,14 @@ mod tests {
     }
 
     #[test]
+    fn json_keeps_every_bit_too() {
+        let float = (1..10_000).map(|i| (i as f32).sqrt() / 7.0).collect();
+        let double = (1..10_000).map(|i| f64::from(i).sqrt() / 7.0).collect();
+        let lists = Lists { small: Vec::new(), float, double };
+        assert_eq!(serde_json::from_str::<Lists>(&serde_json::to_string(&lists).unwrap()).unwrap(), lists);
+    }
+
+    #[test]
     fn half_a_number_is_refused() {
         #[derive(Serialize)]
         struct Torn {
