@@ -20,6 +20,13 @@ pub fn signal(child: &Child, name: &str) {
     assert!(sent.success());
 }
 
+/// Two signals, both there when it sees the first, however long it takes to send one: it ends at once.
+fn signal_twice(child: &Child) {
+    for name in ["-STOP", "-TERM", "-INT", "-CONT"] {
+        signal(child, name);
+    }
+}
+
 /// Its exit code, what it said, and how long it took from here.
 pub fn end(mut child: Child) -> (Option<i32>, String, Duration) {
     let begun = Instant::now();
@@ -99,8 +106,7 @@ fn no_temporary_file_is_left() {
     inspect.arg("--backbone").arg(fixture.join("backbone")).arg("--probe").arg(fixture.join("probes"));
     let child = start(inspect.arg("--out").arg(&out));
     until("the summary that is being written", || has_temporary(&out));
-    signal(&child, "-TERM");
-    signal(&child, "-INT");
+    signal_twice(&child);
     let (code, said, _) = end(child);
     assert_eq!(code, Some(130), "{said}");
     assert!(!has_temporary(&out) && !out.join("summary.csv").exists(), "{said}");
@@ -121,8 +127,7 @@ fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
     done(&mut desk.train("whole", 40, &["--seeds", "1"]));
     let child = start(&mut desk.train("cut", 40, &["--seeds", "1"]));
     until("a checkpoint", || desk.path("cut/state/checkpoint.safetensors").exists());
-    signal(&child, "-TERM");
-    signal(&child, "-INT");
+    signal_twice(&child);
     let (code, said, _) = end(child);
     assert_eq!(code, Some(130), "{said}");
     for folder in ["", "probes", "answers", "losses", "state"] {
