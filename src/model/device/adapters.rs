@@ -88,7 +88,7 @@ fn ask() -> Vec<(Found, WgpuDevice)> {
             let kind = burn_kind(info.device_type, *index);
             *index += 1;
             // Burn has one software adapter an API; an index above its limit cannot be named.
-            let reachable = kind.is_some() && !crashes(api, info.device_type);
+            let reachable = kind.is_some() && !crashes(&info);
             if !reachable || seen.iter().any(|earlier| same_card(earlier, &info)) {
                 continue;
             }
@@ -103,8 +103,8 @@ fn ask() -> Vec<(Found, WgpuDevice)> {
 
 /// Whether this program's kernels would end the process there: those in SPIR-V do on Mesa's software
 /// Vulkan, with no error to catch. Such an adapter counts as absent.
-fn crashes(api: Backend, kind: DeviceType) -> bool {
-    cfg!(feature = "vulkan") && api == Backend::Vulkan && kind == DeviceType::Cpu
+fn crashes(info: &AdapterInfo) -> bool {
+    cfg!(feature = "vulkan") && info.backend == Backend::Vulkan && info.driver == "llvmpipe"
 }
 
 /// The adapters one API offers, in its order.
