@@ -11,6 +11,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ssmprobe::app::process_memory;
+use ssmprobe::model::ops::matmul::PreciseMatmul as _;
 use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{ROUTERS, Router, standardise};
@@ -57,8 +58,9 @@ fn token_weights(c: &mut Criterion) {
     let gain = tensor(&values(TOKENS), [TOKENS], &device);
     let mut group = c.benchmark_group("token weights");
     group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(3));
-    let through_plans: Weights =
-        |sinkhorn, scores, gain| sinkhorn.plans(scores, None).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2);
+    let through_plans: Weights = |sinkhorn, scores, gain| {
+        sinkhorn.plans(scores, None).precise_matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+    };
     let paths: [(&str, usize, Weights); 3] = [
         ("one operation, 256 images", 256, |sinkhorn, scores, gain| {
             sinkhorn.token_weights(scores, gain, None)

@@ -32,8 +32,8 @@ pub fn install(folder: Option<PathBuf>) {
     std::panic::set_hook(Box::new(move |fault| {
         usual(fault);
         let number = WRITTEN.load(Ordering::SeqCst);
-        let Some(folder) = folder.as_deref().filter(|_| !catch_panic::is_guarded() && number < MAX_OF_A_RUN)
-        else {
+        let ours = !catch_panic::is_guarded() && !is_device_thread();
+        let Some(folder) = folder.as_deref().filter(|_| ours && number < MAX_OF_A_RUN) else {
             return;
         };
         WRITTEN.fetch_add(1, Ordering::SeqCst);
@@ -51,6 +51,11 @@ pub fn install(folder: Option<PathBuf>) {
             Err(error) => say!("no report of this fault can be written to {}: {error}", folder.display()),
         }
     }));
+}
+
+/// Whether this is a thread of burn's devices (`DSU-0-0`), whose faults come back as errors of whoever waits for them.
+fn is_device_thread() -> bool {
+    std::thread::current().name().is_some_and(|name| name.starts_with("DSU-") || name.starts_with("DSD-"))
 }
 
 /// The report of the last fault of this thread, once.

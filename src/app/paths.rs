@@ -32,6 +32,11 @@ pub fn received() -> Option<PathBuf> {
     Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("received"))
 }
 
+/// The folder of what GPUs' kernels were compiled to; absent where the user has no home.
+pub fn kernels() -> Option<PathBuf> {
+    Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("kernels"))
+}
+
 /// With the user's folder in the place of `~`.
 pub fn expanded(text: &str) -> PathBuf {
     let rest =

@@ -34,6 +34,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::app::crash;
 use crate::app::devtools::{self, demo};
+use crate::app::paths;
 use crate::app::process_memory;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{error, interrupt};
@@ -143,6 +144,7 @@ pub fn main() -> ExitCode {
         device::quiet_drivers();
     }
     process_memory::keep_freed();
+    device::keep_kernels(paths::kernels().as_deref());
     crash::install(crash::folder());
     let parsed = Cli::parse();
     match interrupt::install().and_then(|()| parsed.run()) {

@@ -7,9 +7,16 @@ use burn::tensor::Device;
 use crate::model::io::catch_panic::guard;
 use crate::model::io::failpoint;
 
-/// What a device says when it has no room for a tensor: CUDA, Vulkan, and burn of either.
-const NO_ROOM: [&str; 4] =
-    ["out of device memory", "out of memory", "out-of-memory", "can't allocate buffer"];
+/// What a device says when it has no room for a tensor: CUDA, Vulkan, and burn of either; and who then reads what was never made.
+const NO_ROOM: [&str; 7] = [
+    "out of device memory",
+    "out of memory",
+    "out-of-memory",
+    "can't allocate",
+    "couldn't map storage",
+    "was never allocated",
+    "holds no allocation",
+];
 
 /// The most images that a device was found to hold; nothing is known before it ran out of memory.
 pub(super) struct AtOnce(AtomicUsize);

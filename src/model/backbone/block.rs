@@ -16,6 +16,8 @@ use super::config::{Activation, Config};
 use super::keys;
 use super::rotary::Rotation;
 use super::weights::{Weights, WeightsError};
+use crate::model::ops::cpu::on_cpu;
+use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Reads the weights of one encoder, tensor by tensor.
 pub struct Reader<'a> {
@@ -95,7 +97,7 @@ impl Linear {
 
     /// `[M, columns]` to `[M, rows]`, in the numbers of the weight.
     pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        plus(x.cast(self.weight.dtype()).matmul(self.weight.clone()), self.bias.as_ref()) // [M, rows]
+        plus(x.cast(self.weight.dtype()).precise_matmul(self.weight.clone()), self.bias.as_ref()) // [M, rows]
     }
 }
 
@@ -190,12 +192,12 @@ impl Activation {
 /// The softmax of the attention's logits over keys, `[B, heads, T, T]`, in float32. `query`, `key`: `[B, heads, T, part]`, the
 /// scale in the query; `bias`: `[1, heads, T, T]`, float32.
 fn weights(query: Tensor<4>, key: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
-    softmax(plus(query.matmul(key.transpose()).cast(DType::F32), bias.as_ref()), 3)
+    softmax(plus(query.precise_matmul(key.transpose()).cast(DType::F32), bias.as_ref()), 3)
 }
 
-/// Attention with products in halves and the softmax in float32, of arguments as [`weights`] takes them.
-fn mix_halves(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
-    weights(query, key, bias).cast(value.dtype()).matmul(value)
+/// Attention whose softmax is in float32, of arguments as [`weights`] takes them.
+fn mix(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
+    weights(query, key, bias).cast(value.dtype()).precise_matmul(value)
 }
 
 /// One layer.
@@ -310,12 +312,11 @@ impl Block {
         let [rows, width] = x.dims();
         let [query, key, value] = self.qkv(x, batch, rotation);
         let scale = self.scale();
-        let mixed = if query.dtype() == DType::F32 {
-            // A scale of our own keeps GPUs off the fused kernel that computes in float16.
+        let mixed = if on_cpu(&query.device()) {
             let options = AttentionModuleOptions { scale: Some(scale), ..Default::default() };
             attention(query, key, value, None, bias, options)
         } else {
-            mix_halves(query * scale, key, value, bias)
+            mix(query * scale, key, value, bias)
         }; // [B, heads, T, part]
         self.out.forward(normed(mixed.swap_dims(1, 2).reshape([rows, width]), self.mixed.as_ref()))
     }

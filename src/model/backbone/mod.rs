@@ -263,14 +263,14 @@ impl Backbone {
         let (first, n) = (self.config().prefix_tokens(), grid.len());
         let patches = rollout.narrow(1, first, n).mean_dim(1).narrow(2, first, n); // [1, 1, N]
         let patches = patches.into_data().try_into_vec::<f32>().expect("attention is float32");
-        Ok(self.handed_out(&patches, 1, pixels))
+        Ok(self.handed_out(patches, 1, pixels))
     }
 
     /// Values of the patches, `[N, width]`, in the order in which their tokens are handed out.
-    fn handed_out(&self, patches: &[f32], width: usize, pixels: &Pixels) -> Vec<f32> {
+    fn handed_out(&self, patches: Vec<f32>, width: usize, pixels: &Pixels) -> Vec<f32> {
         match *self.config().family == family::VIT_MAE {
-            true => self.order.apply(patches, width, pixels),
-            false => patches.to_vec(),
+            true => self.order.apply(&patches, width, pixels),
+            false => patches,
         }
     }
 
@@ -286,7 +286,7 @@ impl Backbone {
             registers: all[cls..prefix].to_vec(),
             patches: all[prefix..].to_vec(),
         };
-        values.chunks_exact(prefix + grid.len() * d).map(one).collect()
+        values.par_chunks_exact(prefix + grid.len() * d).map(one).collect()
     }
 
     /// [`Self::forward_layers`] for images of one size, whose `stages` are `[B, T, d]` each.
@@ -297,7 +297,8 @@ impl Backbone {
         stages: impl FnOnce(Tensor<4>) -> Vec<Tensor<3>>,
     ) -> Vec<Vec<Tokens>> {
         let (height, width) = (batch[0].height, batch[0].width);
-        let values: Vec<f32> = batch.iter().flat_map(|image| &image.values).copied().collect();
+        let values: Vec<&[f32]> = batch.iter().map(|image| &image.values[..]).collect();
+        let values = values.concat();
         let data = TensorData::new(values, [batch.len(), 3, height, width]);
         let stages = stages(Tensor::from_data(data, &self.device));
         let mut images: Vec<Vec<Tokens>> = vec![Vec::with_capacity(stages.len()); batch.len()];
@@ -305,7 +306,7 @@ impl Backbone {
             for ((mut tokens, image), pixels) in
                 self.taken(stage, grid).into_iter().zip(&mut images).zip(batch)
             {
-                tokens.patches = self.handed_out(&tokens.patches, tokens.width, pixels);
+                tokens.patches = self.handed_out(tokens.patches, tokens.width, pixels);
                 image.push(tokens);
             }
         }

@@ -20,6 +20,7 @@ use super::rotary::Rotation;
 use super::weights::WeightsError;
 use crate::model::device::FreeMemory;
 use crate::model::grid::Grid;
+use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// A vision transformer on a device.
 pub struct Vit {
@@ -61,7 +62,7 @@ impl Encoder for Vit {
         for (l, block) in self.blocks[..layers].iter().enumerate() {
             let (bias, rotation) = (self.bias(&layout, l), layout.rotation.as_ref());
             let attention = block.attention(x.clone(), images, bias.clone(), rotation); // [B, T, T]
-            rollout = (attention.matmul(rollout.clone()) + rollout) / 2.0; // (A + I) / 2 of what came before
+            rollout = (attention.precise_matmul(rollout.clone()) + rollout) / 2.0; // (A + I) / 2 of what came before
             x = block.forward(x, images, bias, rotation);
         }
         Some(rollout)

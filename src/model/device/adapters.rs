@@ -88,7 +88,7 @@ fn ask() -> Vec<(Found, WgpuDevice)> {
             let kind = burn_kind(info.device_type, *index);
             *index += 1;
             // Burn has one software adapter an API; an index above its limit cannot be named.
-            let reachable = kind.is_some() && !crashes(&info);
+            let reachable = kind.is_some() && !crashes(&adapter);
             if !reachable || seen.iter().any(|earlier| same_card(earlier, &info)) {
                 continue;
             }
@@ -101,10 +101,22 @@ fn ask() -> Vec<(Found, WgpuDevice)> {
     listed
 }
 
-/// Whether this program's kernels would end the process there: those in SPIR-V do on Mesa's software
-/// Vulkan, with no error to catch. Such an adapter counts as absent.
-fn crashes(info: &AdapterInfo) -> bool {
-    cfg!(feature = "vulkan") && info.backend == Backend::Vulkan && info.driver == "llvmpipe"
+/// Whether this program's kernels would compute wrongly there or end the process, with no error to catch: where the memory of a
+/// workgroup has no explicit layout, as on software Vulkan, cubecl 0.11 writes SPIR-V that is not valid (a pointer to a pointer).
+/// Such an adapter counts as absent.
+#[cfg(feature = "vulkan")]
+fn crashes(adapter: &Adapter) -> bool {
+    #[expect(unsafe_code, reason = "wgpu does not tell extensions of Vulkan otherwise")]
+    // SAFETY: the adapter is asked, not changed.
+    let vulkan = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() };
+    let layout = c"VK_KHR_workgroup_memory_explicit_layout";
+    vulkan.is_some_and(|vulkan| !vulkan.physical_device_capabilities().supports_extension(layout))
+}
+
+/// Kernels in WGSL run everywhere.
+#[cfg(not(feature = "vulkan"))]
+fn crashes(_: &Adapter) -> bool {
+    false
 }
 
 /// The adapters one API offers, in its order.

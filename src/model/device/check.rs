@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::{Found, Type};
 use crate::model::io::catch_panic::guard;
+use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Above this a product is wrong, not rounded. Float32 gives about 1e-7, tensor cores about 1e-4.
 const MAX_ERROR: f64 = 1e-2;
@@ -73,7 +74,7 @@ fn operands(n: usize) -> [Vec<f32>; 2] {
 fn multiply(n: usize, device: &Device) -> Result<(Vec<f32>, f64), CheckError> {
     let [a, b] = operands(n).map(|values| Tensor::<2>::from_data(TensorData::new(values, [n, n]), device)); // [n, n]
     let wait = || device.sync().map_err(|error| CheckError::Failed(format!("{error:?}")));
-    let product = a.clone().matmul(b.clone()); // compiles kernels, and tries several
+    let product = a.clone().precise_matmul(b.clone()); // compiles kernels, and tries several
     let values = product.try_into_data().map_err(|error| CheckError::Failed(format!("{error:?}")))?;
     let values =
         values.convert::<f32>().try_to_vec().map_err(|error| CheckError::Failed(format!("{error:?}")))?;
@@ -81,7 +82,7 @@ fn multiply(n: usize, device: &Device) -> Result<(Vec<f32>, f64), CheckError> {
     let (start, mut rounds, mut batch) = (Instant::now(), 0, 1);
     while start.elapsed() < PATIENCE {
         for _ in 0..batch {
-            drop(a.clone().matmul(b.clone()));
+            drop(a.clone().precise_matmul(b.clone()));
         }
         wait()?;
         rounds += batch;

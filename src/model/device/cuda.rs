@@ -1,7 +1,11 @@
 //! NVIDIA GPUs through CUDA (cargo feature `cuda`).
 //!
 //! Burn counts them without touching the driver where there is none; a client made without a
-//! driver would panic, so a device is opened only when it was counted.
+//! driver would panic, so a device is opened only when it was counted. Kernels are linked with a library of CUDA's toolkit as
+//! soon as one takes an exponential, so a device without it does not open.
+
+use std::env;
+use std::path::Path;
 
 use burn::backend::DispatchDevice;
 use burn::tensor::{Device, DeviceType};
@@ -23,6 +27,13 @@ pub(super) fn list() -> Vec<Found> {
 }
 
 pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
+    if let Err(looked) = find_libdevice() {
+        return Err(DeviceError::NoLibdevice {
+            name: found.name.clone(),
+            adapter: found.adapter.clone(),
+            looked,
+        });
+    }
     let refused = |reason: String| {
         let (name, adapter) = (found.name.clone(), found.adapter.clone());
         DeviceError::Refused { name, adapter, reason }
@@ -51,6 +62,16 @@ pub(super) fn describe(found: Found) -> Found {
         }
         _ => found,
     }
+}
+
+/// That the library is where cubecl 0.11 looks: below CUDA_PATH, or if that is not set in one of the usual folders, which
+/// are the error.
+fn find_libdevice() -> Result<(), String> {
+    let usual = ["/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda", "/usr"];
+    let folders =
+        env::var("CUDA_PATH").map_or_else(|_| usual.map(String::from).to_vec(), |folder| vec![folder]);
+    let is_there = |folder: &String| Path::new(folder).join("nvvm/libdevice/libdevice.10.bc").is_file();
+    if folders.iter().any(is_there) { Ok(()) } else { Err(folders.join(", ")) }
 }
 
 /// Burn's device of that index; not opened yet.

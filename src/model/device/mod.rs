@@ -20,11 +20,13 @@ mod choice;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod free_memory;
+mod kernel_cache;
 mod silence_drivers;
 
 pub use check::{Check, CheckError, check};
 pub use choice::{Choice, choose};
 pub use free_memory::{FreeMemory, free_memory};
+pub use kernel_cache::keep_kernels;
 pub use silence_drivers::quiet_drivers;
 
 use burn::tensor::Device;
@@ -100,6 +102,10 @@ pub enum DeviceError {
         "this program was built without CUDA; `cargo build --release --features cuda` builds it in (docs/guide.md, \"GPUs\"). There is: {there}"
     )]
     NotCompiled { there: String },
+    #[error(
+        "device `{name}` ({adapter}) needs nvvm/libdevice/libdevice.10.bc of CUDA's toolkit, which is not in {looked}. Install it (`apt install nvidia-cuda-toolkit` or `pip install nvidia-cuda-nvcc-cu12`), and have CUDA_PATH name the folder around nvvm"
+    )]
+    NoLibdevice { name: String, adapter: String, looked: String },
     #[error("device `{name}` ({adapter}) does not open: {reason}. Update its driver, or use `--device cpu`")]
     Refused { name: String, adapter: String, reason: String },
 }

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 
 use super::evidence::exact;
 use super::readout::{dot, logits};
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::Probe;
 use crate::model::probe::head::{Batch, Dims};
 use crate::model::probe::head_output::Form;
@@ -214,7 +215,7 @@ impl Logit<'_> {
             doubles(all, |_| [images, width], &self.device)
         });
         let batch = Batch { patches, cls, grid: *grid, image_seeds, training: false };
-        self.asked.probe.head().features(&self.params, &batch).matmul(self.row.clone())
+        self.asked.probe.head().features(&self.params, &batch).precise_matmul(self.row.clone())
     }
 
     /// The logit of every image, `[B]`.

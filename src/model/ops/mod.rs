@@ -4,5 +4,6 @@
 pub mod cpu;
 pub(crate) mod custom_op;
 pub(crate) mod gemm;
+pub mod matmul;
 pub mod pooling;
 pub mod simd;

@@ -4,6 +4,7 @@
 use burn::tensor::{Int, Tensor, activation, module};
 
 use super::{Plan, fused};
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::params::{Constraint, Init, Params, Spec};
 
 /// The encoder: patches `[B * V, P]` at `places` (all of them where absent) to tokens `[B, 1 + V, d]`.
@@ -19,7 +20,7 @@ pub(super) fn encode(
     let tokens = plan.tokens();
     let weight = params.get::<4>(&format!("{projection}.weight")).reshape([d, plan.pixels()]);
     let bias = params.get::<1>(&format!("{projection}.bias")).unsqueeze();
-    let x = patches.matmul(weight.transpose()) + bias; // [B * V, d]
+    let x = patches.precise_matmul(weight.transpose()) + bias; // [B * V, d]
     let visible = x.dims()[0] / batch;
     let positions = params.get::<3>("embeddings.position_embeddings"); // [1, 1 + N, d]
     let at_cls = positions.clone().slice([0..1, 0..1, 0..d]);
@@ -48,9 +49,9 @@ pub(super) fn block(params: &Params, name: &str, x: Tensor<3>, heads: usize, fus
             .swap_dims(1, 2) // [B, h, T, d / h]
     });
     let scale = (d as f32 / heads as f32).sqrt();
-    let logits = query.matmul(key.transpose()) / scale;
+    let logits = query.precise_matmul(key.transpose()) / scale;
     let shares = if fuses { fused::softmax(logits) } else { activation::softmax(logits, 3) }; // [B, h, T, T]
-    let mixed = shares.matmul(value).swap_dims(1, 2).reshape([batch, tokens, d]);
+    let mixed = shares.precise_matmul(value).swap_dims(1, 2).reshape([batch, tokens, d]);
     let x = x + linear(params, &format!("{name}.attention.output.dense"), mixed);
     let normed = norm(params, &format!("{name}.layernorm_after"), x.clone(), fuses);
     let inner = linear(params, &format!("{name}.intermediate.dense"), normed);
@@ -62,7 +63,7 @@ pub(super) fn linear(params: &Params, name: &str, x: Tensor<3>) -> Tensor<3> {
     let [batch, tokens, d] = x.dims();
     let weight = params.get::<2>(&format!("{name}.weight")); // [o, d]
     let out = weight.dims()[0];
-    let y = x.reshape([batch * tokens, d]).matmul(weight.transpose());
+    let y = x.reshape([batch * tokens, d]).precise_matmul(weight.transpose());
     (y + params.get::<1>(&format!("{name}.bias")).unsqueeze()).reshape([batch, tokens, out])
 }
 

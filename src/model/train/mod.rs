@@ -6,6 +6,7 @@
 //! [`TrainCursor`]; a caller that saves both can be killed at any moment.
 
 pub mod classifier;
+mod cross_entropy;
 mod evaluate;
 pub mod losses;
 pub mod optim;

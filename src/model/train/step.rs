@@ -8,9 +8,10 @@
 
 use std::time::Instant;
 
-use burn::tensor::{Device, Gradients, Int, Tensor, TensorData, loss};
+use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 
 use super::HeadTrainer;
+use super::cross_entropy::loss_and_right;
 use crate::model::io::failpoint;
 use crate::model::ops::cpu;
 use crate::model::ops::pooling::Pooling;
@@ -20,8 +21,10 @@ use crate::model::train::classifier::Model;
 
 /// The labels of a batch on a device.
 pub struct Labels {
-    index: Tensor<1, Int>,
-    target: Tensor<2>,
+    /// The classes, `[B]`.
+    pub(super) index: Tensor<1, Int>,
+    /// 1 at each image's class, else 0, `[B, C]`.
+    pub(super) target: Tensor<2>,
     count: usize,
 }
 
@@ -30,14 +33,10 @@ impl Labels {
     pub fn new(classes: &[usize], names: usize, device: &Device) -> Self {
         let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
         let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
-        let target = index.clone().one_hot::<2>(names).float().autodiff();
+        let mut target = vec![0.0_f32; classes.len() * names]; // made here: burn's one_hot reads the device to check bounds
+        classes.iter().zip(target.chunks_mut(names)).for_each(|(&class, row)| row[class] = 1.0);
+        let target = Tensor::from_data(TensorData::new(target, [classes.len(), names]), device).autodiff();
         Self { index, target, count: classes.len() }
-    }
-
-    /// How many rows of `logits` `[B, C]` have their largest value at the label.
-    fn right(&self, logits: Tensor<2>) -> usize {
-        let hits = logits.argmax(1).squeeze_dim::<1>(1).equal(self.index.clone());
-        hits.int().sum().into_scalar::<i32>() as usize
     }
 }
 
@@ -136,10 +135,11 @@ impl<'a> Step<'a> {
             }
             None => self.tracked.logits(batch),
         }; // [B, C]
-        let right = labels.right(logits.clone().inner());
-        let loss = loss::cross_entropy_with_logits(logits, labels.target.clone());
-        let gradients = loss.backward();
-        let value = f64::from(loss.inner().into_scalar::<f32>()); // waits, so the device is done
+        let told = loss_and_right(logits, labels);
+        let gradients = told.clone().narrow(0, 0, 1).backward();
+        // The one time that a step waits for its device.
+        let told = told.inner().into_data().try_into_vec::<f32>().expect("float32 numbers");
+        let (value, right) = (f64::from(told[0]), told[1] as usize);
         let cotangent = self.pooled.as_ref().and_then(|pooled| pooled.grad(&gradients));
         self.outcome = Some((value, right, gradients));
         cotangent.filter(|_| value.is_finite()).map(cpu::host)

@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 use serde_json::Value;
+use ssmprobe::model::ops::matmul::PreciseMatmul as _;
 use ssmprobe::model::probe::settings::Discretization;
 use ssmprobe::model::probe::{router, s4};
 
@@ -104,12 +105,12 @@ pub fn readouts_and_their_gradients_match_the_original() {
         let a = matrix(&get("a"), states, &device).require_grad();
         let [w, b, c, skip, dt] =
             ["w", "b", "c", "d", "step"].map(|key| vector(&get(key), &device).require_grad());
-        let scores = tokens.clone().matmul(w.clone().unsqueeze_dim(1)).transpose(); // [1, N]
+        let scores = tokens.clone().precise_matmul(w.clone().unsqueeze_dim(1)).transpose(); // [1, N]
         let kernel = s4::kernel(a.clone(), b.clone(), c.clone(), dt.clone(), (Discretization::Bilinear, n)); // [N]
         let last = (0..n).map(|k| f64::from(u8::from(k + 1 == n))).collect::<Vec<_>>();
         let gain = kernel.flip([0]) + skip.clone() * vector(&last, &device); // [N]
         let weights = router_of(case).token_weights(router::standardise_batch(scores), gain, None); // [1, N]
-        let readout = weights.matmul(tokens); // [1, d]
+        let readout = weights.precise_matmul(tokens); // [1, d]
         let gradients = (readout.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();
         forward.see(name, apart_of_largest(&host(readout), &get("z")));
         backward.see(name, apart_of_largest(&gradient(&a, &gradients), &get("grad_a")));

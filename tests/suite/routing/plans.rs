@@ -2,6 +2,7 @@
 
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
+use ssmprobe::model::ops::matmul::PreciseMatmul as _;
 use ssmprobe::model::probe::router::Router;
 
 use super::reference::*;
@@ -90,14 +91,14 @@ pub fn plain_token_weights_and_gradients_match_the_original() {
             Some("sinkhorn") => sinkhorn_of(case).plans_plain(scores, None),
             _ => router.plans(scores, None),
         };
-        plans.matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+        plans.precise_matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
     });
 }
 
 #[test]
 pub fn gradients_through_plans_match_the_original() {
     check_weights("plans", |router, _, scores, gain| {
-        router.plans(scores, None).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+        router.plans(scores, None).precise_matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
     });
 }
 

@@ -1,6 +1,7 @@
 //! What holds for routers whatever the numbers.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use ssmprobe::model::ops::matmul::PreciseMatmul as _;
 use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
 use ssmprobe::model::probe::router::hard_sort::HardSort;
@@ -130,7 +131,7 @@ fn gumbel_noise_is_seeded_and_only_for_training() {
     assert!(apart(&columns, &vec![1.0; 60]) < PLAN);
     let gain = vector(&normal(30, 4), &device);
     let weights = router.token_weights(scores.clone(), gain.clone(), Some(&[1, 2]));
-    assert!(apart(&host(weights), &host(drawn.clone().matmul(gain.reshape([1, -1, 1])))) < PLAN);
+    assert!(apart(&host(weights), &host(drawn.clone().precise_matmul(gain.reshape([1, -1, 1])))) < PLAN);
     let cotangent = matrix(&normal(1800, 5), 30, &device).reshape([2, 30, 30]);
     let moved = gradient(&scores, &(drawn.clone() * cotangent.clone()).sum().backward());
     let noise = TensorData::new::<f32, _>(router.noise([2, 30], &[1, 2]), [2, 30, 30]);

@@ -18,6 +18,7 @@ use burn::tensor::{DType, Tensor, TensorData};
 use self::pass::{Gradient, PoolRequest};
 use self::weight_rule::WeightRule;
 use super::cpu::{host, on_cpu};
+use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// What one head asks of the patch tokens.
 #[derive(Clone)]
@@ -66,11 +67,11 @@ impl Pooling {
         let [images, n, width] = tokens.dims();
         let scores = self.queries.clone().map(|queries| {
             let [count, _] = queries.dims();
-            let scores = tokens.clone().reshape([images * n, width]).matmul(queries.transpose()); // [B N, Q]
+            let scores = tokens.clone().reshape([images * n, width]).precise_matmul(queries.transpose()); // [B N, Q]
             scores.reshape([images, n, count]).swap_dims(1, 2) // [B, Q, N]
         });
         let weights = self.rule.weights(tokens, scores, self.gains.clone()); // [B or 1, M, N]
-        let pooled = weights.clone().matmul(tokens.clone()); // [B, M, d]
+        let pooled = weights.clone().precise_matmul(tokens.clone()); // [B, M, d]
         if !self.rule.counts() {
             return pooled;
         }

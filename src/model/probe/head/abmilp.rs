@@ -13,6 +13,7 @@ use burn::tensor::activation;
 
 use super::prelude::*;
 use super::{float64, linear};
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::{Norm, SelfAttention};
 
 /// Its entry in the [list](super::HEADS) of heads.
@@ -56,11 +57,12 @@ fn projection(params: &Params, which: usize) -> Tensor<2> {
 /// The self-attention of tokens `[B, N, d]`: who attends to whom, `[B, N, N]`, and what comes of it, `[B, N, d]`.
 fn attended(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let [_, _, d] = tokens.dims();
-    let project = |which| tokens.clone().matmul(projection(params, which).transpose().unsqueeze_dim(0));
+    let project =
+        |which| tokens.clone().precise_matmul(projection(params, which).transpose().unsqueeze_dim(0));
     // Not divided: burn's gradient of that is computed with a float32.
-    let logits = (project(0) * (d as f64).powf(-0.5)).matmul(project(1).swap_dims(1, 2));
+    let logits = (project(0) * (d as f64).powf(-0.5)).precise_matmul(project(1).swap_dims(1, 2));
     let attention = activation::softmax(logits, 2);
-    let mixed = attention.clone().matmul(project(2));
+    let mixed = attention.clone().precise_matmul(project(2));
     (attention, tokenwise(params, "self_attn.proj", &mixed))
 }
 
@@ -102,7 +104,7 @@ impl Head for AbMilp {
         let tokens = &batch.patches;
         let read = if self.has_front() { attended(params, tokens).1 } else { tokens.clone() };
         let pooled = if self.front == SelfAttention::Both { &read } else { tokens };
-        self.weights(params, &read).matmul(pooled.clone()).squeeze_dim(1)
+        self.weights(params, &read).precise_matmul(pooled.clone()).squeeze_dim(1)
     }
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
@@ -116,8 +118,8 @@ impl Head for AbMilp {
             SelfAttention::Both => {
                 // What is pooled is a map of tokens that attention has mixed: it mixes the weights as well.
                 let (attention, read) = attended(&params, &batch.patches);
-                let weights = self.weights(&params, &read).matmul(attention);
-                let map = params.get::<2>("self_attn.proj.weight").matmul(projection(&params, 2));
+                let weights = self.weights(&params, &read).precise_matmul(attention);
+                let map = params.get::<2>("self_attn.proj.weight").precise_matmul(projection(&params, 2));
                 let bias = params.get::<1>("self_attn.proj.bias");
                 Form::Projected {
                     weights: float64::host(weights),

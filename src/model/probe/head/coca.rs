@@ -10,6 +10,7 @@
 use super::cross::{self, Cross};
 use super::prelude::*;
 use super::{float64, linear};
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::params::Init;
 use crate::model::probe::settings::{AttentionHeads, Norm};
 
@@ -42,7 +43,7 @@ impl Coca {
         let weight = |which: usize| stacked.clone().narrow(0, which * d, d);
         let bias = |which: usize| params.get::<1>("attn.in_proj_bias").narrow(0, which * d, d);
         let asked = linear::affine(params, "ln_q", linear::normalised(params.get::<2>("query"))); // [1, d]
-        let query: Tensor<1> = asked.matmul(weight(0).transpose()).squeeze_dim(0);
+        let query: Tensor<1> = asked.precise_matmul(weight(0).transpose()).squeeze_dim(0);
         let norm = ["ln_k.weight", "ln_k.bias"].map(|name| params.get::<1>(name));
         let value = (weight(2), bias(2));
         Cross { heads: self.heads.at(d), norm, query: query + bias(0), key: weight(1), value }

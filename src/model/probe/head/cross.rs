@@ -9,6 +9,7 @@
 use burn::tensor::{Tensor, activation};
 
 use super::{float64, linear};
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::weight_rule::AttentionWeights;
 use crate::model::tokens::Tokens;
@@ -62,7 +63,7 @@ impl Cross {
         let [d] = self.query.dims();
         let (heads, each) = (self.heads, d / self.heads);
         let query = self.query.clone().reshape([heads, 1, each]) / (each as f64).sqrt();
-        let folded = query.matmul(self.key.clone().reshape([heads, each, d])); // [H, 1, d]
+        let folded = query.precise_matmul(self.key.clone().reshape([heads, each, d])); // [H, 1, d]
         folded.reshape([heads, d]) * self.norm[0].clone().unsqueeze_dim(0)
     }
 
@@ -74,14 +75,14 @@ impl Cross {
         let pooled = Pooling::by_scores(self.queries(), rule).pool(&normed(patches, EPSILON)); // [B, H, d]
         let [weight, bias] = self.norm.clone().map(|x| x.reshape([1, 1, d]));
         let value = self.value.0.clone().reshape([heads, d / heads, d]).swap_dims(1, 2); // [H, d, e]
-        let read = (pooled * weight + bias).swap_dims(0, 1).matmul(value); // [H, B, e]
+        let read = (pooled * weight + bias).swap_dims(0, 1).precise_matmul(value); // [H, B, e]
         read.swap_dims(0, 1).reshape([images, d]) + self.value.1.clone().unsqueeze_dim(0)
     }
 
     /// What normed tokens weigh for each head, `[H, N]`.
     pub fn weights(&self, patches: &Tensor<3>) -> Tensor<2> {
         let normed: Tensor<2> = normed(patches, EPSILON).squeeze_dim(0); // [N, d]
-        activation::softmax(self.queries().matmul(normed.transpose()), 1)
+        activation::softmax(self.queries().precise_matmul(normed.transpose()), 1)
     }
 
     /// The map from raw tokens to what the heads give, `[d, d]`, in float64, and what no token says of it, `[d]`.
@@ -91,7 +92,7 @@ impl Cross {
         let [d, _] = value.dims();
         let mut map = float64::host(value.clone() * weight.clone().unsqueeze_dim(0));
         centre(&mut map, d);
-        let constant: Tensor<1> = value.clone().matmul(bias.clone().unsqueeze_dim(1)).squeeze_dim(1);
+        let constant: Tensor<1> = value.clone().precise_matmul(bias.clone().unsqueeze_dim(1)).squeeze_dim(1);
         (map, constant + own.clone())
     }
 }

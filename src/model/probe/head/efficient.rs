@@ -13,6 +13,7 @@
 use super::attention::QUERY_DEVIATION;
 use super::prelude::*;
 use super::scorer;
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
 use crate::model::probe::params::Init;
 use crate::model::probe::settings::{self, Norm};
@@ -101,7 +102,7 @@ impl Head for Efficient {
         let value = params.get::<2>("value.weight"); // [F, d]
         let [width, _] = value.dims();
         let value = value.reshape([queries, width / queries, d]).swap_dims(1, 2); // [M, d, F/M]
-        let parts = pooled.swap_dims(0, 1).matmul(value); // [M, B, F/M]
+        let parts = pooled.swap_dims(0, 1).precise_matmul(value); // [M, B, F/M]
         parts.swap_dims(0, 1).reshape([images, width])
     }
 

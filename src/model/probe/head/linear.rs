@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::params::{Init, Params, Spec};
 
 /// `y = x W^T + b` as `nn.Linear(inputs, outputs)`: `name.weight` `[outputs, inputs]` and
@@ -18,7 +19,7 @@ pub fn specs(name: &str, inputs: usize, outputs: usize) -> Vec<Spec> {
 pub fn apply(params: &Params, name: &str, x: Tensor<2>) -> Tensor<2> {
     let weight = params.get::<2>(&format!("{name}.weight"));
     let bias = params.get::<1>(&format!("{name}.bias"));
-    x.matmul(weight.transpose()) + bias.unsqueeze_dim(0)
+    x.precise_matmul(weight.transpose()) + bias.unsqueeze_dim(0)
 }
 
 /// `nn.LayerNorm(width)`: `name.weight` ones and `name.bias` zeros, `[width]`.

@@ -13,6 +13,7 @@ use burn::tensor::activation;
 
 use super::prelude::*;
 use super::{cross, float64, linear, opaque};
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::{self, Norm};
 
 /// Added to the variance over the channels, and above the least value.
@@ -48,10 +49,12 @@ fn weights(params: &Params, patches: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let [_, _, d] = patches.dims();
     let normed = cross::normed(patches, EPSILON);
     let mean: Tensor<2> = patches.clone().mean_dim(1).squeeze_dim(1); // [B, d]
-    let asked = mean.matmul(params.get::<2>("wq.weight").transpose()).matmul(params.get::<2>("wk.weight"));
+    let asked = mean
+        .precise_matmul(params.get::<2>("wq.weight").transpose())
+        .precise_matmul(params.get::<2>("wk.weight"));
     // On tokens before the norm's own weight; its bias moves all logits alike.
     let asked = asked * params.get::<1>("norm_patches.weight").unsqueeze_dim(0); // [B, d]
-    let logits = asked.unsqueeze_dim::<3>(1).matmul(normed.clone().swap_dims(1, 2)); // [B, 1, N]
+    let logits = asked.unsqueeze_dim::<3>(1).precise_matmul(normed.clone().swap_dims(1, 2)); // [B, 1, N]
     // Multiplied, not divided: burn's gradient of a quotient has its divisor in float32.
     (activation::softmax(logits * (d as f64).sqrt().recip(), 2), normed)
 }
@@ -72,14 +75,14 @@ impl Head for SimPool {
         let (weights, normed) = weights(params, &batch.patches);
         let [images, n, d] = normed.dims();
         let Some(gamma) = self.gamma else {
-            let pooled: Tensor<2> = weights.matmul(normed).squeeze_dim(1); // [B, d]
+            let pooled: Tensor<2> = weights.precise_matmul(normed).squeeze_dim(1); // [B, d]
             return linear::affine(params, "norm_patches", pooled);
         };
         let values = linear::affine(params, "norm_patches", normed.reshape([images * n, d])); // [B N, d]
         let values = values.reshape([images, n * d]);
         let least = values.clone().min_dim(1); // [B, 1]
         let values = (values - least + EPSILON).powf_scalar(gamma).reshape([images, n, d]);
-        weights.matmul(values).squeeze_dim::<2>(1).powf_scalar(1.0 / gamma)
+        weights.precise_matmul(values).squeeze_dim::<2>(1).powf_scalar(1.0 / gamma)
     }
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {

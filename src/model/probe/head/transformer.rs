@@ -17,6 +17,7 @@ use burn::tensor::activation;
 use super::attention::QUERY_DEVIATION;
 use super::prelude::*;
 use super::{linear, opaque};
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::AttendBeside;
 use crate::model::probe::params::Init;
 use crate::model::probe::settings::AttentionHeads;
@@ -77,10 +78,10 @@ impl Head for Transformer {
         let cls = params.get::<3>("cls").reshape([d, 1]);
         let [query, key] = [0, 1].map(|i| projection(params, i).reshape([heads, each, d])); // [H, e, d]
         let bias = params.get::<1>("encoder.self_attn.in_proj_bias").narrow(0, 0, d); // [d]
-        let query = query.matmul(cls.clone().unsqueeze_dim(0)) + bias.reshape([heads, each, 1]); // [H, e, 1]
+        let query = query.precise_matmul(cls.clone().unsqueeze_dim(0)) + bias.reshape([heads, each, 1]); // [H, e, 1]
         let query = query.swap_dims(1, 2) / (each as f64).sqrt(); // [H, 1, e]
-        let folded = query.matmul(key).reshape([heads, d]); // [H, d]: on the raw tokens
-        let own = folded.clone().matmul(cls); // [H, 1]
+        let folded = query.precise_matmul(key).reshape([heads, d]); // [H, d]: on the raw tokens
+        let own = folded.clone().precise_matmul(cls); // [H, 1]
         let rule = Arc::new(AttendBeside { queries: heads });
         Some(Pooling { queries: Some(folded), gains: Some(own), rule })
     }
@@ -91,9 +92,9 @@ impl Head for Transformer {
         let layer = |name: &str| format!("encoder.{name}");
         let cls = params.get::<3>("cls").reshape([1, d]);
         let value = projection(params, 2).reshape([heads, each, d]); // [H, e, d]
-        let own = value.clone().matmul(cls.clone().reshape([1, d, 1])); // [H, e, 1]: what the CLS is worth
+        let own = value.clone().precise_matmul(cls.clone().reshape([1, d, 1])); // [H, e, 1]: what the CLS is worth
         let seen = Tensor::cat(vec![value, -own.clone()], 2); // [H, e, d + 1]: it loses what tokens take
-        let value = pooled.swap_dims(0, 1).matmul(seen.swap_dims(1, 2)); // [H, B, e]
+        let value = pooled.swap_dims(0, 1).precise_matmul(seen.swap_dims(1, 2)); // [H, B, e]
         let bias = params.get::<1>(&layer("self_attn.in_proj_bias")).narrow(0, 2 * d, d) + own.reshape([d]);
         let value = value.swap_dims(0, 1).reshape([images, d]) + bias.unsqueeze_dim(0); // [B, d]
         let attended = cls + linear::apply(params, &layer("self_attn.out_proj"), value); // [B, d]

@@ -16,6 +16,7 @@ use rayon::prelude::*;
 use crate::model::ops::cpu::{as_f32, flex, from_f32, on_cpu};
 use crate::model::ops::custom_op::{CustomOp, apply, optional};
 use crate::model::ops::gemm::Matrix;
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::token_batch::Tokens;
 use crate::model::ops::simd::{add, add_product};
 use crate::model::probe::router::{Routed, Router, standardise, standardise_batch, standardise_vjp};
@@ -79,10 +80,10 @@ impl Channelwise {
             }
             Order::Learned { router, image_seeds } => {
                 let query = self.query.clone().expect("a learned order has a scorer").transpose(); // [d, 1]
-                let raw = tokens.clone().reshape([images * n, width]).matmul(query); // [B N, 1]
+                let raw = tokens.clone().reshape([images * n, width]).precise_matmul(query); // [B N, 1]
                 let scores = standardise_batch(raw.reshape([images, n])); // [B, N]
                 let plans = router.plans(scores, image_seeds.as_deref());
-                plans.matmul(self.gain.clone().unsqueeze_dim(0)) // [B, N, d]
+                plans.precise_matmul(self.gain.clone().unsqueeze_dim(0)) // [B, N, d]
             }
         };
         (tokens.clone() * weights).sum_dim(1).squeeze_dim(1)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use burn::tensor::{IndexingUpdateOp, Tensor, activation};
 
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::{WeightGrads, WeightRule, WeightsVjp, softmax, softmax_vjp};
 use crate::model::probe::router::{Router, standardise, standardise_batch, standardise_vjp};
 
@@ -45,7 +46,7 @@ impl WeightRule for RoutedWeights {
             return self.router.token_weights(scores, gain, image_seeds).unsqueeze_dim(1);
         }
         let plans = self.router.plans(scores, image_seeds);
-        plans.matmul(gains.transpose().unsqueeze_dim(0)).swap_dims(1, 2) // [B, M, N]
+        plans.precise_matmul(gains.transpose().unsqueeze_dim(0)).swap_dims(1, 2) // [B, M, N]
     }
 }
 

@@ -21,6 +21,7 @@ use burn::tensor::Tensor;
 use super::head_output::{Plan, PlanRows};
 use super::paper_cost::PaperCost;
 use super::settings::{Config, ConfigError, within};
+use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// A learned router: from the standardised scores of the tokens to a soft permutation.
 ///
@@ -88,7 +89,7 @@ const SOFTMAX: u64 = 4;
 
 /// `P q`: `[B, N, N]` and `[N]` to `[B, N]`.
 fn weigh(plans: Tensor<3>, gain: Tensor<1>) -> Tensor<2> {
-    plans.matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+    plans.precise_matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
 }
 
 /// An entry of the list of learned routers.

@@ -17,6 +17,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData, activation::softmax};
 use super::columns::{Columns, Logits};
 use super::columns_gpu::{self, Family};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::Config;
 
 /// Its entry in the [list](super::ROUTERS) of routers.
@@ -96,9 +97,10 @@ impl Router for NeuralSort {
         let gaps = sorted.clone().narrow(1, 1, n - 1) - sorted.narrow(1, 0, n - 1); // [B, N-1]
         let gaps = gaps.unsqueeze_dim::<3>(1); // [B, 1, N-1]
         let (above, below) = weights(n, &device); // ([1, N, N-1], [1, N-1, N]) each
-        let distance = (gaps.clone() * above.0).matmul(above.1) + (gaps * below.0).matmul(below.1); // [B, N (k), N (j)]
+        let distance =
+            (gaps.clone() * above.0).precise_matmul(above.1) + (gaps * below.0).precise_matmul(below.1); // [B, N (k), N (j)]
         let by_rank = softmax(distance / (-self.temperature), 2); // [B, N (k), N (j)]
-        places.matmul(by_rank.swap_dims(1, 2)) // [B, N (i), N (k)]
+        places.precise_matmul(by_rank.swap_dims(1, 2)) // [B, N (i), N (k)]
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {

@@ -23,6 +23,7 @@ use burn::tensor::{Tensor, TensorData};
 
 pub use self::fused::HostKernel;
 use crate::model::ops::cpu::on_cpu;
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::Discretization;
 
 /// By which rule, and of how many steps.
@@ -100,23 +101,23 @@ pub fn kernel_channels_as_given(
         }
         Discretization::Zoh => zoh::on_tensors(scaled),
     };
-    let square = |power: Tensor<2>| power.clone().matmul(power);
+    let square = |power: Tensor<2>| power.clone().precise_matmul(power);
     let small = (n.max(1) as f64).sqrt().ceil() as usize;
     let small = small.next_power_of_two();
     let large = n.div_ceil(small).next_power_of_two();
-    let mut after = input.matmul(b * step).unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
+    let mut after = input.precise_matmul(b * step).unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
     while after.dims()[0] < small {
-        let later = power.clone().unsqueeze_dim::<3>(0).matmul(after.clone());
+        let later = power.clone().unsqueeze_dim::<3>(0).precise_matmul(after.clone());
         after = Tensor::cat(vec![after, later], 0);
         power = square(power);
     }
     let mut before = c.unsqueeze_dim::<3>(0); // [a, d, S]: C Abar^(a m)
     while before.dims()[0] < large {
-        let earlier = before.clone().matmul(power.clone().unsqueeze_dim::<3>(0));
+        let earlier = before.clone().precise_matmul(power.clone().unsqueeze_dim::<3>(0));
         before = Tensor::cat(vec![before, earlier], 0);
         power = square(power);
     }
-    let kernel = before.swap_dims(0, 1).matmul(after.permute([2, 1, 0])); // [d, a, b]
+    let kernel = before.swap_dims(0, 1).precise_matmul(after.permute([2, 1, 0])); // [d, a, b]
     kernel.reshape([d, large * small]).narrow(1, 0, n).transpose() // [N, d]
 }
 
@@ -132,7 +133,7 @@ fn inverse_of_implicit(a: Tensor<2>) -> Tensor<2> {
     while size < states {
         let couples = |n: usize, k: usize| n / (2 * size) == k / (2 * size) && n / size > k / size;
         let coupling = implicit.clone() * mask(&implicit, couples);
-        inverse = inverse.clone() - inverse.clone().matmul(coupling).matmul(inverse);
+        inverse = inverse.clone() - inverse.clone().precise_matmul(coupling).precise_matmul(inverse);
         size *= 2;
     }
     inverse

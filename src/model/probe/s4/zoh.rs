@@ -13,6 +13,7 @@ use burn::tensor::Tensor;
 
 use super::{hippo, mask};
 use crate::model::ops::gemm::Matrix;
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::simd::add_scaled;
 
 /// Terms of the series behind its first: at norm [`SMALL`] the next one is below 5e-17.
@@ -138,12 +139,12 @@ pub(super) fn on_tensors(scaled: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
     let identity = mask(&scaled, |n, k| n == k);
     let mut phi = identity.clone() * term(TERMS);
     for k in (0..TERMS).rev() {
-        phi = small.clone().matmul(phi) + identity.clone() * term(k);
+        phi = small.clone().precise_matmul(phi) + identity.clone() * term(k);
     }
-    let mut gone = small.matmul(phi.clone());
+    let mut gone = small.precise_matmul(phi.clone());
     for _ in 0..halvings {
-        phi = phi.clone() + phi.matmul(gone.clone()) * 0.5;
-        gone = gone.clone().matmul(gone.clone()) + gone * 2.0;
+        phi = phi.clone() + phi.precise_matmul(gone.clone()) * 0.5;
+        gone = gone.clone().precise_matmul(gone.clone()) + gone * 2.0;
     }
     (gone + identity, phi)
 }

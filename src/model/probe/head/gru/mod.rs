@@ -15,6 +15,7 @@ use burn::tensor::{DType, activation};
 use super::opaque;
 use super::prelude::*;
 use crate::model::ops::cpu::on_cpu;
+use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::params::Init;
 
 /// Size of the state of one direction.
@@ -125,10 +126,10 @@ fn plain(params: &Params, patches: &Tensor<3>) -> Tensor<2> {
             tokens.clone().narrow(1, start, len).swap_dims(0, 1).reshape([len * images, d])
         };
         let tokens = Tensor::stack::<3>(vec![cut(patches), cut(&backwards)], 0); // [2, len B, d]
-        let inputs = tokens.matmul(from_input.clone()) + input_bias.clone(); // [2, len B, 384]
+        let inputs = tokens.precise_matmul(from_input.clone()) + input_bias.clone(); // [2, len B, 384]
         for step in 0..len {
             let input = inputs.clone().narrow(1, step * images, images); // [2, B, 384]
-            let recurrent = state.clone().matmul(from_state.clone()) + state_bias.clone(); // [2, B, 384]
+            let recurrent = state.clone().precise_matmul(from_state.clone()) + state_bias.clone(); // [2, B, 384]
             let gate = |from: &Tensor<3>, i: usize| from.clone().narrow(2, i * HIDDEN, HIDDEN);
             let reset = activation::sigmoid(gate(&input, 0) + gate(&recurrent, 0)); // [2, B, 128]
             let keep = activation::sigmoid(gate(&input, 1) + gate(&recurrent, 1));

@@ -18,8 +18,14 @@ pub(super) fn sort(scores: &[f32], sorted: &mut [f32], order: &mut [u32], n: usi
         let mut place = first;
         let mut j = first;
         while j < first + n {
-            // Equal ones stay in order.
-            if scores[j] < score || (scores[j] == score && j < at) {
+            // Equal ones stay in order, and what is no number comes last: every place is somebody's.
+            let other = scores[j];
+            let before = if is_number(score) {
+                other < score || (other == score && j < at)
+            } else {
+                is_number(other) || j < at
+            };
+            if before {
                 place += 1;
             }
             j += 1;
@@ -27,6 +33,11 @@ pub(super) fn sort(scores: &[f32], sorted: &mut [f32], order: &mut [u32], n: usi
         sorted[place] = score;
         order[place] = u32::cast_from(at - first);
     }
+}
+
+#[cube]
+fn is_number(x: f32) -> bool {
+    x < 0.0 || x >= 0.0
 }
 
 /// What every column sums to, its largest entry counted as 1: `[B, N]` by position.

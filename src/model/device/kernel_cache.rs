@@ -1,0 +1,22 @@
+//! What a GPU's kernels were compiled to, and which of several proved the fastest there, kept on disk: the next start of the
+//! program takes them from there. Builds for CUDA and SPIR-V keep them; a driver keeps what it makes of WGSL itself.
+
+use std::path::Path;
+
+use burn_cubecl::cubecl::config::cache::CacheConfig;
+use burn_cubecl::cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
+
+/// From now on kernels are kept in `folder`; not at all where there is none. Before any device is opened: what was asked of one
+/// already cannot be kept elsewhere. A `cubecl.toml` in the folder where the program was started counts for nothing.
+pub fn keep_kernels(folder: Option<&Path>) {
+    let mut config = CubeClRuntimeConfig::default();
+    match folder {
+        Some(folder) => config.environment.path = CacheConfig::Directory(folder.to_owned()),
+        None => config.autotune.disable_cache = true,
+    }
+    #[cfg(any(feature = "vulkan", feature = "cuda"))]
+    {
+        config.compilation.cache = folder.is_some();
+    }
+    CubeClRuntimeConfig::try_set(config);
+}

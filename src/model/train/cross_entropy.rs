@@ -1,0 +1,186 @@
+//! The loss of a batch: the mean over images of `ln sum_c exp(z_c) - z_y` for logits `z` and the true class `y`; and how many
+//! images have their largest logit there.
+//!
+//! On GPUs one kernel makes both and the gradient, `(softmax(z) - e_y) / B`, a workgroup an image, where tensor operations
+//! take some thirty launches.
+
+use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
+use burn::tensor::{DType, Shape, Tensor, loss};
+use burn_cubecl::cubecl;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use super::step::Labels;
+use crate::model::ops::cpu::on_cpu;
+use crate::model::ops::custom_op::{CustomOp, apply};
+
+/// Threads of a workgroup.
+const UNITS: usize = 128;
+
+/// The loss, differentiable in `logits` `[B, C]`, and how many images are right, as `[2]`.
+pub(super) fn loss_and_right(logits: Tensor<2>, labels: &Labels) -> Tensor<1> {
+    if on_cpu(&logits.device()) {
+        let right = logits.clone().inner().argmax(1).squeeze_dim::<1>(1).equal(labels.index.clone());
+        let right = right.float().sum().autodiff();
+        return Tensor::cat(vec![loss::cross_entropy_with_logits(logits, labels.target.clone()), right], 0);
+    }
+    let classes = labels.index.clone().try_into_primitive::<Cube>().expect("classes where the logits are");
+    apply::<Cube, _, 1, 1>(CrossEntropyOp { classes }, [logits.into_dispatch()])
+}
+
+struct CrossEntropyOp {
+    /// The true classes, `[B]`.
+    classes: CubeTensor,
+}
+
+impl CustomOp<CubeBackend, 1> for CrossEntropyOp {
+    /// The gradient of the loss by the logits, `[B, C]`.
+    type Saved = CubeTensor;
+
+    fn forward(self, [logits]: [CubeTensor; 1], _: bool) -> (CubeTensor, CubeTensor) {
+        let logits = into_contiguous(logits);
+        let [images, classes] = logits.shape().dims();
+        let empty = |shape: [usize; 2]| {
+            let CubeTensor { client, device, .. } = logits.clone();
+            empty_device_contiguous_dtype(client, device, Shape::new(shape), DType::F32)
+        };
+        let (by_logits, told) = (empty([images, classes]), empty([images, 2]));
+        cross_entropy::launch(
+            &logits.client,
+            CubeCount::Static(images as u32, 1, 1),
+            CubeDim::new_1d(UNITS as u32),
+            logits.clone().into_buffer_arg(),
+            into_contiguous(self.classes).into_buffer_arg(),
+            by_logits.clone().into_buffer_arg(),
+            told.clone().into_buffer_arg(),
+            1.0 / images as f32,
+            classes,
+        );
+        (CubeBackend::float_reshape(CubeBackend::float_sum_dim(told, 0), Shape::new([2])), by_logits)
+    }
+
+    fn vjp(by_logits: &CubeTensor, by_output: CubeTensor) -> [Option<CubeTensor>; 1] {
+        let by_loss = CubeBackend::float_slice(by_output, &[(0..1).into()]);
+        let by_loss = CubeBackend::float_reshape(by_loss, Shape::new([1, 1]));
+        [Some(CubeBackend::float_mul(by_logits.clone(), by_loss))]
+    }
+}
+
+/// Of the image that this workgroup takes: its share of the loss and whether it is right, `told` `[B, 2]`; its share of the gradient.
+#[cube(launch)]
+fn cross_entropy(
+    logits: &[f32],
+    classes: &[i32],
+    by_logits: &mut [f32],
+    told: &mut [f32],
+    share: f32,
+    count: usize,
+) {
+    let (image, unit) = (CUBE_POS, UNIT_POS as usize);
+    let first = image * count;
+    let class = usize::cast_from(classes[image]);
+    let mut parts = Shared::<[f32]>::new_slice(UNITS);
+    let mut places = Shared::<[u32]>::new_slice(UNITS);
+
+    // The largest logit, and the first place that has it.
+    let mut largest = logits[first + unit % count];
+    let mut place = u32::cast_from(unit % count);
+    let mut at = unit;
+    while at < count {
+        if logits[first + at] > largest {
+            largest = logits[first + at];
+            place = u32::cast_from(at);
+        }
+        at += UNITS;
+    }
+    parts[unit] = largest;
+    places[unit] = place;
+    sync_cube();
+    #[unroll]
+    for halving in 1..comptime!(UNITS.ilog2() as usize + 1) {
+        let half = comptime!(UNITS >> halving);
+        if unit < half {
+            let (other, own) = (parts[unit + half], parts[unit]);
+            if other > own || (other == own && places[unit + half] < places[unit]) {
+                parts[unit] = other;
+                places[unit] = places[unit + half];
+            }
+        }
+        sync_cube();
+    }
+    let largest = parts[0];
+    let best = usize::cast_from(places[0]);
+    sync_cube();
+
+    let mut sum = 0.0f32;
+    let mut at = unit;
+    while at < count {
+        sum += (logits[first + at] - largest).exp();
+        at += UNITS;
+    }
+    parts[unit] = sum;
+    sync_cube();
+    #[unroll]
+    for halving in 1..comptime!(UNITS.ilog2() as usize + 1) {
+        let half = comptime!(UNITS >> halving);
+        if unit < half {
+            let both = parts[unit] + parts[unit + half];
+            parts[unit] = both;
+        }
+        sync_cube();
+    }
+    let sum = parts[0];
+
+    let mut at = unit;
+    while at < count {
+        let right = if at == class { 1.0f32 } else { 0.0f32 };
+        by_logits[first + at] = ((logits[first + at] - largest).exp() / sum - right) * share;
+        at += UNITS;
+    }
+    if unit == 0 {
+        told[2 * image] = (sum.ln() + largest - logits[first + class]) * share;
+        told[2 * image + 1] = if best == class { 1.0f32 } else { 0.0f32 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+    use crate::close::assert_close;
+    use crate::model::device;
+
+    #[test]
+    fn on_a_gpu_it_is_the_processors() {
+        let names: Vec<String> = device::list().into_iter().map(|found| found.name).collect();
+        let Some(name) = names.iter().find(|name| *name != "cpu") else {
+            crate::skip::missing("there is no GPU, not even a software one");
+            return;
+        };
+        let gpu = device::open(name).expect("a listed device");
+        for (images, classes) in [(1, 1), (3, 2), (5, 127), (4, 1000)] {
+            let run = |device: &Device| {
+                let value = |at: usize| ((at * 7919) % 1013) as f32 / 20.0 - 25.0;
+                let mut values: Vec<f32> = (0..images * classes).map(value).collect();
+                values[classes / 2] = values[classes - 1]; // equal ones: the first counts
+                let right: Vec<usize> = (0..images).map(|image| image * 7 % classes).collect();
+                let data = TensorData::new(values, [images, classes]);
+                let logits = Tensor::<2>::from_data(data, device).autodiff().require_grad();
+                let told = loss_and_right(logits.clone(), &Labels::new(&right, classes, device));
+                let gradients = told.clone().narrow(0, 0, 1).backward();
+                let host = |values: TensorData| values.try_into_vec::<f32>().expect("float32");
+                (
+                    host(told.inner().into_data()),
+                    host(logits.grad(&gradients).expect("a gradient").into_data()),
+                )
+            };
+            let ((told, by_logits), (expected, expected_by_logits)) = (run(&gpu), run(&Device::flex()));
+            assert!((told[0] / expected[0].max(1e-3) - expected[0] / expected[0].max(1e-3)).abs() < 1e-5);
+            assert_eq!(told[1], expected[1], "{images} x {classes}");
+            assert_close("gradient", by_logits, expected_by_logits, 1e-6);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! One AdamW step on a GPU in one launch, where tensor operations take thirteen.
+
+use burn::backend::Cube;
+use burn::backend::TensorMetadata;
+use burn::tensor::{DType, Tensor};
+use burn_cubecl::cubecl;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::{BETA_1, BETA_2, EPSILON, Update};
+
+/// Threads of a workgroup.
+const UNITS: u32 = 256;
+/// Most workgroups: as many as every device takes along one axis.
+const MAX_CUBES: usize = 65_535;
+
+/// The moved value and its moments.
+pub(super) fn step(
+    value: Tensor<1>,
+    gradient: Tensor<1>,
+    [mean, variance]: [Tensor<1>; 2],
+    update: &Update,
+) -> (Tensor<1>, [Tensor<1>; 2]) {
+    let cube = |tensor: Tensor<1>| {
+        let tensor = if tensor.device().is_autodiff() { tensor.inner() } else { tensor };
+        into_contiguous(tensor.try_into_primitive::<Cube>().expect("a tensor of a GPU"))
+    };
+    let given = [value, gradient, mean, variance].map(cube);
+    let count = given[0].shape().num_elements();
+    let made: [CubeTensor; 3] = [(); 3].map(|()| {
+        let CubeTensor { client, device, .. } = given[0].clone();
+        empty_device_contiguous_dtype(client, device, given[0].shape(), DType::F32)
+    });
+    let cubes = count.div_ceil(UNITS as usize).clamp(1, MAX_CUBES);
+    let [value, gradient, mean, variance] = given.each_ref().map(|tensor| tensor.clone().into_buffer_arg());
+    let [moved, new_mean, new_variance] = made.each_ref().map(|tensor| tensor.clone().into_buffer_arg());
+    advance::launch(
+        &given[0].client,
+        CubeCount::Static(cubes as u32, 1, 1),
+        CubeDim::new_1d(UNITS),
+        value,
+        gradient,
+        mean,
+        variance,
+        moved,
+        new_mean,
+        new_variance,
+        (1.0 / update.correction) as f32,
+        update.rate as f32,
+        cubes * UNITS as usize,
+    );
+    let [moved, mean, variance] = made.map(Tensor::from_primitive::<Cube>);
+    (moved, [mean, variance])
+}
+
+/// The formula; a thread takes every value that is `stride` behind its last. `correction`: what the variance is multiplied with.
+#[cube(launch)]
+fn advance(
+    value: &[f32],
+    gradient: &[f32],
+    mean: &[f32],
+    variance: &[f32],
+    moved: &mut [f32],
+    new_mean: &mut [f32],
+    new_variance: &mut [f32],
+    correction: f32,
+    rate: f32,
+    stride: usize,
+) {
+    let mut at = ABSOLUTE_POS;
+    while at < value.len() {
+        let by = gradient[at];
+        let own_mean = mean[at] * comptime!(BETA_1 as f32) + by * comptime!((1.0 - BETA_1) as f32);
+        let own_variance =
+            variance[at] * comptime!(BETA_2 as f32) + by * by * comptime!((1.0 - BETA_2) as f32);
+        let spread = (own_variance * correction).sqrt() + comptime!(EPSILON as f32);
+        moved[at] = value[at] - own_mean / spread * rate;
+        new_mean[at] = own_mean;
+        new_variance[at] = own_variance;
+        at += stride;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::super::plain_step;
+    use super::*;
+    use crate::close::assert_close;
+    use crate::model::device;
+
+    #[test]
+    fn it_is_the_plain_step_of_the_processor() {
+        let names: Vec<String> = device::list().into_iter().map(|found| found.name).collect();
+        let Some(name) = names.iter().find(|name| *name != "cpu") else {
+            crate::skip::missing("there is no GPU, not even a software one");
+            return;
+        };
+        let gpu = device::open(name).expect("a listed device");
+        for count in [1, 257, 70_000] {
+            let run = |device: &Device, step: fn(_, _, _, &Update) -> (Tensor<1>, [Tensor<1>; 2])| {
+                let tensor = |scale: f32, shift: f32| {
+                    let values =
+                        (0..count).map(|i| ((i * 7919) % 1013) as f32 / 506.0 * scale + shift).collect();
+                    Tensor::<1>::from_data(TensorData::new::<f32, _>(values, [count]), device)
+                };
+                let moments = [tensor(0.1, 0.0), tensor(0.2, 0.0)];
+                let update = Update { correction: 0.003, rate: 0.01 };
+                let (moved, [mean, variance]) = step(tensor(1.0, -1.0), tensor(0.5, -0.3), moments, &update);
+                [moved, mean, variance].map(|made| made.into_data().try_into_vec::<f32>().expect("float32"))
+            };
+            let (found, plain) = (run(&gpu, step), run(&Device::flex(), plain_step));
+            for (found, plain) in found.into_iter().zip(plain) {
+                assert_close("moved", found, plain, 1e-6);
+            }
+        }
+    }
+}
