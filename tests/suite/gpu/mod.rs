@@ -6,6 +6,7 @@ mod backbones;
 mod columns;
 mod heads;
 mod memory;
+mod s4;
 mod sinkhorn;
 
 use burn::tensor::Device;

@@ -9,19 +9,21 @@
 //! construction and every solve is a forward substitution. We never diagonalise: at S = 128 the
 //! eigenvectors' condition is 6e21.
 //!
-//! Twice, as the routers: [`HostKernel`] in float64 on the host, with its gradient, for explanations and for training on
-//! the CPU; [`kernel_channels_as_given`] on tensors, for every other device. [`kernel_channels`] takes the one or the
-//! other. Only the lower triangle of `a` is ever read.
+//! Three times: [`HostKernel`] in float64 on the host, with its gradient, for explanations and for training on the CPU;
+//! [`kernel_on_gpu`] by a GPU's own kernels, for one channel and the bilinear rule; [`kernel_channels_as_given`] on tensors, for
+//! all else. [`kernel_channels`] takes the right one. Only the lower triangle of `a` is ever read.
 
 mod channels;
 mod discrete;
 mod fused;
+mod gpu;
 mod recurrence;
 mod zoh;
 
 use burn::tensor::{Tensor, TensorData};
 
 pub use self::fused::HostKernel;
+pub use self::gpu::kernel as kernel_on_gpu;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::Discretization;
@@ -66,12 +68,15 @@ pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, steps: 
 /// A kernel for every channel, `[N, d]`, differentiable in all arguments. `a`: `[S, S]` (its lower
 /// triangle), `b`: `[S, d]`, `c`: `[d, S]`, `step`: `[1]`.
 ///
-/// On the CPU in float64, whatever the arguments, which are few; elsewhere
-/// [in their own precision](kernel_channels_as_given).
+/// On the CPU in float64, whatever the arguments, which are few; elsewhere in their own precision, by
+/// [kernels of the GPU](kernel_on_gpu) where they take it, else [on tensors](kernel_channels_as_given).
 pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, steps: Steps) -> Tensor<2> {
-    match on_cpu(&a.device()) {
-        true => fused::kernel(a, b, c, step, steps),
-        false => kernel_channels_as_given(a, b, c, step, steps),
+    if on_cpu(&a.device()) {
+        return fused::kernel(a, b, c, step, steps);
+    }
+    match kernel_on_gpu(&a, &b, &c, &step, steps) {
+        Some(kernel) => kernel,
+        None => kernel_channels_as_given(a, b, c, step, steps),
     }
 }
 
