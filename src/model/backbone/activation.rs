@@ -33,19 +33,22 @@ fn in_parts(
     Tensor::from_primitive::<Flex>(x)
 }
 
-/// What a normal variable has beyond `|x|`, in one tail, and `exp(-x^2 / 2)`. By the error function to 2e-7 (Abramowitz and
-/// Stegun, 7.1.26): `1 - t (a_1 + t (a_2 + ...)) exp(-x^2)` with `t = 1 / (1 + p x)`.
+/// `p` and `a_1, a_2, ...` of the error function to 2e-7 (Abramowitz and Stegun, 7.1.26):
+/// `1 - t (a_1 + t (a_2 + ...)) exp(-x^2)` with `t = 1 / (1 + p x)`.
+pub(super) const P: f32 = 0.327_591_1;
+/// See [`P`].
+pub(super) const SERIES: [f32; 5] = [0.254_829_6, -0.284_496_72, 1.421_413_8, -1.453_152, 1.061_405_4];
+
+/// What a normal variable has beyond `|x|`, in one tail, and `exp(-x^2 / 2)`.
 #[inline(always)]
 pub(in crate::model) fn tail<const FUSED: bool>(x: f32) -> [f32; 2] {
-    const P: f32 = 0.327_591_1;
-    const A: [f32; 5] = [0.254_829_6, -0.284_496_72, 1.421_413_8, -1.453_152, 1.061_405_4];
     let scaled = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
     let t = 1.0 / multiply_add::<FUSED, f32>(P, scaled, 1.0);
-    let mut series = A[4];
+    let mut series = SERIES[4];
     let mut term = 4;
     while term > 0 {
         term -= 1;
-        series = multiply_add::<FUSED, f32>(series, t, A[term]);
+        series = multiply_add::<FUSED, f32>(series, t, SERIES[term]);
     }
     let bell = exp_single::<FUSED>(-scaled * scaled);
     [0.5 * series * t * bell, bell]
@@ -64,8 +67,8 @@ vectorised! {
 /// `s(x) = linear x + cubic x^3`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slope {
-    linear: f32,
-    cubic: f32,
+    pub linear: f32,
+    pub cubic: f32,
 }
 
 pub(super) const SILU: Slope = Slope { linear: 1.0, cubic: 0.0 };

@@ -13,9 +13,9 @@ use rayon::prelude::*;
 use super::activation::{self, gelu, swish};
 use super::arithmetic::Arithmetic;
 use super::config::{Activation, Config};
-use super::keys;
 use super::rotary::Rotation;
 use super::weights::{Weights, WeightsError};
+use super::{fused, keys};
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::matmul::PreciseMatmul as _;
 
@@ -53,8 +53,8 @@ impl Reader<'_> {
 /// `y = W x + b`. The weight is transposed when it is read: a matrix product on the CPU takes a
 /// third longer when it has to do that.
 pub struct Linear {
-    weight: Tensor<2>,       // [columns, rows]
-    bias: Option<Tensor<2>>, // [1, rows]
+    pub(super) weight: Tensor<2>,       // [columns, rows]
+    pub(super) bias: Option<Tensor<2>>, // [1, rows]
 }
 
 impl Linear {
@@ -91,13 +91,19 @@ impl Linear {
                 *bias *= scale;
             }
         }
-        let biased = parts.iter().any(|(_, biased)| *biased);
+        // The kernels of GPUs take a bias, be it 0.
+        let biased = parts.iter().any(|(_, biased)| *biased) || !on_cpu(reader.device);
         Ok(Self::new(reader, weight, biased.then_some(bias), parts.len() * rows))
     }
 
     /// `[M, columns]` to `[M, rows]`, in the numbers of the weight.
     pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        plus(x.cast(self.weight.dtype()).precise_matmul(self.weight.clone()), self.bias.as_ref()) // [M, rows]
+        plus(self.product(x), self.bias.as_ref())
+    }
+
+    /// The same without the bias.
+    pub(super) fn product(&self, x: Tensor<2>) -> Tensor<2> {
+        x.cast(self.weight.dtype()).precise_matmul(self.weight.clone()) // [M, rows]
     }
 }
 
@@ -127,9 +133,9 @@ fn transposed(matrix: &[f32], columns: usize) -> Vec<f32> {
 
 /// Layer norm with gain and offset.
 pub struct Norm {
-    gain: Tensor<1>,
-    offset: Tensor<1>,
-    epsilon: f64,
+    pub(super) gain: Tensor<1>,
+    pub(super) offset: Tensor<1>,
+    pub(super) epsilon: f64,
 }
 
 impl Norm {
@@ -143,8 +149,11 @@ impl Norm {
         Ok(Self { gain: read("weight")?, offset: read("bias")?, epsilon })
     }
 
-    /// Over the last axis.
+    /// Over the last axis, in float32.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        if fused::takes(&x) {
+            return fused::norm(self, x, DType::F32);
+        }
         layer_norm(x, self.gain.clone(), Some(self.offset.clone()), self.epsilon)
     }
 }
@@ -157,7 +166,7 @@ fn normed(x: Tensor<2>, norm: Option<&Norm>) -> Tensor<2> {
     }
 }
 
-enum Mlp {
+pub(super) enum Mlp {
     /// `down(f(up(x)))`.
     Perceptron(Linear, Activation, Linear),
     /// `down(f(a) * b)` with `[a b] = in(x)` (Shazeer, 2020); in some sizes of EVA-02 a norm before `down`.
@@ -202,14 +211,14 @@ fn mix(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Option<Tensor<4
 
 /// One layer.
 pub struct Block {
-    heads: usize,
-    norm1: Norm,
-    qkv: Linear,
+    pub(super) heads: usize,
+    pub(super) norm1: Norm,
+    pub(super) qkv: Linear,
     /// Between attention and its projection, in some sizes of EVA-02.
-    mixed: Option<Norm>,
-    out: Linear,
-    norm2: Norm,
-    mlp: Mlp,
+    pub(super) mixed: Option<Norm>,
+    pub(super) out: Linear,
+    pub(super) norm2: Norm,
+    pub(super) mlp: Mlp,
 }
 
 impl Block {
@@ -257,7 +266,7 @@ impl Block {
     }
 
     /// What queries are multiplied with: `1 / sqrt(part)`.
-    fn scale(&self) -> f64 {
+    pub(super) fn scale(&self) -> f64 {
         let [width, _] = self.out.weight.dims();
         ((width / self.heads) as f64).powf(-0.5)
     }
@@ -271,6 +280,9 @@ impl Block {
         bias: Option<Tensor<4>>,
         rotation: Option<&Rotation>,
     ) -> Tensor<2> {
+        if fused::takes(&x) {
+            return self.forward_fused(x, batch, bias, rotation);
+        }
         let x = self.attend(self.norm1.forward(x.clone()), batch, bias, rotation).cast(DType::F32) + x;
         self.mlp.forward(self.norm2.forward(x.clone())).cast(DType::F32) + x
     }

@@ -29,7 +29,7 @@ pub enum ConfigError {
 }
 
 /// The nonlinearity between the two layers of the feed-forward network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// `x Phi(x)`, with the error function.
     Gelu,

@@ -17,6 +17,7 @@ pub mod encoder;
 mod error;
 pub mod family;
 mod fields;
+mod fused;
 pub mod hub;
 pub mod keys;
 pub mod names;

@@ -60,9 +60,9 @@ impl Rotary {
 /// Cosine and sine of every angle, for the tokens of one grid.
 #[derive(Clone)]
 pub struct Rotation {
-    cos: Tensor<4>, // [1 or B, 1, T, p]
-    sin: Tensor<4>, // [1 or B, 1, T, p], negative in the first channel of a pair
-    rotary: Rotary,
+    pub(super) cos: Tensor<4>, // [1 or B, 1, T, p]
+    pub(super) sin: Tensor<4>, // [1 or B, 1, T, p], negative in the first channel of a pair
+    pub(super) rotary: Rotary,
 }
 
 impl Rotation {

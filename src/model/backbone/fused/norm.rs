@@ -1,0 +1,196 @@
+//! Layer norm (Ba et al., 2016) in one launch: `(x - mean) / sqrt(variance + epsilon) gain + offset` of every row.
+
+use burn::backend::TensorMetadata;
+use burn::backend::cubecl::dtype_to_storage_type;
+use burn::tensor::DType;
+use burn_cubecl::cubecl;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::rows::{Fold, Rows, Split, address, fold, own_row, own_vector, total, vector, within};
+
+/// Gain and offset `[d]` in float32, and what is added to the variance.
+pub(super) struct Affine {
+    pub gain: CubeTensor,
+    pub offset: CubeTensor,
+    pub epsilon: f64,
+}
+
+/// The norm of every row of `x`, written as `dtype`.
+pub(super) fn norm(x: CubeTensor, affine: &Affine, dtype: DType) -> CubeTensor {
+    let x = Rows::of(x);
+    let out = Rows::empty(&x.tensor, x.tensor.shape(), dtype);
+    let size = vector(&[x.width, x.stride, out.stride]);
+    let vectors = x.width / size;
+    let split = Split::new(vectors, &x.tensor);
+    let (cubes, units) = split.launch(x.count);
+    norm_rows::launch(
+        &x.tensor.client,
+        cubes,
+        units,
+        address(&[&x, &out]),
+        size,
+        x.arg(),
+        affine.gain.clone().into_buffer_arg(),
+        affine.offset.clone().into_buffer_arg(),
+        out.arg(),
+        affine.epsilon as f32,
+        x.count,
+        vectors,
+        x.stride / size,
+        out.stride / size,
+        split,
+        [x.tensor.dtype, dtype].map(dtype_to_storage_type),
+    );
+    out.tensor
+}
+
+/// Rows of `vectors` vectors, `from` and `to` vectors apart.
+#[cube(launch, address_type = "dynamic")]
+fn norm_rows<I: Float, O: Float, N: Size>(
+    x: &[Vector<I, N>],
+    gain: &[Vector<f32, N>],
+    offset: &[Vector<f32, N>],
+    output: &mut [Vector<O, N>],
+    epsilon: f32,
+    rows: usize,
+    vectors: usize,
+    from: usize,
+    to: usize,
+    #[comptime] split: Split,
+    #[define(I, O)] _dtypes: [ElemType; 2],
+) {
+    let row = own_row(split);
+    let start = within(row, rows) * from;
+    let mut values = Sequence::<Vector<f32, N>>::new();
+    #[unroll]
+    for step in 0..comptime!(split.steps) {
+        values.push(Vector::cast_from(x[start + within(own_vector(step, split), vectors)]));
+    }
+    let moments = moments::<N>(&values, vectors, epsilon, split);
+    if row < rows {
+        write_normed::<O, N>(&values, &moments, gain, offset, output, row * to, vectors, split);
+    }
+}
+
+/// What a row is normed by.
+#[derive(CubeType)]
+pub(super) struct Moments {
+    mean: f32,
+    /// What rounding left of the mean.
+    left: f32,
+    /// `1 / sqrt(variance + epsilon)`.
+    scale: f32,
+}
+
+/// Those of a row whose vectors its threads hold: the mean first, then the variance about it. Where the mean is large, so is
+/// its rounding beside the deviations; the mean of these is what is left of it.
+#[cube]
+pub(super) fn moments<N: Size>(
+    values: &Sequence<Vector<f32, N>>,
+    vectors: usize,
+    epsilon: f32,
+    #[comptime] split: Split,
+) -> Moments {
+    let mut lanes = Shared::<[f32]>::new_slice(comptime!(split.cube()));
+    let width = f32::cast_from(vectors * N::value());
+    let mut sum = 0.0f32;
+    #[unroll]
+    for step in 0..comptime!(split.steps) {
+        if own_vector(step, split) < vectors {
+            sum += total::<N>(values[step]);
+        }
+    }
+    let mean = fold(sum, &mut lanes, Fold::Sum, split) / width;
+    let mut apart = 0.0f32;
+    let mut squares = 0.0f32;
+    #[unroll]
+    for step in 0..comptime!(split.steps) {
+        if own_vector(step, split) < vectors {
+            let deviations = values[step] - Vector::new(mean);
+            apart += total::<N>(deviations);
+            squares += total::<N>(deviations * deviations);
+        }
+    }
+    let left = fold(apart, &mut lanes, Fold::Sum, split) / width;
+    let variance = fold(squares, &mut lanes, Fold::Sum, split) / width - left * left;
+    Moments { mean, left, scale: 1.0 / (variance + epsilon).sqrt() }
+}
+
+/// Writes the row that its threads hold, normed, from vector `start` on.
+#[cube]
+pub(super) fn write_normed<O: Float, N: Size>(
+    values: &Sequence<Vector<f32, N>>,
+    moments: &Moments,
+    gain: &[Vector<f32, N>],
+    offset: &[Vector<f32, N>],
+    output: &mut [Vector<O, N>],
+    start: usize,
+    vectors: usize,
+    #[comptime] split: Split,
+) {
+    let (mean, left, scale) =
+        (Vector::new(moments.mean), Vector::new(moments.left), Vector::new(moments.scale));
+    #[unroll]
+    for step in 0..comptime!(split.steps) {
+        let at = own_vector(step, split);
+        if at < vectors {
+            let normed = (values[step] - mean - left) * scale;
+            output[start + at] = Vector::cast_from(normed * gain[at] + offset[at]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::{WIDTHS, close, devices, get, halves, normed, put, random, random_affine};
+    use super::super::check::{sizes, spaced};
+    use super::*;
+
+    #[test]
+    fn it_keeps_its_digits_however_far_the_mean_is() {
+        for (name, device) in devices() {
+            let mut most = 0.0_f64;
+            for (rows, width) in sizes() {
+                let (affine, [gain, offset]) = random_affine(width, &device);
+                for mean in [0.0, 1e3] {
+                    let x: Vec<f32> = random(rows * width, 0).iter().map(|x| x + mean).collect();
+                    let (x, exact) = put(&x, [rows, width], &device, DType::F32);
+                    let found = get(norm(x, &affine, DType::F32));
+                    let what = format!("{rows} x {width} about {mean} on {name}");
+                    most = most.max(close(&what, &found, &normed(&exact, &gain, &offset), 2e-6));
+                }
+            }
+            println!("parity {name}: layer norm: {most:.1e} (at most 2e-6)");
+        }
+    }
+
+    #[test]
+    fn rows_may_lie_further_apart_than_they_are_long() {
+        for (name, device) in devices() {
+            for width in [5, 64] {
+                let (affine, [gain, offset]) = random_affine(width, &device);
+                let (x, exact) = spaced(5, width, &device);
+                close(&name, &get(norm(x, &affine, DType::F32)), &normed(&exact, &gain, &offset), 2e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn halves_are_read_and_written() {
+        for (name, device) in devices() {
+            for (dtype, unit) in halves(&name, &device) {
+                for width in WIDTHS {
+                    let what = format!("{width} wide, {dtype:?} on {name}");
+                    let (affine, [gain, offset]) = random_affine(width, &device);
+                    let (x, exact) = put(&random(5 * width, 0), [5, width], &device, DType::F32);
+                    let found = get(norm(x, &affine, dtype));
+                    close(&what, &found, &normed(&exact, &gain, &offset), 4.0 * unit);
+                    let (x, exact) = put(&random(5 * width, 0), [5, width], &device, dtype);
+                    let found = get(norm(x, &affine, DType::F32));
+                    close(&what, &found, &normed(&exact, &gain, &offset), 2e-6);
+                }
+            }
+        }
+    }
+}
