@@ -13,8 +13,8 @@ use super::{BETA_1, BETA_2, EPSILON, Update};
 
 /// Threads of a workgroup.
 const UNITS: u32 = 256;
-/// Most workgroups: as many as every device takes along one axis.
-const MAX_CUBES: usize = 65_535;
+/// Most workgroups: enough for every GPU; of more values than that a thread takes several.
+const MAX_CUBES: usize = 1024;
 
 /// The moved value and its moments.
 pub(super) fn step(
@@ -100,7 +100,7 @@ mod tests {
             return;
         };
         let gpu = device::open(name).expect("a listed device");
-        for count in [1, 257, 70_000] {
+        for count in [1_usize, 257, 300_000] {
             let run = |device: &Device, step: fn(_, _, _, &Update) -> (Tensor<1>, [Tensor<1>; 2])| {
                 let tensor = |scale: f32, shift: f32| {
                     let values =
