@@ -4,6 +4,7 @@
 pub mod cpu;
 pub(crate) mod custom_op;
 pub(crate) mod gemm;
+pub(crate) mod gpu;
 pub mod matmul;
 pub mod pooling;
 pub mod simd;

@@ -5,16 +5,16 @@
 //! take some thirty launches.
 
 use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{DType, Shape, Tensor, loss};
+use burn::tensor::{Shape, Tensor, loss};
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::step::Labels;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::custom_op::{CustomOp, apply};
+use crate::model::ops::gpu::empty;
 
 /// Threads of a workgroup.
 const UNITS: usize = 128;
@@ -42,11 +42,7 @@ impl CustomOp<CubeBackend, 1> for CrossEntropyOp {
     fn forward(self, [logits]: [CubeTensor; 1], _: bool) -> (CubeTensor, CubeTensor) {
         let logits = into_contiguous(logits);
         let [images, classes] = logits.shape().dims();
-        let empty = |shape: [usize; 2]| {
-            let CubeTensor { client, device, .. } = logits.clone();
-            empty_device_contiguous_dtype(client, device, Shape::new(shape), DType::F32)
-        };
-        let (by_logits, told) = (empty([images, classes]), empty([images, 2]));
+        let (by_logits, told) = (empty(&logits, [images, classes]), empty(&logits, [images, 2]));
         cross_entropy::launch(
             &logits.client,
             CubeCount::Static(images as u32, 1, 1),

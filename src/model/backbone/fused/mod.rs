@@ -34,6 +34,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use self::norm::Affine;
 use super::block::Norm;
+use crate::model::ops::gpu::cube;
 
 /// Whether the kernels take this tensor: it lies on a GPU, and no gradient is recorded there.
 pub(super) fn takes<const D: usize>(x: &Tensor<D>) -> bool {
@@ -49,11 +50,6 @@ pub(super) fn norm<const D: usize>(by: &Norm, x: Tensor<D>, dtype: DType) -> Ten
 fn affine(norm: &Norm) -> Affine {
     let Norm { gain, offset, epsilon } = norm;
     Affine { gain: cube(gain.clone()), offset: cube(offset.clone()), epsilon: *epsilon }
-}
-
-/// A tensor of a GPU as its backend holds it.
-fn cube<const D: usize>(tensor: Tensor<D>) -> CubeTensor {
-    tensor.try_into_primitive::<Cube>().expect("a tensor of a GPU")
 }
 
 fn tensor<const D: usize>(primitive: CubeTensor) -> Tensor<D> {

@@ -2,14 +2,13 @@
 
 use burn::backend::Cube;
 use burn::backend::TensorMetadata;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{BETA_1, BETA_2, EPSILON, Update};
+use crate::model::ops::gpu::{cube, empty};
 
 /// Threads of a workgroup.
 const UNITS: u32 = 256;
@@ -23,16 +22,9 @@ pub(super) fn step(
     [mean, variance]: [Tensor<1>; 2],
     update: &Update,
 ) -> (Tensor<1>, [Tensor<1>; 2]) {
-    let cube = |tensor: Tensor<1>| {
-        let tensor = if tensor.device().is_autodiff() { tensor.inner() } else { tensor };
-        into_contiguous(tensor.try_into_primitive::<Cube>().expect("a tensor of a GPU"))
-    };
-    let given = [value, gradient, mean, variance].map(cube);
+    let given = [value, gradient, mean, variance].map(|tensor| into_contiguous(cube(tensor)));
     let count = given[0].shape().num_elements();
-    let made: [CubeTensor; 3] = [(); 3].map(|()| {
-        let CubeTensor { client, device, .. } = given[0].clone();
-        empty_device_contiguous_dtype(client, device, given[0].shape(), DType::F32)
-    });
+    let made = [(); 3].map(|()| empty(&given[0], [count]));
     let cubes = count.div_ceil(UNITS as usize).clamp(1, MAX_CUBES);
     let [value, gradient, mean, variance] = given.each_ref().map(|tensor| tensor.clone().into_buffer_arg());
     let [moved, new_mean, new_variance] = made.each_ref().map(|tensor| tensor.clone().into_buffer_arg());

@@ -23,15 +23,15 @@ mod kernels;
 mod product;
 
 use burn::backend::{Cube, DispatchDevice};
-use burn::tensor::{DType, Shape, Tensor};
+use burn::tensor::{DType, Tensor};
 use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, CubeDim};
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use self::product::{UNITS, units};
 use super::Steps;
 use crate::model::ops::custom_op::{CustomOp, apply};
+use crate::model::ops::gpu::empty;
 use crate::model::probe::settings::Discretization;
 
 /// [`super::kernel_channels`] by these kernels; none where they do not take it: on the processor, of many channels, by another
@@ -176,10 +176,4 @@ fn cubes(count: usize) -> CubeCount {
 
 fn arg(tensor: &CubeTensor) -> BufferArg {
     tensor.clone().into_buffer_arg()
-}
-
-/// A tensor on the device of `like`, to be written.
-fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
-    let (client, device) = (like.client.clone(), like.device.clone());
-    empty_device_contiguous_dtype(client, device, Shape::new(shape), DType::F32)
 }

@@ -18,12 +18,12 @@ use burn::backend::{TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, CubeDim};
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use super::Sinkhorn;
 use super::operation::{PlansOp, TokenWeightsOp};
 use crate::model::ops::custom_op::CustomOp;
+use crate::model::ops::gpu::empty;
 
 /// Most threads of a workgroup.
 const UNITS: usize = 256;
@@ -184,10 +184,4 @@ impl Job {
         let shape = if shared { [1, 1] } else { [self.images, lines::LANES * self.n] };
         (shared, empty(like, shape).into_buffer_arg())
     }
-}
-
-/// A tensor on the device of `like`, to be written.
-fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
-    let (client, device) = (like.client.clone(), like.device.clone());
-    empty_device_contiguous_dtype(client, device, Shape::new(shape), DType::F32)
 }
