@@ -8,10 +8,11 @@
 //! `CUDA_EMULATOR_KEEP` a folder for the PTX of every kernel, `CUDA_EMULATOR_MEMORY` bytes of the card (8 GiB),
 //! `CUDA_EMULATOR_SEED` draws the times of events, so that autotuning takes any kernel, `CUDA_EMULATOR_TRACE` says every launch.
 //!
-//! `driver` has the functions, `parse` reads PTX, `ops` says what instructions compute, `machine` runs blocks of threads.
+//! `driver` has the functions, `parse` reads PTX and `decode` its instructions, `arithmetic` says what they make of values, `machine` runs blocks of threads.
 
+mod arithmetic;
+mod decode;
 mod driver;
 mod machine;
-mod ops;
 mod parse;
 mod value;

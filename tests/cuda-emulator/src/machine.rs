@@ -3,8 +3,9 @@
 
 use std::time::Instant;
 
+use crate::arithmetic::unpacked;
+use crate::decode::{Op, Shuffle, Tile, Vote};
 use crate::driver;
-use crate::ops::{Op, Shuffle, Tile, Vote, unpacked};
 use crate::parse::{Address, Kernel, Special, Src, Word};
 use crate::value::{Ty, float, float_bits, masked, tf32};
 

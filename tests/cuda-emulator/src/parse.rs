@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::ops::{self, Inst, Op};
+use crate::decode::{Inst, Op, decode};
 use crate::value::Ty;
 
 /// What an instruction reads.
@@ -377,7 +377,7 @@ fn instruction(statement: &str, scope: &Scope, labels: &HashMap<String, u32>) ->
         .collect::<Result<Vec<_>, _>>()
         .map_err(|why| wrong(&why))?;
     let parts: Vec<&str> = name.split('.').collect();
-    let op = ops::decode(&parts, &words, labels).map_err(|why| wrong(&why))?;
+    let op = decode(&parts, &words, labels).map_err(|why| wrong(&why))?;
     Ok(Inst { guard, op })
 }
 
