@@ -37,5 +37,10 @@ pub mod viz;
 #[path = "../tests/suite/close.rs"]
 mod close;
 #[cfg(test)]
+#[path = "../tests/suite/gpus.rs"]
+mod gpus;
+#[cfg(test)]
 #[path = "../tests/suite/skip.rs"]
 mod skip;
+#[cfg(test)]
+extern crate self as ssmprobe;

@@ -27,6 +27,7 @@ mod findings;
 mod frozen;
 mod gallery;
 mod gpu;
+mod gpus;
 mod hand_orders;
 mod heads;
 mod hostile;

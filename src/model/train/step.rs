@@ -23,8 +23,8 @@ use crate::model::train::classifier::Model;
 pub struct Labels {
     /// The classes, `[B]`.
     pub(super) index: Tensor<1, Int>,
-    /// 1 at each image's class, else 0, `[B, C]`.
-    pub(super) target: Tensor<2>,
+    /// 1 at each image's class, else 0, `[B, C]`; on the processor, which multiplies with it.
+    pub(super) target: Option<Tensor<2>>,
     count: usize,
 }
 
@@ -33,9 +33,11 @@ impl Labels {
     pub fn new(classes: &[usize], names: usize, device: &Device) -> Self {
         let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
         let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
-        let mut target = vec![0.0_f32; classes.len() * names]; // made here: burn's one_hot reads the device to check bounds
-        classes.iter().zip(target.chunks_mut(names)).for_each(|(&class, row)| row[class] = 1.0);
-        let target = Tensor::from_data(TensorData::new(target, [classes.len(), names]), device).autodiff();
+        let target = cpu::on_cpu(device).then(|| {
+            let mut target = vec![0.0_f32; classes.len() * names]; // made here: burn's one_hot reads the device to check bounds
+            classes.iter().zip(target.chunks_mut(names)).for_each(|(&class, row)| row[class] = 1.0);
+            Tensor::from_data(TensorData::new(target, [classes.len(), names]), device).autodiff()
+        });
         Self { index, target, count: classes.len() }
     }
 }
@@ -136,7 +138,7 @@ impl<'a> Step<'a> {
             None => self.tracked.logits(batch),
         }; // [B, C]
         let told = loss_and_right(logits, labels);
-        let gradients = told.clone().narrow(0, 0, 1).backward();
+        let gradients = told.clone().backward();
         // The one time that a step waits for its device.
         let told = told.inner().into_data().try_into_vec::<f32>().expect("float32 numbers");
         let (value, right) = (f64::from(told[0]), told[1] as usize);

@@ -14,8 +14,9 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 
-use super::{all, devices, parity};
+use super::{all, parity};
 use crate::backbones::{CASES, difference, fixtures, flat, image};
+use crate::gpus::gpus;
 use crate::heads::{batch, values};
 use crate::skip;
 
@@ -31,7 +32,7 @@ fn share(found: &[f32], expected: &[f32]) -> f64 {
 
 #[test]
 fn every_family_gives_the_processors_tokens() {
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         for family in FAMILIES {
             let own = |case: &&(&str, _)| {
                 Config::open(&fixtures().join(case.0)).unwrap().family.model_type == family.model_type
@@ -81,7 +82,7 @@ fn halves_give_the_same_tokens_to_two_digits_and_the_same_predictions() {
     let demo = crate::run::root().join("assets/demo");
     let about = DemoInfo::open(&demo).unwrap();
     let scenes = if all() { 500 } else { 4 };
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         for arithmetic in [Arithmetic::Float16, Arithmetic::Bfloat16] {
             if !arithmetic.on(&gpu) {
                 skip::because(format!("{name} has no {}", arithmetic.name()));

@@ -10,7 +10,8 @@ use ssmprobe::model::probe::router::softsort::SoftSort;
 use ssmprobe::model::probe::router::{ROUTERS, Router};
 use ssmprobe::model::probe::settings::Config;
 
-use super::{all, devices, parity};
+use super::{all, parity};
+use crate::gpus::gpus;
 use crate::heads::largest;
 use crate::pooling::read_channels;
 use crate::routing::reference::*;
@@ -27,7 +28,7 @@ fn scores(n: usize) -> Vec<f64> {
 
 #[test]
 fn token_weights_and_their_gradient_equal_the_processors() {
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         let many: &[usize] = if all() { &[64, 196, 256, 1024, 4096] } else { &[196] };
         for &n in [2, 49, 257].iter().chain(many) {
             for temperature in [0.01, 1.0, 100.0] {
@@ -81,7 +82,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
 
 #[test]
 fn a_weight_for_every_channel_is_the_processors_in_parts_of_any_size() {
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         // Software adapters take long for what sorts by comparing all pairs; one router does.
         for kind in ROUTERS.iter().filter(|kind| all() || kind.id == "sinkhorn") {
             let router = Arc::from((kind.build)(&Config::default()).expect("defaults are right"));

@@ -7,8 +7,9 @@ use ssmprobe::model::probe::head::HEADS;
 use ssmprobe::model::probe::params::Constraint;
 use ssmprobe::model::train::classifier::Model;
 
-use super::{all, devices, parity};
+use super::{all, parity};
 use crate::close::distance;
+use crate::gpus::gpus;
 use crate::heads::{batch, expected, files, hundredth, images, largest, loss, stem, values};
 
 /// Heads whose own kernels take a software adapter minutes to compile and to choose from; the others share theirs.
@@ -30,7 +31,7 @@ const MOST: f64 = 1e-3;
 #[test]
 fn heads_give_the_processors_logits_and_gradients() {
     let expected = expected();
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         for kind in HEADS.iter().filter(|kind| all() || !COSTLY.contains(&kind.id)) {
             for path in files(kind.id) {
                 let probe = Probe::load(&path).expect("a probe");

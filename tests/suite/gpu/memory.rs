@@ -8,16 +8,16 @@ use ssmprobe::model::data;
 use ssmprobe::model::io::catch_panic::guard;
 use ssmprobe::model::io::failpoint;
 
-use super::devices;
 use crate::backbones::{difference, fixtures, flat, image};
 use crate::faults::apart;
+use crate::gpus::gpus;
 use crate::run::{self, Desk};
 
 #[test]
 fn without_room_for_a_batch_fewer_images_are_read_at_once() {
     apart("gpu::memory::without_room_for_a_batch_fewer_images_are_read_at_once", || {
         let images: Vec<_> = (0..5).map(|k| image(k, 16, 16)).collect();
-        for (name, gpu) in devices() {
+        for (name, gpu) in gpus() {
             let backbone = Backbone::open(&fixtures().join("vit"), &gpu).unwrap();
             let expected = backbone.forward(&images).unwrap();
             assert_eq!(backbone.held_at_once(), None, "{name}");
@@ -42,7 +42,7 @@ fn without_room_for_a_batch_fewer_images_are_read_at_once() {
 #[test]
 fn an_extraction_says_that_memory_ran_out_and_goes_on() {
     apart("gpu::memory::an_extraction_says_that_memory_ran_out_and_goes_on", || {
-        let Some((_, gpu)) = devices().into_iter().next() else { return };
+        let Some((_, gpu)) = gpus().into_iter().next() else { return };
         let desk = Desk::new(9, 3);
         let dataset = data::open(desk.data()).expect("a dataset");
         let tokens = TokenSettings { cache: Some(desk.path("cache")), ..TokenSettings::default() };

@@ -5,7 +5,8 @@ use burn::tensor::{Device, Tensor};
 use ssmprobe::model::probe::s4;
 use ssmprobe::model::probe::settings::Discretization;
 
-use super::{all, devices, parity};
+use super::{all, parity};
+use crate::gpus::gpus;
 use crate::routing::reference::*;
 
 /// What makes a kernel: A, B, C and the step size.
@@ -70,7 +71,7 @@ fn the_kernel_of_one_channel_and_its_gradients_equal_the_processors() {
     let of_processor: Make =
         |a, b, c, step, steps| s4::kernel_channels(a.clone(), b.clone(), c.clone(), step.clone(), steps);
     let more = |few: &[usize], rest: &[usize]| [few, if all() { rest } else { &[] }].concat();
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         for states in more(&[2, 16, 37, 64, 128], &[1, 256]) {
             for (step, trained) in [1e-3, 1e-2, 1e-1].into_iter().flat_map(|x| [(x, false), (x, true)]) {
                 let system = System::new(states, step, trained);
@@ -97,7 +98,7 @@ fn the_kernel_of_one_channel_and_its_gradients_equal_the_processors() {
 #[test]
 fn one_channel_by_the_bilinear_rule_is_what_a_gpus_own_kernels_take() {
     let bilinear = (Discretization::Bilinear, 49);
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         let (a, b, c, step) = System::new(16, 1e-2, false).on(&gpu);
         let own = s4::kernel_on_gpu(&a, &b, &c, &step, bilinear).map(host);
         let taken = s4::kernel_channels(a.clone(), b.clone(), c.clone(), step.clone(), bilinear);

@@ -5,7 +5,8 @@ use burn::tensor::{Device, Tensor};
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Router, standardise};
 
-use super::{all, devices, parity};
+use super::{all, parity};
+use crate::gpus::gpus;
 use crate::routing::reference::*;
 
 /// Standardised scores of several images, one of them with an outlier 14 deviations away.
@@ -45,7 +46,7 @@ fn planned(sinkhorn: Sinkhorn, scores: &[f64], n: usize, device: &Device) -> [Ve
 
 #[test]
 fn token_weights_and_their_gradient_equal_the_processors() {
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         let many = [64, 196, 256, 1024, 4096].map(|n| [0.01, 0.1, 1.0].map(|tau| (n, tau, 20)));
         let many = if all() { many.as_flattened() } else { &[] };
         let few = [
@@ -77,7 +78,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
 
 #[test]
 fn plans_and_their_gradient_equal_the_processors() {
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         for (n, temperature) in [(2, 0.1), (49, 0.01), (196, 0.1)] {
             let sinkhorn = Sinkhorn { temperature, iterations: 20 };
             let scores = scores(n, 2);
@@ -92,7 +93,7 @@ fn plans_and_their_gradient_equal_the_processors() {
 
 #[test]
 fn equal_scores_share_and_a_broken_one_spreads() {
-    for (name, gpu) in devices() {
+    for (name, gpu) in gpus() {
         let alike = [0.5, -1.0, 0.5, 0.5, 0.5];
         let sinkhorn = Sinkhorn::default();
         let weights = |scores: &[f64], device: &Device| {

@@ -131,8 +131,9 @@ const FLAT: f32 = -80.0;
 mod tests {
     use burn::tensor::{DType, Device};
 
-    use super::super::check::{close, devices, get, halves, put, random, sizes, spaced};
+    use super::super::check::{close, get, halves, put, random, sizes, spaced};
     use super::*;
+    use crate::gpus::gpus;
 
     /// The error function: `2 / sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (1 3 5 ... (2n+1))`.
     fn erf(x: f64) -> f64 {
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn they_are_those_of_float64() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             let most = check(&name, &device, DType::F32, 5e-7);
             println!("parity {name}: activations: {most:.1e} (at most 5e-7)");
             for (dtype, unit) in halves(&name, &device) {
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn rows_may_be_spaced_and_fill_two_axes_of_workgroups() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             for (rows, width) in [(5, 5), (5, 64), (300_001, 1)] {
                 let (y, exact) = spaced(rows, width, &device);
                 let (bias, biases) = put(&random(width, 3), [1, width], &device, DType::F32);

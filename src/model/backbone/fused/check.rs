@@ -8,7 +8,6 @@ use rand_chacha::ChaCha8Rng;
 use super::norm::Affine;
 use super::{cube, tensor};
 use crate::model::backbone::arithmetic::Arithmetic;
-use crate::model::device::{self, Type};
 
 pub(super) const WIDTHS: [usize; 5] = [1, 3, 64, 768, 1025];
 const EPSILON: f64 = 1e-6;
@@ -16,20 +15,6 @@ const EPSILON: f64 = 1e-6;
 /// Numbers of rows, each with every width.
 pub(super) fn sizes() -> impl Iterator<Item = (usize, usize)> {
     [1, 5, 197].into_iter().flat_map(|rows| WIDTHS.map(|width| (rows, width)))
-}
-
-/// Every real GPU; where there is none, a software adapter.
-pub(super) fn devices() -> Vec<(String, Device)> {
-    let mut found = device::list();
-    found.retain(|found| found.kind != Type::Cpu);
-    if found.iter().any(|found| found.kind != Type::Software) {
-        found.retain(|found| found.kind != Type::Software);
-    }
-    if found.is_empty() {
-        crate::skip::missing("there is no GPU, not even a software one");
-    }
-    let open = |found: device::Found| (device::open(&found.name).expect("a listed device"), found.name);
-    found.into_iter().map(open).map(|(device, name)| (name, device)).collect()
 }
 
 /// The halves that a device has, and by how much each rounds 1 at most.

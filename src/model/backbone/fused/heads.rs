@@ -158,9 +158,10 @@ fn other<F: Float, N: Size>(
 mod tests {
     use burn::tensor::{DType, Device, Tensor, TensorData};
 
-    use super::super::check::{close, devices, get, halves, put, random, spaced};
+    use super::super::check::{close, get, halves, put, random, spaced};
     use super::super::{cube, tensor};
     use super::*;
+    use crate::gpus::gpus;
     use crate::model::backbone::rotary::{Rotary, Rotation};
     use crate::model::grid::Grid;
 
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn every_head_gets_its_channels_turned() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             let most = check(&name, &device, DType::F32, 1e-6);
             println!("parity {name}: heads: {most:.1e} (at most 1e-6)");
             for (dtype, unit) in halves(&name, &device) {
@@ -242,7 +243,7 @@ mod tests {
     #[test]
     fn every_image_may_have_its_own_angles() {
         let (part, batch) = (8, 2);
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             let all = Rotation::new(Grid::new(2, 2), 0, part, CENTRED, &device);
             let chosen = Tensor::from_data(TensorData::new(vec![0_i32, 3, 2, 1], [4]), &device);
             let (qkv, _) = put(&random(4 * 3 * part, 0), [4, 3 * part], &device, DType::F32);
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn rows_may_lie_further_apart_than_they_are_long() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             for part in [3, 4] {
                 let (qkv, exact) = spaced(6, 3 * 2 * part, &device);
                 let (bias, _) = put(&vec![0.0; 3 * 2 * part], [1, 3 * 2 * part], &device, DType::F32);

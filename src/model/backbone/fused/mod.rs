@@ -28,13 +28,12 @@ mod residual;
 mod rows;
 mod softmax;
 
-use burn::backend::{Cube, DispatchDevice};
+use burn::backend::DispatchDevice;
 use burn::tensor::{DType, Tensor};
-use burn_cubecl::tensor::CubeTensor;
 
 use self::norm::Affine;
 use super::block::Norm;
-use crate::model::ops::gpu::cube;
+use crate::model::ops::gpu::{cube, tensor};
 
 /// Whether the kernels take this tensor: it lies on a GPU, and no gradient is recorded there.
 pub(super) fn takes<const D: usize>(x: &Tensor<D>) -> bool {
@@ -50,8 +49,4 @@ pub(super) fn norm<const D: usize>(by: &Norm, x: Tensor<D>, dtype: DType) -> Ten
 fn affine(norm: &Norm) -> Affine {
     let Norm { gain, offset, epsilon } = norm;
     Affine { gain: cube(gain.clone()), offset: cube(offset.clone()), epsilon: *epsilon }
-}
-
-fn tensor<const D: usize>(primitive: CubeTensor) -> Tensor<D> {
-    Tensor::from_primitive::<Cube>(primitive)
 }

@@ -7,7 +7,8 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::rows::{Fold, Rows, Split, address, fold, own_row, own_vector, total, vector, within};
+use super::rows::{Rows, Split, address, own_row, own_vector, total, vector, within};
+use crate::model::ops::gpu::fold::{Fold, fold};
 
 /// Gain and offset `[d]` in float32, and what is added to the variance.
 pub(super) struct Affine {
@@ -101,7 +102,7 @@ pub(super) fn moments<N: Size>(
             sum += total::<N>(values[step]);
         }
     }
-    let mean = fold(sum, &mut lanes, Fold::Sum, split) / width;
+    let mean = fold(sum, &mut lanes, Fold::Sum, comptime!(split.units)) / width;
     let mut apart = 0.0f32;
     let mut squares = 0.0f32;
     #[unroll]
@@ -112,8 +113,8 @@ pub(super) fn moments<N: Size>(
             squares += total::<N>(deviations * deviations);
         }
     }
-    let left = fold(apart, &mut lanes, Fold::Sum, split) / width;
-    let variance = fold(squares, &mut lanes, Fold::Sum, split) / width - left * left;
+    let left = fold(apart, &mut lanes, Fold::Sum, comptime!(split.units)) / width;
+    let variance = fold(squares, &mut lanes, Fold::Sum, comptime!(split.units)) / width - left * left;
     Moments { mean, left, scale: 1.0 / (variance + epsilon).sqrt() }
 }
 
@@ -143,13 +144,14 @@ pub(super) fn write_normed<O: Float, N: Size>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{WIDTHS, close, devices, get, halves, normed, put, random, random_affine};
+    use super::super::check::{WIDTHS, close, get, halves, normed, put, random, random_affine};
     use super::super::check::{sizes, spaced};
     use super::*;
+    use crate::gpus::gpus;
 
     #[test]
     fn it_keeps_its_digits_however_far_the_mean_is() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             let mut most = 0.0_f64;
             for (rows, width) in sizes() {
                 let (affine, [gain, offset]) = random_affine(width, &device);
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn rows_may_lie_further_apart_than_they_are_long() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             for width in [5, 64] {
                 let (affine, [gain, offset]) = random_affine(width, &device);
                 let (x, exact) = spaced(5, width, &device);
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn halves_are_read_and_written() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             for (dtype, unit) in halves(&name, &device) {
                 for width in WIDTHS {
                     let what = format!("{width} wide, {dtype:?} on {name}");

@@ -152,9 +152,10 @@ fn add_and_norm_rows<F: Float, N: Size>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{close, devices, get, halves, normed, put, random, random_affine};
+    use super::super::check::{close, get, halves, normed, put, random, random_affine};
     use super::super::check::{sizes, spaced};
     use super::*;
+    use crate::gpus::gpus;
 
     /// `x + y + bias` in float64.
     fn summed(x: &[f64], y: &[f64], bias: &[f64]) -> Vec<f64> {
@@ -163,7 +164,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_float64_and_so_are_their_norms() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             let mut numbers = halves(&name, &device);
             numbers.push((DType::F32, 5e-7));
             for (rows, width) in sizes() {
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn rows_may_lie_further_apart_than_they_are_long() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             for width in [5, 64] {
                 let (affine, [gain, offset]) = random_affine(width, &device);
                 let (x, exact) = spaced(5, width, &device);

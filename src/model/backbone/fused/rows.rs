@@ -126,35 +126,3 @@ pub(super) fn total<N: Size>(vector: Vector<f32, N>) -> f32 {
     }
     sum
 }
-
-/// What is made of one number a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Fold {
-    Sum,
-    Largest,
-}
-
-/// The sum or the largest of what the threads of a row have, for each of them; by halves, in `lanes`, one a thread. All
-/// threads of the workgroup come here together.
-#[cube]
-pub(super) fn fold(value: f32, lanes: &mut [f32], #[comptime] into: Fold, #[comptime] split: Split) -> f32 {
-    let at = UNIT_POS as usize;
-    let unit = at % comptime!(split.units);
-    sync_cube(); // everyone has read what was folded before
-    lanes[at] = value;
-    sync_cube();
-    #[unroll]
-    for halving in 0..comptime!(split.units.ilog2() as usize) {
-        let half = comptime!(split.units >> (halving + 1));
-        if unit < half {
-            let (own, other) = (lanes[at], lanes[at + half]);
-            if comptime!(matches!(into, Fold::Sum)) {
-                lanes[at] = own + other;
-            } else {
-                lanes[at] = max(own, other);
-            }
-        }
-        sync_cube();
-    }
-    lanes[at - unit]
-}

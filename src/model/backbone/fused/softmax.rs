@@ -8,7 +8,8 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::rows::{Fold, Rows, Split, address, fold, own_row, own_vector, total, vector, within};
+use super::rows::{Rows, Split, address, own_row, own_vector, total, vector, within};
+use crate::model::ops::gpu::fold::{Fold, fold};
 
 /// Of logits `[B, heads, T, T]` in float32, written as `dtype`. `bias`: `[1 or B, heads, T, T]` in float32.
 pub(super) fn softmax(logits: CubeTensor, scale: f64, bias: Option<CubeTensor>, dtype: DType) -> CubeTensor {
@@ -77,7 +78,7 @@ fn softmax_rows<O: Float, N: Size>(
         }
         values.push(value);
     }
-    let largest = Vector::new(fold(largest, &mut lanes, Fold::Largest, split));
+    let largest = Vector::new(fold(largest, &mut lanes, Fold::Largest, comptime!(split.units)));
     let mut powers = Sequence::<Vector<f32, N>>::new();
     let mut sum = 0.0f32;
     #[unroll]
@@ -88,7 +89,7 @@ fn softmax_rows<O: Float, N: Size>(
         }
         powers.push(power);
     }
-    let sum = Vector::new(fold(sum, &mut lanes, Fold::Sum, split));
+    let sum = Vector::new(fold(sum, &mut lanes, Fold::Sum, comptime!(split.units)));
     if row < rows {
         #[unroll]
         for step in 0..comptime!(split.steps) {
@@ -105,8 +106,9 @@ const LOWEST: f32 = -3e38;
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{WIDTHS, close, devices, get, halves, put, random, spaced};
+    use super::super::check::{WIDTHS, close, get, halves, put, random, spaced};
     use super::*;
+    use crate::gpus::gpus;
 
     /// Rows of `width` logits in float64; rows of the bias come over and over.
     fn weights(logits: &[f64], width: usize, scale: f64, bias: &[f64]) -> Vec<f64> {
@@ -124,7 +126,7 @@ mod tests {
     #[test]
     fn it_is_right_at_any_height_of_the_logits() {
         let [batch, heads] = [2, 3];
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             let mut most = 0.0_f64;
             for (rows, width) in [1, 5].into_iter().flat_map(|rows| WIDTHS.map(|width| (rows, width))) {
                 let shape = [batch, heads, rows, width];
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn rows_may_be_spaced_and_halves_written() {
-        for (name, device) in devices() {
+        for (name, device) in gpus() {
             let mut numbers = halves(&name, &device);
             numbers.push((DType::F32, 1e-6));
             for (dtype, unit) in numbers {

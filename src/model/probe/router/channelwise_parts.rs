@@ -7,6 +7,7 @@ use burn::tensor::Tensor;
 
 use super::channelwise::{Channelwise, Order};
 use crate::model::ops::custom_op::{CustomOp, apply};
+use crate::model::ops::gpu::{cube, tensor};
 
 /// Numbers in the plans and weights of a part: 256 MiB of float32.
 const PART: usize = 1 << 26;
@@ -58,16 +59,16 @@ impl CustomOp<Cube, 2> for PartsOp {
     type Saved = (Self, Tensor<2>, Tensor<2>);
 
     fn forward(self, inputs: [FloatTensor<Cube>; 2], _: bool) -> (FloatTensor<Cube>, Self::Saved) {
-        let [query, gain] = inputs.map(Tensor::<2>::from_primitive::<Cube>);
+        let [query, gain] = inputs.map(tensor::<2>);
         let pool = |(tokens, order, _)| {
             Channelwise { query: Some(query.clone()), gain: gain.clone(), order }.pool_plain(&tokens)
         };
         let pooled = Tensor::cat(self.parts().map(pool).collect(), 0); // [B, d]
-        (primitive(pooled), (self, query, gain))
+        (cube(pooled), (self, query, gain))
     }
 
     fn vjp((op, query, gain): &Self::Saved, by_pooled: FloatTensor<Cube>) -> [Option<FloatTensor<Cube>>; 2] {
-        let by_pooled = Tensor::<2>::from_primitive::<Cube>(by_pooled);
+        let by_pooled = tensor::<2>(by_pooled);
         let (mut by_query, mut by_gain) = (query.zeros_like(), gain.zeros_like());
         for (tokens, order, range) in op.parts() {
             let [query, gain] = [query, gain].map(|input| input.clone().autodiff().require_grad());
@@ -77,10 +78,6 @@ impl CustomOp<Cube, 2> for PartsOp {
             let of = |input: &Tensor<2>| input.grad(&gradients).expect("the pooling depends on it");
             (by_query, by_gain) = (by_query + of(&query), by_gain + of(&gain));
         }
-        [Some(primitive(by_query)), Some(primitive(by_gain))]
+        [by_query, by_gain].map(cube).map(Some)
     }
-}
-
-fn primitive(tensor: Tensor<2>) -> FloatTensor<Cube> {
-    tensor.try_into_primitive::<Cube>().expect("a tensor of a GPU")
 }

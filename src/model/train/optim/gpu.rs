@@ -1,6 +1,5 @@
 //! One AdamW step on a GPU in one launch, where tensor operations take thirteen.
 
-use burn::backend::Cube;
 use burn::backend::TensorMetadata;
 use burn::tensor::Tensor;
 use burn_cubecl::cubecl;
@@ -8,7 +7,7 @@ use burn_cubecl::kernel::into_contiguous;
 use cubecl::prelude::*;
 
 use super::{BETA_1, BETA_2, EPSILON, Update};
-use crate::model::ops::gpu::{cube, empty};
+use crate::model::ops::gpu::{arg, cube, empty, tensor};
 
 /// Threads of a workgroup.
 const UNITS: u32 = 256;
@@ -26,8 +25,8 @@ pub(super) fn step(
     let count = given[0].shape().num_elements();
     let made = [(); 3].map(|()| empty(&given[0], [count]));
     let cubes = count.div_ceil(UNITS as usize).clamp(1, MAX_CUBES);
-    let [value, gradient, mean, variance] = given.each_ref().map(|tensor| tensor.clone().into_buffer_arg());
-    let [moved, new_mean, new_variance] = made.each_ref().map(|tensor| tensor.clone().into_buffer_arg());
+    let [value, gradient, mean, variance] = given.each_ref().map(arg);
+    let [moved, new_mean, new_variance] = made.each_ref().map(arg);
     advance::launch(
         &given[0].client,
         CubeCount::Static(cubes as u32, 1, 1),
@@ -43,7 +42,7 @@ pub(super) fn step(
         update.rate as f32,
         cubes * UNITS as usize,
     );
-    let [moved, mean, variance] = made.map(Tensor::from_primitive::<Cube>);
+    let [moved, mean, variance] = made.map(tensor);
     (moved, [mean, variance])
 }
 
@@ -82,31 +81,29 @@ mod tests {
     use super::super::plain_step;
     use super::*;
     use crate::close::assert_close;
-    use crate::model::device;
+    use crate::gpus::gpus;
 
     #[test]
     fn it_is_the_plain_step_of_the_processor() {
-        let names: Vec<String> = device::list().into_iter().map(|found| found.name).collect();
-        let Some(name) = names.iter().find(|name| *name != "cpu") else {
-            crate::skip::missing("there is no GPU, not even a software one");
-            return;
-        };
-        let gpu = device::open(name).expect("a listed device");
-        for count in [1_usize, 257, 300_000] {
-            let run = |device: &Device, step: fn(_, _, _, &Update) -> (Tensor<1>, [Tensor<1>; 2])| {
-                let tensor = |scale: f32, shift: f32| {
-                    let values =
-                        (0..count).map(|i| ((i * 7919) % 1013) as f32 / 506.0 * scale + shift).collect();
-                    Tensor::<1>::from_data(TensorData::new::<f32, _>(values, [count]), device)
+        for (name, gpu) in gpus() {
+            for count in [1_usize, 257, 300_000] {
+                let run = |device: &Device, step: fn(_, _, _, &Update) -> (Tensor<1>, [Tensor<1>; 2])| {
+                    let tensor = |scale: f32, shift: f32| {
+                        let values =
+                            (0..count).map(|i| ((i * 7919) % 1013) as f32 / 506.0 * scale + shift).collect();
+                        Tensor::<1>::from_data(TensorData::new::<f32, _>(values, [count]), device)
+                    };
+                    let moments = [tensor(0.1, 0.0), tensor(0.2, 0.0)];
+                    let update = Update { correction: 0.003, rate: 0.01 };
+                    let (moved, [mean, variance]) =
+                        step(tensor(1.0, -1.0), tensor(0.5, -0.3), moments, &update);
+                    [moved, mean, variance]
+                        .map(|made| made.into_data().try_into_vec::<f32>().expect("float32"))
                 };
-                let moments = [tensor(0.1, 0.0), tensor(0.2, 0.0)];
-                let update = Update { correction: 0.003, rate: 0.01 };
-                let (moved, [mean, variance]) = step(tensor(1.0, -1.0), tensor(0.5, -0.3), moments, &update);
-                [moved, mean, variance].map(|made| made.into_data().try_into_vec::<f32>().expect("float32"))
-            };
-            let (found, plain) = (run(&gpu, step), run(&Device::flex(), plain_step));
-            for (found, plain) in found.into_iter().zip(plain) {
-                assert_close("moved", found, plain, 1e-6);
+                let (found, plain) = (run(&gpu, step), run(&Device::flex(), plain_step));
+                for (found, plain) in found.into_iter().zip(plain) {
+                    assert_close(&name, found, plain, 1e-6);
+                }
             }
         }
     }

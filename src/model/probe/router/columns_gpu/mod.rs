@@ -19,8 +19,8 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
-use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::custom_op::{CustomOp, apply};
+use crate::model::ops::gpu::{arg, takes};
 
 /// How exponents follow from the sorted scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,10 +44,10 @@ pub(super) fn token_weights(
     family: Family,
     temperature: f64,
 ) -> Option<Tensor<2>> {
-    let takes = !on_cpu(&scores.device()) && scores.dtype() == DType::F32;
+    let [_, n] = scores.dims();
     let op = WeightsOp { family, coldness: (1.0 / temperature) as f32 };
     let inputs = [scores.clone().into_dispatch(), gain.clone().into_dispatch()];
-    takes.then(|| apply::<Cube, _, 2, 2>(op, inputs))
+    takes(scores, 1, n).then(|| apply::<Cube, _, 2, 2>(op, inputs))
 }
 
 struct WeightsOp {
@@ -75,7 +75,6 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
         let (client, (cubes, units)) = (&scores.client, threads(&scores));
         let [sorted, totals, weights] = [(); 3].map(|()| empty(&scores, DType::F32));
         let order = empty(&scores, DType::U32);
-        let arg = |tensor: &CubeTensor| tensor.clone().into_buffer_arg();
         kernels::sort::launch(client, cubes.clone(), units, arg(&scores), arg(&sorted), arg(&order), n);
         kernels::totals::launch(
             client,
@@ -110,7 +109,6 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
         let by_weights = into_contiguous(by_weights);
         let [means, shifts, by_centres, by_own, by_distances, by_scores] =
             [(); 6].map(|()| empty(sorted, DType::F32));
-        let arg = |tensor: &CubeTensor| tensor.clone().into_buffer_arg();
         kernels::back_by_column::launch(
             client,
             cubes.clone(),

@@ -123,7 +123,7 @@ impl Sinkhorn {
     /// Whether the fused operation takes these scores on their device; noise only on the processor.
     fn fused(&self, scores: &Tensor<2>, noise: &[f32]) -> bool {
         let processor = scores.device().without_autodiff() == Device::flex();
-        processor || (noise.is_empty() && gpu::takes(scores, *self))
+        processor || (noise.is_empty() && gpu::take(scores, *self))
     }
 
     /// The iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty for

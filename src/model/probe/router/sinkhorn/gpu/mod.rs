@@ -15,7 +15,7 @@ mod forward;
 mod lines;
 
 use burn::backend::{TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{DType, Shape, Tensor};
+use burn::tensor::{Shape, Tensor};
 use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, CubeDim};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
@@ -23,18 +23,16 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use super::Sinkhorn;
 use super::operation::{PlansOp, TokenWeightsOp};
 use crate::model::ops::custom_op::CustomOp;
-use crate::model::ops::gpu::empty;
+use crate::model::ops::gpu::{arg, empty, takes};
 
 /// Most threads of a workgroup.
 const UNITS: usize = 256;
 
-/// Whether this device runs the kernels, and to their end: Mesa's software Vulkan quietly ends every
-/// loop of a shader after 65,535 rounds in all.
-pub(super) fn takes(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
+/// Whether the kernels take these scores.
+pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     let [_, n] = scores.dims();
     let rounds = n.div_ceil(UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, with some to spare
-    let software = || scores.device().identity().is_some_and(|device| device.name.contains("llvmpipe"));
-    scores.dtype() == DType::F32 && (rounds < 65_000 || !software())
+    takes(scores, 1, rounds)
 }
 
 /// What the way back needs.
@@ -66,12 +64,12 @@ impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
             &scores.client,
             job.cubes(),
             job.units(scores),
-            scores.clone().into_buffer_arg(),
-            gain.clone().into_buffer_arg(),
-            into_contiguous(by_weights).into_buffer_arg(),
-            history.clone().into_buffer_arg(),
-            by_scores.clone().into_buffer_arg(),
-            by_gain.clone().into_buffer_arg(),
+            arg(scores),
+            arg(gain),
+            arg(&into_contiguous(by_weights)),
+            arg(history),
+            arg(&by_scores),
+            arg(&by_gain),
             scratch,
             job.kappa,
             job.iterations,
@@ -101,11 +99,11 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
             &scores.client,
             job.cubes(),
             job.units(scores),
-            scores.clone().into_buffer_arg(),
-            plans.clone().into_buffer_arg(),
-            into_contiguous(by_plans).into_buffer_arg(),
-            history.clone().into_buffer_arg(),
-            by_scores.clone().into_buffer_arg(),
+            arg(scores),
+            arg(plans),
+            arg(&into_contiguous(by_plans)),
+            arg(history),
+            arg(&by_scores),
             scratch,
             job.kappa,
             job.iterations,
@@ -152,10 +150,10 @@ impl Job {
             &scores.client,
             self.cubes(),
             self.units(scores),
-            scores.clone().into_buffer_arg(),
-            gain.clone().into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            history.clone().into_buffer_arg(),
+            arg(scores),
+            arg(gain),
+            arg(&output),
+            arg(&history),
             scratch,
             self.kappa,
             iterations,
@@ -182,6 +180,6 @@ impl Job {
         let bytes = lines::LANES * self.n * size_of::<f32>();
         let shared = bytes <= like.client.properties().hardware.max_shared_memory_size;
         let shape = if shared { [1, 1] } else { [self.images, lines::LANES * self.n] };
-        (shared, empty(like, shape).into_buffer_arg())
+        (shared, arg(&empty(like, shape)))
     }
 }
