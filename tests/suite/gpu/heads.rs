@@ -13,12 +13,11 @@ use crate::gpus::gpus;
 use crate::heads::{batch, expected, files, hundredth, images, largest, loss, stem, values};
 
 /// Heads whose own kernels take a software adapter minutes to compile and to choose from; the others share theirs.
-const COSTLY: [&str; 10] = [
+const COSTLY: [&str; 9] = [
     "attention",
     "neuralsort",
     "deepsets",
     "sinkhorn-conv",
-    "bi-gru",
     "efficient",
     "abmilp",
     "simpool",

@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::HIDDEN;
+use super::{GATES, HIDDEN};
 use crate::model::ops::cpu::{as_f32, flex, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
@@ -18,8 +18,6 @@ use crate::model::ops::simd::{add, exp_single, vectorised};
 
 /// Parts a batch is cut into, each with gradients of its own, summed in order at the end.
 const PARTS: usize = 16;
-/// Gates r, z and n of one state.
-const GATES: usize = 3 * HIDDEN;
 
 /// The last state, `[B, 128]`, after tokens `[B, N, d]` in float32 on the CPU. `weights`: from input `[384, d]` and
 /// from state `[384, 128]`, then their biases, `[384]` each.

@@ -4,11 +4,10 @@
 //! states of both directions, `[256]`. Gates in PyTorch's order r, z, n:
 //! `r, z = sigmoid(W x + b + U h + c)`, `n = tanh(W x + b + r * (U h + c))`, `h = (1 - z) n + z h`.
 //!
-//! On the CPU each direction is one operation with its own gradient. Elsewhere both directions advance in
-//! one loop, and inputs are projected in stretches of about `sqrt(N)` tokens: cutting a step out of a
-//! stretch costs its gradient a pass over that stretch alone.
+//! On the CPU each direction is one operation with its own gradient, on GPUs both are one, after the projection of all tokens.
 
 mod fused;
+mod gpu;
 
 use burn::tensor::{DType, activation};
 
@@ -20,6 +19,8 @@ use crate::model::probe::params::Init;
 
 /// Size of the state of one direction.
 const HIDDEN: usize = 128;
+/// Gates r, z and n of one state.
+const GATES: usize = 3 * HIDDEN;
 /// PyTorch's endings for the two directions.
 const ENDINGS: [&str; 2] = ["", "_reverse"];
 
@@ -69,18 +70,24 @@ impl Head for BiGru {
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
         let patches = &batch.patches;
-        if !on_cpu(&patches.device()) || patches.dtype() != DType::F32 {
-            return plain(params, patches);
+        if on_cpu(&patches.device()) && patches.dtype() == DType::F32 {
+            let direction = |(ending, backwards)| {
+                let name = |part: &str| format!("gru.{part}_l0{ending}");
+                let matrices = ["weight_ih", "weight_hh"].map(|part| params.get::<2>(&name(part)));
+                let biases = ["bias_ih", "bias_hh"].map(|part| params.get::<1>(&name(part)));
+                let ([input, state], [input_bias, state_bias]) =
+                    (matrices.map(Tensor::into_dispatch), biases.map(Tensor::into_dispatch));
+                fused::last_state(patches, [input, state, input_bias, state_bias], backwards)
+            };
+            return Tensor::cat(ENDINGS.into_iter().zip([false, true]).map(direction).collect(), 1);
         }
-        let direction = |(ending, backwards)| {
-            let name = |part: &str| format!("gru.{part}_l0{ending}");
-            let [input, state] =
-                ["weight_ih", "weight_hh"].map(|part| params.get::<2>(&name(part)).into_dispatch());
-            let biases = ["bias_ih", "bias_hh"].map(|part| params.get::<1>(&name(part)).into_dispatch());
-            let [input_bias, state_bias] = biases;
-            fused::last_state(patches, [input, state, input_bias, state_bias], backwards)
-        };
-        Tensor::cat(ENDINGS.into_iter().zip([false, true]).map(direction).collect(), 1)
+        let inputs = projected(params, patches);
+        let from_state = Tensor::stack(both::<2>(params, "weight_hh"), 0); // [2, 384, 128]
+        let bias = Tensor::stack(both::<1>(params, "bias_hh"), 0); // [2, 384]
+        match gpu::take(&inputs) {
+            true => gpu::last_states(inputs, from_state, bias),
+            false => recurrence(&inputs, from_state, bias),
+        }
     }
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
@@ -101,41 +108,40 @@ impl Head for BiGru {
     }
 }
 
-/// The last states of both directions, `[B, 256]`, of tokens `[B, N, d]`, by elementary operations: for
-/// other devices, and the reference for the CPU's own.
-fn plain(params: &Params, patches: &Tensor<3>) -> Tensor<2> {
+/// A parameter of both directions.
+fn both<const D: usize>(params: &Params, name: &str) -> Vec<Tensor<D>> {
+    ENDINGS.map(|ending| params.get(&format!("gru.{name}_l0{ending}"))).to_vec()
+}
+
+/// What tokens `[B, N, d]` say to the gates of both directions, `[B, N, 2, 384]`.
+fn projected(params: &Params, patches: &Tensor<3>) -> Tensor<4> {
     let [images, n, d] = patches.dims();
-    let matrices = |name: &str| {
-        let each = ENDINGS.map(|ending| params.get::<2>(&format!("gru.{name}_l0{ending}")).transpose());
-        Tensor::stack::<3>(each.to_vec(), 0) // [2, d or 128, 384]
-    };
-    let biases = |name: &str| {
-        let each = ENDINGS.map(|ending| params.get::<1>(&format!("gru.{name}_l0{ending}")));
-        Tensor::stack::<2>(each.to_vec(), 0).unsqueeze_dim::<3>(1) // [2, 1, 384]
-    };
-    let (from_input, from_state) = (matrices("weight_ih"), matrices("weight_hh"));
-    let (input_bias, state_bias) = (biases("bias_ih"), biases("bias_hh"));
-    let backwards = patches.clone().flip([1]);
-    let stretch = (n as f64).sqrt().ceil() as usize;
-    let options = (&patches.device(), patches.dtype());
-    let mut state = Tensor::<3>::zeros([2, images, HIDDEN], options); // [2, B, 128]
-    for start in (0..n).step_by(stretch) {
-        let len = stretch.min(n - start);
-        let cut = |tokens: &Tensor<3>| {
-            // Step first, so that a step is one piece of memory.
-            tokens.clone().narrow(1, start, len).swap_dims(0, 1).reshape([len * images, d])
+    let weights = Tensor::cat(both::<2>(params, "weight_ih"), 0); // [768, d]
+    let bias = Tensor::cat(both::<1>(params, "bias_ih"), 0).unsqueeze::<2>();
+    let inputs = patches.clone().reshape([images * n, d]).precise_matmul(weights.transpose()) + bias;
+    inputs.reshape([images, n, 2, GATES])
+}
+
+/// The last states, `[B, 256]`, by elementary operations: where no kernel is, and their reference. `inputs`: `[B, N, 2, 384]`;
+/// `from_state`: `[2, 384, 128]`; `bias`: `[2, 384]`.
+fn recurrence(inputs: &Tensor<4>, from_state: Tensor<3>, bias: Tensor<2>) -> Tensor<2> {
+    let [images, n, ..] = inputs.dims();
+    let (from_state, bias) = (from_state.swap_dims(1, 2), bias.unsqueeze_dim::<3>(1));
+    let mut state = Tensor::<3>::zeros([2, images, HIDDEN], (&inputs.device(), inputs.dtype()));
+    for step in 0..n {
+        let read = |direction: usize, token: usize| {
+            inputs
+                .clone()
+                .slice([0..images, token..token + 1, direction..direction + 1])
+                .reshape([1, images, GATES])
         };
-        let tokens = Tensor::stack::<3>(vec![cut(patches), cut(&backwards)], 0); // [2, len B, d]
-        let inputs = tokens.precise_matmul(from_input.clone()) + input_bias.clone(); // [2, len B, 384]
-        for step in 0..len {
-            let input = inputs.clone().narrow(1, step * images, images); // [2, B, 384]
-            let recurrent = state.clone().precise_matmul(from_state.clone()) + state_bias.clone(); // [2, B, 384]
-            let gate = |from: &Tensor<3>, i: usize| from.clone().narrow(2, i * HIDDEN, HIDDEN);
-            let reset = activation::sigmoid(gate(&input, 0) + gate(&recurrent, 0)); // [2, B, 128]
-            let keep = activation::sigmoid(gate(&input, 1) + gate(&recurrent, 1));
-            let new = (gate(&input, 2) + reset * gate(&recurrent, 2)).tanh();
-            state = new.clone() + keep * (state - new);
-        }
+        let input = Tensor::cat(vec![read(0, step), read(1, n - 1 - step)], 0); // [2, B, 384]
+        let recurrent = state.clone().precise_matmul(from_state.clone()) + bias.clone();
+        let gate = |from: &Tensor<3>, i: usize| from.clone().narrow(2, i * HIDDEN, HIDDEN);
+        let reset = activation::sigmoid(gate(&input, 0) + gate(&recurrent, 0)); // [2, B, 128]
+        let keep = activation::sigmoid(gate(&input, 1) + gate(&recurrent, 1));
+        let new = (gate(&input, 2) + reset * gate(&recurrent, 2)).tanh();
+        state = new.clone() + keep * (state - new);
     }
     state.swap_dims(0, 1).reshape([images, 2 * HIDDEN])
 }

@@ -1,0 +1,151 @@
+//! Both directions of the GRU on GPUs: a launch each way, where tensors take some seventy a token. CubeCL kernels for wgpu and CUDA.
+
+mod kernels;
+
+use burn::backend::{Cube, TensorMetadata};
+use burn::tensor::Tensor;
+use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+
+use super::{GATES, HIDDEN};
+use crate::model::ops::custom_op::{CustomOp, apply};
+use crate::model::ops::gpu::{arg, cube, empty, takes, tensor};
+use crate::model::ops::matmul::PreciseMatmul as _;
+
+/// Whether they take inputs `[B, N, 2, 384]`.
+pub(super) fn take(inputs: &Tensor<4>) -> bool {
+    let [_, n, ..] = inputs.dims();
+    takes(inputs, kernels::UNITS, kernels::rounds(n))
+}
+
+/// The last states, `[B, 256]`, of arguments as [`recurrence`](super::recurrence) takes them, in float32.
+pub(super) fn last_states(inputs: Tensor<4>, from_state: Tensor<3>, bias: Tensor<2>) -> Tensor<2> {
+    apply::<Cube, _, 3, 2>(GruOp, [inputs.into_dispatch(), from_state.into_dispatch(), bias.into_dispatch()])
+}
+
+struct GruOp;
+
+/// What the way back needs: of the kernel [`kernels::advance`], and the weights.
+struct Saved {
+    gates: CubeTensor,
+    before: CubeTensor,
+    offered: CubeTensor,
+    from_state: CubeTensor,
+}
+
+impl CustomOp<CubeBackend, 3> for GruOp {
+    type Saved = Saved;
+
+    fn forward(self, inputs: [CubeTensor; 3], keep: bool) -> (CubeTensor, Saved) {
+        let [inputs, from_state, bias] = inputs.map(into_contiguous);
+        let [images, n, ..] = inputs.shape().dims::<4>();
+        let last = empty(&inputs, [images, 2 * HIDDEN]);
+        let kept = if keep { images * n } else { 1 };
+        let gates = empty(&inputs, [kept, 2 * GATES]);
+        let [before, offered] = [(); 2].map(|()| empty(&inputs, [2, kept, HIDDEN]));
+        let by_column = into_contiguous(cube(tensor::<3>(from_state.clone()).swap_dims(1, 2)));
+        kernels::advance::launch(
+            &inputs.client,
+            cubes(images),
+            CubeDim::new_1d(kernels::UNITS as u32),
+            arg(&inputs),
+            arg(&by_column),
+            arg(&bias),
+            arg(&last),
+            arg(&gates),
+            arg(&before),
+            arg(&offered),
+            n,
+            keep,
+        );
+        (last, Saved { gates, before, offered, from_state })
+    }
+
+    fn vjp(saved: &Saved, by_last: CubeTensor) -> [Option<CubeTensor>; 3] {
+        let Saved { gates, before, offered, from_state } = saved;
+        let by_last = into_contiguous(by_last);
+        let ([images, _], [rows, _]) = (by_last.shape().dims(), gates.shape().dims());
+        let n = rows / images;
+        let by_inputs = empty(gates, [images, n, 2, GATES]);
+        let by_offers = empty(gates, [2, rows, GATES]);
+        kernels::retreat::launch(
+            &gates.client,
+            cubes(images),
+            CubeDim::new_1d(kernels::UNITS as u32),
+            arg(gates),
+            arg(before),
+            arg(offered),
+            arg(from_state),
+            arg(&by_last),
+            arg(&by_inputs),
+            arg(&by_offers),
+            n,
+        );
+        let by_offers = tensor::<3>(by_offers);
+        let by_bias = by_offers.clone().sum_dim(1).squeeze_dim::<2>(1);
+        let by_weights = by_offers.swap_dims(1, 2).precise_matmul(tensor(before.clone())); // [2, 384, 128]
+        [by_inputs, cube(by_weights), cube(by_bias)].map(Some)
+    }
+}
+
+/// Workgroups for so many images in two directions.
+fn cubes(images: usize) -> CubeCount {
+    CubeCount::Static(2 * images.div_ceil(kernels::IMAGES) as u32, 1, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::super::recurrence;
+    use super::*;
+    use crate::close::assert_close_to_largest;
+    use crate::gpus::gpus;
+
+    type LastStates = fn(Tensor<4>, Tensor<3>, Tensor<2>) -> Tensor<2>;
+
+    /// The last states and their gradients by every argument, of random ones.
+    fn run([images, n]: [usize; 2], device: &Device, of: LastStates) -> [Vec<f32>; 4] {
+        let mut rng = ChaCha8Rng::seed_from_u64(images as u64);
+        let mut random = |count: usize, most: f32| -> Vec<f32> {
+            (0..count).map(|_| rng.random_range(-most..most)).collect()
+        };
+        let mut data =
+            |shape: &[usize], most| TensorData::new(random(shape.iter().product(), most), shape.to_vec());
+        let device = &device.clone().autodiff();
+        let inputs = Tensor::<4>::from_data(data(&[images, n, 2, GATES], 2.0), device).require_grad();
+        let from_state = Tensor::<3>::from_data(data(&[2, GATES, HIDDEN], 0.2), device).require_grad();
+        let bias = Tensor::<2>::from_data(data(&[2, GATES], 0.5), device).require_grad();
+        let by = Tensor::<2>::from_data(data(&[images, 2 * HIDDEN], 1.0), device);
+        let last = of(inputs.clone(), from_state.clone(), bias.clone());
+        let gradients = (last.clone() * by).sum().backward();
+        let host = |data: TensorData| data.try_into_vec::<f32>().expect("float32");
+        [
+            host(last.into_data()),
+            host(inputs.grad(&gradients).expect("a gradient").into_data()),
+            host(from_state.grad(&gradients).expect("a gradient").into_data()),
+            host(bias.grad(&gradients).expect("a gradient").into_data()),
+        ]
+    }
+
+    #[test]
+    fn they_are_what_operations_of_tensors_say_and_their_gradients() {
+        for size in [[1, 1], [3, 7], [9, 49], [4, 196]] {
+            let expected =
+                run(size, &Device::flex(), |inputs, from_state, bias| recurrence(&inputs, from_state, bias));
+            for (name, gpu) in gpus() {
+                let found = run(size, &gpu, |inputs, from_state, bias| {
+                    assert!(take(&inputs));
+                    last_states(inputs, from_state, bias)
+                });
+                for (at, what) in ["states", "by inputs", "by weights", "by biases"].into_iter().enumerate() {
+                    let what = format!("{what} of {size:?} on {name}");
+                    assert_close_to_largest(&what, &found[at], &expected[at], 1e-5);
+                }
+            }
+        }
+    }
+}
