@@ -43,6 +43,8 @@ pub(super) const LANES: usize = 13;
 
 /// Exponents this far below the peak are nothing: 1e-14.
 const NEGLIGIBLE: f32 = -32.0;
+/// Entries of a walk between two looks at whether it may end: what they read is asked for at once.
+const AT_ONCE: usize = 8;
 
 /// Sums over one line, the entry at its peak counted as 1.
 #[derive(CubeType)]
@@ -118,16 +120,26 @@ pub(super) fn sums(
     let mut exponent = 0.0f32;
     let mut j = top;
     while j < comptime!(n - 1) && exponent > NEGLIGIBLE {
-        exponent += step(work, j, u, side, n);
-        j += 1;
-        add(&mut sums, exponent.exp(), work[comptime!(weights * n) + j], f32::cast_from(j) - origin);
+        #[unroll]
+        for ahead in 0..AT_ONCE {
+            let at = usize::min(j + ahead, comptime!(n.saturating_sub(2))); // beyond the end the last again, as nothing
+            exponent += step(work, at, u, side, n);
+            let share = select(j + ahead < comptime!(n - 1), exponent.exp(), 0.0f32);
+            add(&mut sums, share, work[comptime!(weights * n + 1) + at], f32::cast_from(at + 1) - origin);
+        }
+        j += AT_ONCE;
     }
     exponent = 0.0f32;
     j = top;
     while j > 0 && exponent > NEGLIGIBLE {
-        j -= 1;
-        exponent -= step(work, j, u, side, n);
-        add(&mut sums, exponent.exp(), work[comptime!(weights * n) + j], f32::cast_from(j) - origin);
+        #[unroll]
+        for back in 1..comptime!(AT_ONCE + 1) {
+            let at = usize::max(j, back) - back;
+            exponent -= step(work, at, u, side, n);
+            let share = select(j >= back, exponent.exp(), 0.0f32);
+            add(&mut sums, share, work[comptime!(weights * n) + at], f32::cast_from(at) - origin);
+        }
+        j = usize::max(j, AT_ONCE) - AT_ONCE;
     }
     sums
 }
