@@ -101,12 +101,12 @@ fn kernels(c: &mut Criterion) {
     });
     let device = Device::flex().autodiff();
     let a = tensor(&a, [STATES, STATES], &device).require_grad();
-    let b = tensor(&b, [STATES], &device).require_grad();
-    let output = tensor(&output, [STATES], &device).require_grad();
+    let b = tensor(&b, [STATES, 1], &device).require_grad();
+    let output = tensor(&output, [1, STATES], &device).require_grad();
     let step = tensor(&[0.05], [1], &device).require_grad();
     group.bench_function("tensors, forward and backward", |bench| {
         bench.iter(|| {
-            let kernel = s4::kernel(a.clone(), b.clone(), output.clone(), step.clone(), STEPS);
+            let kernel = s4::kernel_channels(a.clone(), b.clone(), output.clone(), step.clone(), STEPS);
             a.grad(&kernel.sum().backward()).map(Tensor::into_data)
         });
     });

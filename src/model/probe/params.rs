@@ -10,6 +10,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
 
+use super::s4;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::stats;
 
@@ -184,7 +185,7 @@ impl Params {
 
     /// The step size behind a [`Constraint::StepSize`] parameter, `[1]`.
     pub fn step_size(&self, name: &str) -> Tensor<1> {
-        burn::tensor::activation::softplus(self.get::<1>(name), 1.0)
+        self.get::<1>(name).exp().log1p() // softplus, of what its bounds keep small
     }
 
     /// All parameters, flat, in order of their specs.
@@ -219,11 +220,7 @@ impl Params {
             }
             Constraint::StableTriangular => {
                 let n = spec.shape[0];
-                let a = value.reshape([n, n]); // [S, S]
-                let diagonal = Tensor::<2>::eye(n, &a.device());
-                let clamped = a.clone().clamp_max(STABLE_DIAGONAL) * diagonal.clone();
-                let below = a.tril(-1);
-                (below + clamped).reshape([n * n])
+                s4::stable(value.reshape([n, n]), STABLE_DIAGONAL).reshape([n * n])
             }
         })
     }

@@ -1,16 +1,16 @@
-//! The kernel of an S4 by a GPU's own kernels against the processor's operation, which works in float64. A software Vulkan
+//! The gain of an S4 by a GPU's own kernels against the processor's operation, which works in float64. A software Vulkan
 //! runs them too.
 
 use burn::tensor::{Device, Tensor};
-use ssmprobe::model::probe::s4;
+use ssmprobe::model::probe::s4::{self, System};
 use ssmprobe::model::probe::settings::Discretization;
 
 use super::{all, parity};
 use crate::gpus::gpus;
 use crate::routing::reference::*;
 
-/// What makes a kernel: A, B, C and the step size.
-struct System {
+/// What makes a gain: A, B, C and the step size; D is 0.3.
+struct Values {
     states: usize,
     a: Vec<f64>,
     b: Vec<f64>,
@@ -18,7 +18,7 @@ struct System {
     step: f64,
 }
 
-impl System {
+impl Values {
     /// LegS; `trained` a little away from it, with an upper triangle that nobody may read.
     fn new(states: usize, step: f64, trained: bool) -> Self {
         let (mut a, mut b) = s4::hippo(states);
@@ -31,13 +31,13 @@ impl System {
         Self { states, a, b, c, step }
     }
 
-    fn on(&self, device: &Device) -> (Tensor<2>, Tensor<2>, Tensor<2>, Tensor<1>) {
+    fn on(&self, device: &Device) -> System {
         let Self { states, a, b, c, step } = self;
         let (a, b, c) = (matrix(a, *states, device), matrix(b, 1, device), matrix(c, *states, device));
-        (a, b, c, vector(&[*step], device))
+        System { a, b, c, skip: vector(&[0.3], device), step: vector(&[*step], device) }
     }
 
-    /// What a loss weighs the kernel of `n` steps by. The signs are those by which a longer step changes it, so that the
+    /// What a loss weighs the gain of `n` positions by. The signs are those by which a longer step changes it, so that the
     /// gradient of the step, a single number, is not what is left of large ones.
     fn cotangent(&self, n: usize) -> Vec<f64> {
         let values = |step: f64| {
@@ -45,45 +45,46 @@ impl System {
             s4::HostKernel::new(a, b, c, step, (Discretization::Bilinear, n)).values()
         };
         let (now, longer) = (values(self.step), values(1.01 * self.step));
-        let signs = now.iter().zip(&longer).map(|(now, longer)| (longer - now).signum());
+        let signs = now.iter().zip(&longer).map(|(now, longer)| (longer - now).signum()).rev();
         normal(n, 62).iter().zip(signs).map(|(size, sign)| size.abs() * sign).collect()
     }
 
-    /// The kernel of `n` steps, and the gradients of A, B, C and the step, where `make` makes it.
-    fn kernel(&self, n: usize, device: &Device, make: Make) -> [Vec<f64>; 5] {
+    /// The gain of `n` positions, and the gradients of A, B, C, D and the step, where `make` makes it.
+    fn gain(&self, n: usize, device: &Device, make: Make) -> [Vec<f64>; 6] {
         let device = &device.clone().autodiff();
-        let (a, b, c, step) = self.on(device);
-        let (a, b, c, step) = (a.require_grad(), b.require_grad(), c.require_grad(), step.require_grad());
-        let kernel = make(&a, &b, &c, &step, (Discretization::Bilinear, n)); // [N, 1]
-        let gradients = (kernel.clone() * matrix(&self.cotangent(n), 1, device)).sum().backward();
+        let System { a, b, c, skip, step } = self.on(device);
+        let [a, b, c] = [a, b, c].map(Tensor::require_grad);
+        let [skip, step] = [skip, step].map(Tensor::require_grad);
+        let [own_a, own_b, own_c] = [&a, &b, &c].map(Clone::clone);
+        let system = System { a: own_a, b: own_b, c: own_c, skip: skip.clone(), step: step.clone() };
+        let gain = make(system, (Discretization::Bilinear, n)); // [N, 1]
+        let gradients = (gain.clone() * matrix(&self.cotangent(n), 1, device)).sum().backward();
         let by = |x: &Tensor<2>| gradient(x, &gradients);
-        [host(kernel), by(&a), by(&b), by(&c), gradient(&step, &gradients)]
+        let of = |x: &Tensor<1>| gradient(x, &gradients);
+        [host(gain), by(&a), by(&b), by(&c), of(&skip), of(&step)]
     }
 }
 
-type Make = fn(&Tensor<2>, &Tensor<2>, &Tensor<2>, &Tensor<1>, s4::Steps) -> Tensor<2>;
+type Make = fn(System, s4::Steps) -> Tensor<2>;
 
 #[test]
-fn the_kernel_of_one_channel_and_its_gradients_equal_the_processors() {
-    let of_gpu: Make = |a, b, c, step, steps| {
-        s4::kernel_on_gpu(a, b, c, step, steps).expect("a GPU's own kernels take one channel")
-    };
-    let of_processor: Make =
-        |a, b, c, step, steps| s4::kernel_channels(a.clone(), b.clone(), c.clone(), step.clone(), steps);
+fn the_gain_of_one_channel_and_its_gradients_equal_the_processors() {
+    let of_gpu: Make =
+        |system, steps| s4::gain_on_gpu(&system, steps).expect("a GPU's own kernels take one channel");
     let more = |few: &[usize], rest: &[usize]| [few, if all() { rest } else { &[] }].concat();
     for (name, gpu) in gpus() {
         for states in more(&[2, 16, 37, 64, 128], &[1, 256]) {
             for (step, trained) in [1e-3, 1e-2, 1e-1].into_iter().flat_map(|x| [(x, false), (x, true)]) {
-                let system = System::new(states, step, trained);
+                let system = Values::new(states, step, trained);
                 for n in more(&[1, 49, 196], &[1024]) {
-                    let found = system.kernel(n, &gpu, of_gpu);
-                    let expected = system.kernel(n, &Device::flex(), of_processor);
+                    let found = system.gain(n, &gpu, of_gpu);
+                    let expected = system.gain(n, &Device::flex(), s4::gain);
                     let start = if trained { "trained" } else { "LegS" };
                     let case = format!("S4 of S {states}, N {n}, step {step}, {start}");
                     // 256 substitutions at the longest step leave float32 1.5e-5.
-                    let of_kernel = if states > 128 { 3.0 * PLAN } else { PLAN };
-                    let bounds = [of_kernel, GRADIENT, GRADIENT, GRADIENT, GRADIENT];
-                    for (at, what) in ["kernel", "A", "B", "C", "step"].into_iter().enumerate() {
+                    let of_gain = if states > 128 { 3.0 * PLAN } else { PLAN };
+                    let bounds = [of_gain, GRADIENT, GRADIENT, GRADIENT, GRADIENT, GRADIENT];
+                    for (at, what) in ["gain", "A", "B", "C", "D", "step"].into_iter().enumerate() {
                         let apart = apart_of_largest(&found[at], &expected[at]);
                         parity(&name, &format!("{case}, {what}"), apart, bounds[at]);
                     }
@@ -99,16 +100,15 @@ fn the_kernel_of_one_channel_and_its_gradients_equal_the_processors() {
 fn one_channel_by_the_bilinear_rule_is_what_a_gpus_own_kernels_take() {
     let bilinear = (Discretization::Bilinear, 49);
     for (name, gpu) in gpus() {
-        let (a, b, c, step) = System::new(16, 1e-2, false).on(&gpu);
-        let own = s4::kernel_on_gpu(&a, &b, &c, &step, bilinear).map(host);
-        let taken = s4::kernel_channels(a.clone(), b.clone(), c.clone(), step.clone(), bilinear);
-        assert_eq!(own.expect("a kernel"), host(taken), "{name}");
-        let [many_b, many_c] = [Tensor::cat(vec![b.clone(); 3], 1), Tensor::cat(vec![c.clone(); 3], 0)];
-        assert!(s4::kernel_on_gpu(&a, &many_b, &many_c, &step, bilinear).is_none(), "{name}");
-        assert!(s4::kernel_on_gpu(&a, &b, &c, &step, (Discretization::Zoh, 49)).is_none(), "{name}");
-        let (a, b, c, step) = System::new(257, 1e-2, false).on(&gpu);
-        assert!(s4::kernel_on_gpu(&a, &b, &c, &step, bilinear).is_none(), "{name}");
+        let few = || Values::new(16, 1e-2, false).on(&gpu);
+        let own = s4::gain_on_gpu(&few(), bilinear).map(host);
+        assert_eq!(own.expect("a gain"), host(s4::gain(few(), bilinear)), "{name}");
+        let System { a, b, c, skip, step } = few();
+        let (b, c) = (Tensor::cat(vec![b; 3], 1), Tensor::cat(vec![c; 3], 0));
+        let many = System { a, b, c, skip: Tensor::cat(vec![skip; 3], 0), step };
+        assert!(s4::gain_on_gpu(&many, bilinear).is_none(), "{name}");
+        assert!(s4::gain_on_gpu(&few(), (Discretization::Zoh, 49)).is_none(), "{name}");
+        assert!(s4::gain_on_gpu(&Values::new(257, 1e-2, false).on(&gpu), bilinear).is_none(), "{name}");
     }
-    let (a, b, c, step) = System::new(16, 1e-2, false).on(&Device::flex());
-    assert!(s4::kernel_on_gpu(&a, &b, &c, &step, bilinear).is_none());
+    assert!(s4::gain_on_gpu(&Values::new(16, 1e-2, false).on(&Device::flex()), bilinear).is_none());
 }

@@ -73,11 +73,6 @@ fn check_kernels(what: &str, bounds: [f64; 2], of_channels: Kernel) {
         let kernel = of_channels(a.clone(), b.clone(), c.clone(), dt.clone(), steps(case)); // [N, d]
         let gradients = (kernel.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();
         forward.see(name, apart_of_largest(&host(kernel), &get("kernel")));
-        if d == 1 {
-            let (b, c) = (b.clone().squeeze_dim(1), c.clone().squeeze_dim(0));
-            let shared = s4::kernel(a.clone(), b, c, dt.clone(), steps(case));
-            forward.see(name, apart_of_largest(&host(shared), &get("kernel")));
-        }
         let da = gradient(&a, &gradients);
         let probe = get("probe");
         let diagonal: Vec<f64> = (0..states).map(|i| da[i * states + i]).collect();
@@ -106,9 +101,14 @@ pub fn readouts_and_their_gradients_match_the_original() {
         let [w, b, c, skip, dt] =
             ["w", "b", "c", "d", "step"].map(|key| vector(&get(key), &device).require_grad());
         let scores = tokens.clone().precise_matmul(w.clone().unsqueeze_dim(1)).transpose(); // [1, N]
-        let kernel = s4::kernel(a.clone(), b.clone(), c.clone(), dt.clone(), (Discretization::Bilinear, n)); // [N]
-        let last = (0..n).map(|k| f64::from(u8::from(k + 1 == n))).collect::<Vec<_>>();
-        let gain = kernel.flip([0]) + skip.clone() * vector(&last, &device); // [N]
+        let system = s4::System {
+            a: a.clone(),
+            b: b.clone().unsqueeze_dim(1),
+            c: c.clone().unsqueeze_dim(0),
+            skip: skip.clone(),
+            step: dt.clone(),
+        };
+        let gain = s4::gain(system, (Discretization::Bilinear, n)).squeeze_dim(1); // [N]
         let weights = router_of(case).token_weights(router::standardise_batch(scores), gain, None); // [1, N]
         let readout = weights.precise_matmul(tokens); // [1, d]
         let gradients = (readout.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();

@@ -67,7 +67,7 @@ impl WeightRule for UniformWeights {
 
     fn weights(&self, tokens: &Tensor<3>, _: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
         let [_, n, _] = tokens.dims();
-        Tensor::ones([1, 1, n], (&tokens.device(), tokens.dtype())) / n as f64
+        Tensor::full([1, 1, n], 1.0 / n as f64, (&tokens.device(), tokens.dtype()))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{Config, ConfigError, Discretization, Sharing};
 use crate::model::io::array::Arrays;
 use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::params::{Constraint, Init, Params, Spec};
-use crate::model::probe::s4::{self, HostKernel};
+use crate::model::probe::s4::{self, HostKernel, System};
 use crate::model::probe::settings::within;
 
 /// Step size at the start (paper, "S4 Implementation").
@@ -91,21 +91,15 @@ impl S4Layer {
     /// The gain of every position in group `g`: `[N, 1]` shared, `[N, d]` channel-wise.
     pub fn gain(&self, params: &Params, g: usize, n: usize) -> Tensor<2> {
         let name = |letter: &str| format!("s4.{g}.{letter}");
-        let (a, step) = (params.get::<2>(&name("A")), params.step_size(&name("dt")));
-        let rule = self.discretization;
-        let kernel = match self.sharing {
+        let (b, c) = match self.sharing {
             Sharing::Shared => {
                 let (b, c) = (params.get::<1>(&name("B")), params.get::<1>(&name("C")));
-                s4::kernel(a, b, c, step, (rule, n)).unsqueeze_dim(1) // [N, 1]
+                (b.unsqueeze_dim(1), c.unsqueeze_dim(0))
             }
-            Sharing::Channel => {
-                let (b, c) = (params.get::<2>(&name("B")), params.get::<2>(&name("C")));
-                s4::kernel_channels(a, b, c, step, (rule, n)) // [N, d]
-            }
+            Sharing::Channel => (params.get(&name("B")), params.get(&name("C"))),
         };
-        let skip = params.get::<1>(&name("D")).unsqueeze_dim::<2>(0); // [1, 1 or d]
-        let late = kernel.clone().narrow(0, 0, 1) + skip; // [1, 1 or d]: read last
-        Tensor::cat(vec![kernel.narrow(0, 1, n - 1).flip([0]), late], 0)
+        let (a, skip, step) = (params.get(&name("A")), params.get(&name("D")), params.step_size(&name("dt")));
+        s4::gain(System { a, b, c, skip, step }, (self.discretization, n))
     }
 
     /// Its [parts](super::cost::Part): the kernel out of the states, and the sum over positions, of all groups. The states of

@@ -15,9 +15,11 @@ pub mod scan;
 pub mod sinkhorn;
 pub mod softsort;
 mod sort;
+mod standardise;
 
 use burn::tensor::Tensor;
 
+pub use self::standardise::{standardise, standardise_batch, standardise_vjp};
 use super::head_output::{Plan, PlanRows};
 use super::paper_cost::PaperCost;
 use super::settings::{Config, ConfigError, within};
@@ -126,32 +128,4 @@ pub fn find(id: &str) -> Option<&'static RouterSpec> {
 fn temperature(config: &Config, default: f64) -> Result<f64, ConfigError> {
     let temperature = config.temperature.unwrap_or(default);
     within("temperature", temperature, 1e-4..=1e4, "a number from 1e-4 to 1e4")
-}
-
-/// `(s - mean) / (std + 1e-6)` with the population standard deviation (docs/definitions.md, section 1).
-pub fn standardise(scores: &[f64]) -> Vec<f64> {
-    let n = scores.len() as f64;
-    let mean = scores.iter().sum::<f64>() / n;
-    let variance = scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n;
-    scores.iter().map(|s| (s - mean) / (variance.sqrt() + 1e-6)).collect()
-}
-
-/// The gradient of the raw `scores`, given that of the [standardised](standardise).
-pub fn standardise_vjp(scores: &[f64], by_standardised: &[f64]) -> Vec<f64> {
-    let n = scores.len() as f64;
-    let mean = scores.iter().sum::<f64>() / n;
-    let deviation = (scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n).sqrt();
-    let scale = 1.0 / (deviation + 1e-6);
-    let along: f64 = scores.iter().zip(by_standardised).map(|(s, by)| (s - mean) * by).sum();
-    // Where all scores are equal no direction changes the deviation.
-    let spread = if deviation > 0.0 { along * scale * scale / (n * deviation) } else { 0.0 };
-    let level = by_standardised.iter().sum::<f64>() * scale / n;
-    scores.iter().zip(by_standardised).map(|(s, by)| scale * by - spread * (s - mean) - level).collect()
-}
-
-/// [`standardise`] for every row of a batch, `[B, N]`.
-pub fn standardise_batch(scores: Tensor<2>) -> Tensor<2> {
-    let centred = scores.clone() - scores.mean_dim(1); // [B, N]
-    let deviation = centred.clone().powi_scalar(2).mean_dim(1).sqrt(); // [B, 1]
-    centred / (deviation + 1e-6)
 }

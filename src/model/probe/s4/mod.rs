@@ -10,20 +10,22 @@
 //! eigenvectors' condition is 6e21.
 //!
 //! Three times: [`HostKernel`] in float64 on the host, with its gradient, for explanations and for training on the CPU;
-//! [`kernel_on_gpu`] by a GPU's own kernels, for one channel and the bilinear rule; [`kernel_channels_as_given`] on tensors, for
-//! all else. [`kernel_channels`] takes the right one. Only the lower triangle of `a` is ever read.
+//! [`gain_on_gpu`] by a GPU's own kernels, for one channel and the bilinear rule; [`kernel_channels_as_given`] on tensors, for
+//! all else. [`gain`] takes the right one. Only the lower triangle of `a` is ever read.
 
 mod channels;
 mod discrete;
 mod fused;
 mod gpu;
 mod recurrence;
+mod stable;
 mod zoh;
 
 use burn::tensor::{Tensor, TensorData};
 
 pub use self::fused::HostKernel;
-pub use self::gpu::kernel as kernel_on_gpu;
+pub use self::gpu::gain as gain_on_gpu;
+pub use self::stable::stable;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::Discretization;
@@ -59,24 +61,40 @@ fn solve(lower: &[f64], right: &mut [f64], width: usize, filled: impl Fn(usize) 
     }
 }
 
-/// The kernel `K[j] = C Abar^j Bbar`, `[N]`, differentiable in all arguments. `a`: `[S, S]` (its
-/// lower triangle), `b`, `c`: `[S]`, `step`: `[1]`.
-pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, steps: Steps) -> Tensor<1> {
-    kernel_channels(a, b.unsqueeze_dim(1), c.unsqueeze_dim(0), step, steps).squeeze_dim(1)
+/// What makes the gain, on a device.
+pub struct System {
+    /// `[S, S]`, of which the lower triangle is read.
+    pub a: Tensor<2>,
+    /// `[S, d]`.
+    pub b: Tensor<2>,
+    /// `[d, S]`.
+    pub c: Tensor<2>,
+    /// D, `[d]`.
+    pub skip: Tensor<1>,
+    /// `dt`, `[1]`.
+    pub step: Tensor<1>,
 }
 
-/// A kernel for every channel, `[N, d]`, differentiable in all arguments. `a`: `[S, S]` (its lower
+/// What the position `k` of N counts, `K[N-1-k]`, the last D more: `[N, d]`, differentiable in all of the system.
+pub fn gain(system: System, steps: Steps) -> Tensor<2> {
+    if let Some(gain) = gain_on_gpu(&system, steps) {
+        return gain;
+    }
+    let System { a, b, c, skip, step } = system;
+    let kernel = kernel_channels(a, b, c, step, steps);
+    let late = kernel.clone().narrow(0, 0, 1) + skip.unsqueeze_dim(0); // [1, d]: read last
+    let earlier = (steps.1 > 1).then(|| kernel.narrow(0, 1, steps.1 - 1).flip([0]));
+    Tensor::cat(earlier.into_iter().chain([late]).collect(), 0)
+}
+
+/// A kernel for every channel, `K[j] = C Abar^j Bbar`, `[N, d]`, differentiable in all arguments. `a`: `[S, S]` (its lower
 /// triangle), `b`: `[S, d]`, `c`: `[d, S]`, `step`: `[1]`.
 ///
-/// On the CPU in float64, whatever the arguments, which are few; elsewhere in their own precision, by
-/// [kernels of the GPU](kernel_on_gpu) where they take it, else [on tensors](kernel_channels_as_given).
+/// On the CPU in float64, whatever the arguments, which are few; elsewhere [in their own precision](kernel_channels_as_given).
 pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, steps: Steps) -> Tensor<2> {
-    if on_cpu(&a.device()) {
-        return fused::kernel(a, b, c, step, steps);
-    }
-    match kernel_on_gpu(&a, &b, &c, &step, steps) {
-        Some(kernel) => kernel,
-        None => kernel_channels_as_given(a, b, c, step, steps),
+    match on_cpu(&a.device()) {
+        true => fused::kernel(a, b, c, step, steps),
+        false => kernel_channels_as_given(a, b, c, step, steps),
     }
 }
 

@@ -68,28 +68,29 @@ pub(super) fn states(
     }
 }
 
-/// The kernel `K[j] = C x_j`, `[N]`, a thread a step.
+/// The gain `G[N-1-j] = C x_j`, and D more where `j = 0`: `[N]`, a thread a step.
 #[cube(launch)]
-pub(super) fn outputs(path: &[f32], c: &[f32], kernel: &mut [f32], #[comptime] states: usize) {
+pub(super) fn outputs(path: &[f32], c: &[f32], skip: &[f32], gain: &mut [f32], #[comptime] states: usize) {
     let j = ABSOLUTE_POS;
-    if j < kernel.len() {
-        let mut output = 0.0f32;
+    if j < gain.len() {
+        let mut output = select(j == 0, skip[0], 0.0f32);
         for s in 0..states {
             output += c[s] * path[j * states + s];
         }
-        kernel[j] = output;
+        gain[gain.len() - 1 - j] = output;
     }
 }
 
-/// What the slopes are owed, `p_j`, `[N, S]`, and the gradient of the step, by one workgroup.
+/// What the slopes are owed, `p_j`, `[N, S]`, and the gradients of D and of the step, by one workgroup.
 #[cube(launch)]
 pub(super) fn adjoint(
     rates: &[f32],
     c: &[f32],
     step: &[f32],
     slopes: &[f32],
-    by_kernel: &[f32],
+    by_gain: &[f32],
     by_slopes: &mut [f32],
+    by_skip: &mut [f32],
     by_step: &mut [f32],
     steps: usize,
     #[comptime] states: usize,
@@ -105,7 +106,7 @@ pub(super) fn adjoint(
     let mut by_dt = 0.0f32;
     for back in 0..steps {
         let j = steps - 1 - back;
-        let by_state = by_kernel[j] * output + later; // y_j
+        let by_state = by_gain[steps - 1 - j] * output + later; // y_j
         let turned = product.times(by_state); // R^T y_j
         later = by_state + dt * turned;
         if unit < states {
@@ -116,6 +117,7 @@ pub(super) fn adjoint(
     }
     let by_dt = product.total(by_dt);
     if unit == 0 {
+        by_skip[0] = by_gain[steps - 1];
         by_step[0] = by_dt;
     }
 }
@@ -128,7 +130,7 @@ pub(super) fn gradients(
     path: &[f32],
     slopes: &[f32],
     step: &[f32],
-    by_kernel: &[f32],
+    by_gain: &[f32],
     by_a: &mut [f32],
     by_b: &mut [f32],
     by_c: &mut [f32],
@@ -151,7 +153,7 @@ pub(super) fn gradients(
         let s = at - comptime!(states * states);
         let mut sum = 0.0f32;
         for j in 0..steps {
-            sum += by_kernel[j] * path[j * states + s];
+            sum += by_gain[steps - 1 - j] * path[j * states + s];
         }
         by_b[s] = dt * by_slopes[s];
         by_c[s] = sum;

@@ -1,5 +1,5 @@
-//! The kernel of one channel by the bilinear rule on GPUs, in float32: three launches forward and two back, where tensors take
-//! some 90 and 180. CubeCL kernels for wgpu and CUDA.
+//! The gain of one channel by the bilinear rule on GPUs, in float32: three launches forward and two back, where tensors take
+//! some 100 and 190. CubeCL kernels for wgpu and CUDA.
 //!
 //! | file | what |
 //! |---|---|
@@ -17,55 +17,39 @@
 //! Back, `y_j` what the gradient of state `j` and `p_j = (I - dt/2 A)^-T y_j` that of the right side of its slope's equation:
 //!
 //! * `y_j = dK[j] C + y_{j+1} + dt R^T y_{j+1}`, `p_j = y_j + dt/2 R^T y_j`;
-//! * `dA = dt sum_j p_j q_j^T` in the lower triangle, `dB = dt p_0`, `dC = sum_j dK[j] x_j`, `d dt = sum_j p_j . r_j`.
+//! * `dA = dt sum_j p_j q_j^T` in the lower triangle, `dB = dt p_0`, `dC = sum_j dK[j] x_j`, `d dt = sum_j p_j . r_j`;
+//! * of the gain `G[N-1-j] = K[j]`, D more where `j = 0`: `dK[j] = dG[N-1-j]`, `dD = dG[N-1]`.
 
 mod kernels;
 mod product;
 
-use burn::backend::{Cube, DispatchDevice};
-use burn::tensor::{DType, Tensor};
-use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, CubeDim};
+use burn::backend::Cube;
+use burn::tensor::Tensor;
+use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use self::product::{UNITS, units};
-use super::Steps;
+use super::{Steps, System};
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::empty;
+use crate::model::ops::gpu::{arg, empty, takes};
 use crate::model::probe::settings::Discretization;
 
-/// [`super::kernel_channels`] by these kernels; none where they do not take it: on the processor, of many channels, by another
-/// rule, in other numbers than float32, of more than 256 states.
-pub fn kernel(
-    a: &Tensor<2>,
-    b: &Tensor<2>,
-    c: &Tensor<2>,
-    step: &Tensor<1>,
-    (rule, steps): Steps,
-) -> Option<Tensor<2>> {
+/// [`super::gain`] by these kernels; none where they do not take it: on the processor, of many channels, by another rule, in other
+/// numbers than float32, of more than 256 states.
+pub fn gain(System { a, b, c, skip, step }: &System, (rule, steps): Steps) -> Option<Tensor<2>> {
     let [states, channels] = b.dims();
     let fits = channels == 1 && (1..=UNITS).contains(&states) && steps > 0;
-    let takes = fits && rule == Discretization::Bilinear && a.dtype() == DType::F32 && runs(a, steps);
-    let inputs = || [a.clone(), b.clone(), c.clone()].map(Tensor::into_dispatch);
+    let takes = fits && rule == Discretization::Bilinear && takes(a, UNITS, steps);
     takes.then(|| {
-        let [a, b, c] = inputs();
-        apply::<Cube, _, 4, 2>(KernelOp { steps }, [a, b, c, step.clone().into_dispatch()])
+        let [a, b, c] = [a, b, c].map(|matrix| matrix.clone().into_dispatch());
+        let [skip, step] = [skip, step].map(|vector| vector.clone().into_dispatch());
+        apply::<Cube, _, 5, 2>(GainOp { steps }, [a, b, c, skip, step])
     })
 }
 
-/// Whether the device of `a` runs the kernels, and to their end: Mesa's software Vulkan quietly ends every loop of a shader
-/// after 65,535 rounds in all.
-fn runs(a: &Tensor<2>, steps: usize) -> bool {
-    let device = a.device().without_autodiff();
-    let DispatchDevice::Cube(cube) = device.as_dispatch() else { return false };
-    let client = cube.client();
-    let properties = client.properties();
-    let software = properties.identity.name.contains("llvmpipe");
-    properties.hardware.max_units_per_cube as usize >= UNITS && (steps < 65_000 || !software)
-}
-
-/// The kernel of so many steps, of A, B, C and the step size.
-struct KernelOp {
+/// The gain of so many steps, of A, B, C, D and the step size.
+struct GainOp {
     steps: usize,
 }
 
@@ -84,16 +68,16 @@ struct Saved {
     slopes: CubeTensor,
 }
 
-impl CustomOp<CubeBackend, 4> for KernelOp {
+impl CustomOp<CubeBackend, 5> for GainOp {
     type Saved = Saved;
 
-    fn forward(self, inputs: [CubeTensor; 4], _: bool) -> (CubeTensor, Saved) {
-        let [a, b, c, step] = inputs.map(into_contiguous);
+    fn forward(self, inputs: [CubeTensor; 5], _: bool) -> (CubeTensor, Saved) {
+        let [a, b, c, skip, step] = inputs.map(into_contiguous);
         let (client, steps) = (&a.client, self.steps);
         let [states, _] = a.meta.shape().dims();
         let rates = empty(&a, [states, states]);
         let [path, slopes] = [(); 2].map(|()| empty(&a, [steps, states]));
-        let kernel = empty(&a, [steps, 1]);
+        let gain = empty(&a, [steps, 1]);
         kernels::rates::launch(
             client,
             cubes(states),
@@ -121,19 +105,21 @@ impl CustomOp<CubeBackend, 4> for KernelOp {
             CubeDim::new_1d(FEW as u32),
             arg(&path),
             arg(&c),
-            arg(&kernel),
+            arg(&skip),
+            arg(&gain),
             states,
         );
-        (kernel, Saved { steps, c, step, rates, path, slopes })
+        (gain, Saved { steps, c, step, rates, path, slopes })
     }
 
-    fn vjp(saved: &Saved, by_kernel: CubeTensor) -> [Option<CubeTensor>; 4] {
+    fn vjp(saved: &Saved, by_gain: CubeTensor) -> [Option<CubeTensor>; 5] {
         let Saved { steps, c, step, rates, path, slopes } = saved;
-        let (client, by_kernel) = (&rates.client, into_contiguous(by_kernel));
+        let (client, by_gain) = (&rates.client, into_contiguous(by_gain));
         let [states, _] = rates.meta.shape().dims();
         let by_slopes = empty(rates, [*steps, states]);
         let (by_a, by_b) = (empty(rates, [states, states]), empty(rates, [states, 1]));
-        let (by_c, by_step) = (empty(rates, [1, states]), empty(rates, [1]));
+        let by_c = empty(rates, [1, states]);
+        let [by_skip, by_step] = [(); 2].map(|()| empty(rates, [1]));
         kernels::adjoint::launch(
             client,
             cubes(1),
@@ -142,8 +128,9 @@ impl CustomOp<CubeBackend, 4> for KernelOp {
             arg(c),
             arg(step),
             arg(slopes),
-            arg(&by_kernel),
+            arg(&by_gain),
             arg(&by_slopes),
+            arg(&by_skip),
             arg(&by_step),
             *steps,
             states,
@@ -156,14 +143,14 @@ impl CustomOp<CubeBackend, 4> for KernelOp {
             arg(path),
             arg(slopes),
             arg(step),
-            arg(&by_kernel),
+            arg(&by_gain),
             arg(&by_a),
             arg(&by_b),
             arg(&by_c),
             *steps,
             states,
         );
-        [by_a, by_b, by_c, by_step].map(Some)
+        [by_a, by_b, by_c, by_skip, by_step].map(Some)
     }
 }
 
@@ -172,8 +159,4 @@ const FEW: usize = 32;
 
 fn cubes(count: usize) -> CubeCount {
     CubeCount::Static(count as u32, 1, 1)
-}
-
-fn arg(tensor: &CubeTensor) -> BufferArg {
-    tensor.clone().into_buffer_arg()
 }

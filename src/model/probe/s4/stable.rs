@@ -1,0 +1,74 @@
+//! The state matrix after a step of an optimiser: lower triangular again, its diagonal below 0, so that memory fades. On GPUs in one
+//! launch, where tensors take eleven and masks from the host.
+
+use burn::tensor::Tensor;
+use burn_cubecl::cubecl;
+use burn_cubecl::kernel::into_contiguous;
+use cubecl::prelude::*;
+
+use crate::model::ops::gpu::{arg, cube, empty, takes, tensor};
+
+/// Threads of a workgroup.
+const UNITS: usize = 256;
+
+/// `a` `[S, S]` without what is above the diagonal, which is `most` at most; not differentiable.
+pub fn stable(a: Tensor<2>, most: f32) -> Tensor<2> {
+    let [states, _] = a.dims();
+    if !takes(&a, UNITS, 1) {
+        let diagonal = Tensor::<2>::eye(states, &a.device());
+        let clamped = a.clone().clamp_max(most) * diagonal;
+        return a.tril(-1) + clamped;
+    }
+    let a = into_contiguous(cube(a));
+    let kept = empty(&a, [states, states]);
+    let cubes = CubeCount::Static((states * states).div_ceil(UNITS) as u32, 1, 1);
+    keep::launch(&a.client, cubes, CubeDim::new_1d(UNITS as u32), arg(&a), arg(&kept), most, states);
+    tensor(kept)
+}
+
+/// A thread an entry.
+#[cube(launch)]
+fn keep(a: &[f32], kept: &mut [f32], most: f32, states: usize) {
+    let at = ABSOLUTE_POS;
+    if at < kept.len() {
+        let (row, column) = (at / states, at % states);
+        let mut entry = a[at];
+        if row == column {
+            entry = min(entry, most);
+        }
+        if row < column {
+            entry = 0.0;
+        }
+        kept[at] = entry;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+    use crate::gpus::gpus;
+
+    #[test]
+    fn the_upper_triangle_goes_and_the_diagonal_is_negative() {
+        const MOST: f32 = -1e-4;
+        for states in [1, 3, 37] {
+            let values: Vec<f32> =
+                (0..states * states).map(|at| ((at * 7919) % 101) as f32 / 50.0 - 1.0).collect();
+            let kept = |(at, value): (usize, &f32)| match (at / states).cmp(&(at % states)) {
+                Ordering::Less => 0.0,
+                Ordering::Equal => value.min(MOST),
+                Ordering::Greater => *value,
+            };
+            let expected: Vec<f32> = values.iter().enumerate().map(kept).collect();
+            for (name, device) in gpus().into_iter().chain([("cpu".to_owned(), Device::flex())]) {
+                let a = Tensor::from_data(TensorData::new(values.clone(), [states, states]), &device);
+                let found = stable(a, MOST).into_data().try_into_vec::<f32>().expect("float32");
+                assert_eq!(found, expected, "{states} on {name}");
+            }
+        }
+    }
+}
