@@ -30,9 +30,13 @@ pub fn install(folder: Option<PathBuf>) {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |fault| {
+        if catch_panic::is_guarded() {
+            log::note(&catch_panic::panic_message(fault.payload())); // whoever guards it says it as an error
+            return;
+        }
         usual(fault);
         let number = WRITTEN.load(Ordering::SeqCst);
-        let ours = !catch_panic::is_guarded() && !is_device_thread();
+        let ours = !is_device_thread();
         let Some(folder) = folder.as_deref().filter(|_| ours && number < MAX_OF_A_RUN) else {
             return;
         };
