@@ -450,12 +450,7 @@ impl<'a> Block<'a> {
                             for part in 0..each {
                                 let element = lane * unique + (index * each + part) % unique;
                                 let (r, c) = (element / columns, element % columns);
-                                let place = if *row {
-                                    r as u64 * stride + c as u64
-                                } else {
-                                    c as u64 * stride + r as u64
-                                };
-                                let at = at + place * ty.bytes() as u64;
+                                let at = at + place(r, c, stride, *row) * ty.bytes() as u64;
                                 self.check(warp, at, ty.bytes(), false).map_err(fail)?;
                                 *made |= Self::read(at, ty.bytes()) << (8 * ty.bytes() * part);
                             }
@@ -474,12 +469,7 @@ impl<'a> Block<'a> {
                             for part in 0..each {
                                 let element = lane * unique + index * each + part;
                                 let (r, c) = (element / n, element % n);
-                                let place = if *row {
-                                    r as u64 * stride + c as u64
-                                } else {
-                                    c as u64 * stride + r as u64
-                                };
-                                let at = at + place * ty.bytes() as u64;
+                                let at = at + place(r, c, stride, *row) * ty.bytes() as u64;
                                 self.check(warp, at, ty.bytes(), false).map_err(fail)?;
                                 Self::write(at, ty.bytes(), masked(*ty, from >> (8 * ty.bytes() * part)));
                             }
@@ -523,4 +513,10 @@ impl<'a> Block<'a> {
             }
         }
     }
+}
+
+/// Where row `r` and column `c` of a tile lie, whose rows, or else columns, begin `stride` numbers apart.
+fn place(r: usize, c: usize, stride: u64, by_row: bool) -> u64 {
+    let (line, inside) = if by_row { (r, c) } else { (c, r) };
+    line as u64 * stride + inside as u64
 }
