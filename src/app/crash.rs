@@ -36,8 +36,7 @@ pub fn install(folder: Option<PathBuf>) {
         }
         usual(fault);
         let number = WRITTEN.load(Ordering::SeqCst);
-        let ours = !is_device_thread();
-        let Some(folder) = folder.as_deref().filter(|_| ours && number < MAX_OF_A_RUN) else {
+        let Some(folder) = folder.as_deref().filter(|_| !is_device_thread() && number < MAX_OF_A_RUN) else {
             return;
         };
         WRITTEN.fetch_add(1, Ordering::SeqCst);

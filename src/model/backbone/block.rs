@@ -151,7 +151,7 @@ impl Norm {
 
     /// Over the last axis, in float32.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        if fused::takes(&x) {
+        if fused::applies_to(&x) {
             return fused::norm(self, x, DType::F32);
         }
         layer_norm(x, self.gain.clone(), Some(self.offset.clone()), self.epsilon)
@@ -280,7 +280,7 @@ impl Block {
         bias: Option<Tensor<4>>,
         rotation: Option<&Rotation>,
     ) -> Tensor<2> {
-        if fused::takes(&x) {
+        if fused::applies_to(&x) {
             return self.forward_fused(x, batch, bias, rotation);
         }
         let x = self.attend(self.norm1.forward(x.clone()), batch, bias, rotation).cast(DType::F32) + x;

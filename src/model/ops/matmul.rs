@@ -26,7 +26,8 @@ impl<const D: usize> PreciseMatmul for Tensor<D> {
 
 #[cfg(feature = "cuda")]
 mod cuda {
-    use burn::backend::{DispatchDevice, TensorMetadata, ops::FloatTensorOps};
+    use burn::backend::cubecl::Device as CubeDevice;
+    use burn::backend::{TensorMetadata, ops::FloatTensorOps};
     use burn::tensor::{DType, Tensor};
     use burn_cubecl::cubecl::prelude::Scalar;
     use burn_cubecl::cubecl::tf32;
@@ -44,12 +45,12 @@ mod cuda {
     use cubek::std::InputBinding;
 
     use crate::model::ops::custom_op::CustomOp;
+    use crate::model::ops::gpu::gpu;
 
     /// Whether kernels of this tensor's device would round it.
     pub(super) fn rounds<const D: usize>(factor: &Tensor<D>) -> bool {
-        let device = factor.device().without_autodiff();
-        let DispatchDevice::Cube(cube) = device.as_dispatch() else { return false };
-        factor.dtype() == DType::F32 && cube.client().properties().supports_type(tf32::elem_type_native())
+        let has_cores = |gpu: CubeDevice| gpu.client().properties().supports_type(tf32::elem_type_native());
+        factor.dtype() == DType::F32 && gpu(factor).is_some_and(has_cores)
     }
 
     /// The product of two matrices.

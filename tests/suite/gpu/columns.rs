@@ -1,10 +1,11 @@
-//! Routers without the plans of a batch: NeuralSort and SoftSort as kernels against the processor's in float64, and an S4 for
+//! Routers without the plans of a batch: NeuralSort, SoftSort and hard sorting as kernels against the processor's in float64, and an S4 for
 //! every channel, some images at a time.
 
 use std::sync::Arc;
 
 use burn::tensor::Device;
 use ssmprobe::model::probe::router::channelwise::{Channelwise, Order};
+use ssmprobe::model::probe::router::hard_sort::HardSort;
 use ssmprobe::model::probe::router::neuralsort::NeuralSort;
 use ssmprobe::model::probe::router::softsort::SoftSort;
 use ssmprobe::model::probe::router::{ROUTERS, Router};
@@ -32,10 +33,11 @@ fn token_weights_and_their_gradient_equal_the_processors() {
         let many: &[usize] = if all() { &[64, 196, 256, 1024, 4096] } else { &[196] };
         for &n in [2, 49, 257].iter().chain(many) {
             for temperature in [0.01, 1.0, 100.0] {
-                let routers: [Box<dyn Router>; 3] = [
+                let routers: [Box<dyn Router>; 4] = [
                     Box::new(NeuralSort { temperature }),
                     Box::new(SoftSort { power: 1, temperature }),
                     Box::new(SoftSort { power: 2, temperature }),
+                    Box::new(HardSort { temperature }),
                 ];
                 for (at, router) in routers.iter().enumerate() {
                     let (raw, gains) = (scores(n), normal(n, 61));
@@ -60,7 +62,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
                     let gain = vector(&gains, device).require_grad();
                     let found = router.token_weights(asked.clone(), gain.clone(), None);
                     let gradients = (found.clone() * matrix(&by, n, device)).sum().backward();
-                    let power = ["", " of distances", " of squares"][at];
+                    let power = ["", " of distances", " of squares", ""][at];
                     let case = format!("{}{power} of N {n}, tau {temperature}", router.id());
                     parity(
                         &name,

@@ -10,6 +10,7 @@ use cubecl::prelude::*;
 use super::rows::{Rows, Split, address, own_row, own_vector, vector};
 use crate::model::backbone::activation::{P, QUICK, SERIES, SILU, Slope, TANH};
 use crate::model::backbone::config::Activation;
+use crate::model::ops::gpu::{FLAT, arg};
 
 /// Of `y` `[M, m]`, or `[M, 2 m]` where `gated`, and a bias `[1, m]` or `[1, 2 m]` in the same numbers: `[M, m]` in these.
 pub(super) fn activate(y: CubeTensor, bias: CubeTensor, activation: Activation, gated: bool) -> CubeTensor {
@@ -27,7 +28,7 @@ pub(super) fn activate(y: CubeTensor, bias: CubeTensor, activation: Activation, 
         address(&[&y, &out]),
         size,
         y.arg(),
-        bias.into_buffer_arg(),
+        arg(&bias),
         out.arg(),
         y.count,
         vectors,
@@ -123,9 +124,6 @@ fn gate(x: f32, #[comptime] slope: Slope) -> f32 {
     let s = x * (x * x * comptime!(slope.cubic) + comptime!(slope.linear));
     x / (1.0f32 + (-max(s, f32::new(FLAT))).exp())
 }
-
-/// Below this a sigmoid is 0 beside anything, and `exp` of its negative still a number.
-const FLAT: f32 = -80.0;
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ use cubecl::prelude::*;
 
 use super::activation::sum;
 use super::rows::{Rows, Split, address, own_row, own_vector, vector};
+use crate::model::ops::gpu::arg;
 
 /// Which channels of a head are turned as a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +48,7 @@ pub(super) fn split_heads(
     let angle_stride = cos.as_ref().map_or(0, |cos| cos.stride);
     let size = vector(&[whole, qkv.stride, query.stride, angle_stride]);
     let turned = cos.as_ref().map_or(1, |cos| cos.count);
-    let arg = |rows: Option<Rows>| rows.map(|rows| rows.arg()).into();
+    let optional = |rows: Option<Rows>| rows.map(|rows| rows.arg()).into();
     let split = Split::new(width / size, &qkv.tensor);
     let (cubes, units) = split.launch(qkv.count);
     split_rows::launch(
@@ -57,9 +58,9 @@ pub(super) fn split_heads(
         address(&[&qkv, &query]),
         size,
         qkv.arg(),
-        bias.into_buffer_arg(),
-        arg(cos),
-        arg(sin),
+        arg(&bias),
+        optional(cos),
+        optional(sin),
         query.arg(),
         key.arg(),
         value.arg(),

@@ -28,17 +28,15 @@ mod residual;
 mod rows;
 mod softmax;
 
-use burn::backend::DispatchDevice;
 use burn::tensor::{DType, Tensor};
 
 use self::norm::Affine;
 use super::block::Norm;
-use crate::model::ops::gpu::{cube, tensor};
+use crate::model::ops::gpu::{cube, gpu, tensor};
 
-/// Whether the kernels take this tensor: it lies on a GPU, and no gradient is recorded there.
-pub(super) fn takes<const D: usize>(x: &Tensor<D>) -> bool {
-    let device = x.device();
-    matches!(device.as_dispatch(), DispatchDevice::Cube(_)) && !device.is_autodiff()
+/// Whether a tensor lies on a GPU, and no gradient is recorded there.
+pub(super) fn applies_to<const D: usize>(x: &Tensor<D>) -> bool {
+    gpu(x).is_some() && !x.device().is_autodiff()
 }
 
 /// The norm of `x` over its last axis, in one kind of numbers or another.

@@ -8,6 +8,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::rows::{Rows, Split, address, own_row, own_vector, total, vector, within};
+use crate::model::ops::gpu::arg;
 use crate::model::ops::gpu::fold::{Fold, fold};
 
 /// Gain and offset `[d]` in float32, and what is added to the variance.
@@ -32,8 +33,8 @@ pub(super) fn norm(x: CubeTensor, affine: &Affine, dtype: DType) -> CubeTensor {
         address(&[&x, &out]),
         size,
         x.arg(),
-        affine.gain.clone().into_buffer_arg(),
-        affine.offset.clone().into_buffer_arg(),
+        arg(&affine.gain),
+        arg(&affine.offset),
         out.arg(),
         affine.epsilon as f32,
         x.count,

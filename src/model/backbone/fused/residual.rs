@@ -10,6 +10,7 @@ use cubecl::prelude::*;
 use super::activation::sum;
 use super::norm::{Affine, moments, write_normed};
 use super::rows::{Rows, Split, address, own_row, own_vector, vector, within};
+use crate::model::ops::gpu::arg;
 
 /// `x + y + bias` in float32, for `x` `[M, d]` in float32, `y` `[M, d]` and `bias` `[1, d]` in one kind of numbers.
 pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor {
@@ -27,7 +28,7 @@ pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor 
         size,
         x.arg(),
         y.arg(),
-        bias.into_buffer_arg(),
+        arg(&bias),
         out.arg(),
         x.count,
         vectors,
@@ -62,9 +63,9 @@ pub(super) fn add_and_norm(
         size,
         x.arg(),
         y.arg(),
-        bias.into_buffer_arg(),
-        affine.gain.clone().into_buffer_arg(),
-        affine.offset.clone().into_buffer_arg(),
+        arg(&bias),
+        arg(&affine.gain),
+        arg(&affine.offset),
         out.arg(),
         normed.arg(),
         affine.epsilon as f32,

@@ -11,14 +11,14 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 use cubecl::zspace::striding::has_pitched_row_major_strides;
 
+use crate::model::ops::gpu::{arg, workgroups};
+
 /// Threads of a workgroup that has several rows.
 const CUBE: usize = 128;
 /// Threads of a row: at least and at most.
 const UNITS: [usize; 2] = [32, 256];
 /// Vectors of a row that a thread holds before the row gets more threads.
 const HELD: usize = 8;
-/// Workgroups along one axis.
-const ACROSS: u32 = 65_535;
 
 /// How rows of so many vectors are shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,9 +47,7 @@ impl Split {
 
     /// The workgroups for so many rows; the last have threads without one.
     pub(super) fn launch(self, rows: usize) -> (CubeCount, CubeDim) {
-        let cubes = rows.div_ceil(self.rows) as u32;
-        let down = cubes.div_ceil(ACROSS);
-        (CubeCount::Static(cubes.div_ceil(down), down, 1), CubeDim::new_1d(self.cube() as u32))
+        (workgroups(rows.div_ceil(self.rows)), CubeDim::new_1d(self.cube() as u32))
     }
 }
 
@@ -84,7 +82,7 @@ impl Rows {
 
     /// As an argument of a kernel.
     pub(super) fn arg(&self) -> BufferArg {
-        self.tensor.clone().into_buffer_arg()
+        arg(&self.tensor)
     }
 }
 

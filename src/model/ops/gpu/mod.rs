@@ -2,11 +2,15 @@
 
 pub(crate) mod fold;
 
+use burn::backend::cubecl::Device as CubeDevice;
 use burn::backend::{Cube, DispatchDevice};
 use burn::tensor::{DType, Shape, Tensor};
-use burn_cubecl::cubecl::prelude::BufferArg;
+use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount};
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
+
+/// Workgroups along one axis, at most.
+const ACROSS: usize = 65_535;
 
 /// A tensor of a GPU, without its graph.
 pub(crate) fn cube<const D: usize>(tensor: Tensor<D>) -> CubeTensor {
@@ -21,8 +25,12 @@ pub(crate) fn tensor<const D: usize>(primitive: CubeTensor) -> Tensor<D> {
 
 /// Room for float32 numbers beside `like`, without gaps, that a kernel is to write.
 pub(crate) fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
-    let (client, device) = (like.client.clone(), like.device.clone());
-    empty_device_contiguous_dtype(client, device, Shape::new(shape), DType::F32)
+    empty_of(like, shape, DType::F32)
+}
+
+/// The same for other numbers.
+pub(crate) fn empty_of<const D: usize>(like: &CubeTensor, shape: [usize; D], dtype: DType) -> CubeTensor {
+    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), Shape::new(shape), dtype)
 }
 
 /// As an argument of a kernel.
@@ -30,12 +38,28 @@ pub(crate) fn arg(tensor: &CubeTensor) -> BufferArg {
     tensor.clone().into_buffer_arg()
 }
 
+/// One workgroup each, along two axes where one is too short; the last of them may be too many.
+pub(crate) fn workgroups(count: usize) -> CubeCount {
+    let down = count.div_ceil(ACROSS);
+    CubeCount::Static(count.div_ceil(down.max(1)) as u32, down as u32, 1)
+}
+
+/// Below this a sigmoid is 0 beside anything, and `exp` of its negative still a number.
+pub(crate) const FLAT: f32 = -80.0;
+
+/// The GPU on which a tensor lies.
+pub(crate) fn gpu<const D: usize>(tensor: &Tensor<D>) -> Option<CubeDevice> {
+    match tensor.device().without_autodiff().as_dispatch() {
+        DispatchDevice::Cube(gpu) => Some(gpu.clone()),
+        _ => None,
+    }
+}
+
 /// Whether kernels of so many threads a workgroup and so many rounds of a loop take a tensor: float32 on a GPU that runs them to
 /// their end. Mesa's software Vulkan quietly ends every loop of a shader after 65,535 rounds in all.
 pub(crate) fn takes<const D: usize>(tensor: &Tensor<D>, units: usize, rounds: usize) -> bool {
-    let device = tensor.device().without_autodiff();
-    let DispatchDevice::Cube(cube) = device.as_dispatch() else { return false };
-    let client = cube.client();
+    let Some(gpu) = gpu(tensor) else { return false };
+    let client = gpu.client();
     let properties = client.properties();
     let has_units = properties.hardware.max_units_per_cube as usize >= units;
     let ends_loops = rounds >= 65_000 && properties.identity.name.contains("llvmpipe");

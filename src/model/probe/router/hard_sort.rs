@@ -5,7 +5,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Routed, Router, RouterSpec, softsort::SoftSort, sort, temperature};
+use super::{Routed, Router, RouterSpec, columns_gpu, softsort::SoftSort, sort, temperature, weigh};
 use crate::model::probe::settings::Config;
 
 /// Its entry in the [list](super::ROUTERS) of routers.
@@ -89,5 +89,10 @@ impl Router for HardSort {
     fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {
         let soft = SoftSort { power: 1, temperature: self.temperature }.plans(scores.clone(), None); // [B, N, N]
         sort::places(scores) + (soft.clone() - soft.detach()) // [B, N, N]: the bracket is exactly 0
+    }
+
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
+        let fused = columns_gpu::sorted_weights(&scores, &gain, self.temperature);
+        fused.unwrap_or_else(|| weigh(self.plans(scores, None), gain))
     }
 }

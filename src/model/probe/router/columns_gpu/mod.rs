@@ -16,11 +16,10 @@ use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{arg, takes};
+use crate::model::ops::gpu::{arg, empty, empty_of, takes};
 
 /// How exponents follow from the sorted scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,16 +43,29 @@ pub(super) fn token_weights(
     family: Family,
     temperature: f64,
 ) -> Option<Tensor<2>> {
-    let [_, n] = scores.dims();
-    let op = WeightsOp { family, coldness: (1.0 / temperature) as f32 };
-    let inputs = [scores.clone().into_dispatch(), gain.clone().into_dispatch()];
-    takes(scores, 1, n).then(|| apply::<Cube, _, 2, 2>(op, inputs))
+    WeightsOp { family, hard: false, coldness: (1.0 / temperature) as f32 }.apply(scores, gain)
+}
+
+/// The same where the tokens are sorted outright, with the gradient of [`Family::Distance`] for the scores.
+pub(super) fn sorted_weights(scores: &Tensor<2>, gain: &Tensor<1>, temperature: f64) -> Option<Tensor<2>> {
+    let family = Family::Distance;
+    WeightsOp { family, hard: true, coldness: (1.0 / temperature) as f32 }.apply(scores, gain)
 }
 
 struct WeightsOp {
     family: Family,
+    /// Whether the plan is the sorting permutation itself, and the family's the one that its gradient goes through.
+    hard: bool,
     /// `1 / tau`.
     coldness: f32,
+}
+
+impl WeightsOp {
+    fn apply(self, scores: &Tensor<2>, gain: &Tensor<1>) -> Option<Tensor<2>> {
+        let [_, n] = scores.dims();
+        let inputs = [scores.clone().into_dispatch(), gain.clone().into_dispatch()];
+        takes(scores, 1, n).then(|| apply::<Cube, _, 2, 2>(self, inputs))
+    }
 }
 
 /// What the way back needs, `[B, N]` each but the gain.
@@ -71,10 +83,10 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
 
     fn forward(self, inputs: [CubeTensor; 2], _: bool) -> (CubeTensor, Saved) {
         let [scores, gain] = inputs.map(into_contiguous);
-        let [_, n] = scores.shape().dims();
+        let [images, n] = scores.shape().dims();
         let (client, (cubes, units)) = (&scores.client, threads(&scores));
-        let [sorted, totals, weights] = [(); 3].map(|()| empty(&scores, DType::F32));
-        let order = empty(&scores, DType::U32);
+        let [sorted, totals, weights] = [(); 3].map(|()| empty(&scores, [images, n]));
+        let order = empty_of(&scores, [images, n], DType::U32);
         kernels::sort::launch(client, cubes.clone(), units, arg(&scores), arg(&sorted), arg(&order), n);
         kernels::totals::launch(
             client,
@@ -86,6 +98,10 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             self.family,
             n,
         );
+        if self.hard {
+            kernels::place::launch(client, cubes, units, arg(&order), arg(&gain), arg(&weights), n);
+            return (weights, Saved { op: self, sorted, order, totals, gain });
+        }
         kernels::weigh::launch(
             client,
             cubes,
@@ -103,12 +119,12 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
     }
 
     fn vjp(saved: &Saved, by_weights: CubeTensor) -> [Option<CubeTensor>; 2] {
-        let Saved { op: Self { family, coldness }, sorted, order, totals, gain } = saved;
-        let [_, n] = sorted.shape().dims();
+        let Saved { op: Self { family, hard, coldness }, sorted, order, totals, gain } = saved;
+        let [images, n] = sorted.shape().dims();
         let (client, (cubes, units)) = (&sorted.client, threads(sorted));
         let by_weights = into_contiguous(by_weights);
         let [means, shifts, by_centres, by_own, by_distances, by_scores] =
-            [(); 6].map(|()| empty(sorted, DType::F32));
+            [(); 6].map(|()| empty(sorted, [images, n]));
         kernels::back_by_column::launch(
             client,
             cubes.clone(),
@@ -141,6 +157,10 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             *family,
             n,
         );
+        if *hard {
+            let (cubes, order, by) = (cubes.clone(), arg(order), arg(&by_weights));
+            kernels::back_by_place::launch(client, cubes, units, order, by, arg(&means), n);
+        }
         kernels::gather::launch(
             client,
             cubes,
@@ -163,9 +183,4 @@ fn threads(like: &CubeTensor) -> (CubeCount, CubeDim) {
     let [images, n] = like.shape().dims();
     let units = like.client.properties().hardware.max_units_per_cube.min(UNITS);
     (CubeCount::Static(((images * n) as u32).div_ceil(units), 1, 1), CubeDim::new_1d(units))
-}
-
-/// A tensor of the shape of `like`, to be written.
-fn empty(like: &CubeTensor, dtype: DType) -> CubeTensor {
-    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), like.shape(), dtype)
 }

@@ -8,6 +8,7 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::super::{GATES, HIDDEN};
+use crate::model::ops::gpu::FLAT;
 
 /// Images of a workgroup.
 pub(super) const IMAGES: usize = 4;
@@ -201,6 +202,3 @@ fn sigmoid(x: Each) -> Each {
 fn hyperbolic_tangent(x: Each) -> Each {
     Each::new(1.0) - Each::new(2.0) * sigmoid(Each::new(-2.0) * x)
 }
-
-/// Below this a sigmoid is 0 beside anything, and `exp` of its negative still a number.
-const FLAT: f32 = -80.0;
