@@ -8,3 +8,4 @@ pub(crate) mod gpu;
 pub mod matmul;
 pub mod pooling;
 pub mod simd;
+pub mod standardise;

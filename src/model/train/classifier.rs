@@ -168,16 +168,25 @@ impl Model {
         linear::apply(&self.params, "classifier", self.features(batch))
     }
 
-    /// [`logits`](Self::logits) of a head that pools, from what its pooling gave, `[B, M, d]`.
-    pub fn logits_of(&self, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
-        let features = self.head.finish(&self.params, pooled, batch);
-        linear::apply(&self.params, "classifier", features)
+    /// Its head's [`raw_features`](Head::raw_features) of a batch, `[B, F]`.
+    pub fn raw_features(&self, batch: &Batch) -> Tensor<2> {
+        self.head.raw_features(&self.params, batch)
     }
 
-    /// To be called in each training step, before parameters move: buffers follow the batch. `pooled`: what the head's
-    /// pooling gave, `[B, M, d]`, where that is at hand.
-    pub fn observe(self, batch: &Batch, pooled: Option<Tensor<3>>) -> Self {
-        let params = self.head.observe(self.params, batch, pooled);
+    /// The same of what the head's pooling gave, `[B, M, d]`.
+    pub fn raw_features_of(&self, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
+        self.head.finish(&self.params, pooled, batch)
+    }
+
+    /// The logits of the raw features of a batch that is trained on, `[B, C]`.
+    pub fn training_logits(&self, raw: Tensor<2>) -> Tensor<2> {
+        linear::apply(&self.params, "classifier", self.head.normalise(&self.params, raw, true))
+    }
+
+    /// To be called in each training step, before parameters move: buffers follow the batch, whose raw features these are,
+    /// without their graph.
+    pub fn observe(self, raw: Tensor<2>) -> Self {
+        let params = self.head.observe(self.params, raw);
         Self { params, ..self }
     }
 }

@@ -91,7 +91,7 @@ pub fn step_all<'a>(
             step.trainer.progress.seconds += shared / asking as f64;
         }
         let rate = rate(step.trainer);
-        step.timed(|step| step.update(batch, labels, gradient, rate));
+        step.timed(|step| step.update(labels, gradient, rate));
     }
 }
 
@@ -102,8 +102,8 @@ struct Step<'a> {
     tracked: Model,
     /// What it asks of a pass shared with others.
     pooling: Option<Pooling>,
-    /// What the pass gave.
-    pooled: Option<Tensor<3>>,
+    /// The features it found, before they are normalised, without their graph.
+    raw: Option<Tensor<2>>,
     /// Its loss, and the gradients of what lies behind the pass.
     outcome: Option<(f64, usize, Gradients)>,
 }
@@ -112,7 +112,7 @@ impl<'a> Step<'a> {
     fn new(trainer: &'a mut HeadTrainer, batch: &Batch, together: bool) -> Self {
         let tracked = trainer.model.clone().with_params(trainer.model.params().tracked());
         let pooling = if together { tracked.head().pooling(tracked.params(), batch) } else { None };
-        Self { trainer, tracked, pooling, pooled: None, outcome: None }
+        Self { trainer, tracked, pooling, raw: None, outcome: None }
     }
 
     /// Runs `work` on the head's own time.
@@ -126,29 +126,29 @@ impl<'a> Step<'a> {
     /// From what the pass gave, `[B, M, d or d + 1]`, to the loss and back; returns the gradient of what the pass
     /// gave.
     fn loss(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) -> Option<Vec<f32>> {
-        let logits = match pooled {
-            Some(pooled) => {
-                let [images, _, width] = batch.patches.dims();
-                let asked = self.pooling.as_ref().expect("only who requests gets an answer");
-                let pooled = TensorData::new(pooled, asked.shape(images, width));
-                let pooled = Tensor::<3>::from_data(pooled, &batch.patches.device()).require_grad();
-                self.pooled = Some(pooled.clone());
-                self.tracked.logits_of(pooled, batch)
-            }
-            None => self.tracked.logits(batch),
-        }; // [B, C]
-        let told = loss_and_right(logits, labels);
+        let pooled = pooled.map(|pooled| {
+            let [images, _, width] = batch.patches.dims();
+            let asked = self.pooling.as_ref().expect("only who requests gets an answer");
+            let pooled = TensorData::new(pooled, asked.shape(images, width));
+            Tensor::<3>::from_data(pooled, &batch.patches.device()).require_grad()
+        });
+        let raw = match pooled.clone() {
+            Some(pooled) => self.tracked.raw_features_of(pooled, batch),
+            None => self.tracked.raw_features(batch),
+        }; // [B, F]
+        self.raw = Some(raw.clone().inner());
+        let told = loss_and_right(self.tracked.training_logits(raw), labels);
         let gradients = told.clone().backward();
         // The one time that a step waits for its device.
         let told = told.inner().into_data().try_into_vec::<f32>().expect("float32 numbers");
         let (value, right) = (f64::from(told[0]), told[1] as usize);
-        let cotangent = self.pooled.as_ref().and_then(|pooled| pooled.grad(&gradients));
+        let cotangent = pooled.and_then(|pooled| pooled.grad(&gradients));
         self.outcome = Some((value, right, gradients));
         cotangent.filter(|_| value.is_finite()).map(cpu::host)
     }
 
     /// Moves the parameters; a loss that is not finite takes back the step that led to it.
-    fn update(&mut self, batch: &Batch, labels: &Labels, gradient: Option<Gradient>, rate: f64) {
+    fn update(&mut self, labels: &Labels, gradient: Option<Gradient>, rate: f64) {
         let (value, right, behind) = self.outcome.take().expect("a loss comes before an update");
         let trainer = &mut *self.trainer;
         if !value.is_finite() {
@@ -160,8 +160,8 @@ impl<'a> Step<'a> {
         let gradients: Vec<&Gradients> = std::iter::once(&behind).chain(before.as_ref()).collect();
         trainer.last_finite = Some(trainer.model.params().clone());
         // Buffers follow what was seen before the step, as PyTorch's do.
-        let pooled = self.pooled.take().map(Tensor::inner);
-        let seen = trainer.model.clone().observe(batch, pooled);
+        let raw = self.raw.take().expect("features come before a loss");
+        let seen = trainer.model.clone().observe(raw);
         let params = seen.params().clone();
         let moved = trainer.optimizer.step(params, self.tracked.params(), &gradients, rate);
         trainer.model = seen.with_params(moved);

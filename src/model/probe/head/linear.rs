@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 
 use crate::model::ops::matmul::PreciseMatmul as _;
+use crate::model::ops::standardise::{Spread, standardise};
 use crate::model::probe::params::{Init, Params, Spec};
 
 /// `y = x W^T + b` as `nn.Linear(inputs, outputs)`: `name.weight` `[outputs, inputs]` and
@@ -51,9 +52,7 @@ pub fn normalised(x: Tensor<2>) -> Tensor<2> {
 
 /// [`normalised`] with another number added to the variance.
 pub fn normalised_by(x: Tensor<2>, epsilon: f64) -> Tensor<2> {
-    let centred = x.clone() - x.mean_dim(1); // [B, width]
-    let variance = (centred.clone() * centred.clone()).mean_dim(1); // [B, 1]
-    centred / (variance + epsilon).sqrt()
+    standardise(x, 1, Spread::Root(epsilon))
 }
 
 /// Weight and bias of the layer normalisation `name`, on what is already [`normalised`].

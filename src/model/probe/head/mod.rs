@@ -179,9 +179,19 @@ pub trait Head: Send + Sync {
         None
     }
 
-    /// Features, `[B, F]`, of what its pooling gave, `[B, M, d]`.
+    /// Raw features, `[B, F]`, of what its pooling gave, `[B, M, d]`.
     fn finish(&self, _params: &Params, pooled: Tensor<3>, _batch: &Batch) -> Tensor<2> {
         pooled.squeeze_dim(1)
+    }
+
+    /// Features of a batch, `[B, F]`, before they are [`normalise`](Head::normalise)d.
+    fn raw_features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        self.features(params, batch)
+    }
+
+    /// What the classifier takes of raw features, `[B, F]`; while training by the batch itself.
+    fn normalise(&self, _params: &Params, raw: Tensor<2>, _training: bool) -> Tensor<2> {
+        raw
     }
 
     /// Features of a batch, `[B, F]`, differentiable in `params`. Any device. N is at least 2.
@@ -191,8 +201,8 @@ pub trait Head: Send + Sync {
     }
 
     /// Parameters with the buffers updated by what a training batch showed; to be called in each
-    /// training step, before the others move. `_pooled`: what its pooling gave, `[B, M, d]`, where that is at hand.
-    fn observe(&self, params: Params, _batch: &Batch, _pooled: Option<Tensor<3>>) -> Params {
+    /// training step, before the others move. `_raw`: its [`raw_features`](Head::raw_features), without their graph.
+    fn observe(&self, params: Params, _raw: Tensor<2>) -> Params {
         params
     }
 

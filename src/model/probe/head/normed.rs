@@ -7,6 +7,7 @@
 
 use super::prelude::*;
 use crate::model::grid::Grid;
+use crate::model::ops::standardise::{Spread, standardise};
 use crate::model::probe::params::{Constraint, Init};
 use crate::model::probe::settings::Norm;
 
@@ -37,26 +38,6 @@ impl Normed {
     fn is_batch(&self) -> bool {
         self.norm == Norm::Batch
     }
-
-    fn normalise(&self, params: &Params, features: Tensor<2>, training: bool) -> Tensor<2> {
-        if !self.is_batch() {
-            return features;
-        }
-        let (mean, variance) = if training {
-            statistics(features.clone())
-        } else {
-            let buffer = |name| params.get::<1>(name).unsqueeze_dim::<2>(0); // [1, F]
-            (buffer("norm.running_mean"), buffer("norm.running_var"))
-        };
-        (features - mean) / (variance + EPSILON).sqrt()
-    }
-}
-
-/// Mean and population variance over the batch, `[1, F]` each, of features `[B, F]`.
-fn statistics(features: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
-    let mean = features.clone().mean_dim(0);
-    let centred = features - mean.clone();
-    (mean, (centred.clone() * centred).mean_dim(0))
 }
 
 impl Head for Normed {
@@ -88,25 +69,36 @@ impl Head for Normed {
     }
 
     fn finish(&self, params: &Params, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
-        self.normalise(params, self.head.finish(params, pooled, batch), batch.training)
+        self.head.finish(params, pooled, batch)
+    }
+
+    fn raw_features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        self.head.features(params, batch)
+    }
+
+    fn normalise(&self, params: &Params, raw: Tensor<2>, training: bool) -> Tensor<2> {
+        if !self.is_batch() {
+            return raw;
+        }
+        if training {
+            return standardise(raw, 0, Spread::Root(EPSILON));
+        }
+        let buffer = |name| params.get::<1>(name).unsqueeze_dim::<2>(0); // [1, F]
+        (raw - buffer("norm.running_mean")) / (buffer("norm.running_var") + EPSILON).sqrt()
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        self.normalise(params, self.head.features(params, batch), batch.training)
+        self.normalise(params, self.raw_features(params, batch), batch.training)
     }
 
-    fn observe(&self, params: Params, batch: &Batch, pooled: Option<Tensor<3>>) -> Params {
+    fn observe(&self, params: Params, raw: Tensor<2>) -> Params {
         if !self.is_batch() {
             return params;
         }
-        let [images, _, _] = batch.patches.dims();
-        // Nothing of this is differentiated.
-        let batch = if batch.patches.device().is_autodiff() { &batch.clone().untracked() } else { batch };
-        let features = match pooled {
-            Some(pooled) => self.head.finish(&params, pooled, batch),
-            None => self.head.features(&params, batch),
-        };
-        let (mean, variance) = statistics(features);
+        let [images, _] = raw.dims();
+        let mean = raw.clone().mean_dim(0); // [1, F]
+        let centred = raw - mean.clone();
+        let variance = (centred.clone() * centred).mean_dim(0); // of the population
         let unbiased = variance * (images as f64 / images.saturating_sub(1).max(1) as f64);
         params.map(|spec, value| {
             let new: Tensor<1> = match spec.name.as_str() {

@@ -1,0 +1,268 @@
+//! Numbers without their level and spread: each row of a matrix, or each column. On GPUs a launch each way, a workgroup a line,
+//! where tensors take eight and twenty, each of which reads all of them.
+
+use burn::backend::{Cube, TensorMetadata};
+use burn::tensor::Tensor;
+use burn_cubecl::cubecl;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use super::custom_op::{CustomOp, apply};
+use super::gpu::fold::{Fold, fold};
+use super::gpu::{arg, empty, takes, workgroups};
+
+/// Threads of a workgroup.
+const UNITS: usize = 128;
+
+/// What lines are divided by, so that none is divided by 0.
+#[derive(Clone, Copy, Debug)]
+pub enum Spread {
+    /// The population standard deviation, and this much more.
+    Deviation(f64),
+    /// The root of the population variance and of this much more, as in layer and batch normalisation.
+    Root(f64),
+}
+
+/// Every line along `axis` of `x`, `[M, K]`, less its mean and over its spread.
+pub fn standardise(x: Tensor<2>, axis: usize, spread: Spread) -> Tensor<2> {
+    let length = x.dims()[axis];
+    if takes(&x, UNITS, 3 * length.div_ceil(UNITS)) {
+        return apply::<Cube, _, 1, 2>(StandardiseOp { axis, spread }, [x.into_dispatch()]);
+    }
+    let centred = x.clone() - x.mean_dim(axis);
+    let variance = (centred.clone() * centred.clone()).mean_dim(axis);
+    centred
+        / match spread {
+            Spread::Deviation(more) => variance.sqrt() + more,
+            Spread::Root(more) => (variance + more).sqrt(),
+        }
+}
+
+struct StandardiseOp {
+    axis: usize,
+    spread: Spread,
+}
+
+/// How the lines lie.
+struct Lines {
+    count: usize,
+    length: usize,
+    /// From the start of a line to that of the next.
+    apart: usize,
+    /// From a number of a line to its next.
+    step: usize,
+}
+
+impl StandardiseOp {
+    fn lines(&self, x: &CubeTensor) -> Lines {
+        let [rows, columns] = x.shape().dims();
+        match self.axis {
+            0 => Lines { count: columns, length: rows, apart: 1, step: columns },
+            _ => Lines { count: rows, length: columns, apart: columns, step: 1 },
+        }
+    }
+
+    /// How much more, and whether it lies within the root.
+    fn more(&self) -> (f32, bool) {
+        match self.spread {
+            Spread::Deviation(more) => (more as f32, false),
+            Spread::Root(more) => (more as f32, true),
+        }
+    }
+}
+
+impl CustomOp<CubeBackend, 1> for StandardiseOp {
+    type Saved = (StandardiseOp, CubeTensor);
+
+    fn forward(self, [x]: [CubeTensor; 1], _: bool) -> (CubeTensor, Self::Saved) {
+        let x = into_contiguous(x);
+        let standardised = empty::<2>(&x, x.shape().dims());
+        let (Lines { count, length, apart, step }, (more, within)) = (self.lines(&x), self.more());
+        forward::launch(
+            &x.client,
+            workgroups(count),
+            CubeDim::new_1d(UNITS as u32),
+            arg(&x),
+            arg(&standardised),
+            more,
+            count,
+            length,
+            apart,
+            step,
+            within,
+        );
+        (standardised, (self, x))
+    }
+
+    fn vjp((op, x): &Self::Saved, by_standardised: CubeTensor) -> [Option<CubeTensor>; 1] {
+        let by_x = empty::<2>(x, x.shape().dims());
+        let (Lines { count, length, apart, step }, (more, within)) = (op.lines(x), op.more());
+        backward::launch(
+            &x.client,
+            workgroups(count),
+            CubeDim::new_1d(UNITS as u32),
+            arg(x),
+            arg(&into_contiguous(by_standardised)),
+            arg(&by_x),
+            more,
+            count,
+            length,
+            apart,
+            step,
+            within,
+        );
+        [Some(by_x)]
+    }
+}
+
+#[cube(launch)]
+fn forward(
+    x: &[f32],
+    standardised: &mut [f32],
+    more: f32,
+    count: usize,
+    length: usize,
+    apart: usize,
+    step: usize,
+    #[comptime] within: bool,
+) {
+    let first = usize::min(CUBE_POS, count - 1) * apart;
+    let mut lanes = Shared::<[f32]>::new_slice(UNITS);
+    let moments = moments(x, first, &mut lanes, more, length, step, within);
+    let mut j = UNIT_POS as usize;
+    while j < length {
+        let at = first + j * step;
+        standardised[at] = (x[at] - moments.mean) * moments.scale;
+        j += UNITS;
+    }
+}
+
+/// With `y` the standardised numbers: `scale (by - mean(by) - (x - mean) mean((x - mean) by) scale / deviation)`, the deviation
+/// that of the root where that is what was divided by.
+#[cube(launch)]
+fn backward(
+    x: &[f32],
+    by_standardised: &[f32],
+    by_x: &mut [f32],
+    more: f32,
+    count: usize,
+    length: usize,
+    apart: usize,
+    step: usize,
+    #[comptime] within: bool,
+) {
+    let first = usize::min(CUBE_POS, count - 1) * apart;
+    let mut lanes = Shared::<[f32]>::new_slice(UNITS);
+    let moments = moments(x, first, &mut lanes, more, length, step, within);
+    let mut along = 0.0f32;
+    let mut level = 0.0f32;
+    let mut j = UNIT_POS as usize;
+    while j < length {
+        let by = by_standardised[first + j * step];
+        along += (x[first + j * step] - moments.mean) * by;
+        level += by;
+        j += UNITS;
+    }
+    let scale = moments.scale;
+    let level = fold(level, &mut lanes, Fold::Sum, UNITS) * scale / f32::cast_from(length);
+    let along = fold(along, &mut lanes, Fold::Sum, UNITS) * scale * scale / f32::cast_from(length);
+    let mut spread = 0.0f32;
+    if moments.deviation > 0.0 {
+        spread = along / moments.deviation; // where all numbers are equal no direction changes the deviation
+    }
+    j = UNIT_POS as usize;
+    while j < length {
+        let at = first + j * step;
+        by_x[at] = scale * by_standardised[at] - spread * (x[at] - moments.mean) - level;
+        j += UNITS;
+    }
+}
+
+#[derive(CubeType)]
+struct Moments {
+    mean: f32,
+    /// What the spread grows with.
+    deviation: f32,
+    /// 1 over the spread.
+    scale: f32,
+}
+
+/// Those of the line that begins at `first`.
+#[cube]
+fn moments(
+    x: &[f32],
+    first: usize,
+    lanes: &mut [f32],
+    more: f32,
+    length: usize,
+    step: usize,
+    #[comptime] within: bool,
+) -> Moments {
+    let mut sum = 0.0f32;
+    let mut j = UNIT_POS as usize;
+    while j < length {
+        sum += x[first + j * step];
+        j += UNITS;
+    }
+    let mean = fold(sum, lanes, Fold::Sum, UNITS) / f32::cast_from(length);
+    let mut squares = 0.0f32;
+    j = UNIT_POS as usize;
+    while j < length {
+        let centred = x[first + j * step] - mean;
+        squares += centred * centred;
+        j += UNITS;
+    }
+    let variance = fold(squares, lanes, Fold::Sum, UNITS) / f32::cast_from(length);
+    if comptime!(within) {
+        let deviation = (variance + more).sqrt();
+        Moments { mean, deviation, scale: 1.0f32 / deviation }
+    } else {
+        let deviation = variance.sqrt();
+        Moments { mean, deviation, scale: 1.0f32 / (deviation + more) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device, TensorData};
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::close::assert_close_to_largest;
+    use crate::gpus::gpus;
+
+    #[test]
+    fn rows_and_columns_are_the_processors_and_so_is_their_gradient() {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        for (name, device) in gpus() {
+            for shape in [[1, 3], [3, 49], [5, 196], [300, 5], [70_001, 12]] {
+                let [x, by] = [(); 2].map(|()| -> Vec<f32> {
+                    (0..shape[0] * shape[1]).map(|_| rng.random_range(-2.0..3.0)).collect()
+                });
+                for axis in [0, 1].into_iter().filter(|axis| shape[*axis] > 1) {
+                    for spread in [Spread::Deviation(1e-6), Spread::Root(1e-5), Spread::Root(0.5)] {
+                        let of = |device: &Device, dtype: DType| {
+                            let put = |values: &[f32]| {
+                                let data = TensorData::new(values.to_vec(), shape);
+                                Tensor::<2>::from_data(data, (&device.clone().autodiff(), dtype))
+                            };
+                            let asked = put(&x).require_grad();
+                            let found = standardise(asked.clone(), axis, spread);
+                            let gradients = (found.clone() * put(&by)).sum().backward();
+                            let by_asked = asked.grad(&gradients).expect("a gradient");
+                            [found.into_data(), by_asked.into_data()]
+                                .map(|data| data.iter::<f64>().collect::<Vec<_>>())
+                        };
+                        let [found, by_found] = of(&device, DType::F32);
+                        let [expected, by_expected] = of(&Device::flex(), DType::F64);
+                        let what = format!("{shape:?} along {axis} by {spread:?} on {name}");
+                        assert_close_to_largest(&what, found, expected, 3e-6);
+                        assert_close_to_largest(format!("{what}, gradient"), by_found, by_expected, 1e-5);
+                    }
+                }
+            }
+        }
+    }
+}
