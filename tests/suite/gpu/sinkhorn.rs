@@ -2,6 +2,7 @@
 //! Vulkan runs them too.
 
 use burn::tensor::{Device, Tensor};
+use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Router, standardise};
 
@@ -23,21 +24,33 @@ fn scores(n: usize, images: usize) -> Vec<f64> {
 }
 
 /// What a device makes of a batch: weights, and the cotangents of scores and gain.
-fn weighed(sinkhorn: Sinkhorn, scores: &[f64], n: usize, device: &Device) -> [Vec<f64>; 3] {
+fn weighed(
+    router: &dyn Router,
+    scores: &[f64],
+    n: usize,
+    seeds: Option<&[u64]>,
+    device: &Device,
+) -> [Vec<f64>; 3] {
     let device = &device.clone().autodiff();
     let scores = matrix(scores, n, device).require_grad();
     let gain = vector(&normal(n, 50), device).require_grad();
-    let weights = sinkhorn.token_weights(scores.clone(), gain.clone(), None);
+    let weights = router.token_weights(scores.clone(), gain.clone(), seeds);
     let cotangent = matrix(&normal(scores.dims()[0] * n, 51), n, device);
     let gradients = (weights.clone() * cotangent).sum().backward();
     [host(weights), gradient(&scores, &gradients), gradient(&gain, &gradients)]
 }
 
 /// Plans, and the cotangent of the scores.
-fn planned(sinkhorn: Sinkhorn, scores: &[f64], n: usize, device: &Device) -> [Vec<f64>; 2] {
+fn planned(
+    router: &dyn Router,
+    scores: &[f64],
+    n: usize,
+    seeds: Option<&[u64]>,
+    device: &Device,
+) -> [Vec<f64>; 2] {
     let device = &device.clone().autodiff();
     let scores = matrix(scores, n, device).require_grad();
-    let plans = sinkhorn.plans(scores.clone(), None);
+    let plans = router.plans(scores.clone(), seeds);
     let images = scores.dims()[0];
     let cotangent = matrix(&normal(images * n * n, 52), n, device).reshape([images, n, n]);
     let gradients = (plans.clone() * cotangent).sum().backward();
@@ -64,8 +77,8 @@ fn token_weights_and_their_gradient_equal_the_processors() {
         for &(n, temperature, iterations) in few.iter().chain(many) {
             let sinkhorn = Sinkhorn { temperature, iterations };
             let scores = scores(n, 2);
-            let expected = weighed(sinkhorn, &scores, n, &Device::flex());
-            let found = weighed(sinkhorn, &scores, n, &gpu);
+            let expected = weighed(&sinkhorn, &scores, n, None, &Device::flex());
+            let found = weighed(&sinkhorn, &scores, n, None, &gpu);
             let case = format!("Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
             parity(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
             for (i, by) in [(1, "scores"), (2, "gain")] {
@@ -82,11 +95,36 @@ fn plans_and_their_gradient_equal_the_processors() {
         for (n, temperature) in [(2, 0.1), (49, 0.01), (196, 0.1)] {
             let sinkhorn = Sinkhorn { temperature, iterations: 20 };
             let scores = scores(n, 2);
-            let expected = planned(sinkhorn, &scores, n, &Device::flex());
-            let found = planned(sinkhorn, &scores, n, &gpu);
+            let expected = planned(&sinkhorn, &scores, n, None, &Device::flex());
+            let found = planned(&sinkhorn, &scores, n, None, &gpu);
             let case = format!("Sinkhorn's plans of N {n}, tau {temperature}");
             parity(&name, &case, apart(&found[0], &expected[0]), PLAN);
             parity(&name, &format!("{case}, gradient"), apart_of_largest(&found[1], &expected[1]), GRADIENT);
+        }
+    }
+}
+
+#[test]
+fn noise_on_every_entry_is_the_processors_and_so_is_what_it_comes_to() {
+    for (name, gpu) in gpus() {
+        let few = [(2, 0.1, 20), (30, 1.0, 20), (49, 0.01, 20), (130, 0.1, 7), (257, 0.1, 1)];
+        let many = [(196, 0.1, 20), (196, 0.01, 20), (576, 0.03, 20)];
+        for &(n, temperature, iterations) in few.iter().chain(if all() { &many[..] } else { &[] }) {
+            let router = GumbelSinkhorn { sinkhorn: Sinkhorn { temperature, iterations }, noise: 1.0 };
+            let (scores, seeds) = (scores(n, 3), Some(&[7, 1 << 40, 3][..]));
+            let case = format!("Gumbel-Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
+            let expected = planned(&router, &scores, n, seeds, &Device::flex());
+            let found = planned(&router, &scores, n, seeds, &gpu);
+            parity(&name, &format!("{case}, plans"), apart(&found[0], &expected[0]), PLAN);
+            let by_scores = apart_of_largest(&found[1], &expected[1]);
+            parity(&name, &format!("{case}, plans' gradient by scores"), by_scores, GRADIENT);
+            let expected = weighed(&router, &scores, n, seeds, &Device::flex());
+            let found = weighed(&router, &scores, n, seeds, &gpu);
+            parity(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
+            for (i, by) in [(1, "scores"), (2, "gain")] {
+                let apart = apart_of_largest(&found[i], &expected[i]);
+                parity(&name, &format!("{case}, gradient by {by}"), apart, GRADIENT);
+            }
         }
     }
 }

@@ -5,10 +5,9 @@
 //! [`Sinkhorn`] to the letter.
 
 use burn::tensor::Tensor;
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
-use super::{Routed, Router, RouterSpec, sinkhorn::Sinkhorn};
+use super::sinkhorn::{Sinkhorn, noise::Noise};
+use super::{Routed, Router, RouterSpec};
 use crate::model::probe::head_output::Plan;
 use crate::model::probe::settings::Config;
 
@@ -51,17 +50,16 @@ impl Router for GumbelSinkhorn {
     }
 
     fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
-        let noise = self.noise([1, scores.len()], image_seed.as_slice());
-        self.sinkhorn.noisy_route(scores, &noise)
+        self.sinkhorn.noisy_route(scores, self.noise([1, scores.len()], image_seed.as_slice()))
     }
 
     fn plans(&self, scores: Tensor<2>, image_seeds: Option<&[u64]>) -> Tensor<3> {
-        let noise = self.noise(scores.dims(), image_seeds.unwrap_or_default());
+        let noise = self.drawn(scores.dims(), image_seeds);
         self.sinkhorn.noisy_plans(scores, noise)
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: Option<&[u64]>) -> Tensor<2> {
-        let noise = self.noise(scores.dims(), image_seeds.unwrap_or_default());
+        let noise = self.drawn(scores.dims(), image_seeds);
         self.sinkhorn.noisy_token_weights(scores, gain, noise)
     }
 }
@@ -72,21 +70,14 @@ impl GumbelSinkhorn {
     /// # Panics
     /// If there are seeds, but not one for every image: a bug of the caller.
     pub fn noise(&self, [images, n]: [usize; 2], image_seeds: &[u64]) -> Vec<f32> {
-        assert!(image_seeds.is_empty() || image_seeds.len() == images, "one seed for every image");
-        image_seeds
-            .iter()
-            .flat_map(|&image_seed| gumbel(image_seed, n * n))
-            .map(|x| x * self.noise as f32)
-            .collect()
+        let drawn = self.drawn([images, n], (!image_seeds.is_empty()).then_some(image_seeds));
+        drawn.map_or(vec![], |noise| (0..images).flat_map(|image| noise.table(image, n)).collect())
     }
-}
 
-/// `count` standard Gumbel values from one seed.
-fn gumbel(seed: u64, count: usize) -> impl Iterator<Item = f32> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    // The half step keeps the uniform value within (0, 1): both logarithms are finite.
-    (0..count).map(move |_| {
-        let uniform = (f64::from(rng.random::<u32>()) + 0.5) / 2f64.powi(32);
-        (-(-uniform.ln()).ln()) as f32
-    })
+    /// What is drawn from one seed an image.
+    fn drawn(&self, [images, _]: [usize; 2], image_seeds: Option<&[u64]>) -> Option<Noise> {
+        let image_seeds = image_seeds?.to_vec();
+        assert_eq!(image_seeds.len(), images, "one seed for every image");
+        Some(Noise { image_seeds, scale: self.noise as f32 })
+    }
 }

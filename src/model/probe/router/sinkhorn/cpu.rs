@@ -63,10 +63,10 @@ impl Task {
     /// The iterations of every image, each read by `read`.
     fn run<T: Send>(&self, batch: &Values, read: impl Fn(Transport) -> T + Sync) -> Vec<T> {
         let Sinkhorn { temperature, iterations } = self.sinkhorn;
-        let table = batch.width() * batch.width();
-        let noise = |image: usize| self.noise.get(image * table..(image + 1) * table).unwrap_or(&[]);
-        let run = |(image, scores)| {
-            read(Transport::run(scores, temperature, iterations.max(1), noise(image), Numerics::Double))
+        let noise = |image, n| self.noise.as_ref().map_or(vec![], |noise| noise.table(image, n));
+        let run = |(image, scores): (usize, &[f64])| {
+            let noise = noise(image, scores.len());
+            read(Transport::run(scores, temperature, iterations.max(1), noise, Numerics::Double))
         };
         batch.rows().enumerate().map(run).collect()
     }

@@ -1,4 +1,4 @@
-//! Sinkhorn for a batch as operations of burn with their own gradient: no N x N tensor of an iteration is
+//! Sinkhorn for a batch as operations of burn with their own gradient: without noise no N x N tensor of an iteration is
 //! ever made, and for `P q` none at all. How the CPU computes them is in [`super::cpu`], how GPUs do in
 //! [`super::gpu`].
 
@@ -6,6 +6,7 @@ use burn::backend::{Cube, Flex};
 use burn::tensor::Tensor;
 
 use super::Sinkhorn;
+use super::noise::Noise;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::custom_op::apply;
 
@@ -30,11 +31,11 @@ pub(super) fn plans(scores: Tensor<2>, task: Task) -> Tensor<3> {
 pub(super) struct Task {
     /// Temperature and iterations.
     pub sinkhorn: Sinkhorn,
-    /// What is added to L, `[B, N, N]`; empty for nothing. On the CPU only.
-    pub noise: Vec<f32>,
+    /// What is added to L.
+    pub noise: Option<Noise>,
 }
 
-/// `P gain` `[B, N]`, of scores `[B, N]` and gain `[N]`.
+/// `P gain` `[B, N]`, of scores `[B, N]` and gain `[N]`. On GPUs without noise.
 pub(super) struct TokenWeightsOp(pub Task);
 
 /// P `[B, N, N]`, of scores `[B, N]`.

@@ -72,14 +72,14 @@ impl Transport {
         scores: &[f64],
         temperature: f64,
         iterations: usize,
-        noise: &[f32],
+        noise: Vec<f32>,
         numerics: Numerics,
     ) -> Self {
         let n = scores.len();
         let mut transport = Self {
             scores: scores.to_vec(),
             temperature,
-            noise: noise.to_vec(),
+            noise,
             numerics,
             rows: vec![0.0; iterations * n],
             columns: vec![0.0; (iterations + 1) * n],

@@ -1,18 +1,23 @@
 //! Sinkhorn on GPUs: one kernel each way, one workgroup an image, written once in CubeCL for wgpu and
-//! CUDA. No N x N tensor is made but the plans themselves, where they are what is asked for.
+//! CUDA. No N x N tensor is made but the plans themselves, where they are what is asked for; with noise on
+//! every entry a plan is all there is.
 //!
 //! | file | what |
 //! |---|---|
 //! | `lines` | sums over one row or column in float32, right at any temperature |
 //! | `forward` | the iterations, then token weights or the plan |
 //! | `backward` | the exact gradient through them |
+//! | `noise` | L with Gumbel noise, drawn on the device |
+//! | `log_plan` | the iterations on a plan in memory, and their gradient |
 //!
-//! Per image the kernels hold 13 vectors of N in the workgroup's shared memory, or in plain memory
+//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory, or in plain memory
 //! where that is too small (N above about 900 on most GPUs); kept for the way back are 6 of N an iteration.
 
 mod backward;
 mod forward;
 mod lines;
+mod log_plan;
+mod noise;
 
 use burn::backend::{TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::{Shape, Tensor};
@@ -21,9 +26,10 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use super::Sinkhorn;
+use super::noise::Noise;
 use super::operation::{PlansOp, TokenWeightsOp};
 use crate::model::ops::custom_op::CustomOp;
-use crate::model::ops::gpu::{arg, empty, takes};
+use crate::model::ops::gpu::{arg, cube, empty, takes};
 
 /// Most threads of a workgroup.
 const UNITS: usize = 256;
@@ -35,14 +41,25 @@ pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     takes(scores, 1, rounds)
 }
 
+/// The same with noise on every entry.
+pub(super) fn take_noisy(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
+    use log_plan::{ACROSS, AT_ONCE, LANES};
+    let [_, n] = scores.dims();
+    let rows = n.div_ceil(UNITS / ACROSS) * (n.div_ceil(ACROSS * AT_ONCE) + 1);
+    let columns = n.div_ceil(UNITS) * n.div_ceil(AT_ONCE);
+    let rounds = (sinkhorn.iterations + 1) * (rows + columns) + n * n / UNITS;
+    let shared = (LANES * n + UNITS) * size_of::<f32>();
+    takes(scores, UNITS, rounds) && shared <= most_shared(&cube(scores.clone()))
+}
+
 /// What the way back needs.
 pub(in crate::model::probe::router::sinkhorn) struct Saved {
     job: Job,
     /// `[B, N]`.
     scores: CubeTensor,
-    /// The gain, `[N]`, or the plans, `[B, N, N]`.
+    /// The gain, `[N]`, or the plans, `[B, N, N]`; of noisy ones the logarithms.
     other: CubeTensor,
-    /// `[B, iterations, 6, N]`.
+    /// `[B, iterations, 6, N]`; of noisy plans `[B, iterations, 2, N]`.
     history: CubeTensor,
 }
 
@@ -86,14 +103,37 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
 
     fn forward(self, [scores]: [CubeTensor; 1], keep: bool) -> (CubeTensor, Saved) {
         let scores = into_contiguous(scores);
-        let job = Job::new(&scores, self.0.sinkhorn);
-        let (plans, history) = job.forward(&scores, &scores, keep, true);
-        (plans.clone(), Saved { job, scores, other: plans, history })
+        let job = Job { noisy: self.0.noise.is_some(), ..Job::new(&scores, self.0.sinkhorn) };
+        let (plans, other, history) = match &self.0.noise {
+            Some(noise) => job.forward_with(noise, &scores, keep),
+            None => {
+                let (plans, history) = job.forward(&scores, &scores, keep, true);
+                (plans.clone(), plans, history)
+            }
+        };
+        (plans, Saved { job, scores, other, history })
     }
 
     fn vjp(saved: &Saved, by_plans: CubeTensor) -> [Option<CubeTensor>; 1] {
         let Saved { job, scores, other: plans, history } = saved;
         let by_scores = empty(scores, [job.images, job.n]);
+        if job.noisy {
+            log_plan::backward::launch(
+                &scores.client,
+                job.cubes(),
+                CubeDim::new_1d(log_plan::UNITS as u32),
+                arg(scores),
+                arg(plans),
+                arg(&into_contiguous(by_plans)),
+                arg(history),
+                arg(&by_scores),
+                arg(&empty(scores, [job.images, job.n, job.n])),
+                job.kappa,
+                job.iterations,
+                job.n,
+            );
+            return [Some(by_scores)];
+        }
         let (shared, scratch) = job.working_memory(scores);
         backward::backward_of_plans::launch(
             &scores.client,
@@ -119,15 +159,47 @@ struct Job {
     images: usize,
     n: usize,
     iterations: usize,
+    temperature: f64,
     /// `2 / (tau (N - 1))`.
     kappa: f32,
+    noisy: bool,
 }
 
 impl Job {
     fn new(scores: &CubeTensor, sinkhorn: Sinkhorn) -> Self {
         let [images, n] = scores.shape().dims();
-        let kappa = (2.0 / (sinkhorn.temperature * n.saturating_sub(1).max(1) as f64)) as f32;
-        Self { images, n, iterations: sinkhorn.iterations.max(1), kappa }
+        let Sinkhorn { temperature, iterations } = sinkhorn;
+        let kappa = (2.0 / (temperature * n.saturating_sub(1).max(1) as f64)) as f32;
+        Self { images, n, iterations: iterations.max(1), temperature, kappa, noisy: false }
+    }
+
+    /// Plans with noise, their logarithms and the history of the iterations, the last two for `keep` alone.
+    fn forward_with(
+        &self,
+        noise: &Noise,
+        scores: &CubeTensor,
+        keep: bool,
+    ) -> (CubeTensor, CubeTensor, CubeTensor) {
+        let Self { images, n, iterations, .. } = *self;
+        let log_plans = noise::noisy_log_kernel(scores, noise, self.temperature);
+        let plans = empty(scores, [images, n, n]);
+        let history = if keep {
+            empty(scores, [images, iterations, log_plan::HISTORY_VECTORS, n])
+        } else {
+            empty(scores, [1])
+        };
+        log_plan::forward::launch(
+            &scores.client,
+            self.cubes(),
+            CubeDim::new_1d(log_plan::UNITS as u32),
+            arg(&log_plans),
+            arg(&plans),
+            arg(&history),
+            iterations,
+            n,
+            keep,
+        );
+        (plans, log_plans, history)
     }
 
     /// Token weights or, with `whole`, plans; and the history of the iterations, written only with `keep`.
@@ -178,8 +250,13 @@ impl Job {
     /// Whether an image's working memory fits the workgroup's own; else as much for every image.
     fn working_memory(&self, like: &CubeTensor) -> (bool, BufferArg) {
         let bytes = lines::LANES * self.n * size_of::<f32>();
-        let shared = bytes <= like.client.properties().hardware.max_shared_memory_size;
+        let shared = bytes <= most_shared(like);
         let shape = if shared { [1, 1] } else { [self.images, lines::LANES * self.n] };
         (shared, arg(&empty(like, shape)))
     }
+}
+
+/// Bytes of memory that a workgroup can have of its own.
+fn most_shared(like: &CubeTensor) -> usize {
+    like.client.properties().hardware.max_shared_memory_size
 }

@@ -1,0 +1,42 @@
+//! Gumbel noise on the entries of Sinkhorn's `L` (Mena et al. 2018): a table an image, of its seed alone.
+
+use burn::tensor::{Tensor, TensorData};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// The noise of a batch.
+#[derive(Clone, Debug)]
+pub(in crate::model::probe::router) struct Noise {
+    /// One an image.
+    pub image_seeds: Vec<u64>,
+    /// What standard Gumbel values are multiplied by.
+    pub scale: f32,
+}
+
+impl Noise {
+    /// The table of an image, `[N, N]` row-major: values are drawn from left to right and from above to below.
+    pub fn table(&self, image: usize, n: usize) -> Vec<f32> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.image_seeds[image]);
+        // The half step keeps the uniform value within (0, 1): both logarithms are finite.
+        let uniform = |word: u32| (f64::from(word) + 0.5) / 2f64.powi(32);
+        let standard = |word: u32| (-(-uniform(word).ln()).ln()) as f32;
+        (0..n * n).map(|_| self.scale * standard(rng.random())).collect()
+    }
+
+    /// The tables of the whole batch, `[B, N, N]`, on the device of its scores `[B, N]`.
+    pub fn tensor(&self, scores: &Tensor<2>) -> Tensor<3> {
+        let [images, n] = scores.dims();
+        let tables = (0..images).flat_map(|image| self.table(image, n)).collect();
+        Tensor::from_data(TensorData::new::<f32, _>(tables, [images, n, n]), &scores.device())
+    }
+
+    /// What the generator of each image starts from, eight words an image.
+    pub fn keys(&self) -> Vec<u32> {
+        let words = |seed: &u64| {
+            let key = ChaCha8Rng::seed_from_u64(*seed).get_seed();
+            [0, 4, 8, 12, 16, 20, 24, 28]
+                .map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| key[at + byte])))
+        };
+        self.image_seeds.iter().flat_map(words).collect()
+    }
+}
