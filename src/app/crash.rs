@@ -42,7 +42,10 @@ pub fn install(folder: Option<PathBuf>) {
         WRITTEN.fetch_add(1, Ordering::SeqCst);
         let said = catch_panic::panic_message(fault.payload());
         let place = fault.location().map_or("nowhere".to_owned(), ToString::to_string);
-        let backtrace = Backtrace::force_capture();
+        let backtrace = match has_room_for_names() {
+            true => Backtrace::force_capture().to_string(),
+            false => "none: there is too little memory for the names of its functions".to_owned(),
+        };
         match write(folder, number, &page(&said, &place, &backtrace)) {
             Ok(path) => {
                 say!(
@@ -54,6 +57,14 @@ pub fn install(folder: Option<PathBuf>) {
             Err(error) => say!("no report of this fault can be written to {}: {error}", folder.display()),
         }
     }));
+}
+
+/// Whether the names of functions can be read from the program. Where memory ends while they are, the standard library waits for
+/// a lock that it holds itself, for ever.
+fn has_room_for_names() -> bool {
+    let program = std::env::current_exe().and_then(std::fs::metadata).map_or(0, |file| file.len());
+    let needed = usize::try_from(3 * program).unwrap_or(usize::MAX); // its file in memory, and tables made of it
+    Vec::<u8>::new().try_reserve_exact(needed).is_ok()
 }
 
 /// Whether this is a thread of burn's devices (`DSU-0-0`), whose faults come back as errors of whoever waits for them.
@@ -71,7 +82,7 @@ pub fn folder() -> Option<PathBuf> {
     Some(paths::state()?.join("crashes"))
 }
 
-fn page(said: &str, place: &str, backtrace: &Backtrace) -> String {
+fn page(said: &str, place: &str, backtrace: &str) -> String {
     let mut page = String::new();
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();

@@ -36,6 +36,40 @@ fn faults(folder: &Path) {
     }
 }
 
+/// What a process does that is short of memory: one fault.
+#[test]
+fn child_in_need() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    crash::install(Some(folder));
+    assert!(contain(|| panic!("in need")).is_err());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn where_memory_is_short_a_fault_ends_as_ever_and_its_report_has_no_names() {
+    let room = tempfile::tempdir().unwrap();
+    let (mut nameless, mut named) = (0, false);
+    for megabytes in (100..4000).step_by(10) {
+        let folder = room.path().join(megabytes.to_string());
+        let mut command = Command::new("timeout");
+        command.args(["30", "sh", "-c", "ulimit -v $0; exec \"$@\"", &(megabytes * 1024).to_string()]);
+        command.arg(std::env::current_exe().unwrap());
+        command.args(["crash::child_in_need", "--exact", "--test-threads", "1"]);
+        command.env(FOLDER, &folder).env("RUST_BACKTRACE", "0"); // the standard library's own lines need as much
+        let output = command.output().unwrap();
+        assert_ne!(output.status.code(), Some(124), "with {megabytes} MB it waits for ever");
+        if output.status.success() {
+            let report = fs::read_dir(&folder).unwrap().next().expect("a report").unwrap().path();
+            named = !fs::read_to_string(report).unwrap().contains("too little memory");
+            nameless += usize::from(!named);
+        }
+        if named {
+            break;
+        }
+    }
+    assert!(named && nameless > 0, "{nameless} reports without names, and then one with them: {named}");
+}
+
 /// The reports that the other process left in `folder`, the oldest first, and what it said.
 fn crashed(folder: &Path) -> (Vec<String>, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
