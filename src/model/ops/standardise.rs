@@ -26,9 +26,8 @@ pub enum Spread {
 
 /// Every line along `axis` of `x`, `[M, K]`, less its mean and over its spread.
 pub fn standardise(x: Tensor<2>, axis: usize, spread: Spread) -> Tensor<2> {
-    let length = x.dims()[axis];
-    if takes(&x, UNITS, 3 * length.div_ceil(UNITS)) {
-        return apply::<Cube, _, 1, 2>(StandardiseOp { axis, spread }, [x.into_dispatch()]);
+    if let Some(standardised) = fused(&x, axis, spread) {
+        return standardised;
     }
     let centred = x.clone() - x.mean_dim(axis);
     let variance = (centred.clone() * centred.clone()).mean_dim(axis);
@@ -37,6 +36,13 @@ pub fn standardise(x: Tensor<2>, axis: usize, spread: Spread) -> Tensor<2> {
             Spread::Deviation(more) => variance.sqrt() + more,
             Spread::Root(more) => (variance + more).sqrt(),
         }
+}
+
+/// The same where kernels take it: on GPUs, in float32.
+pub fn fused(x: &Tensor<2>, axis: usize, spread: Spread) -> Option<Tensor<2>> {
+    let rounds = 3 * x.dims()[axis].div_ceil(UNITS);
+    let op = StandardiseOp { axis, spread };
+    takes(x, UNITS, rounds).then(|| apply::<Cube, _, 1, 2>(op, [x.clone().into_dispatch()]))
 }
 
 struct StandardiseOp {

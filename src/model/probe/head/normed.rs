@@ -7,7 +7,7 @@
 
 use super::prelude::*;
 use crate::model::grid::Grid;
-use crate::model::ops::standardise::{Spread, standardise};
+use crate::model::ops::standardise::{self, Spread};
 use crate::model::probe::params::{Constraint, Init};
 use crate::model::probe::settings::Norm;
 
@@ -38,6 +38,13 @@ impl Normed {
     fn is_batch(&self) -> bool {
         self.norm == Norm::Batch
     }
+}
+
+/// Mean and population variance over the batch, `[1, F]` each, of features `[B, F]`.
+fn statistics(features: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+    let mean = features.clone().mean_dim(0);
+    let centred = features - mean.clone();
+    (mean, (centred.clone() * centred).mean_dim(0))
 }
 
 impl Head for Normed {
@@ -80,11 +87,16 @@ impl Head for Normed {
         if !self.is_batch() {
             return raw;
         }
-        if training {
-            return standardise(raw, 0, Spread::Root(EPSILON));
-        }
-        let buffer = |name| params.get::<1>(name).unsqueeze_dim::<2>(0); // [1, F]
-        (raw - buffer("norm.running_mean")) / (buffer("norm.running_var") + EPSILON).sqrt()
+        let (mean, variance) = if training {
+            if let Some(normalised) = standardise::fused(&raw, 0, Spread::Root(EPSILON)) {
+                return normalised;
+            }
+            statistics(raw.clone())
+        } else {
+            let buffer = |name| params.get::<1>(name).unsqueeze_dim::<2>(0); // [1, F]
+            (buffer("norm.running_mean"), buffer("norm.running_var"))
+        };
+        (raw - mean) / (variance + EPSILON).sqrt() // its gradient adds up as it always did, to the bit
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
@@ -96,9 +108,7 @@ impl Head for Normed {
             return params;
         }
         let [images, _] = raw.dims();
-        let mean = raw.clone().mean_dim(0); // [1, F]
-        let centred = raw - mean.clone();
-        let variance = (centred.clone() * centred).mean_dim(0); // of the population
+        let (mean, variance) = statistics(raw);
         let unbiased = variance * (images as f64 / images.saturating_sub(1).max(1) as f64);
         params.map(|spec, value| {
             let new: Tensor<1> = match spec.name.as_str() {
