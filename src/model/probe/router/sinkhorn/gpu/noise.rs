@@ -24,7 +24,7 @@ const KEY: usize = 8;
 pub(super) fn noisy_log_kernel(scores: &CubeTensor, noise: &Noise, temperature: f64) -> CubeTensor {
     let [images, n] = scores.shape().dims();
     let log_kernels = empty(scores, [images, n, n]);
-    let keys = TensorData::new(noise.keys(), [images, KEY]);
+    let keys = TensorData::new(noise.keys(), [images * KEY]); // of one axis: CUDA lays rows apart
     let keys = CubeBackend::int_from_data(keys, &scores.device);
     draw::launch(
         &scores.client,
@@ -167,6 +167,7 @@ fn rotate(word: u32, #[comptime] by: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use burn::tensor::Tensor;
+    use burn_cubecl::kernel::into_contiguous;
 
     use super::*;
     use crate::gpus::gpus;
@@ -179,7 +180,8 @@ mod tests {
         let score = |image: usize, i: usize| ((i * 37 + image * 11) % 101) as f32 / 50.0 - 0.5;
         for (name, device) in gpus() {
             let scores: Vec<f32> = (0..images * n).map(|at| score(at / n, at % n)).collect();
-            let scores = cube(Tensor::<2>::from_data(TensorData::new(scores, [images, n]), &device));
+            let scores = Tensor::<2>::from_data(TensorData::new(scores, [images, n]), &device);
+            let scores = into_contiguous(cube(scores));
             let found = noisy_log_kernel(&scores, &noise, 0.7);
             let found = tensor::<3>(found).into_data().try_into_vec::<f32>().expect("float32");
             for (image, found) in found.chunks(n * n).enumerate() {
