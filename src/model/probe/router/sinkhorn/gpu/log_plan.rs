@@ -12,11 +12,10 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
+use super::UNITS;
 use super::noise::nearest;
 use crate::model::ops::gpu::fold::{Fold, fold};
 
-/// Threads of a workgroup.
-pub(super) const UNITS: usize = 256;
 /// Threads that share a row.
 pub(super) const ACROSS: usize = 16;
 /// Rows that are walked at once.
@@ -168,9 +167,9 @@ pub(super) fn backward(
             while k < n {
                 let entry = log_plan[i * n + k];
                 earlier[i * n + k] = entry;
-                let across = entry.exp() * cotangent[i * n + k];
-                row += across;
-                owed += across * (f32::cast_from(k) - nearest);
+                let by_entry = entry.exp() * cotangent[i * n + k];
+                row += by_entry;
+                owed += by_entry * (f32::cast_from(k) - nearest);
                 k += ACROSS;
             }
         }

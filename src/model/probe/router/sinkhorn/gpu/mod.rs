@@ -31,7 +31,7 @@ use super::operation::{PlansOp, TokenWeightsOp};
 use crate::model::ops::custom_op::CustomOp;
 use crate::model::ops::gpu::{arg, cube, empty, takes};
 
-/// Most threads of a workgroup.
+/// Threads of a workgroup; of one without noise, at most.
 const UNITS: usize = 256;
 
 /// Whether the kernels take these scores.
@@ -121,7 +121,7 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
             log_plan::backward::launch(
                 &scores.client,
                 job.cubes(),
-                CubeDim::new_1d(log_plan::UNITS as u32),
+                CubeDim::new_1d(UNITS as u32),
                 arg(scores),
                 arg(plans),
                 arg(&into_contiguous(by_plans)),
@@ -183,15 +183,11 @@ impl Job {
         let Self { images, n, iterations, .. } = *self;
         let log_plans = noise::noisy_log_kernel(scores, noise, self.temperature);
         let plans = empty(scores, [images, n, n]);
-        let history = if keep {
-            empty(scores, [images, iterations, log_plan::HISTORY_VECTORS, n])
-        } else {
-            empty(scores, [1])
-        };
+        let history = self.history(scores, keep, log_plan::HISTORY_VECTORS);
         log_plan::forward::launch(
             &scores.client,
             self.cubes(),
-            CubeDim::new_1d(log_plan::UNITS as u32),
+            CubeDim::new_1d(UNITS as u32),
             arg(&log_plans),
             arg(&plans),
             arg(&history),
@@ -212,11 +208,7 @@ impl Job {
     ) -> (CubeTensor, CubeTensor) {
         let Self { images, n, iterations, .. } = *self;
         let output = if whole { empty(scores, [images, n, n]) } else { empty(scores, [images, n]) };
-        let history = if keep {
-            empty(scores, [images, iterations, forward::HISTORY_VECTORS, n])
-        } else {
-            empty(scores, [1])
-        };
+        let history = self.history(scores, keep, forward::HISTORY_VECTORS);
         let (shared, scratch) = self.working_memory(scores);
         forward::forward::launch(
             &scores.client,
@@ -235,6 +227,14 @@ impl Job {
             shared,
         );
         (output, history)
+    }
+
+    /// Room for so many vectors of N an iteration; for nothing unless `keep`.
+    fn history(&self, like: &CubeTensor, keep: bool, vectors: usize) -> CubeTensor {
+        match keep {
+            true => empty(like, [self.images, self.iterations, vectors, self.n]),
+            false => empty(like, [1]),
+        }
     }
 
     fn cubes(&self) -> CubeCount {

@@ -10,7 +10,7 @@ use burn_cubecl::cubecl;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use super::log_plan::UNITS;
+use super::UNITS;
 use crate::model::ops::gpu::{arg, empty};
 use crate::model::probe::router::sinkhorn::noise::Noise;
 
