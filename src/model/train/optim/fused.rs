@@ -12,13 +12,9 @@ use crate::model::ops::simd::vectorised;
 /// Values a thread takes at once.
 const CHUNK: usize = 1 << 14;
 
-/// The moved value and its moments, which are changed in place where nobody else holds them.
-pub(super) fn step(
-    value: Tensor<1>,
-    gradient: Tensor<1>,
-    [mean, variance]: [Tensor<1>; 2],
-    update: &Update,
-) -> (Tensor<1>, [Tensor<1>; 2]) {
+/// Of value, gradient and both moments what they become: the moved value and its moments, which are changed in place where
+/// nobody else holds them.
+pub(super) fn step([value, gradient, mean, variance]: [Tensor<1>; 4], update: &Update) -> [Tensor<1>; 3] {
     let device = value.device();
     let gradient = flex(gradient).to_contiguous();
     let gradient = gradient.as_slice::<f32>().expect("float32 gradients");
@@ -33,7 +29,7 @@ pub(super) fn step(
     });
     let count = moved.len();
     let moved = Tensor::from_data(TensorData::new(moved, [count]), &device);
-    (moved, [mean, variance].map(Tensor::from_primitive::<Flex>))
+    [moved, Tensor::from_primitive::<Flex>(mean), Tensor::from_primitive::<Flex>(variance)]
 }
 
 vectorised! {
@@ -69,17 +65,13 @@ mod tests {
             let values = (0..count).map(|i| ((i * 7919) % 1013) as f32 / 506.0 * scale + shift).collect();
             Tensor::<1>::from_data(TensorData::new::<f32, _>(values, [count]), &device)
         };
-        let given = || (tensor(1.0, -1.0), tensor(0.5, -0.3), [tensor(0.1, 0.0), tensor(0.2, 0.0)]);
+        let given = || [tensor(1.0, -1.0), tensor(0.5, -0.3), tensor(0.1, 0.0), tensor(0.2, 0.0)];
         let update = Update { correction: 0.003, rate: 0.01 };
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let (value, gradient, moments) = given();
-            let (moved, [mean, variance]) = pool.install(|| step(value, gradient, moments, &update));
-            [moved, mean, variance].map(host)
+            pool.install(|| step(given(), &update)).map(host)
         };
-        let (value, gradient, moments) = given();
-        let (moved, [mean, variance]) = plain_step(value, gradient, moments, &update);
-        let plain = [moved, mean, variance].map(host);
+        let plain = plain_step(given(), &update).map(host);
         let found = run(1);
         assert_eq!(found, run(3));
         for (found, plain) in found.iter().zip(&plain) {

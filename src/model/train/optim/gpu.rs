@@ -1,4 +1,4 @@
-//! One AdamW step on a GPU in one launch, where tensor operations take thirteen.
+//! One AdamW step of all parameters of a head on a GPU in one launch, where tensor operations take thirteen for each.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::Tensor;
@@ -7,70 +7,88 @@ use burn_cubecl::kernel::into_contiguous;
 use cubecl::prelude::*;
 
 use super::{BETA_1, BETA_2, EPSILON, Update};
-use crate::model::ops::gpu::{arg, cube, empty, tensor};
+use crate::model::ops::gpu::{arg, cube, empty, tensor, workgroups};
 
 /// Threads of a workgroup.
-const UNITS: u32 = 256;
-/// Most workgroups: enough for every GPU; of more values than that a thread takes several.
-const MAX_CUBES: usize = 1024;
+const UNITS: usize = 256;
+/// Values of a workgroup: few, so that those of small parameters are soon through, and of large ones there are many.
+const VALUES: usize = 4 * UNITS;
+/// Buffers of a parameter.
+const BUFFERS: usize = 7;
 
-/// The moved value and its moments.
-pub(super) fn step(
-    value: Tensor<1>,
-    gradient: Tensor<1>,
-    [mean, variance]: [Tensor<1>; 2],
-    update: &Update,
-) -> (Tensor<1>, [Tensor<1>; 2]) {
-    let given = [value, gradient, mean, variance].map(|tensor| into_contiguous(cube(tensor)));
-    let count = given[0].shape().num_elements();
-    let made = [(); 3].map(|()| empty(&given[0], [count]));
-    let cubes = count.div_ceil(UNITS as usize).clamp(1, MAX_CUBES);
-    let [value, gradient, mean, variance] = given.each_ref().map(arg);
-    let [moved, new_mean, new_variance] = made.each_ref().map(arg);
-    advance::launch(
-        &given[0].client,
-        CubeCount::Static(cubes as u32, 1, 1),
-        CubeDim::new_1d(UNITS),
-        value,
-        gradient,
-        mean,
-        variance,
-        moved,
-        new_mean,
-        new_variance,
-        (1.0 / update.correction) as f32,
-        update.rate as f32,
-        cubes * UNITS as usize,
-    );
-    let [moved, mean, variance] = made.map(tensor);
-    (moved, [mean, variance])
+/// Of every value, gradient and both moments what they become: the moved value and its moments.
+pub(super) fn step(given: Vec<[Tensor<1>; 4]>, update: &Update) -> Vec<[Tensor<1>; 3]> {
+    let given: Vec<_> = given.into_iter().map(|of| of.map(|tensor| into_contiguous(cube(tensor)))).collect();
+    let Some([first, ..]) = given.first() else { return vec![] };
+    let client = first.client.clone();
+    let bindings = client.properties().hardware.max_bindings as usize;
+    let made: Vec<_> = given
+        .iter()
+        .map(|[value, ..]| [(); 3].map(|()| empty(value, [value.shape().num_elements()])))
+        .collect();
+    let most = (bindings / BUFFERS).max(1);
+    for (given, made) in given.chunks(most).zip(made.chunks(most)) {
+        let mut parameters = SequenceArg::new();
+        let mut cubes = 0;
+        for ([value, gradient, mean, variance], [moved, new_mean, new_variance]) in given.iter().zip(made) {
+            let begun = cubes;
+            cubes += value.shape().num_elements().div_ceil(VALUES);
+            parameters.push(ParameterLaunch::new(
+                arg(value),
+                arg(gradient),
+                arg(mean),
+                arg(variance),
+                arg(moved),
+                arg(new_mean),
+                arg(new_variance),
+                begun,
+                cubes,
+            ));
+        }
+        let (correction, rate) = ((1.0 / update.correction) as f32, update.rate as f32);
+        let units = CubeDim::new_1d(UNITS as u32);
+        advance::launch(&client, workgroups(cubes), units, parameters, correction, rate);
+    }
+    made.into_iter().map(|made| made.map(tensor)).collect()
 }
 
-/// The formula; a thread takes every value that is `stride` behind its last. `correction`: what the variance is multiplied with.
+#[derive(CubeType, CubeLaunch)]
+struct Parameter {
+    value: Box<[f32]>,
+    gradient: Box<[f32]>,
+    mean: Box<[f32]>,
+    variance: Box<[f32]>,
+    moved: Box<[f32]>,
+    new_mean: Box<[f32]>,
+    new_variance: Box<[f32]>,
+    /// Its first workgroup.
+    begun: usize,
+    /// The first that is no more its own.
+    ended: usize,
+}
+
+/// The formula. `correction`: what the variance is multiplied with.
 #[cube(launch)]
-fn advance(
-    value: &[f32],
-    gradient: &[f32],
-    mean: &[f32],
-    variance: &[f32],
-    moved: &mut [f32],
-    new_mean: &mut [f32],
-    new_variance: &mut [f32],
-    correction: f32,
-    rate: f32,
-    stride: usize,
-) {
-    let mut at = ABSOLUTE_POS;
-    while at < value.len() {
-        let by = gradient[at];
-        let own_mean = mean[at] * comptime!(BETA_1 as f32) + by * comptime!((1.0 - BETA_1) as f32);
-        let own_variance =
-            variance[at] * comptime!(BETA_2 as f32) + by * by * comptime!((1.0 - BETA_2) as f32);
-        let spread = (own_variance * correction).sqrt() + comptime!(EPSILON as f32);
-        moved[at] = value[at] - own_mean / spread * rate;
-        new_mean[at] = own_mean;
-        new_variance[at] = own_variance;
-        at += stride;
+fn advance(parameters: &mut Sequence<Parameter>, correction: f32, rate: f32) {
+    #[unroll]
+    for index in 0..parameters.len() {
+        let of = parameters.index_mut(index);
+        if CUBE_POS >= of.begun && CUBE_POS < of.ended {
+            let first = (CUBE_POS - of.begun) * VALUES;
+            let last = usize::min(first + VALUES, of.value.len());
+            let mut at = first + UNIT_POS as usize;
+            while at < last {
+                let by = of.gradient[at];
+                let mean = of.mean[at] * comptime!(BETA_1 as f32) + by * comptime!((1.0 - BETA_1) as f32);
+                let variance =
+                    of.variance[at] * comptime!(BETA_2 as f32) + by * by * comptime!((1.0 - BETA_2) as f32);
+                let spread = (variance * correction).sqrt() + comptime!(EPSILON as f32);
+                of.moved[at] = of.value[at] - mean / spread * rate;
+                of.new_mean[at] = mean;
+                of.new_variance[at] = variance;
+                at += UNITS;
+            }
+        }
     }
 }
 
@@ -84,24 +102,25 @@ mod tests {
     use crate::gpus::gpus;
 
     #[test]
-    fn it_is_the_plain_step_of_the_processor() {
+    fn it_is_the_plain_step_of_the_processor_for_every_parameter() {
+        let update = Update { correction: 0.003, rate: 0.01 };
         for (name, gpu) in gpus() {
-            for count in [1_usize, 257, 300_000] {
-                let run = |device: &Device, step: fn(_, _, _, &Update) -> (Tensor<1>, [Tensor<1>; 2])| {
-                    let tensor = |scale: f32, shift: f32| {
-                        let values =
-                            (0..count).map(|i| ((i * 7919) % 1013) as f32 / 506.0 * scale + shift).collect();
+            // More than some adapters bind at once.
+            let counts = [1_usize, 257, 300_000, 2, 1024, 1025, 5, 3, 70, 4, 6, 90, 8];
+            let given = |device: &Device| {
+                counts.map(|count| {
+                    [(1.0, -1.0), (0.5, -0.3), (0.1, 0.0), (0.2, 0.0)].map(|(scale, shift)| {
+                        let value = |i: usize| ((i * 7919 + count) % 1013) as f32 / 506.0 * scale + shift;
+                        let values = (0..count).map(value).collect();
                         Tensor::<1>::from_data(TensorData::new::<f32, _>(values, [count]), device)
-                    };
-                    let moments = [tensor(0.1, 0.0), tensor(0.2, 0.0)];
-                    let update = Update { correction: 0.003, rate: 0.01 };
-                    let (moved, [mean, variance]) =
-                        step(tensor(1.0, -1.0), tensor(0.5, -0.3), moments, &update);
-                    [moved, mean, variance]
-                        .map(|made| made.into_data().try_into_vec::<f32>().expect("float32"))
-                };
-                let (found, plain) = (run(&gpu, step), run(&Device::flex(), plain_step));
-                for (found, plain) in found.into_iter().zip(plain) {
+                    })
+                })
+            };
+            let found = step(given(&gpu).to_vec(), &update);
+            for (found, given) in found.into_iter().zip(given(&Device::flex())) {
+                for (found, plain) in found.into_iter().zip(plain_step(given, &update)) {
+                    let [found, plain] =
+                        [found, plain].map(|made| made.into_data().try_into_vec::<f32>().expect("float32"));
                     assert_close(&name, found, plain, 1e-6);
                 }
             }

@@ -68,21 +68,24 @@ pub fn gradients(tracked: &Params, gradients: &[&Gradients]) -> Vec<Option<Tenso
     tracked.iter().map(|(_, value)| of(value)).collect()
 }
 
-/// Moves every parameter that has a gradient, in the order of `params`, to where `step` says, and restores constraints.
+/// A parameter with its value and gradient.
+type Trained<'a> = (&'a Spec, Tensor<1>, Tensor<1>);
+
+/// Moves the parameters that have a gradient, which stand in the order of `params`, to where `step` says, and restores
+/// constraints.
 fn update(
     params: Params,
     gradients: Vec<Option<Tensor<1>>>,
-    mut step: impl FnMut(&Spec, Tensor<1>, Tensor<1>) -> Tensor<1>,
+    step: impl FnOnce(Vec<Trained>) -> Vec<Tensor<1>>,
 ) -> Params {
-    let mut gradients = gradients.into_iter();
-    let moved = params.map(|spec, value| {
-        let gradient = gradients.next().expect("as many gradients as parameters");
-        match gradient.filter(|_| spec.constraint != Constraint::Fixed) {
-            Some(gradient) => step(spec, value, gradient),
-            None => value,
-        }
-    });
-    moved.project()
+    let (names, trained): (Vec<String>, Vec<Trained>) = params
+        .iter()
+        .zip(gradients)
+        .filter(|((spec, _), _)| spec.constraint != Constraint::Fixed)
+        .filter_map(|((spec, value), gradient)| Some((spec.name.clone(), (spec, value.clone(), gradient?))))
+        .unzip();
+    let mut moved: IndexMap<String, Tensor<1>> = names.into_iter().zip(step(trained)).collect();
+    params.map(|spec, value| moved.swap_remove(&spec.name).unwrap_or(value)).project()
 }
 
 fn to_host(tensor: &Tensor<1>) -> Array {
@@ -120,18 +123,27 @@ impl AdamW {
         self.steps += 1;
         let correction_1 = 1.0 - BETA_1.powf(f64::from(self.steps));
         let correction_2 = 1.0 - BETA_2.powf(f64::from(self.steps));
-        update(params, gradients, |spec, value, gradient| {
-            let zero = || [value.zeros_like(), value.zeros_like()];
-            let [mean, variance] = self.moments.swap_remove(&spec.name).unwrap_or_else(zero);
-            let update = Update { correction: correction_2, rate: rate / correction_1 };
-            let value = match self.decay > 0.0 && spec.shape.len() > 1 {
-                true => value * (1.0 - rate * self.decay),
-                false => value,
+        let common = Update { correction: correction_2, rate: rate / correction_1 };
+        update(params, gradients, |trained| {
+            let with_moments = |(spec, value, gradient): Trained| {
+                let zero = || [value.zeros_like(), value.zeros_like()];
+                let [mean, variance] = self.moments.swap_remove(&spec.name).unwrap_or_else(zero);
+                let value = match self.decay > 0.0 && spec.shape.len() > 1 {
+                    true => value * (1.0 - rate * self.decay),
+                    false => value,
+                };
+                (spec.name.clone(), [value, gradient, mean, variance])
             };
-            let step = if on_cpu(&value.device()) { fused::step } else { gpu::step };
-            let (moved, moments) = step(value, gradient, [mean, variance], &update);
-            self.moments.insert(spec.name.clone(), moments);
-            moved
+            let (names, given): (Vec<_>, Vec<_>) = trained.into_iter().map(with_moments).unzip();
+            let made = match given.first().is_some_and(|[value, ..]| on_cpu(&value.device())) {
+                true => given.into_iter().map(|given| fused::step(given, &common)).collect(),
+                false => gpu::step(given, &common),
+            };
+            let keep = |(name, [moved, mean, variance]): (String, [Tensor<1>; 3])| {
+                self.moments.insert(name, [mean, variance]);
+                moved
+            };
+            names.into_iter().zip(made).map(keep).collect()
         })
     }
 
@@ -185,16 +197,11 @@ struct Update {
 
 /// One step in tensor operations, on any device: what the loops and the kernel are compared with.
 #[cfg(test)]
-fn plain_step(
-    value: Tensor<1>,
-    gradient: Tensor<1>,
-    [mean, variance]: [Tensor<1>; 2],
-    update: &Update,
-) -> (Tensor<1>, [Tensor<1>; 2]) {
+fn plain_step([value, gradient, mean, variance]: [Tensor<1>; 4], update: &Update) -> [Tensor<1>; 3] {
     let mean = mean * BETA_1 + gradient.clone() * (1.0 - BETA_1);
     let variance = variance * BETA_2 + gradient.square() * (1.0 - BETA_2);
     let spread = (variance.clone() / update.correction).sqrt() + EPSILON;
-    (value - mean.clone() / spread * update.rate, [mean, variance])
+    [value - mean.clone() / spread * update.rate, mean, variance]
 }
 
 #[cfg(test)]

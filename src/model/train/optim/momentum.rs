@@ -5,7 +5,7 @@
 use burn::tensor::{Device, Gradients, Tensor};
 use indexmap::IndexMap;
 
-use super::{from_host, gradients, to_host, update};
+use super::{Trained, from_host, gradients, to_host, update};
 use crate::model::io::array::Arrays;
 use crate::model::probe::params::Params;
 
@@ -33,7 +33,7 @@ impl Momentum {
 
     /// As [`AdamW::step`](super::AdamW::step).
     pub fn step(&mut self, params: Params, tracked: &Params, by: &[&Gradients], rate: f64) -> Params {
-        update(params, gradients(tracked, by), |spec, value, gradient| {
+        let mut step = |(spec, value, gradient): Trained| {
             let scaled = match self.trusts && spec.shape.len() > 1 {
                 true => gradient.clone() * trust(&value, &gradient),
                 false => gradient,
@@ -44,7 +44,8 @@ impl Momentum {
             };
             self.velocities.insert(spec.name.clone(), velocity.clone());
             value - velocity * rate
-        })
+        };
+        update(params, gradients(tracked, by), |trained| trained.into_iter().map(&mut step).collect())
     }
 
     /// Its state on the host, for a checkpoint: `<name>.velocity`.
