@@ -26,8 +26,9 @@ pub(crate) trait CustomOp<B: Backend, const N: usize> {
     /// What it computes, and what the way back needs: to be complete only with `keep`.
     fn forward(self, inputs: [FloatTensor<B>; N], keep: bool) -> (FloatTensor<B>, Self::Saved);
 
-    /// The gradient of every input, given that of the output; `None` for an input that nothing depends on.
-    fn vjp(saved: &Self::Saved, by_output: FloatTensor<B>) -> [Option<FloatTensor<B>>; N];
+    /// The gradient of every input, given that of the output; `None` for an input that nothing depends on, and where it takes
+    /// work that the others do not need, for one whose gradient is not `wanted`.
+    fn vjp(saved: &Self::Saved, by_output: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N];
 }
 
 /// The output of `op`, differentiable in those `inputs` that are.
@@ -102,7 +103,8 @@ impl<B: Backend, O: CustomOp<B, N> + 'static, const N: usize> Backward<B, N> for
     type State = Saved<O::Saved>;
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let by_inputs = O::vjp(&ops.state.0, grads.consume::<B>(&ops.node));
+        let wanted = ops.parents.each_ref().map(Option::is_some);
+        let by_inputs = O::vjp(&ops.state.0, grads.consume::<B>(&ops.node), wanted);
         for (parent, gradient) in ops.parents.into_iter().zip(by_inputs) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 grads.register::<B>(parent.id, gradient);

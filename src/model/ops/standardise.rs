@@ -101,7 +101,7 @@ impl CustomOp<CubeBackend, 1> for StandardiseOp {
         (standardised, (self, x))
     }
 
-    fn vjp((op, x): &Self::Saved, by_standardised: CubeTensor) -> [Option<CubeTensor>; 1] {
+    fn vjp((op, x): &Self::Saved, by_standardised: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
         let by_x = empty::<2>(x, x.shape().dims());
         let (Lines { count, length, apart, step }, (more, within)) = (op.lines(x), op.more());
         backward::launch(

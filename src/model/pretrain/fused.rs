@@ -45,7 +45,7 @@ impl CustomOp<Flex, 1> for Gelu {
         (from_f32(values, &shape(&x)), slopes)
     }
 
-    fn vjp(slopes: &Vec<f32>, by: FlexTensor) -> [Option<FlexTensor>; 1] {
+    fn vjp(slopes: &Vec<f32>, by: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
         let mut values = vec![0.0; slopes.len()];
         add_product(as_f32(&by.to_contiguous()), slopes, &mut values);
         [Some(from_f32(values, &shape(&by)))]
@@ -81,7 +81,7 @@ impl CustomOp<Flex, 1> for Softmax {
         (from_f32(shares, &shape), (kept, row))
     }
 
-    fn vjp((shares, row): &Self::Saved, by: FlexTensor) -> [Option<FlexTensor>; 1] {
+    fn vjp((shares, row): &Self::Saved, by: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
         let mut values = as_f32(&by.to_contiguous()).to_vec();
         softmax_back(&mut values, shares, *row);
         [Some(from_f32(values, &shape(&by)))]
@@ -133,7 +133,11 @@ impl CustomOp<Flex, 3> for LayerNorm {
         (from_f32(out, &shape(&x)), Normed { values, scales, gain })
     }
 
-    fn vjp(Normed { values, scales, gain }: &Normed, by: FlexTensor) -> [Option<FlexTensor>; 3] {
+    fn vjp(
+        Normed { values, scales, gain }: &Normed,
+        by: FlexTensor,
+        _: [bool; 3],
+    ) -> [Option<FlexTensor>; 3] {
         let (width, shape) = (gain.len(), shape(&by));
         let mut by = as_f32(&by.to_contiguous()).to_vec();
         let (mut by_gain, mut by_offset) = (vec![0.0; width], vec![0.0; width]);

@@ -14,7 +14,7 @@ use cubecl::prelude::*;
 use super::step::Labels;
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::fold::{Fold, fold};
-use crate::model::ops::gpu::{arg, empty};
+use crate::model::ops::gpu::{arg, empty, workgroups};
 
 /// Threads of a workgroup.
 const UNITS: usize = 128;
@@ -57,10 +57,20 @@ impl CustomOp<CubeBackend, 1> for CrossEntropyOp {
         (CubeBackend::float_reshape(CubeBackend::float_sum_dim(told, 0), Shape::new([2])), by_logits)
     }
 
-    fn vjp(by_logits: &CubeTensor, by_output: CubeTensor) -> [Option<CubeTensor>; 1] {
-        let by_loss = CubeBackend::float_slice(by_output, &[(0..1).into()]);
-        let by_loss = CubeBackend::float_reshape(by_loss, Shape::new([1, 1]));
-        [Some(CubeBackend::float_mul(by_logits.clone(), by_loss))]
+    fn vjp(by_logits: &CubeTensor, by_output: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
+        let [images, classes] = by_logits.shape().dims();
+        let scaled = empty(by_logits, [images, classes]);
+        let count = (images * classes).div_ceil(UNITS);
+        let units = CubeDim::new_1d(UNITS as u32);
+        scale::launch(
+            &scaled.client,
+            workgroups(count),
+            units,
+            arg(by_logits),
+            arg(&into_contiguous(by_output)),
+            arg(&scaled),
+        );
+        [Some(scaled)]
     }
 }
 
@@ -111,6 +121,14 @@ fn cross_entropy(
     if unit == 0 {
         told[2 * image] = (sum.ln() + largest - logits[first + class]) * share;
         told[2 * image + 1] = if best == class { 1.0f32 } else { 0.0f32 };
+    }
+}
+
+/// The gradient of the loss times what is owed to the loss, the first of `by_output`.
+#[cube(launch)]
+fn scale(by_logits: &[f32], by_output: &[f32], scaled: &mut [f32]) {
+    if ABSOLUTE_POS < scaled.len() {
+        scaled[ABSOLUTE_POS] = by_logits[ABSOLUTE_POS] * by_output[0];
     }
 }
 

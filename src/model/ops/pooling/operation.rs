@@ -49,7 +49,11 @@ impl CustomOp<Flex, 2> for PoolOp {
         (from_f32(pooled.remove(0), &self.shape), (pass, shapes))
     }
 
-    fn vjp((pass, [queries, gains]): &Self::Saved, by_pooled: FlexTensor) -> [Option<FlexTensor>; 2] {
+    fn vjp(
+        (pass, [queries, gains]): &Self::Saved,
+        by_pooled: FlexTensor,
+        _: [bool; 2],
+    ) -> [Option<FlexTensor>; 2] {
         let gradient = pass.backward(&[Some(to_f32(by_pooled))]).pop().flatten().unwrap_or_default();
         let Gradient { queries: by_queries, gains: by_gains } = gradient;
         let by_gains: Vec<f32> = by_gains.into_iter().map(|x| x as f32).collect();

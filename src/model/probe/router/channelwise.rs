@@ -113,7 +113,7 @@ impl CustomOp<Flex, 2> for ChannelPoolOp {
         (pooled, (channels, routed))
     }
 
-    fn vjp((channels, routed): &Self::Saved, by_pooled: FlexTensor) -> [Option<FlexTensor>; 2] {
+    fn vjp((channels, routed): &Self::Saved, by_pooled: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
         let ParamGrads { query, gain } = channels.backward(routed, as_f32(&by_pooled.to_contiguous()));
         let Tokens { count, width, .. } = channels.tokens;
         let query = (!query.is_empty()).then(|| from_f32(query, &[1, width]));

@@ -67,7 +67,11 @@ impl CustomOp<Cube, 2> for PartsOp {
         (cube(pooled), (self, query, gain))
     }
 
-    fn vjp((op, query, gain): &Self::Saved, by_pooled: FloatTensor<Cube>) -> [Option<FloatTensor<Cube>>; 2] {
+    fn vjp(
+        (op, query, gain): &Self::Saved,
+        by_pooled: FloatTensor<Cube>,
+        _: [bool; 2],
+    ) -> [Option<FloatTensor<Cube>>; 2] {
         let by_pooled = tensor::<2>(by_pooled);
         let (mut by_query, mut by_gain) = (query.zeros_like(), gain.zeros_like());
         for (tokens, order, range) in op.parts() {

@@ -33,7 +33,7 @@ impl CustomOp<Flex, 4> for S4KernelOp {
         (from_f64(kernel.values(), &[self.steps.1, kernel.channels], dtype), (kernel, dtype))
     }
 
-    fn vjp((kernel, dtype): &Self::Saved, by_kernel: FlexTensor) -> [Option<FlexTensor>; 4] {
+    fn vjp((kernel, dtype): &Self::Saved, by_kernel: FlexTensor, _: [bool; 4]) -> [Option<FlexTensor>; 4] {
         let Gradients { a, b, c, step } = kernel.vjp(&to_f64(by_kernel));
         let (states, channels) = (a.len().isqrt(), kernel.channels);
         let a = from_f64(a, &[states, states], *dtype);

@@ -51,7 +51,7 @@ impl CustomOp<Flex, 4> for DeepSetsOp {
         (mean, (network, seen))
     }
 
-    fn vjp((network, seen): &Self::Saved, by_mean: FlexTensor) -> [Option<FlexTensor>; 4] {
+    fn vjp((network, seen): &Self::Saved, by_mean: FlexTensor, _: [bool; 4]) -> [Option<FlexTensor>; 4] {
         let gradients = network.backward(seen, as_f32(&by_mean.to_contiguous()));
         let mut shapes = network.layers.iter().map(|layer| layer.layout().shape());
         gradients.map(|values| shapes.next().map(|shape| from_f32(values, shape)))

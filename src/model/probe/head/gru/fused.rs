@@ -40,7 +40,7 @@ impl CustomOp<Flex, 4> for GruOp {
         (last, (reader, parts))
     }
 
-    fn vjp((reader, parts): &Self::Saved, by_last: FlexTensor) -> [Option<FlexTensor>; 4] {
+    fn vjp((reader, parts): &Self::Saved, by_last: FlexTensor, _: [bool; 4]) -> [Option<FlexTensor>; 4] {
         let gradients = reader.backward(parts, as_f32(&by_last.to_contiguous()));
         let mut shapes = reader.weights.iter().map(|weight| weight.layout().shape());
         gradients.map(|values| shapes.next().map(|shape| from_f32(values, shape)))

@@ -118,7 +118,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
         (weights, Saved { op: self, sorted, order, totals, gain })
     }
 
-    fn vjp(saved: &Saved, by_weights: CubeTensor) -> [Option<CubeTensor>; 2] {
+    fn vjp(saved: &Saved, by_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
         let Saved { op: Self { family, hard, coldness }, sorted, order, totals, gain } = saved;
         let [images, n] = sorted.shape().dims();
         let (client, (cubes, units)) = (&sorted.client, threads(sorted));

@@ -25,7 +25,7 @@ impl CustomOp<Flex, 2> for TokenWeightsOp {
         (output, (batch, images.into_iter().flatten().collect(), gain, weights))
     }
 
-    fn vjp(saved: &Self::Saved, by_weights: FlexTensor) -> [Option<FlexTensor>; 2] {
+    fn vjp(saved: &Self::Saved, by_weights: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
         let by_weights = Values::from_tensor(by_weights);
         let (batch, images, gain, weights) = saved;
         let vjp = |((image, weights), by_weights): ((&Transport, &Vec<f64>), &[f64])| {
@@ -50,7 +50,7 @@ impl CustomOp<Flex, 1> for PlansOp {
         (from_f64(plans.concat(), &tables, batch.dtype), (batch, images.into_iter().flatten().collect()))
     }
 
-    fn vjp((batch, images): &Self::Saved, by_plans: FlexTensor) -> [Option<FlexTensor>; 1] {
+    fn vjp((batch, images): &Self::Saved, by_plans: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
         let by_plans = Values::from_tensor(by_plans);
         let tables = by_plans.data.par_chunks((batch.width() * batch.width()).max(1));
         let vjp = |(image, by_plan): (&Transport, &[f64])| image.vjp_of_plan(by_plan);

@@ -112,7 +112,7 @@ impl CustomOp<CubeBackend, 5> for GainOp {
         (gain, Saved { steps, c, step, rates, path, slopes })
     }
 
-    fn vjp(saved: &Saved, by_gain: CubeTensor) -> [Option<CubeTensor>; 5] {
+    fn vjp(saved: &Saved, by_gain: CubeTensor, _: [bool; 5]) -> [Option<CubeTensor>; 5] {
         let Saved { steps, c, step, rates, path, slopes } = saved;
         let (client, by_gain) = (&rates.client, into_contiguous(by_gain));
         let [states, _] = rates.meta.shape().dims();

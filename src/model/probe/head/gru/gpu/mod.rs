@@ -62,7 +62,7 @@ impl CustomOp<CubeBackend, 3> for GruOp {
         (last, Saved { gates, before, offered, from_state })
     }
 
-    fn vjp(saved: &Saved, by_last: CubeTensor) -> [Option<CubeTensor>; 3] {
+    fn vjp(saved: &Saved, by_last: CubeTensor, _: [bool; 3]) -> [Option<CubeTensor>; 3] {
         let Saved { gates, before, offered, from_state } = saved;
         let by_last = into_contiguous(by_last);
         let ([images, _], [rows, _]) = (by_last.shape().dims(), gates.shape().dims());

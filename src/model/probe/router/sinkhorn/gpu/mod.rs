@@ -73,7 +73,7 @@ impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
         (weights, Saved { job, scores, other: gain, history })
     }
 
-    fn vjp(saved: &Saved, by_weights: CubeTensor) -> [Option<CubeTensor>; 2] {
+    fn vjp(saved: &Saved, by_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
         let Saved { job, scores, other: gain, history } = saved;
         let [by_scores, by_gain] = [(); 2].map(|()| empty(scores, [job.images, job.n]));
         let (shared, scratch) = job.working_memory(scores);
@@ -114,7 +114,7 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
         (plans, Saved { job, scores, other, history })
     }
 
-    fn vjp(saved: &Saved, by_plans: CubeTensor) -> [Option<CubeTensor>; 1] {
+    fn vjp(saved: &Saved, by_plans: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
         let Saved { job, scores, other: plans, history } = saved;
         let by_scores = empty(scores, [job.images, job.n]);
         if job.noisy {

@@ -1,0 +1,91 @@
+//! Products in float32 where burn's kernels round their factors: the fastest of those kernels that ask for no tensor core.
+
+use burn::backend::TensorMetadata;
+use burn::tensor::DType;
+use burn_cubecl::cubecl::prelude::Scalar;
+use burn_cubecl::cubecl::tf32;
+use burn_cubecl::cubecl::tune::{LocalTuner, Tunable, TunableSet, local_tuner};
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::{CubeTuneId, tensor::CubeTensor};
+use cubek::matmul::definition::{MatmulElems, MatmulGlobalElems};
+use cubek::matmul::launch::launch_ref;
+use cubek::matmul::multi_level::Strategy;
+use cubek::matmul::multi_level::routines::TileSizeSelection::{MaxTileSize, MinTileSize};
+use cubek::matmul::multi_level::routines::batch::double_unit::DoubleUnitSelectionArgs;
+use cubek::matmul::multi_level::routines::batch::simple_unit::SimpleUnitSelectionArgs;
+use cubek::matmul::routine::BlueprintStrategy::Inferred;
+use cubek::matmul::tune_key::MatmulAutotuneKey;
+use cubek::std::InputBinding;
+
+/// Whether burn's kernels would round this factor.
+pub(super) fn rounds(factor: &CubeTensor) -> bool {
+    factor.client.properties().supports_type(tf32::elem_type_native())
+}
+
+/// Both factors, and where their product goes.
+type Operands = (CubeTensor, CubeTensor, CubeTensor);
+
+/// `left right`, without gaps, by what was found once to be the fastest for shapes of this kind.
+pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
+    static TUNER: LocalTuner<MatmulAutotuneKey, CubeTuneId> = local_tuner!();
+    let product = without_gaps(&left, &right);
+    let client = product.client.clone();
+    let id = CubeTuneId::new(&client, &product.device);
+    let kernels = TUNER.init(&id, || {
+        let mut strategies = vec![
+            Strategy::Naive, // the first, which takes all shapes
+            Strategy::SimpleVecMat(Inferred(().into())),
+            Strategy::DoubleVecMat(Inferred(().into())),
+            Strategy::GemvUnitPerpendicular(Inferred(Default::default())),
+            Strategy::Gemm(Inferred(Default::default())),
+        ];
+        for tile_size in [MaxTileSize, MinTileSize] {
+            strategies.push(Strategy::SimpleUnit(Inferred(SimpleUnitSelectionArgs { tile_size })));
+            strategies.push(Strategy::DoubleUnit(Inferred(DoubleUnitSelectionArgs { tile_size })));
+        }
+        let none = TunableSet::new(key, |_: &MatmulAutotuneKey, operands: &Operands| operands.clone());
+        strategies.into_iter().fold(none, |set, strategy| {
+            let name = strategy.to_string();
+            set.with(Tunable::new(&name, move |operands| launch(&strategy, operands)))
+        })
+    });
+    TUNER.execute(&id, &client, kernels, (left, right, product.clone()));
+    product
+}
+
+/// Room for their product. What burn makes for it has rows with gaps, which most of what reads it would have to copy first.
+fn without_gaps(left: &CubeTensor, right: &CubeTensor) -> CubeTensor {
+    let axes = left.shape().num_dims();
+    let mut shape = left.shape().clone();
+    (0..axes - 2).for_each(|axis| shape[axis] = left.shape()[axis].max(right.shape()[axis]));
+    shape[axes - 1] = right.shape()[axes - 1];
+    empty_device_contiguous_dtype(left.client.clone(), left.device.clone(), shape, DType::F32)
+}
+
+fn key((left, right, product): &Operands) -> MatmulAutotuneKey {
+    let float = f32::elem_type_native().into();
+    let [a, b] = [&left.meta, &right.meta];
+    MatmulAutotuneKey::generate(
+        &product.client,
+        a.shape(),
+        b.shape(),
+        a.strides(),
+        b.strides(),
+        a.tiling,
+        b.tiling,
+        float,
+        float,
+        float,
+        None,
+        None,
+    )
+}
+
+fn launch(strategy: &Strategy, (left, right, product): Operands) -> Result<(), String> {
+    let float = f32::elem_type_native().into();
+    let mut numbers = MatmulElems::from_globals(&MatmulGlobalElems { lhs: float, rhs: float, out: float });
+    let [left, right] = [left, right].map(|factor| InputBinding::new(factor.binding(), float));
+    let client = product.client.clone();
+    launch_ref(&strategy.clone().into(), &client, left, right, product.binding(), &mut numbers)
+        .map_err(|error| format!("{error:?}"))
+}

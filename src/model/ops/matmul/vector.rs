@@ -1,0 +1,337 @@
+//! A matrix and one vector, of each image of a batch. Kernels for products of matrices leave most of a GPU without work here:
+//! theirs has so many workgroups as the product has numbers, and of the 50,000 tokens of a batch it is one vector.
+//!
+//! A matrix whose rows lie side by side is read row by row, either way:
+//!
+//! * times a column: a row's numbers by 32 threads, which then add up what they have;
+//! * a row times it: a thread a column, some rows a workgroup; workgroups that share a column leave a sum each, which are added
+//!   up afterwards.
+
+use burn::backend::{TensorMetadata, ops::FloatTensorOps};
+use burn::tensor::{DType, Shape};
+use burn_cubecl::cubecl;
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use crate::model::ops::gpu::{arg, empty, workgroups};
+
+/// Threads of a workgroup.
+const UNITS: usize = 256;
+/// Threads that read one row together, where it is a row's sum that is asked.
+const LANES: usize = 32;
+/// Rows that these threads read at a time.
+const AT_ONCE: usize = 4;
+/// Rows of a workgroup there.
+const ROWS: usize = UNITS / LANES * AT_ONCE;
+/// Columns of a workgroup, where it is a column's sum.
+const COLUMNS: usize = 128;
+/// Rows of a workgroup there, at most.
+const LONGEST: usize = 512;
+
+/// `left right` where one is a row or a column, by these kernels; none where they do not take it: of other numbers than float32, of
+/// more than three axes, of a matrix in which neither rows nor columns lie side by side.
+pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTensor> {
+    let takes =
+        |factor: &CubeTensor| factor.dtype == DType::F32 && (2..=3).contains(&factor.shape().num_dims());
+    let has_units = left.client.properties().hardware.max_units_per_cube as usize >= UNITS;
+    if !(has_units && takes(left) && takes(right)) {
+        return None;
+    }
+    let [row, matrix] = match (Matrix::new(left), Matrix::new(right)) {
+        (left, right) if left.rows == 1 => [left, right],
+        (left, right) if right.columns == 1 => [right.transposed(), left.transposed()],
+        _ => return None,
+    };
+    let (batches, columns) = (row.batches.max(matrix.batches), matrix.columns);
+    let product = if matrix.column_step == 1 {
+        sums_of_columns(&row, &matrix, batches)
+    } else if matrix.row_step == 1 {
+        sums_of_rows(&row, &matrix.transposed(), batches)
+    } else {
+        return None;
+    };
+    let [rows, columns] =
+        if left.shape()[left.shape().num_dims() - 2] == 1 { [1, columns] } else { [columns, 1] };
+    let shape = [batches, rows, columns];
+    Some(CubeBackend::float_reshape(product, Shape::from(shape[3 - left.shape().num_dims()..].to_vec())))
+}
+
+/// How the matrices of a batch lie.
+struct Matrix<'a> {
+    tensor: &'a CubeTensor,
+    batches: usize,
+    rows: usize,
+    columns: usize,
+    /// From one matrix to the next; 0 where it is one for all.
+    batch_step: usize,
+    row_step: usize,
+    column_step: usize,
+}
+
+impl<'a> Matrix<'a> {
+    fn new(tensor: &'a CubeTensor) -> Self {
+        let (shape, strides) = (tensor.shape(), tensor.meta.strides());
+        let last = shape.num_dims() - 1;
+        let (batches, batch_step) = if last == 2 { (shape[0], strides[0]) } else { (1, 0) };
+        Self {
+            tensor,
+            batches,
+            rows: shape[last - 1],
+            columns: shape[last],
+            batch_step: if batches == 1 { 0 } else { batch_step },
+            row_step: strides[last - 1],
+            column_step: strides[last],
+        }
+    }
+
+    fn transposed(&self) -> Self {
+        let Self { tensor, batches, rows, columns, batch_step, row_step, column_step } = *self;
+        let (rows, columns, row_step, column_step) = (columns, rows, column_step, row_step);
+        Self { tensor, batches, rows, columns, batch_step, row_step, column_step }
+    }
+}
+
+/// `[B, columns]`: what every column of `matrix` adds up to, its rows weighed by `row`.
+fn sums_of_columns(row: &Matrix, matrix: &Matrix, batches: usize) -> CubeTensor {
+    let parts = matrix.rows.div_ceil(LONGEST).max(1);
+    let product = empty(matrix.tensor, [batches, parts, matrix.columns]);
+    let count = batches * parts * matrix.columns.div_ceil(COLUMNS);
+    add_rows::launch(
+        &matrix.tensor.client,
+        workgroups(count),
+        CubeDim::new_1d(UNITS as u32),
+        arg(row.tensor),
+        arg(matrix.tensor),
+        arg(&product),
+        row.batch_step,
+        row.column_step,
+        matrix.batch_step,
+        matrix.row_step,
+        matrix.rows,
+        matrix.columns,
+        parts,
+        count,
+    );
+    let product = if parts == 1 { product } else { CubeBackend::float_sum_dim(product, 1) };
+    CubeBackend::float_reshape(product, Shape::new([batches, matrix.columns]))
+}
+
+/// `[B, rows]`: what every row of `matrix` adds up to, its columns weighed by `row`.
+fn sums_of_rows(row: &Matrix, matrix: &Matrix, batches: usize) -> CubeTensor {
+    let product = empty(matrix.tensor, [batches, matrix.rows]);
+    let count = batches * matrix.rows.div_ceil(ROWS);
+    add_columns::launch(
+        &matrix.tensor.client,
+        workgroups(count),
+        CubeDim::new_1d(UNITS as u32),
+        arg(row.tensor),
+        arg(matrix.tensor),
+        arg(&product),
+        row.batch_step,
+        row.column_step,
+        matrix.batch_step,
+        matrix.row_step,
+        matrix.rows,
+        matrix.columns,
+        count,
+    );
+    product
+}
+
+#[cube(launch)]
+fn add_rows(
+    weights: &[f32],
+    matrix: &[f32],
+    sums: &mut [f32],
+    weights_batch: usize,
+    weights_step: usize,
+    matrix_batch: usize,
+    row_step: usize,
+    rows: usize,
+    columns: usize,
+    parts: usize,
+    count: usize,
+) {
+    let unit = UNIT_POS as usize;
+    let (lane, group) = (unit % COLUMNS, unit / COLUMNS);
+    let groups = comptime!(UNITS / COLUMNS);
+    let cube = usize::min(CUBE_POS, count - 1);
+    let across = columns.div_ceil(COLUMNS);
+    let (place, column) = (cube / across, cube % across * COLUMNS + lane);
+    let (batch, part) = (place / parts, place % parts);
+    let first = part * LONGEST;
+    let last = usize::min(first + LONGEST, rows);
+    let weight = batch * weights_batch;
+    let entry = batch * matrix_batch + usize::min(column, columns - 1);
+
+    let mut sum = 0.0f32;
+    let mut row = first + group;
+    while row + comptime!(3 * UNITS / COLUMNS) < last {
+        // Four at a time, which memory is asked for together.
+        let a = matrix[entry + row * row_step];
+        let b = matrix[entry + (row + groups) * row_step];
+        let c = matrix[entry + (row + comptime!(2 * UNITS / COLUMNS)) * row_step];
+        let d = matrix[entry + (row + comptime!(3 * UNITS / COLUMNS)) * row_step];
+        sum += a * weights[weight + row * weights_step];
+        sum += b * weights[weight + (row + groups) * weights_step];
+        sum += c * weights[weight + (row + comptime!(2 * UNITS / COLUMNS)) * weights_step];
+        sum += d * weights[weight + (row + comptime!(3 * UNITS / COLUMNS)) * weights_step];
+        row += comptime!(4 * UNITS / COLUMNS);
+    }
+    while row < last {
+        sum += matrix[entry + row * row_step] * weights[weight + row * weights_step];
+        row += groups;
+    }
+    let mut lanes = Shared::<[f32]>::new_slice(UNITS);
+    lanes[unit] = sum;
+    sync_cube();
+    if group == 0 && column < columns {
+        let mut all = 0.0f32;
+        #[unroll]
+        for other in 0..groups {
+            all += lanes[other * COLUMNS + lane];
+        }
+        sums[place * columns + column] = all;
+    }
+}
+
+#[cube(launch)]
+fn add_columns(
+    weights: &[f32],
+    matrix: &[f32],
+    sums: &mut [f32],
+    weights_batch: usize,
+    weights_step: usize,
+    matrix_batch: usize,
+    row_step: usize,
+    rows: usize,
+    columns: usize,
+    count: usize,
+) {
+    let unit = UNIT_POS as usize;
+    let (lane, group) = (unit % LANES, unit / LANES);
+    let cube = usize::min(CUBE_POS, count - 1);
+    let across = rows.div_ceil(ROWS);
+    let (batch, first) = (cube / across, cube % across * ROWS);
+    let (weight, start) = (batch * weights_batch, batch * matrix_batch);
+    let own = first + group * AT_ONCE;
+    let last = rows - 1;
+    let entry_a = start + usize::min(own, last) * row_step;
+    let entry_b = start + usize::min(own + 1, last) * row_step;
+    let entry_c = start + usize::min(own + 2, last) * row_step;
+    let entry_d = start + usize::min(own + 3, last) * row_step;
+
+    let mut a = 0.0f32;
+    let mut b = 0.0f32;
+    let mut c = 0.0f32;
+    let mut d = 0.0f32;
+    let mut column = lane;
+    while column < columns {
+        let by = weights[weight + column * weights_step];
+        a += matrix[entry_a + column] * by;
+        b += matrix[entry_b + column] * by;
+        c += matrix[entry_c + column] * by;
+        d += matrix[entry_d + column] * by;
+        column += LANES;
+    }
+    // Of every row 32 numbers; eight threads take four each, and one the eight that they leave.
+    let mut lanes = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
+    let at = group * comptime!(AT_ONCE * LANES) + lane;
+    lanes[at] = a;
+    lanes[at + LANES] = b;
+    lanes[at + comptime!(2 * LANES)] = c;
+    lanes[at + comptime!(3 * LANES)] = d;
+    let mut halves = Shared::<[f32]>::new_slice(UNITS);
+    sync_cube();
+    let from = unit * comptime!(ROWS * LANES / UNITS);
+    halves[unit] = (lanes[from] + lanes[from + 1]) + (lanes[from + 2] + lanes[from + 3]);
+    sync_cube();
+    if unit < ROWS && first + unit < rows {
+        let mut sum = 0.0f32;
+        #[unroll]
+        for part in 0..comptime!(UNITS / ROWS) {
+            sum += halves[unit * comptime!(UNITS / ROWS) + part];
+        }
+        sums[batch * rows + first + unit] = sum;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device, Tensor, TensorData};
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use crate::close::assert_close_to_largest;
+    use crate::gpus::gpus;
+    use crate::model::ops::matmul::PreciseMatmul as _;
+
+    /// What is multiplied, from numbers by chance of the shapes that are asked for.
+    type Case = (&'static str, [usize; 3], [usize; 3], fn(Tensor<3>, Tensor<3>) -> Tensor<3>);
+
+    #[test]
+    fn products_with_a_vector_are_the_processors_and_so_are_their_gradients() {
+        let matmul: fn(Tensor<3>, Tensor<3>) -> Tensor<3> = |a, b| a.precise_matmul(b);
+        let flat = |a: Tensor<3>, b: Tensor<3>| {
+            let [images, n, width] = a.dims();
+            let product = a.reshape([images * n, width]).precise_matmul(b.squeeze_dim::<2>(0));
+            product.reshape([images, n, 1])
+        };
+        let cases: [Case; 10] = [
+            ("scores", [3, 49, 70], [1, 70, 1], flat),
+            ("scores of many tokens", [4, 700, 12], [1, 12, 1], flat),
+            ("a query of each image", [3, 49, 130], [3, 130, 1], matmul),
+            ("one query of all images", [3, 33, 130], [1, 130, 1], matmul),
+            ("tokens weighed", [3, 1, 49], [3, 49, 130], matmul),
+            ("tokens weighed alike", [1, 1, 49], [3, 49, 130], matmul),
+            ("more rows than a workgroup takes", [2, 1, 1300], [2, 1300, 5], matmul),
+            ("transposed", [3, 1, 40], [3, 7, 40], |a, b| a.precise_matmul(b.swap_dims(1, 2))),
+            ("a vector with gaps", [3, 49, 4], [3, 49, 20], |a, b| {
+                a.slice([0..3, 0..49, 1..2]).swap_dims(1, 2).precise_matmul(b)
+            }),
+            ("two numbers", [1, 1, 1], [2, 1, 1], matmul),
+        ];
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        for (name, device) in gpus() {
+            for (what, left, right, product) in cases {
+                let [left, right] = [left, right].map(|shape| {
+                    let count = shape.iter().product();
+                    let values = (0..count).map(|_| rng.random_range(-1.0_f32..1.5)).collect::<Vec<_>>();
+                    TensorData::new(values, shape)
+                });
+                for wanted in [[true, true], [false, true], [true, false], [false, false]] {
+                    let of = |device: &Device, dtype: DType| {
+                        let given = [&left, &right].map(|data| {
+                            Tensor::<3>::from_data(data.clone(), (&device.clone().autodiff(), dtype))
+                        });
+                        let [a, b] = [0, 1].map(|at| match wanted[at] {
+                            true => given[at].clone().require_grad(),
+                            false => given[at].clone(),
+                        });
+                        let found = product(a.clone(), b.clone());
+                        let mut made = vec![found.clone().into_data()];
+                        if wanted.contains(&true) {
+                            let gradients = (found.clone() * found).sum().backward();
+                            made.extend(
+                                [a, b].iter().filter_map(|x| x.grad(&gradients)).map(Tensor::into_data),
+                            );
+                        }
+                        made.into_iter()
+                            .map(|data| data.iter::<f64>().collect::<Vec<_>>())
+                            .collect::<Vec<_>>()
+                    };
+                    let (found, expected) = (of(&device, DType::F32), of(&Device::flex(), DType::F64));
+                    assert_eq!(found.len(), expected.len());
+                    for (found, expected) in found.into_iter().zip(expected) {
+                        assert_close_to_largest(
+                            format!("{what}, {wanted:?}, on {name}"),
+                            found,
+                            expected,
+                            2e-6,
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
