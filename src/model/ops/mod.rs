@@ -8,4 +8,5 @@ pub(crate) mod gpu;
 pub mod matmul;
 pub mod pooling;
 pub mod simd;
+pub(crate) mod softplus;
 pub mod standardise;

@@ -4,6 +4,8 @@
 //! device and reshaped where they are read, so one optimiser, one checkpoint and one file format
 //! serve every head.
 
+use std::sync::Arc;
+
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use indexmap::IndexMap;
 use rand::{Rng, SeedableRng};
@@ -12,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::s4;
 use crate::model::io::array::{Array, Arrays};
+use crate::model::ops;
 use crate::model::stats;
 
 /// How a parameter starts.
@@ -106,16 +109,12 @@ impl Spec {
     }
 }
 
-/// The parameters of one head on a device.
+/// The parameters of one head on a device. A copy, of which a step makes several, shares what they are and start at.
 #[derive(Clone)]
 pub struct Params {
-    entries: IndexMap<String, Entry>,
-}
-
-#[derive(Clone)]
-struct Entry {
-    spec: Spec,
-    value: Tensor<1>,
+    specs: Arc<IndexMap<String, Spec>>,
+    /// In the order of `specs`.
+    values: Vec<Tensor<1>>,
 }
 
 /// Step sizes are held within these bounds (paper, "S4 Implementation").
@@ -154,7 +153,7 @@ impl Params {
 
     /// [`from_arrays`](Self::from_arrays) in other numbers than float32.
     pub fn from_arrays_in(specs: Vec<Spec>, arrays: &Arrays, device: &Device, dtype: DType) -> Self {
-        let entries = specs.into_iter().map(|spec| {
+        let value = |spec: &Spec| {
             let array = &arrays[&spec.name];
             assert_eq!(array.shape, spec.shape, "parameter {}", spec.name);
             let mut data = array.to_f64();
@@ -163,9 +162,11 @@ impl Params {
                 data.iter_mut().for_each(|x| *x = inverse_softplus(x.clamp(low, high)));
             }
             let data = TensorData::new(data, [spec.len()]).convert_dtype(dtype);
-            (spec.name.clone(), Entry { spec, value: Tensor::from_data(data, (device, dtype)) })
-        });
-        Self { entries: entries.collect() }
+            Tensor::from_data(data, (device, dtype))
+        };
+        let values = specs.iter().map(value).collect();
+        let specs = specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect();
+        Self { specs: Arc::new(specs), values }
     }
 
     /// The parameter `name` in its shape.
@@ -173,33 +174,31 @@ impl Params {
     /// # Panics
     /// If the head has no such parameter or it has another rank: a bug of the head.
     pub fn get<const D: usize>(&self, name: &str) -> Tensor<D> {
-        let Entry { spec, value } = &self.entries[name];
-        let shape: [usize; D] = spec.shape.clone().try_into().expect("the rank of the parameter");
-        value.clone().reshape(shape)
+        let (at, _, spec) = self.specs.get_full(name).expect("a parameter of the head");
+        let shape: [usize; D] = spec.shape[..].try_into().expect("the rank of the parameter");
+        self.values[at].clone().reshape(shape)
     }
 
     /// Whether the head has a parameter `name`.
     pub fn contains(&self, name: &str) -> bool {
-        self.entries.contains_key(name)
+        self.specs.contains_key(name)
     }
 
     /// The step size behind a [`Constraint::StepSize`] parameter, `[1]`.
     pub fn step_size(&self, name: &str) -> Tensor<1> {
-        self.get::<1>(name).exp().log1p() // softplus, of what its bounds keep small
+        ops::softplus::softplus(self.get(name))
     }
 
     /// All parameters, flat, in order of their specs.
     pub fn iter(&self) -> impl Iterator<Item = (&Spec, &Tensor<1>)> {
-        self.entries.values().map(|Entry { spec, value }| (spec, value))
+        self.specs.values().zip(&self.values)
     }
 
     /// Replaces every value by `f(spec, value)`.
     pub fn map(self, mut f: impl FnMut(&Spec, Tensor<1>) -> Tensor<1>) -> Self {
-        let entries = self.entries.into_iter().map(|(name, Entry { spec, value })| {
-            let value = f(&spec, value);
-            (name, Entry { spec, value })
-        });
-        Self { entries: entries.collect() }
+        let Self { specs, values } = self;
+        let values = specs.values().zip(values).map(|(spec, value)| f(spec, value)).collect();
+        Self { specs, values }
     }
 
     /// A copy whose trained values record a gradient.
@@ -227,7 +226,7 @@ impl Params {
 
     /// Whether no value is NaN or infinite.
     pub fn are_finite(&self) -> bool {
-        self.entries.values().all(|entry| host(&entry.value).iter().all(|x| x.is_finite()))
+        self.values.iter().all(|value| host(value).iter().all(|x| x.is_finite()))
     }
 
     /// Effective values on the host, as files hold them.
