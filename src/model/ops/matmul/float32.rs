@@ -34,8 +34,8 @@ pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     let kernels = TUNER.init(&id, || {
         let mut strategies = vec![
             Strategy::Naive, // the first, which takes all shapes
-            Strategy::SimpleVecMat(Inferred(().into())),
-            Strategy::DoubleVecMat(Inferred(().into())),
+            Strategy::SimpleVecMat(Inferred(())),
+            Strategy::DoubleVecMat(Inferred(())),
             Strategy::GemvUnitPerpendicular(Inferred(Default::default())),
             Strategy::Gemm(Inferred(Default::default())),
         ];

@@ -10,7 +10,7 @@ mod float32;
 mod vector;
 
 use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use super::custom_op::{CustomOp, apply};
@@ -32,6 +32,10 @@ impl<const D: usize> PreciseMatmul for Tensor<D> {
     }
 }
 
+/// Columns of a factor that a batch shares up to which its gradient is made for each image and then added up, which keeps more of a
+/// GPU busy; with more of them that would be more than the batch itself.
+const FEW: usize = 64;
+
 /// The product of two matrices.
 struct Product;
 
@@ -51,7 +55,11 @@ impl CustomOp<CubeBackend, 2> for Product {
         [of_left, of_right]: [bool; 2],
     ) -> [Option<CubeTensor>; 2] {
         let by_left = of_left.then(|| laid_as(left, by_product.clone(), transposed(right)));
-        let by_right = of_right.then(|| laid_as(right, transposed(left), by_product));
+        let by_right = of_right.then(|| {
+            let all = is_shared(right, left) && right.shape()[2] > FEW;
+            let [left, by_product] = [left.clone(), by_product].map(|x| if all { as_one(x) } else { x });
+            laid_as(right, transposed(&left), by_product)
+        });
         [by_left, by_right]
     }
 }
@@ -79,6 +87,17 @@ fn laid_as(factor: &CubeTensor, a: CubeTensor, b: CubeTensor) -> CubeTensor {
     summed(product, factor)
 }
 
+/// Whether a factor is one for all of a batch.
+fn is_shared(factor: &CubeTensor, other: &CubeTensor) -> bool {
+    factor.shape().num_dims() == 3 && factor.shape()[0] == 1 && other.shape()[0] > 1
+}
+
+/// The matrices of a batch below each other.
+fn as_one(batch: CubeTensor) -> CubeTensor {
+    let [images, rows, columns] = batch.shape().dims();
+    CubeBackend::float_reshape(batch, Shape::new([1, images * rows, columns]))
+}
+
 fn transposed(matrix: &CubeTensor) -> CubeTensor {
     let axes = matrix.shape().num_dims();
     CubeBackend::float_swap_dims(matrix.clone(), axes - 2, axes - 1)
@@ -92,4 +111,88 @@ fn summed(gradient: CubeTensor, factor: &CubeTensor) -> CubeTensor {
         true => CubeBackend::float_sum_dim(gradient, axis),
         false => gradient,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device, Tensor, TensorData};
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::PreciseMatmul as _;
+    use crate::close::assert_close_to_largest;
+    use crate::gpus::gpus;
+
+    /// What is multiplied, from numbers by chance of the shapes that are asked for.
+    type Case = (&'static str, [usize; 3], [usize; 3], fn(Tensor<3>, Tensor<3>) -> Tensor<3>);
+
+    #[test]
+    fn products_are_the_processors_and_so_are_their_gradients() {
+        let matmul: fn(Tensor<3>, Tensor<3>) -> Tensor<3> = |a, b| a.precise_matmul(b);
+        let flat = |a: Tensor<3>, b: Tensor<3>| {
+            let [images, n, width] = a.dims();
+            let product = a.reshape([images * n, width]).precise_matmul(b.squeeze_dim::<2>(0));
+            product.reshape([images, n, 1])
+        };
+        let cases: [Case; 14] = [
+            ("scores", [3, 49, 70], [1, 70, 1], flat),
+            ("scores of many tokens", [4, 700, 12], [1, 12, 1], flat),
+            ("a query of each image", [3, 49, 130], [3, 130, 1], matmul),
+            ("one query of all images", [3, 33, 130], [1, 130, 1], matmul),
+            ("tokens weighed", [3, 1, 49], [3, 49, 130], matmul),
+            ("tokens weighed alike", [1, 1, 49], [3, 49, 130], matmul),
+            ("more rows than a workgroup takes", [2, 1, 1300], [2, 1300, 5], matmul),
+            ("transposed", [3, 1, 40], [3, 7, 40], |a, b| a.precise_matmul(b.swap_dims(1, 2))),
+            ("a vector with gaps", [3, 49, 4], [3, 49, 20], |a, b| {
+                a.slice([0..3, 0..49, 1..2]).swap_dims(1, 2).precise_matmul(b)
+            }),
+            ("a shared matrix", [3, 49, 20], [1, 20, 7], matmul),
+            ("of many columns", [3, 49, 20], [1, 20, 70], matmul),
+            ("which are rows", [3, 49, 20], [1, 70, 20], |a, b| a.precise_matmul(b.swap_dims(1, 2))),
+            ("a matrix of each image", [3, 5, 20], [3, 20, 7], matmul),
+            ("two numbers", [1, 1, 1], [2, 1, 1], matmul),
+        ];
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        for (name, device) in gpus() {
+            for (what, left, right, product) in cases {
+                let [left, right] = [left, right].map(|shape| {
+                    let count = shape.iter().product();
+                    let values = (0..count).map(|_| rng.random_range(-1.0_f32..1.5)).collect::<Vec<_>>();
+                    TensorData::new(values, shape)
+                });
+                for wanted in [[true, true], [false, true], [true, false], [false, false]] {
+                    let of = |device: &Device, dtype: DType| {
+                        let given = [&left, &right].map(|data| {
+                            Tensor::<3>::from_data(data.clone(), (&device.clone().autodiff(), dtype))
+                        });
+                        let [a, b] = [0, 1].map(|at| match wanted[at] {
+                            true => given[at].clone().require_grad(),
+                            false => given[at].clone(),
+                        });
+                        let found = product(a.clone(), b.clone());
+                        let mut made = vec![found.clone().into_data()];
+                        if wanted.contains(&true) {
+                            let gradients = (found.clone() * found).sum().backward();
+                            made.extend(
+                                [a, b].iter().filter_map(|x| x.grad(&gradients)).map(Tensor::into_data),
+                            );
+                        }
+                        made.into_iter()
+                            .map(|data| data.iter::<f64>().collect::<Vec<_>>())
+                            .collect::<Vec<_>>()
+                    };
+                    let (found, expected) = (of(&device, DType::F32), of(&Device::flex(), DType::F64));
+                    assert_eq!(found.len(), expected.len());
+                    for (found, expected) in found.into_iter().zip(expected) {
+                        assert_close_to_largest(
+                            format!("{what}, {wanted:?}, on {name}"),
+                            found,
+                            expected,
+                            2e-6,
+                        );
+                    }
+                }
+            }
+        }
+    }
 }

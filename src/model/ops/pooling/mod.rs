@@ -64,18 +64,16 @@ impl Pooling {
     /// [`pool`](Self::pool) by elementary operations: for other devices, in float64, and the reference for
     /// the CPU's own.
     pub fn pool_plain(&self, tokens: &Tensor<3>) -> Tensor<3> {
-        let [images, n, width] = tokens.dims();
         let scores = self.queries.clone().map(|queries| {
-            let [count, _] = queries.dims();
-            let scores = tokens.clone().reshape([images * n, width]).precise_matmul(queries.transpose()); // [B N, Q]
-            scores.reshape([images, n, count]).swap_dims(1, 2) // [B, Q, N]
+            let scores = tokens.clone().precise_matmul(queries.transpose().unsqueeze_dim(0)); // [B, N, Q]
+            scores.swap_dims(1, 2) // [B, Q, N]
         });
         let weights = self.rule.weights(tokens, scores, self.gains.clone()); // [B or 1, M, N]
         let pooled = weights.clone().precise_matmul(tokens.clone()); // [B, M, d]
         if !self.rule.counts() {
             return pooled;
         }
-        let sums = weights.sum_dim(2).expand([images, self.rule.pools(), 1]);
+        let sums = weights.sum_dim(2).expand([tokens.dims()[0], self.rule.pools(), 1]);
         Tensor::cat(vec![pooled, sums], 2)
     }
 
