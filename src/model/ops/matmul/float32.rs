@@ -34,9 +34,6 @@ pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     let kernels = TUNER.init(&id, || {
         let mut strategies = vec![
             Strategy::Naive, // the first, which takes all shapes
-            Strategy::SimpleVecMat(Inferred(())),
-            Strategy::DoubleVecMat(Inferred(())),
-            Strategy::GemvUnitPerpendicular(Inferred(Default::default())),
             Strategy::Gemm(Inferred(Default::default())),
         ];
         for tile_size in [MaxTileSize, MinTileSize] {
@@ -63,7 +60,7 @@ fn without_gaps(left: &CubeTensor, right: &CubeTensor) -> CubeTensor {
 }
 
 fn key((left, right, product): &Operands) -> MatmulAutotuneKey {
-    let float = f32::elem_type_native().into();
+    let float = f32::elem_type_native();
     let [a, b] = [&left.meta, &right.meta];
     MatmulAutotuneKey::generate(
         &product.client,
@@ -82,7 +79,7 @@ fn key((left, right, product): &Operands) -> MatmulAutotuneKey {
 }
 
 fn launch(strategy: &Strategy, (left, right, product): Operands) -> Result<(), String> {
-    let float = f32::elem_type_native().into();
+    let float = f32::elem_type_native();
     let mut numbers = MatmulElems::from_globals(&MatmulGlobalElems { lhs: float, rhs: float, out: float });
     let [left, right] = [left, right].map(|factor| InputBinding::new(factor.binding(), float));
     let client = product.client.clone();
