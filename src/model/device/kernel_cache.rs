@@ -10,6 +10,8 @@ use burn_cubecl::cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 /// already cannot be kept elsewhere. A `cubecl.toml` in the folder where the program was started counts for nothing.
 pub fn keep_kernels(folder: Option<&Path>) {
     let mut config = CubeClRuntimeConfig::default();
+    // One of every version: a choice among the kernels of another would never be replaced, and be made anew at every start.
+    env!("CARGO_PKG_VERSION").clone_into(&mut config.environment.name);
     match folder {
         Some(folder) => config.environment.path = CacheConfig::Directory(folder.to_owned()),
         None => config.autotune.disable_cache = true,

@@ -8,5 +8,6 @@ pub(crate) mod gpu;
 pub mod matmul;
 pub mod pooling;
 pub mod simd;
+pub(crate) mod softmax;
 pub(crate) mod softplus;
 pub mod standardise;

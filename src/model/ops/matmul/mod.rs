@@ -115,13 +115,24 @@ fn summed(gradient: CubeTensor, factor: &CubeTensor) -> CubeTensor {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{DType, Device, Tensor, TensorData};
+    use burn::tensor::{Device, TensorData};
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::PreciseMatmul as _;
+    use super::*;
     use crate::close::assert_close_to_largest;
     use crate::gpus::gpus;
+    use crate::model::ops::gpu::cube;
+
+    #[test]
+    fn no_gradient_is_made_that_nobody_wants() {
+        for (name, device) in gpus() {
+            let [left, right, by] =
+                [[3, 2], [2, 4], [3, 4]].map(|shape| cube(Tensor::<2>::ones(shape, &device)));
+            let made = Product::vjp(&[left, right], by, [false, true]);
+            assert_eq!(made.each_ref().map(Option::is_some), [false, true], "{name}");
+        }
+    }
 
     /// What is multiplied, from numbers by chance of the shapes that are asked for.
     type Case = (&'static str, [usize; 3], [usize; 3], fn(Tensor<3>, Tensor<3>) -> Tensor<3>);

@@ -5,7 +5,9 @@
 //! back as a function, for the [pass](super::pass) of the CPU; [`weights`](WeightRule::weights) on tensors,
 //! for every other device. Tests hold the two together.
 
-use burn::tensor::{Int, Tensor, TensorData, activation};
+use burn::tensor::{Int, Tensor, TensorData};
+
+use crate::model::ops;
 
 /// From scores to weights.
 pub trait WeightRule: Send + Sync {
@@ -140,7 +142,7 @@ impl WeightRule for AttentionWeights {
     }
 
     fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
-        activation::softmax(scores.expect("attention has queries") * self.scale, 2)
+        ops::softmax::softmax(scores.expect("attention has queries"), self.scale, None)
     }
 }
 
@@ -179,10 +181,8 @@ impl WeightRule for AttendBeside {
 
     fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
         let scores = scores.expect("attention has queries"); // [B, Q, N]
-        let [images, queries, n] = scores.dims();
-        let beside = gains.expect("what stands beside has a logit").unsqueeze_dim::<3>(0);
-        let all = Tensor::cat(vec![beside.expand([images, queries, 1]), scores], 2); // [B, Q, 1 + N]
-        activation::softmax(all, 2).narrow(2, 1, n)
+        let beside = gains.expect("what stands beside has a logit").squeeze_dim(1); // [Q]
+        ops::softmax::softmax(scores, 1.0, Some(beside))
     }
 }
 

@@ -14,6 +14,7 @@ use burn::tensor::activation;
 use super::prelude::*;
 use super::{float64, linear};
 use crate::model::ops::matmul::PreciseMatmul as _;
+use crate::model::ops::softmax::softmax;
 use crate::model::probe::settings::{Norm, SelfAttention};
 
 /// Its entry in the [list](super::HEADS) of heads.
@@ -61,7 +62,7 @@ fn attended(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
         |which| tokens.clone().precise_matmul(projection(params, which).transpose().unsqueeze_dim(0));
     // Not divided: burn's gradient of that is computed with a float32.
     let logits = (project(0) * (d as f64).powf(-0.5)).precise_matmul(project(1).swap_dims(1, 2));
-    let attention = activation::softmax(logits, 2);
+    let attention = softmax(logits, 1.0, None);
     let mixed = attention.clone().precise_matmul(project(2));
     (attention, tokenwise(params, "self_attn.proj", &mixed))
 }
@@ -73,7 +74,7 @@ impl AbMilp {
         if self.gate {
             hidden = hidden * activation::sigmoid(tokenwise(params, "attention_gate", read));
         }
-        activation::softmax(tokenwise(params, "attention_predictor.2", &hidden).swap_dims(1, 2), 2)
+        softmax(tokenwise(params, "attention_predictor.2", &hidden).swap_dims(1, 2), 1.0, None)
     }
 
     fn has_front(&self) -> bool {

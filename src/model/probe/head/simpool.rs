@@ -9,11 +9,10 @@
 //! `beta`. There the least is that of the whole batch, so that what an image comes to depends on others; here it is the image's
 //! own, as there in a batch of one. Layers start as `nn.Linear` does.
 
-use burn::tensor::activation;
-
 use super::prelude::*;
 use super::{cross, float64, linear, opaque};
 use crate::model::ops::matmul::PreciseMatmul as _;
+use crate::model::ops::softmax::softmax;
 use crate::model::probe::settings::{self, Norm};
 
 /// Added to the variance over the channels, and above the least value.
@@ -56,7 +55,7 @@ fn weights(params: &Params, patches: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let asked = asked * params.get::<1>("norm_patches.weight").unsqueeze_dim(0); // [B, d]
     let logits = asked.unsqueeze_dim::<3>(1).precise_matmul(normed.clone().swap_dims(1, 2)); // [B, 1, N]
     // Multiplied, not divided: burn's gradient of a quotient has its divisor in float32.
-    (activation::softmax(logits * (d as f64).sqrt().recip(), 2), normed)
+    (softmax(logits, (d as f64).sqrt().recip(), None), normed)
 }
 
 impl Head for SimPool {

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{IndexingUpdateOp, Tensor, activation};
+use burn::tensor::{IndexingUpdateOp, Tensor};
 
+use crate::model::ops;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::{WeightGrads, WeightRule, WeightsVjp, softmax, softmax_vjp};
 use crate::model::probe::router::{Router, standardise, standardise_batch, standardise_vjp};
@@ -74,7 +75,7 @@ impl WeightRule for ContentWeights {
 
     fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
         let scores = standardise_batch(scores.expect("content has a scorer").squeeze_dim(1)); // [B, N]
-        let soft = activation::softmax(scores.clone(), 1); // [B, N]
+        let soft = ops::softmax::softmax(scores.clone().unsqueeze_dim(1), 1.0, None).squeeze_dim::<2>(1); // [B, N]
         let Some(k) = self.best else { return soft.unsqueeze_dim(1) };
         let k = k.min(scores.dims()[1]);
         let scores = scores.detach();
