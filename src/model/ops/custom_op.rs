@@ -63,7 +63,7 @@ where
 
 /// An operation takes all its inputs: one value that nobody reads stands for one that is absent.
 pub(crate) fn optional<const D: usize>(input: Option<Tensor<D>>, device: &Device) -> DispatchTensor {
-    input.unwrap_or_else(|| Tensor::zeros([1; D], device)).into_dispatch()
+    input.unwrap_or_else(|| Tensor::empty([1; D], device)).into_dispatch()
 }
 
 /// A tensor as the backend `B` holds it.
