@@ -78,12 +78,15 @@ fn update(
     gradients: Vec<Option<Tensor<1>>>,
     step: impl FnOnce(Vec<Trained>) -> Vec<Tensor<1>>,
 ) -> Params {
-    let (names, trained): (Vec<String>, Vec<Trained>) = params
+    let mut gradients = gradients.into_iter();
+    let trained: Vec<Trained> = params
         .iter()
-        .zip(gradients)
-        .filter(|((spec, _), _)| spec.constraint != Constraint::Fixed)
-        .filter_map(|((spec, value), gradient)| Some((spec.name.clone(), (spec, value.clone(), gradient?))))
-        .unzip();
+        .filter_map(|(spec, value)| {
+            let gradient = gradients.next().expect("as many gradients as parameters")?;
+            (spec.constraint != Constraint::Fixed).then(|| (spec, value.clone(), gradient))
+        })
+        .collect();
+    let names: Vec<String> = trained.iter().map(|(spec, ..)| spec.name.clone()).collect();
     let mut moved: IndexMap<String, Tensor<1>> = names.into_iter().zip(step(trained)).collect();
     params.map(|spec, value| moved.swap_remove(&spec.name).unwrap_or(value)).project()
 }
