@@ -29,8 +29,8 @@ pub(crate) fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> Cub
 }
 
 /// The same for other numbers.
-pub(crate) fn empty_of<const D: usize>(like: &CubeTensor, shape: [usize; D], dtype: DType) -> CubeTensor {
-    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), Shape::new(shape), dtype)
+pub(crate) fn empty_of(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
+    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), shape.into(), dtype)
 }
 
 /// As an argument of a kernel.

@@ -1,11 +1,9 @@
 //! Products in float32 where burn's kernels round their factors: the fastest of those kernels that ask for no tensor core.
 
-use burn::backend::TensorMetadata;
 use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::Scalar;
 use burn_cubecl::cubecl::tf32;
 use burn_cubecl::cubecl::tune::{LocalTuner, Tunable, TunableSet, local_tuner};
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::{CubeTuneId, tensor::CubeTensor};
 use cubek::matmul::definition::{MatmulElems, MatmulGlobalElems};
 use cubek::matmul::launch::launch_ref;
@@ -16,6 +14,9 @@ use cubek::matmul::multi_level::routines::batch::simple_unit::SimpleUnitSelectio
 use cubek::matmul::routine::BlueprintStrategy::Inferred;
 use cubek::matmul::tune_key::MatmulAutotuneKey;
 use cubek::std::InputBinding;
+
+use super::shape_of;
+use crate::model::ops::gpu::empty_of;
 
 /// Whether burn's kernels would round this factor.
 pub(super) fn rounds(factor: &CubeTensor) -> bool {
@@ -28,7 +29,8 @@ type Operands = (CubeTensor, CubeTensor, CubeTensor);
 /// `left right`, without gaps, by what was found once to be the fastest for shapes of this kind.
 pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     static TUNER: LocalTuner<MatmulAutotuneKey, CubeTuneId> = local_tuner!();
-    let product = without_gaps(&left, &right);
+    // What burn makes room by has rows with gaps, which most of what reads a product would have to copy first.
+    let product = empty_of(&left, shape_of(&left, &right), DType::F32);
     let client = product.client.clone();
     let id = CubeTuneId::new(&client, &product.device);
     let kernels = TUNER.init(&id, || {
@@ -48,15 +50,6 @@ pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     });
     TUNER.execute(&id, &client, kernels, (left, right, product.clone()));
     product
-}
-
-/// Room for their product. What burn makes for it has rows with gaps, which most of what reads it would have to copy first.
-fn without_gaps(left: &CubeTensor, right: &CubeTensor) -> CubeTensor {
-    let axes = left.shape().num_dims();
-    let mut shape = left.shape().clone();
-    (0..axes - 2).for_each(|axis| shape[axis] = left.shape()[axis].max(right.shape()[axis]));
-    shape[axes - 1] = right.shape()[axes - 1];
-    empty_device_contiguous_dtype(left.client.clone(), left.device.clone(), shape, DType::F32)
 }
 
 fn key((left, right, product): &Operands) -> MatmulAutotuneKey {

@@ -98,6 +98,15 @@ fn as_one(batch: CubeTensor) -> CubeTensor {
     CubeBackend::float_reshape(batch, Shape::new([1, images * rows, columns]))
 }
 
+/// The shape of a product: axes of a batch are repeated where they are of length 1.
+fn shape_of(left: &CubeTensor, right: &CubeTensor) -> Shape {
+    let last = left.shape().num_dims() - 1;
+    let mut shape = left.shape().clone();
+    (0..last - 1).for_each(|axis| shape[axis] = left.shape()[axis].max(right.shape()[axis]));
+    shape[last] = right.shape()[last];
+    shape
+}
+
 fn transposed(matrix: &CubeTensor) -> CubeTensor {
     let axes = matrix.shape().num_dims();
     CubeBackend::float_swap_dims(matrix.clone(), axes - 2, axes - 1)

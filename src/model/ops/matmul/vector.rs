@@ -8,18 +8,19 @@
 //!   up afterwards.
 
 use burn::backend::{TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{DType, Shape};
+use burn::tensor::DType;
 use burn_cubecl::cubecl;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
+use super::shape_of;
 use crate::model::ops::gpu::{arg, empty, workgroups};
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;
 /// Threads that read one row together, where it is a row's sum that is asked.
 const LANES: usize = 32;
-/// Rows that these threads read at a time.
+/// Rows that threads read at a time, either way.
 const AT_ONCE: usize = 4;
 /// Rows of a workgroup there.
 const ROWS: usize = UNITS / LANES * AT_ONCE;
@@ -42,18 +43,14 @@ pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTens
         (left, right) if right.columns == 1 => [right.transposed(), left.transposed()],
         _ => return None,
     };
-    let (batches, columns) = (row.batches.max(matrix.batches), matrix.columns);
     let product = if matrix.column_step == 1 {
-        sums_of_columns(&row, &matrix, batches)
+        sums_of_columns(&row, &matrix)
     } else if matrix.row_step == 1 {
-        sums_of_rows(&row, &matrix.transposed(), batches)
+        sums_of_rows(&row, &matrix.transposed())
     } else {
         return None;
     };
-    let [rows, columns] =
-        if left.shape()[left.shape().num_dims() - 2] == 1 { [1, columns] } else { [columns, 1] };
-    let shape = [batches, rows, columns];
-    Some(CubeBackend::float_reshape(product, Shape::from(shape[3 - left.shape().num_dims()..].to_vec())))
+    Some(CubeBackend::float_reshape(product, shape_of(left, right)))
 }
 
 /// How the matrices of a batch lie.
@@ -91,8 +88,33 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// `[B, columns]`: what every column of `matrix` adds up to, its rows weighed by `row`.
-fn sums_of_columns(row: &Matrix, matrix: &Matrix, batches: usize) -> CubeTensor {
+/// How the kernels find their weights and what they weigh.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+struct Places {
+    weights_batch: usize,
+    weights_step: usize,
+    matrix_batch: usize,
+    row_step: usize,
+    rows: usize,
+    columns: usize,
+}
+
+/// Those of `matrix`, weighed by `row`, and how many of them there are in the batch.
+fn places(row: &Matrix, matrix: &Matrix) -> (PlacesLaunch, usize) {
+    let places = PlacesLaunch::new(
+        row.batch_step,
+        row.column_step,
+        matrix.batch_step,
+        matrix.row_step,
+        matrix.rows,
+        matrix.columns,
+    );
+    (places, row.batches.max(matrix.batches))
+}
+
+/// `[B, 1, columns]`: what every column of `matrix` adds up to, its rows weighed by `row`.
+fn sums_of_columns(row: &Matrix, matrix: &Matrix) -> CubeTensor {
+    let (places, batches) = places(row, matrix);
     let parts = matrix.rows.div_ceil(LONGEST).max(1);
     let product = empty(matrix.tensor, [batches, parts, matrix.columns]);
     let count = batches * parts * matrix.columns.div_ceil(COLUMNS);
@@ -103,21 +125,16 @@ fn sums_of_columns(row: &Matrix, matrix: &Matrix, batches: usize) -> CubeTensor 
         arg(row.tensor),
         arg(matrix.tensor),
         arg(&product),
-        row.batch_step,
-        row.column_step,
-        matrix.batch_step,
-        matrix.row_step,
-        matrix.rows,
-        matrix.columns,
+        places,
         parts,
         count,
     );
-    let product = if parts == 1 { product } else { CubeBackend::float_sum_dim(product, 1) };
-    CubeBackend::float_reshape(product, Shape::new([batches, matrix.columns]))
+    if parts == 1 { product } else { CubeBackend::float_sum_dim(product, 1) }
 }
 
 /// `[B, rows]`: what every row of `matrix` adds up to, its columns weighed by `row`.
-fn sums_of_rows(row: &Matrix, matrix: &Matrix, batches: usize) -> CubeTensor {
+fn sums_of_rows(row: &Matrix, matrix: &Matrix) -> CubeTensor {
+    let (places, batches) = places(row, matrix);
     let product = empty(matrix.tensor, [batches, matrix.rows]);
     let count = batches * matrix.rows.div_ceil(ROWS);
     add_columns::launch(
@@ -127,31 +144,15 @@ fn sums_of_rows(row: &Matrix, matrix: &Matrix, batches: usize) -> CubeTensor {
         arg(row.tensor),
         arg(matrix.tensor),
         arg(&product),
-        row.batch_step,
-        row.column_step,
-        matrix.batch_step,
-        matrix.row_step,
-        matrix.rows,
-        matrix.columns,
+        places,
         count,
     );
     product
 }
 
 #[cube(launch)]
-fn add_rows(
-    weights: &[f32],
-    matrix: &[f32],
-    sums: &mut [f32],
-    weights_batch: usize,
-    weights_step: usize,
-    matrix_batch: usize,
-    row_step: usize,
-    rows: usize,
-    columns: usize,
-    parts: usize,
-    count: usize,
-) {
+fn add_rows(weights: &[f32], matrix: &[f32], sums: &mut [f32], places: Places, parts: usize, count: usize) {
+    let Places { weights_batch, weights_step, matrix_batch, row_step, rows, columns } = places;
     let unit = UNIT_POS as usize;
     let (lane, group) = (unit % COLUMNS, unit / COLUMNS);
     let groups = comptime!(UNITS / COLUMNS);
@@ -166,17 +167,14 @@ fn add_rows(
 
     let mut sum = 0.0f32;
     let mut row = first + group;
-    while row + comptime!(3 * UNITS / COLUMNS) < last {
-        // Four at a time, which memory is asked for together.
-        let a = matrix[entry + row * row_step];
-        let b = matrix[entry + (row + groups) * row_step];
-        let c = matrix[entry + (row + comptime!(2 * UNITS / COLUMNS)) * row_step];
-        let d = matrix[entry + (row + comptime!(3 * UNITS / COLUMNS)) * row_step];
-        sum += a * weights[weight + row * weights_step];
-        sum += b * weights[weight + (row + groups) * weights_step];
-        sum += c * weights[weight + (row + comptime!(2 * UNITS / COLUMNS)) * weights_step];
-        sum += d * weights[weight + (row + comptime!(3 * UNITS / COLUMNS)) * weights_step];
-        row += comptime!(4 * UNITS / COLUMNS);
+    while row + comptime!((AT_ONCE - 1) * groups) < last {
+        // Some at a time, which memory is asked for together.
+        #[unroll]
+        for next in 0..AT_ONCE {
+            let at = row + next * groups;
+            sum += matrix[entry + at * row_step] * weights[weight + at * weights_step];
+        }
+        row += comptime!(AT_ONCE * groups);
     }
     while row < last {
         sum += matrix[entry + row * row_step] * weights[weight + row * weights_step];
@@ -196,18 +194,8 @@ fn add_rows(
 }
 
 #[cube(launch)]
-fn add_columns(
-    weights: &[f32],
-    matrix: &[f32],
-    sums: &mut [f32],
-    weights_batch: usize,
-    weights_step: usize,
-    matrix_batch: usize,
-    row_step: usize,
-    rows: usize,
-    columns: usize,
-    count: usize,
-) {
+fn add_columns(weights: &[f32], matrix: &[f32], sums: &mut [f32], places: Places, count: usize) {
+    let Places { weights_batch, weights_step, matrix_batch, row_step, rows, columns } = places;
     let unit = UNIT_POS as usize;
     let (lane, group) = (unit % LANES, unit / LANES);
     let cube = usize::min(CUBE_POS, count - 1);
