@@ -163,9 +163,7 @@ mod tests {
             ("tokens weighed alike", [1, 1, 49], [3, 49, 130], matmul),
             ("more rows than a workgroup takes", [2, 1, 1300], [2, 1300, 5], matmul),
             ("transposed", [3, 1, 40], [3, 7, 40], |a, b| a.precise_matmul(b.swap_dims(1, 2))),
-            ("a vector with gaps", [3, 49, 4], [3, 49, 20], |a, b| {
-                a.slice([0..3, 0..49, 1..2]).swap_dims(1, 2).precise_matmul(b)
-            }),
+            ("a vector with gaps", [1, 49, 3], [3, 49, 20], |a, b| a.permute([2, 0, 1]).precise_matmul(b)),
             ("a shared matrix", [3, 49, 20], [1, 20, 7], matmul),
             ("of many columns", [3, 49, 20], [1, 20, 70], matmul),
             ("which are rows", [3, 49, 20], [1, 70, 20], |a, b| a.precise_matmul(b.swap_dims(1, 2))),
