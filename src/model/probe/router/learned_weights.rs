@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{IndexingUpdateOp, Tensor};
+use burn::tensor::{Tensor, TensorData};
 
 use crate::model::ops;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::{WeightGrads, WeightRule, WeightsVjp, softmax, softmax_vjp};
+use crate::model::probe::router::hard_sort::HardSort;
 use crate::model::probe::router::{Router, standardise, standardise_batch, standardise_vjp};
 
 /// `P gain_m` for each of M gains, behind one scorer.
@@ -77,11 +78,13 @@ impl WeightRule for ContentWeights {
         let scores = standardise_batch(scores.expect("content has a scorer").squeeze_dim(1)); // [B, N]
         let soft = ops::softmax::softmax(scores.clone().unsqueeze_dim(1), 1.0, None).squeeze_dim::<2>(1); // [B, N]
         let Some(k) = self.best else { return soft.unsqueeze_dim(1) };
-        let k = k.min(scores.dims()[1]);
-        let scores = scores.detach();
-        let (best, at) = scores.clone().topk_with_indices(k, 1); // [B, k]
-        let each = best.zeros_like() + 1.0 / k as f64; // [B, k]
-        let chosen = scores.zeros_like().scatter(1, at, each, IndexingUpdateOp::Add); // [B, N]
+        let [_, n] = scores.dims();
+        let k = k.min(n);
+        let counts = (0..n).map(|rank| f64::from(rank < k) / k as f64).collect();
+        let counts = TensorData::new::<f64, _>(counts, [n]);
+        let counts = Tensor::from_data(counts, (&scores.device(), scores.dtype()));
+        // Best first, so that of equal ones the earlier is before.
+        let chosen = HardSort { temperature: 1.0 }.token_weights(-scores.detach(), counts, None); // [B, N]
         (chosen + (soft.clone() - soft.detach())).unsqueeze_dim(1)
     }
 }
@@ -93,4 +96,29 @@ pub fn best(scores: &[f64], k: usize) -> Vec<f64> {
     let mut weights = vec![0.0; scores.len()];
     order[..k].iter().for_each(|&i| weights[i] = 1.0 / k as f64);
     weights
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device};
+
+    use super::*;
+    use crate::close::assert_close;
+    use crate::gpus::gpus;
+
+    #[test]
+    fn of_equal_scores_the_earlier_tokens_are_the_best() {
+        let scores: [f64; 10] = [1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 2.0, 2.0, 2.0, 1.0];
+        let processor = ("the processor".to_owned(), Device::flex());
+        for (name, device) in gpus().into_iter().chain([processor]) {
+            for k in [1, 3, 4, 7, 12] {
+                let rows = TensorData::new(scores.repeat(2), [2, 1, 10]);
+                let rows = Tensor::<3>::from_data(rows, (&device, DType::F32));
+                let found = ContentWeights { best: Some(k) }.weights(&rows, Some(rows.clone()), None);
+                let expected = best(&scores, k.min(10)).repeat(2);
+                let found = found.into_data().iter::<f64>().collect::<Vec<_>>();
+                assert_close(format!("{k} best on {name}"), found, expected, 1e-7);
+            }
+        }
+    }
 }

@@ -81,23 +81,25 @@ struct Saved {
 impl CustomOp<CubeBackend, 2> for WeightsOp {
     type Saved = Saved;
 
-    fn forward(self, inputs: [CubeTensor; 2], _: bool) -> (CubeTensor, Saved) {
+    fn forward(self, inputs: [CubeTensor; 2], keep: bool) -> (CubeTensor, Saved) {
         let [scores, gain] = inputs.map(into_contiguous);
         let [images, n] = scores.shape().dims();
         let (client, (cubes, units)) = (&scores.client, threads(&scores));
         let [sorted, totals, weights] = [(); 3].map(|()| empty(&scores, [images, n]));
         let order = empty_of(&scores, [images, n], DType::U32);
         kernels::sort::launch(client, cubes.clone(), units, arg(&scores), arg(&sorted), arg(&order), n);
-        kernels::totals::launch(
-            client,
-            cubes.clone(),
-            units,
-            arg(&sorted),
-            arg(&totals),
-            self.coldness,
-            self.family,
-            n,
-        );
+        if keep || !self.hard {
+            kernels::totals::launch(
+                client,
+                cubes.clone(),
+                units,
+                arg(&sorted),
+                arg(&totals),
+                self.coldness,
+                self.family,
+                n,
+            );
+        }
         if self.hard {
             kernels::place::launch(client, cubes, units, arg(&order), arg(&gain), arg(&weights), n);
             return (weights, Saved { op: self, sorted, order, totals, gain });
