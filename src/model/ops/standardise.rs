@@ -50,7 +50,8 @@ struct StandardiseOp {
     spread: Spread,
 }
 
-/// How the lines lie.
+/// How lines lie and what they are divided by.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Lines {
     count: usize,
     length: usize,
@@ -58,23 +59,26 @@ struct Lines {
     apart: usize,
     /// From a number of a line to its next.
     step: usize,
+    /// By how much that is more than the deviation.
+    more: f32,
+    /// Whether it is within the root.
+    #[cube(comptime)]
+    within: bool,
 }
 
 impl StandardiseOp {
-    fn lines(&self, x: &CubeTensor) -> Lines {
+    /// Those of `x`, and a workgroup for each.
+    fn lines(&self, x: &CubeTensor) -> (LinesLaunch, CubeCount) {
         let [rows, columns] = x.shape().dims();
-        match self.axis {
-            0 => Lines { count: columns, length: rows, apart: 1, step: columns },
-            _ => Lines { count: rows, length: columns, apart: columns, step: 1 },
-        }
-    }
-
-    /// How much more, and whether it lies within the root.
-    fn more(&self) -> (f32, bool) {
-        match self.spread {
+        let (count, length, apart, step) = match self.axis {
+            0 => (columns, rows, 1, columns),
+            _ => (rows, columns, columns, 1),
+        };
+        let (more, within) = match self.spread {
             Spread::Deviation(more) => (more as f32, false),
             Spread::Root(more) => (more as f32, true),
-        }
+        };
+        (LinesLaunch::new(count, length, apart, step, more, within), workgroups(count))
     }
 }
 
@@ -84,61 +88,30 @@ impl CustomOp<CubeBackend, 1> for StandardiseOp {
     fn forward(self, [x]: [CubeTensor; 1], _: bool) -> (CubeTensor, Self::Saved) {
         let x = into_contiguous(x);
         let standardised = empty::<2>(&x, x.shape().dims());
-        let (Lines { count, length, apart, step }, (more, within)) = (self.lines(&x), self.more());
-        forward::launch(
-            &x.client,
-            workgroups(count),
-            CubeDim::new_1d(UNITS as u32),
-            arg(&x),
-            arg(&standardised),
-            more,
-            count,
-            length,
-            apart,
-            step,
-            within,
-        );
+        let (lines, cubes) = self.lines(&x);
+        let units = CubeDim::new_1d(UNITS as u32);
+        forward::launch(&x.client, cubes, units, arg(&x), arg(&standardised), lines);
         (standardised, (self, x))
     }
 
     fn vjp((op, x): &Self::Saved, by_standardised: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
         let by_x = empty::<2>(x, x.shape().dims());
-        let (Lines { count, length, apart, step }, (more, within)) = (op.lines(x), op.more());
-        backward::launch(
-            &x.client,
-            workgroups(count),
-            CubeDim::new_1d(UNITS as u32),
-            arg(x),
-            arg(&into_contiguous(by_standardised)),
-            arg(&by_x),
-            more,
-            count,
-            length,
-            apart,
-            step,
-            within,
-        );
+        let by_standardised = into_contiguous(by_standardised);
+        let (lines, cubes) = op.lines(x);
+        let units = CubeDim::new_1d(UNITS as u32);
+        backward::launch(&x.client, cubes, units, arg(x), arg(&by_standardised), arg(&by_x), lines);
         [Some(by_x)]
     }
 }
 
 #[cube(launch)]
-fn forward(
-    x: &[f32],
-    standardised: &mut [f32],
-    more: f32,
-    count: usize,
-    length: usize,
-    apart: usize,
-    step: usize,
-    #[comptime] within: bool,
-) {
-    let first = usize::min(CUBE_POS, count - 1) * apart;
+fn forward(x: &[f32], standardised: &mut [f32], lines: Lines) {
+    let first = usize::min(CUBE_POS, lines.count - 1) * lines.apart;
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
-    let moments = moments(x, first, &mut lanes, more, length, step, within);
+    let moments = moments(x, first, &mut lanes, &lines);
     let mut j = UNIT_POS as usize;
-    while j < length {
-        let at = first + j * step;
+    while j < lines.length {
+        let at = first + j * lines.step;
         standardised[at] = (x[at] - moments.mean) * moments.scale;
         j += UNITS;
     }
@@ -147,39 +120,29 @@ fn forward(
 /// With `y` the standardised numbers: `scale (by - mean(by) - (x - mean) mean((x - mean) by) scale / deviation)`, the deviation
 /// that of the root where that is what was divided by.
 #[cube(launch)]
-fn backward(
-    x: &[f32],
-    by_standardised: &[f32],
-    by_x: &mut [f32],
-    more: f32,
-    count: usize,
-    length: usize,
-    apart: usize,
-    step: usize,
-    #[comptime] within: bool,
-) {
-    let first = usize::min(CUBE_POS, count - 1) * apart;
+fn backward(x: &[f32], by_standardised: &[f32], by_x: &mut [f32], lines: Lines) {
+    let first = usize::min(CUBE_POS, lines.count - 1) * lines.apart;
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
-    let moments = moments(x, first, &mut lanes, more, length, step, within);
+    let moments = moments(x, first, &mut lanes, &lines);
     let mut along = 0.0f32;
     let mut level = 0.0f32;
     let mut j = UNIT_POS as usize;
-    while j < length {
-        let by = by_standardised[first + j * step];
-        along += (x[first + j * step] - moments.mean) * by;
+    while j < lines.length {
+        let by = by_standardised[first + j * lines.step];
+        along += (x[first + j * lines.step] - moments.mean) * by;
         level += by;
         j += UNITS;
     }
     let scale = moments.scale;
-    let level = fold(level, &mut lanes, Fold::Sum, UNITS) * scale / f32::cast_from(length);
-    let along = fold(along, &mut lanes, Fold::Sum, UNITS) * scale * scale / f32::cast_from(length);
+    let level = fold(level, &mut lanes, Fold::Sum, UNITS) * scale / f32::cast_from(lines.length);
+    let along = fold(along, &mut lanes, Fold::Sum, UNITS) * scale * scale / f32::cast_from(lines.length);
     let mut spread = 0.0f32;
     if moments.deviation > 0.0 {
         spread = along / moments.deviation; // where all numbers are equal no direction changes the deviation
     }
     j = UNIT_POS as usize;
-    while j < length {
-        let at = first + j * step;
+    while j < lines.length {
+        let at = first + j * lines.step;
         by_x[at] = scale * by_standardised[at] - spread * (x[at] - moments.mean) - level;
         j += UNITS;
     }
@@ -196,36 +159,28 @@ struct Moments {
 
 /// Those of the line that begins at `first`.
 #[cube]
-fn moments(
-    x: &[f32],
-    first: usize,
-    lanes: &mut [f32],
-    more: f32,
-    length: usize,
-    step: usize,
-    #[comptime] within: bool,
-) -> Moments {
+fn moments(x: &[f32], first: usize, lanes: &mut [f32], lines: &Lines) -> Moments {
     let mut sum = 0.0f32;
     let mut j = UNIT_POS as usize;
-    while j < length {
-        sum += x[first + j * step];
+    while j < lines.length {
+        sum += x[first + j * lines.step];
         j += UNITS;
     }
-    let mean = fold(sum, lanes, Fold::Sum, UNITS) / f32::cast_from(length);
+    let mean = fold(sum, lanes, Fold::Sum, UNITS) / f32::cast_from(lines.length);
     let mut squares = 0.0f32;
     j = UNIT_POS as usize;
-    while j < length {
-        let centred = x[first + j * step] - mean;
+    while j < lines.length {
+        let centred = x[first + j * lines.step] - mean;
         squares += centred * centred;
         j += UNITS;
     }
-    let variance = fold(squares, lanes, Fold::Sum, UNITS) / f32::cast_from(length);
-    if comptime!(within) {
-        let deviation = (variance + more).sqrt();
+    let variance = fold(squares, lanes, Fold::Sum, UNITS) / f32::cast_from(lines.length);
+    if comptime!(lines.within) {
+        let deviation = (variance + lines.more).sqrt();
         Moments { mean, deviation, scale: 1.0f32 / deviation }
     } else {
         let deviation = variance.sqrt();
-        Moments { mean, deviation, scale: 1.0f32 / (deviation + more) }
+        Moments { mean, deviation, scale: 1.0f32 / (deviation + lines.more) }
     }
 }
 
