@@ -64,7 +64,7 @@ const RULES: &[Rule] = &[
         within: "src/",
         except: &["src/model/io/atomic_file.rs", "src/model/backbone/hub/", "src/app/devtools/"],
         banned: &["create_dir_all", "File::create", "tempfile_in"],
-        why: "a step past model/whole.rs is one that no test lets fail, and its error says not what to do",
+        why: "a step past model/io/atomic_file.rs is one that no test lets fail, and its error says not what to do",
     },
     Rule {
         within: "src/main.rs",
@@ -125,9 +125,13 @@ fn sources() -> Vec<(String, String)> {
     all
 }
 
+/// What modules of unit tests are called, those of files where some need a GPU last: scripts find them by that.
+const UNIT_TESTS: [&str; 2] = ["tests", "gpu_tests"];
+
 /// The code of a file: without comments, and without its unit tests, which may print and stand at its end.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    let starts = UNIT_TESTS.iter().filter_map(|name| text.find(&format!("#[cfg(test)]\nmod {name} {{")));
+    let end = starts.min().unwrap_or(text.len());
     let numbered = text[..end].lines().enumerate().map(|(index, line)| (index + 1, line));
     numbered.filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
@@ -349,6 +353,16 @@ fn every_source_file_is_listed_by_its_parent() {
 }
 
 #[test]
+fn unit_tests_that_need_a_gpu_are_found_by_name() {
+    let on_gpus =
+        sources().into_iter().filter(|(short, text)| short.starts_with("src/") && text.contains("gpus()"));
+    let (named, other): (Vec<_>, Vec<_>) = on_gpus.partition(|(_, text)| text.contains("mod gpu_tests {"));
+    let other: Vec<_> = other.into_iter().map(|(short, _)| short).collect();
+    assert!(other.is_empty(), "{other:?} have tests on GPUs, in a module of another name than gpu_tests");
+    assert!(!named.is_empty());
+}
+
+#[test]
 fn no_file_names_a_folder_of_one_machine() {
     let is_text = |path: &Path| {
         let extensions = ["rs", "md", "toml", "py", "ipynb", "yml", "json", "sh", "csv", "txt", "svg"];
@@ -391,7 +405,8 @@ fn the_definitions_name_every_head_every_diagnostic_and_what_code_refers_to() {
 /// Names of environment variables of the program's own.
 fn variables(text: &str) -> BTreeSet<String> {
     let part_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let names = text.split(|c| !part_of_name(c)).filter(|word| word.starts_with("SSMPROBE_"));
+    let own = |word: &&str| word.starts_with("SSMPROBE_") || word.starts_with("CUDA_EMULATOR_");
+    let names = text.split(|c| !part_of_name(c)).filter(own);
     names.map(|name| name.trim_end_matches('_').to_owned()).collect()
 }
 

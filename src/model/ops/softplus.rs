@@ -64,7 +64,7 @@ fn backward(x: &[f32], by_y: &[f32], by_x: &mut [f32]) {
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::{DType, Device};
 
     use super::*;

@@ -185,7 +185,7 @@ fn moments(x: &[f32], first: usize, lanes: &mut [f32], lines: &Lines) -> Moments
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::{DType, Device, TensorData};
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;

@@ -133,7 +133,7 @@ fn scale(by_logits: &[f32], by_output: &[f32], scaled: &mut [f32]) {
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::{Device, TensorData};
 
     use super::*;

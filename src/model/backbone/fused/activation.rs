@@ -126,7 +126,7 @@ fn gate(x: f32, #[comptime] slope: Slope) -> f32 {
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::{DType, Device};
 
     use super::super::check::{close, get, halves, put, random, sizes, spaced};

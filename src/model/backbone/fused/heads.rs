@@ -156,7 +156,7 @@ fn other<F: Float, N: Size>(
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::{DType, Device, Tensor, TensorData};
 
     use super::super::check::{close, get, halves, put, random, spaced};

@@ -144,7 +144,7 @@ pub(super) fn write_normed<O: Float, N: Size>(
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use super::super::check::{WIDTHS, close, get, halves, normed, put, random, random_affine};
     use super::super::check::{sizes, spaced};
     use super::*;

@@ -152,7 +152,7 @@ fn add_and_norm_rows<F: Float, N: Size>(
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use super::super::check::{close, get, halves, normed, put, random, random_affine};
     use super::super::check::{sizes, spaced};
     use super::*;

@@ -105,7 +105,7 @@ fn softmax_rows<O: Float, N: Size>(
 const LOWEST: f32 = -3e38;
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use super::super::check::{WIDTHS, close, get, halves, put, random, spaced};
     use super::*;
     use crate::gpus::gpus;

@@ -123,7 +123,7 @@ fn summed(gradient: CubeTensor, factor: &CubeTensor) -> CubeTensor {
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::{Device, TensorData};
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;

@@ -99,7 +99,7 @@ pub fn best(scores: &[f64], k: usize) -> Vec<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::{DType, Device};
 
     use super::*;

@@ -35,7 +35,7 @@ pub fn standardise_batch(scores: Tensor<2>) -> Tensor<2> {
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::TensorData;
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;

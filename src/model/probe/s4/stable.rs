@@ -44,7 +44,7 @@ fn keep(a: &[f32], kept: &mut [f32], most: f32, states: usize) {
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use std::cmp::Ordering;
 
     use burn::tensor::{Device, TensorData};

@@ -93,7 +93,7 @@ fn advance(parameters: &mut Sequence<Parameter>, correction: f32, rate: f32) {
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::{Device, TensorData};
 
     use super::super::plain_step;

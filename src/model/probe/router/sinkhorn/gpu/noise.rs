@@ -165,7 +165,7 @@ fn rotate(word: u32, #[comptime] by: u32) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+mod gpu_tests {
     use burn::tensor::Tensor;
     use burn_cubecl::kernel::into_contiguous;
 
