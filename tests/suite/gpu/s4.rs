@@ -1,7 +1,8 @@
-//! The gain of an S4 by a GPU's own kernels against the processor's operation, which works in float64. A software Vulkan
+//! The gains of S4s by a GPU's own kernels against the processor's operation, which works in float64. A software Vulkan
 //! runs them too.
 
 use burn::tensor::{Device, Tensor};
+use ssmprobe::model::ops::cpu::on_cpu;
 use ssmprobe::model::probe::s4::{self, System};
 use ssmprobe::model::probe::settings::Discretization;
 
@@ -49,36 +50,52 @@ impl Values {
         normal(n, 62).iter().zip(signs).map(|(size, sign)| size.abs() * sign).collect()
     }
 
-    /// The gain of `n` positions, and the gradients of A, B, C, D and the step, where `make` makes it.
-    fn gain(&self, n: usize, device: &Device, make: Make) -> [Vec<f64>; 6] {
-        let device = &device.clone().autodiff();
-        let System { a, b, c, skip, step } = self.on(device);
-        let [a, b, c] = [a, b, c].map(Tensor::require_grad);
-        let [skip, step] = [skip, step].map(Tensor::require_grad);
-        let [own_a, own_b, own_c] = [&a, &b, &c].map(Clone::clone);
-        let system = System { a: own_a, b: own_b, c: own_c, skip: skip.clone(), step: step.clone() };
-        let gain = make(system, (Discretization::Bilinear, n)); // [N, 1]
-        let gradients = (gain.clone() * matrix(&self.cotangent(n), 1, device)).sum().backward();
-        let by = |x: &Tensor<2>| gradient(x, &gradients);
-        let of = |x: &Tensor<1>| gradient(x, &gradients);
-        [host(gain), by(&a), by(&b), by(&c), of(&skip), of(&step)]
+    /// The gain of `n` positions, and the gradients of A, B, C, D and the step.
+    fn gain(&self, n: usize, device: &Device) -> [Vec<f64>; 6] {
+        gains(&[self], n, device).remove(0)
     }
 }
 
-type Make = fn(System, s4::Steps) -> Tensor<2>;
+/// The same of some systems at once: on a GPU by its own kernels.
+fn gains(of: &[&Values], n: usize, device: &Device) -> Vec<[Vec<f64>; 6]> {
+    let steps = (Discretization::Bilinear, n);
+    let systems: Vec<System> = of.iter().map(|values| values.on(&device.clone().autodiff())).collect();
+    let tracked = systems.into_iter().map(|System { a, b, c, skip, step }| {
+        let [a, b, c] = [a, b, c].map(Tensor::require_grad);
+        let [skip, step] = [skip, step].map(Tensor::require_grad);
+        System { a, b, c, skip, step }
+    });
+    let tracked: Vec<System> = tracked.collect();
+    let copies = tracked.iter().map(|System { a, b, c, skip, step }| {
+        let ([a, b, c], [skip, step]) = ([a, b, c].map(Clone::clone), [skip, step].map(Clone::clone));
+        System { a, b, c, skip, step }
+    });
+    let copies: Vec<System> = copies.collect();
+    let made = match on_cpu(device) {
+        true => s4::gains(copies, steps),
+        false => s4::gains_on_gpu(&copies, steps).expect("a GPU's own kernels take one channel"),
+    }; // [G, N, 1]
+    let by = of.iter().flat_map(|values| values.cotangent(n)).collect::<Vec<_>>();
+    let by = matrix(&by, 1, &device.clone().autodiff()).reshape([of.len(), n, 1]);
+    let gradients = (made.clone() * by).sum().backward();
+    let made = host(made.reshape([of.len(), n]));
+    let each = tracked.iter().zip(made.chunks(n)).map(|(System { a, b, c, skip, step }, gain)| {
+        let [by_a, by_b, by_c] = [a, b, c].map(|x| gradient(x, &gradients));
+        let [by_skip, by_step] = [skip, step].map(|x| gradient(x, &gradients));
+        [gain.to_vec(), by_a, by_b, by_c, by_skip, by_step]
+    });
+    each.collect()
+}
 
 #[test]
 fn the_gain_of_one_channel_and_its_gradients_equal_the_processors() {
-    let of_gpu: Make =
-        |system, steps| s4::gain_on_gpu(&system, steps).expect("a GPU's own kernels take one channel");
     let more = |few: &[usize], rest: &[usize]| [few, if all() { rest } else { &[] }].concat();
     for (name, gpu) in gpus() {
         for states in more(&[2, 16, 37, 64, 128], &[1, 256]) {
             for (step, trained) in [1e-3, 1e-2, 1e-1].into_iter().flat_map(|x| [(x, false), (x, true)]) {
                 let system = Values::new(states, step, trained);
                 for n in more(&[1, 49, 196], &[1024]) {
-                    let found = system.gain(n, &gpu, of_gpu);
-                    let expected = system.gain(n, &Device::flex(), s4::gain);
+                    let (found, expected) = (system.gain(n, &gpu), system.gain(n, &Device::flex()));
                     let start = if trained { "trained" } else { "LegS" };
                     let case = format!("S4 of S {states}, N {n}, step {step}, {start}");
                     // 256 substitutions at the longest step leave float32 1.5e-5.
@@ -97,18 +114,35 @@ fn the_gain_of_one_channel_and_its_gradients_equal_the_processors() {
 }
 
 #[test]
+fn systems_that_are_made_at_once_are_each_to_the_bit_what_they_are_alone() {
+    let (states, n) = (37, 49);
+    let [few, long, trained] = [(1e-3, false), (1e-1, false), (2e-2, true)]
+        .map(|(step, trained)| Values::new(states, step, trained));
+    for (name, gpu) in gpus() {
+        for systems in [vec![&trained, &long], vec![&long, &trained, &few, &long]] {
+            let alone: Vec<_> = systems.iter().map(|system| system.gain(n, &gpu)).collect();
+            assert_eq!(gains(&systems, n, &gpu), alone, "{} on {name}", systems.len());
+        }
+    }
+}
+
+#[test]
 fn one_channel_by_the_bilinear_rule_is_what_a_gpus_own_kernels_take() {
     let bilinear = (Discretization::Bilinear, 49);
+    let own = |system: System, steps| s4::gains_on_gpu(&[system], steps);
     for (name, gpu) in gpus() {
         let few = || Values::new(16, 1e-2, false).on(&gpu);
-        let own = s4::gain_on_gpu(&few(), bilinear).map(host);
-        assert_eq!(own.expect("a gain"), host(s4::gain(few(), bilinear)), "{name}");
+        let found = own(few(), bilinear).expect("gains").reshape([1, 49]);
+        assert_eq!(host(found), host(s4::gains(vec![few()], bilinear).reshape([1, 49])), "{name}");
         let System { a, b, c, skip, step } = few();
         let (b, c) = (Tensor::cat(vec![b; 3], 1), Tensor::cat(vec![c; 3], 0));
         let many = System { a, b, c, skip: Tensor::cat(vec![skip; 3], 0), step };
-        assert!(s4::gain_on_gpu(&many, bilinear).is_none(), "{name}");
-        assert!(s4::gain_on_gpu(&few(), (Discretization::Zoh, 49)).is_none(), "{name}");
-        assert!(s4::gain_on_gpu(&Values::new(257, 1e-2, false).on(&gpu), bilinear).is_none(), "{name}");
+        assert!(own(many, bilinear).is_none(), "{name}");
+        assert!(own(few(), (Discretization::Zoh, 49)).is_none(), "{name}");
+        assert!(own(Values::new(257, 1e-2, false).on(&gpu), bilinear).is_none(), "{name}");
+        // As many as no scan has are made one by one.
+        assert!(s4::gains_on_gpu(&[few(), few(), few()], bilinear).is_none(), "{name}");
+        assert_eq!(s4::gains(vec![few(), few(), few()], bilinear).dims(), [3, 49, 1], "{name}");
     }
-    assert!(s4::gain_on_gpu(&Values::new(16, 1e-2, false).on(&Device::flex()), bilinear).is_none());
+    assert!(own(Values::new(16, 1e-2, false).on(&Device::flex()), bilinear).is_none());
 }

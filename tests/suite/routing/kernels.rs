@@ -108,7 +108,7 @@ pub fn readouts_and_their_gradients_match_the_original() {
             skip: skip.clone(),
             step: dt.clone(),
         };
-        let gain = s4::gain(system, (Discretization::Bilinear, n)).squeeze_dim(1); // [N]
+        let gain = s4::gains(vec![system], (Discretization::Bilinear, n)).reshape([n]);
         let weights = router_of(case).token_weights(router::standardise_batch(scores), gain, None); // [1, N]
         let readout = weights.precise_matmul(tokens); // [1, d]
         let gradients = (readout.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();

@@ -57,7 +57,7 @@ impl Head for Routed {
             return None;
         }
         let [_, n, _] = batch.patches.dims();
-        let gains = self.memory.gain(params, 0, n).transpose(); // [1, N]
+        let gains = self.memory.gain(params, n).transpose(); // [1, N]
         Some(scorer::routed(params, &self.router, gains, batch))
     }
 
@@ -68,7 +68,7 @@ impl Head for Routed {
         }
         let [_, n, _] = patches.dims();
         let (router, image_seeds) = (self.router.clone(), batch.training_seeds());
-        let (query, gain) = (Some(scorer::query(params)), self.memory.gain(params, 0, n));
+        let (query, gain) = (Some(scorer::query(params)), self.memory.gain(params, n));
         Channelwise { query, gain, order: channelwise::Order::Learned { router, image_seeds } }.pool(patches)
     }
 

@@ -88,18 +88,26 @@ impl S4Layer {
         (0..self.groups).flat_map(group).collect()
     }
 
-    /// The gain of every position in group `g`: `[N, 1]` shared, `[N, d]` channel-wise.
-    pub fn gain(&self, params: &Params, g: usize, n: usize) -> Tensor<2> {
-        let name = |letter: &str| format!("s4.{g}.{letter}");
-        let (b, c) = match self.sharing {
-            Sharing::Shared => {
-                let (b, c) = (params.get::<1>(&name("B")), params.get::<1>(&name("C")));
-                (b.unsqueeze_dim(1), c.unsqueeze_dim(0))
-            }
-            Sharing::Channel => (params.get(&name("B")), params.get(&name("C"))),
+    /// The gain of every position where there is one group: `[N, 1]` shared, `[N, d]` channel-wise.
+    pub fn gain(&self, params: &Params, n: usize) -> Tensor<2> {
+        self.gains(params, n).squeeze_dim(0)
+    }
+
+    /// The gains of every position in all groups: `[G, N, 1]` shared, `[G, N, d]` channel-wise.
+    pub fn gains(&self, params: &Params, n: usize) -> Tensor<3> {
+        let system = |g: usize| {
+            let name = |letter: &str| format!("s4.{g}.{letter}");
+            let (b, c) = match self.sharing {
+                Sharing::Shared => {
+                    let (b, c) = (params.get::<1>(&name("B")), params.get::<1>(&name("C")));
+                    (b.unsqueeze_dim(1), c.unsqueeze_dim(0))
+                }
+                Sharing::Channel => (params.get(&name("B")), params.get(&name("C"))),
+            };
+            let (a, skip) = (params.get(&name("A")), params.get(&name("D")));
+            System { a, b, c, skip, step: params.step_size(&name("dt")) }
         };
-        let (a, skip, step) = (params.get(&name("A")), params.get(&name("D")), params.step_size(&name("dt")));
-        s4::gain(System { a, b, c, skip, step }, (self.discretization, n))
+        s4::gains((0..self.groups).map(system).collect(), (self.discretization, n))
     }
 
     /// Its [parts](super::cost::Part): the kernel out of the states, and the sum over positions, of all groups. The states of

@@ -114,18 +114,6 @@ fn scramble(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Places `gain` `[N, G]` by position at its tokens: `weights[order[k]] = gain[k]`.
-fn place(gain: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
-    let nothing = gain.clone().detach().zeros_like();
-    nothing.select_assign(0, order, gain, IndexingUpdateOp::Add)
-}
-
-/// Token indices on the device of `like`.
-fn indices(order: &[usize], like: &Tensor<3>) -> Tensor<1, Int> {
-    let data: Vec<i32> = order.iter().map(|&i| i as i32).collect();
-    Tensor::from_data(TensorData::new(data, [order.len()]), &like.device())
-}
-
 impl FixedScan {
     /// Behind this order, with the S4 of the settings.
     pub(super) fn boxed(source: Source, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
@@ -136,18 +124,25 @@ impl FixedScan {
     /// What every token counts, averaged over the directions: `[N, 1 or d]`. For orders that are the
     /// same for all images.
     fn weights(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        let [_, n, _] = batch.patches.dims();
-        let orders = match self.source {
+        let gains = self.memory.gains(params, batch.grid.len()); // [G, N, 1 or d]
+        let [directions, n, channels] = gains.dims();
+        // Of every direction its tokens in their order, all in a row.
+        let tokens = match self.source {
             Source::Grid(scan) => {
-                scan.orders(batch.grid).iter().map(|order| indices(order, &batch.patches)).collect()
+                let orders = scan.orders(batch.grid).into_iter().enumerate();
+                let tokens = orders.flat_map(|(g, order)| order.into_iter().map(move |i| (g * n + i) as i32));
+                let tokens = TensorData::new(tokens.collect(), [directions * n]);
+                Tensor::<1, Int>::from_data(tokens, &gains.device())
             }
-            _ => vec![params.get::<1>("order").int()],
+            _ => params.get::<1>("order").int(),
         };
-        let directions = orders.len() as f64;
-        let placed = orders.into_iter().enumerate().map(|(g, order)| {
-            place(self.memory.gain(params, g, n), order) // [N, G]
-        });
-        placed.reduce(|sum, weights| sum + weights).expect("a scan has a direction") / directions
+        let gains = gains.reshape([directions * n, channels]);
+        let nothing = gains.clone().detach().zeros_like();
+        let placed = nothing.select_assign(0, tokens, gains, IndexingUpdateOp::Add); // weights[order[k]] = gain[k]
+        match directions {
+            1 => placed,
+            _ => placed.reshape([directions, n, channels]).sum_dim(0).squeeze_dim(0) / directions as f64,
+        }
     }
 
     /// Which position each token of each image is read at, `[B, N]` row-major; `None` for orders that
@@ -214,7 +209,7 @@ impl Head for FixedScan {
         let [_, n, _] = batch.patches.dims();
         Some(match self.places(batch) {
             Some(places) => {
-                let gains = self.memory.gain(params, 0, n).transpose(); // [1, N]
+                let gains = self.memory.gain(params, n).transpose(); // [1, N]
                 Pooling::by_gains(gains, PermutedWeights { places: Arc::new(places) })
             }
             None => Pooling::by_gains(self.weights(params, batch).transpose(), FixedWeights),
@@ -228,7 +223,7 @@ impl Head for FixedScan {
         }
         let [_, n, _] = patches.dims();
         let (gain, order) = match self.places(batch) {
-            Some(places) => (self.memory.gain(params, 0, n), channelwise::Order::Placed(Arc::new(places))),
+            Some(places) => (self.memory.gain(params, n), channelwise::Order::Placed(Arc::new(places))),
             None => (self.weights(params, batch), channelwise::Order::Given),
         };
         Channelwise { query: None, gain, order }.pool(patches)

@@ -10,8 +10,8 @@
 //! eigenvectors' condition is 6e21.
 //!
 //! Three times: [`HostKernel`] in float64 on the host, with its gradient, for explanations and for training on the CPU;
-//! [`gain_on_gpu`] by a GPU's own kernels, for one channel and the bilinear rule; [`kernel_channels_as_given`] on tensors, for
-//! all else. [`gain`] takes the right one. Only the lower triangle of `a` is ever read.
+//! [`gains_on_gpu`] by a GPU's own kernels, for one channel and the bilinear rule; [`kernel_channels_as_given`] on tensors, for
+//! all else. [`gains`] take the right one. Only the lower triangle of `a` is ever read.
 
 mod channels;
 mod discrete;
@@ -24,7 +24,7 @@ mod zoh;
 use burn::tensor::{Tensor, TensorData};
 
 pub use self::fused::HostKernel;
-pub use self::gpu::gain as gain_on_gpu;
+pub use self::gpu::gains as gains_on_gpu;
 pub use self::stable::stable;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::matmul::PreciseMatmul as _;
@@ -75,12 +75,20 @@ pub struct System {
     pub step: Tensor<1>,
 }
 
-/// What the position `k` of N counts, `K[N-1-k]`, the last D more: `[N, d]`, differentiable in all of the system.
-pub fn gain(system: System, steps: Steps) -> Tensor<2> {
-    if let Some(gain) = gain_on_gpu(&system, steps) {
-        return gain;
+/// What the position `k` of N counts in each of G systems, `K[N-1-k]`, the last D more: `[G, N, d]`, differentiable in all of them.
+pub fn gains(systems: Vec<System>, steps: Steps) -> Tensor<3> {
+    let one = |system: System| match gains_on_gpu(std::slice::from_ref(&system), steps) {
+        Some(gains) => gains,
+        None => gain(system, steps).unsqueeze_dim(0),
+    };
+    match gains_on_gpu(&systems, steps) {
+        Some(gains) => gains,
+        None => Tensor::cat(systems.into_iter().map(one).collect(), 0),
     }
-    let System { a, b, c, skip, step } = system;
+}
+
+/// That of one, `[N, d]`, on tensors.
+fn gain(System { a, b, c, skip, step }: System, steps: Steps) -> Tensor<2> {
     let kernel = kernel_channels(a, b, c, step, steps);
     let late = kernel.clone().narrow(0, 0, 1) + skip.unsqueeze_dim(0); // [1, d]: read last
     let earlier = (steps.1 > 1).then(|| kernel.narrow(0, 1, steps.1 - 1).flip([0]));

@@ -1,57 +1,87 @@
-//! The kernels, in the order in which they run; [`super`] has their formulas.
+//! The kernels, in the order in which they run; [`super`] has their formulas. What is of all systems lies one behind the other.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::product::Product;
+use super::product::{Product, UNITS};
 
-/// `R = A (I - dt/2 A)^-1`, `[S, S]`, a workgroup a row, a thread an entry: from the diagonal to the left.
+/// Entry `at` of what a system has.
+#[cube]
+fn entry(of_each: &Sequence<Box<[f32]>>, system: usize, at: usize) -> f32 {
+    let mut entry = 0.0f32;
+    #[unroll]
+    for index in 0..of_each.len() {
+        if system == index {
+            entry = of_each.index(index)[at];
+        }
+    }
+    entry
+}
+
+/// Makes it `value`.
+#[cube]
+fn put(of_each: &mut Sequence<Box<[f32]>>, system: usize, at: usize, value: f32) {
+    #[unroll]
+    for index in 0..of_each.len() {
+        if system == index {
+            of_each.index_mut(index)[at] = value;
+        }
+    }
+}
+
+/// `R = A (I - dt/2 A)^-1`, `[G, S, S]`, a workgroup a row, a thread an entry: from the diagonal to the left.
 ///
 /// `(I - dt/2 A)^-1 A` by columns, from the diagonal down, is the same matrix, but costs float32 a digit more: of LegS with 256
 /// states and a step of 0.1 the kernel would be 1e-4 off.
 #[cube(launch)]
-pub(super) fn rates(a: &[f32], step: &[f32], rates: &mut [f32], #[comptime] states: usize) {
-    let (row, unit) = (CUBE_POS, UNIT_POS as usize);
-    let half = 0.5 * step[0];
+pub(super) fn rates(
+    a: &Sequence<Box<[f32]>>,
+    step: &Sequence<Box<[f32]>>,
+    rates: &mut [f32],
+    #[comptime] states: usize,
+) {
+    let (system, row, unit) = (CUBE_POS / states, CUBE_POS % states, UNIT_POS as usize);
+    let half = 0.5 * entry(step, system, 0);
     let mut solved = Shared::<[f32]>::new_slice(states);
     let mut rate = 0.0f32;
     if unit <= row {
-        rate = a[row * states + unit];
+        rate = entry(a, system, row * states + unit);
     }
     for back in 0..=row {
         let k = row - back;
         if unit == k {
-            rate /= 1.0 - half * a[k * states + k];
+            rate /= 1.0 - half * entry(a, system, k * states + k);
             solved[k] = rate;
         }
         sync_cube();
         if unit < k {
-            rate += half * solved[k] * a[k * states + unit];
+            rate += half * solved[k] * entry(a, system, k * states + unit);
         }
     }
     if unit < states {
-        rates[row * states + unit] = rate;
+        rates[CUBE_POS * states + unit] = rate;
     }
 }
 
-/// The states `x_j` and the slopes `r_j`, `[N, S]` each, by one workgroup.
+/// The states `x_j` and the slopes `r_j`, `[G, N, S]` each, a workgroup a system.
 #[cube(launch)]
 pub(super) fn states(
     rates: &[f32],
-    b: &[f32],
-    step: &[f32],
+    b: &Sequence<Box<[f32]>>,
+    step: &Sequence<Box<[f32]>>,
     path: &mut [f32],
     slopes: &mut [f32],
     steps: usize,
     #[comptime] states: usize,
 ) {
-    let unit = UNIT_POS as usize;
-    let dt = step[0];
-    let mut product = Product::new(rates, false, states);
+    let (system, unit) = (CUBE_POS, UNIT_POS as usize);
+    let dt = entry(step, system, 0);
+    let first = system * steps;
+    let mut product = Product::new(rates, system * comptime!(states * states), false, states);
     // The first step comes of B, `r_0 = B + dt/2 R B`, the others of the state.
     let mut impulse = 0.0f32;
     if unit < states {
-        impulse = b[unit];
+        impulse = entry(b, system, unit);
     }
     let (mut from, mut share) = (impulse, 0.5 * dt);
     let mut state = 0.0f32;
@@ -59,8 +89,8 @@ pub(super) fn states(
         let slope = impulse + share * product.times(from);
         state += dt * slope;
         if unit < states {
-            path[j * states + unit] = state;
-            slopes[j * states + unit] = slope;
+            path[(first + j) * states + unit] = state;
+            slopes[(first + j) * states + unit] = slope;
         }
         from = state;
         share = 1.0;
@@ -68,57 +98,66 @@ pub(super) fn states(
     }
 }
 
-/// The gain `G[N-1-j] = C x_j`, and D more where `j = 0`: `[N]`, a thread a step.
+/// The gain `G[N-1-j] = C x_j`, and D more where `j = 0`: `[G, N]`, a thread a step.
 #[cube(launch)]
-pub(super) fn outputs(path: &[f32], c: &[f32], skip: &[f32], gain: &mut [f32], #[comptime] states: usize) {
-    let j = ABSOLUTE_POS;
-    if j < gain.len() {
-        let mut output = select(j == 0, skip[0], 0.0f32);
-        for s in 0..states {
-            output += c[s] * path[j * states + s];
-        }
-        gain[gain.len() - 1 - j] = output;
-    }
-}
-
-/// What the slopes are owed, `p_j`, `[N, S]`, and the gradients of D and of the step, by one workgroup.
-#[cube(launch)]
-pub(super) fn adjoint(
-    rates: &[f32],
-    c: &[f32],
-    step: &[f32],
-    slopes: &[f32],
-    by_gain: &[f32],
-    by_slopes: &mut [f32],
-    by_skip: &mut [f32],
-    by_step: &mut [f32],
+pub(super) fn outputs(
+    path: &[f32],
+    c: &Sequence<Box<[f32]>>,
+    skip: &Sequence<Box<[f32]>>,
+    gains: &mut [f32],
     steps: usize,
     #[comptime] states: usize,
 ) {
-    let unit = UNIT_POS as usize;
-    let dt = step[0];
-    let mut product = Product::new(rates, true, states);
+    let at = ABSOLUTE_POS;
+    if at < gains.len() {
+        let (system, j) = (at / steps, at % steps);
+        let mut output = select(j == 0, entry(skip, system, 0), 0.0f32);
+        for s in 0..states {
+            output += entry(c, system, s) * path[at * states + s];
+        }
+        gains[system * steps + (steps - 1 - j)] = output;
+    }
+}
+
+/// What the slopes are owed, `p_j`, `[G, N, S]`, and the gradients of D and of the step, a workgroup a system.
+#[cube(launch)]
+pub(super) fn adjoint(
+    rates: &[f32],
+    c: &Sequence<Box<[f32]>>,
+    step: &Sequence<Box<[f32]>>,
+    slopes: &[f32],
+    by_gains: &[f32],
+    by_slopes: &mut [f32],
+    by_skip: &mut Sequence<Box<[f32]>>,
+    by_step: &mut Sequence<Box<[f32]>>,
+    steps: usize,
+    #[comptime] states: usize,
+) {
+    let (system, unit) = (CUBE_POS, UNIT_POS as usize);
+    let dt = entry(step, system, 0);
+    let first = system * steps;
+    let mut product = Product::new(rates, system * comptime!(states * states), true, states);
     let mut output = 0.0f32;
     if unit < states {
-        output = c[unit];
+        output = entry(c, system, unit);
     }
     let mut later = 0.0f32; // y_{j+1} + dt R^T y_{j+1}
     let mut by_dt = 0.0f32;
     for back in 0..steps {
         let j = steps - 1 - back;
-        let by_state = by_gain[steps - 1 - j] * output + later; // y_j
+        let by_state = by_gains[first + (steps - 1 - j)] * output + later; // y_j
         let turned = product.times(by_state); // R^T y_j
         later = by_state + dt * turned;
         if unit < states {
             let by_slope = by_state + 0.5 * dt * turned;
-            by_slopes[j * states + unit] = by_slope;
-            by_dt += by_slope * slopes[j * states + unit];
+            by_slopes[(first + j) * states + unit] = by_slope;
+            by_dt += by_slope * slopes[(first + j) * states + unit];
         }
     }
     let by_dt = product.total(by_dt);
     if unit == 0 {
-        by_skip[0] = by_gain[steps - 1];
-        by_step[0] = by_dt;
+        put(by_skip, system, 0, by_gains[first + (steps - 1)]);
+        put(by_step, system, 0, by_dt);
     }
 }
 
@@ -129,33 +168,40 @@ pub(super) fn gradients(
     by_slopes: &[f32],
     path: &[f32],
     slopes: &[f32],
-    step: &[f32],
-    by_gain: &[f32],
-    by_a: &mut [f32],
-    by_b: &mut [f32],
-    by_c: &mut [f32],
+    step: &Sequence<Box<[f32]>>,
+    by_gains: &[f32],
+    by_a: &mut Sequence<Box<[f32]>>,
+    by_b: &mut Sequence<Box<[f32]>>,
+    by_c: &mut Sequence<Box<[f32]>>,
     steps: usize,
     #[comptime] states: usize,
 ) {
-    let at = ABSOLUTE_POS;
-    let dt = step[0];
+    let each = comptime!(entries(states).div_ceil(UNITS));
+    let (system, at) = (CUBE_POS / each, CUBE_POS % each * UNITS + UNIT_POS as usize);
+    let dt = entry(step, system, 0);
+    let first = system * steps;
     if at < comptime!(states * states) {
         let (row, column) = (at / states, at % states);
         let mut sum = 0.0f32;
         if column <= row {
-            for j in 0..steps {
+            for j in first..first + steps {
                 let middle = path[j * states + column] - 0.5 * dt * slopes[j * states + column]; // q_j
                 sum += by_slopes[j * states + row] * middle;
             }
         }
-        by_a[at] = dt * sum;
-    } else if at < comptime!(states * (states + 1)) {
+        put(by_a, system, at, dt * sum);
+    } else if at < comptime!(entries(states)) {
         let s = at - comptime!(states * states);
         let mut sum = 0.0f32;
         for j in 0..steps {
-            sum += by_gain[steps - 1 - j] * path[j * states + s];
+            sum += by_gains[first + (steps - 1 - j)] * path[(first + j) * states + s];
         }
-        by_b[s] = dt * by_slopes[s];
-        by_c[s] = sum;
+        put(by_b, system, s, dt * by_slopes[first * states + s]);
+        put(by_c, system, s, sum);
     }
+}
+
+/// Entries of A and of B, or of C: as many threads make the gradients of a system.
+pub(super) const fn entries(states: usize) -> usize {
+    states * (states + 1)
 }

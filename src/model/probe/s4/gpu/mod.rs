@@ -1,5 +1,5 @@
-//! The gain of one channel by the bilinear rule on GPUs, in float32: three launches forward and two back, where tensors take
-//! some 100 and 190. CubeCL kernels for wgpu and CUDA.
+//! The gains of one channel by the bilinear rule on GPUs, in float32, of some systems at once: three launches forward and two back,
+//! where tensors take some 100 and 190 for each. CubeCL kernels for wgpu and CUDA.
 //!
 //! | file | what |
 //! |---|---|
@@ -25,75 +25,93 @@ mod product;
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
-use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
+use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim, SequenceArg};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use self::product::{UNITS, units};
 use super::{Steps, System};
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{arg, empty, takes};
+use crate::model::ops::gpu::{arg, empty, gpu, takes};
 use crate::model::probe::settings::Discretization;
 
-/// [`super::gain`] by these kernels; none where they do not take it: on the processor, of many channels, by another rule, in other
-/// numbers than float32, of more than 256 states.
-pub fn gain(System { a, b, c, skip, step }: &System, (rule, steps): Steps) -> Option<Tensor<2>> {
+/// [`super::gains`] by these kernels; none where they do not take them: on the processor, of many channels, by another rule, in other
+/// numbers than float32, of more than 256 states, and as many at once as no scan has directions.
+pub fn gains(systems: &[System], (rule, steps): Steps) -> Option<Tensor<3>> {
+    let System { a, b, .. } = systems.first()?;
     let [states, channels] = b.dims();
     let fits = channels == 1 && (1..=UNITS).contains(&states) && steps > 0;
-    let takes = fits && rule == Discretization::Bilinear && takes(a, UNITS, steps);
-    takes.then(|| {
+    if !(fits && rule == Discretization::Bilinear && takes(a, UNITS, steps)) {
+        return None;
+    }
+    let inputs = systems.iter().flat_map(|System { a, b, c, skip, step }| {
         let [a, b, c] = [a, b, c].map(|matrix| matrix.clone().into_dispatch());
         let [skip, step] = [skip, step].map(|vector| vector.clone().into_dispatch());
-        apply::<Cube, _, 5, 2>(GainOp { steps }, [a, b, c, skip, step])
-    })
+        [a, b, c, skip, step]
+    });
+    let inputs: Vec<_> = inputs.collect();
+    let bindings = gpu(a)?.client().properties().hardware.max_bindings as usize;
+    match systems.len() {
+        count if bindings < 4 + 4 * count => None,
+        1 => Some(apply::<Cube, _, 5, 3>(GainsOp { steps }, inputs.try_into().ok()?)),
+        2 => Some(apply::<Cube, _, 10, 3>(GainsOp { steps }, inputs.try_into().ok()?)),
+        4 => Some(apply::<Cube, _, 20, 3>(GainsOp { steps }, inputs.try_into().ok()?)),
+        _ => None,
+    }
 }
 
-/// The gain of so many steps, of A, B, C, D and the step size.
-struct GainOp {
+/// The gains of so many steps, of A, B, C, D and the step size of each system, one system after the other.
+struct GainsOp {
     steps: usize,
 }
 
 /// What the way back needs.
 struct Saved {
     steps: usize,
-    /// `[1, S]`.
-    c: CubeTensor,
-    /// `[1]`.
-    step: CubeTensor,
-    /// `R`, `[S, S]`.
+    /// `[1, S]` of each.
+    c: Vec<CubeTensor>,
+    /// `[1]` of each.
+    step: Vec<CubeTensor>,
+    /// `R`, `[G, S, S]`.
     rates: CubeTensor,
-    /// `x_j`, `[N, S]`.
+    /// `x_j`, `[G, N, S]`.
     path: CubeTensor,
-    /// `r_j`, `[N, S]`.
+    /// `r_j`, `[G, N, S]`.
     slopes: CubeTensor,
 }
 
-impl CustomOp<CubeBackend, 5> for GainOp {
+/// Inputs of a system.
+const INPUTS: usize = 5;
+
+impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
     type Saved = Saved;
 
-    fn forward(self, inputs: [CubeTensor; 5], _: bool) -> (CubeTensor, Saved) {
-        let [a, b, c, skip, step] = inputs.map(into_contiguous);
-        let (client, steps) = (&a.client, self.steps);
-        let [states, _] = a.meta.shape().dims();
-        let rates = empty(&a, [states, states]);
-        let [path, slopes] = [(); 2].map(|()| empty(&a, [steps, states]));
-        let gain = empty(&a, [steps, 1]);
+    fn forward(self, inputs: [CubeTensor; N], _: bool) -> (CubeTensor, Saved) {
+        let inputs = inputs.map(into_contiguous);
+        let of_each = |input: usize| inputs.iter().skip(input).step_by(INPUTS).cloned().collect::<Vec<_>>();
+        let [a, b, c, skip, step] = [0, 1, 2, 3, 4].map(of_each);
+        let (like, count, steps) = (&a[0], a.len(), self.steps);
+        let client = &like.client;
+        let [states, _] = like.meta.shape().dims();
+        let rates = empty(like, [count, states, states]);
+        let [path, slopes] = [(); 2].map(|()| empty(like, [count, steps, states]));
+        let gains = empty(like, [count, steps, 1]);
         kernels::rates::launch(
             client,
-            cubes(states),
+            cubes(count * states),
             CubeDim::new_1d(states.next_multiple_of(32) as u32),
-            arg(&a),
-            arg(&step),
+            args(&a),
+            args(&step),
             arg(&rates),
             states,
         );
         kernels::states::launch(
             client,
-            cubes(1),
+            cubes(count),
             CubeDim::new_1d(units(states)),
             arg(&rates),
-            arg(&b),
-            arg(&step),
+            args(&b),
+            args(&step),
             arg(&path),
             arg(&slopes),
             steps,
@@ -101,57 +119,64 @@ impl CustomOp<CubeBackend, 5> for GainOp {
         );
         kernels::outputs::launch(
             client,
-            cubes(steps.div_ceil(FEW)),
+            cubes((count * steps).div_ceil(FEW)),
             CubeDim::new_1d(FEW as u32),
             arg(&path),
-            arg(&c),
-            arg(&skip),
-            arg(&gain),
+            args(&c),
+            args(&skip),
+            arg(&gains),
+            steps,
             states,
         );
-        (gain, Saved { steps, c, step, rates, path, slopes })
+        (gains, Saved { steps, c, step, rates, path, slopes })
     }
 
-    fn vjp(saved: &Saved, by_gain: CubeTensor, _: [bool; 5]) -> [Option<CubeTensor>; 5] {
+    fn vjp(saved: &Saved, by_gains: CubeTensor, _: [bool; N]) -> [Option<CubeTensor>; N] {
         let Saved { steps, c, step, rates, path, slopes } = saved;
-        let (client, by_gain) = (&rates.client, into_contiguous(by_gain));
-        let [states, _] = rates.meta.shape().dims();
-        let by_slopes = empty(rates, [*steps, states]);
-        let (by_a, by_b) = (empty(rates, [states, states]), empty(rates, [states, 1]));
-        let by_c = empty(rates, [1, states]);
-        let [by_skip, by_step] = [(); 2].map(|()| empty(rates, [1]));
+        let (client, by_gains) = (&rates.client, into_contiguous(by_gains));
+        let [count, states, _] = rates.meta.shape().dims();
+        let by_slopes = empty(rates, [count, *steps, states]);
+        let of_each = |shape: [usize; 2]| (0..count).map(|_| empty(rates, shape)).collect::<Vec<_>>();
+        let [by_a, by_b, by_c] = [[states, states], [states, 1], [1, states]].map(of_each);
+        let [by_skip, by_step] = [(); 2].map(|()| (0..count).map(|_| empty(rates, [1])).collect::<Vec<_>>());
         kernels::adjoint::launch(
             client,
-            cubes(1),
+            cubes(count),
             CubeDim::new_1d(units(states)),
             arg(rates),
-            arg(c),
-            arg(step),
+            args(c),
+            args(step),
             arg(slopes),
-            arg(&by_gain),
+            arg(&by_gains),
             arg(&by_slopes),
-            arg(&by_skip),
-            arg(&by_step),
+            args(&by_skip),
+            args(&by_step),
             *steps,
             states,
         );
         kernels::gradients::launch(
             client,
-            cubes((states * (states + 1)).div_ceil(UNITS)),
+            cubes(count * kernels::entries(states).div_ceil(UNITS)),
             CubeDim::new_1d(UNITS as u32),
             arg(&by_slopes),
             arg(path),
             arg(slopes),
-            arg(step),
-            arg(&by_gain),
-            arg(&by_a),
-            arg(&by_b),
-            arg(&by_c),
+            args(step),
+            arg(&by_gains),
+            args(&by_a),
+            args(&by_b),
+            args(&by_c),
             *steps,
             states,
         );
-        [by_a, by_b, by_c, by_skip, by_step].map(Some)
+        let by = [by_a, by_b, by_c, by_skip, by_step];
+        std::array::from_fn(|at| Some(by[at % INPUTS][at / INPUTS].clone()))
     }
+}
+
+/// Those of each system.
+fn args(tensors: &[CubeTensor]) -> SequenceArg<Box<[f32]>> {
+    tensors.iter().map(arg).collect()
 }
 
 /// Threads of a workgroup of which each does much: so few that all of a GPU works.

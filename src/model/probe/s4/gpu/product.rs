@@ -47,8 +47,13 @@ pub(super) struct Product {
 
 #[cube]
 impl Product {
-    /// Of the matrix, `[S, S]`, or of its transpose.
-    pub fn new(matrix: &[f32], #[comptime] transposed: bool, #[comptime] states: usize) -> Product {
+    /// Of the matrix `[S, S]` that begins at entry `first`, or of its transpose.
+    pub fn new(
+        matrix: &[f32],
+        first: usize,
+        #[comptime] transposed: bool,
+        #[comptime] states: usize,
+    ) -> Product {
         let (lanes, width, parts) = comptime!((lanes(states), width(states), parts(states)));
         let mut tile = Array::<f32>::new(comptime!(ROWS * width));
         let unit = UNIT_POS as usize;
@@ -60,7 +65,7 @@ impl Product {
             for k in 0..width {
                 let column = usize::min(unit / lanes * width + k, comptime!(states - 1));
                 let at = if comptime!(transposed) { column * states + row } else { row * states + column };
-                tile[comptime!(r * width + k)] = matrix[at];
+                tile[comptime!(r * width + k)] = matrix[first + at];
             }
         }
         let vector = Shared::<[f32]>::new_slice(comptime!(parts * width));
