@@ -5,7 +5,8 @@
 
 use burn::tensor::Tensor;
 
-use super::{Routed, Router, RouterSpec, columns_gpu, softsort::SoftSort, sort, temperature, weigh};
+use super::columns::gpu;
+use super::{Routed, Router, RouterSpec, softsort::SoftSort, sort, temperature, weigh};
 use crate::model::probe::settings::Config;
 
 /// Its entry in the [list](super::ROUTERS) of routers.
@@ -92,7 +93,7 @@ impl Router for HardSort {
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
-        let fused = columns_gpu::sorted_weights(&scores, &gain, self.temperature);
+        let fused = gpu::sorted_weights(&scores, &gain, self.temperature);
         fused.unwrap_or_else(|| weigh(self.plans(scores, None), gain))
     }
 }

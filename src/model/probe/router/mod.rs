@@ -6,7 +6,6 @@
 pub mod channelwise;
 mod channelwise_parts;
 mod columns;
-mod columns_gpu;
 pub mod gumbel;
 pub mod hard_sort;
 pub mod learned_weights;

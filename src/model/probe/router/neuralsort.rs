@@ -14,8 +14,8 @@
 
 use burn::tensor::{DType, Device, Tensor, TensorData, activation::softmax};
 
+use super::columns::gpu::{self, Family};
 use super::columns::{Columns, Logits};
-use super::columns_gpu::{self, Family};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::Config;
@@ -104,7 +104,7 @@ impl Router for NeuralSort {
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
-        let fused = columns_gpu::token_weights(&scores, &gain, Family::NeuralSort, self.temperature);
+        let fused = gpu::token_weights(&scores, &gain, Family::NeuralSort, self.temperature);
         fused.unwrap_or_else(|| weigh(self.plans(scores, None), gain))
     }
 }

@@ -7,8 +7,8 @@
 
 use burn::tensor::{Tensor, activation::softmax};
 
+use super::columns::gpu::{self, Family};
 use super::columns::{Columns, Logits};
-use super::columns_gpu::{self, Family};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::probe::settings::{Config, within};
 
@@ -83,7 +83,7 @@ impl Router for SoftSort {
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
         let family = if self.power == 1 { Family::Distance } else { Family::Square };
-        let fused = columns_gpu::token_weights(&scores, &gain, family, self.temperature);
+        let fused = gpu::token_weights(&scores, &gain, family, self.temperature);
         fused.unwrap_or_else(|| weigh(self.plans(scores, None), gain))
     }
 }

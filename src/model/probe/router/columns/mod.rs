@@ -7,6 +7,8 @@
 //! weight, the logits' gradient is `P[i, k] q_k (c_i - mu_k)`, `mu_k = sum_i P[i, k] c_i`, and that of
 //! the gain is `mu_k`.
 
+pub(super) mod gpu;
+
 use super::Routed;
 use crate::model::ops::simd::{dot, exp, vectorised};
 

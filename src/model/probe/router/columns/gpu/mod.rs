@@ -1,4 +1,4 @@
-//! [Routers whose columns are softmaxes](super::columns) on GPUs: `P gain` of a batch and its gradient without a plan, by
+//! [Routers whose columns are softmaxes](super) on GPUs: `P gain` of a batch and its gradient without a plan, by
 //! CubeCL kernels for wgpu and CUDA in which no thread waits for another.
 //!
 //! Forward a thread a column sums it, then a thread a token adds what every column brings it; backward likewise, a column
@@ -6,7 +6,8 @@
 //!
 //! * SoftSort: `e_k(i) = -|a_k - a_i|^p / tau`;
 //! * NeuralSort: `e_k(i) = -sum over the gaps between ranks k and i of (2 t - 1) d / tau`, `t = 1, 2, ...` counted from `k`
-//!   ([`super::neuralsort`] says why), along a row `-sum over the steps from i of ((a_k - a_i) + (a_{k+1} - a_i)) / tau`.
+//!   ([`neuralsort`](super::super::neuralsort) says why), along a row `-sum over the steps from i of
+//!   ((a_k - a_i) + (a_{k+1} - a_i)) / tau`.
 //!
 //! Both are sums of terms of one sign, so that float32 keeps its digits at any temperature. Time N^2, memory N.
 
@@ -23,7 +24,7 @@ use crate::model::ops::gpu::{arg, empty, empty_of, takes};
 
 /// How exponents follow from the sorted scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Family {
+pub enum Family {
     /// Sums over gaps.
     NeuralSort,
     /// SoftSort with `p = 1`.
@@ -37,7 +38,7 @@ const UNITS: u32 = 256;
 
 /// `P gain` `[B, N]` of scores `[B, N]` and gain `[N]`; none where no kernel takes them: on the processor, in other numbers than
 /// float32.
-pub(super) fn token_weights(
+pub fn token_weights(
     scores: &Tensor<2>,
     gain: &Tensor<1>,
     family: Family,
@@ -47,7 +48,7 @@ pub(super) fn token_weights(
 }
 
 /// The same where the tokens are sorted outright, with the gradient of [`Family::Distance`] for the scores.
-pub(super) fn sorted_weights(scores: &Tensor<2>, gain: &Tensor<1>, temperature: f64) -> Option<Tensor<2>> {
+pub fn sorted_weights(scores: &Tensor<2>, gain: &Tensor<1>, temperature: f64) -> Option<Tensor<2>> {
     let family = Family::Distance;
     WeightsOp { family, hard: true, coldness: (1.0 / temperature) as f32 }.apply(scores, gain)
 }
