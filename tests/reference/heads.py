@@ -6,7 +6,7 @@ Run from the root of the repository, with PyTorch and safetensors installed:
 
 `<head>[-channel].safetensors` are probe files (half precision, so that they are small and exact in
 any precision); `expected.safetensors` holds, under `<file>/<grid>/`, what each makes of the tokens of
-that grid (`tokens/<grid>/...`): logits, and the gradient of the mean cross-entropy for every
+that grid (`<grid>/...` in `tokens.safetensors`): logits, and the gradient of the mean cross-entropy for every
 parameter. Gradients of more than 4096 values are kept at every seventh value. Where the
 program trains another quantity than the file holds (the step size, through softplus), the gradient
 is that of what it trains. Deterministic.
@@ -430,11 +430,12 @@ def main():
     torch.set_num_threads(1)  # the tensors are small
     torch.manual_seed(20240)
     OUT.mkdir(parents=True, exist_ok=True)
-    expected, tokens, attributed = {}, {}, {}
+    expected, tokens, drawn, attributed = {}, {}, {}, {}
     for grid, (rows, cols) in GRIDS.items():
         patches, cls = torch.randn(B, rows * cols, D), torch.randn(B, D)
-        expected |= {f"tokens/{grid}/patches": patches, f"tokens/{grid}/cls": cls}
+        drawn |= {f"{grid}/patches": patches, f"{grid}/cls": cls}
         tokens[grid] = (patches.double(), cls.double())
+    save_file(drawn, OUT / "tokens.safetensors")
     heads = [(head, "shared") for head in OTHERS]
     heads += [(head, sharing) for head in [*SCANS, *ROUTERS] for sharing in ("shared", "channel")]
     heads = [(head, sharing, "") for head, sharing in heads]

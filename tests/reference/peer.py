@@ -338,7 +338,7 @@ def check():
     from safetensors.torch import load_file
 
     folder = Path(__file__).resolve().parent.parent / "fixtures" / "heads"
-    expected = load_file(folder / "expected.safetensors")
+    expected, tokens = (load_file(folder / f"{name}.safetensors") for name in ("expected", "tokens"))
     labels, worst = torch.tensor([0, 3, 1]), 0.0
     for head in PAPER:
         if head == "random-dynamic":  # draws its orders itself: as raster, but for the order
@@ -355,7 +355,7 @@ def check():
         for grid, sides in {"3x3": (3, 3), "2x6": (2, 6)}.items():
             if f"{head}/{grid}/logits" not in expected:
                 continue
-            patches, cls = (expected[f"tokens/{grid}/{what}"].double() for what in ("patches", "cls"))
+            patches, cls = (tokens[f"{grid}/{what}"].double() for what in ("patches", "cls"))
             probe = Probe(head, patches.shape[2], sides, 5, **settings).double()
             own = {(n if n.startswith("classifier") else "head." + n): v for n, v in values.items()}
             own = {n: torch.log(torch.expm1(v)) if n.endswith(".dt") else v for n, v in own.items()}

@@ -37,8 +37,8 @@ def load(path):
         values = {name: file.get_tensor(name).double() for name in file.keys()}
         meta = json.loads(file.metadata()["ssmprobe"])
     if meta["head"] == "cls-mean":
-        with safe_open(FIXTURES / "heads" / "expected.safetensors", "pt") as file:
-            values["cls"] = file.get_tensor(f"tokens/{GRID}/cls")[IMAGE].double()
+        with safe_open(FIXTURES / "heads" / "tokens.safetensors", "pt") as file:
+            values["cls"] = file.get_tensor(f"{GRID}/cls")[IMAGE].double()
     # `heads.s4` takes what is trained: the step before its softplus.
     values = {name: torch.log(torch.expm1(v)) if name.endswith(".dt") else v for name, v in values.items()}
     return meta["head"], meta["config"], values
@@ -355,11 +355,11 @@ def road(rng):
 
 def main():
     HERE.mkdir(parents=True, exist_ok=True)
-    with safe_open(FIXTURES / "heads" / "expected.safetensors", "pt") as file:
-        patches = file.get_tensor(f"tokens/{GRID}/patches")[IMAGE].double()
+    with safe_open(FIXTURES / "heads" / "tokens.safetensors", "pt") as file:
+        patches = file.get_tensor(f"{GRID}/patches")[IMAGE].double()
     rng = np.random.default_rng(10)
     files = sorted((FIXTURES / "heads").glob("*.safetensors"))
-    files = [path for path in files if path.stem not in ("attribution", "expected", "cls")]
+    files = [path for path in files if path.stem not in ("attribution", "expected", "tokens", "cls")]
     reference.TRAINING = False
     with torch.no_grad():
         cases = [case(path, patches, rng) for path in files]

@@ -25,11 +25,6 @@ fn folder() -> PathBuf {
     crate::run::root().join("tests/fixtures/heads")
 }
 
-/// Values of the reference by name, in float64.
-pub fn expected() -> IndexMap<String, Vec<f64>> {
-    values_in("expected.safetensors")
-}
-
 /// Values of a file of the reference by name, in float64.
 pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     let bytes = std::fs::read(folder().join(file)).expect("the reference's values");
@@ -63,9 +58,10 @@ pub fn stem(path: &Path) -> &str {
 }
 
 /// The images of a grid.
-pub fn images(expected: &IndexMap<String, Vec<f64>>, name: &str, grid: Grid) -> Vec<Tokens> {
+pub fn images(name: &str, grid: Grid) -> Vec<Tokens> {
+    let tokens = values_in("tokens.safetensors");
     let values = |what: &str, len: usize| {
-        let values = &expected[&format!("tokens/{name}/{what}")];
+        let values = &tokens[&format!("{name}/{what}")];
         values.chunks_exact(len).map(|v| v.iter().map(|&x| x as f32).collect()).collect::<Vec<Vec<f32>>>()
     };
     let (patches, cls) = (values("patches", grid.len() * 24), values("cls", 24));
@@ -112,7 +108,7 @@ pub fn hundredth<'a>(gradients: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
 
 /// Every case of the reference: file, grid name, probe, images, what the reference found.
 pub fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String, Vec<f64>>)) {
-    let expected = expected();
+    let expected = values_in("expected.safetensors");
     for kind in HEADS.iter() {
         let files = files(kind.id);
         assert!(!files.is_empty(), "no fixture for {}; add it to tests/reference/heads.py", kind.id);
@@ -123,7 +119,7 @@ pub fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String
             for (name, grid) in GRIDS {
                 let case = format!("{}/{name}", stem(&path));
                 if expected.contains_key(&format!("{case}/logits")) {
-                    check(&case, &probe, &images(&expected, name, grid), &expected);
+                    check(&case, &probe, &images(name, grid), &expected);
                     cases += 1;
                 }
             }
@@ -215,13 +211,13 @@ pub fn tensors_give_the_reference_logits_and_gradients() {
 
 #[test]
 fn batch_normalisation_trains_as_pytorchs() {
-    let expected = expected();
+    let expected = values_in("expected.safetensors");
     let device = Device::flex();
     for stem in ["linear-bn", "efficient-norm", "abmilp-norm", "abmilp-both", "coca-norm"] {
         let probe = Probe::load(folder().join(format!("{stem}.safetensors"))).expect("a probe");
         for (name, grid) in GRIDS {
             let model = Model::from_probe(&probe, grid, &device).expect("a probe that fits");
-            let batch = Batch { training: true, ..batch(&images(&expected, name, grid), &device) };
+            let batch = Batch { training: true, ..batch(&images(name, grid), &device) };
             let of = |what: &str| &expected[&format!("{stem}/{name}/{what}")];
             assert_near(stem, &values(model.logits(&batch)), of("training_logits"), 1e-5);
             let raw = model.raw_features(&batch);

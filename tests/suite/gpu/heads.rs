@@ -10,7 +10,7 @@ use ssmprobe::model::train::classifier::Model;
 use super::{all, parity};
 use crate::close::distance;
 use crate::gpus::gpus;
-use crate::heads::{batch, expected, files, hundredth, images, largest, loss, stem, values};
+use crate::heads::{batch, files, hundredth, images, largest, loss, stem, values};
 
 /// Heads whose own kernels take a software adapter minutes to compile and to choose from; the others share theirs.
 const COSTLY: [&str; 9] = [
@@ -29,12 +29,11 @@ const MOST: f64 = 1e-3;
 
 #[test]
 fn heads_give_the_processors_logits_and_gradients() {
-    let expected = expected();
+    let images = images("2x6", Grid::new(2, 6));
     for (name, gpu) in gpus() {
         for kind in HEADS.iter().filter(|kind| all() || !COSTLY.contains(&kind.id)) {
             for path in files(kind.id) {
                 let probe = Probe::load(&path).expect("a probe");
-                let images = images(&expected, "2x6", Grid::new(2, 6));
                 let run = |device: &Device| {
                     let model = Model::from_probe(&probe, images[0].grid, device).expect("a probe that fits");
                     let model = model.clone().with_params(model.params().tracked());
