@@ -83,18 +83,17 @@ pub(super) fn states(
     if unit < states {
         impulse = entry(b, system, unit);
     }
-    let (mut from, mut share) = (impulse, 0.5 * dt);
+    let mut from = impulse;
     let mut state = 0.0f32;
     for j in 0..steps {
-        let slope = impulse + share * product.times(from);
+        let turned = product.times(from);
+        let slope = select(j == 0, impulse + 0.5 * dt * turned, turned);
         state += dt * slope;
         if unit < states {
             path[(first + j) * states + unit] = state;
             slopes[(first + j) * states + unit] = slope;
         }
         from = state;
-        share = 1.0;
-        impulse = 0.0;
     }
 }
 
@@ -193,8 +192,8 @@ pub(super) fn gradients(
     } else if at < comptime!(entries(states)) {
         let s = at - comptime!(states * states);
         let mut sum = 0.0f32;
-        for j in 0..steps {
-            sum += by_gains[first + (steps - 1 - j)] * path[(first + j) * states + s];
+        for back in 0..steps {
+            sum += by_gains[first + back] * path[(first + (steps - 1 - back)) * states + s];
         }
         put(by_b, system, s, dt * by_slopes[first * states + s]);
         put(by_c, system, s, sum);
