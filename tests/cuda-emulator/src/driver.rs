@@ -230,10 +230,11 @@ api! {
         let params = std::slice::from_raw_parts(params.as_ptr().cast::<u8>(), params.len() * 16);
         let launch = Launch { kernel, grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared: shared as usize, params };
         let begun = Instant::now();
-        match if skips() { Ok(()) } else { run(&launch) } {
-            Ok(()) => {
+        match if skips() { Ok(0) } else { run(&launch) } {
+            Ok(longest) => {
                 if std::env::var_os("CUDA_EMULATOR_TRACE").is_some() {
-                    say(&format!("{:?} {} {:?} x {:?}, {shared} bytes", begun.elapsed(), kernel.name, launch.grid, launch.block));
+                    let (grid, block, took) = (launch.grid, launch.block, begun.elapsed());
+                    say(&format!("{took:?} {} {grid:?} x {block:?}, {shared} bytes, {longest} instructions at most in a row", kernel.name));
                 }
                 SUCCESS
             }
@@ -287,11 +288,11 @@ unsafe fn copy(to: u64, from: u64, bytes: usize, device: u64) -> Status {
     SUCCESS
 }
 
-/// Every block, on as many threads as there are.
-fn run(launch: &Launch) -> Result<(), String> {
+/// Every block, on as many threads as there are; how many instructions the longest of all warps took.
+fn run(launch: &Launch) -> Result<u64, String> {
     let [x, y, _] = launch.grid;
     let all: u64 = launch.grid.iter().map(|side| u64::from(*side)).product();
-    let next = AtomicU64::new(0);
+    let (next, longest) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<String>> = Mutex::new(None);
     let work = || {
         loop {
@@ -304,8 +305,9 @@ fn run(launch: &Launch) -> Result<(), String> {
                 (block / u64::from(x) % u64::from(y)) as u32,
                 (block / (u64::from(x) * u64::from(y))) as u32,
             ];
-            if let Err(why) = Block::run(launch, at) {
-                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+            match Block::run(launch, at) {
+                Ok(ran) => drop(longest.fetch_max(ran, Ordering::Relaxed)),
+                Err(why) => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why),
             }
         }
     };
@@ -315,5 +317,5 @@ fn run(launch: &Launch) -> Result<(), String> {
     } else {
         std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     }
-    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(longest.into_inner()), Err)
 }

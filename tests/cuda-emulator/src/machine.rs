@@ -26,6 +26,8 @@ struct Warp {
     paths: Vec<Path>,
     index: u32,
     local: Vec<u64>,
+    /// How many instructions it has run.
+    ran: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -49,7 +51,8 @@ fn lanes(mask: u32) -> impl Iterator<Item = usize> {
 }
 
 impl<'a> Block<'a> {
-    pub fn run(launch: &'a Launch<'a>, at: [u32; 3]) -> Result<(), String> {
+    /// Runs one to its end; how many instructions the longest of its warps took.
+    pub fn run(launch: &'a Launch<'a>, at: [u32; 3]) -> Result<u64, String> {
         let shared = vec![u128::MAX; (launch.kernel.shared + launch.shared).div_ceil(16) + 1];
         let mut block = Self { launch, at, shared };
         let threads: u32 = launch.block.iter().product();
@@ -62,6 +65,7 @@ impl<'a> Block<'a> {
                     paths: vec![Path { lanes, pc: 0, reconverge: NOWHERE }],
                     index,
                     local: vec![u64::MAX; launch.kernel.local.div_ceil(8) * 32],
+                    ran: 0,
                 }
             })
             .collect();
@@ -70,7 +74,7 @@ impl<'a> Block<'a> {
                 block.warp(warp)?;
             }
             if warps.iter().all(|warp| warp.paths.is_empty()) {
-                return Ok(());
+                return Ok(warps.iter().map(|warp| warp.ran).max().unwrap_or(0));
             }
         }
     }
@@ -182,6 +186,7 @@ impl<'a> Block<'a> {
         let Path { lanes: group, mut pc, reconverge } = path;
         loop {
             let inst = &kernel.code[pc as usize];
+            warp.ran += 1;
             let mut exec = group;
             if let Some((reg, when)) = inst.guard {
                 let held = &warp.regs[reg as usize];
