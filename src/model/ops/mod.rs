@@ -6,6 +6,7 @@ pub(crate) mod custom_op;
 pub(crate) mod gemm;
 pub(crate) mod gpu;
 pub mod matmul;
+pub(crate) mod place;
 pub mod pooling;
 pub mod simd;
 pub(crate) mod softmax;

@@ -5,9 +5,9 @@
 //! back as a function, for the [pass](super::pass) of the CPU; [`weights`](WeightRule::weights) on tensors,
 //! for every other device. Tests hold the two together.
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::Tensor;
 
-use crate::model::ops;
+use crate::model::ops::{self, place::look_up};
 
 /// From scores to weights.
 pub trait WeightRule: Send + Sync {
@@ -108,10 +108,8 @@ impl WeightRule for PermutedWeights {
 
     fn weights(&self, tokens: &Tensor<3>, _: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
         let [images, n, _] = tokens.dims();
-        let gains = gains.expect("positions have gains").squeeze_dim::<1>(0); // [N]
-        let data: Vec<i32> = self.places.iter().map(|&k| k as i32).collect();
-        let at = Tensor::<1, Int>::from_data(TensorData::new(data, [self.places.len()]), &gains.device());
-        gains.select(0, at).reshape([images, 1, n])
+        let gains = gains.expect("positions have gains").transpose(); // [N, 1]
+        look_up(gains, &self.places).reshape([images, 1, n])
     }
 }
 

@@ -7,13 +7,14 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{IndexingUpdateOp, Int, TensorData};
+use burn::tensor::{Int, TensorData};
 
 use super::Sharing;
 use super::prelude::*;
 use super::s4_layer::S4Layer;
 use crate::model::grid::Grid;
 use crate::model::hand_order::HandOrder;
+use crate::model::ops::place::place;
 use crate::model::ops::pooling::weight_rule::{FixedWeights, PermutedWeights};
 use crate::model::probe::head_output::Order;
 use crate::model::probe::params::{Constraint, Init};
@@ -136,9 +137,7 @@ impl FixedScan {
             }
             _ => params.get::<1>("order").int(),
         };
-        let gains = gains.reshape([directions * n, channels]);
-        let nothing = gains.clone().detach().zeros_like();
-        let placed = nothing.select_assign(0, tokens, gains, IndexingUpdateOp::Add); // weights[order[k]] = gain[k]
+        let placed = place(gains.reshape([directions * n, channels]), tokens); // weights[order[k]] = gain[k]
         match directions {
             1 => placed,
             _ => placed.reshape([directions, n, channels]).sum_dim(0).squeeze_dim(0) / directions as f64,

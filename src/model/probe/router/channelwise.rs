@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use burn::backend::Flex;
-use burn::tensor::{DType, Int, Tensor, TensorData};
+use burn::tensor::{DType, Tensor};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
@@ -17,6 +17,7 @@ use crate::model::ops::cpu::{as_f32, flex, from_f32, on_cpu};
 use crate::model::ops::custom_op::{CustomOp, apply, optional};
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::matmul::PreciseMatmul as _;
+use crate::model::ops::place::look_up;
 use crate::model::ops::pooling::token_batch::Tokens;
 use crate::model::ops::simd::{add, add_product};
 use crate::model::probe::router::{Routed, Router, standardise, standardise_batch, standardise_vjp};
@@ -72,12 +73,7 @@ impl Channelwise {
         let [images, n, width] = tokens.dims();
         let weights = match &self.order {
             Order::Given => self.gain.clone().unsqueeze_dim::<3>(0), // [1, N, d]
-            Order::Placed(places) => {
-                let data: Vec<i32> = places.iter().map(|&k| k as i32).collect();
-                let at = TensorData::new(data, [places.len()]);
-                let at = Tensor::<1, Int>::from_data(at, &tokens.device());
-                self.gain.clone().select(0, at).reshape([images, n, width])
-            }
+            Order::Placed(places) => look_up(self.gain.clone(), places).reshape([images, n, width]),
             Order::Learned { router, image_seeds } => {
                 let query = self.query.clone().expect("a learned order has a scorer").transpose(); // [d, 1]
                 let raw = tokens.clone().reshape([images * n, width]).precise_matmul(query); // [B N, 1]

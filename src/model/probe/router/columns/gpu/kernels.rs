@@ -90,25 +90,6 @@ pub(super) fn weigh(
     }
 }
 
-/// The same of the sorting permutation itself.
-#[cube(launch)]
-pub(super) fn place(order: &[u32], gain: &[f32], weights: &mut [f32], n: usize) {
-    let at = ABSOLUTE_POS;
-    if at < order.len() {
-        let k = at % n;
-        weights[at - k + usize::cast_from(order[at])] = gain[k];
-    }
-}
-
-/// The gain's gradient through it in every image, `[B, N]`.
-#[cube(launch)]
-pub(super) fn back_by_place(order: &[u32], by_weights: &[f32], by_gain: &mut [f32], n: usize) {
-    let at = ABSOLUTE_POS;
-    if at < order.len() {
-        by_gain[at] = by_weights[at / n * n + usize::cast_from(order[at])];
-    }
-}
-
 /// Of every column `mu_k = sum_i P[i, k] c_i`, which is the gain's gradient in this image, and by how much it is above the `c`
 /// of the token at its peak, which float32 would lose of it where nearly all lies there; and what the sorted score in its middle
 /// gets from its logits.

@@ -21,6 +21,7 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::{arg, empty, empty_of, takes};
+use crate::model::ops::place;
 
 /// How exponents follow from the sorted scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +103,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             );
         }
         if self.hard {
-            kernels::place::launch(client, cubes, units, arg(&order), arg(&gain), arg(&weights), n);
+            place::put::launch::<u32>(client, cubes, units, arg(&order), arg(&gain), arg(&weights), n, 1);
             return (weights, Saved { op: self, sorted, order, totals, gain });
         }
         kernels::weigh::launch(
@@ -162,7 +163,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
         );
         if *hard {
             let (cubes, order, by) = (cubes.clone(), arg(order), arg(&by_weights));
-            kernels::back_by_place::launch(client, cubes, units, order, by, arg(&means), n);
+            place::take::launch::<u32>(client, cubes, units, order, by, arg(&means), n, 1);
         }
         kernels::gather::launch(
             client,
