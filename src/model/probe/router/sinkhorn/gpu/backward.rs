@@ -9,10 +9,11 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::forward::{COLUMN_MASS, HISTORY_VECTORS, POSITION_STEPS, ROW_MASS, TOKEN_STEPS};
+use super::forward::{COLUMN_MASS, HISTORY_VECTORS, POSITION_STEPS, ROW_MASS, TOKEN_STEPS, room};
 use super::lines::{
     COORDINATE, LANES, OFFSET, POSITIONS, REFERENCE, TOKENS, lay_out, peak, rank, sums, untouched, wait,
 };
+use super::{Way, powers};
 
 /// What the potentials of the tokens are owed: a lane forward uses otherwise.
 const ROWS: usize = 4;
@@ -32,11 +33,12 @@ pub(super) fn backward_of_weights(
     kept: &[f32],
     by_scores: &mut [f32],
     by_gain: &mut [f32],
+    walked: &[f32],
     scratch: &mut [f32],
     kappa: f32,
     iterations: usize,
     #[comptime] n: usize,
-    #[comptime] shared: bool,
+    #[comptime] way: Way,
 ) {
     let image = CUBE_POS;
     let scores = &scores[image * n..(image + 1) * n];
@@ -45,17 +47,24 @@ pub(super) fn backward_of_weights(
     let by_gain = &mut by_gain[image * n..(image + 1) * n];
     let history = iterations * comptime!(HISTORY_VECTORS * n);
     let kept = &kept[image * history..(image + 1) * history];
-    if comptime!(shared) {
-        let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
-        lay_out(scores, &mut work, kappa, n, shared);
-        from_weights(scores, gain, cotangent, kept, by_gain, &mut work, iterations, n, shared);
-        unroll(scores, kept, by_scores, &mut work, kappa, iterations, n, shared);
+    if comptime!(way != Way::Plain) {
+        let mut work = Shared::<[f32]>::new_slice(comptime!(room(n, way)));
+        let walks = if comptime!(way == Way::Powers) { walked[image] > 0.0 } else { true.runtime() };
+        if walks {
+            lay_out(scores, &mut work, kappa, n, true);
+            from_weights(scores, gain, cotangent, kept, by_gain, &mut work, iterations, n, true);
+            unroll(scores, kept, by_scores, &mut work, kappa, iterations, n, true);
+        } else {
+            powers::backward(
+                scores, gain, cotangent, kept, by_scores, by_gain, &mut work, kappa, iterations, n,
+            );
+        }
     } else {
         let lanes = comptime!(LANES * n);
         let work = &mut scratch[image * lanes..(image + 1) * lanes];
-        lay_out(scores, work, kappa, n, shared);
-        from_weights(scores, gain, cotangent, kept, by_gain, work, iterations, n, shared);
-        unroll(scores, kept, by_scores, work, kappa, iterations, n, shared);
+        lay_out(scores, work, kappa, n, false);
+        from_weights(scores, gain, cotangent, kept, by_gain, work, iterations, n, false);
+        unroll(scores, kept, by_scores, work, kappa, iterations, n, false);
     }
 }
 

@@ -12,6 +12,7 @@ use super::lines::{
     COORDINATE, LANES, LOG, MASS, OFFSET, PEAK, POSITIONS, REFERENCE, TOKENS, climb, lay_out, peak, rank,
     step, sums, wait,
 };
+use super::{Way, powers};
 
 /// Vectors of N kept of an iteration. Of the tokens' steps after its row half: reference, and offset.
 pub(super) const TOKEN_STEPS: usize = 0;
@@ -25,20 +26,22 @@ pub(super) const HISTORY_VECTORS: usize = 6;
 
 /// Token weights `P gain` `[B, N]`, or with `whole` the plans `[B, N, N]`, into `output`; with `keep`
 /// what the way back needs into `kept`, `[B, iterations, HISTORY_VECTORS, N]`. One workgroup an image, its
-/// working memory in `scratch`, `[B, LANES, N]`, unless `shared`.
+/// working memory in `scratch`, `[B, LANES, N]`, if that is the `way`. Where [powers] were tried, `walked`, `[B]`, is 1 of what they
+/// did not do.
 #[cube(launch)]
 pub(super) fn forward(
     scores: &[f32],
     gain: &[f32],
     output: &mut [f32],
     kept: &mut [f32],
+    walked: &mut [f32],
     scratch: &mut [f32],
     kappa: f32,
     iterations: usize,
     #[comptime] n: usize,
     #[comptime] keep: bool,
     #[comptime] whole: bool,
-    #[comptime] shared: bool,
+    #[comptime] way: Way,
 ) {
     let image = CUBE_POS;
     let scores = &scores[image * n..(image + 1) * n];
@@ -46,14 +49,30 @@ pub(super) fn forward(
     let output = &mut output[image * size..(image + 1) * size];
     let history = comptime!(if keep { HISTORY_VECTORS * n } else { 0 }) * iterations;
     let kept = &mut kept[image * history..(image + 1) * history];
-    if comptime!(shared) {
-        let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
-        one_image(scores, gain, output, kept, &mut work, kappa, iterations, n, keep, whole, shared);
+    if comptime!(way == Way::Powers) {
+        let mut work = Shared::<[f32]>::new_slice(comptime!(room(n, way)));
+        let done = powers::forward(scores, gain, output, kept, &mut work, kappa, iterations, n, keep);
+        if UNIT_POS == 0 {
+            walked[image] = select(done, 0.0f32, 1.0f32);
+        }
+        sync_cube();
+        if !done {
+            one_image(scores, gain, output, kept, &mut work, kappa, iterations, n, keep, whole, true);
+        }
+    } else if comptime!(way == Way::Shared) {
+        let mut work = Shared::<[f32]>::new_slice(comptime!(room(n, way)));
+        one_image(scores, gain, output, kept, &mut work, kappa, iterations, n, keep, whole, true);
     } else {
         let lanes = comptime!(LANES * n);
         let work = &mut scratch[image * lanes..(image + 1) * lanes];
-        one_image(scores, gain, output, kept, work, kappa, iterations, n, keep, whole, shared);
+        one_image(scores, gain, output, kept, work, kappa, iterations, n, keep, whole, false);
     }
+}
+
+/// Numbers of working memory for an image.
+pub(super) fn room(n: usize, way: Way) -> usize {
+    let walk = LANES * n;
+    if way == Way::Powers { walk.max(powers::room(n)) } else { walk }
 }
 
 #[cube]

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `lines` | sums over one row or column in float32, right at any temperature |
 //! | `forward` | the iterations, then token weights or the plan |
+//! | `powers` | the same for token weights and their gradient, faster, where float32 holds the kernel |
 //! | `backward` | the exact gradient through them |
 //! | `noise` | L with Gumbel noise, drawn on the device |
 //! | `log_plan` | the iterations on a plan in memory, and their gradient |
@@ -18,6 +19,7 @@ mod forward;
 mod lines;
 mod log_plan;
 mod noise;
+mod powers;
 
 use burn::backend::{TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::{Shape, Tensor};
@@ -61,6 +63,8 @@ pub(in crate::model::probe::router::sinkhorn) struct Saved {
     other: CubeTensor,
     /// `[B, iterations, 6, N]`; of noisy plans `[B, iterations, 2, N]`.
     history: CubeTensor,
+    /// Which images were walked, `[B]`; of plans of no meaning.
+    walked: CubeTensor,
 }
 
 impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
@@ -69,14 +73,14 @@ impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
     fn forward(self, inputs: [CubeTensor; 2], keep: bool) -> (CubeTensor, Saved) {
         let [scores, gain] = inputs.map(into_contiguous);
         let job = Job::new(&scores, self.0.sinkhorn);
-        let (weights, history) = job.forward(&scores, &gain, keep, false);
-        (weights, Saved { job, scores, other: gain, history })
+        let (weights, history, walked) = job.forward(&scores, &gain, keep, false);
+        (weights, Saved { job, scores, other: gain, history, walked })
     }
 
     fn vjp(saved: &Saved, by_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
-        let Saved { job, scores, other: gain, history } = saved;
+        let Saved { job, scores, other: gain, history, walked } = saved;
         let [by_scores, by_gain] = [(); 2].map(|()| empty(scores, [job.images, job.n]));
-        let (shared, scratch) = job.working_memory(scores);
+        let (way, scratch) = job.working_memory(scores, true);
         backward::backward_of_weights::launch(
             &scores.client,
             job.cubes(),
@@ -87,11 +91,12 @@ impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
             arg(history),
             arg(&by_scores),
             arg(&by_gain),
+            arg(walked),
             scratch,
             job.kappa,
             job.iterations,
             job.n,
-            shared,
+            way,
         );
         let by_gain = CubeBackend::float_sum_dim(by_gain, 0); // [1, N]
         [by_scores, CubeBackend::float_reshape(by_gain, Shape::new([job.n]))].map(Some)
@@ -107,15 +112,15 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
         let (plans, other, history) = match &self.0.noise {
             Some(noise) => job.forward_with(noise, &scores, keep),
             None => {
-                let (plans, history) = job.forward(&scores, &scores, keep, true);
+                let (plans, history, _) = job.forward(&scores, &scores, keep, true);
                 (plans.clone(), plans, history)
             }
         };
-        (plans, Saved { job, scores, other, history })
+        (plans, Saved { job, walked: scores.clone(), scores, other, history })
     }
 
     fn vjp(saved: &Saved, by_plans: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
-        let Saved { job, scores, other: plans, history } = saved;
+        let Saved { job, scores, other: plans, history, .. } = saved;
         let by_scores = empty(scores, [job.images, job.n]);
         if job.noisy {
             log_plan::backward::launch(
@@ -134,7 +139,7 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
             );
             return [Some(by_scores)];
         }
-        let (shared, scratch) = job.working_memory(scores);
+        let (way, scratch) = job.working_memory(scores, false);
         backward::backward_of_plans::launch(
             &scores.client,
             job.cubes(),
@@ -148,10 +153,21 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
             job.kappa,
             job.iterations,
             job.n,
-            shared,
+            way == Way::Shared,
         );
         [Some(by_scores)]
     }
+}
+
+/// How an image is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Way {
+    /// By [`powers`] where float32 holds them, else by walks, both in the workgroup's own memory.
+    Powers,
+    /// By walks in the workgroup's own memory.
+    Shared,
+    /// By walks in plain memory.
+    Plain,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -198,18 +214,19 @@ impl Job {
         (plans, log_plans, history)
     }
 
-    /// Token weights or, with `whole`, plans; and the history of the iterations, written only with `keep`.
+    /// Token weights or, with `whole`, plans; the history of the iterations, written only with `keep`; and which images were walked.
     fn forward(
         &self,
         scores: &CubeTensor,
         gain: &CubeTensor,
         keep: bool,
         whole: bool,
-    ) -> (CubeTensor, CubeTensor) {
+    ) -> (CubeTensor, CubeTensor, CubeTensor) {
         let Self { images, n, iterations, .. } = *self;
+        let walked = empty(scores, [images]);
         let output = if whole { empty(scores, [images, n, n]) } else { empty(scores, [images, n]) };
         let history = self.history(scores, keep, forward::HISTORY_VECTORS);
-        let (shared, scratch) = self.working_memory(scores);
+        let (way, scratch) = self.working_memory(scores, !whole);
         forward::forward::launch(
             &scores.client,
             self.cubes(),
@@ -218,15 +235,16 @@ impl Job {
             arg(gain),
             arg(&output),
             arg(&history),
+            arg(&walked),
             scratch,
             self.kappa,
             iterations,
             n,
             keep,
             whole,
-            shared,
+            way,
         );
-        (output, history)
+        (output, history, walked)
     }
 
     /// Room for so many vectors of N an iteration; for nothing unless `keep`.
@@ -247,16 +265,64 @@ impl Job {
         CubeDim::new_1d((self.n as u32).next_multiple_of(32).min(most))
     }
 
-    /// Whether an image's working memory fits the workgroup's own; else as much for every image.
-    fn working_memory(&self, like: &CubeTensor) -> (bool, BufferArg) {
-        let bytes = lines::LANES * self.n * size_of::<f32>();
-        let shared = bytes <= most_shared(like);
-        let shape = if shared { [1, 1] } else { [self.images, lines::LANES * self.n] };
-        (shared, arg(&empty(like, shape)))
+    /// The quickest way for which there is memory, of token `weights` or of plans; and as much plain memory for every image as
+    /// it needs.
+    fn working_memory(&self, like: &CubeTensor, weights: bool) -> (Way, BufferArg) {
+        let most = most_shared(like) / size_of::<f32>();
+        // A thread is a token.
+        let powers = weights && (2..=self.units(like).x as usize).contains(&self.n);
+        let way = match () {
+            () if powers && forward::room(self.n, Way::Powers) <= most => Way::Powers,
+            () if forward::room(self.n, Way::Shared) <= most => Way::Shared,
+            () => Way::Plain,
+        };
+        let shape = if way == Way::Plain { [self.images, forward::room(self.n, way)] } else { [1, 1] };
+        (way, arg(&empty(like, shape)))
     }
 }
 
 /// Bytes of memory that a workgroup can have of its own.
 fn most_shared(like: &CubeTensor) -> usize {
     like.client.properties().hardware.max_shared_memory_size
+}
+
+#[cfg(test)]
+mod gpu_tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::super::operation::{Task, token_weights};
+    use super::*;
+    use crate::close::assert_close;
+    use crate::gpus::gpus;
+    use crate::model::ops::gpu::tensor;
+
+    #[test]
+    fn an_image_of_which_float32_does_not_hold_the_powers_is_walked_beside_others_that_are_not() {
+        let (images, n) = (3, 49);
+        let sinkhorn = Sinkhorn { temperature: 0.1, iterations: 20 };
+        let mut scores: Vec<f32> = (0..images * n).map(|at| ((at * 37) % 101) as f32 / 29.0 - 1.7).collect();
+        scores[n + 5] = 30.0;
+        let scores = TensorData::new(scores, [images, n]);
+        let gain = TensorData::new((0..n).map(|k| (k as f32 * 0.7).cos()).collect::<Vec<_>>(), [n]);
+        let run = |device: &Device| {
+            let device = device.clone().autodiff();
+            let scores = Tensor::<2>::from_data(scores.clone(), &device).require_grad();
+            let gain = Tensor::<1>::from_data(gain.clone(), &device).require_grad();
+            let weights = token_weights(scores.clone(), gain.clone(), Task { sinkhorn, noise: None });
+            let gradients = (weights.clone() * weights.clone()).sum().backward();
+            let by_scores = scores.grad(&gradients).expect("a gradient").into_data();
+            let by_gain = gain.grad(&gradients).expect("a gradient").into_data();
+            [weights.into_data(), by_scores, by_gain].map(|data| data.iter::<f64>().collect::<Vec<_>>())
+        };
+        for (name, gpu) in gpus() {
+            for (found, expected) in run(&gpu).into_iter().zip(run(&Device::flex())) {
+                assert_close(&name, found, expected, 1e-5);
+            }
+            let scores = cube(Tensor::<2>::from_data(scores.clone(), &gpu));
+            let gain = cube(Tensor::<1>::from_data(gain.clone(), &gpu));
+            let (_, _, walked) = Job::new(&scores, sinkhorn).forward(&scores, &gain, false, false);
+            let walked = tensor::<1>(walked).into_data().try_into_vec::<f32>().expect("float32");
+            assert_eq!(walked, [0.0, 1.0, 0.0], "{name}");
+        }
+    }
 }
