@@ -102,8 +102,8 @@ fn ask() -> Vec<(Found, WgpuDevice)> {
 }
 
 /// Whether this program's kernels would compute wrongly there or end the process, with no error to catch: where the memory of a
-/// workgroup has no explicit layout, as on software Vulkan, cubecl 0.11 writes SPIR-V that is not valid (a pointer to a pointer).
-/// Such an adapter counts as absent.
+/// workgroup has no explicit layout, as on Mesa's software Vulkan before 26, cubecl 0.11 writes SPIR-V that is not valid (a pointer
+/// to a pointer). Such an adapter counts as absent.
 #[cfg(feature = "vulkan")]
 fn crashes(adapter: &Adapter) -> bool {
     #[expect(unsafe_code, reason = "wgpu does not tell extensions of Vulkan otherwise")]

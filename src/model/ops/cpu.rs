@@ -11,8 +11,7 @@ pub fn on_cpu(device: &Device) -> bool {
 
 /// A tensor of the CPU as its backend holds it, without its graph.
 pub fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
-    let tensor = if tensor.device().is_autodiff() { tensor.inner() } else { tensor };
-    tensor.try_into_primitive::<Flex>().expect("a tensor of the CPU")
+    tensor.without_autodiff().try_into_primitive::<Flex>().expect("a tensor of the CPU")
 }
 
 /// The values of a tensor of the CPU, in float32.

@@ -42,8 +42,8 @@ pub(crate) fn look_up(rows: Tensor<2>, places: &[usize]) -> Tensor<2> {
 
 /// By an order of each image, `[B N]`.
 fn on_gpu(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
-    let order = if order.device().is_autodiff() { order.inner() } else { order };
-    let order = order.cast(IntDType::I32).try_into_primitive::<Cube>().expect("an order where the rows are");
+    let order = order.without_autodiff().cast(IntDType::I32);
+    let order = order.try_into_primitive::<Cube>().expect("an order where the rows are");
     apply::<Cube, _, 1, 2>(PlaceOp { order: into_contiguous(order) }, [rows.into_dispatch()])
 }
 

@@ -14,8 +14,7 @@ const ACROSS: usize = 65_535;
 
 /// A tensor of a GPU, without its graph.
 pub(crate) fn cube<const D: usize>(tensor: Tensor<D>) -> CubeTensor {
-    let tensor = if tensor.device().is_autodiff() { tensor.inner() } else { tensor };
-    tensor.try_into_primitive::<Cube>().expect("a tensor of a GPU")
+    tensor.without_autodiff().try_into_primitive::<Cube>().expect("a tensor of a GPU")
 }
 
 /// The way back of [`cube`].

@@ -22,8 +22,7 @@ impl Channelwise {
         let [_, n, width] = tokens.dims();
         let images = images.unwrap_or(PART / (n * n.max(width))).max(1);
         let query = self.query.clone().expect("a learned order has a scorer");
-        let plain = if tokens.device().is_autodiff() { tokens.clone().inner() } else { tokens.clone() };
-        let op = PartsOp { tokens: plain, order: self.order.clone(), images };
+        let op = PartsOp { tokens: tokens.clone().without_autodiff(), order: self.order.clone(), images };
         apply::<Cube, _, 2, 2>(op, [query.into_dispatch(), self.gain.clone().into_dispatch()])
     }
 }

@@ -9,7 +9,7 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::forward::{COLUMN_MASS, HISTORY_VECTORS, POSITION_STEPS, ROW_MASS, TOKEN_STEPS, room};
+use super::forward::{COLUMN_MASS, HISTORY_VECTORS, POSITION_STEPS, ROW_MASS, TOKEN_STEPS};
 use super::lines::{
     COORDINATE, LANES, OFFSET, POSITIONS, REFERENCE, TOKENS, lay_out, peak, rank, sums, untouched, wait,
 };
@@ -48,7 +48,7 @@ pub(super) fn backward_of_weights(
     let history = iterations * comptime!(HISTORY_VECTORS * n);
     let kept = &kept[image * history..(image + 1) * history];
     if comptime!(way != Way::Plain) {
-        let mut work = Shared::<[f32]>::new_slice(comptime!(room(n, way)));
+        let mut work = Shared::<[f32]>::new_slice(comptime!(way.room(n)));
         let walks = if comptime!(way == Way::Powers) { walked[image] > 0.0 } else { true.runtime() };
         if walks {
             lay_out(scores, &mut work, kappa, n, true);

@@ -49,30 +49,24 @@ pub(super) fn forward(
     let output = &mut output[image * size..(image + 1) * size];
     let history = comptime!(if keep { HISTORY_VECTORS * n } else { 0 }) * iterations;
     let kept = &mut kept[image * history..(image + 1) * history];
-    if comptime!(way == Way::Powers) {
-        let mut work = Shared::<[f32]>::new_slice(comptime!(room(n, way)));
-        let done = powers::forward(scores, gain, output, kept, &mut work, kappa, iterations, n, keep);
-        if UNIT_POS == 0 {
-            walked[image] = select(done, 0.0f32, 1.0f32);
+    if comptime!(way != Way::Plain) {
+        let mut work = Shared::<[f32]>::new_slice(comptime!(way.room(n)));
+        let mut walks = true.runtime();
+        if comptime!(way == Way::Powers) {
+            walks = !powers::forward(scores, gain, output, kept, &mut work, kappa, iterations, n, keep);
+            if UNIT_POS == 0 {
+                walked[image] = select(walks, 1.0f32, 0.0f32);
+            }
+            sync_cube();
         }
-        sync_cube();
-        if !done {
+        if walks {
             one_image(scores, gain, output, kept, &mut work, kappa, iterations, n, keep, whole, true);
         }
-    } else if comptime!(way == Way::Shared) {
-        let mut work = Shared::<[f32]>::new_slice(comptime!(room(n, way)));
-        one_image(scores, gain, output, kept, &mut work, kappa, iterations, n, keep, whole, true);
     } else {
         let lanes = comptime!(LANES * n);
         let work = &mut scratch[image * lanes..(image + 1) * lanes];
         one_image(scores, gain, output, kept, work, kappa, iterations, n, keep, whole, false);
     }
-}
-
-/// Numbers of working memory for an image.
-pub(super) fn room(n: usize, way: Way) -> usize {
-    let walk = LANES * n;
-    if way == Way::Powers { walk.max(powers::room(n)) } else { walk }
 }
 
 #[cube]

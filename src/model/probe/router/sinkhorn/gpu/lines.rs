@@ -119,90 +119,29 @@ pub(super) fn sums(
     add(&mut sums, 1.0f32, work[comptime!(weights * n) + top], f32::cast_from(top) - origin);
     let mut exponent = 0.0f32;
     let mut j = top;
-    while j + AT_ONCE < n && exponent > NEGLIGIBLE {
-        exponent = up(work, &mut sums, exponent, j, u, origin, side, weights, n, true);
+    while j < comptime!(n - 1) && exponent > NEGLIGIBLE {
+        #[unroll]
+        for ahead in 0..AT_ONCE {
+            let at = usize::min(j + ahead, comptime!(n.saturating_sub(2))); // beyond the end the last again, as nothing
+            exponent += step(work, at, u, side, n);
+            let share = select(j + ahead < comptime!(n - 1), exponent.exp(), 0.0f32);
+            add(&mut sums, share, work[comptime!(weights * n + 1) + at], f32::cast_from(at + 1) - origin);
+        }
         j += AT_ONCE;
-    }
-    if j < comptime!(n - 1) && exponent > NEGLIGIBLE {
-        up(work, &mut sums, exponent, j, u, origin, side, weights, n, false);
     }
     exponent = 0.0f32;
     j = top;
-    while j >= AT_ONCE && exponent > NEGLIGIBLE {
-        exponent = down(work, &mut sums, exponent, j, u, origin, side, weights, n, true);
-        j -= AT_ONCE;
-    }
-    if j > 0 && exponent > NEGLIGIBLE {
-        down(work, &mut sums, exponent, j, u, origin, side, weights, n, false);
+    while j > 0 && exponent > NEGLIGIBLE {
+        #[unroll]
+        for back in 1..comptime!(AT_ONCE + 1) {
+            let at = usize::max(j, back) - back;
+            exponent -= step(work, at, u, side, n);
+            let share = select(j >= back, exponent.exp(), 0.0f32);
+            add(&mut sums, share, work[comptime!(weights * n) + at], f32::cast_from(at) - origin);
+        }
+        j = usize::max(j, AT_ONCE) - AT_ONCE;
     }
     sums
-}
-
-/// Walks over the [`AT_ONCE`] entries behind `j`, whose exponent is given; unless they are all `there`, those beyond the line's
-/// end are nothing. Gives the last one's exponent.
-#[cube]
-fn up(
-    work: &[f32],
-    sums: &mut Sums,
-    exponent: f32,
-    j: usize,
-    u: f32,
-    origin: f32,
-    #[comptime] side: usize,
-    #[comptime] weights: usize,
-    #[comptime] n: usize,
-    #[comptime] there: bool,
-) -> f32 {
-    let mut exponent = exponent;
-    let first = f32::cast_from(j) - origin;
-    #[unroll]
-    for ahead in 0..AT_ONCE {
-        let mut at = j + ahead;
-        if comptime!(!there) {
-            at = usize::min(at, comptime!(n.saturating_sub(2)));
-        }
-        exponent += step(work, at, u, side, n);
-        let mut share = exponent.exp();
-        if comptime!(!there) {
-            share = select(j + ahead < comptime!(n - 1), share, 0.0f32);
-        }
-        let index = first + comptime!((ahead + 1) as f32);
-        add(sums, share, work[comptime!(weights * n + 1) + at], index);
-    }
-    exponent
-}
-
-/// [`up`], the other way.
-#[cube]
-fn down(
-    work: &[f32],
-    sums: &mut Sums,
-    exponent: f32,
-    j: usize,
-    u: f32,
-    origin: f32,
-    #[comptime] side: usize,
-    #[comptime] weights: usize,
-    #[comptime] n: usize,
-    #[comptime] there: bool,
-) -> f32 {
-    let mut exponent = exponent;
-    let first = f32::cast_from(j) - origin;
-    #[unroll]
-    for back in 1..comptime!(AT_ONCE + 1) {
-        let mut at = j - back;
-        if comptime!(!there) {
-            at = usize::max(j, back) - back;
-        }
-        exponent -= step(work, at, u, side, n);
-        let mut share = exponent.exp();
-        if comptime!(!there) {
-            share = select(j >= back, share, 0.0f32);
-        }
-        let index = first - comptime!(back as f32);
-        add(sums, share, work[comptime!(weights * n) + at], index);
-    }
-    exponent
 }
 
 #[cube]

@@ -11,8 +11,8 @@
 //! | `noise` | L with Gumbel noise, drawn on the device |
 //! | `log_plan` | the iterations on a plan in memory, and their gradient |
 //!
-//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory, or in plain memory
-//! where that is too small (N above about 900 on most GPUs); kept for the way back are 6 of N an iteration.
+//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory (powers 17 and N / 16 more), or in
+//! plain memory where that is too small (N above about 900 on most GPUs); kept for the way back are 6 of N an iteration.
 
 mod backward;
 mod forward;
@@ -63,22 +63,21 @@ pub(in crate::model::probe::router::sinkhorn) struct Saved {
     other: CubeTensor,
     /// `[B, iterations, 6, N]`; of noisy plans `[B, iterations, 2, N]`.
     history: CubeTensor,
-    /// Which images were walked, `[B]`; of plans of no meaning.
-    walked: CubeTensor,
 }
 
 impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
-    type Saved = Saved;
+    /// And which images were walked, `[B]`.
+    type Saved = (Saved, CubeTensor);
 
-    fn forward(self, inputs: [CubeTensor; 2], keep: bool) -> (CubeTensor, Saved) {
+    fn forward(self, inputs: [CubeTensor; 2], keep: bool) -> (CubeTensor, Self::Saved) {
         let [scores, gain] = inputs.map(into_contiguous);
         let job = Job::new(&scores, self.0.sinkhorn);
         let (weights, history, walked) = job.forward(&scores, &gain, keep, false);
-        (weights, Saved { job, scores, other: gain, history, walked })
+        (weights, (Saved { job, scores, other: gain, history }, walked))
     }
 
-    fn vjp(saved: &Saved, by_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
-        let Saved { job, scores, other: gain, history, walked } = saved;
+    fn vjp((saved, walked): &Self::Saved, by_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
+        let Saved { job, scores, other: gain, history } = saved;
         let [by_scores, by_gain] = [(); 2].map(|()| empty(scores, [job.images, job.n]));
         let (way, scratch) = job.working_memory(scores, true);
         backward::backward_of_weights::launch(
@@ -116,11 +115,11 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
                 (plans.clone(), plans, history)
             }
         };
-        (plans, Saved { job, walked: scores.clone(), scores, other, history })
+        (plans, Saved { job, scores, other, history })
     }
 
     fn vjp(saved: &Saved, by_plans: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
-        let Saved { job, scores, other: plans, history, .. } = saved;
+        let Saved { job, scores, other: plans, history } = saved;
         let by_scores = empty(scores, [job.images, job.n]);
         if job.noisy {
             log_plan::backward::launch(
@@ -168,6 +167,14 @@ pub(super) enum Way {
     Shared,
     /// By walks in plain memory.
     Plain,
+}
+
+impl Way {
+    /// Numbers of working memory for an image of `n` tokens.
+    fn room(self, n: usize) -> usize {
+        let walk = lines::LANES * n;
+        if self == Self::Powers { walk.max(powers::room(n)) } else { walk }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -271,12 +278,14 @@ impl Job {
         let most = most_shared(like) / size_of::<f32>();
         // A thread is a token.
         let powers = weights && (2..=self.units(like).x as usize).contains(&self.n);
-        let way = match () {
-            () if powers && forward::room(self.n, Way::Powers) <= most => Way::Powers,
-            () if forward::room(self.n, Way::Shared) <= most => Way::Shared,
-            () => Way::Plain,
+        let way = if powers && Way::Powers.room(self.n) <= most {
+            Way::Powers
+        } else if Way::Shared.room(self.n) <= most {
+            Way::Shared
+        } else {
+            Way::Plain
         };
-        let shape = if way == Way::Plain { [self.images, forward::room(self.n, way)] } else { [1, 1] };
+        let shape = if way == Way::Plain { [self.images, way.room(self.n)] } else { [1, 1] };
         (way, arg(&empty(like, shape)))
     }
 }

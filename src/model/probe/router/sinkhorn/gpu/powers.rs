@@ -77,7 +77,7 @@ struct Powers {
     n: usize,
 }
 
-/// A row's sums of `c_k K[i, k]` and of `c_k K[i, k] (k - h)`.
+/// A row's sums of `c_k K[i, k]` and of `c_k K[i, k] (k - h)`; what a caller leaves unread the device's compiler leaves out.
 #[derive(CubeType)]
 struct Row {
     sum: f32,
