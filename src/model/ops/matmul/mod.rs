@@ -3,10 +3,11 @@
 //! On NVIDIA's GPUs CUDA's kernels for float32 round their factors to TF32, ten bits, where burn finds a tensor core, and nothing
 //! switches that off. Tokens would be 1e-3 off, and the repeated squares of S4 8e-3. There the kernels are chosen in
 //! [`float32`], among those that multiply in float32; elsewhere, and in halves, burn chooses. Where one factor is a single row or
-//! column all that counts is how the other is read, and [`vector`] reads it.
+//! column all that counts is how the other is read, and [`vector`] reads it; few numbers that are long sums [`split_k`] makes in parts.
 
 #[cfg(feature = "cuda")]
 mod float32;
+mod split_k;
 mod vector;
 
 use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
@@ -32,10 +33,6 @@ impl<const D: usize> PreciseMatmul for Tensor<D> {
     }
 }
 
-/// Columns of a factor that a batch shares up to which its gradient is made for each image and then added up, which keeps more of a
-/// GPU busy; with more of them that would be more than the batch itself.
-const FEW: usize = 64;
-
 /// The product of two matrices.
 struct Product;
 
@@ -56,8 +53,8 @@ impl CustomOp<CubeBackend, 2> for Product {
     ) -> [Option<CubeTensor>; 2] {
         let by_left = of_left.then(|| laid_as(left, by_product.clone(), transposed(right)));
         let by_right = of_right.then(|| {
-            let all = is_shared(right, left) && right.shape()[2] > FEW;
-            let [left, by_product] = [left.clone(), by_product].map(|x| if all { as_one(x) } else { x });
+            let shared = is_shared(right, left);
+            let [left, by_product] = [left.clone(), by_product].map(|x| if shared { as_one(x) } else { x });
             laid_as(right, transposed(&left), by_product)
         });
         [by_left, by_right]
@@ -65,7 +62,7 @@ impl CustomOp<CubeBackend, 2> for Product {
 }
 
 fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
-    if let Some(product) = vector::multiply(&left, &right) {
+    if let Some(product) = vector::multiply(&left, &right).or_else(|| split_k::multiply(&left, &right)) {
         return product;
     }
     #[cfg(feature = "cuda")]
@@ -154,7 +151,7 @@ mod gpu_tests {
             let product = a.reshape([images * n, width]).precise_matmul(b.squeeze_dim::<2>(0));
             product.reshape([images, n, 1])
         };
-        let cases: [Case; 14] = [
+        let cases: [Case; 15] = [
             ("scores", [3, 49, 70], [1, 70, 1], flat),
             ("scores of many tokens", [4, 700, 12], [1, 12, 1], flat),
             ("a query of each image", [3, 49, 130], [3, 130, 1], matmul),
@@ -167,6 +164,7 @@ mod gpu_tests {
             ("a shared matrix", [3, 49, 20], [1, 20, 7], matmul),
             ("of many columns", [3, 49, 20], [1, 20, 70], matmul),
             ("which are rows", [3, 49, 20], [1, 70, 20], |a, b| a.precise_matmul(b.swap_dims(1, 2))),
+            ("a sum over many tokens", [300, 49, 20], [1, 20, 70], matmul),
             ("a matrix of each image", [3, 5, 20], [3, 20, 7], matmul),
             ("two numbers", [1, 1, 1], [2, 1, 1], matmul),
         ];

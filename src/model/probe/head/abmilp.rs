@@ -13,6 +13,7 @@ use burn::tensor::activation;
 
 use super::prelude::*;
 use super::{float64, linear};
+use crate::model::ops::bias::Activation;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::softmax::softmax;
 use crate::model::probe::settings::{Norm, SelfAttention};
@@ -41,9 +42,9 @@ struct AbMilp {
 }
 
 /// A linear layer over tokens `[B, N, inputs]`, `[B, N, outputs]`.
-fn tokenwise(params: &Params, name: &str, x: &Tensor<3>) -> Tensor<3> {
+fn tokenwise(params: &Params, name: &str, x: &Tensor<3>, activation: Activation) -> Tensor<3> {
     let [images, n, d] = x.dims();
-    let out = linear::apply(params, name, x.clone().reshape([images * n, d]));
+    let out = linear::activated(params, name, x.clone().reshape([images * n, d]), activation);
     let [_, width] = out.dims();
     out.reshape([images, n, width])
 }
@@ -64,17 +65,22 @@ fn attended(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let logits = (project(0) * (d as f64).powf(-0.5)).precise_matmul(project(1).swap_dims(1, 2));
     let attention = softmax(logits, 1.0, None);
     let mixed = attention.clone().precise_matmul(project(2));
-    (attention, tokenwise(params, "self_attn.proj", &mixed))
+    (attention, tokenwise(params, "self_attn.proj", &mixed, Activation::None))
 }
 
 impl AbMilp {
     /// The weights of what the network reads, `[B, N, d]`; `[B, 1, N]`.
     fn weights(&self, params: &Params, read: &Tensor<3>) -> Tensor<3> {
-        let mut hidden = activation::tanh(tokenwise(params, "attention_predictor.0", read)); // [B, N, d]
+        let mut hidden = tokenwise(params, "attention_predictor.0", read, Activation::Tanh); // [B, N, d]
         if self.gate {
-            hidden = hidden * activation::sigmoid(tokenwise(params, "attention_gate", read));
+            hidden =
+                hidden * activation::sigmoid(tokenwise(params, "attention_gate", read, Activation::None));
         }
-        softmax(tokenwise(params, "attention_predictor.2", &hidden).swap_dims(1, 2), 1.0, None)
+        softmax(
+            tokenwise(params, "attention_predictor.2", &hidden, Activation::None).swap_dims(1, 2),
+            1.0,
+            None,
+        )
     }
 
     fn has_front(&self) -> bool {

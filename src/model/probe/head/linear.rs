@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 
+use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::standardise::{Spread, standardise};
 use crate::model::probe::params::{Init, Params, Spec};
@@ -18,9 +19,14 @@ pub fn specs(name: &str, inputs: usize, outputs: usize) -> Vec<Spec> {
 
 /// Applies the linear map `name` to `[B, inputs]`; returns `[B, outputs]`.
 pub fn apply(params: &Params, name: &str, x: Tensor<2>) -> Tensor<2> {
+    activated(params, name, x, Activation::None)
+}
+
+/// [`apply`], and an activation of what comes of it.
+pub fn activated(params: &Params, name: &str, x: Tensor<2>, activation: Activation) -> Tensor<2> {
     let weight = params.get::<2>(&format!("{name}.weight"));
     let bias = params.get::<1>(&format!("{name}.bias"));
-    x.precise_matmul(weight.transpose()) + bias.unsqueeze_dim(0)
+    biased(x.precise_matmul(weight.transpose()), bias, activation)
 }
 
 /// `nn.LayerNorm(width)`: `name.weight` ones and `name.bias` zeros, `[width]`.

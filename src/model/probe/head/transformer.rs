@@ -12,11 +12,10 @@
 
 use std::sync::Arc;
 
-use burn::tensor::activation;
-
 use super::attention::QUERY_DEVIATION;
 use super::prelude::*;
 use super::{linear, opaque};
+use crate::model::ops::bias::Activation;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::AttendBeside;
 use crate::model::probe::params::Init;
@@ -99,7 +98,7 @@ impl Head for Transformer {
         let value = value.swap_dims(0, 1).reshape([images, d]) + bias.unsqueeze_dim(0); // [B, d]
         let attended = cls + linear::apply(params, &layer("self_attn.out_proj"), value); // [B, d]
         let attended = linear::affine(params, &layer("norm1"), linear::normalised(attended));
-        let hidden = activation::relu(linear::apply(params, &layer("linear1"), attended.clone())); // [B, 192]
+        let hidden = linear::activated(params, &layer("linear1"), attended.clone(), Activation::Relu); // [B, 192]
         let read = attended + linear::apply(params, &layer("linear2"), hidden); // [B, d]
         linear::affine(params, &layer("norm2"), linear::normalised(read))
     }

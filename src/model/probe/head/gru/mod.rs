@@ -13,6 +13,7 @@ use burn::tensor::{DType, activation};
 
 use super::opaque;
 use super::prelude::*;
+use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::params::Init;
@@ -117,9 +118,9 @@ fn both<const D: usize>(params: &Params, name: &str) -> Vec<Tensor<D>> {
 fn projected(params: &Params, patches: &Tensor<3>) -> Tensor<4> {
     let [images, n, d] = patches.dims();
     let weights = Tensor::cat(both::<2>(params, "weight_ih"), 0); // [768, d]
-    let bias = Tensor::cat(both::<1>(params, "bias_ih"), 0).unsqueeze::<2>();
-    let inputs = patches.clone().reshape([images * n, d]).precise_matmul(weights.transpose()) + bias;
-    inputs.reshape([images, n, 2, GATES])
+    let bias = Tensor::cat(both::<1>(params, "bias_ih"), 0);
+    let products = patches.clone().reshape([images * n, d]).precise_matmul(weights.transpose());
+    biased(products, bias, Activation::None).reshape([images, n, 2, GATES])
 }
 
 /// The last states, `[B, 256]`, by elementary operations: where no kernel is, and their reference. `inputs`: `[B, N, 2, 384]`;

@@ -1,0 +1,210 @@
+//! `activate(x + bias)`, what follows the product of a linear layer: on GPUs one pass over the batch's tokens forward and one
+//! back, where tensors take three and up to six, with a sum over all tokens among them that a thread a column makes alone.
+
+use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
+use burn::tensor::{Shape, Tensor, activation};
+use burn_cubecl::cubecl;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use super::custom_op::{CustomOp, apply};
+use super::gpu::{arg, empty, takes, workgroups};
+
+/// Threads of a workgroup.
+const UNITS: usize = 256;
+/// Columns of a workgroup on the way back, a thread each; other threads take other rows.
+const COLUMNS: usize = 128;
+/// Rows of a workgroup there, at most.
+const LONGEST: usize = 512;
+
+/// What a layer does with every number in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// Nothing.
+    None,
+    /// `max(x, 0)`.
+    Relu,
+    /// `tanh x`.
+    Tanh,
+}
+
+/// `activate(x + bias)` of rows `[B, d]` and a bias `[d]`.
+pub fn biased(x: Tensor<2>, bias: Tensor<1>, activation: Activation) -> Tensor<2> {
+    if takes(&x, UNITS, 0) {
+        return apply::<Cube, _, 2, 2>(Biased(activation), [x.into_dispatch(), bias.into_dispatch()]);
+    }
+    let x = x + bias.unsqueeze_dim(0);
+    match activation {
+        Activation::None => x,
+        Activation::Relu => activation::relu(x),
+        Activation::Tanh => activation::tanh(x),
+    }
+}
+
+struct Biased(Activation);
+
+impl CustomOp<CubeBackend, 2> for Biased {
+    type Saved = (Activation, CubeTensor);
+
+    fn forward(self, inputs: [CubeTensor; 2], _: bool) -> (CubeTensor, Self::Saved) {
+        let Self(activation) = self;
+        let [x, bias] = inputs.map(into_contiguous);
+        let [rows, columns] = x.shape().dims();
+        let y = empty(&x, [rows, columns]);
+        forward::launch(
+            &x.client,
+            workgroups((rows * columns).div_ceil(UNITS)),
+            CubeDim::new_1d(UNITS as u32),
+            arg(&x),
+            arg(&bias),
+            arg(&y),
+            columns,
+            activation,
+        );
+        (y.clone(), (activation, y))
+    }
+
+    fn vjp((activation, y): &Self::Saved, by_y: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
+        let by_y = into_contiguous(by_y);
+        let [rows, columns] = y.shape().dims();
+        let by_x = match activation {
+            Activation::None => by_y.clone(),
+            Activation::Relu | Activation::Tanh => empty(y, [rows, columns]),
+        };
+        let parts = rows.div_ceil(LONGEST).max(1);
+        let sums = empty(y, [parts, columns]);
+        let count = parts * columns.div_ceil(COLUMNS);
+        backward::launch(
+            &y.client,
+            workgroups(count),
+            CubeDim::new_1d(UNITS as u32),
+            arg(y),
+            arg(&by_y),
+            arg(&by_x),
+            arg(&sums),
+            rows,
+            columns,
+            count,
+            *activation,
+        );
+        let by_bias = if parts == 1 { sums } else { CubeBackend::float_sum_dim(sums, 0) };
+        [by_x, CubeBackend::float_reshape(by_bias, Shape::new([columns]))].map(Some)
+    }
+}
+
+#[cube(launch)]
+fn forward(x: &[f32], bias: &[f32], y: &mut [f32], columns: usize, #[comptime] activation: Activation) {
+    let at = ABSOLUTE_POS;
+    if at < x.len() {
+        let z = x[at] + bias[at % columns];
+        y[at] = match comptime!(activation) {
+            Activation::None => z,
+            // What is no number stays none.
+            Activation::Relu => {
+                if z <= 0.0 {
+                    0.0f32
+                } else {
+                    z
+                }
+            }
+            Activation::Tanh => z.tanh(),
+        };
+    }
+}
+
+#[cube(launch)]
+fn backward(
+    y: &[f32],
+    by_y: &[f32],
+    by_x: &mut [f32],
+    sums: &mut [f32],
+    rows: usize,
+    columns: usize,
+    count: usize,
+    #[comptime] activation: Activation,
+) {
+    let unit = UNIT_POS as usize;
+    let (lane, group) = (unit % COLUMNS, unit / COLUMNS);
+    let groups = comptime!(UNITS / COLUMNS);
+    let across = columns.div_ceil(COLUMNS);
+    let cube = usize::min(CUBE_POS, count - 1);
+    let (part, column) = (cube / across, cube % across * COLUMNS + lane);
+    let last = usize::min((part + 1) * LONGEST, rows);
+    let mut sum = 0.0f32;
+    if column < columns {
+        let mut row = part * LONGEST + group;
+        while row < last {
+            let at = row * columns + column;
+            let by = match comptime!(activation) {
+                Activation::None => by_y[at],
+                Activation::Relu => {
+                    if y[at] <= 0.0 {
+                        0.0f32
+                    } else {
+                        by_y[at]
+                    }
+                }
+                Activation::Tanh => by_y[at] * (1.0f32 - y[at] * y[at]),
+            };
+            if comptime!(!matches!(activation, Activation::None)) {
+                by_x[at] = by;
+            }
+            sum += by;
+            row += groups;
+        }
+    }
+    let mut lanes = Shared::<[f32]>::new_slice(UNITS);
+    lanes[unit] = sum;
+    sync_cube();
+    if group == 0 && column < columns {
+        let mut all = 0.0f32;
+        #[unroll]
+        for other in 0..groups {
+            all += lanes[other * COLUMNS + lane];
+        }
+        sums[part * columns + column] = all;
+    }
+}
+
+#[cfg(test)]
+mod gpu_tests {
+    use burn::tensor::{DType, Device, TensorData};
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::close::assert_close_to_largest;
+    use crate::gpus::gpus;
+
+    #[test]
+    fn it_is_the_processors_and_so_are_its_gradients() {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        for [rows, columns] in [[1, 1], [3, 130], [513, 7], [1300, 129]] {
+            let [x, bias] = [vec![rows, columns], vec![columns]].map(|shape| {
+                let count = shape.iter().product();
+                let values = (0..count).map(|_| rng.random_range(-1.5_f32..1.0)).collect::<Vec<_>>();
+                TensorData::new(values, shape)
+            });
+            for activation in [Activation::None, Activation::Relu, Activation::Tanh] {
+                let of = |device: &Device, dtype: DType| {
+                    let device = device.clone().autodiff();
+                    let x = Tensor::<2>::from_data(x.clone(), (&device, dtype)).require_grad();
+                    let bias = Tensor::<1>::from_data(bias.clone(), (&device, dtype)).require_grad();
+                    let y = biased(x.clone(), bias.clone(), activation);
+                    let gradients = (y.clone() * y.clone()).sum().backward();
+                    let by_x = x.grad(&gradients).expect("a gradient").into_data();
+                    let by_bias = bias.grad(&gradients).expect("a gradient").into_data();
+                    [y.into_data(), by_x, by_bias].map(|data| data.iter::<f64>().collect::<Vec<_>>())
+                };
+                let expected = of(&Device::flex(), DType::F64);
+                for (name, device) in gpus() {
+                    for (found, expected) in of(&device, DType::F32).into_iter().zip(&expected) {
+                        let what = format!("{activation:?} of {rows} x {columns} on {name}");
+                        assert_close_to_largest(what, found, expected.clone(), 2e-6);
+                    }
+                }
+            }
+        }
+    }
+}
