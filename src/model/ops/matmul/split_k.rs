@@ -12,7 +12,7 @@ use super::shape_of;
 /// room for 270,000.
 const ENOUGH: usize = 1 << 21;
 /// What a number of a part sums, at least.
-const SHORTEST: usize = 256;
+const SHORTEST: usize = 1024;
 
 /// `left right`, two matrices, in parts; none where that brings nothing.
 pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTensor> {

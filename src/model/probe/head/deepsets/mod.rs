@@ -11,10 +11,8 @@ use burn::tensor::DType;
 
 use super::prelude::*;
 use super::{linear, opaque};
-use crate::model::ops::bias::{Activation, biased};
+use crate::model::ops::bias::Activation;
 use crate::model::ops::cpu::on_cpu;
-use crate::model::ops::gpu::gpu;
-use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Width between the two linear layers.
 const HIDDEN: usize = 192;
@@ -33,27 +31,6 @@ pub const SPEC: HeadSpec = HeadSpec {
 
 /// The mean of a network's view of every token.
 pub struct DeepSets;
-
-/// `mean_i normalise(W2 h_i + b2)`, `[B, d]`, of hidden values `[B N, 192]`, none of which meets the outer layer: as [`fused`]
-/// has it, by tensors.
-fn mean_of_normalised(params: &Params, hidden: &Tensor<2>, images: usize) -> Tensor<2> {
-    let [weight, bias] = [params.get::<2>("phi.2.weight"), params.get::<1>("phi.2.bias").unsqueeze_dim(1)]
-        .map(|layer| layer.clone() - layer.mean_dim(0)); // V [d, 192], c [d, 1]
-    let [d, width] = weight.dims();
-    let [tokens, _] = hidden.dims();
-    let turned = weight.clone().transpose();
-    let along = turned.clone().precise_matmul(bias.clone()).squeeze_dim::<1>(1) * 2.0;
-    let square =
-        biased(hidden.clone().precise_matmul(turned.clone().precise_matmul(weight)), along, Activation::None);
-    let level = (bias.clone() * bias.clone()).sum_dim(0); // [1, 1]
-    let length = (hidden.clone() * square).sum_dim(1) + level; // [B N, 1]
-    let norms = (length * (1.0 / d as f64) + 1e-5).sqrt().recip().reshape([images, 1, tokens / images]);
-    let mean: Tensor<2> =
-        norms.clone().precise_matmul(hidden.clone().reshape([images, tokens / images, width])).squeeze_dim(1);
-    let seen =
-        mean.precise_matmul(turned) + norms.sum_dim(2).squeeze_dim::<2>(1).precise_matmul(bias.transpose());
-    seen * (images as f64 / tokens as f64)
-}
 
 impl Head for DeepSets {
     fn specs(&self, dims: &Dims) -> Vec<Spec> {
@@ -74,9 +51,6 @@ impl Head for DeepSets {
         let [images, n, d] = batch.patches.dims();
         let tokens = batch.patches.clone().reshape([images * n, d]); // [B N, d]
         let hidden = linear::activated(params, "phi.0", tokens, Activation::Relu); // [B N, 192]
-        if gpu(&hidden).is_some() {
-            return linear::affine(params, "norm", mean_of_normalised(params, &hidden, images));
-        }
         let seen = linear::normalised(linear::apply(params, "phi.2", hidden)); // [B N, d]
         let mean = seen.reshape([images, n, d]).mean_dim(1).squeeze_dim(1); // [B, d]
         linear::affine(params, "norm", mean)
