@@ -8,26 +8,28 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::shape_of;
 
-/// Numbers of a product, those of its parts counted apart, that keep a GPU busy: a thread makes some 8 of them, and an H100 has
-/// room for 270,000.
-const ENOUGH: usize = 1 << 21;
-/// What a number of a part sums, at least.
-const SHORTEST: usize = 1024;
+/// Numbers of a product, those of its parts counted apart, that keep a GPU busy: a thread makes up to 64 of them, and with 67,000
+/// threads an H100 waits for none.
+const ENOUGH: usize = 1 << 22;
+/// Sums of fewer terms stay whole: another launch would take longer.
+const LONG: usize = 2048;
+/// Terms of a part's sums, at least.
+const SHORTEST: usize = 512;
 
 /// `left right`, two matrices, in parts; none where that brings nothing.
 pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTensor> {
     let shape = shape_of(left, right);
     let numbers: usize = shape.iter().product();
-    let [rows, inner] = matrix(left)?.0;
-    let [_, columns] = matrix(right)?.0;
-    let most = (ENOUGH / numbers.max(1)).min(inner / SHORTEST);
+    let ([rows, inner], left_steps) = matrix(left)?;
+    let ([_, columns], right_steps) = matrix(right)?;
+    let most = if inner < LONG { 1 } else { (ENOUGH / numbers.max(1)).min(inner / SHORTEST) };
     let parts = (2..=most).rev().find(|parts| inner.is_multiple_of(*parts))?;
 
     let each = inner / parts;
-    let (_, [row_step, column_step]) = matrix(left)?;
-    let left = laid(left, [parts, rows, each], [each * column_step, row_step, column_step]);
-    let (_, [row_step, column_step]) = matrix(right)?;
-    let right = laid(right, [parts, each, columns], [each * row_step, row_step, column_step]);
+    let [row, column] = left_steps;
+    let left = laid(left, [parts, rows, each], [each * column, row, column]);
+    let [row, column] = right_steps;
+    let right = laid(right, [parts, each, columns], [each * row, row, column]);
     let sum = CubeBackend::float_sum_dim(super::multiply(left, right), 0);
     Some(CubeBackend::float_reshape(sum, shape))
 }
