@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::machine::{Block, Launch};
 use crate::parse::{self, Kernel};
+use crate::races;
 
 type Status = c_int;
 const SUCCESS: Status = 0;
@@ -294,6 +295,7 @@ fn run(launch: &Launch) -> Result<u64, String> {
     let all: u64 = launch.grid.iter().map(|side| u64::from(*side)).product();
     let (next, longest) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<String>> = Mutex::new(None);
+    let everyones = races::Launch::default();
     let work = || {
         loop {
             let block = next.fetch_add(1, Ordering::Relaxed);
@@ -305,9 +307,17 @@ fn run(launch: &Launch) -> Result<u64, String> {
                 (block / u64::from(x) % u64::from(y)) as u32,
                 (block / (u64::from(x) * u64::from(y))) as u32,
             ];
-            match Block::run(launch, at) {
-                Ok(ran) => drop(longest.fetch_max(ran, Ordering::Relaxed)),
-                Err(why) => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why),
+            let done = Block::run(launch, at).and_then(|(ran, races)| {
+                longest.fetch_max(ran, Ordering::Relaxed);
+                everyones.add(block, races).map_err(|address| {
+                    format!(
+                        "a race: block {at:?} of {} is at {address:#x}, where another block is",
+                        launch.kernel.name
+                    )
+                })
+            });
+            if let Err(why) = done {
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
             }
         }
     };

@@ -1,19 +1,19 @@
 //! A CUDA driver that needs no GPU: `libcuda.so` whose functions read PTX and run it on the processor, so that what is compiled
 //! for NVIDIA's GPUs is tested where there is none. It shows itself as one H100, with the instructions that burn's kernels use,
-//! tensor cores among them, and stops a kernel that reads nobody's memory, is misaligned, or has a barrier that not all
-//! threads come to. It says nothing about speed or about races between threads, which it runs in a fixed order, and approximate
-//! instructions are exact.
+//! tensor cores among them, and stops a kernel that reads nobody's memory, is misaligned, has a barrier that not all
+//! threads come to, or a race between threads. It says nothing about speed, and approximate instructions are exact.
 //!
 //! `LD_LIBRARY_PATH=FOLDER program --device cuda`, where FOLDER has `libcuda.so`; `scripts/test-all cuda` does it. Variables:
 //! `CUDA_EMULATOR_KEEP` a folder for the PTX of every kernel, `CUDA_EMULATOR_MEMORY` bytes of the card (8 GiB),
 //! `CUDA_EMULATOR_SEED` draws the times of events, so that autotuning takes any kernel, `CUDA_EMULATOR_TRACE` says every launch,
 //! `CUDA_EMULATOR_SKIP` runs none, so that a step takes no longer than the host needs for it.
 //!
-//! `driver` has the functions, `parse` reads PTX and `decode` its instructions, `arithmetic` says what they make of values, `machine` runs blocks of threads.
+//! `driver` has the functions, `parse` reads PTX and `decode` its instructions, `arithmetic` says what they make of values, `machine` runs blocks of threads, `races` looks at who meets whom in memory.
 
 mod arithmetic;
 mod decode;
 mod driver;
 mod machine;
 mod parse;
+mod races;
 mod value;

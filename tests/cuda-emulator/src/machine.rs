@@ -7,6 +7,7 @@ use crate::arithmetic::unpacked;
 use crate::decode::{Op, Shuffle, Tile, Vote};
 use crate::driver;
 use crate::parse::{Address, Kernel, Special, Src, Word};
+use crate::races::{Moment, Races};
 use crate::value::{Ty, float, float_bits, masked, tf32};
 
 pub type Lanes = [u64; 32];
@@ -28,6 +29,8 @@ struct Warp {
     local: Vec<u64>,
     /// How many instructions it has run.
     ran: u64,
+    /// Barriers it has had for itself.
+    barriers: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -44,6 +47,9 @@ pub struct Block<'a> {
     launch: &'a Launch<'a>,
     at: [u32; 3],
     shared: Vec<u128>,
+    /// Barriers that all its threads have come to.
+    barriers: u32,
+    races: Races,
 }
 
 fn lanes(mask: u32) -> impl Iterator<Item = usize> {
@@ -51,10 +57,10 @@ fn lanes(mask: u32) -> impl Iterator<Item = usize> {
 }
 
 impl<'a> Block<'a> {
-    /// Runs one to its end; how many instructions the longest of its warps took.
-    pub fn run(launch: &'a Launch<'a>, at: [u32; 3]) -> Result<u64, String> {
+    /// Runs one to its end; how many instructions the longest of its warps took, and what it did with everyone's memory.
+    pub fn run(launch: &'a Launch<'a>, at: [u32; 3]) -> Result<(u64, Races), String> {
         let shared = vec![u128::MAX; (launch.kernel.shared + launch.shared).div_ceil(16) + 1];
-        let mut block = Self { launch, at, shared };
+        let mut block = Self { launch, at, shared, barriers: 0, races: Races::default() };
         let threads: u32 = launch.block.iter().product();
         let mut warps: Vec<Warp> = (0..threads.div_ceil(32))
             .map(|index| {
@@ -66,6 +72,7 @@ impl<'a> Block<'a> {
                     index,
                     local: vec![u64::MAX; launch.kernel.local.div_ceil(8) * 32],
                     ran: 0,
+                    barriers: 0,
                 }
             })
             .collect();
@@ -73,8 +80,9 @@ impl<'a> Block<'a> {
             for warp in &mut warps {
                 block.warp(warp)?;
             }
+            block.barriers += 1;
             if warps.iter().all(|warp| warp.paths.is_empty()) {
-                return Ok(warps.iter().map(|warp| warp.ran).max().unwrap_or(0));
+                return Ok((warps.iter().map(|warp| warp.ran).max().unwrap_or(0), block.everyones()));
             }
         }
     }
@@ -151,7 +159,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    fn write(at: u64, bytes: usize, value: u64) {
+    fn put(at: u64, bytes: usize, value: u64) {
         // SAFETY: as for `read`.
         unsafe {
             match bytes {
@@ -161,6 +169,33 @@ impl<'a> Block<'a> {
                 _ => *(at as *mut u64) = value,
             }
         }
+    }
+
+    /// Writes what `check` has found.
+    fn write(&mut self, warp: &Warp, lane: usize, at: u64, bytes: usize, value: u64) -> Result<(), String> {
+        let before = Self::read(at, bytes);
+        Self::put(at, bytes, value);
+        if Self::read(at, bytes) == before { Ok(()) } else { self.touch(warp, lane, at, bytes, true) }
+    }
+
+    /// That nobody else is at those bytes, one of them writing. Single bytes, whose neighbours are others', are not looked at.
+    fn touch(&mut self, warp: &Warp, lane: usize, at: u64, bytes: usize, writes: bool) -> Result<(), String> {
+        let own = |base: u64, length: usize| at >= base && at < base + length as u64;
+        let apart = own(warp.local.as_ptr() as u64, 8 * warp.local.len())
+            || own(self.launch.params.as_ptr() as u64, self.launch.params.len());
+        let thread = (warp.index * 32) as u16 + lane as u16;
+        let now = Moment { thread, barriers: self.barriers, warp_barriers: warp.barriers };
+        if bytes == 1 || apart || self.races.touch(at, bytes, now, writes) {
+            return Ok(());
+        }
+        let does = if writes { "writes" } else { "reads" };
+        Err(format!("a race: thread {thread} {does} {bytes} bytes at {at:#x}, where another thread is"))
+    }
+
+    /// What it did with memory that is not its own.
+    fn everyones(mut self) -> Races {
+        self.races.forget(self.shared_base(), 16 * self.shared.len());
+        self.races
     }
 
     /// Runs a warp until all its lanes are at the block's barrier or at their end.
@@ -259,6 +294,7 @@ impl<'a> Block<'a> {
                     for lane in lanes(exec) {
                         let whole = ty.bytes() * into.len();
                         self.check(warp, at[lane], whole, *shared).map_err(fail)?;
+                        self.touch(warp, lane, at[lane], whole, false).map_err(fail)?;
                         for (index, values) in values.iter_mut().enumerate() {
                             let bits = Self::read(at[lane] + (index * ty.bytes()) as u64, ty.bytes());
                             values[lane] =
@@ -277,7 +313,8 @@ impl<'a> Block<'a> {
                     for lane in lanes(exec) {
                         self.check(warp, at[lane], ty.bytes() * from.len(), *shared).map_err(fail)?;
                         for (index, from) in from.iter().enumerate() {
-                            Self::write(at[lane] + (index * ty.bytes()) as u64, ty.bytes(), from[lane]);
+                            let at = at[lane] + (index * ty.bytes()) as u64;
+                            self.write(warp, lane, at, ty.bytes(), from[lane]).map_err(fail)?;
                         }
                     }
                 }
@@ -289,7 +326,7 @@ impl<'a> Block<'a> {
                         self.check(warp, at[lane], ty.bytes(), false).map_err(fail)?;
                         let _one = driver::ATOMICS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                         before[lane] = Self::read(at[lane], ty.bytes());
-                        Self::write(at[lane], ty.bytes(), f([before[lane], from[0][lane], from[1][lane]]));
+                        Self::put(at[lane], ty.bytes(), f([before[lane], from[0][lane], from[1][lane]]));
                     }
                     if let Some(into) = into {
                         put(warp, *into, &before);
@@ -322,7 +359,8 @@ impl<'a> Block<'a> {
                     warp.paths.push(Path { lanes: group, pc: pc + 1, reconverge });
                     return Ok(true);
                 }
-                Op::WarpBarrier | Op::Nothing => {}
+                Op::WarpBarrier => warp.barriers += 1,
+                Op::Nothing => {}
                 Op::Trap => return Err(fail("a trap".into())),
                 Op::ActiveMask(into) => put(warp, *into, &[u64::from(exec); 32]),
                 Op::Shuffle(kind, into, valid, from) => {
@@ -382,6 +420,7 @@ impl<'a> Block<'a> {
                                 let (row, column) = if *transposed { (column, row) } else { (row, column) };
                                 let at = at[8 * matrix + row];
                                 self.check(warp, at, 16, true).map_err(fail)?;
+                                self.touch(warp, lane, at + 2 * column as u64, 2, false).map_err(fail)?;
                                 *made |= Self::read(at + 2 * column as u64, 2) << (16 * half);
                             }
                         }
@@ -398,7 +437,8 @@ impl<'a> Block<'a> {
                                 let (row, column) = if *transposed { (column, row) } else { (row, column) };
                                 let at = at[8 * matrix + row];
                                 self.check(warp, at, 16, true).map_err(fail)?;
-                                Self::write(at + 2 * column as u64, 2, from >> (16 * half) & 0xffff);
+                                let (at, half) = (at + 2 * column as u64, from >> (16 * half) & 0xffff);
+                                self.write(warp, lane, at, 2, half).map_err(fail)?;
                             }
                         }
                     }
@@ -457,6 +497,7 @@ impl<'a> Block<'a> {
                                 let (r, c) = (element / columns, element % columns);
                                 let at = at + place(r, c, stride, *row) * ty.bytes() as u64;
                                 self.check(warp, at, ty.bytes(), false).map_err(fail)?;
+                                self.touch(warp, lane, at, ty.bytes(), false).map_err(fail)?;
                                 *made |= Self::read(at, ty.bytes()) << (8 * ty.bytes() * part);
                             }
                         }
@@ -476,7 +517,8 @@ impl<'a> Block<'a> {
                                 let (r, c) = (element / n, element % n);
                                 let at = at + place(r, c, stride, *row) * ty.bytes() as u64;
                                 self.check(warp, at, ty.bytes(), false).map_err(fail)?;
-                                Self::write(at, ty.bytes(), masked(*ty, from >> (8 * ty.bytes() * part)));
+                                let value = masked(*ty, from >> (8 * ty.bytes() * part));
+                                self.write(warp, lane, at, ty.bytes(), value).map_err(fail)?;
                             }
                         }
                     }
@@ -524,4 +566,32 @@ impl<'a> Block<'a> {
 fn place(r: usize, c: usize, stride: u64, by_row: bool) -> u64 {
     let (line, inside) = if by_row { (r, c) } else { (c, r) };
     line as u64 * stride + inside as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread leaves its number in shared memory and reads what its neighbour left, with `between` in between.
+    fn neighbours(between: &str) -> Result<u64, String> {
+        let text = format!(
+            ".version 8.0\n.target sm_90\n.address_size 64\n
+            .visible .entry neighbours()\n{{\n.shared .align 4 .b8 room[256];\n.reg .b32 %r<4>;\n.reg .b64 %rd<6>;
+            mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd1, %r1, 4;\nmov.u64 %rd2, room;\nadd.s64 %rd3, %rd2, %rd1;
+            st.shared.u32 [%rd3], %r1;\n{between}\nxor.b64 %rd4, %rd1, 4;\nadd.s64 %rd5, %rd2, %rd4;
+            ld.shared.u32 %r2, [%rd5];\nret;\n}}\n"
+        );
+        let kernels = crate::parse::module(&text).expect("PTX");
+        let launch =
+            Launch { kernel: &kernels[0], grid: [1; 3], block: [64, 1, 1], shared: 0, params: &[0; 16] };
+        Block::run(&launch, [0; 3]).map(|(ran, _)| ran)
+    }
+
+    #[test]
+    fn what_a_neighbour_left_is_read_behind_a_barrier() {
+        assert!(neighbours("bar.sync 0;").is_ok());
+        assert!(neighbours("bar.warp.sync -1;").is_ok(), "neighbours are of one warp");
+        let race = neighbours("").expect_err("a race");
+        assert!(race.starts_with("a race: thread 0 reads 4 bytes"), "{race}");
+    }
 }
