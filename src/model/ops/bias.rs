@@ -9,14 +9,8 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
+use super::gpu::columns::{AT_ONCE, STEP, UNITS, add_up, leave, share};
 use super::gpu::{arg, empty, takes, workgroups};
-
-/// Threads of a workgroup.
-const UNITS: usize = 256;
-/// Columns of a workgroup on the way back, a thread each; other threads take other rows.
-const COLUMNS: usize = 128;
-/// Rows of a workgroup there, at most.
-const LONGEST: usize = 512;
 
 /// What a layer does with every number in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +39,8 @@ pub fn biased(x: Tensor<2>, bias: Tensor<1>, activation: Activation) -> Tensor<2
 struct Biased(Activation);
 
 impl CustomOp<CubeBackend, 2> for Biased {
-    type Saved = (Activation, CubeTensor);
+    /// The activation, and what came of it.
+    type Saved = (Activation, Option<CubeTensor>);
 
     fn forward(self, inputs: [CubeTensor; 2], _: bool) -> (CubeTensor, Self::Saved) {
         let Self(activation) = self;
@@ -62,33 +57,30 @@ impl CustomOp<CubeBackend, 2> for Biased {
             columns,
             activation,
         );
-        (y.clone(), (activation, y))
+        let saved = (activation != Activation::None).then(|| y.clone());
+        (y, (activation, saved))
     }
 
     fn vjp((activation, y): &Self::Saved, by_y: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
         let by_y = into_contiguous(by_y);
-        let [rows, columns] = y.shape().dims();
-        let by_x = match activation {
-            Activation::None => by_y.clone(),
-            Activation::Relu | Activation::Tanh => empty(y, [rows, columns]),
-        };
-        let parts = rows.div_ceil(LONGEST).max(1);
-        let sums = empty(y, [parts, columns]);
-        let count = parts * columns.div_ceil(COLUMNS);
-        backward::launch(
-            &y.client,
-            workgroups(count),
-            CubeDim::new_1d(UNITS as u32),
-            arg(y),
-            arg(&by_y),
-            arg(&by_x),
-            arg(&sums),
-            rows,
-            columns,
-            count,
-            *activation,
-        );
-        let by_bias = if parts == 1 { sums } else { CubeBackend::float_sum_dim(sums, 0) };
+        let [rows, columns] = by_y.shape().dims();
+        let by_x = if y.is_some() { empty(&by_y, [rows, columns]) } else { by_y.clone() };
+        let by_bias = add_up(&by_y, [1, rows, columns], |cubes, count, parts, sums| {
+            backward::launch(
+                &by_y.client,
+                cubes,
+                CubeDim::new_1d(UNITS as u32),
+                arg(y.as_ref().unwrap_or(&by_y)),
+                arg(&by_y),
+                arg(&by_x),
+                arg(sums),
+                rows,
+                columns,
+                parts,
+                count,
+                *activation,
+            );
+        });
         [by_x, CubeBackend::float_reshape(by_bias, Shape::new([columns]))].map(Some)
     }
 }
@@ -121,49 +113,54 @@ fn backward(
     sums: &mut [f32],
     rows: usize,
     columns: usize,
+    parts: usize,
     count: usize,
     #[comptime] activation: Activation,
 ) {
-    let unit = UNIT_POS as usize;
-    let (lane, group) = (unit % COLUMNS, unit / COLUMNS);
-    let groups = comptime!(UNITS / COLUMNS);
-    let across = columns.div_ceil(COLUMNS);
-    let cube = usize::min(CUBE_POS, count - 1);
-    let (part, column) = (cube / across, cube % across * COLUMNS + lane);
-    let last = usize::min((part + 1) * LONGEST, rows);
+    let share = share(rows, columns, parts, count);
+    let mut row = share.row;
     let mut sum = 0.0f32;
-    if column < columns {
-        let mut row = part * LONGEST + group;
-        while row < last {
-            let at = row * columns + column;
-            let by = match comptime!(activation) {
-                Activation::None => by_y[at],
-                Activation::Relu => {
-                    if y[at] <= 0.0 {
-                        0.0f32
-                    } else {
-                        by_y[at]
-                    }
-                }
-                Activation::Tanh => by_y[at] * (1.0f32 - y[at] * y[at]),
-            };
-            if comptime!(!matches!(activation, Activation::None)) {
-                by_x[at] = by;
-            }
-            sum += by;
-            row += groups;
-        }
-    }
-    let mut lanes = Shared::<[f32]>::new_slice(UNITS);
-    lanes[unit] = sum;
-    sync_cube();
-    if group == 0 && column < columns {
-        let mut all = 0.0f32;
+    while row + comptime!((AT_ONCE - 1) * STEP) < share.end {
+        let first = row * columns + share.column;
+        let mut owed = Array::<f32>::new(AT_ONCE);
         #[unroll]
-        for other in 0..groups {
-            all += lanes[other * COLUMNS + lane];
+        for next in 0..AT_ONCE {
+            owed[next] = by_z(y, by_y, first + next * STEP * columns, activation);
         }
-        sums[part * columns + column] = all;
+        #[unroll]
+        for next in 0..AT_ONCE {
+            if comptime!(activation != Activation::None) {
+                by_x[first + next * STEP * columns] = owed[next];
+            }
+            sum += owed[next];
+        }
+        row += comptime!(AT_ONCE * STEP);
+    }
+    while row < share.end {
+        let at = row * columns + share.column;
+        let owed = by_z(y, by_y, at, activation);
+        if comptime!(activation != Activation::None) {
+            by_x[at] = owed;
+        }
+        sum += owed;
+        row += STEP;
+    }
+    leave(sum, share, columns, sums);
+}
+
+/// The gradient of what was activated.
+#[cube]
+fn by_z(y: &[f32], by_y: &[f32], at: usize, #[comptime] activation: Activation) -> f32 {
+    match comptime!(activation) {
+        Activation::None => by_y[at],
+        Activation::Relu => {
+            if y[at] <= 0.0 {
+                0.0f32
+            } else {
+                by_y[at]
+            }
+        }
+        Activation::Tanh => by_y[at] * (1.0f32 - y[at] * y[at]),
     }
 }
 

@@ -4,6 +4,7 @@
 use burn::tensor::{Int, Tensor, activation, module};
 
 use super::{Plan, fused};
+use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::params::{Constraint, Init, Params, Spec};
 
@@ -19,8 +20,8 @@ pub(super) fn encode(
     let projection = "embeddings.patch_embeddings.projection";
     let tokens = plan.tokens();
     let weight = params.get::<4>(&format!("{projection}.weight")).reshape([d, plan.pixels()]);
-    let bias = params.get::<1>(&format!("{projection}.bias")).unsqueeze();
-    let x = patches.precise_matmul(weight.transpose()) + bias; // [B * V, d]
+    let bias = params.get(&format!("{projection}.bias"));
+    let x = biased(patches.precise_matmul(weight.transpose()), bias, Activation::None); // [B * V, d]
     let visible = x.dims()[0] / batch;
     let positions = params.get::<3>("embeddings.position_embeddings"); // [1, 1 + N, d]
     let at_cls = positions.clone().slice([0..1, 0..1, 0..d]);
@@ -64,7 +65,7 @@ pub(super) fn linear(params: &Params, name: &str, x: Tensor<3>) -> Tensor<3> {
     let weight = params.get::<2>(&format!("{name}.weight")); // [o, d]
     let out = weight.dims()[0];
     let y = x.reshape([batch * tokens, d]).precise_matmul(weight.transpose());
-    (y + params.get::<1>(&format!("{name}.bias")).unsqueeze()).reshape([batch, tokens, out])
+    biased(y, params.get(&format!("{name}.bias")), Activation::None).reshape([batch, tokens, out])
 }
 
 pub(super) fn norm(params: &Params, name: &str, x: Tensor<3>, fuses: bool) -> Tensor<3> {

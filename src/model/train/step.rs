@@ -51,38 +51,48 @@ pub fn step_all<'a>(
     rate: impl Fn(&HeadTrainer) -> f64,
 ) {
     failpoint::device_step(batch.image_seeds.len());
+    let trainers = trainers.into_iter().filter(|trainer| trainer.progress.failure.is_none());
+    match cpu::on_cpu(&batch.patches.device()) {
+        true => together(trainers, batch, labels, rate),
+        false => in_turn(trainers, batch, labels, rate),
+    }
+}
+
+/// On the CPU all heads that pool the tokens read them in one pass.
+fn together<'a>(
+    trainers: impl Iterator<Item = &'a mut HeadTrainer>,
+    batch: &Batch,
+    labels: &Labels,
+    rate: impl Fn(&HeadTrainer) -> f64,
+) {
     let begun = Instant::now();
-    let together = cpu::on_cpu(&batch.patches.device());
     let mut steps: Vec<Step> = trainers
-        .into_iter()
-        .filter(|trainer| trainer.progress.failure.is_none())
-        .map(|trainer| Step::new(trainer, batch, together))
+        .map(|trainer| {
+            let step = Step::new(trainer);
+            let pooling = step.tracked.head().pooling(step.tracked.params(), batch);
+            Step { pooling, ..step }
+        })
         .collect();
     let asking = steps.iter().filter(|step| step.pooling.is_some()).count().max(1);
-    let mut shared = begun.elapsed().as_secs_f64();
-
     let requests = steps.iter().filter_map(|step| step.pooling.as_ref()).map(Pooling::request).collect();
-    let begun = Instant::now();
-    let (mut pooled, pass) = match together {
-        true => {
-            let (pooled, pass) = Pass::forward(&cpu::flex(batch.patches.clone()), requests, true);
-            (pooled.into_iter(), Some(pass))
-        }
-        false => (vec![].into_iter(), None),
-    };
-    shared += begun.elapsed().as_secs_f64();
+    let (pooled, pass) = Pass::forward(&cpu::flex(batch.patches.clone()), requests, true);
+    let mut pooled = pooled.into_iter();
+    let mut shared = begun.elapsed().as_secs_f64();
 
     let mut owed = vec![];
     for step in &mut steps {
         let pooled = step.pooling.is_some().then(|| pooled.next().expect("an answer to every ask"));
-        let cotangent = step.timed(|step| step.loss(batch, labels, pooled));
+        let cotangent = step.timed(|step| {
+            step.begin(batch, labels, pooled);
+            step.read_loss()
+        });
         if step.pooling.is_some() {
             owed.push(cotangent);
         }
     }
 
     let begun = Instant::now();
-    let mut gradients = pass.map(|pass| pass.backward(&owed)).unwrap_or_default().into_iter();
+    let mut gradients = pass.backward(&owed).into_iter();
     shared += begun.elapsed().as_secs_f64();
 
     for mut step in steps {
@@ -95,6 +105,30 @@ pub fn step_all<'a>(
     }
 }
 
+/// On a GPU each reads them for itself. A head's loss is read when the next head's step is under way already, so that the GPU
+/// has something to do meanwhile.
+fn in_turn<'a>(
+    trainers: impl Iterator<Item = &'a mut HeadTrainer>,
+    batch: &Batch,
+    labels: &Labels,
+    rate: impl Fn(&HeadTrainer) -> f64,
+) {
+    let mut before: Option<Step> = None;
+    for trainer in trainers.map(Some).chain([None]) {
+        let mut step = trainer.map(Step::new);
+        if let Some(step) = &mut step {
+            step.timed(|step| step.begin(batch, labels, None));
+        }
+        if let Some(mut step) = std::mem::replace(&mut before, step) {
+            let rate = rate(step.trainer);
+            step.timed(|step| {
+                step.read_loss();
+                step.update(labels, None, rate);
+            });
+        }
+    }
+}
+
 /// A head within a step.
 struct Step<'a> {
     trainer: &'a mut HeadTrainer,
@@ -104,15 +138,18 @@ struct Step<'a> {
     pooling: Option<Pooling>,
     /// The features it found, before they are normalised, without their graph.
     raw: Option<Tensor<2>>,
-    /// Its loss, and the gradients of what lies behind the pass.
+    /// What the pass gave it, `[B, M, d or d + 1]`.
+    pooled: Option<Tensor<3>>,
+    /// Its loss and how many images are right, on their way; the gradients of what lies behind the pass.
+    begun: Option<(Tensor<1>, Gradients)>,
+    /// The same when they are there.
     outcome: Option<(f64, usize, Gradients)>,
 }
 
 impl<'a> Step<'a> {
-    fn new(trainer: &'a mut HeadTrainer, batch: &Batch, together: bool) -> Self {
+    fn new(trainer: &'a mut HeadTrainer) -> Self {
         let tracked = trainer.model.clone().with_params(trainer.model.params().tracked());
-        let pooling = if together { tracked.head().pooling(tracked.params(), batch) } else { None };
-        Self { trainer, tracked, pooling, raw: None, outcome: None }
+        Self { trainer, tracked, pooling: None, raw: None, pooled: None, begun: None, outcome: None }
     }
 
     /// Runs `work` on the head's own time.
@@ -123,26 +160,30 @@ impl<'a> Step<'a> {
         result
     }
 
-    /// From what the pass gave, `[B, M, d or d + 1]`, to the loss and back; returns the gradient of what the pass
-    /// gave.
-    fn loss(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) -> Option<Vec<f32>> {
-        let pooled = pooled.map(|pooled| {
+    /// From what the pass gave to the loss and back. Waits for nothing.
+    fn begin(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) {
+        self.pooled = pooled.map(|pooled| {
             let [images, _, width] = batch.patches.dims();
             let asked = self.pooling.as_ref().expect("only who requests gets an answer");
             let pooled = TensorData::new(pooled, asked.shape(images, width));
             Tensor::<3>::from_data(pooled, &batch.patches.device()).require_grad()
         });
-        let raw = match pooled.clone() {
+        let raw = match self.pooled.clone() {
             Some(pooled) => self.tracked.raw_features_of(pooled, batch),
             None => self.tracked.raw_features(batch),
         }; // [B, F]
         self.raw = Some(raw.clone().inner());
         let told = loss_and_right(self.tracked.training_logits(raw), labels);
         let gradients = told.clone().backward();
-        // The one time that a step waits for its device.
-        let told = told.inner().into_data().try_into_vec::<f32>().expect("float32 numbers");
+        self.begun = Some((told.inner(), gradients));
+    }
+
+    /// Waits for the device, once in a step, and returns the gradient of what the pass gave.
+    fn read_loss(&mut self) -> Option<Vec<f32>> {
+        let (told, gradients) = self.begun.take().expect("a step begins with a forward pass");
+        let told = told.into_data().try_into_vec::<f32>().expect("float32 numbers");
         let (value, right) = (f64::from(told[0]), told[1] as usize);
-        let cotangent = pooled.and_then(|pooled| pooled.grad(&gradients));
+        let cotangent = self.pooled.take().and_then(|pooled| pooled.grad(&gradients));
         self.outcome = Some((value, right, gradients));
         cotangent.filter(|_| value.is_finite()).map(cpu::host)
     }

@@ -1,5 +1,7 @@
-//! Tensors of a GPU as their backend holds them: what kernels written by hand read and give back; what threads have, [`fold`]ed.
+//! Tensors of a GPU as their backend holds them: what kernels written by hand read and give back; what threads have, [`fold`]ed;
+//! sums of [`columns`].
 
+pub(crate) mod columns;
 pub(crate) mod fold;
 
 use burn::backend::cubecl::Device as CubeDevice;

@@ -14,20 +14,13 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::shape_of;
+use crate::model::ops::gpu::columns::{AT_ONCE, STEP, UNITS, add_up, leave, share};
 use crate::model::ops::gpu::{arg, empty, workgroups};
 
-/// Threads of a workgroup.
-const UNITS: usize = 256;
 /// Threads that read one row together, where it is a row's sum that is asked.
 const LANES: usize = 32;
-/// Rows that threads read at a time, either way.
-const AT_ONCE: usize = 4;
 /// Rows of a workgroup there.
 const ROWS: usize = UNITS / LANES * AT_ONCE;
-/// Columns of a workgroup, where it is a column's sum.
-const COLUMNS: usize = 128;
-/// Rows of a workgroup there, at most.
-const LONGEST: usize = 512;
 
 /// `left right` where one is a row or a column, by these kernels; none where they do not take it: of other numbers than float32, of
 /// more than three axes, of a matrix in which neither rows nor columns lie side by side.
@@ -115,21 +108,19 @@ fn places(row: &Matrix, matrix: &Matrix) -> (PlacesLaunch, usize) {
 /// `[B, 1, columns]`: what every column of `matrix` adds up to, its rows weighed by `row`.
 fn sums_of_columns(row: &Matrix, matrix: &Matrix) -> CubeTensor {
     let (places, batches) = places(row, matrix);
-    let parts = matrix.rows.div_ceil(LONGEST).max(1);
-    let product = empty(matrix.tensor, [batches, parts, matrix.columns]);
-    let count = batches * parts * matrix.columns.div_ceil(COLUMNS);
-    add_rows::launch(
-        &matrix.tensor.client,
-        workgroups(count),
-        CubeDim::new_1d(UNITS as u32),
-        arg(row.tensor),
-        arg(matrix.tensor),
-        arg(&product),
-        places,
-        parts,
-        count,
-    );
-    if parts == 1 { product } else { CubeBackend::float_sum_dim(product, 1) }
+    add_up(matrix.tensor, [batches, matrix.rows, matrix.columns], |cubes, count, parts, sums| {
+        add_rows::launch(
+            &matrix.tensor.client,
+            cubes,
+            CubeDim::new_1d(UNITS as u32),
+            arg(row.tensor),
+            arg(matrix.tensor),
+            arg(sums),
+            places,
+            parts,
+            count,
+        );
+    })
 }
 
 /// `[B, rows]`: what every row of `matrix` adds up to, its columns weighed by `row`.
@@ -153,44 +144,24 @@ fn sums_of_rows(row: &Matrix, matrix: &Matrix) -> CubeTensor {
 #[cube(launch)]
 fn add_rows(weights: &[f32], matrix: &[f32], sums: &mut [f32], places: Places, parts: usize, count: usize) {
     let Places { weights_batch, weights_step, matrix_batch, row_step, rows, columns } = places;
-    let unit = UNIT_POS as usize;
-    let (lane, group) = (unit % COLUMNS, unit / COLUMNS);
-    let groups = comptime!(UNITS / COLUMNS);
-    let cube = usize::min(CUBE_POS, count - 1);
-    let across = columns.div_ceil(COLUMNS);
-    let (place, column) = (cube / across, cube % across * COLUMNS + lane);
-    let (batch, part) = (place / parts, place % parts);
-    let first = part * LONGEST;
-    let last = usize::min(first + LONGEST, rows);
-    let weight = batch * weights_batch;
-    let entry = batch * matrix_batch + usize::min(column, columns - 1);
-
+    let share = share(rows, columns, parts, count);
+    let weight = share.matrix * weights_batch;
+    let entry = share.matrix * matrix_batch + share.column;
+    let mut row = share.row;
     let mut sum = 0.0f32;
-    let mut row = first + group;
-    while row + comptime!((AT_ONCE - 1) * groups) < last {
-        // Some at a time, which memory is asked for together.
+    while row + comptime!((AT_ONCE - 1) * STEP) < share.end {
         #[unroll]
         for next in 0..AT_ONCE {
-            let at = row + next * groups;
+            let at = row + next * STEP;
             sum += matrix[entry + at * row_step] * weights[weight + at * weights_step];
         }
-        row += comptime!(AT_ONCE * groups);
+        row += comptime!(AT_ONCE * STEP);
     }
-    while row < last {
+    while row < share.end {
         sum += matrix[entry + row * row_step] * weights[weight + row * weights_step];
-        row += groups;
+        row += STEP;
     }
-    let mut lanes = Shared::<[f32]>::new_slice(UNITS);
-    lanes[unit] = sum;
-    sync_cube();
-    if group == 0 && column < columns {
-        let mut all = 0.0f32;
-        #[unroll]
-        for other in 0..groups {
-            all += lanes[other * COLUMNS + lane];
-        }
-        sums[place * columns + column] = all;
-    }
+    leave(sum, share, columns, sums);
 }
 
 #[cube(launch)]

@@ -42,7 +42,12 @@ struct AbMilp {
 }
 
 /// A linear layer over tokens `[B, N, inputs]`, `[B, N, outputs]`.
-fn tokenwise(params: &Params, name: &str, x: &Tensor<3>, activation: Activation) -> Tensor<3> {
+fn tokenwise(params: &Params, name: &str, x: &Tensor<3>) -> Tensor<3> {
+    activated(params, name, x, Activation::None)
+}
+
+/// [`tokenwise`], and an activation of what comes of it.
+fn activated(params: &Params, name: &str, x: &Tensor<3>, activation: Activation) -> Tensor<3> {
     let [images, n, d] = x.dims();
     let out = linear::activated(params, name, x.clone().reshape([images * n, d]), activation);
     let [_, width] = out.dims();
@@ -65,22 +70,18 @@ fn attended(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let logits = (project(0) * (d as f64).powf(-0.5)).precise_matmul(project(1).swap_dims(1, 2));
     let attention = softmax(logits, 1.0, None);
     let mixed = attention.clone().precise_matmul(project(2));
-    (attention, tokenwise(params, "self_attn.proj", &mixed, Activation::None))
+    (attention, tokenwise(params, "self_attn.proj", &mixed))
 }
 
 impl AbMilp {
     /// The weights of what the network reads, `[B, N, d]`; `[B, 1, N]`.
     fn weights(&self, params: &Params, read: &Tensor<3>) -> Tensor<3> {
-        let mut hidden = tokenwise(params, "attention_predictor.0", read, Activation::Tanh); // [B, N, d]
+        let mut hidden = activated(params, "attention_predictor.0", read, Activation::Tanh); // [B, N, d]
         if self.gate {
-            hidden =
-                hidden * activation::sigmoid(tokenwise(params, "attention_gate", read, Activation::None));
+            hidden = hidden * activation::sigmoid(tokenwise(params, "attention_gate", read));
         }
-        softmax(
-            tokenwise(params, "attention_predictor.2", &hidden, Activation::None).swap_dims(1, 2),
-            1.0,
-            None,
-        )
+        let logits = tokenwise(params, "attention_predictor.2", &hidden).swap_dims(1, 2); // [B, 1, N]
+        softmax(logits, 1.0, None)
     }
 
     fn has_front(&self) -> bool {

@@ -12,6 +12,7 @@ use burn::tensor::TensorData;
 
 use super::prelude::*;
 use super::{cost, scorer};
+use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::params::Init;
@@ -83,8 +84,8 @@ impl Head for SinkhornConv {
         let [images, _, width] = pooled.dims();
         let taps = params.get::<3>("conv.weight").permute([2, 1, 0]); // [5, d, 192]
         let taps = taps.reshape([TAPS * width, FEATURES]);
-        let bias = params.get::<1>("conv.bias").unsqueeze_dim(0); // [1, 192]
-        pooled.reshape([images, TAPS * width]).precise_matmul(taps) + bias // [B, 192]
+        let products = pooled.reshape([images, TAPS * width]).precise_matmul(taps); // [B, 192]
+        biased(products, params.get("conv.bias"), Activation::None)
     }
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {

@@ -5,14 +5,16 @@
 //! weight and bias are linear, so they follow the mean.
 
 mod fused;
+mod gpu;
 mod vectors;
 
 use burn::tensor::DType;
 
 use super::prelude::*;
 use super::{linear, opaque};
-use crate::model::ops::bias::Activation;
+use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::cpu::on_cpu;
+use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Width between the two linear layers.
 const HIDDEN: usize = 192;
@@ -41,19 +43,9 @@ impl Head for DeepSets {
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        if on_cpu(&batch.patches.device()) && batch.patches.dtype() == DType::F32 {
-            let weights = ["phi.0.weight", "phi.2.weight"].map(|name| params.get::<2>(name).into_dispatch());
-            let biases = ["phi.0.bias", "phi.2.bias"].map(|name| params.get::<1>(name).into_dispatch());
-            let ([inner, outer], [inner_bias, outer_bias]) = (weights, biases);
-            let layers = [inner, inner_bias, outer, outer_bias];
-            return linear::affine(params, "norm", fused::mean(&batch.patches, layers));
-        }
-        let [images, n, d] = batch.patches.dims();
-        let tokens = batch.patches.clone().reshape([images * n, d]); // [B N, d]
-        let hidden = linear::activated(params, "phi.0", tokens, Activation::Relu); // [B N, 192]
-        let seen = linear::normalised(linear::apply(params, "phi.2", hidden)); // [B N, d]
-        let mean = seen.reshape([images, n, d]).mean_dim(1).squeeze_dim(1); // [B, d]
-        linear::affine(params, "norm", mean)
+        let weights = ["phi.0.weight", "phi.2.weight"].map(|name| params.get(name));
+        let biases = ["phi.0.bias", "phi.2.bias"].map(|name| params.get(name));
+        linear::affine(params, "norm", mean(&batch.patches, weights, biases))
     }
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
@@ -70,4 +62,31 @@ impl Head for DeepSets {
         let layer = n * d * HIDDEN as u64;
         vec![Part::layer("phi.0", layer), Part::layer("phi.2", layer), Part::norm(n * d, true)]
     }
+}
+
+/// `mean_i normalise(W2 relu(W1 t_i + b1) + b2)`, `[B, d]`, of tokens `[B, N, d]`: `weights` `[192, d]` and `[d, 192]`.
+fn mean(tokens: &Tensor<3>, weights: [Tensor<2>; 2], biases: [Tensor<1>; 2]) -> Tensor<2> {
+    let mean = if on_cpu(&tokens.device()) && tokens.dtype() == DType::F32 {
+        fused::mean
+    } else if gpu::take(tokens) {
+        gpu::mean
+    } else {
+        return token_by_token(tokens, weights, biases);
+    };
+    let ([inner, outer], [inner_bias, outer_bias]) =
+        (weights.map(Tensor::into_dispatch), biases.map(Tensor::into_dispatch));
+    mean(tokens, [inner, inner_bias, outer, outer_bias])
+}
+
+/// [`mean`] by operations of tensors: where no other is, and their reference.
+fn token_by_token(
+    tokens: &Tensor<3>,
+    [inner, outer]: [Tensor<2>; 2],
+    [inner_bias, outer_bias]: [Tensor<1>; 2],
+) -> Tensor<2> {
+    let [images, n, d] = tokens.dims();
+    let products = tokens.clone().reshape([images * n, d]).precise_matmul(inner.transpose());
+    let hidden = biased(products, inner_bias, Activation::Relu); // [B N, 192]
+    let seen = biased(hidden.precise_matmul(outer.transpose()), outer_bias, Activation::None); // [B N, d]
+    linear::normalised(seen).reshape([images, n, d]).mean_dim(1).squeeze_dim(1)
 }

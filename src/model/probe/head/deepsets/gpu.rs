@@ -1,0 +1,301 @@
+//! DeepSets on GPUs as one operation with its own gradient, of the same algebra as the processor's ([`fused`](super::fused)): no
+//! token meets the outer layer, which saves almost half of the operations.
+//!
+//! A token's hidden values have a 1 behind them, and the outer layer's weight its bias: with `V` both, less their means over
+//! the channels, `y = V h` and `|y|^2 = h . (V^T V) h`, where `h` and `V` are of 193 columns, and three of zeros, since rows of
+//! whole vectors are read faster.
+
+use burn::backend::{Cube, DispatchTensor};
+use burn::tensor::Tensor;
+use burn_cubecl::cubecl;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use super::HIDDEN;
+use crate::model::ops::custom_op::{CustomOp, apply};
+use crate::model::ops::gpu::columns::{STEP, UNITS, add_up, leave, share};
+use crate::model::ops::gpu::fold::{Fold, fold};
+use crate::model::ops::gpu::{arg, cube, empty, takes, tensor, workgroups};
+use crate::model::ops::matmul::PreciseMatmul as _;
+
+/// Hidden values of a token, the 1 and the zeros behind them.
+const WIDE: usize = HIDDEN + 4;
+/// Threads that read a token's together.
+const LANES: usize = 32;
+
+/// Whether it takes tokens `[B, N, d]`.
+pub(super) fn take(tokens: &Tensor<3>) -> bool {
+    let [_, _, width] = tokens.dims();
+    takes(tokens, UNITS, 2 * width.div_ceil(UNITS))
+}
+
+/// [`fused::mean`](super::fused::mean), on a GPU.
+pub(super) fn mean(tokens: &Tensor<3>, layers: [DispatchTensor; 4]) -> Tensor<2> {
+    apply::<Cube, _, 4, 2>(DeepSetsOp { tokens: tokens.clone().without_autodiff() }, layers)
+}
+
+/// The mean of these tokens, of the weights as [`mean`] has them.
+struct DeepSetsOp {
+    tokens: Tensor<3>,
+}
+
+/// What the way back needs.
+struct Saved {
+    /// `[B, N, d]`.
+    tokens: Tensor<3>,
+    /// `V`, `[d, 196]`.
+    outer: Tensor<2>,
+    /// `h` of every token, `[B N, 196]`.
+    hidden: Tensor<2>,
+    /// `V^T V h`, `[B N, 196]`.
+    projected: Tensor<2>,
+    /// What every token's `y` is multiplied with, `1 / (N sqrt(|y|^2 / d + 1e-5))`, `[B, 1, N]`.
+    scales: Tensor<3>,
+    /// The sum of `h` times that, `[B, 196]`.
+    pooled: Tensor<2>,
+}
+
+impl CustomOp<CubeBackend, 4> for DeepSetsOp {
+    type Saved = Saved;
+
+    fn forward(self, layers: [CubeTensor; 4], _: bool) -> (CubeTensor, Saved) {
+        let Self { tokens } = self;
+        let [images, n, width] = tokens.dims();
+        let [inner, inner_bias, outer, outer_bias] = layers.map(into_contiguous);
+        let rows = images * n;
+        let (client, units) = (&inner.client, CubeDim::new_1d(UNITS as u32));
+
+        let centred = empty(&inner, [width, WIDE]);
+        let cubes = workgroups(WIDE);
+        centre::launch(client, cubes, units, arg(&outer), arg(&outer_bias), arg(&centred), width);
+        let outer = tensor::<2>(centred);
+
+        let inner = tensor::<2>(inner.clone()).transpose();
+        let products = cube(tokens.clone().reshape([rows, width]).precise_matmul(inner)); // [B N, 192]
+        let hidden = empty(&products, [rows, WIDE]);
+        let cubes = workgroups((rows * WIDE).div_ceil(UNITS));
+        activate::launch(client, cubes, units, arg(&products), arg(&inner_bias), arg(&hidden));
+        let hidden = tensor::<2>(hidden);
+
+        let square = outer.clone().transpose().precise_matmul(outer.clone());
+        let projected = hidden.clone().precise_matmul(square);
+        let scales = empty(&products, [images, 1, n]);
+        normalise::launch(
+            client,
+            workgroups(rows.div_ceil(UNITS / LANES)),
+            units,
+            arg(&cube(hidden.clone())),
+            arg(&cube(projected.clone())),
+            arg(&scales),
+            1.0 / width as f32,
+            1.0 / n as f32,
+        );
+        let scales = tensor::<3>(scales);
+        let pooled = scales.clone().precise_matmul(hidden.clone().reshape([images, n, WIDE])).squeeze_dim(1);
+        let mean = Tensor::<2>::clone(&pooled).precise_matmul(outer.clone().transpose());
+        (cube(mean), Saved { tokens, outer, hidden, projected, scales, pooled })
+    }
+
+    /// With `e` the gradient of an image's mean, centred, `u = V^T e` and `w = s^3 N^2 (u . h) / d`: of the hidden values
+    /// `s u - w (V^T V h)`, of `V` `sum e pooled^T - V (sum w h h^T)`.
+    fn vjp(saved: &Saved, by_mean: CubeTensor, _: [bool; 4]) -> [Option<CubeTensor>; 4] {
+        let Saved { tokens, outer, hidden, projected, scales, pooled } = saved;
+        let [images, n, width] = tokens.dims();
+        let rows = images * n;
+        let by_mean = tensor::<2>(by_mean);
+        let by_mean = by_mean.clone() - by_mean.mean_dim(1);
+        let by_pooled = by_mean.clone().precise_matmul(outer.clone()); // [B, 196]
+        let along =
+            hidden.clone().reshape([images, n, WIDE]).precise_matmul(by_pooled.clone().unsqueeze_dim(2));
+
+        let like = cube(hidden.clone());
+        let [by_hidden, weighed] = [(); 2].map(|()| empty(&like, [rows, WIDE]));
+        let by_bias = add_up(&like, [1, rows, WIDE], |cubes, count, parts, sums| {
+            backward::launch(
+                &like.client,
+                cubes,
+                CubeDim::new_1d(UNITS as u32),
+                arg(&like),
+                arg(&cube(projected.clone())),
+                arg(&cube(scales.clone())),
+                arg(&cube(along)),
+                arg(&cube(by_pooled)),
+                arg(&by_hidden),
+                arg(&weighed),
+                arg(sums),
+                (n * n) as f32 / width as f32,
+                rows,
+                n,
+                parts,
+                count,
+            );
+        });
+        let tokens = tokens.clone().reshape([rows, width]);
+        let by_inner = tensor::<2>(by_hidden).transpose().precise_matmul(tokens); // [196, d]
+        let squares = tensor::<2>(weighed).transpose().precise_matmul(hidden.clone());
+        let by_outer =
+            by_mean.transpose().precise_matmul(pooled.clone()) - outer.clone().precise_matmul(squares); // [d, 196]
+        [
+            cube(by_inner.narrow(0, 0, HIDDEN)),
+            cube(tensor::<3>(by_bias).reshape([WIDE]).narrow(0, 0, HIDDEN)),
+            cube(by_outer.clone().narrow(1, 0, HIDDEN)),
+            cube(by_outer.narrow(1, HIDDEN, 1).reshape([width])),
+        ]
+        .map(Some)
+    }
+}
+
+/// `V`: a workgroup a column.
+#[cube(launch)]
+fn centre(weight: &[f32], bias: &[f32], centred: &mut [f32], width: usize) {
+    let column = usize::min(CUBE_POS, comptime!(WIDE - 1));
+    let mut sum = 0.0f32;
+    let mut row = UNIT_POS as usize;
+    while row < width {
+        sum += outer_layer(weight, bias, row, column);
+        row += UNITS;
+    }
+    let mut lanes = Shared::<[f32]>::new_slice(UNITS);
+    let mean = fold(sum, &mut lanes, Fold::Sum, UNITS) / f32::cast_from(width);
+    row = UNIT_POS as usize;
+    while row < width {
+        centred[row * WIDE + column] = outer_layer(weight, bias, row, column) - mean;
+        row += UNITS;
+    }
+}
+
+/// The outer layer's weight, its bias behind it, and zeros.
+#[cube]
+fn outer_layer(weight: &[f32], bias: &[f32], row: usize, column: usize) -> f32 {
+    let mut number = 0.0f32;
+    if column < HIDDEN {
+        number = weight[row * HIDDEN + column];
+    } else if column == HIDDEN {
+        number = bias[row];
+    }
+    number
+}
+
+/// `h`: what is behind the ReLU, a 1, and zeros.
+#[cube(launch)]
+fn activate(products: &[f32], bias: &[f32], hidden: &mut [f32]) {
+    let at = ABSOLUTE_POS;
+    if at < hidden.len() {
+        let (row, column) = (at / WIDE, at % WIDE);
+        let mut number = 0.0f32;
+        if column < HIDDEN {
+            number = products[row * HIDDEN + column] + bias[column];
+            if number <= 0.0 {
+                number = 0.0f32; // what is no number stays none
+            }
+        } else if column == HIDDEN {
+            number = 1.0f32;
+        }
+        hidden[at] = number;
+    }
+}
+
+/// What every `y` is multiplied with.
+#[cube(launch)]
+fn normalise(hidden: &[f32], projected: &[f32], scales: &mut [f32], by_width: f32, by_count: f32) {
+    let (lane, group) = (UNIT_POS as usize % LANES, UNIT_POS as usize / LANES);
+    let row = usize::min(CUBE_POS * comptime!(UNITS / LANES) + group, scales.len() - 1);
+    let mut sum = 0.0f32;
+    let mut column = lane;
+    while column < WIDE {
+        sum += hidden[row * WIDE + column] * projected[row * WIDE + column];
+        column += LANES;
+    }
+    let mut lanes = Shared::<[f32]>::new_slice(UNITS);
+    let square = fold(sum, &mut lanes, Fold::Sum, LANES);
+    if lane == 0 {
+        scales[row] = by_count / (max(square, 0.0) * by_width + 1e-5).sqrt();
+    }
+}
+
+/// The gradients of what the inner layer makes, their sums, and `w h`.
+#[cube(launch)]
+fn backward(
+    hidden: &[f32],
+    projected: &[f32],
+    scales: &[f32],
+    along: &[f32],
+    by_pooled: &[f32],
+    by_hidden: &mut [f32],
+    weighed: &mut [f32],
+    sums: &mut [f32],
+    factor: f32,
+    rows: usize,
+    n: usize,
+    parts: usize,
+    count: usize,
+) {
+    let share = share(rows, WIDE, parts, count);
+    let mut row = share.row;
+    let mut sum = 0.0f32;
+    while row < share.end {
+        let at = row * WIDE + share.column;
+        let (h, scale) = (hidden[at], scales[row]);
+        let weight = scale * scale * scale * along[row] * factor;
+        weighed[at] = weight * h;
+        let mut owed = 0.0f32;
+        if h > 0.0 {
+            owed = scale * by_pooled[row / n * WIDE + share.column] - weight * projected[at];
+        }
+        by_hidden[at] = owed;
+        sum += owed;
+        row += STEP;
+    }
+    leave(sum, share, WIDE, sums);
+}
+
+#[cfg(test)]
+mod gpu_tests {
+    use burn::tensor::{DType, Device, TensorData};
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::super::{mean, token_by_token};
+    use super::*;
+    use crate::close::assert_close_to_largest;
+    use crate::gpus::gpus;
+
+    type Mean = fn(&Tensor<3>, [Tensor<2>; 2], [Tensor<1>; 2]) -> Tensor<2>;
+
+    #[test]
+    fn it_is_what_the_network_says_token_by_token_and_so_are_its_gradients() {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        for [images, n, width] in [[1, 1, 8], [3, 49, 20], [9, 33, 300], [70, 16, 12]] {
+            let mut draw = |shape: &[usize], most: f32| {
+                let values = (0..shape.iter().product()).map(|_| rng.random_range(-most..most));
+                TensorData::new(values.collect::<Vec<_>>(), shape.to_vec())
+            };
+            let (tokens, by) = (draw(&[images, n, width], 2.0), draw(&[images, width], 1.0));
+            let weights = [[HIDDEN, width], [width, HIDDEN]].map(|shape| draw(&shape, 0.3));
+            let biases = [HIDDEN, width].map(|length| draw(&[length], 0.5));
+            let run = |device: &Device, dtype: DType, mean: Mean| {
+                let on = (&device.clone().autodiff(), dtype);
+                let weights = weights.clone().map(|data| Tensor::<2>::from_data(data, on).require_grad());
+                let biases = biases.clone().map(|data| Tensor::<1>::from_data(data, on).require_grad());
+                let means = mean(&Tensor::from_data(tokens.clone(), on), weights.clone(), biases.clone());
+                let gradients = (means.clone() * Tensor::from_data(by.clone(), on)).sum().backward();
+                let mut made = vec![means.into_data()];
+                made.extend(weights.map(|x| x.grad(&gradients).expect("a gradient").into_data()));
+                made.extend(biases.map(|x| x.grad(&gradients).expect("a gradient").into_data()));
+                made.into_iter().map(|data| data.iter::<f64>().collect()).collect::<Vec<Vec<_>>>()
+            };
+            let expected = run(&Device::flex(), DType::F64, token_by_token);
+            for (name, gpu) in gpus() {
+                let found = run(&gpu, DType::F32, |tokens, weights, biases| {
+                    assert!(take(tokens));
+                    mean(tokens, weights, biases)
+                });
+                for (at, (found, expected)) in found.into_iter().zip(&expected).enumerate() {
+                    let what = format!("{at} of {images} x {n} x {width} on {name}");
+                    assert_close_to_largest(what, found, expected.clone(), 1e-5);
+                }
+            }
+        }
+    }
+}
