@@ -23,6 +23,12 @@ fn capacity() -> usize {
     std::env::var("CUDA_EMULATOR_MEMORY").ok().and_then(|bytes| bytes.parse().ok()).unwrap_or(8 << 30)
 }
 
+/// What the card can do, `CUDA_EMULATOR_CAPABILITY` as 75 for 7.5: those before 8.0 round nothing to TF32, and CubeCL lays rows
+/// of products apart there.
+fn capability() -> c_int {
+    std::env::var("CUDA_EMULATOR_CAPABILITY").ok().and_then(|digits| digits.parse().ok()).unwrap_or(90)
+}
+
 pub static ATOMICS: Mutex<()> = Mutex::new(());
 static MEMORY: RwLock<BTreeMap<u64, usize>> = RwLock::new(BTreeMap::new());
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
@@ -127,8 +133,8 @@ api! {
             10 => 32,
             16 => 132,
             39 => 2048,
-            75 => 9,
-            76 => 0,
+            75 => capability() / 10,
+            76 => capability() % 10,
             81 => 233_472,
             97 => 232_448,
             115 => 1,
