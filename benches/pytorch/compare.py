@@ -64,6 +64,8 @@ from peer import PAPER, Probe, sinkhorn, step  # noqa: E402
 
 DEVICE = torch.device("cpu" if HOW.device == "cpu" else "cuda")
 torch.set_num_threads(HOW.threads)
+# Float32 is float32 on both sides: cuDNN, and so PyTorch's GRU, would round to TF32's ten bits.
+torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 torch._dynamo.config.recompile_limit = 64  # all heads share one forward function
 
 

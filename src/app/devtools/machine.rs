@@ -9,7 +9,7 @@ use super::table;
 use crate::app::devtools::microbench::backbone::Vit;
 use crate::app::devtools::microbench::select::Wanted;
 use crate::app::devtools::microbench::{self, Bench, GROUPS, Sizes, Stopped};
-use crate::app::jobs::train::heads;
+use crate::app::jobs::train::{BATCHES, COUNTS, heads, whole_number};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::{interrupt, stdout};
@@ -30,7 +30,7 @@ pub struct Machine {
     #[arg(long, value_name = "HEADS", value_delimiter = ',')]
     heads: Vec<String>,
     /// Images in a training step [default: 256, quick 32].
-    #[arg(long, value_name = "B", value_parser = count)]
+    #[arg(long, value_name = "B", value_parser = batch)]
     batch: Option<usize>,
     /// Patch tokens of an image.
     #[arg(long, value_name = "N", default_value_t = 196, value_parser = count)]
@@ -68,10 +68,11 @@ pub struct Machine {
 }
 
 fn count(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count) if (1..=1_000_000).contains(&count) => Ok(count),
-        _ => Err("expected a whole number from 1 to 1000000".into()),
-    }
+    whole_number(text, COUNTS)
+}
+
+fn batch(text: &str) -> Result<usize, String> {
+    whole_number(text, BATCHES)
 }
 
 impl Machine {

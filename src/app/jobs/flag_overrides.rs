@@ -198,6 +198,7 @@ mod tests {
     fn what_a_flag_cannot_say_is_refused_by_its_name() {
         for (flag, value, expected) in [
             ("--epochs", "0", "a whole number from 1 to 1000000"),
+            ("--batch", "65536", "a whole number from 1 to 65535"),
             ("--rate", "-1", "a number above 0"),
             ("--select-split", "1", "a number between 0 and 1"),
             ("--cache-limit", "0", "a number of GB above 0"),

@@ -88,7 +88,7 @@ impl CustomOp<CubeBackend, 2> for Biased {
 #[cube(launch)]
 fn forward(x: &[f32], bias: &[f32], y: &mut [f32], columns: usize, #[comptime] activation: Activation) {
     let at = ABSOLUTE_POS;
-    if at < x.len() {
+    if at < y.len() {
         let z = x[at] + bias[at % columns];
         y[at] = match comptime!(activation) {
             Activation::None => z,

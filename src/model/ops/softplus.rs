@@ -48,7 +48,7 @@ impl CustomOp<CubeBackend, 1> for SoftplusOp {
 /// takes `(1 + u) - 1` for `u`: of little ones the series.
 #[cube(launch)]
 fn forward(x: &[f32], y: &mut [f32]) {
-    if ABSOLUTE_POS < x.len() {
+    if ABSOLUTE_POS < y.len() {
         let u = x[ABSOLUTE_POS].exp();
         let late = 0.2f32 - u * (comptime!(1.0f32 / 6.0f32) - u * comptime!(1.0f32 / 7.0f32));
         let series = 1.0f32 - u * (0.5f32 - u * (comptime!(1.0f32 / 3.0f32) - u * (0.25f32 - u * late)));
@@ -58,7 +58,7 @@ fn forward(x: &[f32], y: &mut [f32]) {
 
 #[cube(launch)]
 fn backward(x: &[f32], by_y: &[f32], by_x: &mut [f32]) {
-    if ABSOLUTE_POS < x.len() {
+    if ABSOLUTE_POS < by_x.len() {
         by_x[ABSOLUTE_POS] = by_y[ABSOLUTE_POS] / (1.0f32 + (-x[ABSOLUTE_POS]).exp());
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Loaded, Source, Spec, sources};
 use crate::app::jobs::engine::WorkerEnv;
 use crate::app::jobs::flag_overrides::FlagOverrides;
+use crate::app::jobs::train::whole_number;
 use crate::app::jobs::{ExplainSettings, Reporter, fetch};
 use crate::app::user_error::Usage;
 use crate::model::backbone::token_spec::TokenSpec;
@@ -112,22 +113,16 @@ fn rho(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A whole number within bounds.
-fn number(text: &str, from: usize, to: usize) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (from..=to).contains(number));
-    number.ok_or_else(|| format!("expected a whole number from {from} to {to}"))
-}
-
 fn draws(text: &str) -> Result<usize, String> {
-    number(text, 2, 100_000)
+    whole_number(text, 2..=100_000)
 }
 
 fn batch(text: &str) -> Result<usize, String> {
-    number(text, 1, 4096)
+    whole_number(text, 1..=4096)
 }
 
 fn steps(text: &str) -> Result<usize, String> {
-    number(text, 1, MAX_STEPS)
+    whole_number(text, 1..=MAX_STEPS)
 }
 
 impl InspectFlags {

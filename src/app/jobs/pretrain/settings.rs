@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::app::jobs::train::{COUNTS, is_rate};
+use crate::app::jobs::train::{BATCHES, COUNTS, is_rate, whole_number};
 use crate::app::user_error::Usage;
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::data::Split;
@@ -47,7 +47,7 @@ pub struct PretrainSettings {
     #[arg(long, value_parser = count)]
     pub epochs: usize,
     /// Pictures of a step [default: 256].
-    #[arg(long, value_parser = count)]
+    #[arg(long, value_parser = batch)]
     pub batch: usize,
     /// Largest learning rate; it rises over the warm-up and falls along half a cosine to 0 (AdamW) [default: 0.001].
     #[arg(long, value_parser = rate)]
@@ -151,8 +151,11 @@ impl PretrainSettings {
 }
 
 fn count(text: &str) -> Result<usize, String> {
-    let read = text.parse().ok().filter(|count| COUNTS.contains(count));
-    read.ok_or_else(|| format!("expected a whole number from {} to {}", COUNTS.start(), COUNTS.end()))
+    whole_number(text, COUNTS)
+}
+
+fn batch(text: &str) -> Result<usize, String> {
+    whole_number(text, BATCHES)
 }
 
 fn rate(text: &str) -> Result<f64, &'static str> {

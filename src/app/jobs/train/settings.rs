@@ -13,8 +13,10 @@ use crate::model::backbone::token_spec::Layer;
 use crate::model::train::TrainConfig;
 use crate::model::train::protocol::Protocol;
 
-/// Epochs, images of a step, and seeds by flag.
+/// Epochs, and seeds by flag.
 pub const COUNTS: RangeInclusive<usize> = 1..=1_000_000;
+/// Images of a step: a GPU has so many workgroups along one axis.
+pub const BATCHES: RangeInclusive<usize> = 1..=65_535;
 /// Most seeds of one run in the window: beyond it nobody waits.
 pub const MOST_SEEDS: usize = 100;
 
@@ -50,7 +52,7 @@ pub struct TrainSettings {
     #[serde(skip_serializing_if = "is_first")]
     pub first_seed: u64,
     /// Images in one step [default: 256].
-    #[arg(long, value_name = "B", value_parser = count)]
+    #[arg(long, value_name = "B", value_parser = batch)]
     pub batch: usize,
     /// Learning rate at the start of its cosine [default: 0.001].
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -155,8 +157,8 @@ impl TrainSettings {
     /// The same with what cannot be worked with put right, whatever a file says.
     pub fn bounded(mut self) -> Self {
         let usual = Self::default();
-        for count in [&mut self.epochs, &mut self.batch] {
-            *count = (*count).clamp(*COUNTS.start(), *COUNTS.end());
+        for (count, range) in [(&mut self.epochs, COUNTS), (&mut self.batch, BATCHES)] {
+            *count = (*count).clamp(*range.start(), *range.end());
         }
         self.seeds = self.seeds.clamp(1, MOST_SEEDS);
         self.first_seed = self.first_seed.min(LAST_SEED);
@@ -203,9 +205,18 @@ fn is_share(share: f64) -> bool {
     share > 0.0 && share < 1.0
 }
 
+/// A whole number within bounds.
+pub fn whole_number(text: &str, range: RangeInclusive<usize>) -> Result<usize, String> {
+    let read = text.parse().ok().filter(|count| range.contains(count));
+    read.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+}
+
 fn count(text: &str) -> Result<usize, String> {
-    let read = text.parse().ok().filter(|count| COUNTS.contains(count));
-    read.ok_or_else(|| format!("expected a whole number from {} to {}", COUNTS.start(), COUNTS.end()))
+    whole_number(text, COUNTS)
+}
+
+fn batch(text: &str) -> Result<usize, String> {
+    whole_number(text, BATCHES)
 }
 
 fn rate(text: &str) -> Result<f64, &'static str> {

@@ -15,7 +15,7 @@ const COLUMNS: usize = 64;
 /// Workgroups that keep a GPU busy.
 const ENOUGH: usize = 512;
 /// Rows of a workgroup, at least.
-const ROWS: usize = 128;
+const ROWS: usize = 512;
 /// From a row of a thread to its next.
 pub(crate) const STEP: usize = UNITS / COLUMNS;
 /// Rows that a thread reads together, which memory is asked for at once.

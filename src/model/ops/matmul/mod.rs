@@ -12,6 +12,7 @@ mod vector;
 
 use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::{DType, Shape, Tensor};
+use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use super::custom_op::{CustomOp, apply};
@@ -61,6 +62,7 @@ impl CustomOp<CubeBackend, 2> for Product {
     }
 }
 
+/// Without gaps between its rows.
 fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     if let Some(product) = vector::multiply(&left, &right).or_else(|| split_k::multiply(&left, &right)) {
         return product;
@@ -69,7 +71,7 @@ fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     if float32::rounds(&left) {
         return float32::multiply(left, right);
     }
-    CubeBackend::float_matmul(left, right)
+    into_contiguous(CubeBackend::float_matmul(left, right)) // whose rows CUDA lays apart
 }
 
 /// `a b`, the gradient of a factor: transposed in memory where that is, and summed along axes of it that were repeated.

@@ -13,6 +13,8 @@ use crate::model::ops::gpu::{arg, cube, empty, tensor, workgroups};
 const UNITS: usize = 256;
 /// Values of a workgroup: few, so that those of small parameters are soon through, and of large ones there are many.
 const VALUES: usize = 4 * UNITS;
+/// Parameters of a launch, at most: older CUDA has room for 4,352 bytes of arguments, of which one takes some 90.
+const MOST: usize = 40;
 /// Buffers of a parameter.
 const BUFFERS: usize = 7;
 
@@ -26,7 +28,7 @@ pub(super) fn step(given: Vec<[Tensor<1>; 4]>, update: &Update) -> Vec<[Tensor<1
         .iter()
         .map(|[value, ..]| [(); 3].map(|()| empty(value, [value.shape().num_elements()])))
         .collect();
-    let most = (bindings / BUFFERS).max(1);
+    let most = (bindings / BUFFERS).clamp(1, MOST);
     for (given, made) in given.chunks(most).zip(made.chunks(most)) {
         let mut parameters = SequenceArg::new();
         let mut cubes = 0;
@@ -75,7 +77,7 @@ fn advance(parameters: &mut Sequence<Parameter>, correction: f32, rate: f32) {
         let of = parameters.index_mut(index);
         if CUBE_POS >= of.begun && CUBE_POS < of.ended {
             let first = (CUBE_POS - of.begun) * VALUES;
-            let last = usize::min(first + VALUES, of.value.len());
+            let last = usize::min(first + VALUES, of.moved.len());
             let mut at = first + UNIT_POS as usize;
             while at < last {
                 let by = of.gradient[at];

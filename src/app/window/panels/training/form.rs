@@ -8,7 +8,7 @@ use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, 
 
 use super::heads;
 use super::place::PlaceForm;
-use crate::app::jobs::train::{COUNTS, MOST_SEEDS, TrainSettings, is_rate};
+use crate::app::jobs::train::{BATCHES, COUNTS, MOST_SEEDS, TrainSettings, is_rate};
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, FilePrompt};
 use crate::app::state::settings::DEVICES;
@@ -185,7 +185,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
              train` takes 100 unless told otherwise",
             epochs,
         );
-        let batch = DragValue::new(&mut draft.batch).range(COUNTS).suffix(" images");
+        let batch = DragValue::new(&mut draft.batch).range(BATCHES).suffix(" images");
         number(ui, "Batch", "Images of one step; the paper has 256", batch);
         let rate = DragValue::new(&mut draft.rate).range(1e-6..=10.0).speed(1e-5).max_decimals(6);
         number(ui, "Learning rate", "At the start, or after the warm-up; it follows a cosine to zero. No weight decay", rate);

@@ -12,7 +12,8 @@ use super::Family;
 #[cube(launch)]
 pub(super) fn sort(scores: &[f32], sorted: &mut [f32], order: &mut [u32], n: usize) {
     let at = ABSOLUTE_POS;
-    if at < scores.len() {
+    // Of what a kernel is to write the length is exact; what it reads may lie in more memory than it has numbers.
+    if at < sorted.len() {
         let first = at / n * n;
         let score = scores[at];
         let mut place = first;

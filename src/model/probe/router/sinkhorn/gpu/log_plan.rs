@@ -30,6 +30,14 @@ pub(super) const HISTORY_VECTORS: usize = 2;
 /// A logarithm of nothing.
 const NOTHING: f32 = -1e30;
 
+/// The entry of a row that a thread asks for at once with `k` and that many of its own between; `k` again where the row has ended,
+/// which no other thread writes.
+#[cube]
+fn within(k: usize, ahead: usize, #[comptime] n: usize) -> usize {
+    let at = k + ahead * ACROSS;
+    select(at < n, at, k)
+}
+
 /// The plans `[B, N, N]` of the logarithms of their kernels, `log_plans`, in whose place come the logarithms of the plans; with
 /// `keep` what rows and columns summed to into `kept`, `[B, iterations, HISTORY_VECTORS, N]`.
 #[cube(launch)]
@@ -69,7 +77,7 @@ pub(super) fn forward(
                     let mut entries = Array::<f32>::new(AT_ONCE);
                     #[unroll]
                     for ahead in 0..AT_ONCE {
-                        let at = usize::min(k + comptime!(ahead * ACROSS), comptime!(n - 1));
+                        let at = within(k, ahead, n);
                         entries[ahead] = log_plan[i * n + at] - before - columns[at];
                     }
                     #[unroll]
@@ -205,7 +213,7 @@ pub(super) fn backward(
                     let mut entries = Array::<f32>::new(AT_ONCE);
                     #[unroll]
                     for ahead in 0..AT_ONCE {
-                        let at = usize::min(k + comptime!(ahead * ACROSS), comptime!(n - 1));
+                        let at = within(k, ahead, n);
                         entries[ahead] = earlier[i * n + at];
                     }
                     if back > 0 {
@@ -213,7 +221,7 @@ pub(super) fn backward(
                         let row = kept[later + i];
                         #[unroll]
                         for ahead in 0..AT_ONCE {
-                            let at = usize::min(k + comptime!(ahead * ACROSS), comptime!(n - 1));
+                            let at = within(k, ahead, n);
                             entries[ahead] += row + kept[later + n + at];
                         }
                     }

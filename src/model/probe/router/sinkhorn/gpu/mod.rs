@@ -38,20 +38,28 @@ const UNITS: usize = 256;
 
 /// Whether the kernels take these scores.
 pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
-    let [_, n] = scores.dims();
+    let [images, n] = scores.dims();
     let rounds = n.div_ceil(UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, with some to spare
-    takes(scores, 1, rounds)
+    takes(scores, 1, rounds) && counts([images, sinkhorn.iterations, forward::HISTORY_VECTORS, n])
 }
 
 /// The same with noise on every entry.
 pub(super) fn take_noisy(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     use log_plan::{ACROSS, AT_ONCE, LANES};
-    let [_, n] = scores.dims();
+    let [images, n] = scores.dims();
     let rows = n.div_ceil(UNITS / ACROSS) * (n.div_ceil(ACROSS * AT_ONCE) + 1);
     let columns = n.div_ceil(UNITS) * n.div_ceil(AT_ONCE);
     let rounds = (sinkhorn.iterations + 1) * (rows + columns) + n * n / UNITS;
     let shared = (LANES * n + UNITS) * size_of::<f32>();
-    takes(scores, UNITS, rounds) && shared <= most_shared(&cube(scores.clone()))
+    takes(scores, UNITS, rounds)
+        && shared <= most_shared(&cube(scores.clone()))
+        && counts([images, sinkhorn.iterations, log_plan::HISTORY_VECTORS, n])
+        && counts([images, n, n, 1])
+}
+
+/// Whether kernels can count so many numbers: they do in 32 bits.
+fn counts(shape: [usize; 4]) -> bool {
+    shape.iter().product::<usize>() < 1 << 32
 }
 
 /// What the way back needs.
@@ -327,7 +335,7 @@ mod gpu_tests {
             for (found, expected) in run(&gpu).into_iter().zip(run(&Device::flex())) {
                 assert_close(&name, found, expected, 1e-5);
             }
-            let scores = cube(Tensor::<2>::from_data(scores.clone(), &gpu));
+            let scores = into_contiguous(cube(Tensor::<2>::from_data(scores.clone(), &gpu)));
             let gain = cube(Tensor::<1>::from_data(gain.clone(), &gpu));
             let (_, _, walked) = Job::new(&scores, sinkhorn).forward(&scores, &gain, false, false);
             let walked = tensor::<1>(walked).into_data().try_into_vec::<f32>().expect("float32");
