@@ -115,7 +115,7 @@ impl Races {
         fine
     }
 
-    /// What was done with these bytes.
+    /// As if nothing had been done with these bytes.
     pub fn forget(&mut self, at: u64, bytes: usize) {
         let (first, last) = (at / 2, (at + bytes as u64) / 2);
         for (number, page) in &mut self.pages {

@@ -54,11 +54,11 @@ pub(super) fn take_noisy(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     takes(scores, UNITS, rounds)
         && shared <= most_shared(&cube(scores.clone()))
         && counts([images, sinkhorn.iterations, log_plan::HISTORY_VECTORS, n])
-        && counts([images, n, n, 1])
+        && counts([images, n, n])
 }
 
 /// Whether kernels can count so many numbers: they do in 32 bits.
-fn counts(shape: [usize; 4]) -> bool {
+fn counts<const D: usize>(shape: [usize; D]) -> bool {
     shape.iter().product::<usize>() < 1 << 32
 }
 
