@@ -29,7 +29,7 @@ pub(crate) fn add_up(
     launch: impl FnOnce(CubeCount, usize, usize, &CubeTensor),
 ) -> CubeTensor {
     let across = batches * columns.div_ceil(COLUMNS);
-    let parts = (ENOUGH / across).min(rows.div_ceil(ROWS)).max(1);
+    let parts = (ENOUGH / across.max(1)).min(rows.div_ceil(ROWS)).max(1);
     let sums = empty(like, [batches, parts, columns]);
     let count = parts * across;
     launch(workgroups(count), count, parts, &sums);

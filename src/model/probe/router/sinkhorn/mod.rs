@@ -102,8 +102,7 @@ impl Sinkhorn {
 
     /// [`Router::plans`] with `noise` added to L.
     pub(super) fn noisy_plans(&self, scores: Tensor<2>, noise: Option<Noise>) -> Tensor<3> {
-        let on_gpu = if noise.is_some() { gpu::take_noisy } else { gpu::take };
-        if on_cpu(&scores.device()) || on_gpu(&scores, *self) {
+        if on_cpu(&scores.device()) || gpu::take_plans(&scores, *self, noise.is_some()) {
             return operation::plans(scores, Task { sinkhorn: *self, noise });
         }
         let noise = noise.map(|noise| noise.tensor(&scores));

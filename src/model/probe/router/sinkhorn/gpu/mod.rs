@@ -36,15 +36,21 @@ use crate::model::ops::gpu::{arg, cube, empty, takes};
 /// Threads of a workgroup; of one without noise, at most.
 const UNITS: usize = 256;
 
-/// Whether the kernels take these scores.
+/// Whether the kernels take these scores, for token weights.
 pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     let [images, n] = scores.dims();
     let rounds = n.div_ceil(UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, with some to spare
     takes(scores, 1, rounds) && counts([images, sinkhorn.iterations, forward::HISTORY_VECTORS, n])
 }
 
-/// The same with noise on every entry.
-pub(super) fn take_noisy(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
+/// The same for plans, `noisy` or not.
+pub(super) fn take_plans(scores: &Tensor<2>, sinkhorn: Sinkhorn, noisy: bool) -> bool {
+    let [images, n] = scores.dims();
+    counts([images, n, n]) && if noisy { take_noisy(scores, sinkhorn) } else { take(scores, sinkhorn) }
+}
+
+/// Whether the kernels of plans with noise on every entry take these scores.
+fn take_noisy(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     use log_plan::{ACROSS, AT_ONCE, LANES};
     let [images, n] = scores.dims();
     let rows = n.div_ceil(UNITS / ACROSS) * (n.div_ceil(ACROSS * AT_ONCE) + 1);
@@ -54,7 +60,6 @@ pub(super) fn take_noisy(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     takes(scores, UNITS, rounds)
         && shared <= most_shared(&cube(scores.clone()))
         && counts([images, sinkhorn.iterations, log_plan::HISTORY_VECTORS, n])
-        && counts([images, n, n])
 }
 
 /// Whether kernels can count so many numbers: they do in 32 bits.
