@@ -15,7 +15,11 @@ use crate::run::{Desk, backbone, done, files, lines, program, run, tables};
 
 /// The patch tokens of every batch.
 fn patches(batches: Batches) -> Vec<Vec<f32>> {
-    batches.flat_map(|layers| layers.expect("tokens").map(|rows| rows.patches)).collect()
+    batches
+        .flat_map(|layers| {
+            layers.expect("tokens").map(|rows| rows.patches.try_into_vec::<f32>().expect("float32"))
+        })
+        .collect()
 }
 
 #[test]
@@ -29,19 +33,19 @@ fn what_is_trained_on_is_changed_anew_in_every_epoch_and_what_is_asked_about_nev
         plan.recompute(&dataset, &Device::flex(), Vec::new(), change).expect("a backbone")
     };
     let (plain, wanted) = (source(Augmentation::None), || vec![vec![3, 0, 5], vec![1]]);
-    let own = patches(plain.read(wanted()));
+    let own = patches(plain.read(wanted(), &Device::flex()));
     assert!(own[0][..own[1].len()] != own[1][..], "images that differ");
-    assert_eq!(patches(plain.read_changed(wanted(), 0, 0)), own);
+    assert_eq!(patches(plain.read_changed(wanted(), &Device::flex(), 0, 0)), own);
     for augmentation in [Augmentation::Shift, Augmentation::Crop] {
         let changed = source(augmentation);
-        assert_eq!(patches(changed.read(wanted())), own, "{augmentation}: evaluated");
+        assert_eq!(patches(changed.read(wanted(), &Device::flex())), own, "{augmentation}: evaluated");
         let epochs: Vec<_> = [(0, 0), (1, 0), (0, 1)]
-            .map(|(epoch, seed)| patches(changed.read_changed(wanted(), epoch, seed)))
+            .map(|(epoch, seed)| patches(changed.read_changed(wanted(), &Device::flex(), epoch, seed)))
             .into();
         assert!(epochs.iter().all(|one| *one != own), "{augmentation}");
         assert!(epochs[0] != epochs[1] && epochs[0] != epochs[2], "{augmentation}: another epoch or seed");
         // An image is changed in the same way wherever in an epoch it comes, as after a stop.
-        let alone = patches(changed.read_changed(vec![vec![1], vec![5]], 1, 0));
+        let alone = patches(changed.read_changed(vec![vec![1], vec![5]], &Device::flex(), 1, 0));
         assert_eq!(alone[0], epochs[1][1]);
         assert_eq!(alone[1][..], epochs[1][0][2 * alone[1].len()..]);
     }

@@ -260,9 +260,9 @@ fn kept(desk: &Desk, cache: &str, layer: Layer, blocks: Option<usize>) -> (usize
     let plan = Plan::new(ExtractOptions::new(backbone(), tokens), &dataset).expect("a plan");
     let device = device::choose("cpu").expect("a processor").device;
     let caches = plan.run(&dataset, &device, &mut |_| ControlFlow::Continue(())).expect("tokens");
-    let rows = caches.read(vec![vec![0, 7, 3]]).next().expect("a batch").expect("tokens").next();
+    let rows = caches.read(vec![vec![0, 7, 3]], &device).next().expect("a batch").expect("tokens").next();
     let rows = rows.expect("a layer");
-    (caches.width(), rows.patches, rows.cls.expect("CLS"))
+    (caches.width(), rows.patches.try_into_vec().expect("float32"), rows.cls.expect("CLS"))
 }
 
 /// Layers side by side: tokens are those of each layer, and who was trained on them is asked about them.

@@ -6,6 +6,7 @@ pub mod cpu;
 pub(crate) mod custom_op;
 pub(crate) mod gemm;
 pub(crate) mod gpu;
+pub(crate) mod halves;
 pub mod matmul;
 pub(crate) mod place;
 pub mod pooling;

@@ -20,7 +20,8 @@ fn predict(
 ) -> Result<ControlFlow<(), Answers>, TokenSourceError> {
     let mut predictions = vec![Vec::with_capacity(images.len()); trainers.len()];
     let chunks = || images.chunks(task.config.batch);
-    for (chunk, layers) in chunks().zip(task.tokens.read(chunks().map(<[usize]>::to_vec).collect())) {
+    let wanted = chunks().map(<[usize]>::to_vec).collect();
+    for (chunk, layers) in chunks().zip(task.tokens.read(wanted, task.device)) {
         for (layer, rows) in layers?.enumerate() {
             let batch = batch_of(task, rows, chunk, Pass::Evaluation(done));
             let trains = |trainer: &HeadTrainer| trainer.layer == layer && trainer.progress.failure.is_none();

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::data::token_cache::{Rows, TokenSource, TokenSourceError};
 use crate::model::io::array::Arrays;
+use crate::model::ops::halves::widened;
 use crate::model::probe::head::Batch;
 use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
@@ -289,7 +290,7 @@ pub fn train(
         let order = epoch_order(task.train.images.len(), task.seed, position.epoch);
         let images_of = |chunk: &[usize]| chunk.iter().map(|&i| task.train.images[i]).collect::<Vec<_>>();
         let wanted = order.chunks(batch).skip(position.step).map(images_of).collect();
-        let mut supply = task.tokens.read_changed(wanted, position.epoch, task.seed);
+        let mut supply = task.tokens.read_changed(wanted, task.device, position.epoch, task.seed);
         for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
             let done = position.epoch * steps + step;
             // Before the step and not after the one before: what was stopped between the two is evaluated then.
@@ -349,14 +350,16 @@ fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass) -> Batch 
     let (tokens, device) = (task.tokens, task.device);
     let (grid, width) = (tokens.grid(), tokens.width());
     if task.redrawn {
-        redraw(&mut rows.patches, [grid.len(), width], images, task.seed, pass);
+        let token = width * rows.patches.dtype.size();
+        TensorData::with_bytes_mut([&mut rows.patches], |mut bytes| {
+            redraw(&mut bytes[0], [grid.len(), token], images, task.seed, pass);
+        });
     }
     let step = match pass {
         Pass::Step(done) => Some(done as u64),
         Pass::Evaluation(_) => None,
     };
-    let shape = [images.len(), grid.len(), width];
-    let patches = Tensor::<3>::from_data(TensorData::new(rows.patches, shape), device);
+    let patches = widened::<3>(rows.patches, device);
     let cls = rows.cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
     // Far apart for every step, and never those of an evaluation.
     let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);

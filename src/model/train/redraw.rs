@@ -24,10 +24,16 @@ impl Pass {
     }
 }
 
-/// Puts the tokens of every image, `[N, width]`, into an order of their own: the same again for the same image, pass and
+/// Puts the tokens of every image, `[N, width]` of bytes or numbers, into an order of their own: the same again for the same image, pass and
 /// seed. The encoder does not care for the order of its tokens, so that this is what shuffling its input at every pass
 /// comes to.
-pub(super) fn redraw(patches: &mut [f32], [n, width]: [usize; 2], images: &[usize], seed: u64, pass: Pass) {
+pub(super) fn redraw<T: Copy + Send>(
+    patches: &mut [T],
+    [n, width]: [usize; 2],
+    images: &[usize],
+    seed: u64,
+    pass: Pass,
+) {
     patches.par_chunks_mut(n * width).zip(images).for_each(|(patches, &image)| {
         let image = (image as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ image);

@@ -16,6 +16,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use burn::tensor::{Device, TensorData};
 use half::f16;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -204,9 +205,12 @@ impl TokenSource for RecordingSource {
         true
     }
 
-    fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
+    fn read(&self, batches: Vec<Vec<usize>>, _: &Device) -> Batches<'_> {
         self.calls.borrow_mut().push(batches.clone());
-        let rows = |images: Vec<usize>| Rows { patches: self.tokens.repeat(images.len()), cls: None };
+        let rows = |images: Vec<usize>| {
+            let shape = [images.len(), self.grid.len(), self.width];
+            Rows { patches: TensorData::new(self.tokens.repeat(images.len()), shape), cls: None }
+        };
         Box::new(
             batches.into_iter().map(move |images| Ok(Box::new(std::iter::once(rows(images))) as LayerRows)),
         )

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, TensorData};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
@@ -38,6 +38,9 @@ pub struct Recompute {
     /// How an image that is trained on is changed.
     change: (Augmentation, RandomCrop),
 }
+
+/// Patch tokens of a batch after a layer, `[B, N, d]`, and its CLS tokens, `[B, d]`, where the backbone has them.
+type Layer = (Vec<f32>, Option<Vec<f32>>);
 
 impl Plan {
     /// Decodes every image once and lists those that cannot be read, so that a training knows before
@@ -95,17 +98,22 @@ impl Plan {
 
 impl Recompute {
     /// Appends the tokens of some images of a batch, layer by layer.
-    fn add(&self, prepared: Vec<Prepared>, images: &[usize], rows: &mut [Rows]) -> Result<(), ExtractError> {
+    fn add(
+        &self,
+        prepared: Vec<Prepared>,
+        images: &[usize],
+        layers: &mut [Layer],
+    ) -> Result<(), ExtractError> {
         let mut pixels = Vec::with_capacity(images.len());
         for (prepared, &image) in prepared.into_iter().zip(images) {
             let name = || self.samples[image].source.name();
             pixels.push(prepared.map_err(|why| ExtractError::Vanished { image: name(), why })?);
         }
-        for (layers, &image) in self.reader.forward_layers(&pixels)?.into_iter().zip(images) {
-            for (tokens, rows) in layers.into_iter().zip(&mut *rows) {
+        for (tokens, &image) in self.reader.forward_layers(&pixels)?.into_iter().zip(images) {
+            for (tokens, (patches, cls)) in tokens.into_iter().zip(&mut *layers) {
                 fits(&tokens, self.precision, image)?;
-                rows.patches.extend(tokens.patches);
-                rows.cls = rows.cls.take().zip(tokens.cls).map(|(mut all, own)| {
+                patches.extend(tokens.patches);
+                *cls = cls.take().zip(tokens.cls).map(|(mut all, own)| {
                     all.extend(own);
                     all
                 });
@@ -128,12 +136,12 @@ impl TokenSource for Recompute {
         self.unreadable.binary_search(&image).is_err()
     }
 
-    fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
+    fn read(&self, batches: Vec<Vec<usize>>, _: &Device) -> Batches<'_> {
         let preprocessor = self.reader.preprocessor.clone();
         self.read_as(batches, move |sample, _| prepare(sample, &preprocessor))
     }
 
-    fn read_changed(&self, batches: Vec<Vec<usize>>, epoch: usize, seed: u64) -> Batches<'_> {
+    fn read_changed(&self, batches: Vec<Vec<usize>>, _: &Device, epoch: usize, seed: u64) -> Batches<'_> {
         let (preprocessor, change) = (self.reader.preprocessor.clone(), self.change);
         self.read_as(batches, move |sample, image| {
             let mut rng = draws(seed, epoch, 1 + image);
@@ -161,20 +169,23 @@ impl Recompute {
             return Box::new(std::iter::once(Err(error)));
         }
         Box::new(batches.into_iter().map(move |batch| {
-            let size = batch.len() * self.grid.len() * self.width();
-            let layer = |_: &usize| Rows { patches: Vec::with_capacity(size), cls: Some(Vec::new()) };
-            let mut rows: Vec<Rows> = self.reader.layers.iter().map(layer).collect();
+            let shape = [batch.len(), self.grid.len(), self.width()];
+            let layer = |_: &usize| (Vec::with_capacity(shape.iter().product()), Some(Vec::new()));
+            let mut layers: Vec<Layer> = self.reader.layers.iter().map(layer).collect();
             for images in batch.chunks(self.part) {
                 let prepared = parts.recv().map_err(|error| TokenSourceError(Box::new(error)))?;
-                self.add(prepared, images, &mut rows).map_err(|error| TokenSourceError(Box::new(error)))?;
+                self.add(prepared, images, &mut layers).map_err(|error| TokenSourceError(Box::new(error)))?;
             }
-            for rows in &mut rows {
-                round(&mut rows.patches, self.precision);
-                if let Some(cls) = &mut rows.cls {
-                    round(cls, self.precision);
-                }
-            }
-            Ok(Box::new(rows.into_iter()) as LayerRows)
+            let precision = self.precision;
+            let rounded = move |mut values: Vec<f32>| {
+                round(&mut values, precision);
+                values
+            };
+            let rows = move |(patches, cls): Layer| Rows {
+                patches: TensorData::new(rounded(patches), shape),
+                cls: cls.map(rounded),
+            };
+            Ok(Box::new(layers.into_iter().map(rows)) as LayerRows)
         }))
     }
 }

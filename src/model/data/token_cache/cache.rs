@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use burn::tensor::{Bytes, DType, TensorData};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use memmap2::Mmap;
@@ -75,9 +77,10 @@ fn mapped(file: &File, path: &Path) -> Result<Mmap, CacheError> {
 }
 
 /// The cached tokens of a dataset, read in any order.
+#[derive(Clone)]
 pub struct TokenCache {
     pub(super) manifest: CacheManifest,
-    pub(super) shards: Vec<Shard>,
+    pub(super) shards: Arc<[Shard]>,
     pub(super) folder: PathBuf,
 }
 
@@ -140,14 +143,39 @@ impl TokenCache {
 
     /// Patch tokens of `images`, `[B, N, d]` row-major, in float32.
     pub fn patches(&self, images: &[usize]) -> Vec<f32> {
-        self.gather(images, self.manifest.grid.len() * self.manifest.width, |shard| shard.patches)
+        self.gather(
+            images,
+            self.manifest.grid.len() * self.manifest.width,
+            |shard| shard.patches,
+            self.decode(),
+        )
+    }
+
+    /// The same as they are kept, `[B, N, d]`.
+    pub(super) fn patches_as_kept(&self, images: &[usize]) -> TensorData {
+        let shape = [images.len(), self.manifest.grid.len(), self.manifest.width];
+        match self.manifest.source.precision {
+            Precision::Float32 => TensorData::new(self.patches(images), shape),
+            Precision::Float16 => {
+                let words = |bytes: &[u8], out: &mut [u16]| {
+                    out.iter_mut()
+                        .zip(bytes.as_chunks::<2>().0)
+                        .for_each(|(x, b)| *x = u16::from_le_bytes(*b));
+                };
+                // Of plain integers, since room for them is had without writing it first.
+                let halves = self.gather(images, shape[1] * shape[2], |shard| shard.patches, words);
+                TensorData::from_bytes(Bytes::from_elems(halves), shape, DType::F16)
+            }
+        }
     }
 
     /// CLS tokens of `images`, `[B, d]` row-major; absent where the backbone has none.
     pub fn cls(&self, images: &[usize]) -> Option<Vec<f32>> {
         let has_cls = self.manifest.has_cls;
-        has_cls
-            .then(|| self.gather(images, self.manifest.width, |shard| shard.cls.expect("checked on opening")))
+        has_cls.then(|| {
+            let cls = |shard: &Shard| shard.cls.expect("checked on opening");
+            self.gather(images, self.manifest.width, cls, self.decode())
+        })
     }
 
     /// The tokens of one image.
@@ -162,24 +190,35 @@ impl TokenCache {
         }
     }
 
-    fn gather(&self, images: &[usize], row: usize, start: impl Fn(&Shard) -> usize + Sync) -> Vec<f32> {
-        let mut values = vec![0.0; images.len() * row];
+    /// The numbers of `images`, `row` of each, which `decode` makes of the bytes from `start` on.
+    fn gather<T: Default + Clone + Send>(
+        &self,
+        images: &[usize],
+        row: usize,
+        start: impl Fn(&Shard) -> usize + Sync,
+        decode: impl Fn(&[u8], &mut [T]) + Sync,
+    ) -> Vec<T> {
+        let mut values = vec![T::default(); images.len() * row];
         let size = self.manifest.source.precision.bytes() as usize;
         values.par_chunks_mut(row).zip(images).for_each(|(out, &image)| {
             let shard = &self.shards[image / SHARD];
             let from = start(shard) + (image % SHARD) * row * size;
-            let bytes = &shard.map[from..from + row * size];
-            match self.manifest.source.precision {
-                Precision::Float32 => {
-                    for (x, b) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
-                        *x = f32::from_le_bytes(*b);
-                    }
-                }
-                Precision::Float16 => decode_half(bytes, out),
-            }
+            decode(&shard.map[from..from + row * size], out);
         });
         values
     }
+
+    /// What makes float32 of its bytes.
+    fn decode(&self) -> fn(&[u8], &mut [f32]) {
+        match self.manifest.source.precision {
+            Precision::Float32 => decode_single,
+            Precision::Float16 => decode_half,
+        }
+    }
+}
+
+fn decode_single(bytes: &[u8], out: &mut [f32]) {
+    out.iter_mut().zip(bytes.as_chunks::<4>().0).for_each(|(x, b)| *x = f32::from_le_bytes(*b));
 }
 
 /// float16 little-endian bytes to float32, by the processor's own conversion where it has one.

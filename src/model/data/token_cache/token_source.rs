@@ -1,17 +1,21 @@
 //! Where training reads its tokens, batch by batch: from a cache, or from whoever makes them anew.
 
 use std::error::Error;
+use std::rc::Rc;
+use std::sync::mpsc::sync_channel;
 
+use burn::tensor::{Device, TensorData};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 use super::{Precision, TokenCache};
 use crate::model::grid::Grid;
+use crate::model::ops::cpu::on_cpu;
 
 /// The tokens of a batch of images.
 pub struct Rows {
-    /// Patch tokens, `[B, N, d]` row-major.
-    pub patches: Vec<f32>,
+    /// Patch tokens, `[B, N, d]`, in float32; for a GPU, which makes float32 of them itself, in float16 where they are kept so.
+    pub patches: TensorData,
     /// CLS tokens, `[B, d]` row-major; absent where the backbone has none.
     pub cls: Option<Vec<f32>>,
 }
@@ -39,13 +43,19 @@ pub trait TokenSource {
     /// Whether `image` has tokens.
     fn readable(&self, image: usize) -> bool;
 
-    /// The tokens of each of `batches` of images, in this order: what comes next may be prepared while
+    /// The tokens of each of `batches` of images, in this order, for this device: what comes next may be prepared while
     /// the one before is worked on.
-    fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_>;
+    fn read(&self, batches: Vec<Vec<usize>>, device: &Device) -> Batches<'_>;
 
     /// The same to be trained on in an epoch, from 0, by a training of this seed: of images changed anew, where they are.
-    fn read_changed(&self, batches: Vec<Vec<usize>>, _epoch: usize, _seed: u64) -> Batches<'_> {
-        self.read(batches)
+    fn read_changed(
+        &self,
+        batches: Vec<Vec<usize>>,
+        device: &Device,
+        _epoch: usize,
+        _seed: u64,
+    ) -> Batches<'_> {
+        self.read(batches, device)
     }
 }
 
@@ -62,8 +72,8 @@ impl TokenSource for TokenCache {
         self.readable(image)
     }
 
-    fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
-        read(std::slice::from_ref(self), batches)
+    fn read(&self, batches: Vec<Vec<usize>>, device: &Device) -> Batches<'_> {
+        read(std::slice::from_ref(self), batches, device)
     }
 }
 
@@ -81,17 +91,42 @@ impl TokenSource for Vec<TokenCache> {
         self.iter().all(|cache| cache.readable(image))
     }
 
-    fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
-        read(self, batches)
+    fn read(&self, batches: Vec<Vec<usize>>, device: &Device) -> Batches<'_> {
+        read(self, batches, device)
     }
 }
 
-/// A layer is read when it is its turn: no two layers of a batch are in memory.
-fn read(caches: &[TokenCache], batches: Vec<Vec<usize>>) -> Batches<'_> {
-    Box::new(batches.into_iter().map(|images| {
-        let rows =
-            move |cache: &TokenCache| Rows { patches: cache.patches(&images), cls: cache.cls(&images) };
-        Ok(Box::new(caches.iter().map(rows)) as LayerRows)
+/// A layer is read when it is its turn, so that no two of a batch are in memory; for a GPU, which needs no processor for its
+/// work, the next one while the one before is worked on.
+fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device) -> Batches<'a> {
+    if on_cpu(device) {
+        return Box::new(batches.into_iter().map(|images| {
+            let rows = move |cache: &TokenCache| {
+                let shape = [images.len(), cache.grid().len(), cache.width()];
+                Rows { patches: TensorData::new(cache.patches(&images), shape), cls: cache.cls(&images) }
+            };
+            Ok(Box::new(caches.iter().map(rows)) as LayerRows)
+        }));
+    }
+    let (count, layers, caches) = (batches.len(), caches.len(), caches.to_vec());
+    let (send, made) = sync_channel(0);
+    let make = move || {
+        let turns = batches.iter().flat_map(|images| caches.iter().map(move |cache| (cache, images)));
+        let rows = |(cache, images): (&TokenCache, &Vec<usize>)| Rows {
+            patches: cache.patches_as_kept(images),
+            cls: cache.cls(images),
+        };
+        // Nobody takes them where a training was stopped.
+        let _ = turns.map(rows).try_for_each(|rows| send.send(rows));
+    };
+    if let Err(error) = std::thread::Builder::new().name("read tokens".into()).spawn(make) {
+        return Box::new(std::iter::once(Err(TokenSourceError(Box::new(error)))));
+    }
+    let made = Rc::new(made);
+    Box::new((0..count).map(move |_| {
+        let made = made.clone();
+        let next = move |_| made.recv().expect("a reader has every layer of every batch");
+        Ok(Box::new((0..layers).map(next)) as LayerRows)
     }))
 }
 
@@ -118,5 +153,61 @@ mod tests {
         assert_eq!(values, [1.0, 1.000_1, 70_000.0, -0.1]);
         round(&mut values, Precision::Float16);
         assert_eq!(values, [1.0, 1.0, f32::INFINITY, -0.099_975_586]);
+    }
+}
+
+#[cfg(test)]
+mod gpu_tests {
+    use burn::tensor::DType;
+
+    use super::*;
+    use crate::gpus::gpus;
+    use crate::model::data::token_cache::{TokenKey, Writer};
+    use crate::model::ops::halves::widened;
+    use crate::model::tokens::Tokens;
+
+    /// Five images of 2 x 3 patches, as after layer `layer`.
+    fn cache(layer: usize, precision: Precision) -> (tempfile::TempDir, TokenCache) {
+        let text = |s: &str| s.to_owned();
+        let (weights, preprocessing, dataset) = (text("w"), text("p"), text("d"));
+        let key = TokenKey { weights, preprocessing, dataset, layer: layer.to_string(), precision };
+        let root = tempfile::tempdir().unwrap();
+        let mut writer = Writer::open(root.path(), key, 5).unwrap();
+        for image in 0..5 {
+            let number = |i: usize| ((layer * 500 + image * 100 + i) as f32 * 0.37).sin();
+            let (cls, patches) = (Some((90..93).map(number).collect()), (0..18).map(number).collect());
+            let (grid, registers) = (Grid::new(2, 3), Vec::new());
+            writer.push(Some(Tokens { grid, width: 3, cls, registers, patches }), None).unwrap();
+        }
+        (root, writer.finish().unwrap())
+    }
+
+    #[test]
+    fn a_gpu_is_given_the_processors_tokens_batch_by_batch_and_layer_by_layer() {
+        for (precision, kept) in [(Precision::Float16, DType::F16), (Precision::Float32, DType::F32)] {
+            let (_roots, caches): (Vec<_>, Vec<_>) =
+                [1, 2].map(|layer| cache(layer, precision)).into_iter().unzip();
+            let wanted = vec![vec![3, 0], vec![2], vec![1, 4, 3]];
+            let read = |device: &Device, dtype: DType| {
+                let mut found = Vec::new();
+                for layers in caches.read(wanted.clone(), device) {
+                    for rows in layers.unwrap() {
+                        assert_eq!(rows.patches.dtype, dtype);
+                        let patches = widened::<3>(rows.patches, device);
+                        let dims = patches.dims();
+                        found.push((dims, patches.into_data().try_into_vec::<f32>().unwrap(), rows.cls));
+                    }
+                }
+                found
+            };
+            let expected = read(&Device::flex(), DType::F32);
+            assert_eq!(expected.len(), 2 * wanted.len());
+            for (name, gpu) in gpus() {
+                assert_eq!(read(&gpu, kept), expected, "{name}");
+                // As where a training is stopped: its reader ends, too.
+                let first = caches.read(wanted.clone(), &gpu).next().unwrap().unwrap().next().unwrap();
+                assert_eq!(first.cls, expected[0].2);
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod fold;
 
 use burn::backend::cubecl::Device as CubeDevice;
 use burn::backend::{Cube, DispatchDevice};
-use burn::tensor::{DType, Shape, Tensor};
+use burn::tensor::{DType, Device, Shape, Tensor};
 use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount};
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
@@ -50,10 +50,20 @@ pub(crate) const FLAT: f32 = -80.0;
 
 /// The GPU on which a tensor lies.
 pub(crate) fn gpu<const D: usize>(tensor: &Tensor<D>) -> Option<CubeDevice> {
-    match tensor.device().without_autodiff().as_dispatch() {
+    gpu_of(&tensor.device())
+}
+
+/// The GPU that a device is.
+pub(crate) fn gpu_of(device: &Device) -> Option<CubeDevice> {
+    match device.clone().without_autodiff().as_dispatch() {
         DispatchDevice::Cube(gpu) => Some(gpu.clone()),
         _ => None,
     }
+}
+
+/// Whether kernels can count so many numbers: they do in 32 bits.
+pub(crate) fn counts(numbers: usize) -> bool {
+    numbers < 1 << 32
 }
 
 /// Whether kernels of so many threads a workgroup and so many rounds of a loop take a tensor: float32 on a GPU that runs them to
