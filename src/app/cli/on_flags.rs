@@ -19,8 +19,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Where to compute.
 #[derive(Args, Default)]
 pub struct OnFlags {
-    /// Compute on another machine, which `ssh` reaches without asking for a password and which has this program: paths are
-    /// of that machine, results are written here. local: in a process of its own on this one.
+    /// Compute on another machine, which `ssh` reaches without asking for a password and which has this program. Paths are of
+    /// that machine. What `inspect` and `eval` find is written here; tokens (`extract`) and runs (`train`, `sweep`) stay
+    /// there. local: in a process of its own on this one.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|local")]
     on: Option<WorkerAddress>,
     /// The program on that machine, where it is not on the PATH there.

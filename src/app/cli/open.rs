@@ -41,7 +41,8 @@ pub struct Open {
     /// Start with the bundled demo, not with what was open last
     #[arg(long, conflicts_with_all = ["paths", "backbone"])]
     demo: bool,
-    /// The pane to show first: a figure's or an overview's id, compare, tokens or training
+    /// The pane to show first: the id of a figure or an overview (`ssmprobe figures --list`), or of another pane, as compare, tokens,
+    /// training or gallery
     #[arg(long, value_name = "ID")]
     pane: Option<String>,
 }

@@ -23,7 +23,7 @@ pub struct SubmitFlags {
     /// `ssmprobe jobs` shows how they go.
     #[arg(long, value_name = "WHERE")]
     pub submit: Option<SubmitTarget>,
-    /// Into how many tasks [default: one for each seed].
+    /// Into how many tasks [default of `train` and `sweep`: one for each seed; `eval` and `extract` must be told].
     #[arg(long, value_name = "N", requires = "submit", value_parser = clap::value_parser!(u32).range(1..))]
     pub tasks: Option<u32>,
     /// Stay until everything is joined; Ctrl-C leaves the tasks running.

@@ -24,11 +24,12 @@ use crate::viz::figures::stability::{self, StabilityPlot};
 /// What is drawn of evaluations.
 #[derive(Args)]
 pub struct EvaluationFlags {
-    /// What a probe made of a dataset, as the window saves it beside a figure (JSON); a second one
-    /// is on the y axis of a scatter
+    /// What a probe made of a dataset: `<probe>.survey.json` of `ssmprobe eval --evaluation`, or what the window saves beside a
+    /// figure; a second one is on the y axis of a scatter
     #[arg(long, alias = "survey", conflicts_with_all = ["trace", "scan", "run"], value_name = "FILE")]
     evaluation: Vec<PathBuf>,
-    /// The stability of one image's order, as the window saves it beside its figure (JSON)
+    /// The stability of one image's order: `<probe>.stability.json` of `ssmprobe inspect --stability`, or what the window saves
+    /// beside its figure
     #[arg(long, conflicts_with_all = ["trace", "scan", "run", "evaluation"], value_name = "FILE")]
     stability: Option<PathBuf>,
     /// Removal curves of one image, as `ssmprobe inspect --causal` and the window write them (JSON)

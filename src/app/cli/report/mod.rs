@@ -44,7 +44,9 @@ fn long() -> String {
     let tables = TABLES.iter().map(|kind| format!("  {:<14} {}\n", kind.id, kind.what)).collect::<String>();
     format!(
         "Tables, as far as the runs hold what they show:\n{tables}\n`ssmprobe eval --run RUN` adds what \
-         `scramble` and `diagnostics` show, anchors, and how heads find known objects.\n\n{}\n\nExit codes: 0 done, 1 failed, 2 wrong usage.",
+         `diagnostics` and `order` show and, where the dataset has masks or annotations, `regions` and how heads find known \
+         objects. Its flags add the rest: --ablations `scramble`, --keep-last `last`, --stability `stability`, --causal \
+         `causal`, --anchors the anchors of `main`.\n\n{}\n\nExit codes: 0 done, 1 failed, 2 wrong usage.",
         html::LONG
     )
 }
