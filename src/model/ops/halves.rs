@@ -15,7 +15,7 @@ const UNITS: usize = 256;
 
 /// float16 or float32 numbers as float32 on a device, to the bit what the host makes of them.
 pub(crate) fn widened<const D: usize>(data: TensorData, device: &Device) -> Tensor<D> {
-    match gpu_of(device).filter(|_| data.dtype == DType::F16 && counts(data.shape.num_elements())) {
+    match gpu_of(device).filter(|_| data.dtype() == DType::F16 && counts(data.shape().num_elements())) {
         Some(gpu) => tensor(on_gpu(data, &gpu)),
         None => Tensor::from_data(data.convert::<f32>(), device),
     }

@@ -350,9 +350,9 @@ fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass) -> Batch 
     let (tokens, device) = (task.tokens, task.device);
     let (grid, width) = (tokens.grid(), tokens.width());
     if task.redrawn {
-        let token = width * rows.patches.dtype.size();
+        let token = width * rows.patches.dtype().size();
         TensorData::with_bytes_mut([&mut rows.patches], |mut bytes| {
-            redraw(&mut bytes[0], [grid.len(), token], images, task.seed, pass);
+            redraw(bytes[0], [grid.len(), token], images, task.seed, pass);
         });
     }
     let step = match pass {

@@ -98,6 +98,8 @@ fn set_aside(all: &Labelled, share: f64) -> (Labelled, Labelled) {
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Device;
+
     use super::*;
     use crate::model::data::token_cache::Batches;
     use crate::model::grid::Grid;
@@ -118,7 +120,7 @@ mod tests {
             !image.is_multiple_of(3)
         }
 
-        fn read(&self, _: Vec<Vec<usize>>) -> Batches<'_> {
+        fn read(&self, _: Vec<Vec<usize>>, _: &Device) -> Batches<'_> {
             Box::new(std::iter::empty())
         }
     }

@@ -111,13 +111,14 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
     let (count, layers, caches) = (batches.len(), caches.len(), caches.to_vec());
     let (send, made) = sync_channel(0);
     let make = move || {
-        let turns = batches.iter().flat_map(|images| caches.iter().map(move |cache| (cache, images)));
-        let rows = |(cache, images): (&TokenCache, &Vec<usize>)| Rows {
-            patches: cache.patches_as_kept(images),
-            cls: cache.cls(images),
-        };
-        // Nobody takes them where a training was stopped.
-        let _ = turns.map(rows).try_for_each(|rows| send.send(rows));
+        for images in batches {
+            for cache in &caches {
+                let rows = Rows { patches: cache.patches_as_kept(&images), cls: cache.cls(&images) };
+                if send.send(rows).is_err() {
+                    return; // the training was stopped
+                }
+            }
+        }
     };
     if let Err(error) = std::thread::Builder::new().name("read tokens".into()).spawn(make) {
         return Box::new(std::iter::once(Err(TokenSourceError(Box::new(error)))));
@@ -192,7 +193,7 @@ mod gpu_tests {
                 let mut found = Vec::new();
                 for layers in caches.read(wanted.clone(), device) {
                     for rows in layers.unwrap() {
-                        assert_eq!(rows.patches.dtype, dtype);
+                        assert_eq!(rows.patches.dtype(), dtype);
                         let patches = widened::<3>(rows.patches, device);
                         let dims = patches.dims();
                         found.push((dims, patches.into_data().try_into_vec::<f32>().unwrap(), rows.cls));

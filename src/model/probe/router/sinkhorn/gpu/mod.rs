@@ -31,7 +31,7 @@ use super::Sinkhorn;
 use super::noise::Noise;
 use super::operation::{PlansOp, TokenWeightsOp};
 use crate::model::ops::custom_op::CustomOp;
-use crate::model::ops::gpu::{arg, cube, empty, takes};
+use crate::model::ops::gpu::{arg, counts, cube, empty, takes};
 
 /// Threads of a workgroup; of one without noise, at most.
 const UNITS: usize = 256;
@@ -40,13 +40,13 @@ const UNITS: usize = 256;
 pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     let [images, n] = scores.dims();
     let rounds = n.div_ceil(UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, with some to spare
-    takes(scores, 1, rounds) && counts([images, sinkhorn.iterations, forward::HISTORY_VECTORS, n])
+    takes(scores, 1, rounds) && counts(images * sinkhorn.iterations * forward::HISTORY_VECTORS * n)
 }
 
 /// The same for plans, `noisy` or not.
 pub(super) fn take_plans(scores: &Tensor<2>, sinkhorn: Sinkhorn, noisy: bool) -> bool {
     let [images, n] = scores.dims();
-    counts([images, n, n]) && if noisy { take_noisy(scores, sinkhorn) } else { take(scores, sinkhorn) }
+    counts(images * n * n) && if noisy { take_noisy(scores, sinkhorn) } else { take(scores, sinkhorn) }
 }
 
 /// Whether the kernels of plans with noise on every entry take these scores.
@@ -59,12 +59,7 @@ fn take_noisy(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     let shared = (LANES * n + UNITS) * size_of::<f32>();
     takes(scores, UNITS, rounds)
         && shared <= most_shared(&cube(scores.clone()))
-        && counts([images, sinkhorn.iterations, log_plan::HISTORY_VECTORS, n])
-}
-
-/// Whether kernels can count so many numbers: they do in 32 bits.
-fn counts<const D: usize>(shape: [usize; D]) -> bool {
-    shape.iter().product::<usize>() < 1 << 32
+        && counts(images * sinkhorn.iterations * log_plan::HISTORY_VECTORS * n)
 }
 
 /// What the way back needs.
