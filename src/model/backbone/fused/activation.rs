@@ -98,7 +98,7 @@ fn one(x: f32, #[comptime] activation: Activation) -> f32 {
         Activation::Gelu => gelu(x),
         Activation::GeluTanh => gate(x, TANH),
         Activation::QuickGelu => gate(x, QUICK),
-        Activation::Relu => max(x, 0.0f32),
+        Activation::Relu => max_nan(x, 0.0f32), // what is no number stays none
         Activation::Silu => gate(x, SILU),
     }
 }

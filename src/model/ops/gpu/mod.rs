@@ -66,13 +66,17 @@ pub(crate) fn counts(numbers: usize) -> bool {
     numbers < 1 << 32
 }
 
+/// Buffers that a kernel has at most, but for those of an S4.
+const BUFFERS: u32 = 8;
+
 /// Whether kernels of so many threads a workgroup and so many rounds of a loop take a tensor: float32 on a GPU that runs them to
-/// their end. Mesa's software Vulkan quietly ends every loop of a shader after 65,535 rounds in all.
+/// their end, and numbers that they can count. Mesa's software Vulkan quietly ends every loop of a shader after 65,535 rounds in all.
 pub(crate) fn takes<const D: usize>(tensor: &Tensor<D>, units: usize, rounds: usize) -> bool {
     let Some(gpu) = gpu(tensor) else { return false };
     let client = gpu.client();
     let properties = client.properties();
-    let has_units = properties.hardware.max_units_per_cube as usize >= units;
+    let hardware = &properties.hardware;
+    let fits = hardware.max_units_per_cube as usize >= units && hardware.max_bindings >= BUFFERS;
     let ends_loops = rounds >= 65_000 && properties.identity.name.contains("llvmpipe");
-    tensor.dtype() == DType::F32 && has_units && !ends_loops
+    tensor.dtype() == DType::F32 && counts(tensor.shape().num_elements()) && fits && !ends_loops
 }

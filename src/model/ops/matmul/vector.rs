@@ -15,7 +15,7 @@ use cubecl::prelude::*;
 
 use super::shape_of;
 use crate::model::ops::gpu::columns::{AT_ONCE, STEP, UNITS, add_up, leave, share};
-use crate::model::ops::gpu::{arg, empty, workgroups};
+use crate::model::ops::gpu::{arg, counts, empty, workgroups};
 
 /// Threads that read one row together, where it is a row's sum that is asked.
 const LANES: usize = 32;
@@ -23,10 +23,12 @@ const LANES: usize = 32;
 const ROWS: usize = UNITS / LANES * AT_ONCE;
 
 /// `left right` where one is a row or a column, by these kernels; none where they do not take it: of other numbers than float32, of
-/// more than three axes, of a matrix in which neither rows nor columns lie side by side.
+/// more than three axes, of more numbers than they count, of a matrix in which neither rows nor columns lie side by side.
 pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTensor> {
-    let takes =
-        |factor: &CubeTensor| factor.dtype == DType::F32 && (2..=3).contains(&factor.shape().num_dims());
+    let takes = |factor: &CubeTensor| {
+        let shape = factor.shape();
+        factor.dtype == DType::F32 && (2..=3).contains(&shape.num_dims()) && counts(shape.num_elements())
+    };
     let has_units = left.client.properties().hardware.max_units_per_cube as usize >= UNITS;
     if !(has_units && takes(left) && takes(right)) {
         return None;

@@ -16,7 +16,7 @@ use super::HIDDEN;
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::columns::{STEP, UNITS, add_up, leave, share};
 use crate::model::ops::gpu::fold::{Fold, fold};
-use crate::model::ops::gpu::{arg, cube, empty, takes, tensor, workgroups};
+use crate::model::ops::gpu::{arg, counts, cube, empty, takes, tensor, workgroups};
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Hidden values of a token, the 1 and the zeros behind them.
@@ -26,8 +26,8 @@ const LANES: usize = 32;
 
 /// Whether it takes tokens `[B, N, d]`.
 pub(super) fn take(tokens: &Tensor<3>) -> bool {
-    let [_, _, width] = tokens.dims();
-    takes(tokens, UNITS, 2 * width.div_ceil(UNITS))
+    let [images, n, width] = tokens.dims();
+    takes(tokens, UNITS, 2 * width.div_ceil(UNITS)) && counts(images * n * WIDE)
 }
 
 /// [`fused::mean`](super::fused::mean), on a GPU.

@@ -117,17 +117,15 @@ pub(super) fn retreat(
     let mut sums = Shared::<[Each]>::new_slice(HIDDEN);
     let one = Each::new(1.0);
     let mut by_state = load(by_last, images, comptime!(2 * HIDDEN), direction * HIDDEN + i);
+    let last = token(steps - 1, steps, direction);
+    let mut kept = load_kept(gates, before, offered, images, steps, direction, last, i);
     for back in 0..steps {
         if part == 0 {
+            let (reset, keep, new) = (kept.reset, kept.keep, kept.new);
+            let (state, offer) = (kept.state, kept.offer);
             let at = token(steps - 1 - back, steps, direction);
             let (own, width) = ((at * 2 + direction) * GATES + i, steps * comptime!(2 * GATES));
-            let reset = load(gates, images, width, own);
-            let keep = load(gates, images, width, own + HIDDEN);
-            let new = load(gates, images, width, own + comptime!(2 * HIDDEN));
             let row = direction * images * steps + at;
-            let state = load(before, images, steps * HIDDEN, row * HIDDEN + i);
-            let offer = load(offered, images, steps * HIDDEN, row * HIDDEN + i);
-
             let by_new = by_state * (one - keep) * (one - new * new);
             let by_keep = by_state * (state - new) * keep * (one - keep);
             let by_reset = by_new * offer * reset * (one - reset);
@@ -142,6 +140,9 @@ pub(super) fn retreat(
             owed[i + HIDDEN] = by_keep;
             owed[i + comptime!(2 * HIDDEN)] = by_new * reset;
             by_state *= keep;
+            // Asked for here, so that they are there when the products are done.
+            let next = token(steps - usize::min(back + 2, steps), steps, direction);
+            kept = load_kept(gates, before, offered, images, steps, direction, next, i);
         }
         sync_cube();
         let mut sum = Each::new(0.0);
@@ -159,6 +160,38 @@ pub(super) fn retreat(
         if part == 0 {
             by_state += sum + sums[i];
         }
+    }
+}
+
+/// What [`advance`] keeps of a state at a token.
+#[derive(CubeType, CubeTypeMut, Clone, Copy)]
+struct Kept {
+    reset: Each,
+    keep: Each,
+    new: Each,
+    state: Each,
+    offer: Each,
+}
+
+#[cube]
+fn load_kept(
+    gates: &[f32],
+    before: &[f32],
+    offered: &[f32],
+    images: usize,
+    steps: usize,
+    direction: usize,
+    at: usize,
+    i: usize,
+) -> Kept {
+    let (own, width) = ((at * 2 + direction) * GATES + i, steps * comptime!(2 * GATES));
+    let row = (direction * images * steps + at) * HIDDEN + i;
+    Kept {
+        reset: load(gates, images, width, own),
+        keep: load(gates, images, width, own + HIDDEN),
+        new: load(gates, images, width, own + comptime!(2 * HIDDEN)),
+        state: load(before, images, steps * HIDDEN, row),
+        offer: load(offered, images, steps * HIDDEN, row),
     }
 }
 
@@ -192,10 +225,10 @@ fn store(each: Each, values: &mut [f32], images: usize, width: usize, first: usi
     }
 }
 
-/// `1 / (1 + exp(-x))`.
+/// `1 / (1 + exp(-x))`; what is no number stays none.
 #[cube]
 fn sigmoid(x: Each) -> Each {
-    Each::new(1.0) / (Each::new(1.0) + (-max(x, Each::new(FLAT))).exp())
+    Each::new(1.0) / (Each::new(1.0) + (-max_nan(x, Each::new(FLAT))).exp())
 }
 
 #[cube]

@@ -9,6 +9,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use super::{GATES, HIDDEN};
+use crate::model::ops::bias::sums_of_columns;
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::{arg, cube, empty, takes, tensor};
 use crate::model::ops::matmul::PreciseMatmul as _;
@@ -82,9 +83,14 @@ impl CustomOp<CubeBackend, 3> for GruOp {
             arg(&by_offers),
             n,
         );
-        let by_offers = tensor::<3>(by_offers);
-        let by_bias = by_offers.clone().sum_dim(1).squeeze_dim::<2>(1);
-        let by_weights = by_offers.swap_dims(1, 2).precise_matmul(tensor(before.clone())); // [2, 384, 128]
+        let by_bias = tensor::<3>(sums_of_columns(&by_offers)).squeeze_dim::<2>(1);
+        let (by_offers, before) = (tensor::<3>(by_offers).swap_dims(1, 2), tensor::<3>(before.clone()));
+        // Each on its own: the long sums of a single product are made in parts.
+        let by_weights = [0, 1].map(|direction| {
+            let [offers, before] = [&by_offers, &before].map(|both| both.clone().narrow(0, direction, 1));
+            offers.precise_matmul(before)
+        });
+        let by_weights = Tensor::cat(by_weights.into(), 0); // [2, 384, 128]
         [by_inputs, cube(by_weights), cube(by_bias)].map(Some)
     }
 }
@@ -129,6 +135,20 @@ mod gpu_tests {
             host(from_state.grad(&gradients).expect("a gradient").into_data()),
             host(bias.grad(&gradients).expect("a gradient").into_data()),
         ]
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        let mut inputs = vec![0.5_f32; 2 * 3 * 2 * GATES];
+        inputs[GATES + 7] = f32::NAN; // the first image's token that the way back reads last
+        for (name, gpu) in gpus() {
+            let inputs = Tensor::<4>::from_data(TensorData::new(inputs.clone(), [2, 3, 2, GATES]), &gpu);
+            let zeros = |shape: [usize; 3]| Tensor::<3>::zeros(shape, &gpu);
+            let bias = zeros([1, 2, GATES]).squeeze_dim(0);
+            let last = last_states(inputs, zeros([2, GATES, HIDDEN]), bias).into_data();
+            let found = last.iter::<f32>().enumerate().filter(|(_, state)| state.is_nan());
+            assert_eq!(found.map(|(at, _)| at).collect::<Vec<_>>(), [HIDDEN + 7], "{name}");
+        }
     }
 
     #[test]
