@@ -1,8 +1,10 @@
 //! Where training reads its tokens, batch by batch: from a cache, or from whoever makes them anew.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::rc::Rc;
-use std::sync::mpsc::sync_channel;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use burn::tensor::{Device, TensorData};
 use half::f16;
@@ -108,27 +110,56 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
             Ok(Box::new(caches.iter().map(rows)) as LayerRows)
         }));
     }
-    let (count, layers, caches) = (batches.len(), caches.len(), caches.to_vec());
-    let (send, made) = sync_channel(0);
-    let make = move || {
-        for images in batches {
-            for cache in &caches {
-                let rows = Rows { patches: cache.patches_as_kept(&images), cls: cache.cls(&images) };
-                if send.send(rows).is_err() {
-                    return; // the training was stopped
-                }
-            }
-        }
-    };
-    if let Err(error) = std::thread::Builder::new().name("read tokens".into()).spawn(make) {
-        return Box::new(std::iter::once(Err(TokenSourceError(Box::new(error)))));
-    }
-    let made = Rc::new(made);
+    let (count, layers) = (batches.len(), caches.len());
+    let turns = batches.into_iter().flat_map(move |images| {
+        let images = Arc::<[usize]>::from(images);
+        caches.iter().map(move |cache| (cache.clone(), images.clone()))
+    });
+    let ahead = Rc::new(RefCell::new(Ahead::new(Box::new(turns))));
     Box::new((0..count).map(move |_| {
-        let made = made.clone();
-        let next = move |_| made.recv().expect("a reader has every layer of every batch");
+        let ahead = ahead.clone();
+        let next = move |_| ahead.borrow_mut().next().expect("every layer of every batch has its turn");
         Ok(Box::new((0..layers).map(next)) as LayerRows)
     }))
+}
+
+/// Whose tokens of which images.
+type Turn = (TokenCache, Arc<[usize]>);
+
+/// Reads tokens as they are kept, turn by turn: those of the next one while the ones before are worked on.
+struct Ahead<'a> {
+    turns: Box<dyn Iterator<Item = Turn> + 'a>,
+    /// Where the next ones come from; none behind the last.
+    coming: Option<Receiver<Rows>>,
+}
+
+impl<'a> Ahead<'a> {
+    fn new(turns: Box<dyn Iterator<Item = Turn> + 'a>) -> Self {
+        let mut ahead = Self { turns, coming: None };
+        ahead.ask();
+        ahead
+    }
+
+    fn ask(&mut self) {
+        self.coming = self.turns.next().map(|(cache, images)| {
+            let (send, coming) = sync_channel(1);
+            rayon::spawn(move || {
+                let rows = Rows { patches: cache.patches_as_kept(&images), cls: cache.cls(&images) };
+                let _ = send.send(rows); // nobody takes them where a training was stopped
+            });
+            coming
+        });
+    }
+}
+
+impl Iterator for Ahead<'_> {
+    type Item = Rows;
+
+    fn next(&mut self) -> Option<Rows> {
+        let rows = self.coming.take()?.recv().expect("who was asked answers");
+        self.ask();
+        Some(rows)
+    }
 }
 
 /// Rounds `values` to what a cache of this precision gives back.
