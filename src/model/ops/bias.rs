@@ -66,41 +66,24 @@ impl CustomOp<CubeBackend, 2> for Biased {
         let [rows, columns] = by_y.shape().dims();
         let by_x = if y.is_some() { empty(&by_y, [rows, columns]) } else { by_y.clone() };
         let y = y.as_ref().unwrap_or(&by_y);
-        let by_bias = backwards(y, &by_y, &by_x, [1, rows, columns], *activation);
+        let by_bias = add_up(&by_y, [1, rows, columns], |cubes, count, parts, sums| {
+            backward::launch(
+                &by_y.client,
+                cubes,
+                CubeDim::new_1d(UNITS as u32),
+                arg(y),
+                arg(&by_y),
+                arg(&by_x),
+                arg(sums),
+                rows,
+                columns,
+                parts,
+                count,
+                *activation,
+            );
+        });
         [by_x, CubeBackend::float_reshape(by_bias, Shape::new([columns]))].map(Some)
     }
-}
-
-/// The sums of the columns of matrices without gaps, `[B, 1, columns]`.
-pub(crate) fn sums_of_columns(matrices: &CubeTensor) -> CubeTensor {
-    backwards(matrices, matrices, matrices, matrices.shape().dims(), Activation::None)
-}
-
-/// Writes the gradients of what was activated and returns the sums of their columns, `[B, 1, columns]`.
-fn backwards(
-    y: &CubeTensor,
-    by_y: &CubeTensor,
-    by_x: &CubeTensor,
-    shape: [usize; 3],
-    activation: Activation,
-) -> CubeTensor {
-    let [_, rows, columns] = shape;
-    add_up(by_y, shape, |cubes, count, parts, sums| {
-        backward::launch(
-            &by_y.client,
-            cubes,
-            CubeDim::new_1d(UNITS as u32),
-            arg(y),
-            arg(by_y),
-            arg(by_x),
-            arg(sums),
-            rows,
-            columns,
-            parts,
-            count,
-            activation,
-        );
-    })
 }
 
 #[cube(launch)]
@@ -136,11 +119,10 @@ fn backward(
     #[comptime] activation: Activation,
 ) {
     let share = share(rows, columns, parts, count);
-    let start = share.matrix * rows * columns + share.column;
     let mut row = share.row;
     let mut sum = 0.0f32;
     while row + comptime!((AT_ONCE - 1) * STEP) < share.end {
-        let first = start + row * columns;
+        let first = row * columns + share.column;
         let mut owed = Array::<f32>::new(AT_ONCE);
         #[unroll]
         for next in 0..AT_ONCE {
@@ -156,7 +138,7 @@ fn backward(
         row += comptime!(AT_ONCE * STEP);
     }
     while row < share.end {
-        let at = start + row * columns;
+        let at = row * columns + share.column;
         let owed = by_z(y, by_y, at, activation);
         if comptime!(activation != Activation::None) {
             by_x[at] = owed;

@@ -24,8 +24,8 @@ impl Pass {
     }
 }
 
-/// Puts the tokens of every image, `[N, width]` of bytes or numbers, into an order of their own: the same again for the same image, pass and
-/// seed. The encoder does not care for the order of its tokens, so that this is what shuffling its input at every pass
+/// Puts the tokens of every image, `[N, width]` of bytes or numbers, into an order of their own: the same again for the same image,
+/// pass and seed. The encoder does not care for the order of its tokens, so that this is what shuffling its input at every pass
 /// comes to.
 pub(super) fn redraw<T: Copy + Send>(
     patches: &mut [T],

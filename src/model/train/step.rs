@@ -17,7 +17,9 @@ use crate::model::ops::cpu;
 use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::pass::{Gradient, Pass};
 use crate::model::probe::head::Batch;
+use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
+use crate::model::train::optim::Optimizer;
 
 /// The labels of a batch on a device.
 pub struct Labels {
@@ -101,31 +103,39 @@ fn together<'a>(
             step.trainer.progress.seconds += shared / asking as f64;
         }
         let rate = rate(step.trainer);
-        step.timed(|step| step.update(labels, gradient, rate));
+        step.timed(|step| {
+            if step.is_finite() {
+                step.update(gradient, rate);
+            }
+            step.finish(labels);
+        });
     }
 }
 
-/// On a GPU each reads them for itself. A head's loss is read when the next head's step is under way already, so that the GPU
-/// has something to do meanwhile.
+/// On a GPU each reads them for itself. Losses are read when the updates of all heads are under way already, so that the GPU has
+/// something to do meanwhile.
 fn in_turn<'a>(
     trainers: impl Iterator<Item = &'a mut HeadTrainer>,
     batch: &Batch,
     labels: &Labels,
     rate: impl Fn(&HeadTrainer) -> f64,
 ) {
-    let mut before: Option<Step> = None;
-    for trainer in trainers.map(Some).chain([None]) {
-        let mut step = trainer.map(Step::new);
-        if let Some(step) = &mut step {
-            step.timed(|step| step.begin(batch, labels, None));
-        }
-        if let Some(mut step) = std::mem::replace(&mut before, step) {
-            let rate = rate(step.trainer);
-            step.timed(|step| {
-                step.read_loss();
-                step.update(labels, None, rate);
-            });
-        }
+    let begin = |trainer| {
+        let mut step = Step::new(trainer);
+        let rate = rate(step.trainer);
+        step.timed(|step| {
+            step.begin(batch, labels, None);
+            let HeadTrainer { model, optimizer, last_finite, .. } = &*step.trainer;
+            step.before = Some((model.clone(), optimizer.clone(), last_finite.clone()));
+            step.update(None, rate);
+        });
+        step
+    };
+    for mut step in trainers.map(begin).collect::<Vec<_>>() {
+        step.timed(|step| {
+            step.read_loss();
+            step.finish(labels);
+        });
     }
 }
 
@@ -140,16 +150,30 @@ struct Step<'a> {
     raw: Option<Tensor<2>>,
     /// What the pass gave it, `[B, M, d or d + 1]`.
     pooled: Option<Tensor<3>>,
-    /// Its loss and how many images are right, on their way; the gradients of what lies behind the pass.
-    begun: Option<(Tensor<1>, Gradients)>,
+    /// The gradients of what lies behind the pass.
+    gradients: Option<Gradients>,
+    /// Its loss and how many images are right, on their way, `[2]`.
+    told: Option<Tensor<1>>,
     /// The same when they are there.
-    outcome: Option<(f64, usize, Gradients)>,
+    outcome: Option<(f64, usize)>,
+    /// What its update moves, as it was before, where that does not wait for the loss.
+    before: Option<(Model, Optimizer, Option<Params>)>,
 }
 
 impl<'a> Step<'a> {
     fn new(trainer: &'a mut HeadTrainer) -> Self {
         let tracked = trainer.model.clone().with_params(trainer.model.params().tracked());
-        Self { trainer, tracked, pooling: None, raw: None, pooled: None, begun: None, outcome: None }
+        Self {
+            trainer,
+            tracked,
+            pooling: None,
+            raw: None,
+            pooled: None,
+            gradients: None,
+            told: None,
+            outcome: None,
+            before: None,
+        }
     }
 
     /// Runs `work` on the head's own time.
@@ -174,28 +198,28 @@ impl<'a> Step<'a> {
         }; // [B, F]
         self.raw = Some(raw.clone().inner());
         let told = loss_and_right(self.tracked.training_logits(raw), labels);
-        let gradients = told.clone().backward();
-        self.begun = Some((told.inner(), gradients));
+        self.gradients = Some(told.clone().backward());
+        self.told = Some(told.inner());
     }
 
     /// Waits for the device, once in a step, and returns the gradient of what the pass gave.
     fn read_loss(&mut self) -> Option<Vec<f32>> {
-        let (told, gradients) = self.begun.take().expect("a step begins with a forward pass");
+        let told = self.told.take().expect("a step begins with a forward pass");
         let told = told.into_data().try_into_vec::<f32>().expect("float32 numbers");
-        let (value, right) = (f64::from(told[0]), told[1] as usize);
-        let cotangent = self.pooled.take().and_then(|pooled| pooled.grad(&gradients));
-        self.outcome = Some((value, right, gradients));
-        cotangent.filter(|_| value.is_finite()).map(cpu::host)
+        self.outcome = Some((f64::from(told[0]), told[1] as usize));
+        let gradients = self.gradients.as_ref().filter(|_| self.is_finite())?;
+        self.pooled.take()?.grad(gradients).map(cpu::host)
     }
 
-    /// Moves the parameters; a loss that is not finite takes back the step that led to it.
-    fn update(&mut self, labels: &Labels, gradient: Option<Gradient>, rate: f64) {
-        let (value, right, behind) = self.outcome.take().expect("a loss comes before an update");
+    /// Whether its loss is, which was read.
+    fn is_finite(&self) -> bool {
+        self.outcome.is_some_and(|(loss, _)| loss.is_finite())
+    }
+
+    /// Moves the parameters. Waits for nothing.
+    fn update(&mut self, gradient: Option<Gradient>, rate: f64) {
         let trainer = &mut *self.trainer;
-        if !value.is_finite() {
-            trainer.fail(&format!("the loss became {value}"));
-            return;
-        }
+        let behind = self.gradients.take().expect("gradients come before an update");
         let carried = self.pooling.as_ref().zip(gradient).and_then(|(pooling, by)| pooling.carry(by));
         let before = carried.map(|carried| carried.backward());
         let gradients: Vec<&Gradients> = std::iter::once(&behind).chain(before.as_ref()).collect();
@@ -206,8 +230,59 @@ impl<'a> Step<'a> {
         let params = seen.params().clone();
         let moved = trainer.optimizer.step(params, self.tracked.params(), &gradients, rate);
         trainer.model = seen.with_params(moved);
-        trainer.progress.running.loss += value * labels.count as f64;
+    }
+
+    /// Counts what came of it; a loss that is not finite takes back the step that led to it, and this one.
+    fn finish(&mut self, labels: &Labels) {
+        let (loss, right) = self.outcome.expect("a loss is read before it is counted");
+        let trainer = &mut *self.trainer;
+        if !loss.is_finite() {
+            if let Some(before) = self.before.take() {
+                (trainer.model, trainer.optimizer, trainer.last_finite) = before;
+            }
+            trainer.fail(&format!("the loss became {loss}"));
+            return;
+        }
+        trainer.progress.running.loss += loss * labels.count as f64;
         trainer.progress.running.right += right;
         trainer.progress.running.images += labels.count;
+    }
+}
+
+#[cfg(test)]
+mod gpu_tests {
+    use super::*;
+    use crate::gpus::gpus;
+    use crate::model::grid::Grid;
+    use crate::model::probe::head::{Config, Dims, find};
+
+    #[test]
+    fn a_loss_that_breaks_takes_back_the_step_that_led_to_it_and_its_own() {
+        let dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
+        let values: Vec<f32> = (0..4 * 6 * 8).map(|at| ((at * 37) % 101) as f32 / 50.0 - 1.0).collect();
+        for (name, device) in gpus().into_iter().chain([("cpu".to_owned(), Device::flex())]) {
+            let patches =
+                Tensor::<3>::from_data(TensorData::new(values.clone(), [4, 6, 8]), &device).autodiff();
+            let image_seeds = (0..4).collect();
+            let batch = Batch { patches, cls: None, grid: dims.grid, image_seeds, training: true };
+            let labels = Labels::new(&[0, 1, 2, 3], 4, &device);
+            let trainer = |rate| {
+                let kind = find("attention").expect("a head");
+                let model = Model::start(kind, &Config::default(), dims, 0, &device).expect("a head's start");
+                HeadTrainer::new("attention", model).at(0, Some(rate))
+            };
+            let mut trainers = [1e38, 1e-3].map(trainer);
+            let start = trainers[0].model.params().to_arrays();
+            for _ in 0..3 {
+                step_all(&mut trainers, &batch, &labels, |trainer| trainer.rate.expect("a rate"));
+            }
+            let [broken, sound] = trainers;
+            assert!(broken.progress.failure.is_some_and(|why| why.contains("the loss became")), "{name}");
+            assert_eq!(broken.model.params().to_arrays(), start, "{name}");
+            let steps = |optimizer: Optimizer| optimizer.to_arrays()["steps"].data[0];
+            assert_eq!((steps(broken.optimizer), broken.progress.running.images), (1.0, 4), "{name}");
+            assert_eq!((steps(sound.optimizer), sound.progress.running.images), (3.0, 12), "{name}");
+            assert!(sound.progress.failure.is_none() && sound.model.params().are_finite(), "{name}");
+        }
     }
 }

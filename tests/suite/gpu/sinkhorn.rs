@@ -72,7 +72,8 @@ fn token_weights_and_their_gradient_equal_the_processors() {
             (257, 0.03, 20),
             (257, 1.0, 20),
             (1024, 0.1, 2), // more than a workgroup's own memory holds on most devices
-            (576, 0.1, 20), // more than a software Vulkan runs: the plain tensors
+            (576, 0.1, 20),
+            (1000, 0.1, 20), // more than a software Vulkan runs: the plain tensors
         ];
         for &(n, temperature, iterations) in few.iter().chain(many) {
             let sinkhorn = Sinkhorn { temperature, iterations };

@@ -200,6 +200,18 @@ mod gpu_tests {
     }
 
     #[test]
+    fn what_is_no_number_stays_none() {
+        for (name, device) in gpus() {
+            let [y, bias] = [vec![f32::NAN, 1.0], vec![0.5, 0.5]]
+                .map(|values| put(&values, [1, 2], &device, DType::F32).0);
+            for by in ALL {
+                let found = get(activate(y.clone(), bias.clone(), by, false));
+                assert_eq!([0, 1].map(|at| found[at].is_nan()), [true, false], "{by:?} on {name}");
+            }
+        }
+    }
+
+    #[test]
     fn rows_may_be_spaced_and_fill_two_axes_of_workgroups() {
         for (name, device) in gpus() {
             for (rows, width) in [(5, 5), (5, 64), (300_001, 1)] {

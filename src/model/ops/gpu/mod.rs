@@ -80,3 +80,18 @@ pub(crate) fn takes<const D: usize>(tensor: &Tensor<D>, units: usize, rounds: us
     let ends_loops = rounds >= 65_000 && properties.identity.name.contains("llvmpipe");
     tensor.dtype() == DType::F32 && counts(tensor.shape().num_elements()) && fits && !ends_loops
 }
+
+#[cfg(test)]
+mod gpu_tests {
+    use super::*;
+    use crate::gpus::gpus;
+
+    #[test]
+    fn kernels_take_what_they_can_count() {
+        for (name, gpu) in gpus() {
+            let takes =
+                |columns: usize| takes(&Tensor::<2>::zeros([1, 1], &gpu).expand([1 << 16, columns]), 256, 1);
+            assert_eq!([(1 << 16) - 1, 1 << 16].map(takes), [true, false], "{name}");
+        }
+    }
+}

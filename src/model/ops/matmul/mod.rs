@@ -153,7 +153,7 @@ mod gpu_tests {
             let product = a.reshape([images * n, width]).precise_matmul(b.squeeze_dim::<2>(0));
             product.reshape([images, n, 1])
         };
-        let cases: [Case; 15] = [
+        let cases: [Case; 18] = [
             ("scores", [3, 49, 70], [1, 70, 1], flat),
             ("scores of many tokens", [4, 700, 12], [1, 12, 1], flat),
             ("a query of each image", [3, 49, 130], [3, 130, 1], matmul),
@@ -168,6 +168,11 @@ mod gpu_tests {
             ("which are rows", [3, 49, 20], [1, 70, 20], |a, b| a.precise_matmul(b.swap_dims(1, 2))),
             ("a sum over many tokens", [300, 49, 20], [1, 20, 70], matmul),
             ("a matrix of each image", [3, 5, 20], [3, 20, 7], matmul),
+            ("of long sums", [2, 3, 2048], [2, 2048, 5], matmul),
+            ("of long sums with one", [2, 3, 2048], [1, 2048, 5], matmul),
+            ("of long sums with columns", [2, 2048, 3], [2, 2048, 5], |a, b| {
+                a.swap_dims(1, 2).precise_matmul(b)
+            }),
             ("two numbers", [1, 1, 1], [2, 1, 1], matmul),
         ];
         let mut rng = ChaCha8Rng::seed_from_u64(5);

@@ -16,35 +16,25 @@ const LONG: usize = 2048;
 /// Terms of a part's sums, at least.
 const SHORTEST: usize = 512;
 
-/// `left right`, two matrices, in parts; none where that brings nothing.
+/// `left right` in parts; none where that brings nothing.
 pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTensor> {
     let shape = shape_of(left, right);
-    let numbers: usize = shape.iter().product();
-    let ([rows, inner], left_steps) = matrix(left)?;
-    let ([_, columns], right_steps) = matrix(right)?;
+    let last = shape.num_dims() - 1;
+    let (numbers, inner) = (shape.num_elements(), left.shape()[last]);
     let most = if inner < LONG { 1 } else { (ENOUGH / numbers.max(1)).min(inner / SHORTEST) };
     let parts = (2..=most).rev().find(|parts| inner.is_multiple_of(*parts))?;
-
-    let each = inner / parts;
-    let [row, column] = left_steps;
-    let left = laid(left, [parts, rows, each], [each * column, row, column]);
-    let [row, column] = right_steps;
-    let right = laid(right, [parts, each, columns], [each * row, row, column]);
-    let sum = CubeBackend::float_sum_dim(super::multiply(left, right), 0);
-    Some(CubeBackend::float_reshape(sum, shape))
+    let product = super::multiply(cut(left, last, parts), cut(right, last - 1, parts));
+    Some(CubeBackend::float_reshape(CubeBackend::float_sum_dim(product, last - 1), shape))
 }
 
-/// The lengths of its rows and columns and from one to the next, unless it is a batch of matrices.
-fn matrix(factor: &CubeTensor) -> Option<([usize; 2], [usize; 2])> {
-    let (shape, strides) = (factor.shape(), factor.meta.strides());
-    let last = shape.num_dims() - 1;
-    let one = shape[..last - 1].iter().all(|&axis| axis == 1);
-    one.then(|| ([shape[last - 1], shape[last]], [strides[last - 1], strides[last]]))
-}
-
-/// The same numbers, read in another shape.
-fn laid(factor: &CubeTensor, shape: [usize; 3], strides: [usize; 3]) -> CubeTensor {
-    let mut laid = factor.clone();
-    *laid.meta = Metadata::new(shape, strides);
-    laid
+/// The same numbers, of which `axis` is cut into parts: those of a matrix are an axis before its own two.
+fn cut(factor: &CubeTensor, axis: usize, parts: usize) -> CubeTensor {
+    let (mut shape, mut strides) = (factor.shape().to_vec(), factor.meta.strides().to_vec());
+    shape[axis] /= parts;
+    let (before, step) = (shape.len() - 2, shape[axis] * strides[axis]);
+    shape.insert(before, parts);
+    strides.insert(before, step);
+    let mut cut = factor.clone();
+    *cut.meta = Metadata::new(shape, strides);
+    cut
 }

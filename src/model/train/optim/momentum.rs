@@ -33,10 +33,9 @@ impl Momentum {
 
     /// As [`AdamW::step`](super::AdamW::step).
     pub fn step(&mut self, params: Params, tracked: &Params, by: &[&Gradients], rate: f64) -> Params {
-        let trusts = self.trusts;
-        let mut step = |((spec, value, gradient), trust): (Trained, f32)| {
-            let scaled = match trusts && spec.shape.len() > 1 {
-                true => gradient * trust,
+        let mut step = |(spec, value, gradient): Trained| {
+            let scaled = match self.trusts && spec.shape.len() > 1 {
+                true => scale(&value, &gradient) * gradient,
                 false => gradient,
             };
             let velocity = match self.velocities.swap_remove(&spec.name) {
@@ -46,10 +45,7 @@ impl Momentum {
             self.velocities.insert(spec.name.clone(), velocity.clone());
             value - velocity * rate
         };
-        update(params, gradients(tracked, by), |trained| {
-            let scales = if trusts { scales(&trained) } else { vec![1.0; trained.len()] };
-            trained.into_iter().zip(scales).map(&mut step).collect()
-        })
+        update(params, gradients(tracked, by), |trained| trained.into_iter().map(&mut step).collect())
     }
 
     /// Its state on the host, for a checkpoint: `<name>.velocity`.
@@ -69,15 +65,11 @@ impl Momentum {
     }
 }
 
-/// What the gradient of each parameter is scaled by; the device is waited for once.
-fn scales(trained: &[Trained]) -> Vec<f32> {
-    let norm = |x: &Tensor<1>| x.clone().square().sum().sqrt();
-    let norms = trained.iter().flat_map(|(_, value, gradient)| [norm(value), norm(gradient)]).collect();
-    let norms = Tensor::cat(norms, 0).into_data().try_into_vec::<f32>().expect("float32 numbers");
-    let scale = |&[value, gradient]: &[f32; 2]| {
-        if value > 0.0 && gradient > 0.0 { TRUST * value / gradient } else { 1.0 }
-    };
-    norms.as_chunks::<2>().0.iter().map(scale).collect()
+/// What the gradient of a parameter is scaled by, `[1]`, on their device.
+fn scale(value: &Tensor<1>, gradient: &Tensor<1>) -> Tensor<1> {
+    let [value, gradient] = [value, gradient].map(|x| x.clone().square().sum().sqrt());
+    let one = value.clone().equal_scalar(0.0).bool_or(gradient.clone().equal_scalar(0.0));
+    (value * TRUST / gradient).mask_fill(one, 1.0)
 }
 
 #[cfg(test)]

@@ -261,6 +261,15 @@ mod gpu_tests {
     use crate::close::assert_close_to_largest;
     use crate::gpus::gpus;
 
+    #[test]
+    fn it_takes_hidden_values_that_it_can_count() {
+        const MOST: usize = u32::MAX as usize / (16 * WIDE);
+        for (name, gpu) in gpus() {
+            let take = |images| take(&Tensor::<3>::zeros([1, 1, 1], &gpu).expand([images, 16, 8]));
+            assert_eq!([MOST, MOST + 1].map(take), [true, false], "{name}");
+        }
+    }
+
     type Mean = fn(&Tensor<3>, [Tensor<2>; 2], [Tensor<1>; 2]) -> Tensor<2>;
 
     #[test]

@@ -9,7 +9,6 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use super::{GATES, HIDDEN};
-use crate::model::ops::bias::sums_of_columns;
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::{arg, cube, empty, takes, tensor};
 use crate::model::ops::matmul::PreciseMatmul as _;
@@ -83,14 +82,10 @@ impl CustomOp<CubeBackend, 3> for GruOp {
             arg(&by_offers),
             n,
         );
-        let by_bias = tensor::<3>(sums_of_columns(&by_offers)).squeeze_dim::<2>(1);
-        let (by_offers, before) = (tensor::<3>(by_offers).swap_dims(1, 2), tensor::<3>(before.clone()));
-        // Each on its own: the long sums of a single product are made in parts.
-        let by_weights = [0, 1].map(|direction| {
-            let [offers, before] = [&by_offers, &before].map(|both| both.clone().narrow(0, direction, 1));
-            offers.precise_matmul(before)
-        });
-        let by_weights = Tensor::cat(by_weights.into(), 0); // [2, 384, 128]
+        let by_offers = tensor::<3>(by_offers);
+        let ones = Tensor::<3>::ones([1, 1, 1], &by_offers.device()).expand([1, 1, rows]);
+        let by_bias = ones.precise_matmul(by_offers.clone()).squeeze_dim::<2>(1);
+        let by_weights = by_offers.swap_dims(1, 2).precise_matmul(tensor(before.clone())); // [2, 384, 128]
         [by_inputs, cube(by_weights), cube(by_bias)].map(Some)
     }
 }

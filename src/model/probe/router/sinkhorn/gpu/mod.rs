@@ -33,13 +33,15 @@ use super::operation::{PlansOp, TokenWeightsOp};
 use crate::model::ops::custom_op::CustomOp;
 use crate::model::ops::gpu::{arg, counts, cube, empty, takes};
 
-/// Threads of a workgroup; of one without noise, at most.
+/// Threads of a workgroup of plans with noise.
 const UNITS: usize = 256;
+/// Threads of any other, at most: for the tokens of 24 x 24 patches, and with 96 registers for each.
+const MOST_UNITS: usize = 640;
 
 /// Whether the kernels take these scores, for token weights.
 pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     let [images, n] = scores.dims();
-    let rounds = n.div_ceil(UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, with some to spare
+    let rounds = n.div_ceil(MOST_UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, with some to spare
     takes(scores, 1, rounds) && counts(images * sinkhorn.iterations * forward::HISTORY_VECTORS * n)
 }
 
@@ -276,7 +278,7 @@ impl Job {
 
     /// Enough threads for every token, as far as the device has them.
     fn units(&self, like: &CubeTensor) -> CubeDim {
-        let most = like.client.properties().hardware.max_units_per_cube.min(UNITS as u32);
+        let most = like.client.properties().hardware.max_units_per_cube.min(MOST_UNITS as u32);
         CubeDim::new_1d((self.n as u32).next_multiple_of(32).min(most))
     }
 
@@ -312,6 +314,26 @@ mod gpu_tests {
     use crate::close::assert_close;
     use crate::gpus::gpus;
     use crate::model::ops::gpu::tensor;
+
+    #[test]
+    fn they_take_what_they_can_count() {
+        const N: usize = 49;
+        let sinkhorn = Sinkhorn::default();
+        let most = |each: usize| u32::MAX as usize / each;
+        let vectors = [forward::HISTORY_VECTORS, log_plan::HISTORY_VECTORS];
+        let [history, log_history] = vectors.map(|vectors| sinkhorn.iterations * vectors * N);
+        for (name, gpu) in gpus() {
+            let scores = |images| Tensor::<2>::zeros([1, 1], &gpu).expand([images, N]);
+            let check = |what: &str, most: usize, take: &dyn Fn(&Tensor<2>) -> bool| {
+                let found = [most, most + 1].map(|images| take(&scores(images)));
+                assert_eq!(found, [true, false], "{what} on {name}");
+            };
+            check("weights", most(history), &|scores| take(scores, sinkhorn));
+            check("noisy plans", most(log_history.max(N * N)), &|scores| take_plans(scores, sinkhorn, true));
+            let once = Sinkhorn { iterations: 1, ..sinkhorn };
+            check("plans", most(N * N), &|scores| take_plans(scores, once, false));
+        }
+    }
 
     #[test]
     fn an_image_of_which_float32_does_not_hold_the_powers_is_walked_beside_others_that_are_not() {
