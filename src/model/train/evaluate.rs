@@ -25,11 +25,13 @@ fn predict(
         for (layer, rows) in layers?.enumerate() {
             let batch = batch_of(task, rows, chunk, Pass::Evaluation(done));
             let trains = |trainer: &HeadTrainer| trainer.layer == layer && trainer.progress.failure.is_none();
-            for (trainer, predictions) in
-                trainers.iter().zip(&mut predictions).filter(|(trainer, _)| trains(trainer))
+            let trained = trainers.iter().zip(&mut predictions).filter(|(trainer, _)| trains(trainer));
+            let ask = |trainer: &HeadTrainer| trainer.model.logits(&batch).argmax(1).squeeze_dim::<1>(1); // [B]
+            // All are asked before the first one's answer is waited for.
+            for (classes, predictions) in
+                trained.map(|(trainer, own)| (ask(trainer), own)).collect::<Vec<_>>()
             {
-                let logits = trainer.model.logits(&batch); // [B, C]
-                let classes = logits.argmax(1).squeeze_dim::<1>(1).into_data().convert::<u32>();
+                let classes = classes.into_data().convert::<u32>();
                 predictions.extend(classes.try_to_vec::<u32>().expect("class indices"));
             }
         }
