@@ -144,6 +144,8 @@ pub struct HeadTrainer {
     pub progress: HeadProgress,
     /// The parameters that gave the last finite loss.
     last_finite: Option<Params>,
+    /// How long first steps took that it took alone, in seconds: on GPUs, where steps of several heads overlap.
+    alone: Vec<f64>,
 }
 
 /// How far a head has come: what a checkpoint keeps of it as it is.
@@ -163,7 +165,7 @@ pub struct HeadProgress {
     pub running: Running,
     /// Losses of its steps, thinned.
     pub losses: Losses,
-    /// Time its own steps took, in seconds: without reading tokens, without evaluation.
+    /// Time its own steps took, in seconds, without reading tokens, without evaluation: where heads share a step, its share.
     pub seconds: f64,
 }
 
@@ -210,7 +212,16 @@ impl HeadTrainer {
     /// A head at its start.
     pub fn new(name: impl Into<String>, model: Model) -> Self {
         let (optimizer, progress) = (Protocol::Paper.optimizer(), HeadProgress::default());
-        Self { name: name.into(), model, layer: 0, rate: None, optimizer, progress, last_finite: None }
+        Self {
+            name: name.into(),
+            model,
+            layer: 0,
+            rate: None,
+            optimizer,
+            progress,
+            last_finite: None,
+            alone: vec![],
+        }
     }
 
     /// The same that reads the tokens of this layer of the task's, from 0, and learns at this rate, where it has one of its

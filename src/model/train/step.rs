@@ -112,8 +112,11 @@ fn together<'a>(
     }
 }
 
-/// On a GPU each reads them for itself. Losses are read when the updates of all heads are under way already, so that the GPU has
-/// something to do meanwhile.
+/// Steps of a head that are taken alone, so that it is known how long they take.
+const ALONE: usize = 3;
+
+/// On a GPU each reads them for itself. All heads' steps are asked for before the first loss is read, so that the GPU does not wait
+/// for the host in between; what they take together is shared out by what first steps took alone.
 fn in_turn<'a>(
     trainers: impl Iterator<Item = &'a mut HeadTrainer>,
     batch: &Batch,
@@ -122,20 +125,38 @@ fn in_turn<'a>(
 ) {
     let begin = |trainer| {
         let mut step = Step::new(trainer);
+        step.begin(batch, labels, None);
+        let HeadTrainer { model, optimizer, last_finite, .. } = &*step.trainer;
+        step.before = Some((model.clone(), optimizer.clone(), last_finite.clone()));
         let rate = rate(step.trainer);
-        step.timed(|step| {
-            step.begin(batch, labels, None);
-            let HeadTrainer { model, optimizer, last_finite, .. } = &*step.trainer;
-            step.before = Some((model.clone(), optimizer.clone(), last_finite.clone()));
-            step.update(None, rate);
-        });
+        step.update(None, rate);
         step
     };
-    for mut step in trainers.map(begin).collect::<Vec<_>>() {
-        step.timed(|step| {
-            step.read_loss();
-            step.finish(labels);
-        });
+    let end = |step: &mut Step| {
+        step.read_loss();
+        step.finish(labels);
+    };
+    let trainers: Vec<_> = trainers.collect();
+    if trainers.iter().any(|trainer| trainer.alone.len() < ALONE) {
+        for trainer in trainers {
+            let begun = Instant::now();
+            let mut step = begin(trainer);
+            end(&mut step);
+            let seconds = begun.elapsed().as_secs_f64();
+            step.trainer.progress.seconds += seconds;
+            step.trainer.alone.push(seconds);
+        }
+        return;
+    }
+    let begun = Instant::now();
+    let mut steps: Vec<Step> = trainers.into_iter().map(begin).collect();
+    steps.iter_mut().for_each(end);
+    let seconds = begun.elapsed().as_secs_f64();
+    let alone = |step: &Step| step.trainer.alone.iter().copied().fold(f64::INFINITY, f64::min);
+    let all: f64 = steps.iter().map(alone).sum();
+    for step in steps {
+        let share = alone(&step) / all;
+        step.trainer.progress.seconds += seconds * share;
     }
 }
 
@@ -252,37 +273,67 @@ impl<'a> Step<'a> {
 #[cfg(test)]
 mod gpu_tests {
     use super::*;
+    use crate::close::assert_close;
     use crate::gpus::gpus;
     use crate::model::grid::Grid;
     use crate::model::probe::head::{Config, Dims, find};
 
+    const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
+
+    /// A few images, and their classes.
+    fn images(device: &Device) -> (Batch, Labels) {
+        let values: Vec<f32> = (0..4 * 6 * 8).map(|at| ((at * 37) % 101) as f32 / 50.0 - 1.0).collect();
+        let patches = Tensor::<3>::from_data(TensorData::new(values, [4, 6, 8]), device).autodiff();
+        let image_seeds = (0..4).collect();
+        let batch = Batch { patches, cls: None, grid: DIMS.grid, image_seeds, training: true };
+        (batch, Labels::new(&[0, 1, 2, 3], 4, device))
+    }
+
+    fn trainer(id: &str, rate: f64, device: &Device) -> HeadTrainer {
+        let kind = find(id).expect("a head");
+        let model = Model::start(kind, &Config::default(), DIMS, 0, device).expect("a head's start");
+        HeadTrainer::new(id, model).at(0, Some(rate))
+    }
+
     #[test]
     fn a_loss_that_breaks_takes_back_the_step_that_led_to_it_and_its_own() {
-        let dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
-        let values: Vec<f32> = (0..4 * 6 * 8).map(|at| ((at * 37) % 101) as f32 / 50.0 - 1.0).collect();
         for (name, device) in gpus().into_iter().chain([("cpu".to_owned(), Device::flex())]) {
-            let patches =
-                Tensor::<3>::from_data(TensorData::new(values.clone(), [4, 6, 8]), &device).autodiff();
-            let image_seeds = (0..4).collect();
-            let batch = Batch { patches, cls: None, grid: dims.grid, image_seeds, training: true };
-            let labels = Labels::new(&[0, 1, 2, 3], 4, &device);
-            let trainer = |rate| {
-                let kind = find("attention").expect("a head");
-                let model = Model::start(kind, &Config::default(), dims, 0, &device).expect("a head's start");
-                HeadTrainer::new("attention", model).at(0, Some(rate))
-            };
-            let mut trainers = [1e38, 1e-3].map(trainer);
-            let start = trainers[0].model.params().to_arrays();
-            for _ in 0..3 {
-                step_all(&mut trainers, &batch, &labels, |trainer| trainer.rate.expect("a rate"));
+            // Taken alone, and together.
+            for alone in [0, ALONE] {
+                let (batch, labels) = images(&device);
+                let mut trainers = [1e38, 1e-3].map(|rate| trainer("attention", rate, &device));
+                trainers.iter_mut().for_each(|trainer| trainer.alone = vec![1.0; alone]);
+                let start = trainers[0].model.params().to_arrays();
+                for _ in 0..3 {
+                    step_all(&mut trainers, &batch, &labels, |trainer| trainer.rate.expect("a rate"));
+                }
+                let [broken, sound] = trainers;
+                assert!(broken.progress.failure.is_some_and(|why| why.contains("the loss became")), "{name}");
+                assert_eq!(broken.model.params().to_arrays(), start, "{name}");
+                let steps = |optimizer: Optimizer| optimizer.to_arrays()["steps"].data[0];
+                assert_eq!((steps(broken.optimizer), broken.progress.running.images), (1.0, 4), "{name}");
+                assert_eq!((steps(sound.optimizer), sound.progress.running.images), (3.0, 12), "{name}");
+                assert!(sound.progress.failure.is_none() && sound.model.params().are_finite(), "{name}");
             }
-            let [broken, sound] = trainers;
-            assert!(broken.progress.failure.is_some_and(|why| why.contains("the loss became")), "{name}");
-            assert_eq!(broken.model.params().to_arrays(), start, "{name}");
-            let steps = |optimizer: Optimizer| optimizer.to_arrays()["steps"].data[0];
-            assert_eq!((steps(broken.optimizer), broken.progress.running.images), (1.0, 4), "{name}");
-            assert_eq!((steps(sound.optimizer), sound.progress.running.images), (3.0, 12), "{name}");
-            assert!(sound.progress.failure.is_none() && sound.model.params().are_finite(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_steps_take_together_is_shared_out_by_what_they_took_alone() {
+        for (name, device) in gpus() {
+            let (batch, labels) = images(&device);
+            let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
+            for _ in 0..ALONE {
+                step_all(&mut trainers, &batch, &labels, |_| 1e-3);
+            }
+            let before = trainers.each_ref().map(|trainer| trainer.progress.seconds);
+            let alone = trainers.each_ref().map(|trainer| trainer.alone.clone());
+            assert_eq!(before, alone.each_ref().map(|steps| steps.iter().sum::<f64>()), "{name}");
+            step_all(&mut trainers, &batch, &labels, |_| 1e-3);
+            assert_eq!(trainers.each_ref().map(|trainer| trainer.alone.clone()), alone, "{name}");
+            let found = [0, 1].map(|at| trainers[at].progress.seconds - before[at]);
+            let [gap, attention] = alone.map(|steps| steps.into_iter().fold(f64::INFINITY, f64::min));
+            assert_close(&name, [found[0] / found[1]], [gap / attention], 1e-6);
         }
     }
 }
