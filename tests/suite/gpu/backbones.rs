@@ -14,7 +14,7 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 
-use super::{all, parity};
+use super::{Parity, all};
 use crate::backbones::{CASES, difference, fixtures, flat, image};
 use crate::gpus::gpus;
 use crate::heads::{batch, values};
@@ -32,6 +32,7 @@ fn share(found: &[f32], expected: &[f32]) -> f64 {
 
 #[test]
 fn every_family_gives_the_processors_tokens() {
+    let mut parity = Parity::default();
     for (name, gpu) in gpus() {
         for family in FAMILIES {
             let own = |case: &&(&str, _)| {
@@ -50,7 +51,7 @@ fn every_family_gives_the_processors_tokens() {
                     let (found, expected) = (stages(&gpu), stages(&Device::flex()));
                     let stages = found.iter().zip(&expected).map(|(found, expected)| share(found, expected));
                     let most = stages.fold(0.0, f64::max);
-                    parity(&name, &format!("{case}, {height} x {width}, every layer"), most, FLOAT32);
+                    parity.check(&name, &format!("{case}, {height} x {width}, every layer"), most, FLOAT32);
                 }
             }
         }
@@ -74,6 +75,7 @@ const TIE: f64 = 2e-2;
 
 #[test]
 fn halves_give_the_same_tokens_to_two_digits_and_the_same_predictions() {
+    let mut parity = Parity::default();
     let refused = Backbone::open_in(&fixtures().join("vit"), &Device::flex(), Arithmetic::Float16);
     assert_eq!(
         refused.err().unwrap().to_string(),
@@ -98,7 +100,7 @@ fn halves_give_the_same_tokens_to_two_digits_and_the_same_predictions() {
                 let apart = apart.fold(0.0, f64::max);
                 let what = format!("{} of {scenes} scenes in {}", backbone.id, arithmetic.name());
                 assert!(apart > 0.0, "{what}: not in halves");
-                parity(&name, &format!("{what}, tokens"), apart, HALVES);
+                parity.check(&name, &format!("{what}, tokens"), apart, HALVES);
                 let mut ties = 0;
                 for head in &backbone.heads {
                     let probe = Probe::load(backbone.probe(&demo, &head.id)).unwrap();

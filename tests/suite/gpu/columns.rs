@@ -11,7 +11,7 @@ use ssmprobe::model::probe::router::softsort::SoftSort;
 use ssmprobe::model::probe::router::{ROUTERS, Router};
 use ssmprobe::model::probe::settings::Config;
 
-use super::{all, parity};
+use super::{Parity, all};
 use crate::gpus::gpus;
 use crate::heads::largest;
 use crate::pooling::read_channels;
@@ -29,6 +29,7 @@ fn scores(n: usize) -> Vec<f64> {
 
 #[test]
 fn token_weights_and_their_gradient_equal_the_processors() {
+    let mut parity = Parity::default();
     for (name, gpu) in gpus() {
         let many: &[usize] = if all() { &[64, 196, 256, 1024, 4096] } else { &[196] };
         for &n in [2, 49, 257].iter().chain(many) {
@@ -64,18 +65,18 @@ fn token_weights_and_their_gradient_equal_the_processors() {
                     let gradients = (found.clone() * matrix(&by, n, device)).sum().backward();
                     let power = ["", " of distances", " of squares", ""][at];
                     let case = format!("{}{power} of N {n}, tau {temperature}", router.id());
-                    parity(
+                    parity.check(
                         &name,
                         &format!("{case}, weights"),
                         apart_of_largest(&host(found), &weights),
                         2e-5,
                     );
                     let of_gain = apart(&gradient(&gain, &gradients), &by_gain) / largest(&added);
-                    parity(&name, &format!("{case}, gradient by gain"), of_gain, 2e-5);
+                    parity.check(&name, &format!("{case}, gradient by gain"), of_gain, 2e-5);
                     let of_scores = apart_of_largest(&gradient(&asked, &gradients), &by_scores);
                     // Roundings of a sum of N terms add up as its root.
                     let most = GRADIENT * (n as f64 / 256.0).sqrt().max(1.0);
-                    parity(&name, &format!("{case}, gradient by scores"), of_scores, most);
+                    parity.check(&name, &format!("{case}, gradient by scores"), of_scores, most);
                 }
             }
         }
@@ -84,6 +85,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
 
 #[test]
 fn a_weight_for_every_channel_is_the_processors_in_parts_of_any_size() {
+    let mut parity = Parity::default();
     for (name, gpu) in gpus() {
         // Software adapters take long for what sorts by comparing all pairs; one router does.
         for kind in ROUTERS.iter().filter(|kind| all() || kind.id == "sinkhorn") {
@@ -101,7 +103,7 @@ fn a_weight_for_every_channel_is_the_processors_in_parts_of_any_size() {
                     let wide = |values: &[f32]| values.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
                     let (found, expected) = (wide(found), wide(expected));
                     let apart = apart(&found, &expected) / largest(&expected).max(1.0);
-                    parity(
+                    parity.check(
                         &name,
                         &format!("{} by channel in parts of {of}, {what}", kind.id),
                         apart,

@@ -7,7 +7,7 @@ use ssmprobe::model::probe::head::HEADS;
 use ssmprobe::model::probe::params::Constraint;
 use ssmprobe::model::train::classifier::Model;
 
-use super::{all, parity};
+use super::{Parity, all};
 use crate::close::distance;
 use crate::gpus::gpus;
 use crate::heads::{batch, files, hundredth, images, largest, loss, stem, values};
@@ -29,6 +29,7 @@ const MOST: f64 = 1e-3;
 
 #[test]
 fn heads_give_the_processors_logits_and_gradients() {
+    let mut parity = Parity::default();
     let images = images("2x6", Grid::new(2, 6));
     for (name, gpu) in gpus() {
         for kind in HEADS.iter().filter(|kind| all() || !COSTLY.contains(&kind.id)) {
@@ -54,9 +55,14 @@ fn heads_give_the_processors_logits_and_gradients() {
                     distance(stem(&path), found, expected) / largest(expected).max(least)
                 };
                 let mut shares = found.iter().zip(&processor).map(share);
-                parity(&name, &format!("{}, logits", stem(&path)), shares.next().expect("logits"), MOST);
+                parity.check(
+                    &name,
+                    &format!("{}, logits", stem(&path)),
+                    shares.next().expect("logits"),
+                    MOST,
+                );
                 let gradients = shares.fold(0.0, f64::max);
-                parity(&name, &format!("{}, gradients", stem(&path)), gradients, MOST);
+                parity.check(&name, &format!("{}, gradients", stem(&path)), gradients, MOST);
             }
         }
     }

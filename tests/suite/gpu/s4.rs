@@ -6,7 +6,7 @@ use ssmprobe::model::ops::cpu::on_cpu;
 use ssmprobe::model::probe::s4::{self, System};
 use ssmprobe::model::probe::settings::Discretization;
 
-use super::{all, parity};
+use super::{Parity, all};
 use crate::gpus::gpus;
 use crate::routing::reference::*;
 
@@ -89,6 +89,7 @@ fn gains(of: &[&Values], n: usize, device: &Device) -> Vec<[Vec<f64>; 6]> {
 
 #[test]
 fn the_gain_of_one_channel_and_its_gradients_equal_the_processors() {
+    let mut parity = Parity::default();
     let more = |few: &[usize], rest: &[usize]| [few, if all() { rest } else { &[] }].concat();
     for (name, gpu) in gpus() {
         for states in more(&[2, 16, 37, 64, 128], &[1, 256]) {
@@ -103,7 +104,7 @@ fn the_gain_of_one_channel_and_its_gradients_equal_the_processors() {
                     let bounds = [of_gain, GRADIENT, GRADIENT, GRADIENT, GRADIENT, GRADIENT];
                     for (at, what) in ["gain", "A", "B", "C", "D", "step"].into_iter().enumerate() {
                         let apart = apart_of_largest(&found[at], &expected[at]);
-                        parity(&name, &format!("{case}, {what}"), apart, bounds[at]);
+                        parity.check(&name, &format!("{case}, {what}"), apart, bounds[at]);
                     }
                     let above = |at: &usize| at % states > at / states;
                     assert!((0..states * states).filter(above).all(|at| found[1][at] == 0.0), "{case}");

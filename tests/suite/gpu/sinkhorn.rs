@@ -6,7 +6,7 @@ use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Router, standardise};
 
-use super::{all, parity};
+use super::{Parity, all};
 use crate::gpus::gpus;
 use crate::routing::reference::*;
 
@@ -59,6 +59,7 @@ fn planned(
 
 #[test]
 fn token_weights_and_their_gradient_equal_the_processors() {
+    let mut parity = Parity::default();
     for (name, gpu) in gpus() {
         let many = [64, 196, 256, 1024, 4096].map(|n| [0.01, 0.1, 1.0].map(|tau| (n, tau, 20)));
         let many = if all() { many.as_flattened() } else { &[] };
@@ -81,10 +82,10 @@ fn token_weights_and_their_gradient_equal_the_processors() {
             let expected = weighed(&sinkhorn, &scores, n, None, &Device::flex());
             let found = weighed(&sinkhorn, &scores, n, None, &gpu);
             let case = format!("Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
-            parity(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
+            parity.check(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
             for (i, by) in [(1, "scores"), (2, "gain")] {
                 let apart = apart_of_largest(&found[i], &expected[i]);
-                parity(&name, &format!("{case}, gradient by {by}"), apart, GRADIENT);
+                parity.check(&name, &format!("{case}, gradient by {by}"), apart, GRADIENT);
             }
         }
     }
@@ -92,6 +93,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
 
 #[test]
 fn plans_and_their_gradient_equal_the_processors() {
+    let mut parity = Parity::default();
     for (name, gpu) in gpus() {
         for (n, temperature) in [(2, 0.1), (49, 0.01), (196, 0.1)] {
             let sinkhorn = Sinkhorn { temperature, iterations: 20 };
@@ -99,14 +101,20 @@ fn plans_and_their_gradient_equal_the_processors() {
             let expected = planned(&sinkhorn, &scores, n, None, &Device::flex());
             let found = planned(&sinkhorn, &scores, n, None, &gpu);
             let case = format!("Sinkhorn's plans of N {n}, tau {temperature}");
-            parity(&name, &case, apart(&found[0], &expected[0]), PLAN);
-            parity(&name, &format!("{case}, gradient"), apart_of_largest(&found[1], &expected[1]), GRADIENT);
+            parity.check(&name, &case, apart(&found[0], &expected[0]), PLAN);
+            parity.check(
+                &name,
+                &format!("{case}, gradient"),
+                apart_of_largest(&found[1], &expected[1]),
+                GRADIENT,
+            );
         }
     }
 }
 
 #[test]
 fn noise_on_every_entry_is_the_processors_and_so_is_what_it_comes_to() {
+    let mut parity = Parity::default();
     for (name, gpu) in gpus() {
         let few = [(2, 0.1, 20), (30, 1.0, 20), (49, 0.01, 20), (130, 0.1, 7), (257, 0.1, 1)];
         let many = [(196, 0.1, 20), (196, 0.01, 20), (576, 0.03, 20)];
@@ -116,15 +124,15 @@ fn noise_on_every_entry_is_the_processors_and_so_is_what_it_comes_to() {
             let case = format!("Gumbel-Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
             let expected = planned(&router, &scores, n, seeds, &Device::flex());
             let found = planned(&router, &scores, n, seeds, &gpu);
-            parity(&name, &format!("{case}, plans"), apart(&found[0], &expected[0]), PLAN);
+            parity.check(&name, &format!("{case}, plans"), apart(&found[0], &expected[0]), PLAN);
             let by_scores = apart_of_largest(&found[1], &expected[1]);
-            parity(&name, &format!("{case}, plans' gradient by scores"), by_scores, GRADIENT);
+            parity.check(&name, &format!("{case}, plans' gradient by scores"), by_scores, GRADIENT);
             let expected = weighed(&router, &scores, n, seeds, &Device::flex());
             let found = weighed(&router, &scores, n, seeds, &gpu);
-            parity(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
+            parity.check(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
             for (i, by) in [(1, "scores"), (2, "gain")] {
                 let apart = apart_of_largest(&found[i], &expected[i]);
-                parity(&name, &format!("{case}, gradient by {by}"), apart, GRADIENT);
+                parity.check(&name, &format!("{case}, gradient by {by}"), apart, GRADIENT);
             }
         }
     }
