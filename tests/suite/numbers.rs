@@ -118,6 +118,30 @@ fn beside_pytorch(name: &str) -> String {
     head.to_owned() + &measured(name).into_iter().map(row).collect::<String>()
 }
 
+/// What an H200 takes, beside PyTorch on it where that was measured.
+fn on_gpu() -> String {
+    let kept = serde_json::from_str::<Value>(&text("docs/speed/h200.json")).expect("JSON");
+    let row = |row: &Value| {
+        let sides =
+            ["eager", "compiled"].map(|side| (row[side].as_f64(), row["earlier"].to_string().contains(side)));
+        let said = sides.map(|(seconds, earlier)| match seconds {
+            Some(seconds) => time(&seconds.into()) + if earlier { " *" } else { "" },
+            None => String::new(),
+        });
+        let faster = sides.iter().filter_map(|side| side.0).reduce(f64::min);
+        let ratio =
+            faster.map(|faster| short(faster / row["ours"].as_f64().expect("seconds"))).unwrap_or_default();
+        let [eager, compiled] = said;
+        format!(
+            "| `{}` | {} | {eager} | {compiled} | {ratio} |\n",
+            row["name"].as_str().expect("a name"),
+            time(&row["ours"])
+        )
+    };
+    let head = "| work | ours | PyTorch, eager | compiled | the faster one's time over ours |\n|---|---:|---:|---:|---:|\n";
+    head.to_owned() + &kept["works"].as_array().expect("works").iter().map(row).collect::<String>()
+}
+
 fn heads() -> String {
     let figures = measured("heads.json");
     let names = figures
@@ -212,6 +236,7 @@ fn the_page_of_speed_says_what_was_measured() {
         longer(),
         extraction(),
         orders(),
+        on_gpu(),
     ];
     for table in tables {
         assert!(page.contains(&table), "docs/speed.md lacks this table of docs/speed:\n{table}");

@@ -1,7 +1,19 @@
-//! How many images a GPU reads at once: as many as fit.
+//! How many images a GPU reads at once: as many as fit; and how many of these in a pass.
 
 use super::config::Config;
 use crate::model::device::FreeMemory;
+
+/// Most bytes of a copy to a GPU or back. The allocator fills a block below 32 MiB again and gets a larger one anew, page by page
+/// (`app::process_memory`), which takes longer than the copy.
+const COPY: usize = 31 << 20;
+/// Images of a pass, even where their copy is larger: products of fewer leave a GPU without work.
+const FEWEST: usize = 16;
+
+/// Images of a pass where a batch of so many goes through a GPU in several about equal ones, which copy `numbers` of each.
+pub(super) fn images_a_pass(batch: usize, numbers: usize) -> usize {
+    let most = (COPY / (4 * numbers)).max(FEWEST);
+    batch.div_ceil(batch.div_ceil(most))
+}
 
 /// Images of so many `tokens` and `pixels` each that `memory` holds in one forward pass, at least 1.
 ///
@@ -36,5 +48,12 @@ mod tests {
         assert_eq!(at_once(577, memory(128, None)), 8); // logits: 4 x 12 x 577^2 bytes
         assert_eq!(at_once(197, memory(20_480, Some(512))), 19);
         assert_eq!(at_once(4097, memory(16, Some(64))), 1);
+    }
+
+    #[test]
+    fn passes_are_about_equal_and_never_tiny() {
+        let a_pass = |batch| images_a_pass(batch, 197 * 768); // 53 fill a copy
+        assert_eq!([1, 53, 54, 256, 5000].map(a_pass), [1, 53, 27, 52, 53]);
+        assert_eq!([16, 17, 64].map(|batch| images_a_pass(batch, 1370 * 1024)), [16, 9, 16]);
     }
 }

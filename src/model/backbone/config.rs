@@ -9,9 +9,12 @@ use super::family::{ConfigSchema, Family, Positions, PrefixKind};
 use super::fields::Fields;
 use super::position::Kernel;
 use super::rotary::Rotary;
-use super::{FAMILIES, find};
+use super::{BackboneError, FAMILIES, find};
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
+
+/// More patches than this are refused: attention takes memory by their square.
+pub const PATCH_LIMIT: usize = 1 << 13;
 
 /// No `config.json` is larger than this.
 const FILE_LIMIT: u64 = 16 << 20;
@@ -294,4 +297,30 @@ fn biases(fields: &Fields, dialect: ConfigSchema) -> Result<Biases, ConfigError>
         },
         ConfigSchema::Clip => all,
     })
+}
+impl Config {
+    /// That there is this layer, and so many up to it.
+    pub fn check_layer(&self, layer: usize, joined: usize) -> Result<(), BackboneError> {
+        match layer {
+            _ if layer > self.layers => Err(BackboneError::Layer { layer, layers: self.layers }),
+            _ if joined > layer + 1 => Err(BackboneError::Blocks { joined, layer }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The patch grid of an image, if it can be cut into patches.
+    pub fn grid_of(&self, height: usize, width: usize) -> Result<Grid, BackboneError> {
+        let [down, right] = self.patch;
+        if height == 0 || width == 0 || !height.is_multiple_of(down) || !width.is_multiple_of(right) {
+            return Err(BackboneError::Size { height, width, down, right });
+        }
+        let grid = Grid::new(height / down, width / right);
+        match grid.rows.checked_mul(grid.cols) {
+            Some(patches) if patches <= PATCH_LIMIT => Ok(grid),
+            patches => {
+                let patches = patches.unwrap_or(usize::MAX);
+                Err(BackboneError::Patches { height, width, patches })
+            }
+        }
+    }
 }

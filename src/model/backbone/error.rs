@@ -1,7 +1,7 @@
 //! Why a backbone cannot be opened, or cannot read an image.
 
-use super::PATCH_LIMIT;
 use super::config::ConfigError;
+use super::config::PATCH_LIMIT;
 use super::weights::WeightsError;
 
 /// Why a backbone cannot be opened, or cannot read an image.

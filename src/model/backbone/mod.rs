@@ -33,7 +33,7 @@ pub mod weights;
 
 use std::path::Path;
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use self::arithmetic::Arithmetic;
@@ -47,6 +47,7 @@ use self::order::MaeOrder;
 use self::weights::Weights;
 use super::device;
 use super::grid::Grid;
+use super::ops::gpu::{copy_to_host, gpu_of};
 use super::tokens::Tokens;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::io::failpoint;
@@ -85,9 +86,6 @@ pub fn listed() -> String {
     let lines: String = FAMILIES.iter().map(line).collect();
     format!("Backbones, by the model_type of their config.json:\n{lines}")
 }
-
-/// More patches than this are refused: attention takes memory by their square.
-pub const PATCH_LIMIT: usize = 1 << 13;
 
 /// A frozen backbone on a device.
 pub struct Backbone {
@@ -195,7 +193,7 @@ impl Backbone {
     /// For each image, the tokens after each of `layers`: 0 are the embeddings, `l` is the output
     /// of layer `l` with its residual. `normed` applies the backbone's final layer norm to every
     /// one of them, where it has one. Images of one size lying side by side are computed together, on a
-    /// GPU as many as it holds.
+    /// GPU as many as it holds, in passes that it computes while the host copies those before and after.
     pub fn forward_layers(
         &self,
         pixels: &[Pixels],
@@ -218,9 +216,26 @@ impl Backbone {
             let batch = group.len().div_ceil(cores).min(most);
             batches.extend(group.chunks(batch).map(|batch| (grid, encoder.clone(), batch)));
         }
+        let gpu = gpu_of(&self.device).map(|gpu| gpu.client());
         let run = |(grid, encoder, batch): (Grid, GridEncoder, &[Pixels])| {
             let stages = |pixels| self.side_by_side(encoder(pixels, &wanted, normed));
-            self.at_once.run(batch, &self.device, &|batch: &[Pixels]| self.run(batch, grid, stages))
+            let Some(gpu) = &gpu else {
+                let pass = |batch: &[Pixels]| self.run(batch, grid, stages);
+                return self.at_once.run(batch, &self.device, &pass);
+            };
+            let tokens = (self.config().prefix_tokens() + grid.len()) * self.width();
+            let size = batch::images_a_pass(batch.len(), (layers.len() * tokens).max(batch[0].values.len()));
+            self.at_once.run_ahead(batch, size, &self.device, &|pass| {
+                // Asked for by this thread, right behind what computes it: cubecl has a copy wait for all that the device was
+                // asked for before it, which on another thread may be the next pass as well.
+                let copies = stages(self.on_gpu(pass)).into_iter().map(copy_to_host).collect();
+                let (read, numbers) = (gpu.read_tensor_async(copies), [pass.len() * tokens]);
+                move || {
+                    let stages = pollster::block_on(read).expect("tokens that were computed").into_iter();
+                    let stages = stages.map(|bytes| TensorData::from_bytes(bytes, numbers, DType::F32));
+                    self.images(pass, grid, stages)
+                }
+            })
         };
         Ok(match cores {
             1 => batches.into_iter().flat_map(run).collect(),
@@ -269,7 +284,7 @@ impl Backbone {
 
     /// Values of the patches, `[N, width]`, in the order in which their tokens are handed out.
     fn handed_out(&self, patches: Vec<f32>, width: usize, pixels: &Pixels) -> Vec<f32> {
-        match *self.config().family == family::VIT_MAE {
+        match *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept {
             true => self.order.apply(&patches, width, pixels),
             false => patches,
         }
@@ -277,9 +292,15 @@ impl Backbone {
 
     /// The tokens of a grid from a stage `[B, T, d]`, as the encoder orders them.
     fn taken(&self, stage: Tensor<3>, grid: Grid) -> Vec<Tokens> {
+        self.cut(stage.into_data(), grid)
+    }
+
+    /// The same of the stage's numbers. They are cut where they lie: a GPU's are in its driver's memory, and a vector of them
+    /// would be another copy.
+    fn cut(&self, stage: TensorData, grid: Grid) -> Vec<Tokens> {
         let d = self.width();
         let (cls, prefix) = (usize::from(self.config().family.cls) * d, self.config().prefix_tokens() * d);
-        let values = stage.into_data().try_into_vec::<f32>().expect("tokens are float32"); // [B, T, d]
+        let values = stage.as_slice::<f32>().expect("tokens are float32"); // [B, T, d]
         let one = |all: &[f32]| Tokens {
             grid,
             width: d,
@@ -290,7 +311,7 @@ impl Backbone {
         values.par_chunks_exact(prefix + grid.len() * d).map(one).collect()
     }
 
-    /// [`Self::forward_layers`] for images of one size, whose `stages` are `[B, T, d]` each.
+    /// [`Self::forward_layers`] on the processor for images of one size, whose `stages` are `[B, T, d]` each.
     fn run(
         &self,
         batch: &[Pixels],
@@ -302,43 +323,34 @@ impl Backbone {
         let values = values.concat();
         let data = TensorData::new(values, [batch.len(), 3, height, width]);
         let stages = stages(Tensor::from_data(data, &self.device));
+        self.images(batch, grid, stages.into_iter().map(Tensor::into_data))
+    }
+
+    /// The pixels of images of one size, `[B, 3, H, W]`, gathered by all cores.
+    fn on_gpu(&self, batch: &[Pixels]) -> Tensor<4> {
+        let (height, width) = (batch[0].height, batch[0].width);
+        let mut values = vec![0.0_f32; batch.len() * 3 * height * width];
+        let gathered = values.par_chunks_exact_mut(3 * height * width).zip(batch);
+        gathered.for_each(|(own, image)| own.copy_from_slice(&image.values));
+        Tensor::from_data(TensorData::new(values, [batch.len(), 3, height, width]), &self.device)
+    }
+
+    /// The tokens of every image after each of the `stages`, `[B, T, d]` each.
+    fn images(
+        &self,
+        batch: &[Pixels],
+        grid: Grid,
+        stages: impl ExactSizeIterator<Item = TensorData>,
+    ) -> Vec<Vec<Tokens>> {
         let mut images: Vec<Vec<Tokens>> = vec![Vec::with_capacity(stages.len()); batch.len()];
         for stage in stages {
-            for ((mut tokens, image), pixels) in
-                self.taken(stage, grid).into_iter().zip(&mut images).zip(batch)
-            {
+            let tokens = self.cut(stage, grid).into_iter();
+            for ((mut tokens, image), pixels) in tokens.zip(&mut images).zip(batch) {
                 tokens.patches = self.handed_out(tokens.patches, tokens.width, pixels);
                 image.push(tokens);
             }
         }
         images
-    }
-}
-
-impl Config {
-    /// That there is this layer, and so many up to it.
-    pub fn check_layer(&self, layer: usize, joined: usize) -> Result<(), BackboneError> {
-        match layer {
-            _ if layer > self.layers => Err(BackboneError::Layer { layer, layers: self.layers }),
-            _ if joined > layer + 1 => Err(BackboneError::Blocks { joined, layer }),
-            _ => Ok(()),
-        }
-    }
-
-    /// The patch grid of an image, if it can be cut into patches.
-    pub fn grid_of(&self, height: usize, width: usize) -> Result<Grid, BackboneError> {
-        let [down, right] = self.patch;
-        if height == 0 || width == 0 || !height.is_multiple_of(down) || !width.is_multiple_of(right) {
-            return Err(BackboneError::Size { height, width, down, right });
-        }
-        let grid = Grid::new(height / down, width / right);
-        match grid.rows.checked_mul(grid.cols) {
-            Some(patches) if patches <= PATCH_LIMIT => Ok(grid),
-            patches => {
-                let patches = patches.unwrap_or(usize::MAX);
-                Err(BackboneError::Patches { height, width, patches })
-            }
-        }
     }
 }
 

@@ -11,6 +11,7 @@ mod evaluate;
 pub mod losses;
 pub mod optim;
 pub mod protocol;
+mod recorded;
 mod redraw;
 pub mod run;
 mod saved;
@@ -36,6 +37,7 @@ use crate::model::train::protocol::Protocol;
 pub use evaluate::accuracy;
 use evaluate::{between, close_epoch};
 use losses::Losses;
+use recorded::RecordedStep;
 use redraw::{Pass, redraw};
 pub use saved::Saved;
 pub use step::{Labels, step_all};
@@ -146,6 +148,8 @@ pub struct HeadTrainer {
     last_finite: Option<Params>,
     /// How long first steps took that it took alone, in seconds: on GPUs, where steps of several heads overlap.
     alone: Vec<f64>,
+    /// Its step as a GPU keeps it.
+    recorded: Option<Box<RecordedStep>>,
 }
 
 /// How far a head has come: what a checkpoint keeps of it as it is.
@@ -221,6 +225,7 @@ impl HeadTrainer {
             progress,
             last_finite: None,
             alone: vec![],
+            recorded: None,
         }
     }
 

@@ -11,7 +11,9 @@ use std::time::Instant;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 
 use super::HeadTrainer;
+use super::RecordedStep;
 use super::cross_entropy::loss_and_right;
+use crate::model::io::catch_panic::guard;
 use crate::model::io::failpoint;
 use crate::model::ops::cpu;
 use crate::model::ops::pooling::Pooling;
@@ -22,6 +24,7 @@ use crate::model::train::classifier::Model;
 use crate::model::train::optim::Optimizer;
 
 /// The labels of a batch on a device.
+#[derive(Clone)]
 pub struct Labels {
     /// The classes, `[B]`.
     pub(super) index: Tensor<1, Int>,
@@ -107,13 +110,17 @@ fn together<'a>(
             if step.is_finite() {
                 step.update(gradient, rate);
             }
-            step.finish(labels);
+            let outcome = step.outcome.expect("a loss is read before it is counted");
+            step.trainer.count(outcome, labels);
         });
     }
 }
 
-/// Steps of a head that are taken alone, so that it is known how long they take.
+/// Steps of a head that are taken alone, so that it is known how long they take: one that compiles its kernels, one that is
+/// recorded, and one more.
 const ALONE: usize = 3;
+/// Which of them is recorded, from 0.
+const RECORDED: usize = 1;
 
 /// On a GPU each reads them for itself. All heads' steps are asked for before the first loss is read, so that the GPU does not wait
 /// for the host in between; what they take together is shared out by what first steps took alone.
@@ -123,45 +130,107 @@ fn in_turn<'a>(
     labels: &Labels,
     rate: impl Fn(&HeadTrainer) -> f64,
 ) {
-    let begin = |trainer| {
-        let mut step = Step::new(trainer);
-        step.begin(batch, labels, None);
-        let HeadTrainer { model, optimizer, last_finite, .. } = &*step.trainer;
-        step.before = Some((model.clone(), optimizer.clone(), last_finite.clone()));
-        let rate = rate(step.trainer);
-        step.update(None, rate);
-        step
-    };
-    let end = |step: &mut Step| {
-        step.read_loss();
-        step.finish(labels);
-    };
     let trainers: Vec<_> = trainers.collect();
+    let placed = trainers.iter().find_map(|trainer| trainer.recorded.as_ref()?.place(batch, labels));
+    let recording = || trainers.iter().any(|trainer| trainer.alone.len() == RECORDED);
+    let placed = placed.or_else(|| recording().then(|| (RecordedStep::dense(batch), labels.clone())));
+    let (batch, labels) = placed.as_ref().map_or((batch, labels), |(batch, labels)| (batch, labels));
+    let ask = |trainer: &'a mut HeadTrainer| {
+        if trainer.alone.len() == RECORDED {
+            let recorded = guard(|| RecordedStep::new(trainer, batch, labels)).ok().flatten();
+            trainer.recorded = recorded.map(Box::new);
+        }
+        let rate = rate(trainer);
+        Asked::new(trainer, batch, labels, rate)
+    };
     if trainers.iter().any(|trainer| trainer.alone.len() < ALONE) {
         for trainer in trainers {
             let begun = Instant::now();
-            let mut step = begin(trainer);
-            end(&mut step);
+            let trainer = ask(trainer).finish(labels);
             let seconds = begun.elapsed().as_secs_f64();
-            step.trainer.progress.seconds += seconds;
-            step.trainer.alone.push(seconds);
+            trainer.progress.seconds += seconds;
+            trainer.alone.push(seconds);
         }
         return;
     }
     let begun = Instant::now();
-    let mut steps: Vec<Step> = trainers.into_iter().map(begin).collect();
-    steps.iter_mut().for_each(end);
+    let asked: Vec<Asked> = trainers.into_iter().map(ask).collect();
+    let trainers: Vec<_> = asked.into_iter().map(|asked| asked.finish(labels)).collect();
     let seconds = begun.elapsed().as_secs_f64();
-    let alone = |step: &Step| step.trainer.alone.iter().copied().fold(f64::INFINITY, f64::min);
-    let all: f64 = steps.iter().map(alone).sum();
-    for step in steps {
-        let share = alone(&step) / all;
-        step.trainer.progress.seconds += seconds * share;
+    let alone = |trainer: &HeadTrainer| trainer.alone.iter().copied().fold(f64::INFINITY, f64::min);
+    let all: f64 = trainers.iter().map(|trainer| alone(trainer)).sum();
+    for trainer in trainers {
+        trainer.progress.seconds += seconds * alone(trainer) / all;
+    }
+}
+
+/// A head's step that a GPU was asked for, update included.
+struct Asked<'a> {
+    trainer: &'a mut HeadTrainer,
+    /// Its loss and how many images are right, on their way, `[2]`.
+    told: Tensor<1>,
+    /// What its update moves, as it was before.
+    before: (Model, Optimizer, Option<Params>),
+}
+
+impl<'a> Asked<'a> {
+    /// Waits for nothing.
+    fn new(trainer: &'a mut HeadTrainer, batch: &Batch, labels: &Labels, rate: f64) -> Self {
+        let mut recorded = trainer.recorded.take();
+        let mut fitting = recorded.as_mut().filter(|recorded| recorded.place(batch, labels).is_some());
+        if let Some(recorded) = &mut fitting {
+            recorded.take_over(trainer);
+        }
+        let HeadTrainer { model, optimizer, last_finite, .. } = &*trainer;
+        let before = (model.clone(), optimizer.clone(), last_finite.clone());
+        let told = match fitting {
+            Some(recorded) => recorded.replay(trainer, rate),
+            None => {
+                let mut step = Step::new(trainer);
+                step.begin(batch, labels, None);
+                let told = step.take_told();
+                step.update(None, rate);
+                told
+            }
+        };
+        trainer.recorded = recorded;
+        Self { trainer, told, before }
+    }
+
+    /// Waits for its loss, and takes back what led to one that is not finite.
+    fn finish(self, labels: &Labels) -> &'a mut HeadTrainer {
+        let Self { trainer, told, before } = self;
+        let outcome = outcome(told);
+        if !outcome.0.is_finite() {
+            (trainer.model, trainer.optimizer, trainer.last_finite) = before;
+            trainer.recorded = None;
+        }
+        trainer.count(outcome, labels);
+        trainer
+    }
+}
+
+/// The loss and how many images are right, on the host.
+fn outcome(told: Tensor<1>) -> (f64, usize) {
+    let told = told.into_data().try_into_vec::<f32>().expect("float32 numbers");
+    (f64::from(told[0]), told[1] as usize)
+}
+
+impl HeadTrainer {
+    /// Counts what came of a step; a loss that is not finite takes back the step that led to it.
+    fn count(&mut self, (loss, right): (f64, usize), labels: &Labels) {
+        if !loss.is_finite() {
+            self.fail(&format!("the loss became {loss}"));
+            return;
+        }
+        self.progress.running.loss += loss * labels.count as f64;
+        self.progress.running.right += right;
+        self.progress.running.images += labels.count;
     }
 }
 
 /// A head within a step.
-struct Step<'a> {
+pub(super) struct Step<'a> {
     trainer: &'a mut HeadTrainer,
     /// The model with parameters that record their gradients.
     tracked: Model,
@@ -177,12 +246,10 @@ struct Step<'a> {
     told: Option<Tensor<1>>,
     /// The same when they are there.
     outcome: Option<(f64, usize)>,
-    /// What its update moves, as it was before, where that does not wait for the loss.
-    before: Option<(Model, Optimizer, Option<Params>)>,
 }
 
 impl<'a> Step<'a> {
-    fn new(trainer: &'a mut HeadTrainer) -> Self {
+    pub(super) fn new(trainer: &'a mut HeadTrainer) -> Self {
         let tracked = trainer.model.clone().with_params(trainer.model.params().tracked());
         Self {
             trainer,
@@ -193,7 +260,6 @@ impl<'a> Step<'a> {
             gradients: None,
             told: None,
             outcome: None,
-            before: None,
         }
     }
 
@@ -206,7 +272,7 @@ impl<'a> Step<'a> {
     }
 
     /// From what the pass gave to the loss and back. Waits for nothing.
-    fn begin(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) {
+    pub(super) fn begin(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) {
         self.pooled = pooled.map(|pooled| {
             let [images, _, width] = batch.patches.dims();
             let asked = self.pooling.as_ref().expect("only who requests gets an answer");
@@ -223,11 +289,14 @@ impl<'a> Step<'a> {
         self.told = Some(told.inner());
     }
 
-    /// Waits for the device, once in a step, and returns the gradient of what the pass gave.
+    /// Its loss and how many images are right, on their way, `[2]`.
+    pub(super) fn take_told(&mut self) -> Tensor<1> {
+        self.told.take().expect("a step begins with a forward pass")
+    }
+
+    /// Waits for its loss, and returns the gradient of what the pass gave.
     fn read_loss(&mut self) -> Option<Vec<f32>> {
-        let told = self.told.take().expect("a step begins with a forward pass");
-        let told = told.into_data().try_into_vec::<f32>().expect("float32 numbers");
-        self.outcome = Some((f64::from(told[0]), told[1] as usize));
+        self.outcome = Some(outcome(self.take_told()));
         let gradients = self.gradients.as_ref().filter(|_| self.is_finite())?;
         self.pooled.take()?.grad(gradients).map(cpu::host)
     }
@@ -238,7 +307,7 @@ impl<'a> Step<'a> {
     }
 
     /// Moves the parameters. Waits for nothing.
-    fn update(&mut self, gradient: Option<Gradient>, rate: f64) {
+    pub(super) fn update(&mut self, gradient: Option<Gradient>, rate: f64) {
         let trainer = &mut *self.trainer;
         let behind = self.gradients.take().expect("gradients come before an update");
         let carried = self.pooling.as_ref().zip(gradient).and_then(|(pooling, by)| pooling.carry(by));
@@ -251,22 +320,6 @@ impl<'a> Step<'a> {
         let params = seen.params().clone();
         let moved = trainer.optimizer.step(params, self.tracked.params(), &gradients, rate);
         trainer.model = seen.with_params(moved);
-    }
-
-    /// Counts what came of it; a loss that is not finite takes back the step that led to it, and this one.
-    fn finish(&mut self, labels: &Labels) {
-        let (loss, right) = self.outcome.expect("a loss is read before it is counted");
-        let trainer = &mut *self.trainer;
-        if !loss.is_finite() {
-            if let Some(before) = self.before.take() {
-                (trainer.model, trainer.optimizer, trainer.last_finite) = before;
-            }
-            trainer.fail(&format!("the loss became {loss}"));
-            return;
-        }
-        trainer.progress.running.loss += loss * labels.count as f64;
-        trainer.progress.running.right += right;
-        trainer.progress.running.images += labels.count;
     }
 }
 

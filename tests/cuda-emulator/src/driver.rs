@@ -1,4 +1,4 @@
-//! The functions of libcuda that burn calls. Memory is the host's, and all is done before a call returns.
+//! The functions of libcuda that burn calls. Memory is the host's, and all is done before a call returns, but for what `graphs` notes.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
+use crate::graphs::{self, CAPTURE_ISOLATION, CAPTURE_UNSUPPORTED, CAPTURED_EVENT, Work};
 use crate::machine::{Block, Launch};
 use crate::parse::{self, Kernel};
 use crate::races;
 
-type Status = c_int;
-const SUCCESS: Status = 0;
-const INVALID_VALUE: Status = 1;
+pub type Status = c_int;
+pub const SUCCESS: Status = 0;
+pub const INVALID_VALUE: Status = 1;
 const OUT_OF_MEMORY: Status = 2;
 const INVALID_PTX: Status = 218;
 const NOT_FOUND: Status = 500;
 const ILLEGAL_ADDRESS: Status = 700;
+const NOT_SUPPORTED: Status = 801;
 
 /// Memory of the card, `CUDA_EMULATOR_MEMORY` in bytes.
 fn capacity() -> usize {
@@ -38,6 +40,10 @@ static BROKEN: AtomicBool = AtomicBool::new(false);
 fn skips() -> bool {
     static SKIPS: OnceLock<bool> = OnceLock::new();
     *SKIPS.get_or_init(|| std::env::var_os("CUDA_EMULATOR_SKIP").is_some())
+}
+
+fn traces() -> bool {
+    std::env::var_os("CUDA_EMULATOR_TRACE").is_some()
 }
 
 pub fn known(at: u64, bytes: usize) {
@@ -72,7 +78,7 @@ fn invented() -> Option<f32> {
     Some(0.01 + (x >> 40) as f32 / (1 << 24) as f32)
 }
 
-fn say(text: &str) {
+pub fn say(text: &str) {
     eprintln!("cuda-emulator: {text}");
 }
 
@@ -91,14 +97,10 @@ nothing! {
     cuInit(flags: c_uint);
     cuDevicePrimaryCtxRelease_v2(device: c_int);
     cuCtxSetCurrent(context: *mut c_void);
-    cuCtxSynchronize();
     cuStreamDestroy_v2(stream: *mut c_void);
-    cuStreamSynchronize(stream: *mut c_void);
-    cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, flags: c_uint);
-    cuEventSynchronize(event: *mut c_void);
-    cuEventQuery(event: *mut c_void);
     cuModuleUnload(module: *mut c_void);
     cuFuncSetAttribute(function: *mut c_void, attribute: c_int, value: c_int);
+    cuGraphUpload(exec: *mut c_void, stream: *mut c_void);
 }
 
 macro_rules! api {
@@ -143,21 +145,90 @@ api! {
     }
     cuDevicePrimaryCtxRetain(to: *mut *mut c_void, _device: c_int) { put(to, 8 as *mut c_void) }
     cuCtxGetCurrent(to: *mut *mut c_void) { put(to, 8 as *mut c_void) }
+    cuCtxSynchronize() { if graphs::forbids_on("cuCtxSynchronize", None) { CAPTURE_UNSUPPORTED } else { SUCCESS } }
     cuCtxGetStreamPriorityRange(least: *mut c_int, most: *mut c_int) { put(least, 0); put(most, 0) }
-    cuStreamCreate(to: *mut *mut c_void, _flags: c_uint) { put(to, 16 as *mut c_void) }
-    cuStreamCreateWithPriority(to: *mut *mut c_void, _flags: c_uint, _priority: c_int) { put(to, 16 as *mut c_void) }
-    cuEventCreate(to: *mut *mut c_void, _flags: c_uint) { put(to, Box::into_raw(Box::new(Instant::now())).cast()) }
-    cuEventRecord(event: *mut c_void, _stream: *mut c_void) {
-        if BROKEN.load(Ordering::Relaxed) { return ILLEGAL_ADDRESS; }
-        put(event.cast(), Instant::now())
+    cuStreamCreate(to: *mut *mut c_void, _flags: c_uint) {
+        static NEXT: AtomicUsize = AtomicUsize::new(graphs::FIRST_STREAM);
+        put(to, NEXT.fetch_add(16, Ordering::Relaxed) as *mut c_void)
     }
+    cuStreamCreateWithPriority(to: *mut *mut c_void, flags: c_uint, _priority: c_int) { cuStreamCreate(to, flags) }
+    cuStreamSynchronize(stream: *mut c_void) {
+        let name = "cuStreamSynchronize";
+        if graphs::forbids_on(name, Some(stream as usize)) || graphs::forbids(name) { CAPTURE_UNSUPPORTED } else { SUCCESS }
+    }
+    cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, _flags: c_uint) {
+        let (stream, recording) = (stream as usize, (*event.cast::<Event>()).recording);
+        if graphs::state(stream) == 2 { return graphs::CAPTURE_INVALIDATED; }
+        if recording == Some(stream) { return SUCCESS; }
+        // What was not recorded cannot be waited for in a graph.
+        if graphs::forbids_on("cuStreamWaitEvent for another stream", Some(stream)) { return CAPTURE_ISOLATION; }
+        // NVIDIA's would have this stream record as well.
+        if let Some(other) = recording && graphs::forbids_on("cuStreamWaitEvent of a second stream", Some(other)) { return NOT_SUPPORTED; }
+        SUCCESS
+    }
+    cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_uint) { graphs::begin(stream as usize, mode) }
+    cuStreamIsCapturing(stream: *mut c_void, to: *mut c_int) { put(to, graphs::state(stream as usize)) }
+    cuStreamEndCapture(stream: *mut c_void, to: *mut *mut c_void) {
+        match graphs::end(stream as usize) {
+            Ok(work) => put(to, Box::into_raw(Box::new(work)).cast()),
+            Err(status) => { put(to, std::ptr::null_mut()); status }
+        }
+    }
+    cuGraphGetNodes(graph: *mut c_void, to: *mut *mut c_void, count: *mut usize) {
+        let work = &*graph.cast::<Vec<Work>>();
+        if to.is_null() { return put(count, work.len()); }
+        let nodes = work.iter().map(|work| std::ptr::from_ref(work) as *mut c_void).chain(std::iter::repeat(std::ptr::null_mut()));
+        nodes.take(*count).enumerate().for_each(|(at, node)| to.add(at).write(node));
+        put(count, work.len().min(*count))
+    }
+    cuGraphNodeGetType(node: *mut c_void, to: *mut c_int) { put(to, (*node.cast::<Work>()).kind()) }
+    cuGraphInstantiateWithFlags(to: *mut *mut c_void, graph: *mut c_void, _flags: u64) {
+        put(to, Box::into_raw(Box::new((*graph.cast::<Vec<Work>>()).clone())).cast())
+    }
+    cuGraphLaunch(exec: *mut c_void, stream: *mut c_void) {
+        // NVIDIA's would note the graph in the other.
+        if graphs::forbids_on("cuGraphLaunch", Some(stream as usize)) { return NOT_SUPPORTED; }
+        let (work, begun) = (&*exec.cast::<Vec<Work>>(), Instant::now());
+        let status = work.iter().map(|work| work.run()).find(|status| *status != SUCCESS).unwrap_or(SUCCESS);
+        if status == SUCCESS && traces() {
+            let [kernels, copies] = [0, 1].map(|kind| work.iter().filter(|work| work.kind() == kind).count());
+            say(&format!("{:?} a graph of {kernels} kernels and {copies} copies", begun.elapsed()));
+        }
+        status
+    }
+    cuGraphDestroy(graph: *mut c_void) { drop(Box::from_raw(graph.cast::<Vec<Work>>())); SUCCESS }
+    cuGraphExecDestroy(exec: *mut c_void) { cuGraphDestroy(exec) }
+    cuEventCreate(to: *mut *mut c_void, _flags: c_uint) {
+        put(to, Box::into_raw(Box::new(Event { at: Instant::now(), recording: None })).cast())
+    }
+    cuEventRecord(event: *mut c_void, stream: *mut c_void) {
+        if BROKEN.load(Ordering::Relaxed) { return ILLEGAL_ADDRESS; }
+        let recording = match graphs::state(stream as usize) {
+            0 => None,
+            1 => Some(stream as usize),
+            _ => return graphs::CAPTURE_INVALIDATED,
+        };
+        put(event.cast(), Event { at: Instant::now(), recording })
+    }
+    cuEventSynchronize(event: *mut c_void) {
+        if let Some(stream) = (*event.cast::<Event>()).recording {
+            graphs::forbids_on("cuEventSynchronize or cuEventQuery", Some(stream));
+            return CAPTURED_EVENT;
+        }
+        if graphs::forbids("cuEventSynchronize or cuEventQuery") { CAPTURE_UNSUPPORTED } else { SUCCESS }
+    }
+    cuEventQuery(event: *mut c_void) { cuEventSynchronize(event) }
     cuEventElapsedTime(to: *mut f32, from: *mut c_void, until: *mut c_void) {
-        let (from, until): (*mut Instant, *mut Instant) = (from.cast(), until.cast());
-        put(to, invented().unwrap_or_else(|| (*until - *from).as_secs_f32() * 1e3))
+        let (from, until) = (&*from.cast::<Event>(), &*until.cast::<Event>());
+        if from.recording.or(until.recording).is_some() { return CAPTURED_EVENT; }
+        put(to, invented().unwrap_or_else(|| (until.at - from.at).as_secs_f32() * 1e3))
     }
     cuEventElapsedTime_v2(to: *mut f32, from: *mut c_void, until: *mut c_void) { cuEventElapsedTime(to, from, until) }
-    cuEventDestroy_v2(event: *mut c_void) { drop(Box::from_raw(event.cast::<Instant>())); SUCCESS }
+    cuEventDestroy_v2(event: *mut c_void) { drop(Box::from_raw(event.cast::<Event>())); SUCCESS }
     cuMemAlloc_v2(to: *mut u64, bytes: usize) {
+        if graphs::forbids("cuMemAlloc") { CAPTURE_UNSUPPORTED } else { cuMemAllocAsync(to, bytes, std::ptr::null_mut()) }
+    }
+    cuMemAllocAsync(to: *mut u64, bytes: usize, stream: *mut c_void) {
         if TAKEN.load(Ordering::Relaxed) + bytes > capacity() { return OUT_OF_MEMORY; }
         TAKEN.fetch_add(bytes, Ordering::Relaxed);
         let layout = std::alloc::Layout::from_size_align_unchecked(bytes, 512);
@@ -165,44 +236,41 @@ api! {
         // Whoever reads what nobody wrote gets NaN.
         std::ptr::write_bytes(memory, if skips() { 0 } else { 0xff }, bytes);
         known(memory as u64, bytes);
-        put(to, memory as u64)
+        put(to, memory as u64);
+        graphs::give(stream as usize, Work::Memory(10))
     }
-    cuMemAllocAsync(to: *mut u64, bytes: usize, _stream: *mut c_void) { cuMemAlloc_v2(to, bytes) }
     cuMemFree_v2(at: u64) {
+        if graphs::forbids("cuMemFree") { CAPTURE_UNSUPPORTED } else { cuMemFreeAsync(at, std::ptr::null_mut()) }
+    }
+    cuMemFreeAsync(at: u64, stream: *mut c_void) {
+        // The graph uses it until then, so that it stays.
+        if graphs::state(stream as usize) != 0 { return graphs::give(stream as usize, Work::Memory(11)); }
         let Some(bytes) = MEMORY.write().unwrap_or_else(PoisonError::into_inner).remove(&at) else { return INVALID_VALUE };
         TAKEN.fetch_sub(bytes, Ordering::Relaxed);
         std::alloc::dealloc(at as *mut u8, std::alloc::Layout::from_size_align_unchecked(bytes, 512));
         SUCCESS
     }
-    cuMemFreeAsync(at: u64, _stream: *mut c_void) { cuMemFree_v2(at) }
     cuMemAllocHost_v2(to: *mut *mut c_void, bytes: usize) {
+        if graphs::forbids("cuMemAllocHost") { return CAPTURE_UNSUPPORTED; }
         put(to, std::alloc::alloc(std::alloc::Layout::from_size_align_unchecked(bytes + 64, 64)).cast())
     }
-    cuMemFreeHost(_at: *mut c_void) { SUCCESS }
+    cuMemFreeHost(_at: *mut c_void) { if graphs::forbids("cuMemFreeHost") { CAPTURE_UNSUPPORTED } else { SUCCESS } }
     cuMemGetInfo_v2(free: *mut usize, all: *mut usize) {
         put(free, capacity() - TAKEN.load(Ordering::Relaxed));
         put(all, capacity())
     }
-    cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, _stream: *mut c_void) { copy(to, from as u64, bytes, to) }
-    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, _stream: *mut c_void) { copy(to as u64, from, bytes, from) }
-    cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, _stream: *mut c_void) {
-        if !is_known(from, bytes) { return INVALID_VALUE; }
-        copy(to, from, bytes, to)
+    cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: *mut c_void) {
+        graphs::give(stream as usize, Work::Copy { to, from: from as u64, bytes, on_card: [to; 2] })
     }
-    cuMemcpy2DAsync_v2(plan: *const Copy2d, _stream: *mut c_void) {
-        let plan = &*plan;
-        let from = if plan.from_kind == 1 { plan.from_host } else { plan.from_device };
-        let to = if plan.to_kind == 1 { plan.to_host } else { plan.to_device };
-        for row in 0..plan.height as u64 {
-            std::ptr::copy(
-                (from + plan.from_x as u64 + (row + plan.from_y as u64) * plan.from_pitch as u64) as *const u8,
-                (to + plan.to_x as u64 + (row + plan.to_y as u64) * plan.to_pitch as u64) as *mut u8,
-                plan.width,
-            );
-        }
-        SUCCESS
+    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: *mut c_void) {
+        graphs::give(stream as usize, Work::Copy { to: to as u64, from, bytes, on_card: [from; 2] })
     }
+    cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mut c_void) {
+        graphs::give(stream as usize, Work::Copy { to, from, bytes, on_card: [from, to] })
+    }
+    cuMemcpy2DAsync_v2(plan: *const Copy2d, stream: *mut c_void) { graphs::give(stream as usize, Work::Rows((*plan).clone())) }
     cuModuleLoadData(to: *mut *mut c_void, image: *const c_void) {
+        if graphs::forbids("cuModuleLoadData") { return CAPTURE_UNSUPPORTED; }
         let text = CStr::from_ptr(image.cast()).to_string_lossy();
         if let Some(folder) = std::env::var_os("CUDA_EMULATOR_KEEP") {
             let name = format!("{:016x}.ptx", text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)));
@@ -222,10 +290,10 @@ api! {
     }
     cuLaunchKernel(
         function: *mut c_void, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint,
-        shared: c_uint, _stream: *mut c_void, args: *mut *mut c_void, _extra: *mut *mut c_void
+        shared: c_uint, stream: *mut c_void, args: *mut *mut c_void, _extra: *mut *mut c_void
     ) {
         if BROKEN.load(Ordering::Relaxed) { return ILLEGAL_ADDRESS; }
-        let kernel = &*function.cast::<Kernel>();
+        let kernel: &'static Kernel = &*function.cast();
         if shared > 232_448 || block_x * block_y * block_z > 1024 || block_z > 64 || grid_x == 0 || grid_y == 0 || grid_z == 0 || grid_y > 65535 || grid_z > 65535 {
             say(&format!("{}: no launch of grid {grid_x} {grid_y} {grid_z}, block {block_x} {block_y} {block_z}, shared {shared}", kernel.name));
             return INVALID_VALUE;
@@ -234,19 +302,8 @@ api! {
         for (index, (at, bytes)) in kernel.params.iter().enumerate() {
             std::ptr::copy_nonoverlapping((*args.add(index)).cast::<u8>(), params.as_mut_ptr().cast::<u8>().add(*at), *bytes);
         }
-        let params = std::slice::from_raw_parts(params.as_ptr().cast::<u8>(), params.len() * 16);
-        let launch = Launch { kernel, grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared: shared as usize, params };
-        let begun = Instant::now();
-        match if skips() { Ok(0) } else { run(&launch) } {
-            Ok(longest) => {
-                if std::env::var_os("CUDA_EMULATOR_TRACE").is_some() {
-                    let (grid, block, took) = (launch.grid, launch.block, begun.elapsed());
-                    say(&format!("{took:?} {} {grid:?} x {block:?}, {shared} bytes, {longest} instructions at most in a row", kernel.name));
-                }
-                SUCCESS
-            }
-            Err(why) => { say(&why); BROKEN.store(true, Ordering::Relaxed); ILLEGAL_ADDRESS }
-        }
+        let (grid, block, shared) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared as usize);
+        graphs::give(stream as usize, Work::Kernel { kernel, grid, block, shared, params })
     }
     cuGetErrorName(status: c_int, to: *mut *const c_char) { put(to, name(status).as_ptr()) }
     cuGetErrorString(status: c_int, to: *mut *const c_char) { put(to, name(status).as_ptr()) }
@@ -259,11 +316,25 @@ fn name(status: c_int) -> &'static CStr {
         OUT_OF_MEMORY => c"CUDA_ERROR_OUT_OF_MEMORY",
         INVALID_PTX => c"CUDA_ERROR_INVALID_PTX",
         ILLEGAL_ADDRESS => c"CUDA_ERROR_ILLEGAL_ADDRESS",
+        NOT_SUPPORTED => c"CUDA_ERROR_NOT_SUPPORTED",
+        graphs::ILLEGAL_STATE => c"CUDA_ERROR_ILLEGAL_STATE",
+        CAPTURE_UNSUPPORTED => c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+        graphs::CAPTURE_INVALIDATED => c"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+        CAPTURE_ISOLATION => c"CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+        CAPTURED_EVENT => c"CUDA_ERROR_CAPTURED_EVENT",
+        graphs::CAPTURE_WRONG_THREAD => c"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
         _ => c"CUDA_ERROR_UNKNOWN",
     }
 }
 
+struct Event {
+    at: Instant,
+    /// The stream, where it recorded.
+    recording: Option<usize>,
+}
+
 #[repr(C)]
+#[derive(Clone)]
 pub struct Copy2d {
     from_x: usize,
     from_y: usize,
@@ -283,16 +354,53 @@ pub struct Copy2d {
     height: usize,
 }
 
-unsafe fn copy(to: u64, from: u64, bytes: usize, device: u64) -> Status {
+pub unsafe fn copy(to: u64, from: u64, bytes: usize, on_card: [u64; 2]) -> Status {
     if BROKEN.load(Ordering::Relaxed) {
         return ILLEGAL_ADDRESS;
     }
-    if bytes > 0 && !is_known(device, bytes) {
-        say(&format!("a copy of {bytes} bytes with memory that is nobody's, {device:#x}"));
+    if let Some(at) = on_card.into_iter().find(|at| bytes > 0 && !is_known(*at, bytes)) {
+        say(&format!("a copy of {bytes} bytes with memory that is nobody's, {at:#x}"));
         return INVALID_VALUE;
     }
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
     SUCCESS
+}
+
+pub unsafe fn copy_rows(plan: &Copy2d) -> Status {
+    let from = if plan.from_kind == 1 { plan.from_host } else { plan.from_device };
+    let to = if plan.to_kind == 1 { plan.to_host } else { plan.to_device };
+    for row in 0..plan.height as u64 {
+        let from = from + plan.from_x as u64 + (row + plan.from_y as u64) * plan.from_pitch as u64;
+        let to = to + plan.to_x as u64 + (row + plan.to_y as u64) * plan.to_pitch as u64;
+        unsafe { std::ptr::copy(from as *const u8, to as *mut u8, plan.width) };
+    }
+    SUCCESS
+}
+
+/// Runs a kernel, unless none is run, and says so.
+pub fn launch(launch: &Launch) -> Status {
+    if BROKEN.load(Ordering::Relaxed) {
+        return ILLEGAL_ADDRESS;
+    }
+    let begun = Instant::now();
+    match if skips() { Ok(0) } else { run(launch) } {
+        Ok(longest) => {
+            if traces() {
+                let Launch { kernel, grid, block, shared, .. } = launch;
+                let took = begun.elapsed();
+                say(&format!(
+                    "{took:?} {} {grid:?} x {block:?}, {shared} bytes, {longest} instructions at most in a row",
+                    kernel.name
+                ));
+            }
+            SUCCESS
+        }
+        Err(why) => {
+            say(&why);
+            BROKEN.store(true, Ordering::Relaxed);
+            ILLEGAL_ADDRESS
+        }
+    }
 }
 
 /// Every block, on as many threads as there are; how many instructions the longest of all warps took.

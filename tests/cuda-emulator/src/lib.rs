@@ -6,15 +6,16 @@
 //! `LD_LIBRARY_PATH=FOLDER program --device cuda`, where FOLDER has `libcuda.so`; `scripts/test-all cuda` does it. Variables:
 //! `CUDA_EMULATOR_CAPABILITY` 75 or 80 for older cards (90), `CUDA_EMULATOR_KEEP` a folder for the PTX of every kernel,
 //! `CUDA_EMULATOR_MEMORY` bytes of the card (8 GiB), `CUDA_EMULATOR_SEED` draws the times of events, so that autotuning takes any
-//! kernel, `CUDA_EMULATOR_TRACE` says every launch, `CUDA_EMULATOR_SKIP` runs none, so that a step takes no longer than the host
-//! needs for it.
+//! kernel, `CUDA_EMULATOR_TRACE` says every launch, a graph's behind those of its kernels, `CUDA_EMULATOR_SKIP` runs no kernel, so
+//! that a step takes no longer than the host needs for it.
 //!
-//! `driver` has the functions, `parse` reads PTX and `decode` its instructions, `arithmetic` says what they make of values,
-//! `machine` runs blocks of threads, `races` looks at who meets whom in memory.
+//! `driver` has the functions, `graphs` what a stream notes that records, `parse` reads PTX and `decode` its instructions,
+//! `arithmetic` says what they make of values, `machine` runs blocks of threads, `races` looks at who meets whom in memory.
 
 mod arithmetic;
 mod decode;
 mod driver;
+mod graphs;
 mod machine;
 mod parse;
 mod races;

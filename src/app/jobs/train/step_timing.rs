@@ -11,6 +11,7 @@ use crate::app::jobs::engine::Engine;
 use crate::app::jobs::extract::Plan;
 use crate::app::jobs::{JobError, Reporter};
 use crate::model::data::Sample;
+use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head::{Batch, Dims};
 use crate::model::train::{HeadTrainer, Labels, step_all};
 
@@ -83,9 +84,12 @@ impl StepTiming {
         self.batch.image_seeds.len()
     }
 
-    /// One step, which prepares the device and is not counted.
+    /// Steps that prepare the device and are not counted: one, on a GPU another, which is recorded.
     fn prepare(&mut self) {
-        step_all(&mut self.trainers, &self.batch, &self.labels, |_| self.rate);
+        let steps = if on_cpu(&self.batch.patches.device()) { 1 } else { 2 };
+        for _ in 0..steps {
+            step_all(&mut self.trainers, &self.batch, &self.labels, |_| self.rate);
+        }
     }
 
     /// Time of a step: the mean of a few.

@@ -8,6 +8,8 @@ use burn::backend::cubecl::Device as CubeDevice;
 use burn::backend::{Cube, DispatchDevice};
 use burn::tensor::{DType, Device, Shape, Tensor};
 use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount};
+use burn_cubecl::cubecl::server::CopyDescriptor;
+use burn_cubecl::kernel::into_contiguous_aligned;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 
@@ -37,6 +39,14 @@ pub(crate) fn empty_of(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType)
 /// As an argument of a kernel.
 pub(crate) fn arg(tensor: &CubeTensor) -> BufferArg {
     tensor.clone().into_buffer_arg()
+}
+
+/// What a GPU copies to the host of a tensor.
+pub(crate) fn copy_to_host<const D: usize>(tensor: Tensor<D>) -> CopyDescriptor {
+    let tensor = into_contiguous_aligned(cube(tensor));
+    let (shape, strides) = (tensor.meta.shape().clone(), tensor.meta.strides().clone());
+    let size = tensor.elem_size();
+    CopyDescriptor::new(tensor.handle.binding(), shape, strides, size)
 }
 
 /// One workgroup each, along two axes where one is too short; the last of them may be too many.

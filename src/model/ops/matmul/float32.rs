@@ -1,4 +1,5 @@
-//! Products in float32 where burn's kernels round their factors: the fastest of those kernels that ask for no tensor core.
+//! Products in float32 where burn's kernels round their factors: the fastest of [`tiled`] and of those kernels that ask for no tensor
+//! core.
 
 use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::Scalar;
@@ -15,7 +16,7 @@ use cubek::matmul::routine::BlueprintStrategy::Inferred;
 use cubek::matmul::tune_key::MatmulAutotuneKey;
 use cubek::std::InputBinding;
 
-use super::shape_of;
+use super::{shape_of, tiled};
 use crate::model::ops::gpu::empty_of;
 
 /// Whether burn's kernels would round this factor.
@@ -28,12 +29,17 @@ type Operands = (CubeTensor, CubeTensor, CubeTensor);
 
 /// `left right`, without gaps, by what was found once to be the fastest for shapes of this kind.
 pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
-    static TUNER: LocalTuner<MatmulAutotuneKey, CubeTuneId> = local_tuner!();
+    // Shapes of one kind share what was found for the first of them, which has to take them all: those that `tiled` does not take
+    // are a kind of their own.
+    static TUNERS: [LocalTuner<MatmulAutotuneKey, CubeTuneId>; 2] =
+        [local_tuner!("not-tiled"), local_tuner!("tiled")];
     // What burn makes room by has rows with gaps, which most of what reads a product would have to copy first.
     let product = empty_of(&left, shape_of(&left, &right), DType::F32);
     let client = product.client.clone();
     let id = CubeTuneId::new(&client, &product.device);
-    let kernels = TUNER.init(&id, || {
+    let takes_tiled = tiled::takes(&left, &right);
+    let tuner = &TUNERS[usize::from(takes_tiled)];
+    let kernels = tuner.init(&id, move || {
         let mut strategies = vec![
             Strategy::Naive, // the first, which takes all shapes
             Strategy::Gemm(Inferred(Default::default())),
@@ -43,12 +49,13 @@ pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
             strategies.push(Strategy::DoubleUnit(Inferred(DoubleUnitSelectionArgs { tile_size })));
         }
         let none = TunableSet::new(key, |_: &MatmulAutotuneKey, operands: &Operands| operands.clone());
-        strategies.into_iter().fold(none, |set, strategy| {
+        let theirs = strategies.into_iter().fold(none, |set, strategy| {
             let name = strategy.to_string();
             set.with(Tunable::new(&name, move |operands| launch(&strategy, operands)))
-        })
+        });
+        if takes_tiled { theirs.with(Tunable::new("Tiled", launch_tiled)) } else { theirs }
     });
-    TUNER.execute(&id, &client, kernels, (left, right, product.clone()));
+    tuner.execute(&id, &client, kernels, (left, right, product.clone()));
     product
 }
 
@@ -78,4 +85,8 @@ fn launch(strategy: &Strategy, (left, right, product): Operands) -> Result<(), S
     let client = product.client.clone();
     launch_ref(&strategy.clone().into(), &client, left, right, product.binding(), &mut numbers)
         .map_err(|error| format!("{error:?}"))
+}
+
+fn launch_tiled((left, right, product): Operands) -> Result<(), String> {
+    tiled::multiply(&left, &right, &product).ok_or_else(|| "factors that it does not take".to_owned())
 }

@@ -2,12 +2,15 @@
 //!
 //! On NVIDIA's GPUs CUDA's kernels for float32 round their factors to TF32, ten bits, where burn finds a tensor core, and nothing
 //! switches that off. Tokens would be 1e-3 off, and the repeated squares of S4 8e-3. There the kernels are chosen in
-//! [`float32`], among those that multiply in float32; elsewhere, and in halves, burn chooses. Where one factor is a single row or
-//! column all that counts is how the other is read, and [`vector`] reads it; few numbers that are long sums [`split_k`] makes in parts.
+//! [`float32`], among those that multiply in float32, our own of [`tiled`] with them; elsewhere, and in halves, burn chooses. Where
+//! one factor is a single row or column all that counts is how the other is read, and [`vector`] reads it; few numbers that are long
+//! sums [`split_k`] makes in parts.
 
 #[cfg(feature = "cuda")]
 mod float32;
 mod split_k;
+#[cfg(any(feature = "cuda", test))]
+mod tiled;
 mod vector;
 
 use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};

@@ -168,6 +168,11 @@ pub trait Head: Send + Sync {
         self.router().is_some_and(|router| !router.is_soft())
     }
 
+    /// Whether it draws something for every image of a batch that is trained on, on the host.
+    fn draws(&self) -> bool {
+        self.router().is_some_and(Router::draws)
+    }
+
     /// Its learned router, if it has one.
     fn router(&self) -> Option<&dyn Router> {
         None

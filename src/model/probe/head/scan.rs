@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{Int, TensorData};
+use rayon::prelude::*;
 
 use super::Sharing;
 use super::prelude::*;
@@ -150,9 +151,9 @@ impl FixedScan {
         let Source::RandomDynamic(seed) = self.source else { return None };
         let [_, n, _] = batch.patches.dims();
         let mut places = vec![0; batch.image_seeds.len() * n];
-        for (places, &image_seed) in places.chunks_mut(n).zip(&batch.image_seeds) {
+        places.par_chunks_mut(n).zip(&batch.image_seeds).for_each(|(places, &image_seed)| {
             dynamic_order(seed, image_seed, n).into_iter().enumerate().for_each(|(k, i)| places[i] = k);
-        }
+        });
         Some(places)
     }
 
@@ -169,6 +170,10 @@ impl FixedScan {
 }
 
 impl Head for FixedScan {
+    fn draws(&self) -> bool {
+        matches!(self.source, Source::RandomDynamic(_))
+    }
+
     fn specs(&self, dims: &Dims) -> Vec<Spec> {
         let (mut specs, n) = (self.memory.specs(dims.width), dims.grid.len());
         let order = match &self.source {

@@ -41,6 +41,10 @@ impl Router for GumbelSinkhorn {
         self.sinkhorn.settings()
     }
 
+    fn draws(&self) -> bool {
+        true
+    }
+
     fn flops(&self, n: u64) -> u64 {
         self.sinkhorn.flops(n)
     }

@@ -40,6 +40,11 @@ pub trait Router: Send + Sync {
         true
     }
 
+    /// Whether it draws noise of its own for every image that is trained on.
+    fn draws(&self) -> bool {
+        false
+    }
+
     /// Operations that make a plan from N scores: entries times what each costs.
     fn flops(&self, n: u64) -> u64;
 

@@ -6,7 +6,7 @@ use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
 use cubecl::prelude::*;
 
-use super::{BETA_1, BETA_2, EPSILON, Update};
+use super::{BETA_1, BETA_2, EPSILON};
 use crate::model::ops::gpu::{arg, cube, empty, tensor, workgroups};
 
 /// Threads of a workgroup.
@@ -19,16 +19,17 @@ const MOST: usize = 40;
 const BUFFERS: usize = 7;
 
 /// Of every value, gradient and both moments what they become: the moved value and its moments.
-pub(super) fn step(given: Vec<[Tensor<1>; 4]>, update: &Update) -> Vec<[Tensor<1>; 3]> {
+/// `rates` are an update's [`numbers`](Update::numbers).
+pub(super) fn step(given: Vec<[Tensor<1>; 4]>, rates: Tensor<1>) -> Vec<[Tensor<1>; 3]> {
     let given: Vec<_> = given.into_iter().map(|of| of.map(|tensor| into_contiguous(cube(tensor)))).collect();
     let Some([first, ..]) = given.first() else { return vec![] };
-    let client = first.client.clone();
+    let (client, rates) = (first.client.clone(), cube(rates));
     let bindings = client.properties().hardware.max_bindings as usize;
     let made: Vec<_> = given
         .iter()
         .map(|[value, ..]| [(); 3].map(|()| empty(value, [value.shape().num_elements()])))
         .collect();
-    let most = (bindings / BUFFERS).clamp(1, MOST);
+    let most = ((bindings - 1) / BUFFERS).clamp(1, MOST);
     for (given, made) in given.chunks(most).zip(made.chunks(most)) {
         let mut parameters = SequenceArg::new();
         let mut cubes = 0;
@@ -47,9 +48,8 @@ pub(super) fn step(given: Vec<[Tensor<1>; 4]>, update: &Update) -> Vec<[Tensor<1
                 cubes,
             ));
         }
-        let (correction, rate) = ((1.0 / update.correction) as f32, update.rate as f32);
         let units = CubeDim::new_1d(UNITS as u32);
-        advance::launch(&client, workgroups(cubes), units, parameters, correction, rate);
+        advance::launch(&client, workgroups(cubes), units, parameters, arg(&rates));
     }
     made.into_iter().map(|made| made.map(tensor)).collect()
 }
@@ -69,9 +69,10 @@ struct Parameter {
     ended: usize,
 }
 
-/// The formula. `correction`: what the variance is multiplied with.
+/// The formula. `rates`: what the variance is multiplied with, and the rate.
 #[cube(launch)]
-fn advance(parameters: &mut Sequence<Parameter>, correction: f32, rate: f32) {
+fn advance(parameters: &mut Sequence<Parameter>, rates: &[f32]) {
+    let (correction, rate) = (rates[0], rates[1]);
     #[unroll]
     for index in 0..parameters.len() {
         let of = parameters.index_mut(index);
@@ -98,7 +99,7 @@ fn advance(parameters: &mut Sequence<Parameter>, correction: f32, rate: f32) {
 mod gpu_tests {
     use burn::tensor::{Device, TensorData};
 
-    use super::super::plain_step;
+    use super::super::{Update, plain_step};
     use super::*;
     use crate::close::assert_close;
     use crate::gpus::gpus;
@@ -118,7 +119,7 @@ mod gpu_tests {
                     })
                 })
             };
-            let found = step(given(&gpu).to_vec(), &update);
+            let found = step(given(&gpu).to_vec(), update.on(&gpu));
             for (found, given) in found.into_iter().zip(given(&Device::flex())) {
                 for (found, plain) in found.into_iter().zip(plain_step(given, &update)) {
                     let [found, plain] =

@@ -107,6 +107,8 @@ pub struct AdamW {
     steps: u32,
     decay: f64,
     moments: IndexMap<String, [Tensor<1>; 2]>,
+    /// Where a recorded step reads its [`Update`], `[2]`.
+    rates: Option<Box<Tensor<1>>>,
 }
 
 impl AdamW {
@@ -123,10 +125,8 @@ impl AdamW {
 
     /// The same with the gradient of every parameter, in the order of `params`.
     pub fn advance(&mut self, params: Params, gradients: Vec<Option<Tensor<1>>>, rate: f64) -> Params {
-        self.steps += 1;
-        let correction_1 = 1.0 - BETA_1.powf(f64::from(self.steps));
-        let correction_2 = 1.0 - BETA_2.powf(f64::from(self.steps));
-        let common = Update { correction: correction_2, rate: rate / correction_1 };
+        let common = self.next(rate);
+        let rates = self.rates.clone();
         update(params, gradients, |trained| {
             let with_moments = |(spec, value, gradient): Trained| {
                 let zero = || [value.zeros_like(), value.zeros_like()];
@@ -138,9 +138,11 @@ impl AdamW {
                 (spec.name.clone(), [value, gradient, mean, variance])
             };
             let (names, given): (Vec<_>, Vec<_>) = trained.into_iter().map(with_moments).unzip();
-            let made = match given.first().is_some_and(|[value, ..]| on_cpu(&value.device())) {
-                true => given.into_iter().map(|given| fused::step(given, &common)).collect(),
-                false => gpu::step(given, &common),
+            let made = match given.first().map(|[value, ..]| value.device()) {
+                Some(device) if !on_cpu(&device) => {
+                    gpu::step(given, rates.map_or_else(|| common.on(&device), |rates| *rates))
+                }
+                _ => given.into_iter().map(|given| fused::step(given, &common)).collect(),
             };
             let keep = |(name, [moved, mean, variance]): (String, [Tensor<1>; 3])| {
                 self.moments.insert(name, [mean, variance]);
@@ -148,6 +150,42 @@ impl AdamW {
             };
             names.into_iter().zip(made).map(keep).collect()
         })
+    }
+
+    /// Counts one more step, and says what it has in common for all values.
+    pub(super) fn next(&mut self, rate: f64) -> Update {
+        self.steps += 1;
+        let correction_1 = 1.0 - BETA_1.powf(f64::from(self.steps));
+        let correction_2 = 1.0 - BETA_2.powf(f64::from(self.steps));
+        Update { correction: correction_2, rate: rate / correction_1 }
+    }
+
+    /// Whether its steps can be recorded: those whose rate lies on the device alone.
+    pub(super) fn can_be_recorded(&self) -> bool {
+        self.decay == 0.0 && self.steps > 0
+    }
+
+    /// The same with what `f` makes of its moments, whose steps read their [`Update`] at `rates`, where that is given.
+    pub(super) fn recorded(
+        self,
+        rates: Option<Tensor<1>>,
+        mut f: impl FnMut(Tensor<1>) -> Tensor<1>,
+    ) -> Self {
+        let moments = self.moments.into_iter().map(|(name, both)| (name, both.map(&mut f))).collect();
+        Self { moments, rates: rates.map(Box::new), ..self }
+    }
+
+    /// Stands where another does.
+    pub(super) fn count_as(&mut self, other: &Self) {
+        self.steps = other.steps;
+    }
+
+    /// Its moments beside those of another for the same parameters.
+    pub(super) fn beside<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> impl Iterator<Item = (&'a Tensor<1>, &'a Tensor<1>)> {
+        self.moments.iter().flat_map(|(name, both)| both.iter().zip(&other.moments[name]))
     }
 
     /// Whether it has stepped these parameters, all of those that are trained.
@@ -186,16 +224,28 @@ impl AdamW {
                 moments.insert(name.to_owned(), [tensor(mean), tensor(variance)]);
             }
         }
-        Some(Self { steps, moments, decay: 0.0 })
+        Some(Self { steps, moments, ..Self::default() })
     }
 }
 
 /// What a step has in common for all values.
-struct Update {
+pub(super) struct Update {
     /// `1 - beta_2^t`, which the variance is divided by.
     correction: f64,
     /// The learning rate over `1 - beta_1^t`.
     rate: f64,
+}
+
+impl Update {
+    /// As a GPU's kernel reads it: what the variance is multiplied with, and the rate.
+    pub(super) fn numbers(&self) -> [f32; 2] {
+        [(1.0 / self.correction) as f32, self.rate as f32]
+    }
+
+    /// The same on a device, `[2]`.
+    fn on(&self, device: &Device) -> Tensor<1> {
+        Tensor::from_data(TensorData::from(self.numbers()), device)
+    }
 }
 
 /// One step in tensor operations, on any device: what the loops and the kernel are compared with.

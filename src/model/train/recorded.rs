@@ -1,0 +1,304 @@
+//! The step of a head on a GPU, recorded once and then asked for as a whole: a GPU runs a small head's launches in less time than
+//! the host needs to ask for them one by one.
+//!
+//! What is recorded reads and writes the same memory every time: the batch it was recorded on, where those that follow are put;
+//! the head's parameters and moments, which a last launch of the recording moves; the rate. A loss that is not finite moves nothing,
+//! and the parameters that led to it are undone from a copy that the launch before keeps.
+
+use std::thread::{self, ThreadId};
+
+use burn::backend::{Cube, TensorMetadata};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_cubecl::cubecl;
+use burn_cubecl::cubecl::client::Graph;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::HeadTrainer;
+use super::optim::{AdamW, Optimizer};
+use super::step::{Labels, Step};
+use crate::model::device::free_memory;
+use crate::model::ops::gpu::{arg, cube, empty, tensor, workgroups};
+use crate::model::probe::head::Batch;
+use crate::model::probe::params::Params;
+use crate::model::train::classifier::Model;
+
+/// Threads of a workgroup.
+const UNITS: usize = 256;
+/// Numbers of a workgroup.
+const VALUES: usize = 4 * UNITS;
+/// Pairs of a launch, at most: older CUDA has room for 4,352 bytes of arguments.
+const MOST: usize = 40;
+/// Memory of a GPU that does not say how much it has, in bytes.
+const SOME: u64 = 4 << 30;
+/// Times that a step is taken without effect before it is recorded: what it asks for then lies ready.
+const WARM_UP: usize = 2;
+
+/// A step of a head that a GPU keeps.
+pub(super) struct RecordedStep {
+    graph: Graph,
+    /// What it reads.
+    batch: Batch,
+    labels: Labels,
+    /// What the variance is multiplied with, the rate, and whether anything is moved, `[3]`.
+    rates: CubeTensor,
+    /// The same of what moves always.
+    always: CubeTensor,
+    model: Model,
+    optimizer: AdamW,
+    /// The parameters before the last step that moved them.
+    before: Params,
+    /// Its loss and how many images are right, `[2]`.
+    told: Tensor<1>,
+    /// A recording belongs to the queue of its thread.
+    thread: ThreadId,
+}
+
+impl RecordedStep {
+    /// That of a head that stepped before, on batches of this size; none where a GPU keeps none or has no room, or the head draws
+    /// something for every batch. Nothing of the head is moved.
+    pub(super) fn new(trainer: &HeadTrainer, batch: &Batch, labels: &Labels) -> Option<Self> {
+        let Optimizer::AdamW(adam) = &trainer.optimizer else { return None };
+        let device = trainer.model.params().iter().next()?.1.device();
+        if !adam.can_be_recorded() || trainer.model.head().draws() || !has_room(&device) {
+            return None;
+        }
+        let client = cube(batch.patches.clone()).client;
+        let always = flags(&device, [0.0, 0.0, 1.0]);
+        let own = |value: Tensor<1>| {
+            let value = dense(value);
+            let copy = empty(&value, [value.shape().num_elements()]);
+            put(&[(value, copy.clone())], &always, &always);
+            tensor(copy)
+        };
+        let rates = flags(&device, [0.0; 3]);
+        let model =
+            trainer.model.clone().with_params(trainer.model.params().clone().map(|_, value| own(value)));
+        let before =
+            trainer.last_finite.as_ref().unwrap_or(trainer.model.params()).clone().map(|_, value| own(value));
+        let optimizer = adam.clone().recorded(Some(tensor(rates.clone())), own);
+        let step = || {
+            let mut copy = HeadTrainer::new("", model.clone()).with(Optimizer::AdamW(optimizer.clone()));
+            let mut step = Step::new(&mut copy);
+            step.begin(batch, labels, None);
+            let told = step.take_told();
+            step.update(None, 0.0);
+            let Optimizer::AdamW(moved) = &copy.optimizer else { unreachable!() };
+            let (flag, kept) = (cube(told.clone()), pairs(model.params(), &before));
+            let moments = moved.beside(&optimizer).map(pair);
+            let moved = pairs(copy.model.params(), model.params()).into_iter().chain(moments).filter(differ);
+            put(&kept, &flag, &rates);
+            put(&moved.collect::<Vec<_>>(), &flag, &rates);
+            told
+        };
+        client.graph_prepare().ok()?;
+        let warm = (0..WARM_UP).all(|_| {
+            let _told = step();
+            device.sync().is_ok()
+        });
+        let begun = warm && client.start_capture().is_ok();
+        let told = begun.then(&step);
+        // Also where it was only prepared, which this ends.
+        let graph = client.stop_capture();
+        let (told, graph) = (told?, graph.ok()?);
+        let (batch, labels) = (batch.clone(), labels.clone());
+        let optimizer = optimizer.recorded(None, |moment| moment);
+        let thread = thread::current().id();
+        Some(Self { graph, batch, labels, rates, always, model, optimizer, before, told, thread })
+    }
+
+    /// A batch as one is recorded on: of tensors without gaps between their rows.
+    pub(super) fn dense(batch: &Batch) -> Batch {
+        let (patches, cls) =
+            (tensor(dense(batch.patches.clone())), batch.cls.clone().map(|cls| tensor(dense(cls))));
+        Batch { patches, cls, ..batch.clone() }.tracked()
+    }
+
+    /// Puts a batch where it reads its own, if it takes such; to be asked for by this thread.
+    pub(super) fn place(&self, batch: &Batch, labels: &Labels) -> Option<(Batch, Labels)> {
+        if self.batch.patches.dims() != batch.patches.dims() || self.thread != thread::current().id() {
+            return None;
+        }
+        let tokens = (dense(batch.patches.clone()), cube(self.batch.patches.clone()));
+        let cls =
+            batch.cls.iter().zip(&self.batch.cls).map(|(from, to)| (dense(from.clone()), cube(to.clone())));
+        let classes = (classes(labels), classes(&self.labels));
+        let moved: Vec<Pair> = [tokens, classes].into_iter().chain(cls).filter(differ).collect();
+        put(&moved, &self.always, &self.always);
+        let image_seeds = batch.image_seeds.clone();
+        Some((Batch { image_seeds, ..self.batch.clone() }, self.labels.clone()))
+    }
+
+    /// Takes over the head as it stands, where it was moved otherwise since, and lets it stand in its memory.
+    pub(super) fn take_over(&mut self, trainer: &mut HeadTrainer) {
+        let Optimizer::AdamW(adam) = &trainer.optimizer else {
+            unreachable!("only steps of AdamW are recorded")
+        };
+        let moments = adam.beside(&self.optimizer).map(pair);
+        let params = pairs(trainer.model.params(), self.model.params()).into_iter();
+        let before =
+            trainer.last_finite.as_ref().map(|before| pairs(before, &self.before)).unwrap_or_default();
+        for moved in [before, params.chain(moments).collect()] {
+            put(&moved.into_iter().filter(differ).collect::<Vec<_>>(), &self.always, &self.always);
+        }
+        self.optimizer.count_as(adam);
+        trainer.model = self.model.clone();
+        trainer.last_finite = Some(self.before.clone());
+        trainer.optimizer = Optimizer::AdamW(self.optimizer.clone());
+    }
+
+    /// Asks for the step of a head that stands in its memory; its loss and how many images are right, `[2]`.
+    pub(super) fn replay(&self, trainer: &mut HeadTrainer, rate: f64) -> Tensor<1> {
+        let Optimizer::AdamW(adam) = &mut trainer.optimizer else {
+            unreachable!("only steps of AdamW are recorded")
+        };
+        let [correction, rate] = adam.next(rate).numbers();
+        let (rates, ..) = TensorData::from([correction, rate, 1.0]).into_parts();
+        self.rates.client.write(&self.rates.handle, rates);
+        #[expect(
+            unsafe_code,
+            reason = "all that it reads and writes is held here, and asked for by this thread alone"
+        )]
+        unsafe { self.graph.replay() }.expect("a step that was recorded");
+        self.told.clone()
+    }
+}
+
+/// Whether half of the GPU's memory is left: a recording keeps all that its step computes in.
+fn has_room(device: &Device) -> bool {
+    let all = free_memory(device).and_then(|memory| memory.all).unwrap_or(SOME);
+    device.memory_pool_usage().is_some_and(|usage| 2 * usage.bytes_reserved <= all)
+}
+
+/// Three numbers on a device.
+fn flags(device: &Device, numbers: [f32; 3]) -> CubeTensor {
+    cube(Tensor::<1>::from_data(TensorData::from(numbers), device))
+}
+
+fn classes(labels: &Labels) -> CubeTensor {
+    let index: Tensor<1, Int> = labels.index.clone();
+    into_contiguous(index.try_into_primitive::<Cube>().expect("classes where the logits are"))
+}
+
+fn dense<const D: usize>(value: Tensor<D>) -> CubeTensor {
+    into_contiguous(cube(value))
+}
+
+/// From where to where.
+type Pair = (CubeTensor, CubeTensor);
+
+fn pair((from, to): (&Tensor<1>, &Tensor<1>)) -> Pair {
+    (dense(from.clone()), cube(to.clone()))
+}
+
+fn pairs(from: &Params, to: &Params) -> Vec<Pair> {
+    from.iter().zip(to.iter()).map(|((_, from), (_, to))| pair((from, to))).collect()
+}
+
+/// Whether they do not lie at the same place.
+fn differ((from, to): &Pair) -> bool {
+    let place =
+        |of: &CubeTensor| (of.handle.memory.clone().binding().id(), of.handle.offset_start.unwrap_or(0));
+    place(from) != place(to)
+}
+
+/// Copies numbers of any kind of 32 bits, where the first of `told` is finite and the third of `rates` is not 0.
+fn put(pairs: &[Pair], told: &CubeTensor, rates: &CubeTensor) {
+    for pairs in pairs.chunks(MOST.min((told.client.properties().hardware.max_bindings as usize - 2) / 2)) {
+        let (mut arguments, mut cubes) = (SequenceArg::new(), 0);
+        for (from, to) in pairs {
+            let begun = cubes;
+            cubes += to.shape().num_elements().div_ceil(VALUES);
+            arguments.push(AssignmentLaunch::new(arg(from), arg(to), begun, cubes));
+        }
+        let units = CubeDim::new_1d(UNITS as u32);
+        assign::launch(&told.client, workgroups(cubes), units, arguments, arg(told), arg(rates));
+    }
+}
+
+#[derive(CubeType, CubeLaunch)]
+struct Assignment {
+    from: Box<[u32]>,
+    to: Box<[u32]>,
+    /// Its first workgroup.
+    begun: usize,
+    /// The first that is no more its own.
+    ended: usize,
+}
+
+#[cube(launch)]
+fn assign(assignments: &mut Sequence<Assignment>, told: &[u32], rates: &[u32]) {
+    if (told[0] & 0x7f80_0000) != 0x7f80_0000 && rates[2] != 0 {
+        #[unroll]
+        for index in 0..assignments.len() {
+            let of = assignments.index_mut(index);
+            if CUBE_POS >= of.begun && CUBE_POS < of.ended {
+                let first = (CUBE_POS - of.begun) * VALUES;
+                let last = usize::min(first + VALUES, of.to.len());
+                let mut at = first + UNIT_POS as usize;
+                while at < last {
+                    of.to[at] = of.from[at];
+                    at += UNITS;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod gpu_tests {
+    use super::*;
+    use crate::gpus::gpus;
+    use crate::model::grid::Grid;
+    use crate::model::probe::head::{Config, Dims, find};
+    use crate::model::train::step_all;
+
+    const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
+
+    /// The batch of a step, of so many images.
+    fn batch(step: u64, images: usize, device: &Device) -> (Batch, Labels) {
+        let value = |at: usize| ((at * 37 + 11 * step as usize) % 101) as f32 / 50.0 - 1.0;
+        let patches = TensorData::new((0..images * 48).map(value).collect(), [images, 6, 8]);
+        let cls = TensorData::new((0..images * 8).map(value).collect(), [images, 8]);
+        let image_seeds = (0..images as u64).map(|image| 10 * step + image).collect();
+        let (patches, cls) = (Tensor::<3>::from_data(patches, device), Tensor::<2>::from_data(cls, device));
+        let batch = Batch { patches, cls: Some(cls), grid: DIMS.grid, image_seeds, training: false };
+        let classes: Vec<usize> = (0..images).map(|image| (image + step as usize) % 4).collect();
+        (batch.tracked(), Labels::new(&classes, 4, device))
+    }
+
+    #[test]
+    fn a_recorded_step_is_to_the_bit_the_one_that_is_asked_for_launch_by_launch() {
+        let heads =
+            ["gap", "cls", "attention", "raster", "sinkhorn", "random-dynamic", "gumbel-sinkhorn", "abmilp"];
+        for (name, device) in gpus() {
+            let trained = |recorded: bool| {
+                let mut trainers = heads.map(|id| {
+                    let model = Model::start(find(id).expect("a head"), &Config::default(), DIMS, 0, &device);
+                    let trainer = HeadTrainer::new(id, model.expect("a head's start"));
+                    HeadTrainer { alone: if recorded { vec![] } else { vec![1.0; 9] }, ..trainer }
+                });
+                for step in 0..7 {
+                    // The last of an epoch is smaller.
+                    let (batch, labels) = batch(step, if step == 4 { 3 } else { 5 }, &device);
+                    step_all(&mut trainers, &batch, &labels, |_| 1e-2 / (step + 1) as f64);
+                }
+                trainers
+            };
+            for (found, expected) in trained(true).iter().zip(&trained(false)) {
+                let head = format!("{} on {name}", found.name);
+                // Vulkan records no step that sends something to the GPU.
+                let (is, may) = (found.recorded.is_some(), !found.model.head().draws());
+                assert!(is == may || may && !name.starts_with("cuda") && found.name != "attention", "{head}");
+                assert!(expected.recorded.is_none(), "{head}");
+                assert_eq!(found.model.params().to_trained(), expected.model.params().to_trained(), "{head}");
+                assert_eq!(found.optimizer.to_arrays(), expected.optimizer.to_arrays(), "{head}");
+                assert_eq!(found.progress.running, expected.progress.running, "{head}");
+                let before =
+                    |trainer: &HeadTrainer| trainer.last_finite.as_ref().expect("a step before").to_trained();
+                assert_eq!(before(found), before(expected), "{head}");
+            }
+        }
+    }
+}
