@@ -19,6 +19,7 @@ use super::HeadTrainer;
 use super::optim::{AdamW, Optimizer};
 use super::step::{Labels, Step};
 use crate::model::device::free_memory;
+use crate::model::io::catch_panic::guard;
 use crate::model::ops::gpu::{arg, cube, empty, tensor, workgroups};
 use crate::model::probe::head::Batch;
 use crate::model::probe::params::Params;
@@ -93,15 +94,16 @@ impl RecordedStep {
             told
         };
         client.graph_prepare().ok()?;
-        let warm = (0..WARM_UP).all(|_| {
-            let _told = step();
-            device.sync().is_ok()
+        let told = guard(|| {
+            let warm = (0..WARM_UP).all(|_| {
+                let _told = step();
+                device.sync().is_ok()
+            });
+            (warm && client.start_capture().is_ok()).then(&step)
         });
-        let begun = warm && client.start_capture().is_ok();
-        let told = begun.then(&step);
-        // Also where it was only prepared, which this ends.
+        // Also where it was only prepared, or a step of it broke: the queue would go on recording.
         let graph = client.stop_capture();
-        let (told, graph) = (told?, graph.ok()?);
+        let (told, graph) = (told.ok().flatten()?, graph.ok()?);
         let (batch, labels) = (batch.clone(), labels.clone());
         let optimizer = optimizer.recorded(None, |moment| moment);
         let thread = thread::current().id();

@@ -13,7 +13,6 @@ use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use super::HeadTrainer;
 use super::RecordedStep;
 use super::cross_entropy::loss_and_right;
-use crate::model::io::catch_panic::guard;
 use crate::model::io::failpoint;
 use crate::model::ops::cpu;
 use crate::model::ops::pooling::Pooling;
@@ -137,8 +136,7 @@ fn in_turn<'a>(
     let (batch, labels) = placed.as_ref().map_or((batch, labels), |(batch, labels)| (batch, labels));
     let ask = |trainer: &'a mut HeadTrainer| {
         if trainer.alone.len() == RECORDED {
-            let recorded = guard(|| RecordedStep::new(trainer, batch, labels)).ok().flatten();
-            trainer.recorded = recorded.map(Box::new);
+            trainer.recorded = RecordedStep::new(trainer, batch, labels).map(Box::new);
         }
         let rate = rate(trainer);
         Asked::new(trainer, batch, labels, rate)
