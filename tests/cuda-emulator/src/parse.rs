@@ -211,6 +211,7 @@ fn kernel(head: &str, body: &str, globals: &Scope) -> Result<Kernel, String> {
     // Statements, in order, labels apart.
     let mut labels: HashMap<String, u32> = HashMap::new();
     let mut waiting = Vec::new();
+    let (mut label, mut tables) = ("", HashMap::new());
     let mut rest = body;
     loop {
         rest = rest.trim_start();
@@ -227,9 +228,9 @@ fn kernel(head: &str, body: &str, globals: &Scope) -> Result<Kernel, String> {
         }
         let end = rest.find([';', ':']).ok_or_else(|| format!("no end: {rest:.60}"))?;
         let (statement, mark) = (&rest[..end], &rest[end..=end]);
-        let label = mark == ":" && !statement.contains(char::is_whitespace);
-        if label {
-            labels.insert(statement.into(), waiting.len() as u32);
+        if mark == ":" && !statement.contains(char::is_whitespace) {
+            label = statement;
+            labels.insert(label.into(), waiting.len() as u32);
             rest = &rest[end + 1..];
             continue;
         }
@@ -242,11 +243,23 @@ fn kernel(head: &str, body: &str, globals: &Scope) -> Result<Kernel, String> {
             kernel.local = array(declared, &mut scope, kernel.local, Src::Local)?;
         } else if let Some(declared) = statement.strip_prefix(".shared") {
             kernel.shared = array(declared, &mut scope, kernel.shared, Src::Shared)?;
+        } else if let Some(targets) = statement.strip_prefix(".branchtargets") {
+            tables.insert(label, split(targets));
+        } else if let Some(words) = statement.strip_prefix("brx.idx") {
+            // A branch by a table is one for every target.
+            let (index, table) = words.trim().split_once(", ").ok_or(statement)?;
+            registers(".pred %brx", &mut scope, &mut kernel.regs)?;
+            for (at, target) in tables.get(table).ok_or(statement)?.iter().enumerate() {
+                waiting.push(format!("setp.eq.u32 %brx, {index}, {at}"));
+                waiting.push(format!("@%brx bra {target}"));
+            }
         } else {
             waiting.push(statement.to_owned());
         }
         if statement.starts_with('.')
-            && !["reg", "local", "shared"].iter().any(|word| statement[1..].starts_with(word))
+            && !["reg", "local", "shared", "branchtargets"]
+                .iter()
+                .any(|word| statement[1..].starts_with(word))
         {
             return Err(format!("not understood: {statement}"));
         }

@@ -1,38 +1,45 @@
-//! The gains of one channel by the bilinear rule on GPUs, in float32, of some systems at once: three launches forward and two back,
-//! where tensors take some 100 and 190 for each. CubeCL kernels for wgpu and CUDA.
+//! The gains of one channel by the bilinear rule on GPUs, in float32, of some systems at once, in `2 + log2 N` launches forward and
+//! two back, where tensors take some 100 and 190 for each. CubeCL kernels for wgpu and CUDA.
 //!
 //! | file | what |
 //! |---|---|
-//! | `product` | a matrix times one vector after another, without reading it again |
-//! | `kernels` | the launches |
+//! | `product` | tiles of products of matrices |
+//! | `systems` | where a kernel finds what some systems have |
+//! | `forward`, `backward` | the launches |
 //!
-//! The bilinear rule is the implicit midpoint rule: step `j` adds `dt r_j` to the state, where the slope `r_j` is that at the
-//! middle `q_j` of the step, and the first step starts at 0 with an impulse of B:
+//! N steps that wait for each other would leave all of a GPU but one workgroup idle. So the states are doubled, and so are those
+//! of the way back, which begin at C and depend on no gradient. With `E_i = Abar^i - I`, of which float32 keeps all digits where of
+//! an Abar near I it has only those beside the 1:
 //!
-//! * `x_j = x_{j-1} + dt r_j`, `q_j = x_{j-1} + dt/2 r_j = x_j - dt/2 r_j`, `r_j = A q_j (+ B where j = 0)`;
-//! * solved for the slope, with `R = A (I - dt/2 A)^-1`: `r_j = R x_{j-1}`, and `r_0 = B + dt/2 R B`;
-//! * so that `x_0 = Bbar`, `x_j = Abar x_{j-1}` and `Abar = I + dt R`: of a small R float32 keeps all digits, of an Abar near I
-//!   only those beside the 1, an error that N steps repeat.
+//! * `E_1 = dt A (I - dt/2 A)^-1`, `E_2i = E_i E_i + 2 E_i`;
+//! * `x_0 = Bbar = dt (B + E_1 B / 2)`, `x_{j+i} = x_j + E_i x_j` for `j < i`, and `K[j] = C x_j`;
+//! * `w_0 = (I - dt/2 A)^-T C`, `w_{j+i} = w_j + E_i^T w_j`.
 //!
-//! Back, `y_j` what the gradient of state `j` and `p_j = (I - dt/2 A)^-T y_j` that of the right side of its slope's equation:
+//! The bilinear rule is the implicit midpoint rule: step `j` adds `dt r_j` to the state, where the slope `r_j = A q_j` (B more where
+//! `j = 0`) is that at the middle `q_j = (x_{j-1} + x_j) / 2` of the step, and the first begins at 0. Back, `p_j` what the gradient
+//! of the right side of a slope's equation is:
 //!
-//! * `y_j = dK[j] C + y_{j+1} + dt R^T y_{j+1}`, `p_j = y_j + dt/2 R^T y_j`;
+//! * `p_j = sum_m dK[j+m] w_m`;
 //! * `dA = dt sum_j p_j q_j^T` in the lower triangle, `dB = dt p_0`, `dC = sum_j dK[j] x_j`, `d dt = sum_j p_j . r_j`;
 //! * of the gain `G[N-1-j] = K[j]`, D more where `j = 0`: `dK[j] = dG[N-1-j]`, `dD = dG[N-1]`.
 
-mod kernels;
+mod backward;
+mod forward;
 mod product;
+mod systems;
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
-use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim, SequenceArg};
+use burn_cubecl::cubecl::prelude::{CubeDim, SequenceArg};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
-use self::product::{UNITS, units};
+use self::backward::tiles_of_adjoint;
+use self::forward::{tiles_of_doubling, units};
+use self::product::{TILE, UNITS};
 use super::{Steps, System};
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{arg, empty, gpu, takes};
+use crate::model::ops::gpu::{arg, empty, gpu, takes, workgroups};
 use crate::model::probe::settings::Discretization;
 
 /// [`super::gains`] by these kernels; none where they do not take them: on the processor, of many channels, by another rule, in other
@@ -68,16 +75,10 @@ struct GainsOp {
 /// What the way back needs.
 struct Saved {
     steps: usize,
-    /// `[1, S]` of each.
-    c: Vec<CubeTensor>,
     /// `[1]` of each.
     step: Vec<CubeTensor>,
-    /// `R`, `[G, S, S]`.
-    rates: CubeTensor,
-    /// `x_j`, `[G, N, S]`.
-    path: CubeTensor,
-    /// `r_j`, `[G, N, S]`.
-    slopes: CubeTensor,
+    /// `w_j` and `x_j`, `[G, 2, N, S]`.
+    paths: CubeTensor,
 }
 
 /// Inputs of a system.
@@ -93,80 +94,97 @@ impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
         let (like, count, steps) = (&a[0], a.len(), self.steps);
         let client = &like.client;
         let [states, _] = like.meta.shape().dims();
-        let rates = empty(like, [count, states, states]);
-        let [path, slopes] = [(); 2].map(|()| empty(like, [count, steps, states]));
+        let [of_states, of_tile] = [units(states), UNITS].map(|units| CubeDim::new_1d(units as u32));
+        let [mut power, mut next] = [(); 2].map(|()| empty(like, [count, states, states]));
+        let paths = empty(like, [count, 2, steps, states]);
         let gains = empty(like, [count, steps, 1]);
-        kernels::rates::launch(
+        forward::solve::launch(
             client,
-            cubes(count * states),
-            CubeDim::new_1d(states.next_multiple_of(32) as u32),
+            workgroups(count * (states + 1)),
+            of_states,
             args(&a),
-            args(&step),
-            arg(&rates),
-            states,
-        );
-        kernels::states::launch(
-            client,
-            cubes(count),
-            CubeDim::new_1d(units(states)),
-            arg(&rates),
             args(&b),
+            args(&c),
             args(&step),
-            arg(&path),
-            arg(&slopes),
+            arg(&power),
+            arg(&paths),
             steps,
             states,
         );
-        kernels::outputs::launch(
+        let mut known = 1;
+        while known < steps {
+            let squares = 2 * known < steps;
+            let tiles = tiles_of_doubling([known, steps, states], squares);
+            forward::double::launch(
+                client,
+                workgroups(count * tiles),
+                of_tile,
+                arg(&power),
+                arg(&next),
+                arg(&paths),
+                known,
+                steps,
+                tiles,
+                count * tiles,
+                squares,
+                states,
+            );
+            std::mem::swap(&mut power, &mut next);
+            known *= 2;
+        }
+        forward::outputs::launch(
             client,
-            cubes((count * steps).div_ceil(FEW)),
-            CubeDim::new_1d(FEW as u32),
-            arg(&path),
+            workgroups(count * steps),
+            of_states,
+            arg(&paths),
             args(&c),
             args(&skip),
             arg(&gains),
             steps,
+            count * steps,
             states,
         );
-        (gains, Saved { steps, c, step, rates, path, slopes })
+        (gains, Saved { steps, step, paths })
     }
 
     fn vjp(saved: &Saved, by_gains: CubeTensor, _: [bool; N]) -> [Option<CubeTensor>; N] {
-        let Saved { steps, c, step, rates, path, slopes } = saved;
-        let (client, by_gains) = (&rates.client, into_contiguous(by_gains));
-        let [count, states, _] = rates.meta.shape().dims();
-        let by_slopes = empty(rates, [count, *steps, states]);
-        let of_each = |shape: [usize; 2]| (0..count).map(|_| empty(rates, shape)).collect::<Vec<_>>();
+        let Saved { steps, step, paths } = saved;
+        let (client, by_gains, steps) = (&paths.client, into_contiguous(by_gains), *steps);
+        let [count, _, _, states] = paths.meta.shape().dims();
+        let of_tile = CubeDim::new_1d(UNITS as u32);
+        let tiles = tiles_of_adjoint(steps, states);
+        let by_slopes = empty(paths, [count, steps, states]);
+        let shares = empty(paths, [count, tiles]);
+        let of_each = |shape: [usize; 2]| (0..count).map(|_| empty(paths, shape)).collect::<Vec<_>>();
         let [by_a, by_b, by_c] = [[states, states], [states, 1], [1, states]].map(of_each);
-        let [by_skip, by_step] = [(); 2].map(|()| (0..count).map(|_| empty(rates, [1])).collect::<Vec<_>>());
-        kernels::adjoint::launch(
+        let [by_skip, by_step] = [(); 2].map(|()| (0..count).map(|_| empty(paths, [1])).collect::<Vec<_>>());
+        backward::adjoint::launch(
             client,
-            cubes(count),
-            CubeDim::new_1d(units(states)),
-            arg(rates),
-            args(c),
-            args(step),
-            arg(slopes),
-            arg(&by_gains),
-            arg(&by_slopes),
-            args(&by_skip),
-            args(&by_step),
-            *steps,
-            states,
-        );
-        kernels::gradients::launch(
-            client,
-            cubes(count * kernels::entries(states).div_ceil(UNITS)),
-            CubeDim::new_1d(UNITS as u32),
-            arg(&by_slopes),
-            arg(path),
-            arg(slopes),
+            workgroups(count * tiles),
+            of_tile,
+            arg(paths),
             args(step),
             arg(&by_gains),
-            args(&by_a),
+            arg(&by_slopes),
             args(&by_b),
             args(&by_c),
-            *steps,
+            args(&by_skip),
+            arg(&shares),
+            steps,
+            count * tiles,
+            states,
+        );
+        backward::gradients::launch(
+            client,
+            workgroups(count * (states.div_ceil(TILE).pow(2) + 1)),
+            of_tile,
+            arg(&by_slopes),
+            arg(paths),
+            args(step),
+            arg(&shares),
+            args(&by_a),
+            args(&by_step),
+            steps,
             states,
         );
         let by = [by_a, by_b, by_c, by_skip, by_step];
@@ -177,11 +195,4 @@ impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
 /// Those of each system.
 fn args(tensors: &[CubeTensor]) -> SequenceArg<Box<[f32]>> {
     tensors.iter().map(arg).collect()
-}
-
-/// Threads of a workgroup of which each does much: so few that all of a GPU works.
-const FEW: usize = 32;
-
-fn cubes(count: usize) -> CubeCount {
-    CubeCount::Static(count as u32, 1, 1)
 }

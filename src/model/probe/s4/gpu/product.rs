@@ -1,133 +1,69 @@
-//! One matrix times many vectors, each of which depends on the one before it: by one workgroup, which reads the matrix once.
-//!
-//! `[S, S]` entries lie in the registers of all threads: a thread has some neighbouring columns of [`ROWS`] rows. A vector
-//! goes through shared memory, where an entry that is read counts for all rows of a thread. What the parts of a row
-//! come to goes through shared memory, too, to the thread of that row.
+//! Tiles of products of matrices: a workgroup makes `[TILE, TILE]` entries, a thread each, of slices of [`DEEP`] terms that lie in
+//! shared memory.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// Most threads of a workgroup, and so most states.
-pub(super) const UNITS: usize = 256;
-/// Rows of a thread.
-const ROWS: usize = 4;
+/// Rows and columns of a tile.
+pub(super) const TILE: usize = 16;
+/// Threads of a workgroup.
+pub(super) const UNITS: usize = TILE * TILE;
+/// Terms of a slice.
+pub(super) const DEEP: usize = 64;
+/// Numbers of a slice of one factor that a thread reads.
+pub(super) const EACH: usize = TILE * DEEP / UNITS;
 
-/// How many threads lie below each other: thread `l` of them has the rows `l, l + lanes, l + 2 lanes, ...`
-const fn lanes(states: usize) -> usize {
-    states.div_ceil(ROWS)
-}
-
-/// How many columns a thread has.
-const fn width(states: usize) -> usize {
-    states.div_ceil(UNITS / lanes(states))
-}
-
-/// How many threads share a row.
-const fn parts(states: usize) -> usize {
-    states.div_ceil(width(states))
-}
-
-/// Threads of a workgroup that multiplies: one for every state at the least.
-pub(super) fn units(states: usize) -> u32 {
-    (lanes(states) * parts(states)).next_multiple_of(32) as u32
-}
-
-/// A matrix, ready to be multiplied.
+/// Slices of the two factors. Their lines are one number longer than what they hold, so that neighbours lie in different banks.
 #[derive(CubeType)]
-pub(super) struct Product {
-    /// This thread's entries, `[ROWS, width]`.
-    tile: Array<f32>,
-    /// The vector, `[parts width]`, 0 behind its S entries.
-    vector: Shared<[f32]>,
-    /// What every part of a row comes to, `[parts, ROWS lanes]`.
-    sums: Shared<[f32]>,
-    #[cube(comptime)]
-    states: usize,
+pub(super) struct Slices {
+    /// `[TILE, DEEP + 1]`.
+    left: Shared<[f32]>,
+    /// `[DEEP, TILE + 1]`.
+    right: Shared<[f32]>,
+}
+
+/// Which number of a slice a thread reads: its place in the tile, and its term.
+#[derive(CubeType, Clone, Copy)]
+pub(super) struct Spot {
+    pub place: usize,
+    pub term: usize,
+}
+
+/// The thread's number `nth`; by `beside` threads side by side have places side by side, else terms.
+#[cube]
+pub(super) fn spot(nth: usize, beside: bool) -> Spot {
+    let at = UNIT_POS as usize + nth * UNITS;
+    Spot { place: select(beside, at % TILE, at / DEEP), term: select(beside, at / TILE, at % DEEP) }
 }
 
 #[cube]
-impl Product {
-    /// Of the matrix `[S, S]` that begins at entry `first`, or of its transpose.
-    pub fn new(
-        matrix: &[f32],
-        first: usize,
-        #[comptime] transposed: bool,
-        #[comptime] states: usize,
-    ) -> Product {
-        let (lanes, width, parts) = comptime!((lanes(states), width(states), parts(states)));
-        let mut tile = Array::<f32>::new(comptime!(ROWS * width));
+impl Slices {
+    pub fn new() -> Slices {
+        Slices {
+            left: Shared::<[f32]>::new_slice(comptime!(TILE * (DEEP + 1))),
+            right: Shared::<[f32]>::new_slice(comptime!(DEEP * (TILE + 1))),
+        }
+    }
+
+    pub fn put_left(&mut self, spot: Spot, value: f32) {
+        self.left[spot.place * comptime!(DEEP + 1) + spot.term] = value;
+    }
+
+    pub fn put_right(&mut self, spot: Spot, value: f32) {
+        self.right[spot.term * comptime!(TILE + 1) + spot.place] = value;
+    }
+
+    /// What this slice adds to a thread's entry. All threads of the workgroup call it, between what they put.
+    pub fn product(&self) -> f32 {
         let unit = UNIT_POS as usize;
+        let (left, right) = (unit / TILE * comptime!(DEEP + 1), unit % TILE);
+        sync_cube();
+        let mut sum = 0.0f32;
         #[unroll]
-        for r in 0..ROWS {
-            // What lies beyond the matrix is read from its edge: such a row nobody asks for, such a column meets a 0.
-            let row = usize::min(unit % lanes + comptime!(r * lanes), comptime!(states - 1));
-            #[unroll]
-            for k in 0..width {
-                let column = usize::min(unit / lanes * width + k, comptime!(states - 1));
-                let at = if comptime!(transposed) { column * states + row } else { row * states + column };
-                tile[comptime!(r * width + k)] = matrix[first + at];
-            }
-        }
-        let vector = Shared::<[f32]>::new_slice(comptime!(parts * width));
-        let sums = Shared::<[f32]>::new_slice(comptime!(parts * ROWS * lanes));
-        Product { tile, vector, sums, states }
-    }
-
-    /// This thread's entry of the product, given that of the vector; of threads beyond the states neither counts. All
-    /// threads of the workgroup call it.
-    pub fn times(&mut self, entry: f32) -> f32 {
-        let states = comptime!(self.states);
-        let (lanes, width, parts) = comptime!((lanes(states), width(states), parts(states)));
-        let unit = UNIT_POS as usize;
-        if unit < comptime!(parts * width) {
-            self.vector[unit] = select(unit < states, entry, 0.0f32);
+        for term in 0..DEEP {
+            sum += self.left[left + term] * self.right[right + comptime!(term * (TILE + 1))];
         }
         sync_cube();
-        if unit < comptime!(lanes * parts) {
-            let (lane, part) = (unit % lanes, unit / lanes);
-            let mut sums = Array::<f32>::new(ROWS);
-            #[unroll]
-            for r in 0..ROWS {
-                sums[r] = 0.0; // a compiler may fill an array once, and not every time around a loop
-            }
-            #[unroll]
-            for k in 0..width {
-                let entry = self.vector[part * width + k];
-                #[unroll]
-                for r in 0..ROWS {
-                    sums[r] += self.tile[comptime!(r * width + k)] * entry;
-                }
-            }
-            #[unroll]
-            for r in 0..ROWS {
-                self.sums[part * comptime!(ROWS * lanes) + comptime!(r * lanes) + lane] = sums[r];
-            }
-        }
-        sync_cube();
-        let mut product = 0.0f32;
-        if unit < states {
-            #[unroll]
-            for part in 0..parts {
-                product += self.sums[comptime!(part * ROWS * lanes) + unit];
-            }
-        }
-        product
-    }
-
-    /// The sum of all threads' entries, as the first thread has it. All threads of the workgroup call it.
-    pub fn total(&mut self, entry: f32) -> f32 {
-        let states = comptime!(self.states);
-        let unit = UNIT_POS as usize;
-        if unit < states {
-            self.vector[unit] = entry;
-        }
-        sync_cube();
-        let mut total = 0.0f32;
-        if unit == 0 {
-            for k in 0..states {
-                total += self.vector[k];
-            }
-        }
-        total
+        sum
     }
 }
