@@ -7,15 +7,17 @@
 //! | `lines` | sums over one row or column in float32, right at any temperature |
 //! | `forward` | the iterations, then token weights or the plan |
 //! | `powers` | the same for token weights and their gradient, faster, where float32 holds the kernel |
+//! | `fours` | numbers that are read four by four |
 //! | `backward` | the exact gradient through them |
 //! | `noise` | L with Gumbel noise, drawn on the device |
 //! | `log_plan` | the iterations on a plan in memory, and their gradient |
 //!
-//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory (powers 17 and N / 16 more), or in
+//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory (powers 22 and N / 16), or in
 //! plain memory where that is too small (N above about 900 on most GPUs); kept for the way back are 6 of N an iteration.
 
 mod backward;
 mod forward;
+mod fours;
 mod lines;
 mod log_plan;
 mod noise;
@@ -180,10 +182,10 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// Numbers of working memory for an image of `n` tokens.
+    /// Numbers of working memory for an image of `n` tokens, of those that lie one by one.
     fn room(self, n: usize) -> usize {
         let walk = lines::LANES * n;
-        if self == Self::Powers { walk.max(powers::room(n)) } else { walk }
+        if self == Self::Powers { walk.max(powers::room_for_ones(n)) } else { walk }
     }
 }
 
@@ -288,7 +290,7 @@ impl Job {
         let most = most_shared(like) / size_of::<f32>();
         // A thread is a token.
         let powers = weights && (2..=self.units(like).x as usize).contains(&self.n);
-        let way = if powers && Way::Powers.room(self.n) <= most {
+        let way = if powers && Way::Powers.room(self.n) + powers::room_for_fours(self.n) <= most {
             Way::Powers
         } else if Way::Shared.room(self.n) <= most {
             Way::Shared

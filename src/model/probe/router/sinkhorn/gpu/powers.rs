@@ -2,9 +2,10 @@
 //! `x_i = kappa s_i`, `h` the middle, as on the processor (`linear.rs`). One multiply-add an entry, where a
 //! [walk](super::lines) has an exponential and what leads to it.
 //!
-//! With `k = 16 a + b` an entry is a [stride](stride) `r_i^(16 a - h)` times a step `r_i^b`. A thread is a token and a
-//! position. A row's sum is made of the thread's own powers, in registers, and the positions' scalings; a column's of the tokens'
-//! strides times their scalings, and their steps, both in the workgroup's memory.
+//! With `k = 16 a + b` an entry is a [stride](stride) `r_i^(16 a - h)` times a step `r_i^b`. A row's sum is made by its token's thread,
+//! of its own powers, in registers, and the positions' scalings; the sums of four columns side by side by [`GROUPS`] threads, each of
+//! every fourth token's stride times its scaling, and its steps, both in the workgroup's memory. What is asked of that is what
+//! takes the time, so that numbers lie there in fours, which are read as one. The first threads have four positions each.
 //!
 //! It cannot go wrong unseen: all terms are positive, and every scaling is looked at. Where one is not [`safe`] the image is walked.
 
@@ -12,11 +13,16 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::forward::HISTORY_VECTORS;
+use super::fours::{Four, WIDE, position, read, write};
 
 /// Consecutive powers of a token, `r^b`.
 const STEPS: usize = 16;
-/// Tokens of a column's sum that are asked for at once; tokens are padded to a multiple of it, with nothing.
-const AT_ONCE: usize = 8;
+/// Threads that share the sums of four columns.
+const GROUPS: usize = 4;
+/// Tokens of a thread's share of a sum that are asked for at once; tokens are padded for that, with nothing.
+const AT_ONCE: usize = 4;
+/// Most rounds of these that are written out one after the other: of 256 tokens.
+const UNROLLED: usize = 16;
 /// The largest `|x_i| h`: `r^(k - h)` within 1e-26 ... 1e26.
 const ACROSS: f32 = 60.0;
 /// What a scaling must lie within.
@@ -43,36 +49,53 @@ const fn pitch(n: usize) -> usize {
 
 /// Tokens, padded.
 const fn rows(n: usize) -> usize {
-    n.next_multiple_of(AT_ONCE)
+    n.next_multiple_of(GROUPS * AT_ONCE)
 }
 
-/// Where the strides times a term, `[rows, pitch]`, begin, behind the steps, `[rows, STEPS]`.
-const fn terms(n: usize) -> usize {
-    rows(n) * STEPS
+/// Threads that have positions, four each.
+const fn quads(n: usize) -> usize {
+    n.div_ceil(WIDE)
 }
 
-/// Where what row sums weigh positions with begins, `[2, STEPS strides]`, zeros behind the N.
-const fn coefficients(n: usize) -> usize {
-    terms(n) + rows(n) * pitch(n)
+/// Fours of what row sums weigh positions with, zeros behind the N.
+const fn fours(n: usize) -> usize {
+    stride_count(n) * STEPS / WIDE
 }
 
-/// Where it stands whether a scaling was not safe.
+/// Those that are not all zeros behind stride `a`.
+const fn fours_of(n: usize, a: usize) -> usize {
+    let left = quads(n) - a * STEPS / WIDE;
+    if left < STEPS / WIDE { left } else { STEPS / WIDE }
+}
+
+/// Where it stands whether a scaling was not safe, behind the tokens' strides times a term, `[rows, pitch]`.
 const fn flag(n: usize) -> usize {
-    coefficients(n) + 2 * STEPS * stride_count(n)
+    rows(n) * pitch(n)
 }
 
-/// Numbers of working memory for an image.
-pub(super) const fn room(n: usize) -> usize {
+/// Numbers of working memory for an image, of those that lie one by one.
+pub(super) const fn room_for_ones(n: usize) -> usize {
     flag(n) + 1
 }
 
-/// The powers of this thread's token.
+/// The same of those that lie in fours.
+pub(super) const fn room_for_fours(n: usize) -> usize {
+    rows(n) * STEPS + (2 * fours(n) + GROUPS * quads(n)) * WIDE
+}
+
+/// The powers of this thread's token, of the last one where it has none, and where threads share theirs.
 #[derive(CubeType)]
 struct Powers {
     /// `r^b`.
-    steps: Array<f32>,
+    steps: Array<Four>,
     /// `r^(16 a - h)`.
     strides: Array<f32>,
+    /// The steps of all tokens, `[rows, STEPS / WIDE]`.
+    all_steps: Shared<[Four]>,
+    /// What row sums weigh positions with, `[2, fours]`.
+    coefficients: Shared<[Four]>,
+    /// What each group's tokens come to in four columns, `[GROUPS, quads]`.
+    shares: Shared<[Four]>,
     #[cube(comptime)]
     n: usize,
 }
@@ -90,25 +113,29 @@ impl Powers {
     fn new(scores: &[f32], work: &mut [f32], kappa: f32, #[comptime] n: usize) -> Powers {
         let unit = UNIT_POS as usize;
         let x = kappa * scores[usize::min(unit, comptime!(n - 1))];
-        let mut steps = Array::<f32>::new(STEPS);
+        let mut all_steps = Shared::<[Four]>::new_slice(comptime!(rows(n) * STEPS / WIDE));
+        let mut coefficients = Shared::<[Four]>::new_slice(comptime!(2 * fours(n)));
+        let shares = Shared::<[Four]>::new_slice(comptime!(GROUPS * quads(n)));
+        let mut steps = Array::<Four>::new(comptime!(STEPS / WIDE));
         #[unroll]
-        for b in 0..STEPS {
-            steps[b] = (x * comptime!(b as f32)).exp();
+        for four in 0..comptime!(STEPS / WIDE) {
+            let mut powers = Four::empty();
+            #[unroll]
+            for lane in 0..WIDE {
+                powers.insert(lane, (x * comptime!((four * WIDE + lane) as f32)).exp());
+            }
+            steps[four] = powers;
+            if unit < comptime!(rows(n)) {
+                all_steps[unit * comptime!(STEPS / WIDE) + four] = powers;
+            }
         }
         let mut strides = Array::<f32>::new(comptime!(stride_count(n)));
         #[unroll]
         for a in 0..comptime!(stride_count(n)) {
             strides[a] = stride(x, comptime!((STEPS * a) as f32 - (n / 2) as f32));
         }
-        if unit < comptime!(rows(n)) {
-            #[unroll]
-            for b in 0..STEPS {
-                work[unit * STEPS + b] = steps[b];
-            }
-        }
-        if unit < comptime!(STEPS * stride_count(n)) {
-            work[comptime!(coefficients(n)) + unit] = 0.0;
-            work[comptime!(coefficients(n) + STEPS * stride_count(n)) + unit] = 0.0;
+        if unit < comptime!(2 * fours(n)) {
+            coefficients[unit] = Four::new(0.0);
         }
         if unit == 0 {
             work[comptime!(flag(n))] = 0.0;
@@ -116,23 +143,44 @@ impl Powers {
         sync_cube();
         let reach = comptime!(if n / 2 < STEPS { STEPS as f32 } else { (n / 2) as f32 });
         check(work, x.abs() * reach <= ACROSS, n);
-        Powers { steps, strides, n }
+        Powers { steps, strides, all_steps, coefficients, shares, n }
+    }
+
+    /// Lays out what row sums weigh this thread's positions with.
+    fn lay_out(&mut self, values: Four, #[comptime] which: usize) {
+        let n = comptime!(self.n);
+        let unit = UNIT_POS as usize;
+        if unit < comptime!(quads(n)) {
+            self.coefficients[comptime!(which * fours(n)) + unit] = values;
+        }
     }
 
     /// This thread's row with one of the two vectors of coefficients.
-    fn row(&self, work: &[f32], #[comptime] which: usize) -> Row {
+    fn row(&self, #[comptime] which: usize) -> Row {
         let n = comptime!(self.n);
         let mut row = Row { sum: 0.0f32, moment: 0.0f32 };
         #[unroll]
         for a in 0..comptime!(stride_count(n)) {
+            // From the last four to the first, so that what lies beyond a four is a sum that is there: of all of them it makes the
+            // moment, in fours.
+            let mut sums = Four::new(0.0);
+            let mut beyond = Four::new(0.0);
+            #[unroll]
+            for back in 0..comptime!(fours_of(n, a)) {
+                let four = comptime!(fours_of(n, a) - 1 - back);
+                sums += self.coefficients[comptime!(which * fours(n) + a * STEPS / WIDE + four)]
+                    * self.steps[four];
+                if comptime!(four > 0) {
+                    beyond += sums;
+                }
+            }
             let mut sum = 0.0f32;
             let mut moment = 0.0f32;
             #[unroll]
-            for b in 0..STEPS {
-                let term = work[comptime!(coefficients(n) + (which * stride_count(n) + a) * STEPS + b)]
-                    * self.steps[b];
-                sum += term;
-                moment += term * comptime!(b as f32);
+            for lane in 0..WIDE {
+                let (own, later) = (sums.extract(lane), beyond.extract(lane));
+                sum += own;
+                moment += later * comptime!(WIDE as f32) + own * comptime!(lane as f32);
             }
             row.sum += self.strides[a] * sum;
             let origin = comptime!((STEPS * a) as f32 - (n / 2) as f32);
@@ -141,31 +189,42 @@ impl Powers {
         row
     }
 
-    /// `sum_i K[i, k] term_i` of this thread's position, given its token's term. All threads of the workgroup call it.
-    fn column(&self, work: &mut [f32], term: f32) -> f32 {
+    /// `sum_i K[i, k] term_i` of this thread's positions, given its token's term. All threads of the workgroup call it.
+    fn columns(&mut self, work: &mut [f32], term: f32) -> Four {
         let n = comptime!(self.n);
         let unit = UNIT_POS as usize;
         let term = select(unit < n, term, 0.0f32);
         if unit < comptime!(rows(n)) {
             #[unroll]
             for a in 0..comptime!(stride_count(n)) {
-                work[comptime!(terms(n) + a) + unit * comptime!(pitch(n))] = self.strides[a] * term;
+                work[unit * comptime!(pitch(n)) + a] = self.strides[a] * term;
             }
         }
         sync_cube();
-        let (a, b) = (usize::min(unit, comptime!(n - 1)) / STEPS, unit % STEPS);
-        let mut sum = 0.0f32;
-        let mut i = 0usize;
-        while i < comptime!(rows(n)) {
-            #[unroll]
-            for ahead in 0..AT_ONCE {
-                let stride = work[comptime!(terms(n)) + (i + ahead) * comptime!(pitch(n)) + a];
-                sum += stride * work[(i + ahead) * STEPS + b];
+        let quads = comptime!(quads(n));
+        let (group, quad) = (unit / quads, unit % quads);
+        if group < GROUPS {
+            let (a, four) = (quad / comptime!(STEPS / WIDE), quad % comptime!(STEPS / WIDE));
+            let mut share = Four::new(0.0);
+            let rounds = comptime!(rows(n) / (GROUPS * AT_ONCE));
+            #[unroll(rounds <= UNROLLED)]
+            for round in 0..rounds {
+                #[unroll]
+                for ahead in 0..AT_ONCE {
+                    let i = round * comptime!(GROUPS * AT_ONCE) + comptime!(ahead * GROUPS) + group;
+                    let stride = work[i * comptime!(pitch(n)) + a];
+                    share += Four::new(stride) * self.all_steps[i * comptime!(STEPS / WIDE) + four];
+                }
             }
-            i += AT_ONCE;
+            self.shares[unit] = share;
         }
         sync_cube();
-        sum
+        let mut sums = Four::new(0.0);
+        #[unroll]
+        for group in 0..GROUPS {
+            sums += self.shares[comptime!(group * quads) + usize::min(unit, comptime!(quads - 1))];
+        }
+        sums
     }
 }
 
@@ -177,35 +236,60 @@ fn stride(x: f32, times: f32) -> f32 {
     fma(power, fma(x, times, -exponent), power)
 }
 
-/// Notes where something is not as it must be, of this thread's token or position.
+/// Notes where something is not as it must be.
 #[cube]
 fn check(work: &mut [f32], holds: bool, #[comptime] n: usize) {
-    if UNIT_POS < comptime!(n as u32) && !holds {
+    if !holds {
         work[comptime!(flag(n))] = 1.0;
     }
 }
 
-/// The scaling that makes a sum 1.
+/// Whether a scaling is one that nothing is lost by.
 #[cube]
-fn scaling(work: &mut [f32], sum: f32, #[comptime] n: usize) -> f32 {
+fn safe(scale: f32) -> bool {
+    scale > SAFE.0 && scale < SAFE.1
+}
+
+/// The scaling that makes this thread's row sum to 1.
+#[cube]
+fn row_scaling(work: &mut [f32], sum: f32, #[comptime] n: usize) -> f32 {
     let scale = 1.0 / sum;
-    check(work, scale > SAFE.0 && scale < SAFE.1, n);
+    check(work, safe(scale), n);
     scale
 }
 
-/// The scaling of this thread's position to begin with.
+/// Those that make its columns do so.
 #[cube]
-fn start(kappa: f32, #[comptime] n: usize) -> f32 {
-    let k = f32::cast_from(UNIT_POS);
-    (-kappa * k * k * comptime!(0.5 / (n - 1) as f32)).exp()
+fn column_scalings(work: &mut [f32], sums: Four, #[comptime] n: usize) -> Four {
+    let mut scales = Four::empty();
+    #[unroll]
+    for lane in 0..WIDE {
+        let there = position(lane) < n;
+        let scale = 1.0 / sums.extract(lane);
+        check(work, safe(scale) || !there, n);
+        scales.insert(lane, select(there, scale, 0.0f32));
+    }
+    scales
 }
 
-/// Lays out what row sums weigh this thread's position with.
+/// The scalings of this thread's positions to begin with.
 #[cube]
-fn lay_out(work: &mut [f32], value: f32, #[comptime] which: usize, #[comptime] n: usize) {
-    if UNIT_POS < comptime!(n as u32) {
-        work[comptime!(coefficients(n) + which * STEPS * stride_count(n)) + UNIT_POS as usize] = value;
+fn start(kappa: f32, #[comptime] n: usize) -> Four {
+    let mut scales = Four::empty();
+    #[unroll]
+    for lane in 0..WIDE {
+        let k = f32::cast_from(position(lane));
+        let scale = (-kappa * k * k * comptime!(0.5 / (n - 1) as f32)).exp();
+        scales.insert(lane, select(position(lane) < n, scale, 0.0f32));
     }
+    scales
+}
+
+/// A vector of N of what is kept of an iteration.
+#[cube]
+fn slot(kept: &[f32], t: usize, #[comptime] slot: usize, #[comptime] n: usize) -> &[f32] {
+    let first = t * comptime!(HISTORY_VECTORS * n) + comptime!(slot * n);
+    &kept[first..first + n]
 }
 
 /// Token weights `P gain`, `[N]`, into `output`; with `keep` the scalings into `kept`, `[iterations, HISTORY_VECTORS, N]`. False
@@ -223,25 +307,29 @@ pub(super) fn forward(
     #[comptime] keep: bool,
 ) -> bool {
     let unit = UNIT_POS as usize;
-    let powers = Powers::new(scores, work, kappa, n);
+    let mut powers = Powers::new(scores, work, kappa, n);
     let mut row = 0.0f32;
-    let mut column = start(kappa, n);
+    let mut columns = start(kappa, n);
     for t in 0..iterations {
-        lay_out(work, column, FIRST, n);
+        powers.lay_out(columns, FIRST);
         sync_cube();
-        let sum = powers.row(&*work, FIRST).sum;
-        row = scaling(work, sum, n);
-        let sum = powers.column(work, row);
-        column = scaling(work, sum, n);
-        if comptime!(keep) && unit < n {
-            kept[t * comptime!(HISTORY_VECTORS * n) + comptime!(ROW_SCALES * n) + unit] = row;
-            kept[t * comptime!(HISTORY_VECTORS * n) + comptime!(COLUMN_SCALES * n) + unit] = column;
+        let sum = powers.row(FIRST).sum;
+        row = row_scaling(work, sum, n);
+        let sums = powers.columns(work, row);
+        columns = column_scalings(work, sums, n);
+        if comptime!(keep) {
+            let slots =
+                &mut kept[t * comptime!(HISTORY_VECTORS * n)..(t + 1) * comptime!(HISTORY_VECTORS * n)];
+            if unit < n {
+                slots[comptime!(ROW_SCALES * n) + unit] = row;
+            }
+            write(&mut slots[comptime!(COLUMN_SCALES * n)..comptime!((COLUMN_SCALES + 1) * n)], columns, n);
         }
     }
-    lay_out(work, column * gain[usize::min(unit, comptime!(n - 1))], FIRST, n);
+    powers.lay_out(columns * read(gain, n), FIRST);
     sync_cube();
     if unit < n {
-        output[unit] = row * powers.row(&*work, FIRST).sum;
+        output[unit] = row * powers.row(FIRST).sum;
     }
     work[comptime!(flag(n))] == 0.0
 }
@@ -263,43 +351,42 @@ pub(super) fn backward(
 ) {
     let unit = UNIT_POS as usize;
     let own = usize::min(unit, comptime!(n - 1));
-    let powers = Powers::new(scores, work, kappa, n);
-    let last = (iterations - 1) * comptime!(HISTORY_VECTORS * n);
-    let mut row = kept[last + comptime!(ROW_SCALES * n) + own];
-    let mut after = kept[last + comptime!(COLUMN_SCALES * n) + own];
+    let mut powers = Powers::new(scores, work, kappa, n);
+    let last = iterations - 1;
+    let mut row = slot(kept, last, ROW_SCALES, n)[own];
+    let mut after = read(slot(kept, last, COLUMN_SCALES, n), n);
+    let gain = read(gain, n);
     let by_weight = cotangent[own];
-    lay_out(work, after * gain[own], FIRST, n);
-    lay_out(work, after, SECOND, n);
-    let owed = after * powers.column(work, row * by_weight);
-    let weighed = powers.row(&*work, FIRST);
-    let plain = powers.row(&*work, SECOND);
+    powers.lay_out(after * gain, FIRST);
+    powers.lay_out(after, SECOND);
+    let owed = after * powers.columns(work, row * by_weight);
+    let weighed = powers.row(FIRST);
+    let plain = powers.row(SECOND);
     let middle = plain.moment / plain.sum;
     let mut by_score = by_weight * row * (weighed.moment - middle * weighed.sum);
     let mut by_row = by_weight * row * weighed.sum;
-    let mut by_column = gain[own] * owed;
-    if unit < n {
-        by_gain[unit] = owed;
-    }
+    let mut by_columns = gain * owed;
+    write(by_gain, owed, n);
     sync_cube();
     for back in 0..iterations {
-        let t = iterations - 1 - back;
+        let t = last - back;
         let mut before = start(kappa, n);
         if t > 0 {
-            before = kept[(t - 1) * comptime!(HISTORY_VECTORS * n) + comptime!(COLUMN_SCALES * n) + own];
+            before = read(slot(kept, t - 1, COLUMN_SCALES, n), n);
         }
-        lay_out(work, after * by_column, FIRST, n);
-        lay_out(work, before, SECOND, n);
+        powers.lay_out(after * by_columns, FIRST);
+        powers.lay_out(before, SECOND);
         sync_cube();
-        let balanced = powers.row(&*work, FIRST);
-        let earlier = powers.row(&*work, SECOND);
+        let balanced = powers.row(FIRST);
+        let earlier = powers.row(SECOND);
         by_score -= row * (balanced.moment - middle * balanced.sum);
         by_row = row * balanced.sum - by_row; // with its sign turned
         by_score += by_row * row * (earlier.moment - middle * earlier.sum);
-        by_column = before * powers.column(work, row * by_row);
+        by_columns = before * powers.columns(work, row * by_row);
         by_row = 0.0;
         after = before;
         if t > 0 {
-            row = kept[(t - 1) * comptime!(HISTORY_VECTORS * n) + comptime!(ROW_SCALES * n) + own];
+            row = slot(kept, t - 1, ROW_SCALES, n)[own];
         }
     }
     if unit < n {
