@@ -11,7 +11,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use super::step::Labels;
+use super::batches::Labels;
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::fold::{Fold, fold};
 use crate::model::ops::gpu::{arg, empty, workgroups};

@@ -3,8 +3,9 @@
 
 use std::ops::ControlFlow;
 
+use super::batches::batch_of;
 use super::redraw::Pass;
-use super::{Epoch, Event, HeadProgress, HeadTrainer, Running, Snapshot, Task, batch_of};
+use super::{Epoch, Event, HeadProgress, HeadTrainer, Running, Snapshot, Task};
 use crate::model::data::token_cache::TokenSourceError;
 
 /// Predicted classes of images, head by head.

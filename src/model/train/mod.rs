@@ -5,6 +5,7 @@
 //! beside others gives the same bits. Everything a run needs to go on lives in [`HeadTrainer`] and
 //! [`TrainCursor`]; a caller that saves both can be killed at any moment.
 
+mod batches;
 pub mod classifier;
 mod cross_entropy;
 mod evaluate;
@@ -19,28 +20,25 @@ mod step;
 
 use std::ops::ControlFlow;
 
-use burn::tensor::{Device, Tensor, TensorData};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::model::backbone::preprocess::augment::Augmentation;
-use crate::model::data::token_cache::{Rows, TokenSource, TokenSourceError};
+use crate::model::data::token_cache::{TokenSource, TokenSourceError};
 use crate::model::io::array::Arrays;
-use crate::model::ops::halves::widened;
-use crate::model::probe::head::Batch;
 use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
 use crate::model::train::optim::Optimizer;
 use crate::model::train::protocol::Protocol;
+pub use batches::Labels;
+use batches::{Turn, epoch_order, turns};
 pub use evaluate::accuracy;
 use evaluate::{between, close_epoch};
 use losses::Losses;
 use recorded::RecordedStep;
-use redraw::{Pass, redraw};
 pub use saved::Saved;
-pub use step::{Labels, step_all};
+pub use step::step_all;
+use step::step_all_and;
 
 /// How all heads are trained (paper, "Optimization").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -304,9 +302,7 @@ pub fn train(
     let parts = losses::parts(epochs, steps);
     while position.epoch < epochs {
         let order = epoch_order(task.train.images.len(), task.seed, position.epoch);
-        let images_of = |chunk: &[usize]| chunk.iter().map(|&i| task.train.images[i]).collect::<Vec<_>>();
-        let wanted = order.chunks(batch).skip(position.step).map(images_of).collect();
-        let mut supply = task.tokens.read_changed(wanted, task.device, position.epoch, task.seed);
+        let (mut turns, mut next) = (turns(task, &order, position), None);
         for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
             let done = position.epoch * steps + step;
             // Before the step and not after the one before: what was stopped between the two is evaluated then.
@@ -318,15 +314,18 @@ pub fn train(
                     ControlFlow::Continue(true) | ControlFlow::Break(()) => return Ok(position),
                 }
             }
-            let layers = supply.next().expect("a batch for every step")?;
             let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
-            let (images, labels) = (images_of(chunk), Labels::new(&classes, names, task.device));
-            for (layer, rows) in layers.enumerate() {
-                let batch = batch_of(task, rows, &images, Pass::Step(done));
+            let labels = Labels::new(&classes, names, task.device);
+            loop {
+                let turn = next.take().or_else(|| turns.next());
+                let Turn { layer, is_last, batch } = turn.expect("a batch for every step")?;
                 let own = trainers.iter_mut().filter(|trainer| trainer.layer == layer);
-                step_all(own, &batch, &labels, |trainer| {
-                    protocol.rate(trainer.rate.unwrap_or(rate), done, steps, epochs)
-                });
+                let rate =
+                    |trainer: &HeadTrainer| protocol.rate(trainer.rate.unwrap_or(rate), done, steps, epochs);
+                step_all_and(own, &batch, &labels, rate, || next = turns.next());
+                if is_last {
+                    break;
+                }
             }
             position.step = step + 1;
             for trainer in trainers.iter_mut().filter(|trainer| trainer.progress.failure.is_none()) {
@@ -350,36 +349,4 @@ pub fn train(
         }
     }
     Ok(position)
-}
-
-/// The order of the training images in one epoch: a function of seed and epoch.
-fn epoch_order(images: usize, seed: u64, epoch: usize) -> Vec<usize> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    rng.set_stream(epoch as u64);
-    let mut order: Vec<usize> = (0..images).collect();
-    order.shuffle(&mut rng);
-    order
-}
-
-/// The tokens of `images` on the device, to be trained on in a step.
-fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass) -> Batch {
-    let (tokens, device) = (task.tokens, task.device);
-    let (grid, width) = (tokens.grid(), tokens.width());
-    if task.redrawn {
-        let token = width * rows.patches.dtype().size();
-        TensorData::with_bytes_mut([&mut rows.patches], |mut bytes| {
-            redraw(bytes[0], [grid.len(), token], images, task.seed, pass);
-        });
-    }
-    let step = match pass {
-        Pass::Step(done) => Some(done as u64),
-        Pass::Evaluation(_) => None,
-    };
-    let patches = widened::<3>(rows.patches, device);
-    let cls = rows.cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
-    // Far apart for every step, and never those of an evaluation.
-    let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);
-    let image_seeds = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
-    let batch = Batch { patches, cls, grid, image_seeds, training: false };
-    if step.is_some() { batch.tracked() } else { batch }
 }

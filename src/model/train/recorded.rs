@@ -16,8 +16,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::HeadTrainer;
+use super::batches::Labels;
 use super::optim::{AdamW, Optimizer};
-use super::step::{Labels, Step};
+use super::step::Step;
 use crate::model::device::free_memory;
 use crate::model::io::catch_panic::guard;
 use crate::model::ops::gpu::{arg, cube, empty, tensor, workgroups};

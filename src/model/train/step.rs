@@ -8,10 +8,11 @@
 
 use std::time::Instant;
 
-use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
+use burn::tensor::{Gradients, Tensor, TensorData};
 
 use super::HeadTrainer;
 use super::RecordedStep;
+use super::batches::Labels;
 use super::cross_entropy::loss_and_right;
 use crate::model::io::failpoint;
 use crate::model::ops::cpu;
@@ -22,30 +23,6 @@ use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
 use crate::model::train::optim::Optimizer;
 
-/// The labels of a batch on a device.
-#[derive(Clone)]
-pub struct Labels {
-    /// The classes, `[B]`.
-    pub(super) index: Tensor<1, Int>,
-    /// 1 at each image's class, else 0, `[B, C]`; on the processor, which multiplies with it.
-    pub(super) target: Option<Tensor<2>>,
-    count: usize,
-}
-
-impl Labels {
-    /// The class of each image, out of `names` classes.
-    pub fn new(classes: &[usize], names: usize, device: &Device) -> Self {
-        let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
-        let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
-        let target = cpu::on_cpu(device).then(|| {
-            let mut target = vec![0.0_f32; classes.len() * names]; // made here: burn's one_hot reads the device to check bounds
-            classes.iter().zip(target.chunks_mut(names)).for_each(|(&class, row)| row[class] = 1.0);
-            Tensor::from_data(TensorData::new(target, [classes.len(), names]), device).autodiff()
-        });
-        Self { index, target, count: classes.len() }
-    }
-}
-
 /// One step of every head that still trains, on one batch whose `patches` record gradients, at the learning rate that
 /// `rate` says of each.
 pub fn step_all<'a>(
@@ -54,11 +31,22 @@ pub fn step_all<'a>(
     labels: &Labels,
     rate: impl Fn(&HeadTrainer) -> f64,
 ) {
+    step_all_and(trainers, batch, labels, rate, || ());
+}
+
+/// The same; calls `meanwhile` where a GPU has all that it was asked for, and the host would wait for it.
+pub(super) fn step_all_and<'a>(
+    trainers: impl IntoIterator<Item = &'a mut HeadTrainer>,
+    batch: &Batch,
+    labels: &Labels,
+    rate: impl Fn(&HeadTrainer) -> f64,
+    meanwhile: impl FnOnce(),
+) {
     failpoint::device_step(batch.image_seeds.len());
     let trainers = trainers.into_iter().filter(|trainer| trainer.progress.failure.is_none());
     match cpu::on_cpu(&batch.patches.device()) {
         true => together(trainers, batch, labels, rate),
-        false => in_turn(trainers, batch, labels, rate),
+        false => in_turn(trainers, batch, labels, rate, meanwhile),
     }
 }
 
@@ -122,12 +110,14 @@ const ALONE: usize = 3;
 const RECORDED: usize = 1;
 
 /// On a GPU each reads them for itself. All heads' steps are asked for before the first loss is read, so that the GPU does not wait
-/// for the host in between; what they take together is shared out by what first steps took alone.
+/// for the host in between; what they take together is shared out by what first steps took alone, and not counted as more than
+/// that, which is what the host did `meanwhile`.
 fn in_turn<'a>(
     trainers: impl Iterator<Item = &'a mut HeadTrainer>,
     batch: &Batch,
     labels: &Labels,
     rate: impl Fn(&HeadTrainer) -> f64,
+    meanwhile: impl FnOnce(),
 ) {
     let trainers: Vec<_> = trainers.collect();
     let placed = trainers.iter().find_map(|trainer| trainer.recorded.as_ref()?.place(batch, labels));
@@ -153,12 +143,13 @@ fn in_turn<'a>(
     }
     let begun = Instant::now();
     let asked: Vec<Asked> = trainers.into_iter().map(ask).collect();
+    meanwhile();
     let trainers: Vec<_> = asked.into_iter().map(|asked| asked.finish(labels)).collect();
     let seconds = begun.elapsed().as_secs_f64();
     let alone = |trainer: &HeadTrainer| trainer.alone.iter().copied().fold(f64::INFINITY, f64::min);
     let all: f64 = trainers.iter().map(|trainer| alone(trainer)).sum();
     for trainer in trainers {
-        trainer.progress.seconds += seconds * alone(trainer) / all;
+        trainer.progress.seconds += seconds.min(all) * alone(trainer) / all;
     }
 }
 
@@ -323,6 +314,8 @@ impl<'a> Step<'a> {
 
 #[cfg(test)]
 mod gpu_tests {
+    use burn::tensor::Device;
+
     use super::*;
     use crate::close::assert_close;
     use crate::gpus::gpus;
@@ -366,6 +359,20 @@ mod gpu_tests {
                 assert_eq!((steps(sound.optimizer), sound.progress.running.images), (3.0, 12), "{name}");
                 assert!(sound.progress.failure.is_none() && sound.model.params().are_finite(), "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn what_there_is_to_do_meanwhile_is_done_before_a_loss_is_waited_for() {
+        for (name, device) in gpus().into_iter().chain([("cpu".to_owned(), Device::flex())]) {
+            let (batch, labels) = images(&device);
+            let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
+            let mut done = vec![];
+            for step in 0..=ALONE {
+                step_all_and(&mut trainers, &batch, &labels, |_| 1e-3, || done.push(step));
+            }
+            // Not in steps whose time is taken, nor where the host does the work.
+            assert_eq!(done, if name == "cpu" { vec![] } else { vec![ALONE] }, "{name}");
         }
     }
 

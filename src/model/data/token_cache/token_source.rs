@@ -28,7 +28,7 @@ pub struct Rows {
 pub struct TokenSourceError(pub Box<dyn Error + Send + Sync>);
 
 /// The tokens of one batch after every layer that is read, one layer after the other.
-pub type LayerRows<'a> = Box<dyn Iterator<Item = Rows> + 'a>;
+pub type LayerRows<'a> = Box<dyn ExactSizeIterator<Item = Rows> + 'a>;
 
 /// Batches of tokens, one after the other.
 pub type Batches<'a> = Box<dyn Iterator<Item = Result<LayerRows<'a>, TokenSourceError>> + 'a>;

@@ -1,0 +1,109 @@
+//! The batches of an epoch and their labels, as a device has them.
+
+use std::iter;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::redraw::{Pass, redraw};
+use super::{Task, TrainCursor};
+use crate::model::data::token_cache::{Rows, TokenSourceError};
+use crate::model::ops::cpu::on_cpu;
+use crate::model::ops::halves::widened;
+use crate::model::probe::head::Batch;
+
+/// The labels of a batch on a device.
+#[derive(Clone)]
+pub struct Labels {
+    /// The classes, `[B]`.
+    pub(super) index: Tensor<1, Int>,
+    /// 1 at each image's class, else 0, `[B, C]`; on the processor, which multiplies with it.
+    pub(super) target: Option<Tensor<2>>,
+    /// B.
+    pub(super) count: usize,
+}
+
+impl Labels {
+    /// The class of each image, out of `names` classes.
+    pub fn new(classes: &[usize], names: usize, device: &Device) -> Self {
+        let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
+        let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
+        let target = on_cpu(device).then(|| {
+            let mut target = vec![0.0_f32; classes.len() * names]; // made here: burn's one_hot reads the device to check bounds
+            classes.iter().zip(target.chunks_mut(names)).for_each(|(&class, row)| row[class] = 1.0);
+            Tensor::from_data(TensorData::new(target, [classes.len(), names]), device).autodiff()
+        });
+        Self { index, target, count: classes.len() }
+    }
+}
+
+/// The order of the training images in one epoch: a function of seed and epoch.
+pub(super) fn epoch_order(images: usize, seed: u64, epoch: usize) -> Vec<usize> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(epoch as u64);
+    let mut order: Vec<usize> = (0..images).collect();
+    order.shuffle(&mut rng);
+    order
+}
+
+/// The tokens of a step's images after one layer.
+pub(super) struct Turn {
+    /// Among the task's, from 0.
+    pub layer: usize,
+    /// Whether no other layer of these images follows.
+    pub is_last: bool,
+    pub batch: Batch,
+}
+
+/// What an epoch reads in this `order` from `position` on, each step's layers one after the other. Nothing is sent to the device
+/// before it is its turn.
+pub(super) fn turns<'a>(
+    task: &'a Task,
+    order: &'a [usize],
+    position: TrainCursor,
+) -> impl Iterator<Item = Result<Turn, TokenSourceError>> + 'a {
+    let size = task.config.batch;
+    let steps = order.chunks(size).map(|chunk| chunk.iter().map(|&i| task.train.images[i]).collect());
+    let steps: Vec<Vec<usize>> = steps.skip(position.step).collect();
+    let mut supply = task.tokens.read_changed(steps.clone(), task.device, position.epoch, task.seed);
+    let first = position.epoch * order.len().div_ceil(size) + position.step;
+    steps.into_iter().zip(first..).flat_map(move |(images, done)| {
+        let layers = supply.next().expect("a batch for every step");
+        layers.map_or_else(
+            |error| Box::new(iter::once(Err(error))) as Box<dyn Iterator<Item = _>>,
+            |layers| {
+                let last = layers.len() - 1;
+                Box::new(layers.enumerate().map(move |(layer, rows)| {
+                    let batch = batch_of(task, rows, &images, Pass::Step(done));
+                    Ok(Turn { layer, is_last: layer == last, batch })
+                }))
+            },
+        )
+    })
+}
+
+/// The tokens of `images` on the device, to be trained on in a step.
+pub(super) fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass) -> Batch {
+    let (tokens, device) = (task.tokens, task.device);
+    let (grid, width) = (tokens.grid(), tokens.width());
+    if task.redrawn {
+        let token = width * rows.patches.dtype().size();
+        TensorData::with_bytes_mut([&mut rows.patches], |mut bytes| {
+            redraw(bytes[0], [grid.len(), token], images, task.seed, pass);
+        });
+    }
+    let step = match pass {
+        Pass::Step(done) => Some(done as u64),
+        Pass::Evaluation(_) => None,
+    };
+    device.staging(iter::once(&mut rows.patches)); // from where a GPU reads by itself
+    let patches = widened::<3>(rows.patches, device);
+    let cls = rows.cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
+    // Far apart for every step, and never those of an evaluation.
+    let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);
+    let image_seeds = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
+    let batch = Batch { patches, cls, grid, image_seeds, training: false };
+    if step.is_some() { batch.tracked() } else { batch }
+}
