@@ -107,3 +107,86 @@ pub(super) fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass
     let batch = Batch { patches, cls, grid, image_seeds, training: false };
     if step.is_some() { batch.tracked() } else { batch }
 }
+
+#[cfg(test)]
+mod gpu_tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::close::assert_close;
+    use crate::model::data::token_cache::{Batches, LayerRows, TokenSource};
+    use crate::model::grid::Grid;
+    use crate::model::probe::head::{Config, Dims, find};
+    use crate::model::train::classifier::Model;
+    use crate::model::train::gpus_alone::gpus_alone;
+    use crate::model::train::{Event, HeadTrainer, Labelled, TrainConfig, train};
+
+    const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
+
+    /// Tokens of two layers that tell images, layers and places apart.
+    struct TwoLayers;
+
+    impl TokenSource for TwoLayers {
+        fn grid(&self) -> Grid {
+            DIMS.grid
+        }
+
+        fn width(&self) -> usize {
+            DIMS.width
+        }
+
+        fn readable(&self, _: usize) -> bool {
+            true
+        }
+
+        fn read(&self, batches: Vec<Vec<usize>>, _: &Device) -> Batches<'_> {
+            let value =
+                |layer: usize, image: usize, at: usize| ((image * 37 + layer * 53 + at * 11) % 101) as f32;
+            Box::new(batches.into_iter().map(move |images| {
+                let rows = move |layer| {
+                    let of = |&image: &usize| (0..48).map(move |at| value(layer, image, at) / 50.0 - 1.0);
+                    let values: Vec<f32> = images.iter().flat_map(of).collect();
+                    Rows { patches: TensorData::new(values, [images.len(), 6, 8]), cls: None }
+                };
+                Ok(Box::new((0..2).map(rows)) as LayerRows)
+            }))
+        }
+    }
+
+    /// The losses of a head after each layer, by epoch.
+    fn losses(device: &Device) -> Vec<f64> {
+        let images =
+            Labelled { images: (0..10).collect(), classes: (0..10).map(|image| image % 4).collect() };
+        let evaluate_every = Some(2);
+        let config =
+            TrainConfig { epochs: 4, batch: 4, rate: 1e-2, evaluate_every, ..TrainConfig::default() };
+        let [train_on, select, test] = [&images; 3];
+        let task = Task {
+            tokens: &TwoLayers,
+            train: train_on,
+            select,
+            test,
+            config: &config,
+            device,
+            seed: 0,
+            redrawn: false,
+        };
+        let mut trainers = ["gap", "attention"].map(|id| {
+            let model = Model::start(find(id).expect("a head"), &Config::default(), DIMS, 0, device);
+            HeadTrainer::new(id, model.expect("a head's start"))
+        });
+        trainers[1].layer = 1;
+        let go_on = &mut |_: Event| ControlFlow::Continue(());
+        train(&task, &mut trainers, TrainCursor::default(), go_on).expect("tokens for every batch");
+        trainers.iter().flat_map(|trainer| trainer.progress.history.iter().map(|epoch| epoch.loss)).collect()
+    }
+
+    #[test]
+    fn batches_that_are_sent_ahead_come_in_their_order() {
+        let expected = losses(&Device::flex());
+        assert_eq!(expected.len(), 8);
+        for (name, gpu) in gpus_alone() {
+            assert_close(&name, losses(&gpu), expected.clone(), 1e-4);
+        }
+    }
+}

@@ -9,6 +9,8 @@ mod batches;
 pub mod classifier;
 mod cross_entropy;
 mod evaluate;
+#[cfg(test)]
+mod gpus_alone;
 pub mod losses;
 pub mod optim;
 pub mod protocol;

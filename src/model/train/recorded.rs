@@ -252,9 +252,9 @@ fn assign(assignments: &mut Sequence<Assignment>, told: &[u32], rates: &[u32]) {
 #[cfg(test)]
 mod gpu_tests {
     use super::*;
-    use crate::gpus::gpus;
     use crate::model::grid::Grid;
     use crate::model::probe::head::{Config, Dims, find};
+    use crate::model::train::gpus_alone::gpus_alone;
     use crate::model::train::step_all;
 
     const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
@@ -271,17 +271,33 @@ mod gpu_tests {
         (batch.tracked(), Labels::new(&classes, 4, device))
     }
 
+    fn trainer(id: &str, device: &Device) -> HeadTrainer {
+        let model = Model::start(find(id).expect("a head"), &Config::default(), DIMS, 0, device);
+        HeadTrainer::new(id, model.expect("a head's start"))
+    }
+
+    #[test]
+    fn a_step_that_breaks_is_not_recorded_and_another_one_is() {
+        for (name, device) in gpus_alone() {
+            let (batch, labels) = batch(0, 5, &device);
+            let mut trainers = ["cls", "attention"].map(|id| trainer(id, &device));
+            step_all(&mut trainers, &batch, &labels, |_| 1e-2);
+            let [cls, attention] = &trainers;
+            let without = Batch { cls: None, ..batch.clone() };
+            assert!(RecordedStep::new(cls, &without, &labels).is_none(), "{name}");
+            assert!(RecordedStep::new(attention, &batch, &labels).is_some(), "{name}");
+        }
+    }
+
     #[test]
     fn a_recorded_step_is_to_the_bit_the_one_that_is_asked_for_launch_by_launch() {
         let heads =
             ["gap", "cls", "attention", "raster", "sinkhorn", "random-dynamic", "gumbel-sinkhorn", "abmilp"];
-        for (name, device) in gpus() {
+        for (name, device) in gpus_alone() {
             let trained = |recorded: bool| {
-                let mut trainers = heads.map(|id| {
-                    let model = Model::start(find(id).expect("a head"), &Config::default(), DIMS, 0, &device);
-                    let trainer = HeadTrainer::new(id, model.expect("a head's start"));
-                    HeadTrainer { alone: if recorded { vec![] } else { vec![1.0; 9] }, ..trainer }
-                });
+                let alone = if recorded { vec![] } else { vec![1.0; 9] };
+                let mut trainers =
+                    heads.map(|id| HeadTrainer { alone: alone.clone(), ..trainer(id, &device) });
                 for step in 0..7 {
                     // The last of an epoch is smaller.
                     let (batch, labels) = batch(step, if step == 4 { 3 } else { 5 }, &device);

@@ -318,9 +318,9 @@ mod gpu_tests {
 
     use super::*;
     use crate::close::assert_close;
-    use crate::gpus::gpus;
     use crate::model::grid::Grid;
     use crate::model::probe::head::{Config, Dims, find};
+    use crate::model::train::gpus_alone::gpus_alone;
 
     const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
 
@@ -341,7 +341,7 @@ mod gpu_tests {
 
     #[test]
     fn a_loss_that_breaks_takes_back_the_step_that_led_to_it_and_its_own() {
-        for (name, device) in gpus().into_iter().chain([("cpu".to_owned(), Device::flex())]) {
+        for (name, device) in gpus_alone().chain([("cpu".to_owned(), Device::flex())]) {
             // Taken alone, and together.
             for alone in [0, ALONE] {
                 let (batch, labels) = images(&device);
@@ -364,7 +364,7 @@ mod gpu_tests {
 
     #[test]
     fn what_there_is_to_do_meanwhile_is_done_before_a_loss_is_waited_for() {
-        for (name, device) in gpus().into_iter().chain([("cpu".to_owned(), Device::flex())]) {
+        for (name, device) in gpus_alone().chain([("cpu".to_owned(), Device::flex())]) {
             let (batch, labels) = images(&device);
             let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
             let mut done = vec![];
@@ -378,7 +378,7 @@ mod gpu_tests {
 
     #[test]
     fn what_steps_take_together_is_shared_out_by_what_they_took_alone() {
-        for (name, device) in gpus() {
+        for (name, device) in gpus_alone() {
             let (batch, labels) = images(&device);
             let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
             for _ in 0..ALONE {

@@ -42,7 +42,7 @@ fn without_room_for_a_batch_fewer_images_are_read_at_once() {
 #[test]
 fn an_extraction_says_that_memory_ran_out_and_goes_on() {
     apart("gpu::memory::an_extraction_says_that_memory_ran_out_and_goes_on", || {
-        let Some((_, gpu)) = gpus().into_iter().next() else { return };
+        let Some((_, gpu)) = gpus().next() else { return };
         let desk = Desk::new(9, 3);
         let dataset = data::open(desk.data()).expect("a dataset");
         let tokens = TokenSettings { cache: Some(desk.path("cache")), ..TokenSettings::default() };

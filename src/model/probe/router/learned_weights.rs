@@ -110,7 +110,7 @@ mod gpu_tests {
     fn of_equal_scores_the_earlier_tokens_are_the_best() {
         let scores: [f64; 10] = [1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 2.0, 2.0, 2.0, 1.0];
         let processor = ("the processor".to_owned(), Device::flex());
-        for (name, device) in gpus().into_iter().chain([processor]) {
+        for (name, device) in gpus().chain([processor]) {
             for k in [1, 3, 4, 7, 12] {
                 let rows = TensorData::new(scores.repeat(2), [2, 1, 10]);
                 let rows = Tensor::<3>::from_data(rows, (&device, DType::F32));

@@ -47,7 +47,7 @@ mod gpu_tests {
     #[test]
     fn of_a_batch_it_is_that_of_the_host_and_so_is_its_gradient() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
-        let devices = gpus().into_iter().chain([("cpu".to_owned(), burn::tensor::Device::flex())]);
+        let devices = gpus().chain([("cpu".to_owned(), burn::tensor::Device::flex())]);
         for (name, device) in devices {
             for (images, n) in [(1, 3), (3, 49), (5, 196), (2, 1025)] {
                 let mut random =

@@ -64,7 +64,7 @@ mod gpu_tests {
                 Ordering::Greater => *value,
             };
             let expected: Vec<f32> = values.iter().enumerate().map(kept).collect();
-            for (name, device) in gpus().into_iter().chain([("cpu".to_owned(), Device::flex())]) {
+            for (name, device) in gpus().chain([("cpu".to_owned(), Device::flex())]) {
                 let a = Tensor::from_data(TensorData::new(values.clone(), [states, states]), &device);
                 let found = stable(a, MOST).into_data().try_into_vec::<f32>().expect("float32");
                 assert_eq!(found, expected, "{states} on {name}");
