@@ -343,6 +343,7 @@ mod gpu_tests {
         let sinkhorn = Sinkhorn { temperature: 0.1, iterations: 20 };
         let mut scores: Vec<f32> = (0..images * n).map(|at| ((at * 37) % 101) as f32 / 29.0 - 1.7).collect();
         scores[n + 5] = 30.0;
+        scores[2 * n + 7] = -8.0; // far out, and not too far
         let scores = TensorData::new(scores, [images, n]);
         let gain = TensorData::new((0..n).map(|k| (k as f32 * 0.7).cos()).collect::<Vec<_>>(), [n]);
         let run = |device: &Device| {

@@ -1,13 +1,16 @@
-//! The iterations of one image by one workgroup where float32 holds the kernel itself: `K[i, k] = r_i^(k - h)`, `r_i = exp(x_i)`,
-//! `x_i = kappa s_i`, `h` the middle, as on the processor (`linear.rs`). One multiply-add an entry, where a
-//! [walk](super::lines) has an exponential and what leads to it.
+//! The iterations of one image by one workgroup where float32 holds the kernel itself: `K[i, k] = exp(x_i (k - h) - m_i)`,
+//! `x_i = kappa s_i`, `h` the middle. One multiply-add an entry, where a [walk](super::lines) has an exponential and what leads
+//! to it. `m_i` is the greatest that the exponent is beside what positions begin with, so that no token is too far out: its scaling
+//! takes up what that leaves.
 //!
-//! With `k = 16 a + b` an entry is a [stride](stride) `r_i^(16 a - h)` times a step `r_i^b`. A row's sum is made by its token's thread,
-//! of its own powers, in registers, and the positions' scalings; the sums of four columns side by side by [`GROUPS`] threads, each of
-//! every fourth token's stride times its scaling, and its steps, both in the workgroup's memory. What is asked of that is what
-//! takes the time, so that numbers lie there in fours, which are read as one. The first threads have four positions each.
+//! With `k = 16 a + b` an entry is a stride `exp(x_i (16 a + 8 - h) - m_i)` times a step `exp(x_i (b - 8))`. A row's sum is made by
+//! its token's thread, of its own powers, in registers, and the positions' scalings; the sums of four columns side by side by
+//! [`GROUPS`] threads, each of every fourth token's stride times its scaling, and its steps. These lie in the workgroup's memory in fours,
+//! which are read as one: what is asked of it is what takes the time. The first threads have four positions each.
 //!
-//! It cannot go wrong unseen: all terms are positive, and every scaling is looked at. Where one is not [`safe`] the image is walked.
+//! It cannot go wrong unseen: all terms are positive, and every scaling is looked at. What is lost of a plan, where a stride is below
+//! the 1e-38 that float32 has, is at most that times a step and both scalings, 1e-11 in all. Where one of these is beyond its
+//! bounds the image is walked.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -15,18 +18,22 @@ use cubecl::prelude::*;
 use super::forward::HISTORY_VECTORS;
 use super::fours::{Four, WIDE, position, read, write};
 
-/// Consecutive powers of a token, `r^b`.
+/// Consecutive powers of a token.
 const STEPS: usize = 16;
+/// A step that is 1: the middle one, so that none is far from it.
+const MIDDLE: f32 = 8.0;
 /// Threads that share the sums of four columns.
 const GROUPS: usize = 4;
 /// Tokens of a thread's share of a sum that are asked for at once; tokens are padded for that, with nothing.
 const AT_ONCE: usize = 4;
 /// Most rounds of these that are written out one after the other: of 256 tokens.
 const UNROLLED: usize = 16;
-/// The largest `|x_i| h`: `r^(k - h)` within 1e-26 ... 1e26.
-const ACROSS: f32 = 60.0;
-/// What a scaling must lie within.
-const SAFE: (f32, f32) = (1e-20, 1e20);
+/// The largest `8 |x_i|`: steps within 1e-13 ... 1e13.
+const ACROSS: f32 = 30.0;
+/// What the scaling of a token must lie within.
+const SAFE_ROW: (f32, f32) = (1e-20, 1e10);
+/// The same of a position.
+const SAFE_COLUMN: (f32, f32) = (1e-20, 1e4);
 
 /// The two vectors of what row sums weigh positions with.
 const FIRST: usize = 0;
@@ -86,9 +93,9 @@ pub(super) const fn room_for_fours(n: usize) -> usize {
 /// The powers of this thread's token, of the last one where it has none, and where threads share theirs.
 #[derive(CubeType)]
 struct Powers {
-    /// `r^b`.
+    /// `exp(x (b - 8))`.
     steps: Array<Four>,
-    /// `r^(16 a - h)`.
+    /// `exp(x (16 a + 8 - h) - m)`.
     strides: Array<f32>,
     /// The steps of all tokens, `[rows, STEPS / WIDE]`.
     all_steps: Shared<[Four]>,
@@ -112,7 +119,12 @@ impl Powers {
     /// Of the tokens of an image; clears the working memory.
     fn new(scores: &[f32], work: &mut [f32], kappa: f32, #[comptime] n: usize) -> Powers {
         let unit = UNIT_POS as usize;
-        let x = kappa * scores[usize::min(unit, comptime!(n - 1))];
+        let score = scores[usize::min(unit, comptime!(n - 1))];
+        let x = kappa * score;
+        let last = comptime!((n - 1) as f32);
+        let top = clamp(score * last, 0.0, last);
+        let most =
+            x * (top - comptime!((n / 2) as f32)) - kappa * top * top * comptime!(0.5 / (n - 1) as f32);
         let mut all_steps = Shared::<[Four]>::new_slice(comptime!(rows(n) * STEPS / WIDE));
         let mut coefficients = Shared::<[Four]>::new_slice(comptime!(2 * fours(n)));
         let shares = Shared::<[Four]>::new_slice(comptime!(GROUPS * quads(n)));
@@ -122,7 +134,7 @@ impl Powers {
             let mut powers = Four::empty();
             #[unroll]
             for lane in 0..WIDE {
-                powers.insert(lane, (x * comptime!((four * WIDE + lane) as f32)).exp());
+                powers.insert(lane, power(x, comptime!((four * WIDE + lane) as f32 - MIDDLE), 0.0));
             }
             steps[four] = powers;
             if unit < comptime!(rows(n)) {
@@ -132,7 +144,7 @@ impl Powers {
         let mut strides = Array::<f32>::new(comptime!(stride_count(n)));
         #[unroll]
         for a in 0..comptime!(stride_count(n)) {
-            strides[a] = stride(x, comptime!((STEPS * a) as f32 - (n / 2) as f32));
+            strides[a] = power(x, comptime!((STEPS * a) as f32 + MIDDLE - (n / 2) as f32), most);
         }
         if unit < comptime!(2 * fours(n)) {
             coefficients[unit] = Four::new(0.0);
@@ -141,8 +153,7 @@ impl Powers {
             work[comptime!(flag(n))] = 0.0;
         }
         sync_cube();
-        let reach = comptime!(if n / 2 < STEPS { STEPS as f32 } else { (n / 2) as f32 });
-        check(work, x.abs() * reach <= ACROSS, n);
+        check(work, x.abs() * MIDDLE <= ACROSS, n);
         Powers { steps, strides, all_steps, coefficients, shares, n }
     }
 
@@ -228,11 +239,11 @@ impl Powers {
     }
 }
 
-/// `exp(x times)`, with the digits that the product loses.
+/// `exp(x times - most)`, with the digits that the product loses.
 #[cube]
-fn stride(x: f32, times: f32) -> f32 {
+fn power(x: f32, times: f32, most: f32) -> f32 {
     let exponent = x * times;
-    let power = exponent.exp();
+    let power = (exponent - most).exp();
     fma(power, fma(x, times, -exponent), power)
 }
 
@@ -244,17 +255,11 @@ fn check(work: &mut [f32], holds: bool, #[comptime] n: usize) {
     }
 }
 
-/// Whether a scaling is one that nothing is lost by.
-#[cube]
-fn safe(scale: f32) -> bool {
-    scale > SAFE.0 && scale < SAFE.1
-}
-
 /// The scaling that makes this thread's row sum to 1.
 #[cube]
 fn row_scaling(work: &mut [f32], sum: f32, #[comptime] n: usize) -> f32 {
     let scale = 1.0 / sum;
-    check(work, safe(scale), n);
+    check(work, scale > SAFE_ROW.0 && scale < SAFE_ROW.1, n);
     scale
 }
 
@@ -266,7 +271,7 @@ fn column_scalings(work: &mut [f32], sums: Four, #[comptime] n: usize) -> Four {
     for lane in 0..WIDE {
         let there = position(lane) < n;
         let scale = 1.0 / sums.extract(lane);
-        check(work, safe(scale) || !there, n);
+        check(work, scale > SAFE_COLUMN.0 && scale < SAFE_COLUMN.1 || !there, n);
         scales.insert(lane, select(there, scale, 0.0f32));
     }
     scales
