@@ -10,6 +10,8 @@ pub(super) const TILE: usize = 16;
 pub(super) const UNITS: usize = TILE * TILE;
 /// Terms of a slice.
 pub(super) const DEEP: usize = 64;
+/// Terms that a thread asks for at once.
+const AT_ONCE: usize = 16;
 /// Numbers of a slice of one factor that a thread reads.
 pub(super) const EACH: usize = TILE * DEEP / UNITS;
 
@@ -59,9 +61,12 @@ impl Slices {
         let (left, right) = (unit / TILE * comptime!(DEEP + 1), unit % TILE);
         sync_cube();
         let mut sum = 0.0f32;
-        #[unroll]
-        for term in 0..DEEP {
-            sum += self.left[left + term] * self.right[right + comptime!(term * (TILE + 1))];
+        for round in 0..comptime!(DEEP / AT_ONCE) {
+            #[unroll]
+            for ahead in 0..AT_ONCE {
+                let term = round * AT_ONCE + ahead;
+                sum += self.left[left + term] * self.right[right + term * comptime!(TILE + 1)];
+            }
         }
         sync_cube();
         sum
