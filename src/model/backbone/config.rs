@@ -298,6 +298,7 @@ fn biases(fields: &Fields, dialect: ConfigSchema) -> Result<Biases, ConfigError>
         ConfigSchema::Clip => all,
     })
 }
+
 impl Config {
     /// That there is this layer, and so many up to it.
     pub fn check_layer(&self, layer: usize, joined: usize) -> Result<(), BackboneError> {

@@ -26,16 +26,15 @@ pub(super) fn adjoint(
     by_skip: &mut Sequence<Box<[f32]>>,
     shares: &mut [f32],
     steps: usize,
+    tiles: usize,
     count: usize,
     #[comptime] states: usize,
 ) {
     let across = comptime!(states.div_ceil(TILE));
-    let bands = steps.div_ceil(TILE) + 1;
-    let tiles = bands * across;
     let (cube, unit) = (usize::min(CUBE_POS, count - 1), UNIT_POS as usize);
     let (system, tile) = (cube / tiles, cube % tiles);
     let (band, first_column) = (tile / across, tile % across * TILE);
-    let of_x = band + 1 == bands;
+    let of_x = tile + across >= tiles;
     let first_row = select(of_x, 0usize, band * TILE);
     let read = path(select(of_x, 1usize, 0usize), system, 0, steps, states);
     let last_gain = system * steps + (steps - 1); // that of j = 0
@@ -94,7 +93,7 @@ pub(super) fn adjoint(
 }
 
 /// The gradient of A, `[S, S]`, `dt sum_j p_j q_j^T` in the lower triangle, a workgroup a tile, and that of the step by the workgroup
-/// behind them.
+/// behind them, of as many `given` shares as tiles left some.
 #[cube(launch)]
 pub(super) fn gradients(
     by_slopes: &[f32],
@@ -104,6 +103,7 @@ pub(super) fn gradients(
     by_a: &mut Sequence<Box<[f32]>>,
     by_step: &mut Sequence<Box<[f32]>>,
     steps: usize,
+    given: usize,
     #[comptime] states: usize,
 ) {
     let across = comptime!(states.div_ceil(TILE));
@@ -146,13 +146,12 @@ pub(super) fn gradients(
     }
 
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
-    let count = (steps.div_ceil(TILE) + 1) * across;
     let mut share = 0.0f32;
     if tile + 1 == tiles {
-        for round in 0..count.div_ceil(UNITS) {
+        for round in 0..given.div_ceil(UNITS) {
             let at = round * UNITS + unit;
-            if at < count {
-                share += shares[system * count + at];
+            if at < given {
+                share += shares[system * given + at];
             }
         }
     }

@@ -171,6 +171,7 @@ impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
             args(&by_skip),
             arg(&shares),
             steps,
+            tiles,
             count * tiles,
             states,
         );
@@ -185,6 +186,7 @@ impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
             args(&by_a),
             args(&by_step),
             steps,
+            tiles,
             states,
         );
         let by = [by_a, by_b, by_c, by_skip, by_step];

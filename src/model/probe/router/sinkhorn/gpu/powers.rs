@@ -59,17 +59,12 @@ const fn rows(n: usize) -> usize {
     n.next_multiple_of(GROUPS * AT_ONCE)
 }
 
-/// Threads that have positions, four each.
+/// Threads that have positions, four each, and fours of what row sums weigh positions with; the last has zeros behind the N.
 const fn quads(n: usize) -> usize {
     n.div_ceil(WIDE)
 }
 
-/// Fours of what row sums weigh positions with, zeros behind the N.
-const fn fours(n: usize) -> usize {
-    stride_count(n) * STEPS / WIDE
-}
-
-/// Those that are not all zeros behind stride `a`.
+/// Those of stride `a`.
 const fn fours_of(n: usize, a: usize) -> usize {
     let left = quads(n) - a * STEPS / WIDE;
     if left < STEPS / WIDE { left } else { STEPS / WIDE }
@@ -87,7 +82,7 @@ pub(super) const fn room_for_ones(n: usize) -> usize {
 
 /// The same of those that lie in fours.
 pub(super) const fn room_for_fours(n: usize) -> usize {
-    rows(n) * STEPS + (2 * fours(n) + GROUPS * quads(n)) * WIDE
+    rows(n) * STEPS + (2 + GROUPS) * quads(n) * WIDE
 }
 
 /// The powers of this thread's token, of the last one where it has none, and where threads share theirs.
@@ -99,7 +94,7 @@ struct Powers {
     strides: Array<f32>,
     /// The steps of all tokens, `[rows, STEPS / WIDE]`.
     all_steps: Shared<[Four]>,
-    /// What row sums weigh positions with, `[2, fours]`.
+    /// What row sums weigh positions with, `[2, quads]`.
     coefficients: Shared<[Four]>,
     /// What each group's tokens come to in four columns, `[GROUPS, quads]`.
     shares: Shared<[Four]>,
@@ -126,7 +121,7 @@ impl Powers {
         let most =
             x * (top - comptime!((n / 2) as f32)) - kappa * top * top * comptime!(0.5 / (n - 1) as f32);
         let mut all_steps = Shared::<[Four]>::new_slice(comptime!(rows(n) * STEPS / WIDE));
-        let mut coefficients = Shared::<[Four]>::new_slice(comptime!(2 * fours(n)));
+        let coefficients = Shared::<[Four]>::new_slice(comptime!(2 * quads(n)));
         let shares = Shared::<[Four]>::new_slice(comptime!(GROUPS * quads(n)));
         let mut steps = Array::<Four>::new(comptime!(STEPS / WIDE));
         #[unroll]
@@ -146,9 +141,6 @@ impl Powers {
         for a in 0..comptime!(stride_count(n)) {
             strides[a] = power(x, comptime!((STEPS * a) as f32 + MIDDLE - (n / 2) as f32), most);
         }
-        if unit < comptime!(2 * fours(n)) {
-            coefficients[unit] = Four::new(0.0);
-        }
         if unit == 0 {
             work[comptime!(flag(n))] = 0.0;
         }
@@ -162,7 +154,7 @@ impl Powers {
         let n = comptime!(self.n);
         let unit = UNIT_POS as usize;
         if unit < comptime!(quads(n)) {
-            self.coefficients[comptime!(which * fours(n)) + unit] = values;
+            self.coefficients[comptime!(which * quads(n)) + unit] = values;
         }
     }
 
@@ -179,7 +171,7 @@ impl Powers {
             #[unroll]
             for back in 0..comptime!(fours_of(n, a)) {
                 let four = comptime!(fours_of(n, a) - 1 - back);
-                sums += self.coefficients[comptime!(which * fours(n) + a * STEPS / WIDE + four)]
+                sums += self.coefficients[comptime!(which * quads(n) + a * STEPS / WIDE + four)]
                     * self.steps[four];
                 if comptime!(four > 0) {
                     beyond += sums;
