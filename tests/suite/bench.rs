@@ -112,7 +112,10 @@ fn a_short_soak_looks_asks_trains_and_judges() {
     let pair =
         |key: &str| [0, 1].map(|at| verdict[key][at].as_f64().unwrap_or_else(|| panic!("{key}: {verdict}")));
     let [half, end] = pair("memory_mb");
-    assert!(half > 50.0 && end > 50.0 && pair("handles")[1] > 3.0 && pair("threads")[1] > 3.0, "{verdict}");
+    // Standard input, output and error are open throughout, but an end of a falling line may lie below three: only
+    // the mean of both ends, which is that of the samples, may not.
+    let held = |key: &str| pair(key).iter().sum::<f64>() / 2.0 > 2.99;
+    assert!(half > 50.0 && end > 50.0 && held("handles") && held("threads"), "{verdict}");
     assert!((number("memory_growth_percent") - 100.0 * (end - half) / half).abs() < 0.1, "{verdict}");
     // Within its first seconds a program still grows; nothing else may be amiss.
     let faults: Vec<&str> =
