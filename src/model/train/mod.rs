@@ -5,6 +5,7 @@
 //! beside others gives the same bits. Everything a run needs to go on lives in [`HeadTrainer`] and
 //! [`TrainCursor`]; a caller that saves both can be killed at any moment.
 
+mod alone;
 mod batches;
 pub mod classifier;
 mod cross_entropy;
@@ -32,6 +33,7 @@ use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
 use crate::model::train::optim::Optimizer;
 use crate::model::train::protocol::Protocol;
+use alone::Alone;
 pub use batches::Labels;
 use batches::{Turn, epoch_order, turns};
 pub use evaluate::accuracy;
@@ -146,8 +148,8 @@ pub struct HeadTrainer {
     pub progress: HeadProgress,
     /// The parameters that gave the last finite loss.
     last_finite: Option<Params>,
-    /// How long first steps took that it took alone, in seconds: on GPUs, where steps of several heads overlap.
-    alone: Vec<f64>,
+    /// Its first steps on a GPU.
+    alone: Alone,
     /// Its step as a GPU keeps it.
     recorded: Option<Box<RecordedStep>>,
 }
@@ -224,7 +226,7 @@ impl HeadTrainer {
             optimizer,
             progress,
             last_finite: None,
-            alone: vec![],
+            alone: Alone::default(),
             recorded: None,
         }
     }
@@ -247,6 +249,7 @@ impl HeadTrainer {
         if let Some(last_finite) = self.last_finite.take() {
             self.model = self.model.clone().with_params(last_finite);
         }
+        self.recorded = None; // with all the memory that its step computes in
     }
 }
 

@@ -21,17 +21,12 @@ use super::optim::{AdamW, Optimizer};
 use super::step::Step;
 use crate::model::device::free_memory;
 use crate::model::io::catch_panic::guard;
-use crate::model::ops::gpu::{arg, cube, empty, tensor, workgroups};
+use crate::model::ops::gpu::multi_tensor::{STRIDE, Share, launch_each};
+use crate::model::ops::gpu::{arg, cube, empty, tensor};
 use crate::model::probe::head::Batch;
 use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
 
-/// Threads of a workgroup.
-const UNITS: usize = 256;
-/// Numbers of a workgroup.
-const VALUES: usize = 4 * UNITS;
-/// Pairs of a launch, at most: older CUDA has room for 4,352 bytes of arguments.
-const MOST: usize = 40;
 /// Memory of a GPU that does not say how much it has, in bytes.
 const SOME: u64 = 4 << 30;
 /// Times that a step is taken without effect before it is recorded: what it asks for then lies ready.
@@ -129,6 +124,11 @@ impl RecordedStep {
         let classes = (classes(labels), classes(&self.labels));
         let moved: Vec<Pair> = [tokens, classes].into_iter().chain(cls).filter(differ).collect();
         put(&moved, &self.always, &self.always);
+        // For a batch that the GPU had no room for nothing is copied, and what is recorded would take the one before it.
+        let handles = moved.iter().map(|(_, to)| &to.handle);
+        if !moved.is_empty() && self.rates.client.check(handles).is_err() {
+            return None;
+        }
         let image_seeds = batch.image_seeds.clone();
         Some((Batch { image_seeds, ..self.batch.clone() }, self.labels.clone()))
     }
@@ -168,10 +168,11 @@ impl RecordedStep {
     }
 }
 
-/// Whether half of the GPU's memory is left: a recording keeps all that its step computes in.
+/// Whether three quarters of the GPU's memory are left: a recording keeps all that its step computes in, and as much again must be
+/// there for a step that is not recorded.
 fn has_room(device: &Device) -> bool {
     let all = free_memory(device).and_then(|memory| memory.all).unwrap_or(SOME);
-    device.memory_pool_usage().is_some_and(|usage| 2 * usage.bytes_reserved <= all)
+    device.memory_pool_usage().is_some_and(|usage| 4 * usage.bytes_reserved <= all)
 }
 
 /// Three numbers on a device.
@@ -208,26 +209,21 @@ fn differ((from, to): &Pair) -> bool {
 
 /// Copies numbers of any kind of 32 bits, where the first of `told` is finite and the third of `rates` is not 0.
 fn put(pairs: &[Pair], told: &CubeTensor, rates: &CubeTensor) {
-    for pairs in pairs.chunks(MOST.min((told.client.properties().hardware.max_bindings as usize - 2) / 2)) {
-        let (mut arguments, mut cubes) = (SequenceArg::new(), 0);
-        for (from, to) in pairs {
-            let begun = cubes;
-            cubes += to.shape().num_elements().div_ceil(VALUES);
-            arguments.push(AssignmentLaunch::new(arg(from), arg(to), begun, cubes));
-        }
-        let units = CubeDim::new_1d(UNITS as u32);
-        assign::launch(&told.client, workgroups(cubes), units, arguments, arg(told), arg(rates));
-    }
+    launch_each(
+        &told.client,
+        pairs,
+        [2, 2],
+        |(from, _)| from.shape().num_elements(),
+        |(from, to), share| AssignmentLaunch::new(arg(from), arg(to), share),
+        |cubes, units, pairs| assign::launch(&told.client, cubes, units, pairs, arg(told), arg(rates)),
+    );
 }
 
 #[derive(CubeType, CubeLaunch)]
 struct Assignment {
     from: Box<[u32]>,
     to: Box<[u32]>,
-    /// Its first workgroup.
-    begun: usize,
-    /// The first that is no more its own.
-    ended: usize,
+    share: Share,
 }
 
 #[cube(launch)]
@@ -236,13 +232,10 @@ fn assign(assignments: &mut Sequence<Assignment>, told: &[u32], rates: &[u32]) {
         #[unroll]
         for index in 0..assignments.len() {
             let of = assignments.index_mut(index);
-            if CUBE_POS >= of.begun && CUBE_POS < of.ended {
-                let first = (CUBE_POS - of.begun) * VALUES;
-                let last = usize::min(first + VALUES, of.to.len());
-                let mut at = first + UNIT_POS as usize;
-                while at < last {
+            if of.share.is_own() {
+                let (first, end) = of.share.numbers(of.to.len());
+                for at in range_stepped(first, end, STRIDE) {
                     of.to[at] = of.from[at];
-                    at += UNITS;
                 }
             }
         }
@@ -254,6 +247,7 @@ mod gpu_tests {
     use super::*;
     use crate::model::grid::Grid;
     use crate::model::probe::head::{Config, Dims, find};
+    use crate::model::train::alone::{Alone, STEPS};
     use crate::model::train::gpus_alone::gpus_alone;
     use crate::model::train::step_all;
 
@@ -295,12 +289,13 @@ mod gpu_tests {
             ["gap", "cls", "attention", "raster", "sinkhorn", "random-dynamic", "gumbel-sinkhorn", "abmilp"];
         for (name, device) in gpus_alone() {
             let trained = |recorded: bool| {
-                let alone = if recorded { vec![] } else { vec![1.0; 9] };
+                let seconds = if recorded { vec![] } else { vec![1.0; STEPS] };
+                let alone = Alone { images: 5, seconds };
                 let mut trainers =
                     heads.map(|id| HeadTrainer { alone: alone.clone(), ..trainer(id, &device) });
-                for step in 0..7 {
-                    // The last of an epoch is smaller.
-                    let (batch, labels) = batch(step, if step == 4 { 3 } else { 5 }, &device);
+                // The last of an epoch is smaller, and a training that goes on may begin with it.
+                for (step, images) in (0..).zip([3, 5, 3, 5, 5, 3, 5, 5]) {
+                    let (batch, labels) = batch(step, images, &device);
                     step_all(&mut trainers, &batch, &labels, |_| 1e-2 / (step + 1) as f64);
                 }
                 trainers
@@ -310,6 +305,8 @@ mod gpu_tests {
                 // Vulkan records no step that sends something to the GPU.
                 let (is, may) = (found.recorded.is_some(), !found.model.head().draws());
                 assert!(is == may || may && !name.starts_with("cuda") && found.name != "attention", "{head}");
+                let images = |recorded: &RecordedStep| recorded.labels.count;
+                assert!(found.recorded.as_deref().is_none_or(|recorded| images(recorded) == 5), "{head}");
                 assert!(expected.recorded.is_none(), "{head}");
                 assert_eq!(found.model.params().to_trained(), expected.model.params().to_trained(), "{head}");
                 assert_eq!(found.optimizer.to_arrays(), expected.optimizer.to_arrays(), "{head}");
@@ -318,6 +315,23 @@ mod gpu_tests {
                     |trainer: &HeadTrainer| trainer.last_finite.as_ref().expect("a step before").to_trained();
                 assert_eq!(before(found), before(expected), "{head}");
             }
+        }
+    }
+
+    #[test]
+    fn a_batch_that_a_gpu_has_no_room_for_is_not_trained_on_as_the_one_before_it() {
+        for (name, device) in gpus_alone() {
+            let mut trainers = [trainer("attention", &device)];
+            let mut step = |step: u64, patches: Option<Tensor<3>>| {
+                let (batch, labels) = batch(step, 5, &device);
+                let patches = patches.unwrap_or_else(|| batch.patches.clone().inner());
+                let batch = Batch { patches, ..batch }.tracked();
+                let result = guard(|| step_all(&mut trainers, &batch, &labels, |_| 1e-2));
+                (result.is_ok(), trainers[0].recorded.is_some(), trainers[0].progress.running.images)
+            };
+            assert_eq!([0, 1].map(|at| step(at, None)), [(true, false, 5), (true, true, 10)], "{name}");
+            let lost = Tensor::<1>::zeros([1_usize << 42], &device).slice(0..240).reshape([5, 6, 8]);
+            assert_eq!(step(2, Some(lost)), (false, true, 10), "{name}");
         }
     }
 }

@@ -103,12 +103,6 @@ fn together<'a>(
     }
 }
 
-/// Steps of a head that are taken alone, so that it is known how long they take: one that compiles its kernels, one that is
-/// recorded, and one more.
-const ALONE: usize = 3;
-/// Which of them is recorded, from 0.
-const RECORDED: usize = 1;
-
 /// On a GPU each reads them for itself. All heads' steps are asked for before the first loss is read, so that the GPU does not wait
 /// for the host in between; what they take together is shared out by what first steps took alone, and not counted as more than
 /// that, which is what the host did `meanwhile`.
@@ -119,25 +113,34 @@ fn in_turn<'a>(
     rate: impl Fn(&HeadTrainer) -> f64,
     meanwhile: impl FnOnce(),
 ) {
-    let trainers: Vec<_> = trainers.collect();
+    let mut trainers: Vec<_> = trainers.collect();
+    for trainer in &mut trainers {
+        if trainer.alone.begins(labels.count) {
+            trainer.recorded = None;
+        }
+    }
+    let recording = trainers.iter().any(|trainer| trainer.alone.records(labels.count));
+    if recording {
+        // What was used before and is free would count as memory that recordings have taken.
+        batch.patches.device().memory_cleanup();
+    }
     let placed = trainers.iter().find_map(|trainer| trainer.recorded.as_ref()?.place(batch, labels));
-    let recording = || trainers.iter().any(|trainer| trainer.alone.len() == RECORDED);
-    let placed = placed.or_else(|| recording().then(|| (RecordedStep::dense(batch), labels.clone())));
+    let placed = placed.or_else(|| recording.then(|| (RecordedStep::dense(batch), labels.clone())));
     let (batch, labels) = placed.as_ref().map_or((batch, labels), |(batch, labels)| (batch, labels));
     let ask = |trainer: &'a mut HeadTrainer| {
-        if trainer.alone.len() == RECORDED {
+        if trainer.alone.records(labels.count) {
             trainer.recorded = RecordedStep::new(trainer, batch, labels).map(Box::new);
         }
         let rate = rate(trainer);
         Asked::new(trainer, batch, labels, rate)
     };
-    if trainers.iter().any(|trainer| trainer.alone.len() < ALONE) {
+    if trainers.iter().any(|trainer| !trainer.alone.is_over()) {
         for trainer in trainers {
             let begun = Instant::now();
             let trainer = ask(trainer).finish(labels);
             let seconds = begun.elapsed().as_secs_f64();
             trainer.progress.seconds += seconds;
-            trainer.alone.push(seconds);
+            trainer.alone.add(labels.count, seconds);
         }
         return;
     }
@@ -146,10 +149,9 @@ fn in_turn<'a>(
     meanwhile();
     let trainers: Vec<_> = asked.into_iter().map(|asked| asked.finish(labels)).collect();
     let seconds = begun.elapsed().as_secs_f64();
-    let alone = |trainer: &HeadTrainer| trainer.alone.iter().copied().fold(f64::INFINITY, f64::min);
-    let all: f64 = trainers.iter().map(|trainer| alone(trainer)).sum();
+    let all: f64 = trainers.iter().map(|trainer| trainer.alone.least()).sum();
     for trainer in trainers {
-        trainer.progress.seconds += seconds.min(all) * alone(trainer) / all;
+        trainer.progress.seconds += seconds.min(all) * trainer.alone.least() / all;
     }
 }
 
@@ -192,7 +194,6 @@ impl<'a> Asked<'a> {
         let outcome = outcome(told);
         if !outcome.0.is_finite() {
             (trainer.model, trainer.optimizer, trainer.last_finite) = before;
-            trainer.recorded = None;
         }
         trainer.count(outcome, labels);
         trainer
@@ -320,6 +321,7 @@ mod gpu_tests {
     use crate::close::assert_close;
     use crate::model::grid::Grid;
     use crate::model::probe::head::{Config, Dims, find};
+    use crate::model::train::alone::{Alone, STEPS};
     use crate::model::train::gpus_alone::gpus_alone;
 
     const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
@@ -343,10 +345,11 @@ mod gpu_tests {
     fn a_loss_that_breaks_takes_back_the_step_that_led_to_it_and_its_own() {
         for (name, device) in gpus_alone().chain([("cpu".to_owned(), Device::flex())]) {
             // Taken alone, and together.
-            for alone in [0, ALONE] {
+            for steps in [0, STEPS] {
                 let (batch, labels) = images(&device);
                 let mut trainers = [1e38, 1e-3].map(|rate| trainer("attention", rate, &device));
-                trainers.iter_mut().for_each(|trainer| trainer.alone = vec![1.0; alone]);
+                let alone = Alone { images: labels.count, seconds: vec![1.0; steps] };
+                trainers.iter_mut().for_each(|trainer| trainer.alone = alone.clone());
                 let start = trainers[0].model.params().to_arrays();
                 for _ in 0..3 {
                     step_all(&mut trainers, &batch, &labels, |trainer| trainer.rate.expect("a rate"));
@@ -368,11 +371,11 @@ mod gpu_tests {
             let (batch, labels) = images(&device);
             let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
             let mut done = vec![];
-            for step in 0..=ALONE {
+            for step in 0..=STEPS {
                 step_all_and(&mut trainers, &batch, &labels, |_| 1e-3, || done.push(step));
             }
             // Not in steps whose time is taken, nor where the host does the work.
-            assert_eq!(done, if name == "cpu" { vec![] } else { vec![ALONE] }, "{name}");
+            assert_eq!(done, if name == "cpu" { vec![] } else { vec![STEPS] }, "{name}");
         }
     }
 
@@ -381,16 +384,16 @@ mod gpu_tests {
         for (name, device) in gpus_alone() {
             let (batch, labels) = images(&device);
             let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
-            for _ in 0..ALONE {
+            for _ in 0..STEPS {
                 step_all(&mut trainers, &batch, &labels, |_| 1e-3);
             }
             let before = trainers.each_ref().map(|trainer| trainer.progress.seconds);
             let alone = trainers.each_ref().map(|trainer| trainer.alone.clone());
-            assert_eq!(before, alone.each_ref().map(|steps| steps.iter().sum::<f64>()), "{name}");
+            assert_eq!(before, alone.each_ref().map(|steps| steps.seconds.iter().sum::<f64>()), "{name}");
             step_all(&mut trainers, &batch, &labels, |_| 1e-3);
             assert_eq!(trainers.each_ref().map(|trainer| trainer.alone.clone()), alone, "{name}");
             let found = [0, 1].map(|at| trainers[at].progress.seconds - before[at]);
-            let [gap, attention] = alone.map(|steps| steps.into_iter().fold(f64::INFINITY, f64::min));
+            let [gap, attention] = alone.map(|steps| steps.least());
             assert_close(&name, [found[0] / found[1]], [gap / attention], 1e-6);
         }
     }

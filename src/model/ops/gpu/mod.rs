@@ -1,8 +1,9 @@
 //! Tensors of a GPU as their backend holds them: what kernels written by hand read and give back; what threads have, [`fold`]ed;
-//! sums of [`columns`].
+//! sums of [`columns`]; one launch over tensors of different lengths, [`multi_tensor`].
 
 pub(crate) mod columns;
 pub(crate) mod fold;
+pub(crate) mod multi_tensor;
 
 use burn::backend::cubecl::Device as CubeDevice;
 use burn::backend::{Cube, DispatchDevice};

@@ -7,36 +7,32 @@ use burn_cubecl::kernel::into_contiguous;
 use cubecl::prelude::*;
 
 use super::{BETA_1, BETA_2, EPSILON};
-use crate::model::ops::gpu::{arg, cube, empty, tensor, workgroups};
+use crate::model::ops::gpu::multi_tensor::{STRIDE, Share, launch_each};
+use crate::model::ops::gpu::{arg, cube, empty, tensor};
 
-/// Threads of a workgroup.
-const UNITS: usize = 256;
-/// Values of a workgroup: few, so that those of small parameters are soon through, and of large ones there are many.
-const VALUES: usize = 4 * UNITS;
-/// Parameters of a launch, at most: older CUDA has room for 4,352 bytes of arguments, of which one takes some 90.
-const MOST: usize = 40;
 /// Buffers of a parameter.
 const BUFFERS: usize = 7;
 
 /// Of every value, gradient and both moments what they become: the moved value and its moments.
 /// `rates` are an update's [`numbers`](Update::numbers).
 pub(super) fn step(given: Vec<[Tensor<1>; 4]>, rates: Tensor<1>) -> Vec<[Tensor<1>; 3]> {
-    let given: Vec<_> = given.into_iter().map(|of| of.map(|tensor| into_contiguous(cube(tensor)))).collect();
-    let Some([first, ..]) = given.first() else { return vec![] };
-    let (client, rates) = (first.client.clone(), cube(rates));
-    let bindings = client.properties().hardware.max_bindings as usize;
-    let made: Vec<_> = given
-        .iter()
-        .map(|[value, ..]| [(); 3].map(|()| empty(value, [value.shape().num_elements()])))
-        .collect();
-    let most = ((bindings - 1) / BUFFERS).clamp(1, MOST);
-    for (given, made) in given.chunks(most).zip(made.chunks(most)) {
-        let mut parameters = SequenceArg::new();
-        let mut cubes = 0;
-        for ([value, gradient, mean, variance], [moved, new_mean, new_variance]) in given.iter().zip(made) {
-            let begun = cubes;
-            cubes += value.shape().num_elements().div_ceil(VALUES);
-            parameters.push(ParameterLaunch::new(
+    let (given, made): (Vec<_>, Vec<_>) = given
+        .into_iter()
+        .map(|of| {
+            let given = of.map(|tensor| into_contiguous(cube(tensor)));
+            let [value, ..] = &given;
+            let made = [(); 3].map(|()| empty(value, [value.shape().num_elements()]));
+            ((given, made.clone()), made)
+        })
+        .unzip();
+    let rates = cube(rates);
+    launch_each(
+        &rates.client,
+        &given,
+        [BUFFERS, 1],
+        |([value, ..], _)| value.shape().num_elements(),
+        |([value, gradient, mean, variance], [moved, new_mean, new_variance]), share| {
+            ParameterLaunch::new(
                 arg(value),
                 arg(gradient),
                 arg(mean),
@@ -44,13 +40,11 @@ pub(super) fn step(given: Vec<[Tensor<1>; 4]>, rates: Tensor<1>) -> Vec<[Tensor<
                 arg(moved),
                 arg(new_mean),
                 arg(new_variance),
-                begun,
-                cubes,
-            ));
-        }
-        let units = CubeDim::new_1d(UNITS as u32);
-        advance::launch(&client, workgroups(cubes), units, parameters, arg(&rates));
-    }
+                share,
+            )
+        },
+        |cubes, units, parameters| advance::launch(&rates.client, cubes, units, parameters, arg(&rates)),
+    );
     made.into_iter().map(|made| made.map(tensor)).collect()
 }
 
@@ -63,10 +57,7 @@ struct Parameter {
     moved: Box<[f32]>,
     new_mean: Box<[f32]>,
     new_variance: Box<[f32]>,
-    /// Its first workgroup.
-    begun: usize,
-    /// The first that is no more its own.
-    ended: usize,
+    share: Share,
 }
 
 /// The formula. `rates`: what the variance is multiplied with, and the rate.
@@ -76,11 +67,9 @@ fn advance(parameters: &mut Sequence<Parameter>, rates: &[f32]) {
     #[unroll]
     for index in 0..parameters.len() {
         let of = parameters.index_mut(index);
-        if CUBE_POS >= of.begun && CUBE_POS < of.ended {
-            let first = (CUBE_POS - of.begun) * VALUES;
-            let last = usize::min(first + VALUES, of.moved.len());
-            let mut at = first + UNIT_POS as usize;
-            while at < last {
+        if of.share.is_own() {
+            let (first, end) = of.share.numbers(of.moved.len());
+            for at in range_stepped(first, end, STRIDE) {
                 let by = of.gradient[at];
                 let mean = of.mean[at] * comptime!(BETA_1 as f32) + by * comptime!((1.0 - BETA_1) as f32);
                 let variance =
@@ -89,7 +78,6 @@ fn advance(parameters: &mut Sequence<Parameter>, rates: &[f32]) {
                 of.moved[at] = of.value[at] - mean / spread * rate;
                 of.new_mean[at] = mean;
                 of.new_variance[at] = variance;
-                at += UNITS;
             }
         }
     }
