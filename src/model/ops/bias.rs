@@ -93,14 +93,7 @@ fn forward(x: &[f32], bias: &[f32], y: &mut [f32], columns: usize, #[comptime] a
         let z = x[at] + bias[at % columns];
         y[at] = match comptime!(activation) {
             Activation::None => z,
-            // What is no number stays none.
-            Activation::Relu => {
-                if z <= 0.0 {
-                    0.0f32
-                } else {
-                    z
-                }
-            }
+            Activation::Relu => max_nan(z, 0.0f32), // what is no number stays none
             Activation::Tanh => z.tanh(),
         };
     }

@@ -185,10 +185,7 @@ fn activate(products: &[f32], bias: &[f32], hidden: &mut [f32]) {
         let (row, column) = (at / WIDE, at % WIDE);
         let mut number = 0.0f32;
         if column < HIDDEN {
-            number = products[row * HIDDEN + column] + bias[column];
-            if number <= 0.0 {
-                number = 0.0f32; // what is no number stays none
-            }
+            number = max_nan(products[row * HIDDEN + column] + bias[column], 0.0f32); // what is no number stays none
         } else if column == HIDDEN {
             number = 1.0f32;
         }

@@ -4,8 +4,8 @@
 //! `iterations` times `f_i = -logsumexp_k(L + g)`, then `g_k = -logsumexp_i(L + f)`;
 //! `P = exp(L + f + g)`. Columns are exact, rows approximate.
 //!
-//! On tensors it is one operation with its own gradient (`operation`), computed on the processor in
-//! float64 (`cpu`, through `transport`) and on GPUs by one kernel each way (`gpu`). The plain tensor
+//! On tensors it is one operation with its own gradient (`operation`), computed on the processor (`cpu`) in float32 for training
+//! where every scaling fits (`linear`), else in float64, and on GPUs by one kernel each way (`gpu`). The plain tensor
 //! form below is their tested reference, and for what the kernels of a GPU do not take. `noise` may come on top.
 
 mod cpu;

@@ -38,7 +38,7 @@ pub(super) fn sort(scores: &[f32], sorted: &mut [f32], order: &mut [u32], n: usi
 
 #[cube]
 fn is_number(x: f32) -> bool {
-    x < 0.0 || x >= 0.0
+    !x.is_nan()
 }
 
 /// What every column sums to, its largest entry counted as 1: `[B, N]` by position.

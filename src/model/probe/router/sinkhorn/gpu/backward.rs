@@ -50,6 +50,7 @@ pub(super) fn backward_of_weights(
     if comptime!(way != Way::Plain) {
         let mut work = Shared::<[f32]>::new_slice(comptime!(way.room(n)));
         let walks = if comptime!(way == Way::Powers) { walked[image] > 0.0 } else { true.runtime() };
+        sync_cube(); // Direct3D refuses to wait behind a branch on what threads read
         if walks {
             lay_out(scores, &mut work, kappa, n, true);
             from_weights(scores, gain, cotangent, kept, by_gain, &mut work, iterations, n, true);

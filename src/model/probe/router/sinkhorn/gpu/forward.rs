@@ -57,7 +57,7 @@ pub(super) fn forward(
             if UNIT_POS == 0 {
                 walked[image] = select(walks, 1.0f32, 0.0f32);
             }
-            sync_cube();
+            sync_storage(); // other threads write what is kept anew
         }
         if walks {
             one_image(scores, gain, output, kept, &mut work, kappa, iterations, n, keep, whole, true);

@@ -39,6 +39,8 @@ use crate::model::ops::gpu::{arg, counts, cube, empty, takes};
 const UNITS: usize = 256;
 /// Threads of any other, at most: for the tokens of 24 x 24 patches, and with 96 registers for each.
 const MOST_UNITS: usize = 640;
+/// Powers are not tried at a lower temperature, where float32 holds no image's.
+const COLDEST: f64 = 1.0 / 64.0;
 
 /// Whether the kernels take these scores, for token weights.
 pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
@@ -289,7 +291,8 @@ impl Job {
     fn working_memory(&self, like: &CubeTensor, weights: bool) -> (Way, BufferArg) {
         let most = most_shared(like) / size_of::<f32>();
         // A thread is a token.
-        let powers = weights && (2..=self.units(like).x as usize).contains(&self.n);
+        let fits = self.n > 1 && self.units(like).x as usize == self.n.next_multiple_of(32);
+        let powers = weights && fits && self.temperature >= COLDEST;
         let way = if powers && Way::Powers.room(self.n) + powers::room_for_fours(self.n) <= most {
             Way::Powers
         } else if Way::Shared.room(self.n) <= most {

@@ -24,10 +24,9 @@ const STEPS: usize = 16;
 const MIDDLE: f32 = 8.0;
 /// Threads that share the sums of four columns.
 const GROUPS: usize = 4;
-/// Tokens of a thread's share of a sum that are asked for at once; tokens are padded for that, with nothing.
-const AT_ONCE: usize = 4;
-/// Most rounds of these that are written out one after the other: of 256 tokens.
-const UNROLLED: usize = 16;
+/// Tokens of a thread's share of a sum that are asked for at once; tokens are padded for that, with nothing. With more a thread
+/// has so many registers that a GPU has no room for two images at a time.
+const AT_ONCE: usize = 8;
 /// The largest `8 |x_i|`: steps within 1e-13 ... 1e13.
 const ACROSS: f32 = 30.0;
 /// What the scaling of a token must lie within.
@@ -54,7 +53,7 @@ const fn pitch(n: usize) -> usize {
     stride_count(n) | 1
 }
 
-/// Tokens, padded.
+/// Tokens, padded: as many as threads.
 const fn rows(n: usize) -> usize {
     n.next_multiple_of(GROUPS * AT_ONCE)
 }
@@ -132,9 +131,7 @@ impl Powers {
                 powers.insert(lane, power(x, comptime!((four * WIDE + lane) as f32 - MIDDLE), 0.0));
             }
             steps[four] = powers;
-            if unit < comptime!(rows(n)) {
-                all_steps[unit * comptime!(STEPS / WIDE) + four] = powers;
-            }
+            all_steps[unit * comptime!(STEPS / WIDE) + four] = powers;
         }
         let mut strides = Array::<f32>::new(comptime!(stride_count(n)));
         #[unroll]
@@ -197,11 +194,9 @@ impl Powers {
         let n = comptime!(self.n);
         let unit = UNIT_POS as usize;
         let term = select(unit < n, term, 0.0f32);
-        if unit < comptime!(rows(n)) {
-            #[unroll]
-            for a in 0..comptime!(stride_count(n)) {
-                work[unit * comptime!(pitch(n)) + a] = self.strides[a] * term;
-            }
+        #[unroll]
+        for a in 0..comptime!(stride_count(n)) {
+            work[unit * comptime!(pitch(n)) + a] = self.strides[a] * term;
         }
         sync_cube();
         let quads = comptime!(quads(n));
@@ -209,14 +204,15 @@ impl Powers {
         if group < GROUPS {
             let (a, four) = (quad / comptime!(STEPS / WIDE), quad % comptime!(STEPS / WIDE));
             let mut share = Four::new(0.0);
-            let rounds = comptime!(rows(n) / (GROUPS * AT_ONCE));
-            #[unroll(rounds <= UNROLLED)]
-            for round in 0..rounds {
+            for round in 0..comptime!(rows(n) / (GROUPS * AT_ONCE)) {
+                let first = round * comptime!(GROUPS * AT_ONCE) + group;
+                let strides = &work[first * comptime!(pitch(n)) + a..comptime!(rows(n) * pitch(n))];
+                let steps = &self.all_steps
+                    [first * comptime!(STEPS / WIDE) + four..comptime!(rows(n) * STEPS / WIDE)];
                 #[unroll]
                 for ahead in 0..AT_ONCE {
-                    let i = round * comptime!(GROUPS * AT_ONCE) + comptime!(ahead * GROUPS) + group;
-                    let stride = work[i * comptime!(pitch(n)) + a];
-                    share += Four::new(stride) * self.all_steps[i * comptime!(STEPS / WIDE) + four];
+                    let i = comptime!(ahead * GROUPS);
+                    share += Four::new(strides[comptime!(i * pitch(n))]) * steps[comptime!(i * STEPS / WIDE)];
                 }
             }
             self.shares[unit] = share;
@@ -247,11 +243,17 @@ fn check(work: &mut [f32], holds: bool, #[comptime] n: usize) {
     }
 }
 
+/// Whether it lies within its bounds. Where floats are compared as if there were no NaN (Metal), those would let one pass.
+#[cube]
+fn is_safe(scale: f32, #[comptime] safe: (f32, f32)) -> bool {
+    scale > comptime!(safe.0) && scale < comptime!(safe.1) && !scale.is_nan()
+}
+
 /// The scaling that makes this thread's row sum to 1.
 #[cube]
 fn row_scaling(work: &mut [f32], sum: f32, #[comptime] n: usize) -> f32 {
     let scale = 1.0 / sum;
-    check(work, scale > SAFE_ROW.0 && scale < SAFE_ROW.1, n);
+    check(work, is_safe(scale, SAFE_ROW), n);
     scale
 }
 
@@ -263,7 +265,7 @@ fn column_scalings(work: &mut [f32], sums: Four, #[comptime] n: usize) -> Four {
     for lane in 0..WIDE {
         let there = position(lane) < n;
         let scale = 1.0 / sums.extract(lane);
-        check(work, scale > SAFE_COLUMN.0 && scale < SAFE_COLUMN.1 || !there, n);
+        check(work, is_safe(scale, SAFE_COLUMN) || !there, n);
         scales.insert(lane, select(there, scale, 0.0f32));
     }
     scales
