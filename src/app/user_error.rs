@@ -93,6 +93,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         | TrainingError::NoOrderFile
         | TrainingError::Setting { .. }
         | TrainingError::Grid { .. }
+        | TrainingError::Blocks { .. }
         | TrainingError::Parts { .. }
         | TrainingError::Differs { .. } => true,
         _ => false,

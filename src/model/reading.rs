@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hand_order::HandOrder;
 use super::order_file;
+use super::probe::router::TEMPERATURES;
+use super::probe::router::sinkhorn::ITERATIONS;
 
 /// What is changed in how a probe reads. [`Display`] says it in plain words; [`FromStr`] is its syntax on a command
 /// line.
@@ -46,7 +48,7 @@ pub enum Intervention {
 impl Intervention {
     /// Its syntax, for help and errors.
     pub const SYNTAX: &str = "as-trained, scrambled[=SEED], scrambled-hard[=SEED], hardened, no-routing, random-order[=SEED], order=FILE, last=R, \
-         temperature=T or iterations=K";
+         temperature=T (1e-4 to 1e4) or iterations=K (1 to 10000)";
 
     /// Whether nothing is changed.
     pub fn is_none(&self) -> bool {
@@ -110,10 +112,12 @@ impl FromStr for Intervention {
                 Some(Self::Order(order))
             }
             ("temperature", Some(value)) => {
-                number(value).filter(|t: &f64| t.is_finite() && *t > 0.0).map(Self::Temperature)
+                number(value).filter(|t: &f64| TEMPERATURES.contains(t)).map(Self::Temperature)
             }
             ("last", Some(value)) => number(value).filter(|r| *r > 0).map(Self::Last),
-            ("iterations", Some(value)) => number(value).filter(|k| *k > 0).map(Self::Iterations),
+            ("iterations", Some(value)) => {
+                number(value).filter(|k: &usize| ITERATIONS.contains(k)).map(Self::Iterations)
+            }
             _ => None,
         };
         read.ok_or_else(|| format!("expected {}", Self::SYNTAX))
@@ -209,12 +213,15 @@ mod tests {
             "temperature",
             "temperature=0",
             "temperature=nan",
+            "temperature=1e30",
             "iterations=0",
+            "iterations=10001",
             "last=0",
             "no-routing=1",
         ] {
             let error = wrong.parse::<Intervention>().unwrap_err();
-            assert!(error.contains("random-order[=SEED]"), "{wrong}: {error}");
+            let ranges = ["temperature=T (1e-4 to 1e4)", "iterations=K (1 to 10000)"];
+            assert!(ranges.iter().all(|range| error.contains(range)), "{wrong}: {error}");
         }
     }
 

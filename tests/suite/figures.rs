@@ -56,7 +56,8 @@ fn a_png_for_print_stands_on_white_in_a_folder_that_is_made() {
 #[test]
 fn wrong_usage_has_its_own_exit_code() {
     let folder = stored();
-    for wrong in [["--width", "1"], ["--dpi", "1"], ["--figure", "none"]] {
+    let opacities = ["2", "-1", "nan"].map(|opacity| ["--opacity", opacity]);
+    for wrong in [["--width", "1"], ["--dpi", "1"], ["--figure", "none"]].into_iter().chain(opacities) {
         let plan = ["--trace", "sinkhorn.json", "--figure", "assignment", "--out", "plan.svg"];
         figures(folder.path(), &[&plan[..], &wrong[..]].concat()).code(2);
     }

@@ -352,6 +352,8 @@ fn mistakes_are_told_before_any_work() {
     let (code, said) = run(&image, &probe, &["--layer", "9"]);
     assert!(code == 2 && said.contains("layers 1 to 2"), "{said}");
     assert_eq!(run(&image, &probe, &["--rho", "1.5"]).0, 2);
+    let (_, said) = run(&image, &probe, &["--size", "36"]);
+    assert!(said.contains("patches of 8 x 8") && said.contains("(--size)"), "{said}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ mod train_remote;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Command, CommandFactory, Parser, Subcommand};
 
 use crate::app::crash;
 use crate::app::devtools::{self, demo};
@@ -47,6 +47,7 @@ use crate::model::device;
 /// writes what the demo shows to `demo-results`.
 #[derive(Parser)]
 #[command(version, about, after_help = "`ssmprobe help COMMAND` says more.")]
+#[command(mut_subcommands(with_negative_numbers))]
 pub(super) struct Cli {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -123,8 +124,17 @@ impl Verb {
     }
 }
 
+/// Lets `-1` be the value of a flag: by itself clap calls it an unknown flag, and whoever reads the value says what it may be.
+fn with_negative_numbers(command: Command) -> Command {
+    let command = command.mut_args(|arg| match arg.get_action().takes_values() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    });
+    command.mut_subcommands(with_negative_numbers)
+}
+
 /// The command line as clap has it, for man pages and completions (`examples/manual.rs`).
-pub fn command() -> clap::Command {
+pub fn command() -> Command {
     Cli::command()
 }
 
@@ -150,5 +160,39 @@ pub fn main() -> ExitCode {
     match interrupt::install().and_then(|()| parsed.run()) {
         Ok(code) => code,
         Err(error) => error::report(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run;
+
+    #[test]
+    fn a_number_that_is_refused_is_named_with_what_is_expected() {
+        for (line, flag, expected) in [
+            ("inspect --rho -0.1", "--rho", "a number from 0 to 1"),
+            ("inspect --layer -1", "--layer", "the number of a layer, from 0, or last"),
+            ("inspect --size -5", "--size", "from 1 to 8192"),
+            ("inspect --seed -1", "--seed", "a whole number from 0"),
+            ("inspect --reading temperature=1e30", "--reading", "temperature=T (1e-4 to 1e4)"),
+            ("eval --seed x", "--seed", "a whole number from 0"),
+            ("eval --reading iterations=100000000", "--reading", "iterations=K (1 to 10000)"),
+            ("train --rate -1", "--rate", "a number above 0"),
+            ("train --cache-limit -1", "--cache-limit", "a number of GB above 0"),
+            ("train --first-seed -1", "--first-seed", "a whole number from 0 to 1099511627776"),
+            ("pretrain --seed -1", "--seed", "a whole number from 0 to 1099511627776"),
+            ("report --equivalence -1", "--equivalence", "above 0 and at most 100"),
+            ("import --heads -1", "--heads", "a whole number from 1"),
+            ("similar --count -1", "--count", "a whole number from 1"),
+            ("scenes --train -1", "--train", "a whole number from 0 to 100000"),
+            ("figures --step -1", "--step", "a whole number from 0"),
+            ("figures --opacity -1", "--opacity", "a number from 0 to 1"),
+            ("figures --scan raster --out none.svg --width -3", "--width -3", "20 to 2000 mm"),
+            ("demo build --layers -1", "--layers", "1..=64"),
+        ] {
+            let words = ["ssmprobe"].into_iter().chain(line.split(' '));
+            let error = run(words).expect_err(line).to_string();
+            assert!(error.contains(flag) && error.contains(expected), "{line}: {error}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::app::jobs::train::{seed, whole_number};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::model::data::scenes::folder::{MAX_SCENES, Set};
@@ -18,14 +19,18 @@ pub struct Scenes {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Scenes for training
-    #[arg(long, value_name = "N", default_value_t = 2400)]
+    #[arg(long, value_name = "N", default_value_t = 2400, value_parser = count)]
     train: u64,
     /// Scenes for validation
-    #[arg(long, value_name = "M", default_value_t = 600)]
+    #[arg(long, value_name = "M", default_value_t = 600, value_parser = count)]
     val: u64,
     /// Seed; the same gives the same bytes
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed)]
     seed: u64,
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    whole_number(text, 0..=MAX_SCENES)
 }
 
 const LONG: &str = "\
@@ -40,7 +45,7 @@ impl Scenes {
     /// Draws them.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let set = Set { seed: self.seed, train: self.train, val: self.val };
-        if set.train + set.val == 0 || set.train > MAX_SCENES || set.val > MAX_SCENES {
+        if set.train + set.val == 0 {
             return Err(Usage(format!(
                 "--train {} --val {}: give 1 to {MAX_SCENES} scenes, in one of them at least",
                 set.train, set.val

@@ -169,6 +169,8 @@ mod tests {
         assert_eq!(now.tokens.cache_limit, 50.0);
         let token_spec = flags.settings.part::<TokenSpec>().over(begun().tokens.token_spec);
         assert_eq!((token_spec.layer, token_spec.mae_order), (Some(3), MaeOrder::Shuffled(4)));
+        let last = Flags::try_parse_from("train --resume --layer last".split(' ')).unwrap().settings;
+        assert_eq!((last.over(begun()).tokens.token_spec.layer, last.has("layer")), (None, true));
         assert!(
             now.recompute
                 && now.tokens.verify
@@ -182,12 +184,14 @@ mod tests {
         for words in [
             "train --resume",
             "train --resume --epochs 3 --verify --cache=-odd --cache-limit 50 --mae-order shuffled:4",
+            "train --resume --layer last",
         ] {
             let flags = Flags::try_parse_from(words.split(' ')).unwrap().settings;
             let text = serde_json::to_string(&flags).unwrap();
             let read: FlagOverrides<TrainSettings> = serde_json::from_str(&text).unwrap();
             assert_eq!((read.over(begun()), &read), (flags.over(begun()), &flags), "{text}");
-            assert_eq!((read.has("verify"), read.has("layer")), (words.contains("verify"), false));
+            let given = ["verify", "layer"].map(|flag| (read.has(flag), words.contains(flag)));
+            assert!(given.iter().all(|(has, given)| has == given), "{words}");
         }
         for refused in [r#"["--epochs=0"]"#, r#"["--out"]"#, r#"["birds"]"#, r#"["--help"]"#] {
             assert!(serde_json::from_str::<FlagOverrides<TrainSettings>>(refused).is_err(), "{refused}");
@@ -204,6 +208,9 @@ mod tests {
             ("--cache-limit", "0", "a number of GB above 0"),
             ("--arithmetic", "int8", "float32, float16 or bfloat16"),
             ("--mae-order", "sorted", "kept, shuffled, shuffled:SEED or redrawn"),
+            ("--layer", "first", "the number of a layer, from 0, or last"),
+            ("--size", "0", "a number of pixels from 1 to 8192"),
+            ("--first-seed", "x", "a whole number from 0 to 1099511627776"),
         ] {
             let given = format!("{flag}={value}");
             let error =

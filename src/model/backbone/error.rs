@@ -14,7 +14,7 @@ pub enum BackboneError {
     Weights(#[from] WeightsError),
     #[error(
         "an image of {height} x {width} pixels (height x width) cannot be cut into patches of {down} x {right}; \
-         resize or crop it to multiples of the patch"
+         resize or crop it to multiples of the patch (--size)"
     )]
     Size { height: usize, width: usize, down: usize, right: usize },
     #[error(

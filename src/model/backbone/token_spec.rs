@@ -64,16 +64,16 @@ pub fn joined(all: &[impl fmt::Display]) -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct TokenSpec {
-    /// Take the tokens after this layer (0: embeddings), final norm included [default: the last].
-    #[arg(long, value_name = "L")]
-    pub layer: Option<usize>,
+    /// Take the tokens after this layer (0: embeddings; or last), final norm included [default: the last].
+    #[arg(long, value_name = "L", value_parser = layer)]
+    pub layer: std::option::Option<usize>, // spelt out, so that clap keeps `last`, which is none, as a value
     /// Join the tokens after so many layers, this one the last of them, along the channels: N times as wide. DINOv2's linear
     /// evaluation reads its last 4 so [default: 1].
     #[arg(long, value_name = "N", value_parser = blocks)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<usize>,
     /// Side of the images in pixels [default: the backbone's own].
-    #[arg(long, value_name = "PIXELS")]
+    #[arg(long, value_name = "PIXELS", value_parser = size)]
     pub size: Option<usize>,
     /// Order of ViT-MAE's patch tokens: kept; shuffled[:SEED], one order an image; or redrawn at every pass of a training, as
     /// transformers does on every forward pass (token `i` is then not patch `i` of the image) [default: kept].
@@ -83,6 +83,15 @@ pub struct TokenSpec {
     /// [default: float32].
     #[arg(long, value_name = "float32|float16|bfloat16")]
     pub arithmetic: Arithmetic,
+}
+
+fn layer(text: &str) -> Result<Option<usize>, &'static str> {
+    text.parse::<Layer>().map(|Layer(layer)| layer)
+}
+
+fn size(text: &str) -> Result<usize, &'static str> {
+    let pixels = text.parse::<usize>().ok().filter(|pixels| (1..=8192).contains(pixels));
+    pixels.ok_or("expected a number of pixels from 1 to 8192")
 }
 
 fn blocks(text: &str) -> Result<usize, String> {

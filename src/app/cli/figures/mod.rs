@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
 pub(super) use self::run::history;
+use crate::app::jobs::train::whole_number;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
@@ -103,7 +104,7 @@ pub struct Figures {
     #[arg(long)]
     regions: bool,
     /// Opacity of what lies over a picture, 0 to 1
-    #[arg(long, default_value_t = 0.7)]
+    #[arg(long, default_value_t = 0.7, value_parser = opacity)]
     opacity: f32,
     /// Limits of the values shown, as figures side by side share them
     #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
@@ -113,10 +114,10 @@ pub struct Figures {
     proxy_limits: Option<(f64, f64)>,
     /// Show what the memory holds after so many steps of the reading order; evidence, kernel and assignment mark the
     /// token that is read then
-    #[arg(long)]
+    #[arg(long, value_parser = count)]
     step: Option<usize>,
     /// Also write so many stills, evenly over the steps: NAME-step-STEP beside the file, in its format (of a GIF as PNG)
-    #[arg(long, value_name = "COUNT", conflicts_with = "run")]
+    #[arg(long, value_name = "COUNT", conflicts_with = "run", value_parser = count)]
     stills: Option<usize>,
 }
 
@@ -313,7 +314,7 @@ impl Figures {
                 Order::Score => Rows::Score,
                 Order::Raster => Rows::Raster,
             },
-            opacity: self.opacity.clamp(0.0, 1.0),
+            opacity: self.opacity,
             grid: self.grid,
             regions: self.regions,
             step: self.step,
@@ -335,6 +336,15 @@ fn unwritten(error: AnimationError) -> anyhow::Error {
         AnimationError::Empty(empty) => empty.into(),
         AnimationError::Export(error) => error.into(),
     }
+}
+
+fn opacity(text: &str) -> Result<f32, &'static str> {
+    let opacity = text.parse().ok().filter(|opacity: &f32| (0.0..=1.0).contains(opacity));
+    opacity.ok_or("expected a number from 0 to 1")
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    whole_number(text, 0..)
 }
 
 /// `LOW:HIGH`, two numbers, the lower first.

@@ -11,7 +11,7 @@ use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::inspect::{Modes, modes};
 use crate::app::jobs::part::Part;
-use crate::app::jobs::train::TrainSettings;
+use crate::app::jobs::train::{TrainSettings, seed};
 use crate::app::jobs::{Reporter, fetch};
 use crate::app::user_error::Usage;
 use crate::model::backbone::token_spec::TokenSpec;
@@ -97,7 +97,7 @@ pub struct EvalFlags {
     #[serde(default)]
     pub join: Option<u32>,
     /// Seed of disturbed orders and of null bands.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed)]
     pub seed: u64,
     /// How tokens are taken and kept.
     #[command(flatten)]

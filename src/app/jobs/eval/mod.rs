@@ -307,8 +307,8 @@ impl Eval<'_> {
         }
         let (run, layers) = (run.folder().display(), layers.join(", "));
         let why = format!(
-            "{run} has probes on the tokens after several layers ({layers}): say by its number which of them is asked about, \
-             as --layer 3, one after the other"
+            "{run} has probes on the tokens after several layers ({layers}): say which of them is asked about, as \
+             --layer 3, one after the other"
         );
         Err(Usage(why).into())
     }

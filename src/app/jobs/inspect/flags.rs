@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Loaded, Source, Spec, sources};
 use crate::app::jobs::engine::WorkerEnv;
 use crate::app::jobs::flag_overrides::FlagOverrides;
-use crate::app::jobs::train::whole_number;
+use crate::app::jobs::train::{seed, whole_number};
 use crate::app::jobs::{ExplainSettings, Reporter, fetch};
 use crate::app::user_error::Usage;
 use crate::model::backbone::token_spec::TokenSpec;
@@ -87,7 +87,7 @@ pub struct InspectFlags {
     pub null_draws: usize,
     /// Seed of null bands, of untrained scorers, of the exchanges of order tests, of the changes of --stability and of the
     /// random orders of --causal.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed)]
     pub seed: u64,
     /// Images in one forward pass.
     #[arg(long, value_name = "B", default_value_t = 16, value_parser = batch)]

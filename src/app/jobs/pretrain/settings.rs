@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::app::jobs::train::{BATCHES, COUNTS, is_rate, whole_number};
+use crate::app::jobs::train::{BATCHES, COUNTS, is_rate, training_seed, whole_number};
 use crate::app::user_error::Usage;
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::data::Split;
@@ -67,7 +67,7 @@ pub struct PretrainSettings {
     #[arg(long, value_name = "HOW")]
     pub augment: Augmentation,
     /// Seed of parameters, order, pictures and masks [default: 0].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(..=1 << 40))]
+    #[arg(long, value_parser = training_seed)]
     pub seed: u64,
     /// Steps between two checkpoints [default: those of an epoch].
     #[arg(long, value_name = "STEPS", value_parser = count)]

@@ -124,6 +124,19 @@ pub enum TrainingError {
         /// In how many its rate rises.
         warm_up: usize,
     },
+    /// Joined layers that a head takes for another number of them.
+    #[error(
+        "{name} has blocks={blocks} (--config), and a token joins {joined} (--blocks): give both the same number, or \
+         blocks=1 for the mean of the whole token"
+    )]
+    Blocks {
+        /// The variant.
+        name: String,
+        /// Of how many it takes them.
+        blocks: usize,
+        /// Of how many they are.
+        joined: usize,
+    },
     /// So many parts are not to be had.
     #[error(
         "{seeds} seeds of {heads} heads cannot be cut into {parts} parts; they can be into 1 to {seeds}, or 2 to {heads} for \

@@ -79,7 +79,7 @@ impl Setting {
         if head.as_deref().is_some_and(|head| !ids.contains(&head)) {
             return Err(wrong("the head is not among those trained"));
         }
-        Ok(Self { given: given.to_owned(), head, key: key.to_owned(), value: value_of(value) })
+        Ok(Self { given: given.to_owned(), head, key: key.to_owned(), value: value_of(key, value) })
     }
 }
 
@@ -96,20 +96,22 @@ fn config(id: &str, settings: &[Setting]) -> Result<Config, TrainingError> {
     Ok(config)
 }
 
-/// The value of a setting as it is typed: what is no number is a word.
-pub(super) fn value_of(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+/// The value of the setting `key` as it is typed: what is no number is a word.
+pub(super) fn value_of(key: &str, text: &str) -> Value {
+    match (key, text) {
+        ("gamma", "none") => Value::Null, // of other settings `none` is a value
+        _ => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+    }
 }
 
 /// Whether a head has the setting `key`.
 pub fn has(kind: &HeadSpec, key: &str) -> bool {
-    kind.settings().fields().iter().any(|(name, _)| name == key)
+    kind.fields().iter().any(|(name, _)| name == key)
 }
 
 /// The settings of a head in words, with their defaults.
 pub(super) fn settings_text(kind: &HeadSpec) -> String {
-    let all: Vec<String> =
-        kind.settings().fields().iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let all: Vec<String> = kind.fields().iter().map(|(name, value)| format!("{name}={value}")).collect();
     if all.is_empty() { "no settings".to_owned() } else { all.join(", ") }
 }
 
@@ -136,7 +138,7 @@ pub fn listed() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::probe::head::find;
+    use crate::model::probe::head::{Discretization, find};
 
     #[test]
     fn every_head_is_listed_with_its_settings() {
@@ -147,6 +149,7 @@ mod tests {
             text.contains("S4 behind Sinkhorn's soft sorting; temperature=0.1, iterations=20, state_dim=128")
         );
         assert!(text.contains("Mean of the patch tokens; no settings"));
+        assert!(text.contains("sharing=shared, discretization=bilinear\n") && text.contains("; gamma=none"));
         let softsort = find("softsort").unwrap();
         assert!(has(softsort, "power") && !has(find("sinkhorn").unwrap(), "power"));
         assert!(without([softsort].into_iter(), "k").contains("power=2"));
@@ -166,6 +169,15 @@ mod tests {
         assert_eq!((variants[1].config.state_dim, variants[1].config.temperature), (Some(4), Some(0.5)));
         assert_eq!(super::variants(&words("paper"), &[]).unwrap().len(), 19);
         assert_eq!(super::variants(&words("all gap"), &[]).unwrap().len(), HEADS.len());
+    }
+
+    #[test]
+    fn settings_that_are_absent_by_default_can_be_set() {
+        let found = variants(&words("raster simpool"), &words("discretization=zoh simpool.gamma=2")).unwrap();
+        assert_eq!(found[0].config.discretization, Some(Discretization::Zoh));
+        assert_eq!(found[1].config.gamma, Some(2.0));
+        let found = variants(&words("simpool"), &words("gamma=none")).unwrap();
+        assert_eq!(found[0].config.gamma, None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::{TrainSettings, TrainingError, heads};
 use crate::app::jobs::extract::{ExtractOptions, Plan};
 use crate::model::backbone::token_spec::Layer;
 use crate::model::data::{self, DataError, Dataset};
+use crate::model::probe::head::mean::CLS_MEAN;
 use crate::model::probe::head::{self, HeadSpec};
 use crate::model::train::run::Variant;
 
@@ -65,7 +66,8 @@ impl TrainPlan {
         layers
     }
 
-    /// Refuses names that stand twice or cannot stand in a file's name, and epochs that end while the rate still rises.
+    /// Refuses names that stand twice or cannot stand in a file's name, epochs that end while the rate still rises, and a head
+    /// that takes other layers than are joined.
     pub(super) fn check(&self) -> Result<(), TrainingError> {
         let (protocol, epochs) = (self.settings.protocol, self.settings.epochs);
         if epochs <= protocol.warm_up() {
@@ -76,11 +78,16 @@ impl TrainPlan {
             });
         }
         let mut seen = HashSet::new();
-        for Variant { name, .. } in &self.heads {
+        let joined = self.settings.tokens.token_spec.joined();
+        for Variant { name, head, config, .. } in &self.heads {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,.[]".contains(c);
             let inner_dots = !name.starts_with('.') && name.chars().all(|c| plain(c) || c == '.');
             if name.is_empty() || !inner_dots || !seen.insert(name) {
                 return Err(TrainingError::Name(name.clone()));
+            }
+            let blocks = config.blocks.filter(|_| *head == CLS_MEAN.id).unwrap_or(1);
+            if blocks != 1 && blocks != joined {
+                return Err(TrainingError::Blocks { name: name.clone(), blocks, joined });
             }
         }
         Ok(())
@@ -120,5 +127,24 @@ mod tests {
         assert_eq!((plan.tokens().backbone, plan.seeds()), (PathBuf::from("here"), vec![0]));
         settings.head_settings = "colour=red".into();
         assert!(TrainPlan::new(settings, "here".into()).unwrap_err().to_string().contains("colour"));
+    }
+
+    #[test]
+    fn a_head_takes_as_many_layers_as_are_joined() {
+        let check = |joined: Option<usize>, own: &str| {
+            let heads = vec!["gap".into(), "cls-mean".into()];
+            let mut settings = TrainSettings { heads, head_settings: own.into(), ..TrainSettings::default() };
+            settings.tokens.token_spec.blocks = joined;
+            TrainPlan::new(settings, "here".into()).unwrap().check()
+        };
+        for (joined, own) in [(None, ""), (None, "blocks=1"), (Some(4), "blocks=1"), (Some(4), "blocks=4")] {
+            check(joined, own).unwrap();
+        }
+        for (joined, own) in [(None, "blocks=3"), (Some(2), "cls-mean.blocks=4")] {
+            let error = check(joined, own).unwrap_err();
+            let said = error.to_string();
+            assert!(said.contains("(--config)") && said.contains("(--blocks)"), "{said}");
+            assert!(crate::app::user_error::refused(&error.into()));
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! How a training is done, in one piece: the flags of `ssmprobe train`, what is filled in in the window and kept in a
 //! workspace, what crosses the pipe, and what a run's folder says it was begun with.
 
-use std::ops::RangeInclusive;
+use std::fmt::Display;
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -48,7 +50,7 @@ pub struct TrainSettings {
     #[arg(long, value_name = "S", value_parser = count)]
     pub seeds: usize,
     /// The first of the seeds [default: 0].
-    #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u64).range(..=LAST_SEED))]
+    #[arg(long, value_name = "SEED", value_parser = training_seed)]
     #[serde(skip_serializing_if = "is_first")]
     pub first_seed: u64,
     /// Images in one step [default: 256].
@@ -205,10 +207,30 @@ fn is_share(share: f64) -> bool {
     share > 0.0 && share < 1.0
 }
 
-/// A whole number within bounds.
-pub fn whole_number(text: &str, range: RangeInclusive<usize>) -> Result<usize, String> {
-    let read = text.parse().ok().filter(|count| range.contains(count));
-    read.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+/// A whole number within bounds: `1..=9`, or `1..`.
+pub fn whole_number<T: FromStr + PartialOrd + Display>(
+    text: &str,
+    range: impl RangeBounds<T>,
+) -> Result<T, String> {
+    let bound = |word: &str, bound: Bound<&T>| match bound {
+        Bound::Included(number) => format!(" {word} {number}"),
+        _ => String::new(),
+    };
+    let read = text.parse::<T>().ok().filter(|number| range.contains(number));
+    read.ok_or_else(|| {
+        let (from, to) = (bound("from", range.start_bound()), bound("to", range.end_bound()));
+        format!("expected a whole number{from}{to}")
+    })
+}
+
+/// A seed.
+pub fn seed(text: &str) -> Result<u64, String> {
+    whole_number(text, 0..)
+}
+
+/// A seed that a training keeps.
+pub fn training_seed(text: &str) -> Result<u64, String> {
+    whole_number(text, 0..=LAST_SEED)
 }
 
 fn count(text: &str) -> Result<usize, String> {

@@ -29,7 +29,7 @@ impl Axis {
         if field.is_empty() || values.iter().any(|value| value.is_empty()) {
             return Err("expected FIELD=VALUE,VALUE,...".into());
         }
-        let values: Vec<Value> = values.into_iter().map(heads::value_of).collect();
+        let values: Vec<Value> = values.into_iter().map(|value| heads::value_of(field, value)).collect();
         if let Some(twice) = values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
             return Err(format!("{} is there twice", twice.1));
         }
@@ -111,6 +111,9 @@ mod tests {
         assert_eq!((found[2].config.iterations, found[2].config.state_dim), (Some(1), Some(4)));
         let words = variants("raster", &axes(&["sharing=shared,channel"]), &Config::default()).unwrap();
         assert_eq!(words[1].name, "raster[sharing=channel]");
+        for (id, grid) in [("sinkhorn", "discretization=bilinear,zoh"), ("simpool", "gamma=none,2")] {
+            assert_eq!(variants(id, &axes(&[grid]), &Config::default()).unwrap().len(), 2, "{id}");
+        }
     }
 
     #[test]

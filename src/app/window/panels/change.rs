@@ -9,9 +9,7 @@ use crate::app::jobs::info::ProbeInfo;
 use crate::app::state::command::Command;
 use crate::model::explain::intervention::Intervention;
 use crate::model::probe::head::{self, HeadSpec};
-
-/// The temperatures that can be dragged to; any above 0 can be typed.
-const TEMPERATURES: std::ops::RangeInclusive<f64> = 1e-4..=1e4;
+use crate::model::probe::router::TEMPERATURES;
 
 /// The changes of a list, the temperature left out, which is a number.
 pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<Intervention> {

@@ -2,7 +2,7 @@
 
 use super::normed::Normed;
 use super::scan::{FixedScan, Source};
-use super::{Config, ConfigError, Dims, Head, Norm, routed};
+use super::{Config, ConfigError, Dims, Discretization, Head, Norm, routed};
 use crate::model::grid::Grid;
 use crate::model::probe::paper_cost::PaperCost;
 use crate::model::probe::router::RouterSpec;
@@ -85,6 +85,11 @@ pub struct HeadSpec {
     pub(super) build: Build,
 }
 
+/// The settings of a head, at the paper's sizes.
+fn of_paper_size(head: Box<dyn Head>) -> Config {
+    head.settings(&Dims { width: 768, grid: Grid::new(14, 14), classes: 2 })
+}
+
 /// How a head is made of its settings.
 #[derive(Clone, Copy)]
 pub(super) enum Build {
@@ -131,8 +136,21 @@ impl HeadSpec {
 
     /// Its settings with their defaults, as the paper's sizes have them.
     pub fn settings(&self) -> Config {
-        let dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 2 };
-        self.by_default(|head| head.settings(&dims))
+        self.by_default(of_paper_size)
+    }
+
+    /// The same by name, with those that a file has only where they are not the default.
+    pub fn fields(&self) -> Vec<(String, String)> {
+        let set = Config { discretization: Some(Discretization::Zoh), gamma: Some(1.0), ..Config::default() };
+        let mut fields = self.build(&self.begun(&set, 0)).map(of_paper_size).unwrap_or_default().fields();
+        for (name, value) in &mut fields {
+            match name.as_str() {
+                "discretization" => *value = "bilinear".into(),
+                "gamma" => *value = "none".into(),
+                _ => {}
+            }
+        }
+        fields
     }
 
     /// Whether it reads the CLS token, which not every backbone has.

@@ -16,6 +16,8 @@ pub mod softsort;
 mod sort;
 mod standardise;
 
+use std::ops::RangeInclusive;
+
 use burn::tensor::Tensor;
 
 pub use self::standardise::{standardise, standardise_batch, standardise_vjp};
@@ -128,8 +130,11 @@ pub fn find(id: &str) -> Option<&'static RouterSpec> {
     ROUTERS.iter().find(|spec| spec.id == id)
 }
 
-/// The temperature; below 1e-4 exponents leave what float32 can tell apart.
+/// Temperatures there can be; below these exponents leave what float32 can tell apart.
+pub const TEMPERATURES: RangeInclusive<f64> = 1e-4..=1e4;
+
+/// The temperature.
 fn temperature(config: &Config, default: f64) -> Result<f64, ConfigError> {
     let temperature = config.temperature.unwrap_or(default);
-    within("temperature", temperature, 1e-4..=1e4, "a number from 1e-4 to 1e4")
+    within("temperature", temperature, TEMPERATURES, "a number from 1e-4 to 1e4")
 }

@@ -16,6 +16,8 @@ pub(super) mod noise;
 mod operation;
 mod transport;
 
+use std::ops::RangeInclusive;
+
 use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
 
 use self::noise::Noise;
@@ -39,6 +41,9 @@ pub const SPEC: RouterSpec = RouterSpec {
     build: |config| Ok(Box::new(Sinkhorn::new(config)?)),
 };
 
+/// Numbers of iterations there can be.
+pub const ITERATIONS: RangeInclusive<usize> = 1..=10_000;
+
 /// Sorts softly by moving the tokens to the positions at least cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sinkhorn {
@@ -58,7 +63,7 @@ impl Sinkhorn {
     /// With temperature and iterations of the settings.
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
         let iterations = config.iterations.unwrap_or(20);
-        let iterations = within("iterations", iterations, 1..=10_000, "a whole number from 1 to 10000")?;
+        let iterations = within("iterations", iterations, ITERATIONS, "a whole number from 1 to 10000")?;
         Ok(Self { temperature: temperature(config, 0.1)?, iterations })
     }
 
