@@ -1,5 +1,6 @@
 //! What went wrong, as a person reads it: a chain of messages, what to do now, and whether the command line is to blame.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         | TrainingError::Grid { .. }
         | TrainingError::Blocks { .. }
         | TrainingError::Parts { .. }
+        | TrainingError::Out { .. }
         | TrainingError::Differs { .. } => true,
         _ => false,
     };
@@ -110,7 +112,11 @@ pub fn refused(error: &anyhow::Error) -> bool {
 }
 
 fn no_such_run(error: &RunError) -> bool {
-    matches!(error, RunError::Exists { .. } | RunError::Absent { .. })
+    match error {
+        RunError::Exists { .. } | RunError::Absent { .. } => true,
+        RunError::Io { source, .. } => source.kind() == ErrorKind::NotADirectory,
+        _ => false,
+    }
 }
 
 fn no_such_device(error: &DeviceError) -> bool {

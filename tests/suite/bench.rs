@@ -81,6 +81,21 @@ fn the_table_names_sizes_and_heads() {
     assert!(text.lines().any(|line| line.starts_with("cls ") && line.contains(" ms ")), "{text}");
 }
 
+/// Tokens of 262,140 TB.
+const LARGE: &[&str] = &[
+    "--device",
+    "cpu",
+    "--quick",
+    "--only",
+    "head/gap/step",
+    "--width",
+    "1000000",
+    "--tokens",
+    "1000000",
+    "--batch",
+    "65535",
+];
+
 #[test]
 fn what_cannot_be_measured_is_refused_with_what_can() {
     for (arguments, code, said) in [
@@ -88,6 +103,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         (&["--heads", "pooling"], 2, "pooling"),
         (&["--tokens", "1", "--only", "head/gap/step"], 1, "at least 2 patch tokens"),
         (&["--rounds", "0"], 2, "whole number from 1"),
+        (LARGE, 2, "--batch, --tokens, --width and --classes"),
     ] {
         let output = bench(arguments).assert().code(code).get_output().clone();
         let text = String::from_utf8(output.stderr).unwrap();
@@ -132,6 +148,9 @@ fn a_short_soak_looks_asks_trains_and_judges() {
 #[test]
 #[cfg(target_os = "linux")]
 fn the_window_is_measured_over_a_worker_whose_messages_are_delayed() {
+    let few = bench(&["remote", "--looks", "2", "--images", "20"]).assert().code(2).get_output().clone();
+    let said = String::from_utf8_lossy(&few.stderr).into_owned();
+    assert!(said.contains("--images") && said.contains("1000"), "{said}");
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
     let arguments = ["remote", "--delay", "5", "--looks", "3"];
     let output = bench(&arguments).env("SSMPROBE_ASSETS", assets).assert().success().get_output().clone();

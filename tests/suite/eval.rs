@@ -584,6 +584,13 @@ fn what_cannot_be_asked_is_said() {
     let mut moved = desk.verb("eval", "cache");
     let (code, _, stderr) = run(moved.arg("--run").arg(desk.path("run")).arg("--data").arg(&other));
     assert!(code == 1 && stderr.contains("not the dataset"), "{stderr}");
+    // One whose dataset is no longer where it was.
+    fs::rename(&scenes, desk.path("elsewhere")).unwrap();
+    let mut gone = desk.verb("eval", "cache");
+    let (code, _, stderr) = run(gone.arg("--run").arg(desk.path("run")));
+    let named = format!("{}: the dataset it names cannot be opened", desk.path("run/run.json").display());
+    assert!(code == 1 && stderr.contains(&named) && stderr.contains("`--data DIR`"), "{stderr}");
+    fs::rename(desk.path("elsewhere"), &scenes).unwrap();
     let usage = |more: &[&str]| run(&mut desk.sweep("new", more));
     let (code, _, stderr) = usage(&["--grid", "iterations=0"]);
     assert!(code == 2 && stderr.contains("iterations"), "{stderr}");

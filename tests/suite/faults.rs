@@ -299,6 +299,21 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
     });
 }
 
+#[test]
+fn an_evaluation_that_cannot_be_kept_is_refused_before_tokens_are_taken() {
+    apart("faults::an_evaluation_that_cannot_be_kept_is_refused_before_tokens_are_taken", || {
+        let desk = run::Desk::new(24, 12);
+        run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
+        let [ran, cache] = ["run", "other"].map(|name| desk.path(name).display().to_string());
+        failpoint::files(1, Failure::Once(13));
+        let refused = verb(&["eval", "--run", &ran, "--cache", &cache, "--device", "cpu"]);
+        assert!(failpoint::none());
+        let said = format!("{:#}", refused.expect_err("nothing can be written"));
+        assert!(said.contains("--run") && said.contains("let this program write there"), "{said}");
+        assert!(!desk.path("other").exists(), "tokens were taken");
+    });
+}
+
 /// Without the time it took.
 fn timeless(name: &str, bytes: Vec<u8>) -> Vec<u8> {
     let (table, answers) = (name.ends_with("results.csv"), name.contains("answers/"));

@@ -198,6 +198,17 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
 }
 
 #[test]
+fn the_training_of_a_run_without_its_metrics_is_drawn_from_its_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = crate::run::root().join("docs/runs/scenes-mae");
+    assert!(!run.join("metrics.jsonl").exists());
+    figures(folder.path(), &["--run", run.to_str().unwrap(), "--heads", "gap", "--out", "a.csv"]).success();
+    let csv = std::fs::read_to_string(folder.path().join("a.csv")).unwrap();
+    let rows = |what: &str| csv.lines().filter(|line| line.starts_with(what)).count();
+    assert_eq!((rows("gap,loss,"), rows("gap,accuracy,")), (30, 30), "{csv}");
+}
+
+#[test]
 fn what_cannot_be_drawn_is_said() {
     let folder = stored();
     std::fs::write(folder.path().join("broken.json"), "{\"image\": 3}").unwrap();

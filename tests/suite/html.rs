@@ -402,6 +402,10 @@ fn images_of_a_run_are_explained_through_its_probes() {
             ssmprobe(desk.path(), &[&["report", "run", "--html", "x.html"], &asked[..]].concat()).code(2);
         assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains(said));
     }
+    fs::rename(desk.path().join("data"), desk.path().join("moved")).unwrap();
+    let failed = ssmprobe(desk.path(), &["report", "run", "--html", "x.html"]).code(1);
+    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(said.contains("run.json") && said.contains("`--data DIR`"), "{said}");
 }
 
 #[test]

@@ -291,6 +291,24 @@ fn the_page_of_the_demo_says_what_its_json_says() {
     }
 }
 
+/// What is there already is refused: a page's commands make a run of the reader's own.
+#[test]
+fn no_command_of_a_page_writes_into_a_run_that_is_there() {
+    let mut seen = 0;
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).expect("pages").flatten() {
+        let path = entry.path();
+        let text = if path.is_file() { fs::read_to_string(&path).expect("a page") } else { String::new() };
+        let writes = |line: &&str| {
+            ["train", "eval", "sweep"].iter().any(|verb| line.contains(&format!("run {verb} ")))
+        };
+        for line in text.lines().filter(writes) {
+            assert!(!line.contains("docs/runs/"), "{}: {line}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen} commands");
+}
+
 /// Pages with tables of runs in `docs/runs`, each behind the command that prints it.
 #[test]
 fn tables_of_runs_are_those_the_runs_make() {

@@ -749,6 +749,16 @@ fn evaluations_at_once_lose_nothing() {
 }
 
 #[test]
+fn the_help_says_of_every_table_what_it_needs() {
+    let output =
+        std::process::Command::new(env!("CARGO_BIN_EXE_ssmprobe")).args(["report", "--help"]).output();
+    let help = String::from_utf8(output.unwrap().stdout).unwrap();
+    let missing: Vec<&str> =
+        TABLES.iter().map(|kind| kind.id).filter(|id| !help.contains(&format!("`{id}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?}: {help}");
+}
+
+#[test]
 fn words_and_numbers_survive_every_format() {
     let number =
         |value: f64, signed| Cell::Number(Number { value, deviation: None, digits: 2, signed, best: false });

@@ -426,6 +426,55 @@ fn the_best_epoch_is_picked_on_a_part_of_train_and_broken_heads_stop() {
     assert!(code == 2 && said.contains("colour") && !desk.path("wrong").exists(), "{said}");
 }
 
+/// What a file stands in the way of is refused before a backbone runs, whoever asks: root, too, for whom no folder is locked.
+#[test]
+fn a_place_that_cannot_be_written_is_refused_before_tokens_are_taken() {
+    let desk = Desk::new(24, 12);
+    let file = desk.path("file");
+    fs::write(&file, "").expect("a file");
+    for (out, more) in [("file", &[][..]), ("file/run", &[]), ("file", &["--resume"])] {
+        let (code, _, said) = run(&mut desk.train(out, 1, more));
+        let named = said.contains(&format!("--out {}", desk.path(out).display()));
+        assert!(code == 2 && named && said.contains("file is a file, expected a folder"), "{code}: {said}");
+    }
+    assert!(!desk.path("cache").exists(), "tokens were taken");
+    done(&mut desk.train("run", 1, &["--seeds", "1"]));
+    fs::write(desk.path("run/evaluation"), "").expect("a file");
+    let name = file.to_str().expect("text");
+    for (more, flag) in [(["--evaluation", name], "--evaluation"), (["--part", "1/2"], "--run")] {
+        let mut eval = desk.verb("eval", "other");
+        let (code, _, said) = run(eval.args(["--device", "cpu", "--run"]).arg(desk.path("run")).args(more));
+        assert!(code == 2 && said.contains(flag) && said.contains("expected a folder"), "{code}: {said}");
+    }
+    assert!(!desk.path("other").exists(), "tokens were taken");
+}
+
+#[test]
+fn a_file_where_a_folder_is_expected_is_called_one() {
+    let folder = TempDir::new().expect("a folder");
+    let place = |path: PathBuf| path.display().to_string();
+    let [file, run_] = [folder.path().join("file"), root().join("docs/runs/scenes-mae")].map(place);
+    fs::write(&file, "").expect("a file");
+    for (code, words) in [
+        (2, &["report", &file][..]),
+        (2, &["eval", "--run", &file]),
+        (2, &["jobs", &file]),
+        (2, &["scenes", "--out", &file]),
+        (1, &["report", &run_, "--table", "cost", "--out", &file]),
+        (1, &["cache", "list", "--cache", &file]),
+    ] {
+        let (found, _, said) = run(program().args(words));
+        let advised =
+            ["resumed", "check the disk", "not empty", "holds no"].iter().any(|word| said.contains(word));
+        assert!(
+            found == code && said.contains("is a file, expected a folder") && !advised,
+            "{words:?}: {said}"
+        );
+    }
+    let (code, _, said) = run(program().args(["cache", "clear"]));
+    assert!(code == 2 && said.contains("--all"), "{said}");
+}
+
 #[test]
 fn a_dataset_is_described() {
     let desk = Desk::new(24, 12);

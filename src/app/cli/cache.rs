@@ -43,7 +43,7 @@ enum What {
         #[command(flatten)]
         root: CacheRoot,
         /// Names, as `cache list` shows them; their beginnings do where only one fits.
-        #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+        #[arg(value_name = "NAME", conflicts_with = "all")]
         names: Vec<String>,
         /// All of them.
         #[arg(long)]
@@ -73,6 +73,10 @@ impl Cache {
                 }
             }
             What::Clear { root, names, all } => {
+                if names.is_empty() && !all {
+                    let why = "name the caches to remove, as `ssmprobe cache list` shows them, or give --all";
+                    return Err(Usage(why.to_owned()).into());
+                }
                 let root = cache_root(root.cache.as_deref())?;
                 let entries = list::entries(&root)?;
                 let doomed = if all { entries } else { choose(entries, &names)? };

@@ -108,7 +108,7 @@ impl Import {
         if let Some(project) = original::find(&self.project) {
             return self.head(project);
         }
-        if !empty(&self.out) {
+        if !empty("", &self.out)? {
             let out = self.out.display();
             return Err(Usage(format!("{out}: the folder is not empty; name a new one")).into());
         }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::app::jobs::tasks::PlannedStage;
 use crate::app::submit::script::script;
-use crate::app::submit::status::{State, states, tail};
+use crate::app::submit::status::{State, are_done, states, tail};
 use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, hand_in, join, local};
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
@@ -79,6 +79,10 @@ impl Jobs {
             return Ok(ExitCode::SUCCESS);
         }
         if self.cancel {
+            if are_done(&plan) {
+                say!("nothing is to be ended: all tasks are done");
+                return Ok(ExitCode::SUCCESS);
+            }
             hand_in::end(&plan)?;
             say!("ended; `ssmprobe jobs {} --retry` goes on", self.folder.display());
             return Ok(ExitCode::SUCCESS);

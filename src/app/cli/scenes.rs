@@ -1,6 +1,6 @@
 //! `ssmprobe scenes`: a labelled dataset in which the truth is known.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,6 +10,7 @@ use crate::app::jobs::train::{seed, whole_number};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::model::data::scenes::folder::{MAX_SCENES, Set};
+use crate::model::io::atomic_file;
 
 /// Draw a labelled dataset whose objects and their places are known
 #[derive(Args)]
@@ -52,7 +53,7 @@ impl Scenes {
             ))
             .into());
         }
-        if !empty(&self.out) {
+        if !empty("--out ", &self.out)? {
             return Err(Usage(format!(
                 "--out {}: the folder is not empty; name a new one, so that no other set's scenes are mixed in",
                 self.out.display()
@@ -69,7 +70,14 @@ impl Scenes {
     }
 }
 
-/// Whether a folder holds nothing, or is not there.
-pub(super) fn empty(folder: &std::path::Path) -> bool {
-    std::fs::read_dir(folder).map_or(!folder.exists(), |mut entries| entries.next().is_none())
+/// Whether the folder that `flag` names holds nothing, or is not there.
+///
+/// # Errors
+/// If that cannot be told.
+pub(super) fn empty(flag: &str, folder: &Path) -> Result<bool, Usage> {
+    let refused = |why| Usage(format!("{flag}{}: {why}; name a new folder", folder.display()));
+    if atomic_file::nearest_folder(folder).map_err(refused)? != folder {
+        return Ok(true);
+    }
+    Ok(std::fs::read_dir(folder).map_err(refused)?.next().is_none())
 }

@@ -10,6 +10,7 @@ use super::plan::{Array, Plan, Task};
 use super::script::script;
 use super::status::{State, states};
 use super::{local, slurm};
+use crate::app::jobs::tasks::plan_file;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::train::run::{Run, RunError};
@@ -17,18 +18,25 @@ use crate::model::train::run::{Run, RunError};
 /// Hands in everything of a new plan.
 ///
 /// # Errors
-/// If its folder holds tasks already; if Slurm refuses: what it took until then is kept.
+/// If its folder holds tasks already, or some that cannot be read; if Slurm refuses: what it took until then is kept.
 pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
     let folder = plan.folder.display();
-    if let Ok(before) = Plan::open(&plan.folder)
-        && (!before.handed_in.is_empty() || before.place == SubmitTarget::Local)
-        && !states(&before)?.iter().all(|(_, state)| *state == State::Done)
-    {
-        return Err(Usage(format!(
-            "{folder} holds tasks already; `ssmprobe jobs {folder}` shows them, --retry hands in what failed; or choose \
-             another folder"
-        ))
-        .into());
+    if plan_file(&plan.folder).exists() {
+        let unknown = || {
+            Usage(format!(
+                "{folder} holds tasks already, and what they are cannot be read; put their plan back, or choose another \
+                 folder"
+            ))
+        };
+        let before = Plan::open(&plan.folder).with_context(unknown)?;
+        let begun = !before.handed_in.is_empty() || before.place == SubmitTarget::Local;
+        if begun && !states(&before)?.iter().all(|(_, state)| *state == State::Done) {
+            return Err(Usage(format!(
+                "{folder} holds tasks already; `ssmprobe jobs {folder}` shows them, --retry hands in what failed; or \
+                 choose another folder"
+            ))
+            .into());
+        }
     }
     if plan.place == SubmitTarget::Slurm {
         plan.largest_array = slurm::largest_array();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::flags::{SlurmFlags, SubmitTarget};
 use crate::app::jobs::part::{Part, part_folder};
+use crate::app::jobs::tasks::plan_file;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 
@@ -114,7 +115,7 @@ impl Plan {
     /// Of these stages, in `folder`.
     ///
     /// # Errors
-    /// If nobody knows where this program lies, or where it was called.
+    /// If nobody could read it again; if nobody knows where this program lies, or where it was called.
     pub fn new(
         folder: &Path,
         place: SubmitTarget,
@@ -125,7 +126,14 @@ impl Plan {
         let directory = std::env::current_dir().context("the current folder cannot be told")?;
         let folder = std::path::absolute(folder).context("the current folder cannot be told")?;
         let (format, largest_array, handed_in) = (FORMAT, usize::MAX, Vec::new());
-        Ok(Self { format, folder, program, directory, place, slurm, largest_array, stages, handed_in })
+        let plan =
+            Self { format, folder, program, directory, place, slurm, largest_array, stages, handed_in };
+        match plan.fault() {
+            None => Ok(plan),
+            Some(found) => {
+                Err(Usage(format!("{}: {found}; ask for fewer by --tasks", plan.folder.display())).into())
+            }
+        }
     }
 
     /// That of `folder`.
@@ -133,14 +141,21 @@ impl Plan {
     /// # Errors
     /// If there is none, or it cannot be read.
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
-        let path = folder.join("tasks/plan.json");
+        let path = plan_file(folder);
         let shown = path.display();
-        if !path.exists() {
+        let refused = |why: std::io::Error| {
+            Usage(format!("{shown}: cannot be read: {why}; check the path and its permissions"))
+        };
+        if !atomic_file::is_there(&path).map_err(refused)? {
+            let evaluation = folder.join("evaluation");
+            let remedy = match plan_file(&evaluation).exists() {
+                true => format!("those of its evaluation are in {}", evaluation.display()),
+                false => {
+                    "--submit of train, sweep, extract and eval (in RUN/evaluation) makes some".to_owned()
+                }
+            };
             let folder = folder.display();
-            return Err(Usage(format!(
-                "{folder} holds no tasks ({shown} is not there); --submit of train and sweep makes some"
-            ))
-            .into());
+            return Err(Usage(format!("{folder} holds no tasks ({shown} is not there); {remedy}")).into());
         }
         let bytes =
             atomic_file::read(&path, MAX_PLAN_BYTES).with_context(|| format!("{shown}: cannot be read"))?;
@@ -173,6 +188,9 @@ impl Plan {
             return Some(format!("`{out}` is no name of a folder"));
         }
         let tasks = self.stages.iter().fold(0_u64, |sum, stage| sum.saturating_add(stage.tasks() as u64));
+        if tasks > MAX_TASKS {
+            return Some(format!("it has {tasks} tasks, and no plan has more than {MAX_TASKS}"));
+        }
         let some = self.largest_array > 0 && self.stages.iter().all(|stage| stage.tasks() > 0);
         let own = |array: &Array| {
             let stage = self.stages.get(array.stage);
@@ -180,9 +198,9 @@ impl Plan {
                 |task: &usize| stage.is_some_and(|stage| *task < stage.tasks() && *task >= array.before);
             array.tasks.iter().all(known)
         };
-        match some && tasks <= MAX_TASKS && self.handed_in.iter().all(own) {
+        match some && self.handed_in.iter().all(own) {
             true => None,
-            false => Some(format!("its stages and arrays do not fit, or have more than {MAX_TASKS} tasks")),
+            false => Some("its stages and arrays do not fit".to_owned()),
         }
     }
 

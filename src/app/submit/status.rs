@@ -127,6 +127,12 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     Ok(states)
 }
 
+/// Whether every task has left that it is done; Slurm is not asked.
+pub fn are_done(plan: &Plan) -> bool {
+    let left = |task: Task| atomic_file::text(&plan.state(task), MAX_STATE_BYTES);
+    plan.tasks().into_iter().all(|task| left(task).is_ok_and(|code| code.trim() == "0"))
+}
+
 fn ended(code: i32) -> State {
     if STOPPED.contains(&code) { State::Stopped } else { State::Failed { code } }
 }

@@ -80,6 +80,8 @@ impl Annotations {
             let why = "is no folder; expected a folder of masks with the images' names, or a dataset's";
             return Err(DataError::file(folder, why));
         }
+        let unread = |source| DataError::Read { path: folder.to_owned(), source };
+        std::fs::read_dir(folder).map(drop).map_err(unread)?;
         if let Some(found) = Self::of_dataset(folder)? {
             return Ok(found);
         }

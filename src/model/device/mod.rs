@@ -157,7 +157,7 @@ fn processor_name() -> String {
 }
 
 /// Main memory in bytes, where the system says it as Linux does.
-fn main_memory() -> Option<u64> {
+pub fn main_memory() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -147,7 +147,38 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    step(|| std::fs::create_dir_all(path))
+    step(|| {
+        nearest_folder(path)?;
+        std::fs::create_dir_all(path)
+    })
+}
+
+/// Whether files could be written into the folder `path`, which need not be there yet: asked before long work whose results
+/// go there. Nothing is left of the try. Errors say what to do.
+pub fn can_write(path: &Path) -> io::Result<()> {
+    let folder = step(|| nearest_folder(path))?;
+    Pending::new(&folder.join("try")).map(drop)
+}
+
+/// Whether there is something at `path`. Unlike [`Path::exists`], where that cannot be looked at it is an error.
+pub fn is_there(path: &Path) -> io::Result<bool> {
+    path.parent().map(nearest_folder).transpose()?;
+    path.try_exists()
+}
+
+/// The folder `path`, or where it is not there the nearest one above it.
+///
+/// # Errors
+/// If a file stands in its place.
+pub fn nearest_folder(path: &Path) -> io::Result<&Path> {
+    let nearest = path.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    match nearest.is_dir() {
+        true => Ok(nearest),
+        false => {
+            let found = format!("{} is a file, expected a folder", nearest.display());
+            Err(io::Error::new(ErrorKind::NotADirectory, found))
+        }
+    }
 }
 
 /// One thing that is asked of the system to bring something to the disk; its refusal says what to do.
@@ -161,9 +192,8 @@ pub(in crate::model) fn step<T>(asked: impl FnOnce() -> io::Result<T>) -> io::Re
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 "let this program write there, or choose another folder"
             }
-            ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                "its folder is not there; make it, or choose another"
-            }
+            ErrorKind::NotFound => "its folder is not there; make it, or choose another",
+            ErrorKind::NotADirectory => "choose another folder",
             _ => "check the disk, then do it again",
         };
         io::Error::new(error.kind(), format!("{error}; {advice}"))
@@ -233,8 +263,9 @@ pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{read, start, text, tidy, write};
+    use super::{can_write, is_there, make_folder, nearest_folder, read, start, text, tidy, write};
     use std::io::ErrorKind;
+    use std::path::Path;
     use std::time::Duration;
 
     #[cfg(unix)]
@@ -266,6 +297,26 @@ mod tests {
             std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
             assert_eq!(read(&pipe, 2).unwrap_err().kind(), ErrorKind::InvalidInput);
         }
+    }
+
+    #[test]
+    fn a_file_is_no_folder_and_nothing_is_left_of_a_try() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, new] = ["file", "new/folder"].map(|name| folder.path().join(name));
+        write(&file, b"x").unwrap();
+        let said = format!("{} is a file, expected a folder", file.display());
+        for path in [file.clone(), file.join("run")] {
+            for refused in [make_folder(&path), can_write(&path), is_there(&path.join("run.json")).map(drop)]
+            {
+                let refused = refused.unwrap_err();
+                assert!(refused.to_string().contains(&said), "{refused}");
+                assert_eq!(refused.kind(), ErrorKind::NotADirectory);
+            }
+        }
+        assert!(is_there(&file).unwrap() && !is_there(&new).unwrap());
+        can_write(&new).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(nearest_folder(Path::new("not-there")).unwrap(), Path::new("."));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use ssmprobe::model::train::run::Run;
 
 use crate::faults::tree;
 use crate::interrupts::until;
@@ -107,6 +108,8 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
         left.keys().all(|name| name.starts_with("log/") || name.starts_with("state/") || name == "plan.json")
     );
     assert!(states(&mut jobs(&desk.path("parts"), &["--json"])).values().all(|state| state == "done"));
+    let (code, _, said) = run(&mut jobs(&desk.path("parts"), &["--cancel"]));
+    assert!(code == 0 && said.contains("all tasks are done") && !said.contains("--retry"), "{said}");
     // And it is a run as any other, which takes more seeds.
     for name in ["parts", "whole"] {
         done(desk.verb("train", "cache").args(["--resume", "--seeds", "3", "--out"]).arg(desk.path(name)));
@@ -290,6 +293,12 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     let home = desk.path("parts/evaluation");
     let log = || fs::read_to_string(home.join("tasks/log/join.txt")).expect("a log");
 
+    // No more tasks than images.
+    let images = Run::open(&desk.path("parts")).and_then(|run| run.truth()).expect("a run").images.len();
+    let script = done(&mut eval(&desk, "parts", &["--submit", "slurm", "--tasks", "2000000", "--dry-run"]));
+    let parts = [format!("--part=$task/{images} &"), format!("--join={images} &")];
+    assert!(parts.iter().all(|part| script.contains(part)), "{script}");
+
     // In tasks, which the last joins; it asks about nothing itself, and leaves no part behind.
     let submit = ["--submit", "local", "--tasks", "3", "--array-limit", "3", "--wait"];
     let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &submit].concat()));
@@ -356,7 +365,7 @@ fn a_task_waits_for_another_that_trains_the_same() {
     assert!(second.wait().expect("a child").success());
     // Alone nobody waits: who typed it is told.
     done(&mut part("2/2"));
-    let first = ssmprobe::model::train::run::Run::open(&desk.path("parts/tasks/2")).expect("a run");
+    let first = Run::open(&desk.path("parts/tasks/2")).expect("a run");
     assert_eq!(first.manifest.seeds, [1]);
 }
 

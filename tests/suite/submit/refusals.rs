@@ -223,5 +223,28 @@ fn a_damaged_part_is_named_and_made_again() {
     // Joined once, it is joined.
     done(&mut jobs(&folder, &["--join"]));
     let (code, _, said) = run(&mut jobs(&desk.path("whole"), &[]));
-    assert!(code == 2 && said.contains("holds no tasks"), "{said}");
+    assert!(code == 2 && said.contains("holds no tasks") && said.contains("extract and eval"), "{said}");
+    let evaluation = desk.path("whole/evaluation");
+    fs::create_dir_all(evaluation.join("tasks")).expect("a folder");
+    fs::write(evaluation.join("tasks/plan.json"), "{").expect("a file");
+    let (code, _, said) = run(&mut jobs(&desk.path("whole"), &[]));
+    let there = format!("those of its evaluation are in {}", evaluation.display());
+    assert!(code == 2 && said.contains(&there), "{said}");
+}
+
+#[test]
+fn what_could_not_be_read_again_is_not_handed_in() {
+    let desk = Desk::new(24, 12);
+    let bin = slurm(&desk, TAKES);
+    let submit =
+        |more: &[&str]| run(&mut on(&bin, desk.train("run", 1, &[more, &["--submit", "slurm"]].concat())));
+    let (code, _, said) = submit(&["--seeds", "1000000"]);
+    assert!(code == 2 && said.contains("no plan has more than 1000000"), "{said}");
+    assert!(said.contains("--tasks") && !desk.path("run").exists(), "{said}");
+    let (code, _, said) = submit(&[]);
+    assert_eq!(code, 0, "{said}");
+    // One that cannot be read may be of tasks that run.
+    fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");
+    let (code, _, said) = submit(&[]);
+    assert!(code == 2 && said.contains("holds tasks already") && said.contains("plan.json"), "{said}");
 }

@@ -22,7 +22,6 @@ use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
 use crate::model::explain::baselines::Anchor;
 use crate::model::io::atomic_file;
-use crate::model::train::run::Run;
 
 /// Evaluate trained probes: accuracy, disturbed orders, known objects, anchors.
 #[derive(Args)]
@@ -105,6 +104,12 @@ impl Eval {
         if let Some(place) = self.submit.submit {
             return self.submit(place);
         }
+        if let Some(folder) = &self.asked.evaluation {
+            let refused = |why| {
+                Usage(format!("--evaluation {}: nothing can be written there: {why}", folder.display()))
+            };
+            atomic_file::can_write(folder).map_err(refused)?;
+        }
         let report = Report { asked: self.asked.clone(), json: self.json, found: Mutex::default() };
         let ended = self.on.perform(Compute::Eval(Box::new(self.asked)), &|event, bar| match event {
             Event::EvalTold { told, .. } => report.tell(told, bar),
@@ -121,10 +126,10 @@ impl Eval {
         let Some(tasks) = self.submit.tasks else {
             return Err(Usage("--submit: say into how many tasks, as --tasks 8".into()).into());
         };
-        self.asked.run.as_deref().map(Run::open).transpose()?;
+        let tasks = (tasks as usize).min(self.asked.images()?.max(1));
         let words = SubmitFlags::others_typed()?;
         let join = words.iter().cloned().chain([format!("--join={tasks}")]).collect();
-        let stages = vec![Stage::cut("eval", words, tasks as usize), Stage::whole(JOIN, join)];
+        let stages = vec![Stage::cut("eval", words, tasks), Stage::whole(JOIN, join)];
         jobs::begin(&folder, place, &self.submit, stages, self.json)
     }
 }

@@ -59,7 +59,7 @@ pub struct Figures {
     /// Rows and columns of the patches a scan reads
     #[arg(long, default_value = "14x14", value_parser = source::grid, requires = "scan", value_name = "RxC")]
     patches: Grid,
-    /// Figure to draw; several stand below each other, "all" writes one file each
+    /// Figure to draw; several stand below each other, "all" of --trace or --run writes one file each
     #[arg(long, value_name = "ID")]
     figure: Vec<String>,
     /// File to write: .svg, .pdf, .png, .csv or .npz, or .gif for the reading step by step; for --figure all its name

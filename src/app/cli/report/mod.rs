@@ -43,8 +43,11 @@ pub struct Report {
 fn long() -> String {
     let tables = TABLES.iter().map(|kind| format!("  {:<14} {}\n", kind.id, kind.what)).collect::<String>();
     format!(
-        "Tables, as far as the runs hold what they show:\n{tables}\n`ssmprobe eval --run RUN` adds what \
-         `diagnostics` and `order` show and, where the dataset has masks or annotations, `regions` and how heads find known \
+        "Tables, as far as the runs hold what they show:\n{tables}\n`main`, `cost` and `conventions` are of any run, \
+         `paired` of two heads or more, `routing` of two learned routers or more, `fine-grained` of several runs, `rates` \
+         of heads at several layers or rates (`ssmprobe train --layers`, `--rates`), and `grid`, `state-size` and `sweep` \
+         of `ssmprobe sweep --grid`: temperature by iterations, state_dim, any other setting. `ssmprobe eval --run RUN` \
+         adds what `diagnostics` and `order` show and, where the dataset has masks or annotations, `regions` and how heads find known \
          objects. Its flags add the rest: --ablations `scramble`, --keep-last `last`, --stability `stability`, --causal \
          `causal`, --anchors the anchors of `main`.\n\n{}\n\nExit codes: 0 done, 1 failed, 2 wrong usage.",
         html::LONG

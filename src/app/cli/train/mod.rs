@@ -24,6 +24,7 @@ use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
+use crate::model::io::atomic_file;
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Run, RunError, Variant};
 use crate::model::{backbone, device};
@@ -226,7 +227,9 @@ impl TrainArgs {
         let out = self.part.map_or_else(|| self.out.clone(), |part| part_folder(&self.out, part.index));
         let resume = self.resume;
         // A part is called by the words of the whole, whose seeds they count.
-        let goes_on = resume && self.part.is_none() && out.join("run.json").exists();
+        let refused = |source| TrainingError::Out { folder: out.clone(), source };
+        let there = || atomic_file::is_there(&out.join("run.json")).map_err(refused);
+        let goes_on = resume && self.part.is_none() && there()?;
         let run = if goes_on { Some(Run::open(&out)?) } else { None };
         let usual = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
         let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;

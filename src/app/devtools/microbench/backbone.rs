@@ -18,7 +18,7 @@ use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
 
-pub(super) const GROUP: Group = Group { names, measure };
+pub(super) const GROUP: Group = Group { names, least, measure };
 
 const SIDE: usize = 224;
 
@@ -43,6 +43,10 @@ fn names(sizes: &Sizes) -> Vec<String> {
         halves => format!("-{}", halves.name()),
     };
     ["forward", "rate"].map(|what| format!("backbone/{name}{halves}/{what}")).into()
+}
+
+fn least(bench: &Bench) -> (u64, &'static str) {
+    (4 * (bench.sizes.photos * 3 * SIDE * SIDE) as u64, "--photos")
 }
 
 fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {

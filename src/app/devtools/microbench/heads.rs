@@ -15,7 +15,7 @@ use crate::model::probe::head::{self, Batch, Config, Dims, HeadSpec};
 use crate::model::train::classifier::Model;
 use crate::model::train::{HeadTrainer, Labels, TrainConfig, step_all};
 
-pub const GROUP: Group = Group { names, measure };
+pub const GROUP: Group = Group { names, least, measure };
 
 const JOINT: &str = "heads/joint/step";
 const JOINT_RATE: &str = "heads/joint/rate";
@@ -29,6 +29,11 @@ fn names(sizes: &Sizes) -> Vec<String> {
     let mut names: Vec<String> = sizes.heads.iter().flat_map(own).collect();
     names.extend([JOINT, JOINT_RATE].map(str::to_owned));
     names
+}
+
+fn least(bench: &Bench) -> (u64, &'static str) {
+    let Sizes { images, grid, .. } = *bench.sizes;
+    (bench.sizes.bytes(images, grid.len()), "--batch, --tokens, --width and --classes")
 }
 
 /// One batch and everything a step needs.

@@ -8,7 +8,7 @@ use super::{Bench, Group, Measured, OnTurn, Sizes, grid_of};
 use crate::app::process_memory;
 use crate::model::probe::head::{self, Dims};
 
-pub const GROUP: Group = Group { names, measure };
+pub const GROUP: Group = Group { names, least, measure };
 
 /// Images of a step.
 const IMAGES: usize = 8;
@@ -32,11 +32,21 @@ fn names(sizes: &Sizes) -> Vec<String> {
     lengths(sizes).into_iter().flat_map(|n| [step_name(n), memory_name(n)]).collect()
 }
 
+/// The lengths that are wanted.
+fn wanted(bench: &Bench) -> Vec<usize> {
+    let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| bench.wanted.holds(name));
+    lengths(bench.sizes).into_iter().filter(wanted).collect()
+}
+
+fn least(bench: &Bench) -> (u64, &'static str) {
+    let longest = wanted(bench).into_iter().max().unwrap_or(0);
+    (bench.sizes.bytes(IMAGES, longest), "--longest, --width and --classes")
+}
+
 fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let kind = head::find("sinkhorn").expect("the list of heads has sinkhorn");
-    let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| bench.wanted.holds(name));
-    for n in lengths(bench.sizes).into_iter().filter(wanted) {
+    for n in wanted(bench) {
         let step = Step::new(bench, IMAGES, Dims { grid: grid_of(n), ..bench.sizes.dims() });
         let mut trainers = [step.trainer(kind)?];
         let forgotten = bench.on_host && process_memory::forget_peak();

@@ -18,7 +18,7 @@ use crate::model::tokens::Tokens;
 use crate::model::trace::{Picture, Trace};
 use crate::model::train::classifier::Model;
 
-pub const GROUP: Group = Group { names, measure };
+pub const GROUP: Group = Group { names, least, measure };
 
 /// The heads of the 16 probes: every kind the paper routes, scans and pools by, and its recurrent one.
 const PROBES: [&str; 16] = [
@@ -50,6 +50,13 @@ fn length_name(n: usize) -> String {
 fn names(sizes: &Sizes) -> Vec<String> {
     let lengths = long::lengths(sizes).into_iter().map(length_name);
     [WARM, FIRST].map(str::to_owned).into_iter().chain(lengths).collect()
+}
+
+fn least(bench: &Bench) -> (u64, &'static str) {
+    let usual = [WARM, FIRST].iter().any(|name| bench.wanted.holds(name)).then(|| bench.sizes.grid.len());
+    let lengths = long::lengths(bench.sizes).into_iter().filter(|n| bench.wanted.holds(&length_name(*n)));
+    let longest = lengths.chain(usual).max().unwrap_or(0);
+    (bench.sizes.bytes(1, longest), "--tokens, --longest, --width and --classes")
 }
 
 fn probe(head: &str, dims: Dims, bench: &Bench) -> anyhow::Result<Probe> {

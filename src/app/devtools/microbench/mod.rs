@@ -24,7 +24,10 @@ use serde::Serialize;
 
 use self::backbone::Vit;
 use self::select::Wanted;
+use crate::app::format;
+use crate::app::terminal::error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
+use crate::model::device;
 use crate::model::grid::Grid;
 use crate::model::probe::head::{Dims, HeadSpec};
 
@@ -73,7 +76,17 @@ impl Sizes {
     fn dims(&self) -> Dims {
         Dims { width: self.width, grid: self.grid, classes: self.classes }
     }
+
+    /// Bytes that work on so many images of so many tokens holds at least: tokens, logits and a classifier.
+    fn bytes(&self, images: usize, tokens: usize) -> u64 {
+        let [images, tokens] = [images, tokens].map(|count| count as u64);
+        let (width, classes) = (self.width as u64, self.classes as u64);
+        4 * (images * tokens * width + classes * (images + width))
+    }
 }
+
+/// Bytes that no process can have: processors lead to no more.
+const ADDRESSABLE: u64 = 1 << 47;
 
 /// The measuring was told to stop.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +131,8 @@ pub type Measured = Vec<(String, f64, &'static str)>;
 pub struct Group {
     /// The names of all its figures.
     pub names: fn(&Sizes) -> Vec<String>,
+    /// Bytes that the wanted ones take at least, and the flags that this comes of.
+    pub least: fn(&Bench) -> (u64, &'static str),
     /// Measures those that are wanted, and perhaps others.
     pub measure: fn(&Bench, OnTurn) -> anyhow::Result<Measured>,
 }
@@ -129,20 +144,33 @@ impl Bench<'_> {
     /// Every figure that is wanted, measured on the device called `device`.
     pub fn run(&self, device: &str, tell: OnTurn) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
-        for group in GROUPS {
-            if (group.names)(self.sizes).iter().any(|name| self.wanted.holds(name)) {
-                let measured = (group.measure)(self, tell)?;
-                let own = measured.into_iter().filter(|(name, ..)| self.wanted.holds(name));
-                let device = device.to_owned();
-                figures.extend(own.map(|(name, value, unit)| Figure {
-                    name,
-                    device: device.clone(),
-                    value,
-                    unit,
-                }));
-            }
+        let wanted = |group: &&Group| (group.names)(self.sizes).iter().any(|name| self.wanted.holds(name));
+        let groups: Vec<&Group> = GROUPS.iter().filter(wanted).collect();
+        groups.iter().try_for_each(|group| self.check(group))?;
+        for group in groups {
+            let measured = (group.measure)(self, tell)?;
+            let own = measured.into_iter().filter(|(name, ..)| self.wanted.holds(name));
+            let device = device.to_owned();
+            figures.extend(own.map(|(name, value, unit)| Figure {
+                name,
+                device: device.clone(),
+                value,
+                unit,
+            }));
         }
         Ok(figures)
+    }
+
+    /// Refuses works that memory does not hold: an allocation that fails ends the program.
+    fn check(&self, group: &Group) -> Result<(), Usage> {
+        let ((bytes, flags), memory) = ((group.least)(self), device::main_memory().unwrap_or(ADDRESSABLE));
+        if bytes <= memory {
+            return Ok(());
+        }
+        let [bytes, memory] = [bytes, memory].map(format::bytes);
+        Err(Usage(format!(
+            "{flags}: works of these sizes take {bytes} or more, and this machine has {memory}; give smaller ones"
+        )))
     }
 
     fn wait(&self, work: &str) -> anyhow::Result<()> {

@@ -33,8 +33,8 @@ pub struct Remote {
     /// Delay of every message each way, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 25)]
     delay: u64,
-    /// Images of the library
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
+    /// Images of the library, 1000 or more: fewer are not scrolled through
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1000..))]
     images: u32,
     /// Looks that are measured, each at another image
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]

@@ -110,7 +110,7 @@ impl Sitting {
         // From the top of the images that were added: the gallery shows those of one dataset, or of none.
         let mut images = self.app.state.library.images.iter();
         let first = images.find(|(_, image)| image.label.is_none()).map(|(id, _)| *id);
-        let first = first.context("only the demo's images are there: ask for more of them")?;
+        let first = first.context("only the demo's images are there: ask for more by --images")?;
         self.app.dispatch(Command::SelectImage(first));
         self.until("a look", shown)?;
         self.phase("scrolling, a frame", SCROLLED);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::train::{Parts, labelled};
 use crate::model::data::token_cache::{TokenCache, TokenKey};
-use crate::model::data::{Dataset, Split};
+use crate::model::data::{self, Dataset, Split};
 use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::probe::Probe;
 use crate::model::train::Labelled;
@@ -76,6 +76,17 @@ pub struct EvaluatedProbe {
     pub file: String,
     /// It.
     pub metrics: Metrics,
+}
+
+/// The dataset that a run was trained on.
+///
+/// # Errors
+/// If it cannot be opened where the run says it is.
+pub fn dataset_of(run: &Run) -> anyhow::Result<Dataset> {
+    data::open(&run.manifest.dataset.path).with_context(|| {
+        let run = run.folder().display();
+        format!("{run}/run.json: the dataset it names cannot be opened; `--data DIR` says where that is now")
+    })
 }
 
 /// The images.

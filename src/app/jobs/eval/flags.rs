@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use super::eval_probes::{Question, dataset_of};
 use super::files::RowFormat;
 use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
 use crate::app::jobs::flag_overrides::FlagOverrides;
@@ -15,10 +16,12 @@ use crate::app::jobs::train::{TrainSettings, seed};
 use crate::app::jobs::{Reporter, fetch};
 use crate::app::user_error::Usage;
 use crate::model::backbone::token_spec::TokenSpec;
-use crate::model::data::Split;
+use crate::model::data::{self, Dataset, Split};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::removal::RemovalSpec;
+use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
+use crate::model::train::run::Run;
 
 /// Which probes are asked what about which images. Paths are those of the machine that computes, but for
 /// the folder of `evaluation`.
@@ -120,12 +123,38 @@ fn kept(text: &str) -> Result<usize, String> {
 }
 
 impl EvalFlags {
-    /// Refuses flags that do not say who is asked about what.
+    /// Refuses flags that do not say who is asked about what, and a folder that cannot keep what is found.
     pub(super) fn check(&self) -> Result<(), Usage> {
         let alone = self.backbone.is_some() && self.data.is_some() && !self.probe.is_empty();
-        match self.run.is_some() || alone {
-            true => Ok(()),
-            false => Err(Usage("give --run RUN, or --backbone, --data and --probe".into())),
+        if self.run.is_none() && !alone {
+            return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()));
+        }
+        let whole = self.run.clone().filter(|_| self.reading.is_none());
+        let Some(folder) = self.part.map_or(Ok(whole), |_| self.home().map(Some))? else { return Ok(()) };
+        atomic_file::can_write(&folder).map_err(|why| {
+            let flag = if self.run.is_some() { "--run" } else { "--evaluation" };
+            let folder = folder.display();
+            Usage(format!("{flag}: what is found is kept in {folder}, which cannot be written: {why}"))
+        })
+    }
+
+    /// The dataset: that of the run, unless another place is named.
+    pub(super) fn dataset(&self, run: Option<&Run>) -> anyhow::Result<Dataset> {
+        match (&self.data, run) {
+            (None, Some(run)) => dataset_of(run),
+            (data, _) => Ok(data::open(data.as_deref().expect("asked for above"))?),
+        }
+    }
+
+    /// How many images are asked about.
+    ///
+    /// # Errors
+    /// If the flags do not say it, or the run or the dataset cannot be read.
+    pub fn images(&self) -> anyhow::Result<usize> {
+        self.check()?;
+        match &self.run {
+            Some(run) => Ok(Run::open(run)?.truth()?.indices.len()),
+            None => Ok(Question::of_split(&self.dataset(None)?, self.split)?.asked.images.len()),
         }
     }
 

@@ -17,7 +17,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use self::eval_probes::readable;
-pub use self::eval_probes::{EvaluatedProbe, Question, Subject};
+pub use self::eval_probes::{EvaluatedProbe, Question, Subject, dataset_of};
 pub use self::files::RowFormat;
 pub use self::flags::EvalFlags;
 use self::parts::PartFile;
@@ -36,8 +36,8 @@ use super::train::resume::same_tokens;
 use super::{JobError, Reporter};
 use crate::app::format;
 use crate::app::user_error::{Usage, lines};
+use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenKey;
-use crate::model::data::{self, Dataset};
 use crate::model::explain::baselines::{Anchor, anchors};
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
@@ -121,9 +121,7 @@ impl Eval<'_> {
         let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
         let device = (engine.env.device)(&flags.device)?.device;
         let wanted = flags.wanted(begun.as_ref(), &device, reporter)?;
-        // Its dataset may have moved.
-        let data = flags.data.clone().or_else(|| begun.as_ref()?.data.clone()).expect("asked for above");
-        let dataset = data::open(&data)?;
+        let dataset = flags.dataset(run.as_ref())?;
         let selection = begun.as_ref().and_then(|begun| begun.selection);
         let question = match &run {
             Some(run) => Question::of_run(run, &dataset, selection)?,

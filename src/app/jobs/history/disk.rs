@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{About, Failure};
+use super::{About, Failure, metrics_of};
 use crate::app::image_files::is_probe;
 use crate::app::jobs::tasks::{Tasks, part_folders, plan_file};
 use crate::model::io::atomic_file;
@@ -107,7 +107,10 @@ pub fn read(folder: &Path) -> Result<RunSnapshot, RunError> {
 /// If it cannot be read.
 pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
     let folder = run.folder();
-    let epochs = metrics(&folder.join("metrics.jsonl"))?;
+    let mut epochs = metrics(&folder.join("metrics.jsonl"))?;
+    if epochs.is_empty() {
+        epochs = metrics_of(&run.outcomes()?); // the file may have been left behind where the folder was copied
+    }
     let about = About::from_run(run);
     let mut failures = Vec::new();
     for (head, seed) in about.heads.iter().flat_map(|head| about.seeds.iter().map(move |seed| (head, *seed)))

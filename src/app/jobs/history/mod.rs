@@ -158,10 +158,7 @@ impl TrainHistory {
     /// How a run went that has come to these outcomes, without losses of steps.
     pub fn of_outcomes(run: &Run, outcomes: &[Outcome]) -> Self {
         let mut history = Self::new(About::from_run(run));
-        for Outcome { head, seed, epochs, between, .. } in outcomes {
-            let metric = |epoch: &Epoch| Metric { head: head.clone(), seed: *seed, epoch: epoch.clone() };
-            history.epochs(&epochs.iter().chain(between).map(metric).collect::<Vec<_>>());
-        }
+        history.epochs(&metrics_of(outcomes));
         history
     }
 
@@ -277,6 +274,15 @@ impl TrainHistory {
             seeds: lines.len(),
         })
     }
+}
+
+/// Every epoch of these outcomes, and every evaluation between two.
+fn metrics_of(outcomes: &[Outcome]) -> Vec<Metric> {
+    let of = |Outcome { head, seed, epochs, between, .. }: &Outcome| {
+        let metric = |epoch: &Epoch| Metric { head: head.clone(), seed: *seed, epoch: epoch.clone() };
+        epochs.iter().chain(between).map(metric).collect::<Vec<_>>()
+    };
+    outcomes.iter().flat_map(of).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Why a training cannot begin or go on.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -49,6 +50,14 @@ pub enum TrainingError {
     /// A probe file.
     #[error(transparent)]
     Probe(#[from] ProbeError),
+    /// The run's folder cannot be written into.
+    #[error("--out {folder}: the run cannot be written there: {source}", folder = folder.display())]
+    Out {
+        /// Which.
+        folder: PathBuf,
+        /// What the system says, and what to do.
+        source: io::Error,
+    },
     /// There is no place for the run.
     #[error("this user has no home folder to keep the run in; name a folder for it")]
     NoOut,
@@ -139,8 +148,8 @@ pub enum TrainingError {
     },
     /// So many parts are not to be had.
     #[error(
-        "{seeds} seeds of {heads} heads cannot be cut into {parts} parts; they can be into 1 to {seeds}, or 2 to {heads} for \
-         every seed"
+        "{seeds} seeds of {heads} heads cannot be cut into {parts} parts; they can be into 1 to {seeds}{}",
+        blocks(*heads)
     )]
     Parts {
         /// How many were asked for.
@@ -188,6 +197,11 @@ pub enum TrainingError {
         /// The variant.
         name: String,
     },
+}
+
+/// Into how many parts more, where a seed can be cut.
+fn blocks(heads: usize) -> String {
+    if heads > 1 { format!(", or 2 to {heads} for every seed") } else { String::new() }
 }
 
 /// What to train instead.

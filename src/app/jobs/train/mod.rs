@@ -36,6 +36,7 @@ use super::extract::{self, ExtractError, Plan};
 use crate::app::rate::Progress;
 use crate::model::data::Dataset;
 use crate::model::device::{Choice, DeviceError};
+use crate::model::io::atomic_file;
 use crate::model::train::run::{Outcome, Run, RunError};
 use crate::model::train::{HeadTrainer, TrainCursor};
 
@@ -136,7 +137,12 @@ pub fn run(
             let run = Run::open(out)?;
             Some((run.claim()?, run))
         }
-        false => None,
+        false => {
+            // Before the backbone runs over all images.
+            let refused = |source| TrainingError::Out { folder: out.clone(), source };
+            atomic_file::can_write(out).map_err(refused)?;
+            None
+        }
     };
     let dataset = plan.dataset()?;
     let parts = Parts::divide(&dataset, settings.selection)?;

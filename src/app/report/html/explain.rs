@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::app::jobs::engine::{BackboneSpec, Engine};
-use crate::app::jobs::eval::Question;
+use crate::app::jobs::eval::{Question, dataset_of};
 use crate::app::jobs::explain::{self, ClassChoice, Explain, ExplainItem, ExplainSettings};
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::train::TrainSettings;
@@ -97,8 +97,10 @@ impl ExplainSpec<'_> {
     fn open(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> Result<Dataset, JobError> {
         let run = &self.source.run;
         let begun = TrainSettings::of_run(run).map_err(JobError::failed)?;
-        let data = self.data.clone().unwrap_or_else(|| run.manifest.dataset.path.clone());
-        let dataset = data::open(data).map_err(JobError::failed)?;
+        let dataset = match &self.data {
+            Some(data) => data::open(data).map_err(JobError::failed)?,
+            None => dataset_of(run).map_err(JobError::Failed)?,
+        };
         Question::of_run(run, &dataset, begun.selection).map_err(JobError::Failed)?;
         let folder = fetch::backbone(&begun.backbone, reporter).map_err(JobError::Failed)?;
         let options = BackboneOptions::from_spec(begun.tokens.token_spec);

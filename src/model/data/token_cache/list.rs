@@ -38,7 +38,7 @@ pub struct About {
 
 /// The caches in `root`, by name; none where there is no such folder.
 pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
-    let mut listed = match inside(root) {
+    let mut listed = match atomic_file::nearest_folder(root).and_then(|_| inside(root)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(io_error("list it", root))?,
     };

@@ -123,7 +123,7 @@ pub fn image_bytes(grid: Grid, width: usize, has_cls: bool, precision: Precision
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    #[error("{path}: cannot {what}; complete shards are kept and the extraction can be resumed", path = path.display())]
+    #[error("{path}: cannot {what}; {remedy}", path = path.display(), remedy = remedy(what))]
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "{path}: {found}; `ssmprobe extract` makes what is damaged again (a manifest only after `ssmprobe \
@@ -142,6 +142,14 @@ pub enum CacheError {
         "image {image} has a token value of {value:e}, and float16 ends at 65504; keep tokens in float32 (`--precision float32`)"
     )]
     Large { image: usize, value: f32 },
+}
+
+/// What to do where the disk refuses.
+fn remedy(what: &str) -> &'static str {
+    match what {
+        "list it" | "remove it" => "check the path and its permissions",
+        _ => "complete shards are kept and the extraction can be resumed",
+    }
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CacheError {

@@ -36,8 +36,8 @@ pub enum RunError {
     },
     /// The disk refuses.
     #[error(
-        "{path}: cannot {what} it: {source}; what is there is whole, and the run can be resumed from it",
-        path = path.display()
+        "{path}: cannot {what} it: {source}; {remedy}",
+        path = path.display(), remedy = remedy(what)
     )]
     Io {
         /// What was tried.
@@ -85,6 +85,14 @@ pub enum RunError {
         /// Its version.
         found: u64,
     },
+}
+
+/// What to do where the disk refuses.
+fn remedy(what: &str) -> &'static str {
+    match what {
+        "read" => "check the path and its permissions",
+        _ => "what is there is whole, and the run can be resumed from it",
+    }
 }
 
 pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RunError {

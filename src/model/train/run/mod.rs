@@ -251,7 +251,7 @@ impl Run {
     /// Opens the run in `folder`, finished or not.
     pub fn open(folder: &Path) -> Result<Self, RunError> {
         let path = folder.join("run.json");
-        if !path.exists() {
+        if !atomic_file::is_there(&path).map_err(error::io("read", &path))? {
             return Err(RunError::Absent { folder: folder.to_owned() });
         }
         let manifest: Manifest = read_json(&path)?;
