@@ -6,12 +6,16 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::app::crash;
+use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::train::TrainingError;
+use crate::model::backbone::BackboneError;
 use crate::model::backbone::hub::HubError;
+use crate::model::data::DataError;
 use crate::model::device::DeviceError;
 use crate::model::io::catch_panic::cut;
 use crate::model::train::classifier::ModelError;
 use crate::model::train::run::RunError;
+use crate::viz::export::ExportError;
 
 /// The remedy for what a device other than the processor may be to blame for.
 pub const ON_CPU: &str = "Run on the CPU instead";
@@ -85,6 +89,8 @@ impl std::fmt::Display for UserError {
 /// Whether the command line was refused before anything was done.
 pub fn refused(error: &anyhow::Error) -> bool {
     let training = |error: &TrainingError| match error {
+        TrainingError::Data(error) => no_such_data(error),
+        TrainingError::Extract(error) => no_such_layer(error),
         TrainingError::Run(error) => no_such_run(error),
         TrainingError::Device(error) => no_such_device(error),
         TrainingError::Model(ModelError::Config { .. })
@@ -94,17 +100,27 @@ pub fn refused(error: &anyhow::Error) -> bool {
         | TrainingError::NoOrderFile
         | TrainingError::Setting { .. }
         | TrainingError::Grid { .. }
+        | TrainingError::Twice { .. }
+        | TrainingError::Variants { .. }
+        | TrainingError::TestSelection
+        | TrainingError::WarmUp { .. }
         | TrainingError::Blocks { .. }
         | TrainingError::Parts { .. }
         | TrainingError::Out { .. }
         | TrainingError::Differs { .. } => true,
         _ => false,
     };
+    // Outermost alone: a dataset that a run names, which is said around it, is none of the command line's.
+    let data =
+        error.chain().next().is_some_and(|outermost| outermost.downcast_ref().is_some_and(no_such_data));
     error.is::<Usage>()
         || error.downcast_ref().is_some_and(|error: &UserError| error.refused)
         || error.downcast_ref().is_some_and(training)
         || error.downcast_ref().is_some_and(no_such_device)
         || error.downcast_ref().is_some_and(no_such_run)
+        || error.downcast_ref().is_some_and(no_such_layer)
+        || error.downcast_ref().is_some_and(no_such_format)
+        || data
         || matches!(
             error.downcast_ref(),
             Some(HubError::NoFolder(_) | HubError::NotAFolder(_) | HubError::NotAnId(_))
@@ -117,6 +133,20 @@ fn no_such_run(error: &RunError) -> bool {
         RunError::Io { source, .. } => source.kind() == ErrorKind::NotADirectory,
         _ => false,
     }
+}
+
+fn no_such_data(error: &DataError) -> bool {
+    matches!(error, DataError::Absent { .. })
+}
+
+fn no_such_layer(error: &ExtractError) -> bool {
+    use BackboneError::{Blocks, Layer};
+    matches!(error, ExtractError::SameLayer { .. } | ExtractError::Backbone(Layer { .. } | Blocks { .. }))
+}
+
+fn no_such_format(error: &ExportError) -> bool {
+    use ExportError::{Ending, Large, Still};
+    matches!(error, Ending { .. } | Still { .. } | Large { .. })
 }
 
 fn no_such_device(error: &DeviceError) -> bool {

@@ -215,9 +215,9 @@ fn what_cannot_be_drawn_is_said() {
     for (arguments, code, words) in [
         (["gap.json", "assignment", "a.svg"], 1, "gap reads no order"),
         (["gap.json", "nonsense", "a.svg"], 2, "there are photo, token_map"),
-        (["gap.json", "photo", "a.bmp"], 1, "use .svg, .pdf"),
+        (["gap.json", "photo", "a.bmp"], 2, "use .svg, .pdf"),
         (["gap.json", "photo", "a.gif"], 1, "does not show a reading step by step"),
-        (["none.json", "photo", "a.svg"], 1, "cannot read none.json"),
+        (["none.json", "photo", "a.svg"], 2, "cannot read none.json"),
         (["broken.json", "photo", "a.svg"], 1, "broken.json is not a trace"),
     ] {
         let [trace, figure, out] = arguments;
@@ -261,7 +261,7 @@ fn differences_are_drawn_against_a_column_or_a_file() {
     assert!(svg.contains("Picture: of softsort, and the difference (Δ) of the others from it"), "{svg}");
     for (arguments, code, words) in [
         (["photo", "3"], 2, "--against 3: give a column from 1 to 2, or a file"),
-        (["photo", "none.json"], 1, "cannot read none.json"),
+        (["photo", "none.json"], 2, "cannot read none.json"),
     ] {
         let [figure, against] = arguments;
         let traces = ["--trace", "sinkhorn.json", "--trace", "softsort.json", "--out", "c.svg"];

@@ -329,7 +329,7 @@ fn what_cannot_be_shown_or_written_leaves_the_page_that_was_there() {
     let failures = [
         (1, &["--html", "page.html", "--trace", "cut.json"][..], "cut.json is not a trace"),
         (1, &["--html", "page.html", "--trace", "short.json"], "short.json: does not hold together"),
-        (1, &["--html", "page.html", "--trace", "none.json"], "cannot read none.json"),
+        (2, &["--html", "page.html", "--trace", "none.json"], "cannot read none.json"),
         (1, &["--html", "page.html", "newer"], "newer/run.json"),
         (1, &["--html", "file/page.html", "--trace", "gap.json"], "file"),
         (1, &["--html", "page.html", "--trace", "gap.json", "--notes", "notes.md"], "--notes notes.md"),

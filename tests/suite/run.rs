@@ -18,6 +18,7 @@ use ssmprobe::model::train::run::{ProbeCheckpoint, Run, Selection, Truth};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
+use crate::pictures::small;
 use crate::{report, skip};
 
 /// A folder with a dataset of `train` and `val` scenes, and room for caches and runs.
@@ -496,4 +497,59 @@ fn a_dataset_is_described() {
     let mut command = program();
     let text = done(command.arg("dataset").arg(desk.data()));
     assert!(text.contains("12 classes, 25 train, 13 val, 0 test") && text.contains("1 unreadable"), "{text}");
+}
+
+#[test]
+fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb() {
+    let desk = Desk::new(24, 12);
+    fs::write(desk.path("survey"), small::evaluation().to_json().expect("JSON")).expect("a file");
+    fs::write(desk.path("causal"), serde_json::to_vec(&small::removal()).expect("JSON")).expect("a file");
+    let gap = root().join("assets/demo/probes/mae/gap.safetensors");
+    let (mae, run_of_scenes) = (root().join("assets/demo/mae"), root().join("docs/runs/scenes-mae"));
+    let train = "train --backbone MAE --heads gap --cache cache --device cpu --out run --data";
+    let extract = "extract --backbone MAE --cache cache --device cpu --data";
+    let eval = "eval --backbone MAE --cache cache --device cpu --data";
+    let inspect = "inspect --backbone MAE --image scenes --device cpu --out out --probe";
+    for (verb, rest, expected) in [
+        ("figures --figure photo --out a.svg", "--trace none", "cannot read none"),
+        ("figures --out a.svg", "--causal none", "cannot read none"),
+        ("figures --out a.svg --causal causal", "--mode foo", "--mode foo: the file has"),
+        ("figures --out a.svg --causal causal", "--quantity foo", "--quantity foo: choose"),
+        ("figures --out a.svg --causal causal", "--ranking foo", "--ranking foo: not found"),
+        ("figures --out a.svg --evaluation survey", "--figure foo", "--figure foo: an evaluation has no"),
+        ("figures --scan snake", "--out a.bmp", "use .svg"),
+        ("similar --image a", "--evaluation none", "cannot read none"),
+        ("similar --evaluation survey", "--image none", "--image none: survey has no such image"),
+        ("dataset", "none", "none: cannot be read: there is no such file or folder"),
+        (extract, "none", "none: cannot be read"),
+        (extract, "scenes --layers 1,1", "layer 1 is asked for twice"),
+        (train, "none", "none: cannot be read"),
+        (train, "scenes --layers 1,1", "--layers: 1 is there twice"),
+        (train, "scenes --layers 1,9 --select-split 0.3", "layer 9 asked for"),
+        (train, "scenes --rates 0.1,0.2", "--select-split 0.1"),
+        (train, "scenes --protocol mae-linprobe --epochs 1", "rises for 10 epochs"),
+        (eval, "none --probe GAP", "none: cannot be read"),
+        (eval, "scenes --probe none", "none of the 1 probes can be asked"),
+        (eval, "scenes --probe GAP --masks none", "none: is no folder"),
+        (inspect, "none", "--probe none: no such file or folder"),
+        (inspect, "GAP --masks none", "none: is no folder"),
+        ("import --as mae", "none out", "none: there is no such file or folder"),
+        ("import --as dinov2-linear --backbone MAE", "GAP out", "a probe already, of the head `gap`"),
+        ("report RUN --html a.html", "--notes none", "--notes none: there is no such file"),
+    ] {
+        let mut command = program();
+        for word in verb.split(' ').chain(rest.split(' ')) {
+            match word {
+                "MAE" => command.arg(&mae),
+                "GAP" => command.arg(&gap),
+                "RUN" => command.arg(&run_of_scenes),
+                word => command.arg(word),
+            };
+        }
+        let (code, _, said) = run(command.current_dir(desk.path("")));
+        assert!(code == 2 && said.contains(expected), "{verb} {rest}: {code}: {said}");
+    }
+    for made in ["a.svg", "a.bmp", "a.html", "cache", "run", "out"] {
+        assert!(!desk.path(made).exists(), "{made} is there");
+    }
 }

@@ -15,8 +15,8 @@ use crate::model::backbone;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::original::project::{self, PROJECTS, Scale};
 use crate::model::backbone::original::{ImportOptions, Original};
-use crate::model::probe::BackboneMeta;
 use crate::model::probe::original::{self, HEAD_PROJECTS, HeadProject};
+use crate::model::probe::{BackboneMeta, Probe};
 
 /// Make a backbone's folder of a checkpoint of MAE, timm, DINO, DINOv2, MoCo v3, BEiT or EVA-02; a probe of a published head.
 #[derive(Args)]
@@ -105,7 +105,15 @@ fn size(text: &str) -> Result<[usize; 2], String> {
 impl Import {
     /// Makes the folder, or the probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        let file = self.checkpoint.display();
+        if let Ok(false) = self.checkpoint.try_exists() {
+            return Err(Usage(format!("{file}: there is no such file or folder; check the path")).into());
+        }
         if let Some(project) = original::find(&self.project) {
+            if let Ok(Probe { meta, .. }) = Probe::load(&self.checkpoint) {
+                let why = format!("it is a probe already, of the head `{}`, and needs no import", meta.head);
+                return Err(Usage(format!("{file}: {why}; give it as --probe")).into());
+            }
             return self.head(project);
         }
         if !empty("", &self.out)? {
@@ -132,6 +140,10 @@ impl Import {
         }
         let backbone = match &self.backbone {
             None => BackboneMeta::default(),
+            Some(folder) if !folder.is_dir() => {
+                let why = "there is no such folder; give that of the backbone whose tokens the head reads";
+                return Err(Usage(format!("--backbone {}: {why}", folder.display())).into());
+            }
             Some(folder) => {
                 let config = Config::open(folder)?;
                 BackboneMeta {

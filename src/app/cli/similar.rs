@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 
@@ -11,6 +10,7 @@ use super::figures::source;
 use crate::app::jobs::train::whole_number;
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
+use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
@@ -99,24 +99,23 @@ impl Similar {
     }
 
     /// The image of this name, or with this end of its name.
-    fn place(&self, evaluation: &Evaluation, name: &str) -> anyhow::Result<usize> {
+    fn place(&self, evaluation: &Evaluation, name: &str) -> Result<usize, Usage> {
         let images = &evaluation.asked.images;
         if let Some(exact) = images.iter().position(|own| own == name) {
             return Ok(exact);
         }
         let mut ending = images.iter().enumerate().filter(|(_, own)| own.ends_with(name));
         let file = || self.evaluation.display();
-        let (at, first) = ending.next().with_context(|| {
+        let (at, first) = ending.next().ok_or_else(|| {
             let some = images.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-            format!("--image {name}: {} has no such image; its {} begin with {some}", file(), images.len())
+            let (file, all) = (file(), images.len());
+            Usage(format!("--image {name}: {file} has no such image; its {all} begin with {some}"))
         })?;
         match ending.next() {
-            Some((_, other)) => {
-                bail!(
-                    "--image {name}: {} has several, such as {first} and {other}; give more of its name",
-                    file()
-                )
-            }
+            Some((_, other)) => Err(Usage(format!(
+                "--image {name}: {} has several, such as {first} and {other}; give more of its name",
+                file()
+            ))),
             None => Ok(at),
         }
     }

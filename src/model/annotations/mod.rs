@@ -78,7 +78,7 @@ impl Annotations {
     pub fn open(folder: &Path) -> Result<Self, DataError> {
         if !folder.is_dir() {
             let why = "is no folder; expected a folder of masks with the images' names, or a dataset's";
-            return Err(DataError::file(folder, why));
+            return Err(DataError::Absent { path: folder.to_owned(), why });
         }
         let unread = |source| DataError::Read { path: folder.to_owned(), source };
         std::fs::read_dir(folder).map(drop).map_err(unread)?;

@@ -20,6 +20,7 @@ pub mod token_cache;
 pub(in crate::model) mod walk;
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::model::data::image::{ImageError, Photo};
@@ -243,6 +244,8 @@ impl Dataset {
 pub enum DataError {
     #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
     Read { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {why}", path = path.display())]
+    Absent { path: PathBuf, why: &'static str },
     #[error(
         "{path} holds no dataset of a known layout; expected one of:\n{known}",
         path = path.display(),
@@ -320,7 +323,13 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
 /// [`open`], with a say in how a dataset without a split of its own is split.
 pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, DataError> {
     let path = path.as_ref();
-    std::fs::metadata(path).map_err(|source| DataError::Read { path: path.into(), source })?;
+    std::fs::metadata(path).map_err(|source| match source.kind() {
+        ErrorKind::NotFound => {
+            let why = "cannot be read: there is no such file or folder; check the path";
+            DataError::Absent { path: path.into(), why }
+        }
+        _ => DataError::Read { path: path.into(), source },
+    })?;
     let mut nested = if path.is_dir() { walk::folders(path)? } else { Vec::new() };
     if nested.len() > MAX_NESTING {
         nested.clear();

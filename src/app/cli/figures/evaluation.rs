@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 
 use super::super::similar::Likeness;
 use super::{Figures, source};
+use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::removal::Removal;
@@ -20,6 +21,9 @@ use crate::viz::figures::image_map::{self, ImageMapPlot, ImageMapView};
 use crate::viz::figures::plot::{EvaluationPlot, Plot};
 use crate::viz::figures::removal::{self, Quantity, RemovalPlot, RemovalView};
 use crate::viz::figures::stability::{self, StabilityPlot};
+
+/// What is said of a second evaluation.
+const ONE: &str = "--evaluation: only a scatter takes two";
 
 /// What is drawn of evaluations.
 #[derive(Args)]
@@ -157,22 +161,22 @@ impl EvaluationFlags {
         if let Some(asked) = &self.mode {
             let mode = removal.modes.keys().find(|mode| mode.id() == asked);
             let ids = || removal.modes.keys().map(|mode| mode.id()).collect::<Vec<_>>().join(", ");
-            view.mode = *mode.with_context(|| format!("--mode {asked}: the file has {}", ids()))?;
+            view.mode = *mode.ok_or_else(|| Usage(format!("--mode {asked}: the file has {}", ids())))?;
         }
         let quantity = Quantity::ALL.into_iter().find(|quantity| quantity.id() == self.quantity);
         let ids = || Quantity::ALL.map(Quantity::id).join(", ");
-        view.quantity =
-            quantity.with_context(|| format!("--quantity {}: choose {}", self.quantity, ids()))?;
+        let unknown = || Usage(format!("--quantity {}: choose {}", self.quantity, ids()));
+        view.quantity = quantity.ok_or_else(unknown)?;
         if let Some(asked) = &self.ranking {
             let known = removal.rankings.get(asked).and_then(|ranked| ranked.found());
             let ids = || removal.rankings.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            known.with_context(|| format!("--ranking {asked}: not found among {}", ids()))?;
+            known.ok_or_else(|| Usage(format!("--ranking {asked}: not found among {}", ids())))?;
             view.ranking.clone_from(asked);
         }
         let last = removal.fraction.len().saturating_sub(1);
         if let Some(step) = step {
             if step > last {
-                bail!("--step {step}: the curves have steps 0 to {last}");
+                bail!(Usage(format!("--step {step}: the curves have steps 0 to {last}")));
             }
             view.step = step;
         }
@@ -182,7 +186,7 @@ impl EvaluationFlags {
 
     /// The map of the images of an evaluation, as the flags show it.
     fn image_map(&self) -> anyhow::Result<ImageMapPlot> {
-        let [path] = &self.evaluation[..] else { bail!("--evaluation: only a scatter takes two") };
+        let [path] = &self.evaluation[..] else { bail!(Usage(ONE.into())) };
         let evaluation = source::evaluation(path)?;
         let color = match self.color {
             Color::Outcome => ColorBy::Outcome,
@@ -200,7 +204,8 @@ impl EvaluationFlags {
         let Some(name) = name else { return Ok(usual) };
         if evaluation.values(name).is_none() {
             let known: Vec<&str> = evaluation.measures.keys().copied().collect();
-            bail!("{} has no measure {name}; there are {}", evaluation.probe, known.join(", "));
+            let known = known.join(", ");
+            bail!(Usage(format!("{} has no measure {name}; there are {known}", evaluation.probe)));
         }
         Ok(name.clone())
     }
@@ -212,7 +217,7 @@ impl Figures {
         let out = self.out.as_deref().context("--out names no file")?;
         let (theme, width) = (self.theme(), export::points(self.width));
         let one = |what: &str, own: &str| match self.figure.iter().any(|id| id != own) {
-            true => bail!("--figure: {what} one figure, {own}"),
+            true => Err(Usage(format!("--figure: {what} one figure, {own}"))),
             false => Ok(()),
         };
         let plot: Box<dyn Plot> = match (&self.evaluations.stability, &self.evaluations.causal) {
@@ -238,16 +243,16 @@ impl Figures {
     fn overview(&self) -> anyhow::Result<EvaluationPlot> {
         let overviews = || OVERVIEWS.iter().map(|overview| overview.id());
         let ids = || overviews().chain([image_map::INFO.id]).collect::<Vec<_>>().join(", ");
-        let [id] = &self.figure[..] else { bail!("--figure: name one of {}", ids()) };
-        let overview = dataset::find(id).with_context(|| {
-            format!("--figure {id}: an evaluation has no such figure; there are {}", ids())
-        })?;
+        let [id] = &self.figure[..] else { bail!(Usage(format!("--figure: name one of {}", ids()))) };
+        let unknown =
+            || Usage(format!("--figure {id}: an evaluation has no such figure; there are {}", ids()));
+        let overview = dataset::find(id).ok_or_else(unknown)?;
         let read = |path: &PathBuf| -> anyhow::Result<_> { Ok(Arc::new(source::evaluation(path)?)) };
         let evaluations = self.evaluations.evaluation.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
         let (evaluation, other) = match &evaluations[..] {
             [one] => (one.clone(), one.clone()),
             [one, other] if overview.is_by_image() => (one.clone(), other.clone()),
-            _ => bail!("--evaluation: only a scatter takes two"),
+            _ => bail!(Usage(ONE.into())),
         };
         if evaluation.len() != other.len() {
             bail!("--evaluation: the two were asked about {} and {} images", evaluation.len(), other.len());

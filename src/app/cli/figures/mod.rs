@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 pub(super) use self::run::history;
@@ -261,7 +261,8 @@ impl Figures {
         let plot = TracePlot { against, columns, own_scales: self.own_scales, ..plot };
         let numbers = ends_with(out, "csv") || ends_with(out, "npz");
         if numbers && plot.is_comparison() {
-            bail!("{}: numbers are written for one trace and one figure at a time", out.display());
+            let why = "numbers are written for one trace and one figure at a time";
+            return Err(Usage(format!("--out {}: {why}", out.display())).into());
         }
         if let Some(narrow) = plot.narrow(width) {
             return Err(Usage(narrow.to_string()).into());

@@ -1,9 +1,12 @@
 //! Where a figure's traces come from: files, or fixed scans of an empty grid.
 
+use std::fmt::Display;
+use std::io;
 use std::path::Path;
 
 use anyhow::Context;
 
+use crate::app::terminal::error::Usage;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
@@ -42,7 +45,17 @@ pub fn text(path: &Path) -> anyhow::Result<String> {
 /// # Errors
 /// If it cannot be read, or is larger.
 pub fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    atomic_file::read(path, MAX_BYTES).with_context(|| format!("cannot read {}", path.display()))
+    atomic_file::read(path, MAX_BYTES).map_err(|error| unread(path.display(), error))
+}
+
+/// Why a file that the command line names cannot be read: it is refused where there is none.
+pub fn unread(named: impl Display, error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            Usage(format!("cannot read {named}: there is no such file; check the path")).into()
+        }
+        _ => anyhow::Error::new(error).context(format!("cannot read {named}")),
+    }
 }
 
 /// The orders of a fixed scan, with no image behind them: what the paper's figure of scans shows.

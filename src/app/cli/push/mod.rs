@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use self::card::Card;
-use crate::app::cli::figures::history;
+use crate::app::cli::figures::{history, source};
 use crate::app::format;
 use crate::app::jobs::history::{Band, TrainHistory};
 use crate::app::jobs::{Reporter, Unit};
@@ -159,8 +159,8 @@ impl Push {
             bail!("{}: holds no probe yet; finish its training first", self.run.display());
         }
         let notes = self.notes.as_ref().map(|path| {
-            atomic_file::text(path, MAX_NOTES)
-                .with_context(|| format!("--notes {}: cannot be read", path.display()))
+            let unread = |error| source::unread(format_args!("--notes {}", path.display()), error);
+            atomic_file::text(path, MAX_NOTES).map_err(unread)
         });
         let card = Card {
             source: &source,

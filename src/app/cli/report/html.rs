@@ -183,7 +183,8 @@ fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyh
 }
 
 fn notes(path: &Path) -> anyhow::Result<String> {
-    atomic_file::text(path, MAX_NOTES).with_context(|| format!("--notes {}: cannot be read", path.display()))
+    let unread = |error| source::unread(format_args!("--notes {}", path.display()), error);
+    atomic_file::text(path, MAX_NOTES).map_err(unread)
 }
 
 /// The class of every test image.

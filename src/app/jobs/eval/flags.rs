@@ -123,11 +123,16 @@ fn kept(text: &str) -> Result<usize, String> {
 }
 
 impl EvalFlags {
-    /// Refuses flags that do not say who is asked about what, and a folder that cannot keep what is found.
+    /// Refuses flags that do not say who is asked about what, masks that are not there, and a folder that cannot keep what is
+    /// found.
     pub(super) fn check(&self) -> Result<(), Usage> {
         let alone = self.backbone.is_some() && self.data.is_some() && !self.probe.is_empty();
         if self.run.is_none() && !alone {
             return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()));
+        }
+        if let Some(masks) = self.masks.as_ref().filter(|masks| !masks.is_dir()) {
+            let expected = "expected a folder of masks with the images' names, or a dataset's";
+            return Err(Usage(format!("--masks {}: is no folder; {expected}", masks.display())));
         }
         let whole = self.run.clone().filter(|_| self.reading.is_none());
         let Some(folder) = self.part.map_or(Ok(whole), |_| self.home().map(Some))? else { return Ok(()) };

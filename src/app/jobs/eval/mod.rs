@@ -12,7 +12,7 @@ use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
@@ -334,6 +334,7 @@ impl Eval<'_> {
         classes: &[String],
     ) -> anyhow::Result<(Vec<Subject>, usize)> {
         let (mut fitting, all) = (Vec::new(), subjects.len());
+        let absent = !subjects.iter().any(|subject| subject.path.exists());
         for subject in subjects {
             let fits = subject.load().and_then(|(probe, _)| {
                 probe.fits(plan.backbone.hidden_size, plan.grid.len(), plan.cls)?;
@@ -345,7 +346,8 @@ impl Eval<'_> {
             }
         }
         if fitting.is_empty() {
-            bail!("none of the {all} probes can be asked; no image was read");
+            let why = format!("none of the {all} probes can be asked; no image was read");
+            return Err(if absent { Usage(why).into() } else { anyhow!(why) });
         }
         let left_out = all - fitting.len();
         Ok((fitting, left_out))
