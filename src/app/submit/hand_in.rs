@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::flags::SubmitTarget;
 use super::plan::{Array, Plan, Task};
 use super::script::script;
-use super::status::{State, states};
+use super::status::{State, are_done, states};
 use super::{local, slurm};
 use crate::app::jobs::tasks::plan_file;
 use crate::app::user_error::Usage;
@@ -30,7 +30,7 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
         };
         let before = Plan::open(&plan.folder).with_context(unknown)?;
         let begun = !before.handed_in.is_empty() || before.place == SubmitTarget::Local;
-        if begun && !states(&before)?.iter().all(|(_, state)| *state == State::Done) {
+        if begun && !are_done(&before) {
             return Err(Usage(format!(
                 "{folder} holds tasks already; `ssmprobe jobs {folder}` shows them, --retry hands in what failed; or \
                  choose another folder"

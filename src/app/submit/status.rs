@@ -86,7 +86,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     let alive = plan.place == SubmitTarget::Local && local::is_running(plan);
     let state = |task: Task| {
         // The queue is asked first: a task that ended since has left its code.
-        let left = atomic_file::text(&plan.state(task), MAX_STATE_BYTES).ok();
+        let left = left(plan, task);
         let left = left.as_deref().map(str::trim);
         match (left.and_then(|left| left.parse::<i32>().ok()), plan.place) {
             (Some(0), _) => State::Done,
@@ -129,8 +129,12 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
 
 /// Whether every task has left that it is done; Slurm is not asked.
 pub fn are_done(plan: &Plan) -> bool {
-    let left = |task: Task| atomic_file::text(&plan.state(task), MAX_STATE_BYTES);
-    plan.tasks().into_iter().all(|task| left(task).is_ok_and(|code| code.trim() == "0"))
+    plan.tasks().into_iter().all(|task| left(plan, task).is_some_and(|code| code.trim() == "0"))
+}
+
+/// What a task has left of how it goes: [`RUNNING`], or its exit code.
+fn left(plan: &Plan, task: Task) -> Option<String> {
+    atomic_file::text(&plan.state(task), MAX_STATE_BYTES).ok()
 }
 
 fn ended(code: i32) -> State {

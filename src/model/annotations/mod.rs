@@ -71,17 +71,25 @@ fn ends(image: &Path, stem: bool) -> impl Iterator<Item = PathBuf> {
 }
 
 impl Annotations {
-    /// Those in a folder: of a dataset of a known layout, or masks of images by their names.
+    /// That this is a folder which can be read: asked before long work.
     ///
     /// # Errors
-    /// If there are none, or a list cannot be read.
-    pub fn open(folder: &Path) -> Result<Self, DataError> {
+    /// If it is not.
+    pub fn check(folder: &Path) -> Result<(), DataError> {
         if !folder.is_dir() {
             let why = "is no folder; expected a folder of masks with the images' names, or a dataset's";
             return Err(DataError::Absent { path: folder.to_owned(), why });
         }
         let unread = |source| DataError::Read { path: folder.to_owned(), source };
-        std::fs::read_dir(folder).map(drop).map_err(unread)?;
+        std::fs::read_dir(folder).map(drop).map_err(unread)
+    }
+
+    /// Those in a folder: of a dataset of a known layout, or masks of images by their names.
+    ///
+    /// # Errors
+    /// If there are none, or a list cannot be read.
+    pub fn open(folder: &Path) -> Result<Self, DataError> {
+        Self::check(folder)?;
         if let Some(found) = Self::of_dataset(folder)? {
             return Ok(found);
         }

@@ -15,6 +15,7 @@ use crate::app::jobs::part::Part;
 use crate::app::jobs::train::{TrainSettings, seed};
 use crate::app::jobs::{Reporter, fetch};
 use crate::app::user_error::Usage;
+use crate::model::annotations::Annotations;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::{self, Dataset, Split};
 use crate::model::explain::intervention::Intervention;
@@ -130,9 +131,8 @@ impl EvalFlags {
         if self.run.is_none() && !alone {
             return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()));
         }
-        if let Some(masks) = self.masks.as_ref().filter(|masks| !masks.is_dir()) {
-            let expected = "expected a folder of masks with the images' names, or a dataset's";
-            return Err(Usage(format!("--masks {}: is no folder; {expected}", masks.display())));
+        if let Some(masks) = &self.masks {
+            Annotations::check(masks).map_err(|error| Usage(format!("--masks {error}")))?;
         }
         let whole = self.run.clone().filter(|_| self.reading.is_none());
         let Some(folder) = self.part.map_or(Ok(whole), |_| self.home().map(Some))? else { return Ok(()) };
