@@ -23,6 +23,7 @@ pub mod state;
 pub mod submit;
 pub mod terminal;
 pub mod user_error;
+mod value_parser;
 pub mod window;
 pub mod worker;
 

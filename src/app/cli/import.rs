@@ -8,9 +8,9 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
 use super::scenes::empty;
-use crate::app::jobs::train::whole_number;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
+use crate::app::value_parser::whole_number;
 use crate::model::backbone;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::original::project::{self, PROJECTS, Scale};
@@ -32,7 +32,7 @@ pub struct Import {
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// Attention heads, where they are not those published at its width.
-    #[arg(long, value_name = "N", value_parser = heads)]
+    #[arg(long, value_name = "N", value_parser = whole_number(1_usize..))]
     heads: Option<usize>,
     /// Edge in pixels of the images it was trained on, or HEIGHTxWIDTH: where its positions are of no square image.
     #[arg(long, value_name = "PIXELS", value_parser = size)]
@@ -86,10 +86,6 @@ enum Normalize {
 fn projects() -> PossibleValuesParser {
     let heads = HEAD_PROJECTS.iter().map(|project| project.id);
     PossibleValuesParser::new(PROJECTS.iter().map(|project| project.id).chain(heads))
-}
-
-fn heads(text: &str) -> Result<usize, String> {
-    whole_number(text, 1..)
 }
 
 /// One edge, or height and width with an x between.

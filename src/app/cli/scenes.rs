@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::app::jobs::train::{seed, whole_number};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
+use crate::app::value_parser::whole_number;
 use crate::model::data::scenes::folder::{MAX_SCENES, Set};
 use crate::model::io::atomic_file;
 
@@ -20,18 +20,14 @@ pub struct Scenes {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Scenes for training
-    #[arg(long, value_name = "N", default_value_t = 2400, value_parser = count)]
+    #[arg(long, value_name = "N", default_value_t = 2400, value_parser = whole_number(0..=MAX_SCENES))]
     train: u64,
     /// Scenes for validation
-    #[arg(long, value_name = "M", default_value_t = 600, value_parser = count)]
+    #[arg(long, value_name = "M", default_value_t = 600, value_parser = whole_number(0..=MAX_SCENES))]
     val: u64,
     /// Seed; the same gives the same bytes
-    #[arg(long, default_value_t = 0, value_parser = seed)]
+    #[arg(long, default_value_t = 0, value_parser = whole_number(0_u64..))]
     seed: u64,
-}
-
-fn count(text: &str) -> Result<u64, String> {
-    whole_number(text, 0..=MAX_SCENES)
 }
 
 const LONG: &str = "\

@@ -7,11 +7,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::figures::source;
-use crate::app::jobs::train::whole_number;
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
+use crate::app::value_parser::whole_number;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
@@ -32,7 +32,7 @@ pub struct Similar {
     #[arg(long)]
     flipped: bool,
     /// How many images to name.
-    #[arg(long, default_value_t = 10, value_name = "N", value_parser = count)]
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = whole_number(1_usize..))]
     count: usize,
     /// Print one JSON document a line, and nothing else, to standard output.
     #[arg(long)]
@@ -56,10 +56,6 @@ impl Likeness {
     pub fn chosen(self) -> (VectorKind, Similarity) {
         (self.vectors, self.similarity)
     }
-}
-
-fn count(text: &str) -> Result<usize, String> {
-    whole_number(text, 1..)
 }
 
 fn kind(text: &str) -> Result<VectorKind, String> {

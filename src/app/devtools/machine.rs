@@ -9,10 +9,11 @@ use super::table;
 use crate::app::devtools::microbench::backbone::Vit;
 use crate::app::devtools::microbench::select::Wanted;
 use crate::app::devtools::microbench::{self, Bench, GROUPS, Sizes, Stopped};
-use crate::app::jobs::train::{BATCHES, COUNTS, heads, whole_number};
+use crate::app::jobs::train::{BATCHES, COUNTS, heads};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::{interrupt, stdout};
+use crate::app::value_parser::whole_number;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::device;
 use crate::model::probe::head;
@@ -30,19 +31,19 @@ pub struct Machine {
     #[arg(long, value_name = "HEADS", value_delimiter = ',')]
     heads: Vec<String>,
     /// Images in a training step [default: 256, quick 32].
-    #[arg(long, value_name = "B", value_parser = batch)]
+    #[arg(long, value_name = "B", value_parser = whole_number(BATCHES))]
     batch: Option<usize>,
     /// Patch tokens of an image.
-    #[arg(long, value_name = "N", default_value_t = 196, value_parser = count)]
+    #[arg(long, value_name = "N", default_value_t = 196, value_parser = whole_number(COUNTS))]
     tokens: usize,
     /// Hidden size.
-    #[arg(long, value_name = "D", default_value_t = 768, value_parser = count)]
+    #[arg(long, value_name = "D", default_value_t = 768, value_parser = whole_number(COUNTS))]
     width: usize,
     /// Number of classes.
-    #[arg(long, value_name = "C", default_value_t = 1000, value_parser = count)]
+    #[arg(long, value_name = "C", default_value_t = 1000, value_parser = whole_number(COUNTS))]
     classes: usize,
     /// Images in a forward pass of the backbone [default: 8, quick 2].
-    #[arg(long, value_name = "IMAGES", value_parser = count)]
+    #[arg(long, value_name = "IMAGES", value_parser = whole_number(COUNTS))]
     photos: Option<usize>,
     /// Folder of the backbone [default: a ViT of seeded weights].
     #[arg(long, value_name = "DIR")]
@@ -54,10 +55,10 @@ pub struct Machine {
     #[arg(long, value_name = "float32|float16|bfloat16", default_value = "float32")]
     arithmetic: Arithmetic,
     /// Longest sequence, in tokens [default: 4096, quick 576].
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = whole_number(COUNTS))]
     longest: Option<usize>,
     /// Rounds of which the median counts [default: 5, quick 3].
-    #[arg(long, value_name = "ROUNDS", value_parser = count)]
+    #[arg(long, value_name = "ROUNDS", value_parser = whole_number(COUNTS))]
     rounds: Option<usize>,
     /// Where to compute: cpu, wgpu, cuda or auto.
     #[arg(long, default_value = "auto")]
@@ -65,14 +66,6 @@ pub struct Machine {
     /// Print a JSON list of {name, device, value, unit}.
     #[arg(long)]
     json: bool,
-}
-
-fn count(text: &str) -> Result<usize, String> {
-    whole_number(text, COUNTS)
-}
-
-fn batch(text: &str) -> Result<usize, String> {
-    whole_number(text, BATCHES)
 }
 
 impl Machine {

@@ -150,7 +150,7 @@ impl State {
             if self.columns.is_empty() { CommonOptions::Nothing } else { CommonOptions::Restored };
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));
         for SavedDataset { id, path, split } in datasets {
-            let split = split.and_then(|name| Split::ALL.into_iter().find(|split| split.name() == name));
+            let split = split.and_then(|name| name.parse::<Split>().ok());
             self.library.datasets.insert(id, Dataset::new(path, split));
             requests.extend(self.load_dataset(id, split));
         }

@@ -4,6 +4,7 @@ use clap::{Args, Command, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::app::user_error::Usage;
+use crate::app::value_parser::whole_number;
 
 /// Who runs the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -24,7 +25,7 @@ pub struct SubmitFlags {
     #[arg(long, value_name = "WHERE")]
     pub submit: Option<SubmitTarget>,
     /// Into how many tasks [default of `train` and `sweep`: one for each seed; `eval` and `extract` must be told].
-    #[arg(long, value_name = "N", requires = "submit", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "submit", value_parser = whole_number(1_u32..))]
     pub tasks: Option<u32>,
     /// Stay until everything is joined; Ctrl-C leaves the tasks running.
     #[arg(long, requires = "submit", conflicts_with = "dry_run")]
@@ -88,7 +89,7 @@ pub struct SlurmFlags {
     #[arg(long, value_name = "SIZE", requires = "submit")]
     pub memory: Option<String>,
     /// Most tasks at a time [default: what Slurm gives; one, where they run on this machine].
-    #[arg(long, value_name = "N", requires = "submit", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "submit", value_parser = whole_number(1_u32..))]
     pub array_limit: Option<u32>,
     /// Any other option of `sbatch`, without its dashes; may be given several times.
     #[arg(long = "slurm", value_name = "KEY=VALUE", requires = "submit")]

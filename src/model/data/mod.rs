@@ -22,6 +22,7 @@ pub(in crate::model) mod walk;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use crate::model::data::image::{ImageError, Photo};
 pub use holdout::hold_out;
@@ -43,6 +44,14 @@ pub enum Split {
     Val,
     /// Held out, to report.
     Test,
+}
+
+impl FromStr for Split {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|split| split.name() == name).ok_or("expected train, val or test")
+    }
 }
 
 impl Split {

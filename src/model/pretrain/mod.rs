@@ -18,6 +18,7 @@ mod tests;
 use std::ops::{ControlFlow, Range};
 
 use burn::tensor::{Device, Tensor};
+use clap::ValueEnum;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -34,7 +35,7 @@ use crate::model::train::optim::{AdamW, cosine, gradients};
 const LABELLED: f64 = 0.25;
 
 /// What the backbone is trained for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Objective {
     /// To fill in the patterns of hidden patches.

@@ -13,10 +13,10 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 pub(super) use self::run::history;
-use crate::app::jobs::train::whole_number;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
+use crate::app::value_parser::{fraction, whole_number};
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
 use crate::model::probe::router::scan::Scan;
@@ -92,7 +92,7 @@ pub struct Figures {
     #[arg(long, value_name = "COLUMN|FILE|MEASURE")]
     against: Option<String>,
     /// How many probes stand side by side, the others below; all where it is not said
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole_number(1_u16..))]
     columns: Option<u16>,
     /// Give every probe that stands beside others a scale of its own
     #[arg(long)]
@@ -104,7 +104,7 @@ pub struct Figures {
     #[arg(long)]
     regions: bool,
     /// Opacity of what lies over a picture, 0 to 1
-    #[arg(long, default_value_t = 0.7, value_parser = opacity)]
+    #[arg(long, default_value_t = 0.7, value_parser = fraction::<f32>)]
     opacity: f32,
     /// Limits of the values shown, as figures side by side share them
     #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
@@ -114,10 +114,10 @@ pub struct Figures {
     proxy_limits: Option<(f64, f64)>,
     /// Show what the memory holds after so many steps of the reading order; evidence, kernel and assignment mark the
     /// token that is read then
-    #[arg(long, value_parser = count)]
+    #[arg(long, value_parser = whole_number(0_usize..))]
     step: Option<usize>,
     /// Also write so many stills, evenly over the steps: NAME-step-STEP beside the file, in its format (of a GIF as PNG)
-    #[arg(long, value_name = "COUNT", conflicts_with = "run", value_parser = count)]
+    #[arg(long, value_name = "COUNT", conflicts_with = "run", value_parser = whole_number(0_usize..))]
     stills: Option<usize>,
 }
 
@@ -337,15 +337,6 @@ fn unwritten(error: AnimationError) -> anyhow::Error {
         AnimationError::Empty(empty) => empty.into(),
         AnimationError::Export(error) => error.into(),
     }
-}
-
-fn opacity(text: &str) -> Result<f32, &'static str> {
-    let opacity = text.parse().ok().filter(|opacity: &f32| (0.0..=1.0).contains(opacity));
-    opacity.ok_or("expected a number from 0 to 1")
-}
-
-fn count(text: &str) -> Result<usize, String> {
-    whole_number(text, 0..)
 }
 
 /// `LOW:HIGH`, two numbers, the lower first.

@@ -12,6 +12,7 @@ use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, tabl
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
+use crate::app::value_parser::number;
 use crate::model::io::atomic_file;
 
 /// Make the paper's tables from runs, in Markdown, LaTeX, CSV and Parquet; or one HTML page that shows images through probes, too.
@@ -34,7 +35,7 @@ pub struct Report {
     #[arg(long, value_name = "HEAD")]
     against: Option<String>,
     /// Test in the table `paired` whether heads differ by less than so many points of accuracy.
-    #[arg(long, value_name = "POINTS", value_parser = points)]
+    #[arg(long, value_name = "POINTS", value_parser = number("above 0 and at most 100", is_margin))]
     equivalence: Option<f64>,
     #[command(flatten)]
     html: html::HtmlFlags,
@@ -69,9 +70,9 @@ fn kind(text: &str) -> Result<String, String> {
     if found { Ok(text.to_owned()) } else { Err(format!("expected one of {}", known())) }
 }
 
-fn points(text: &str) -> Result<f64, String> {
-    let points = text.parse().ok().filter(|points| *points > 0.0 && *points <= 100.0);
-    points.ok_or_else(|| "expected a difference in points, above 0 and at most 100, such as 1.5".to_owned())
+/// Whether accuracies, in points, can differ by less.
+fn is_margin(points: f64) -> bool {
+    points > 0.0 && points <= 100.0
 }
 
 impl Report {

@@ -13,6 +13,7 @@ use super::{backbones, heads};
 use crate::app::demo::{DemoBackbone, DemoInfo};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
+use crate::app::value_parser::whole_number;
 use crate::model::data::scenes;
 use crate::model::data::scenes::folder::Set;
 use crate::model::device;
@@ -33,28 +34,28 @@ pub struct Build {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Optimiser steps of the masked autoencoder, 64 scenes each
-    #[arg(long, value_name = "STEPS", default_value_t = 1500, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "STEPS", default_value_t = 1500, value_parser = whole_number(1_u64..=10_000_000))]
     mae_steps: u64,
     /// Optimiser steps of the supervised backbone, 64 scenes each
-    #[arg(long, value_name = "STEPS", default_value_t = 700, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "STEPS", default_value_t = 700, value_parser = whole_number(1_u64..=10_000_000))]
     vit_steps: u64,
     /// Hidden size of the backbones, a multiple of 96
     #[arg(long, default_value_t = 96)]
     width: usize,
     /// Transformer layers of the backbones
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, default_value_t = 4, value_parser = whole_number(1_u16..=64))]
     layers: u16,
     /// Scenes the probes are trained on
-    #[arg(long, default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 1800, value_parser = whole_number(1_u64..=100_000))]
     train: u64,
     /// Scenes the probes are validated on
-    #[arg(long, default_value_t = 480, value_parser = clap::value_parser!(u64).range(24..=100_000))]
+    #[arg(long, default_value_t = 480, value_parser = whole_number(24_u64..=100_000))]
     val: u64,
     /// Passes of the probes over their scenes
-    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 24, value_parser = whole_number(1_u64..=100_000))]
     epochs: u64,
     /// Scenes a step of the probes
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, default_value_t = 64, value_parser = whole_number(1_u64..=10_000))]
     batch: u64,
     /// Learning rate of the probes at the start of the cosine
     #[arg(long, default_value_t = 3e-3)]

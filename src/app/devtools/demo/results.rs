@@ -9,6 +9,7 @@ use clap::Args;
 use crate::app::demo::{self, DemoBackbone, DemoInfo};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
+use crate::app::value_parser::whole_number;
 use crate::viz::Figure;
 use crate::viz::figures::{predictions::Predictions, scan_path::ScanPath, token_map::TokenMap};
 
@@ -25,7 +26,7 @@ pub struct Results {
     #[arg(long, value_name = "OUT")]
     out: PathBuf,
     /// Scenes of the demo to explain, from the first
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole_number(1_u16..))]
     scenes: u16,
 }
 

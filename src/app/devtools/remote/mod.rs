@@ -18,6 +18,7 @@ use self::sitting::Sitting;
 use self::tally::Sizes;
 use crate::app::format;
 use crate::app::terminal::stdout;
+use crate::app::value_parser::whole_number;
 use crate::model::stats::quantiles;
 
 /// Longest that 95 of 100 first looks may take, in milliseconds.
@@ -34,10 +35,10 @@ pub struct Remote {
     #[arg(long, value_name = "MS", default_value_t = 25)]
     delay: u64,
     /// Images of the library, 1000 or more: fewer are not scrolled through
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1000..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole_number(1000_u32..))]
     images: u32,
     /// Looks that are measured, each at another image
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole_number(1_u32..))]
     looks: u32,
 }
 

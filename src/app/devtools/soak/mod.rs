@@ -19,6 +19,7 @@ use self::visitor::Visitor;
 use self::watch::{Verdict, Watch};
 use super::{demo_window, is_real_pointer};
 use crate::app::terminal::stdout;
+use crate::app::value_parser::whole_number;
 use crate::app::window::native;
 use crate::app::{App, demo};
 
@@ -34,7 +35,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 #[derive(Args)]
 pub struct Soak {
     /// How long
-    #[arg(long, value_name = "N", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, value_name = "N", default_value_t = 3600, value_parser = whole_number(10_u64..))]
     seconds: u64,
     /// Which of many random ways through the window
     #[arg(long, value_name = "SEED", default_value_t = 0)]

@@ -12,9 +12,10 @@ use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::inspect::{Modes, modes};
 use crate::app::jobs::part::Part;
-use crate::app::jobs::train::{TrainSettings, seed};
+use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Reporter, fetch};
 use crate::app::user_error::Usage;
+use crate::app::value_parser::whole_number;
 use crate::model::annotations::Annotations;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::{self, Dataset, Split};
@@ -45,7 +46,7 @@ pub struct EvalFlags {
     #[arg(long, requires = "run")]
     pub last: bool,
     /// The images: train, val or test [default: the test split, or val where there is none].
-    #[arg(long, value_name = "SPLIT", value_parser = split, conflicts_with = "run")]
+    #[arg(long, value_name = "SPLIT", conflicts_with = "run")]
     pub split: Option<Split>,
     /// Where regions of the images are known from: a folder of masks (PNG) with the images' names, or a dataset's folder with
     /// annotations of CUB or Stanford Cars [default: those that the dataset brings along].
@@ -61,7 +62,7 @@ pub struct EvalFlags {
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
     /// Also keep the last R tokens read alone, and say what accuracy is left (the reading last=R): 1,10,49,98.
-    #[arg(long, value_name = "R[,R]", value_delimiter = ',', value_parser = kept)]
+    #[arg(long, value_name = "R[,R]", value_delimiter = ',', value_parser = whole_number(1_usize..))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep_last: Vec<usize>,
     /// Also measure how stable orders are: every image is flipped, cropped, darker, brighter and with noise read by the
@@ -97,11 +98,11 @@ pub struct EvalFlags {
     #[serde(default)]
     pub part: Option<Part>,
     /// Take in what N parts have kept, and ask about what they have not. What --submit hands in last.
-    #[arg(long, value_name = "N", conflicts_with = "part", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "part", value_parser = whole_number(1_u32..))]
     #[serde(default)]
     pub join: Option<u32>,
     /// Seed of disturbed orders and of null bands.
-    #[arg(long, default_value_t = 0, value_parser = seed)]
+    #[arg(long, default_value_t = 0, value_parser = whole_number(0_u64..))]
     pub seed: u64,
     /// How tokens are taken and kept.
     #[command(flatten)]
@@ -109,18 +110,6 @@ pub struct EvalFlags {
     /// Where to take tokens: cpu, wgpu, cuda or auto. Probes are read in float64 on the processor.
     #[arg(long, default_value = "auto")]
     pub device: String,
-}
-
-fn split(text: &str) -> Result<Split, String> {
-    Split::ALL
-        .into_iter()
-        .find(|split| split.name() == text)
-        .ok_or_else(|| "expected train, val or test".into())
-}
-
-fn kept(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|tokens| *tokens > 0);
-    number.ok_or_else(|| "expected whole numbers from 1, with commas between".into())
 }
 
 impl EvalFlags {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ExtractError;
 use crate::app::paths;
+use crate::app::value_parser::number;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::token_cache::Precision;
 
@@ -18,7 +19,7 @@ pub struct TokenSettings {
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
     /// Largest token cache, in GB; a larger one is refused before anything is done.
-    #[arg(long, value_name = "GB", default_value_t = paths::MAX_CACHE_GB, value_parser = limit)]
+    #[arg(long, value_name = "GB", default_value_t = paths::MAX_CACHE_GB, value_parser = number("above 0", |gb: f64| gb > 0.0))]
     pub cache_limit: f64,
     /// How cached tokens are kept [default: float16].
     #[arg(long)]
@@ -53,11 +54,4 @@ impl TokenSettings {
 /// If there is none, because the user has no home.
 pub fn cache_root(named: Option<&Path>) -> Result<PathBuf, ExtractError> {
     named.map(Path::to_owned).or_else(paths::tokens).ok_or(ExtractError::NoCache)
-}
-
-fn limit(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(gigabytes) if gigabytes > 0.0 => Ok(gigabytes),
-        _ => Err("expected a number of GB above 0".into()),
-    }
 }

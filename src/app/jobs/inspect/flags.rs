@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{Loaded, Source, Spec, sources};
 use crate::app::jobs::engine::WorkerEnv;
 use crate::app::jobs::flag_overrides::FlagOverrides;
-use crate::app::jobs::train::{seed, whole_number};
 use crate::app::jobs::{ExplainSettings, Reporter, fetch};
 use crate::app::user_error::Usage;
+use crate::app::value_parser::{fraction, whole_number};
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model;
@@ -69,7 +69,7 @@ pub struct InspectFlags {
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
     /// Steps of --causal from all tokens to none.
-    #[arg(long, value_name = "K", default_value_t = STEPS, value_parser = steps, requires = "causal")]
+    #[arg(long, value_name = "K", default_value_t = STEPS, value_parser = whole_number(1..=MAX_STEPS), requires = "causal")]
     pub steps: usize,
     /// Also compute attribution baselines for the class of the evidence: gradient (gradient x token), integrated (64 gradients on
     /// the way from the mean token: seconds an image) and rollout (the backbone's attention: another pass of the image).
@@ -80,17 +80,17 @@ pub struct InspectFlags {
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
     /// What the proxy decays by per position, instead of the spectral radius; 0 to 1.
-    #[arg(long, value_name = "X", value_parser = rho)]
+    #[arg(long, value_name = "X", value_parser = fraction::<f64>)]
     pub rho: Option<f64>,
     /// Random scores behind each null band, and (at most 32; 8 above 1024 tokens) untrained scorers behind theirs.
-    #[arg(long, value_name = "K", default_value_t = null_model::DRAWS, value_parser = draws)]
+    #[arg(long, value_name = "K", default_value_t = null_model::DRAWS, value_parser = whole_number(2_usize..=100_000))]
     pub null_draws: usize,
     /// Seed of null bands, of untrained scorers, of the exchanges of order tests, of the changes of --stability and of the
     /// random orders of --causal.
-    #[arg(long, default_value_t = 0, value_parser = seed)]
+    #[arg(long, default_value_t = 0, value_parser = whole_number(0_u64..))]
     pub seed: u64,
     /// Images in one forward pass.
-    #[arg(long, value_name = "B", default_value_t = 16, value_parser = batch)]
+    #[arg(long, value_name = "B", default_value_t = 16, value_parser = whole_number(1_usize..=4096))]
     pub batch: usize,
 }
 
@@ -104,25 +104,6 @@ pub struct Modes(pub Vec<Mode>);
 /// If one is no mode.
 pub fn modes(text: &str) -> Result<Modes, String> {
     Mode::list(text).map(Modes)
-}
-
-fn rho(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(rho) if (0.0..=1.0).contains(&rho) => Ok(rho),
-        _ => Err("expected a number from 0 to 1".into()),
-    }
-}
-
-fn draws(text: &str) -> Result<usize, String> {
-    whole_number(text, 2..=100_000)
-}
-
-fn batch(text: &str) -> Result<usize, String> {
-    whole_number(text, 1..=4096)
-}
-
-fn steps(text: &str) -> Result<usize, String> {
-    whole_number(text, 1..=MAX_STEPS)
 }
 
 impl InspectFlags {

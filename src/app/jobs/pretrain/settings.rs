@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::app::jobs::train::{BATCHES, COUNTS, is_rate, training_seed, whole_number};
+use crate::app::jobs::train::{BATCHES, COUNTS, SEEDS, is_rate, is_share};
 use crate::app::user_error::Usage;
+use crate::app::value_parser::{fraction, number, whole_number};
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::data::Split;
 use crate::model::pretrain::photographs::Photographs;
@@ -25,52 +26,52 @@ pub struct PretrainSettings {
     #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
     pub data: Option<PathBuf>,
     /// Which of them: train, val or test [default: train].
-    #[arg(long, value_parser = split)]
+    #[arg(long, value_name = "SPLIT")]
     pub split: Split,
     /// What the backbone learns: masked (to fill in hidden patches; He et al. 2022) or supervised (to tell the class from the
     /// CLS token) [default: masked].
-    #[arg(long, value_parser = objective)]
+    #[arg(long)]
     pub objective: Objective,
     /// Side of a picture in pixels, as the backbone reads it [default: 32].
-    #[arg(long, value_name = "PIXELS", value_parser = count)]
+    #[arg(long, value_name = "PIXELS", value_parser = whole_number(COUNTS))]
     pub size: usize,
     /// Side of a patch in pixels [default: 4].
-    #[arg(long, value_name = "PIXELS", value_parser = count)]
+    #[arg(long, value_name = "PIXELS", value_parser = whole_number(COUNTS))]
     pub patch: usize,
     /// Transformer layers [default: 6].
-    #[arg(long, value_parser = count)]
+    #[arg(long, value_parser = whole_number(COUNTS))]
     pub layers: usize,
     /// Hidden size, a multiple of 32: an attention head has 32 channels [default: 128].
-    #[arg(long, value_parser = count)]
+    #[arg(long, value_parser = whole_number(COUNTS))]
     pub width: usize,
     /// Passes over the pictures [default: 50].
-    #[arg(long, value_parser = count)]
+    #[arg(long, value_parser = whole_number(COUNTS))]
     pub epochs: usize,
     /// Pictures of a step [default: 256].
-    #[arg(long, value_parser = batch)]
+    #[arg(long, value_parser = whole_number(BATCHES))]
     pub batch: usize,
     /// Largest learning rate; it rises over the warm-up and falls along half a cosine to 0 (AdamW) [default: 0.001].
-    #[arg(long, value_parser = rate)]
+    #[arg(long, value_parser = number("above 0", is_rate))]
     pub rate: f64,
     /// Weight decay of AdamW [default: 0.05].
-    #[arg(long, value_name = "DECAY", value_parser = decay)]
+    #[arg(long, value_name = "DECAY", value_parser = fraction::<f64>)]
     pub weight_decay: f64,
     /// Epochs of the warm-up [default: a twentieth of all].
-    #[arg(long, value_name = "EPOCHS", value_parser = count)]
+    #[arg(long, value_name = "EPOCHS", value_parser = whole_number(COUNTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<usize>,
     /// Share of the patches that are hidden from a masked autoencoder [default: 0.75].
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = number("between 0 and 1", is_share))]
     pub mask_ratio: f64,
     /// How a picture is changed every time: none, shift (by up to an eighth, and mirrored) or crop (a part of a fifth to all
     /// of it, and mirrored) [default: shift].
     #[arg(long, value_name = "HOW")]
     pub augment: Augmentation,
     /// Seed of parameters, order, pictures and masks [default: 0].
-    #[arg(long, value_parser = training_seed)]
+    #[arg(long, value_parser = whole_number(SEEDS))]
     pub seed: u64,
     /// Steps between two checkpoints [default: those of an epoch].
-    #[arg(long, value_name = "STEPS", value_parser = count)]
+    #[arg(long, value_name = "STEPS", value_parser = whole_number(COUNTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<usize>,
     /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where it was begun].
@@ -147,39 +148,5 @@ impl PretrainSettings {
         };
         let Self { rate, seed, .. } = *self;
         Ok(Plan { objective, width, layers, steps: epochs * of_epoch, batch, rate, seed, recipe })
-    }
-}
-
-fn count(text: &str) -> Result<usize, String> {
-    whole_number(text, COUNTS)
-}
-
-fn batch(text: &str) -> Result<usize, String> {
-    whole_number(text, BATCHES)
-}
-
-fn rate(text: &str) -> Result<f64, &'static str> {
-    text.parse().ok().filter(|rate| is_rate(*rate)).ok_or("expected a number above 0")
-}
-
-fn decay(text: &str) -> Result<f64, &'static str> {
-    let read = text.parse::<f64>().ok().filter(|decay| (0.0..=1.0).contains(decay));
-    read.ok_or("expected a number from 0 to 1")
-}
-
-fn share(text: &str) -> Result<f64, &'static str> {
-    let read = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
-    read.ok_or("expected a number between 0 and 1")
-}
-
-fn split(text: &str) -> Result<Split, &'static str> {
-    Split::ALL.into_iter().find(|split| split.name() == text).ok_or("expected train, val or test")
-}
-
-fn objective(text: &str) -> Result<Objective, &'static str> {
-    match text {
-        "masked" => Ok(Objective::Masked),
-        "supervised" => Ok(Objective::Supervised),
-        _ => Err("expected masked or supervised"),
     }
 }

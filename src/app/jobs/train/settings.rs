@@ -1,15 +1,14 @@
 //! How a training is done, in one piece: the flags of `ssmprobe train`, what is filled in in the window and kept in a
 //! workspace, what crosses the pipe, and what a run's folder says it was begun with.
 
-use std::fmt::Display;
-use std::ops::{Bound, RangeBounds, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::extract::TokenSettings;
+use crate::app::value_parser::{number, whole_number};
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::backbone::token_spec::Layer;
 use crate::model::train::TrainConfig;
@@ -22,8 +21,8 @@ pub const BATCHES: RangeInclusive<usize> = 1..=65_535;
 /// Most seeds of one run in the window: beyond it nobody waits.
 pub const MOST_SEEDS: usize = 100;
 
-/// The largest seed a flag may begin with: every JSON reader has it to the digit.
-const LAST_SEED: u64 = 1 << 40;
+/// Seeds of trainings: every JSON reader has them to the digit.
+pub const SEEDS: RangeInclusive<u64> = 0..=1 << 40;
 
 /// On what is trained, what, how, and where. What its fields say is the help of the flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
@@ -43,24 +42,24 @@ pub struct TrainSettings {
     #[serde(rename = "settings")]
     pub head_settings: String,
     /// Passes over the training images (paper: 5 on ImageNet, 100 on CUB and Cars) [default: 100].
-    #[arg(long, value_name = "E", value_parser = count)]
+    #[arg(long, value_name = "E", value_parser = whole_number(COUNTS))]
     pub epochs: usize,
     /// Number of seeds, one training of all heads each; more of them add to a run that is
     /// gone on with [default: 1].
-    #[arg(long, value_name = "S", value_parser = count)]
+    #[arg(long, value_name = "S", value_parser = whole_number(COUNTS))]
     pub seeds: usize,
     /// The first of the seeds [default: 0].
-    #[arg(long, value_name = "SEED", value_parser = training_seed)]
+    #[arg(long, value_name = "SEED", value_parser = whole_number(SEEDS))]
     #[serde(skip_serializing_if = "is_first")]
     pub first_seed: u64,
     /// Images in one step [default: 256].
-    #[arg(long, value_name = "B", value_parser = batch)]
+    #[arg(long, value_name = "B", value_parser = whole_number(BATCHES))]
     pub batch: usize,
     /// Learning rate at the start of its cosine [default: 0.001].
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = number("above 0", is_rate))]
     pub rate: f64,
     /// Train every head at each of these learning rates, with commas between them: 1e-4,3e-4,1e-3.
-    #[arg(long, value_name = "RATE,RATE,...", value_delimiter = ',', value_parser = rate, conflicts_with = "rate")]
+    #[arg(long, value_name = "RATE,RATE,...", value_delimiter = ',', value_parser = number("above 0", is_rate), conflicts_with = "rate")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<f64>,
     /// Train every head on the tokens after each of these layers, with commas between them: 3,6,9,last. One pass of the
@@ -75,7 +74,7 @@ pub struct TrainSettings {
     pub protocol: Protocol,
     /// Also evaluate all heads within epochs, every K steps of the training. Nothing is picked by it and nothing else changes
     /// [default: after epochs alone].
-    #[arg(long, value_name = "K", value_parser = count)]
+    #[arg(long, value_name = "K", value_parser = whole_number(COUNTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluate_every: Option<usize>,
     /// Read every training image anew in every epoch: shift (moved by up to an eighth) or crop (a random part of it, as the
@@ -86,7 +85,7 @@ pub struct TrainSettings {
     pub augment: Augmentation,
     /// Pick the best epoch on this share of the training images, which are then not trained on
     /// [default: on the validation split where there is a test split too, else on the test images].
-    #[arg(long = "select-split", value_name = "SHARE", value_parser = share)]
+    #[arg(long = "select-split", value_name = "SHARE", value_parser = number("between 0 and 1", is_share))]
     pub selection: Option<f64>,
     /// Folder of the run; one is suggested where absent.
     #[arg(skip)]
@@ -163,7 +162,7 @@ impl TrainSettings {
             *count = (*count).clamp(*range.start(), *range.end());
         }
         self.seeds = self.seeds.clamp(1, MOST_SEEDS);
-        self.first_seed = self.first_seed.min(LAST_SEED);
+        self.first_seed = self.first_seed.min(*SEEDS.end());
         self.rate = if is_rate(self.rate) { self.rate } else { usual.rate };
         self.rates.retain(|rate| is_rate(*rate));
         self.evaluate_every = self.evaluate_every.map(|every| every.clamp(*COUNTS.start(), *COUNTS.end()));
@@ -203,50 +202,9 @@ pub fn is_rate(rate: f64) -> bool {
     rate > 0.0 && rate.is_finite()
 }
 
-fn is_share(share: f64) -> bool {
+/// Whether it is a part, neither nothing nor all.
+pub fn is_share(share: f64) -> bool {
     share > 0.0 && share < 1.0
-}
-
-/// A whole number within bounds: `1..=9`, or `1..`.
-pub fn whole_number<T: FromStr + PartialOrd + Display>(
-    text: &str,
-    range: impl RangeBounds<T>,
-) -> Result<T, String> {
-    let bound = |word: &str, bound: Bound<&T>| match bound {
-        Bound::Included(number) => format!(" {word} {number}"),
-        _ => String::new(),
-    };
-    let read = text.parse::<T>().ok().filter(|number| range.contains(number));
-    read.ok_or_else(|| {
-        let (from, to) = (bound("from", range.start_bound()), bound("to", range.end_bound()));
-        format!("expected a whole number{from}{to}")
-    })
-}
-
-/// A seed.
-pub fn seed(text: &str) -> Result<u64, String> {
-    whole_number(text, 0..)
-}
-
-/// A seed that a training keeps.
-pub fn training_seed(text: &str) -> Result<u64, String> {
-    whole_number(text, 0..=LAST_SEED)
-}
-
-fn count(text: &str) -> Result<usize, String> {
-    whole_number(text, COUNTS)
-}
-
-fn batch(text: &str) -> Result<usize, String> {
-    whole_number(text, BATCHES)
-}
-
-fn rate(text: &str) -> Result<f64, &'static str> {
-    text.parse().ok().filter(|rate| is_rate(*rate)).ok_or("expected a number above 0")
-}
-
-fn share(text: &str) -> Result<f64, &'static str> {
-    text.parse().ok().filter(|share| is_share(*share)).ok_or("expected a number between 0 and 1")
 }
 
 #[cfg(test)]

@@ -1,0 +1,59 @@
+//! Numbers of flags within bounds, as clap takes them: `value_parser = whole_number(1_usize..)`. The literal names the field's type:
+//! clap compares the two only when the flag is read.
+
+use std::fmt::Display;
+use std::ops::{Bound, RangeBounds};
+use std::str::FromStr;
+
+/// Whole numbers of `range`: `1_u8..=9`, or `1_u8..`.
+pub fn whole_number<T: FromStr + PartialOrd + Display>(
+    range: impl RangeBounds<T> + Clone,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let bound = |word: &str, bound: Bound<&T>| match bound {
+            Bound::Included(number) => format!(" {word} {number}"),
+            _ => String::new(),
+        };
+        let read = text.parse::<T>().ok().filter(|number| range.contains(number));
+        read.ok_or_else(|| {
+            let (from, to) = (bound("from", range.start_bound()), bound("to", range.end_bound()));
+            format!("expected a whole number{from}{to}")
+        })
+    }
+}
+
+/// Numbers that `is_within` takes, with the words for them: "above 0".
+pub fn number<T: FromStr + Copy>(
+    bounds: &'static str,
+    is_within: fn(T) -> bool,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let read = text.parse().ok().filter(|number| is_within(*number));
+        read.ok_or_else(|| format!("expected a number {bounds}"))
+    }
+}
+
+/// Numbers from 0 to 1.
+pub fn fraction<T: FromStr + Copy + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    number("from 0 to 1", |number| (T::from(0)..=T::from(1)).contains(&number))(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_within_bounds_are_taken_and_others_told_which_they_are() {
+        let few = whole_number(1_u8..=9);
+        assert_eq!((few("1"), few("9")), (Ok(1), Ok(9)));
+        for text in ["0", "10", "256", "-1", "2.5", "", "two"] {
+            assert_eq!(few(text).unwrap_err(), "expected a whole number from 1 to 9");
+        }
+        assert_eq!(whole_number(2_u64..)("1").unwrap_err(), "expected a whole number from 2");
+        let share = fraction::<f64>;
+        assert_eq!((share("0"), share("1"), share("1e-3")), (Ok(0.0), Ok(1.0), Ok(1e-3)));
+        for text in ["-0.1", "1.1", "nan", "inf", ""] {
+            assert_eq!(share(text).unwrap_err(), "expected a number from 0 to 1");
+        }
+    }
+}
