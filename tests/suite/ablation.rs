@@ -497,6 +497,17 @@ fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() 
 }
 
 #[test]
+fn logits_that_are_not_finite_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 1);
+    let probe = saying(probe("gap", Sharing::Shared), [f32::INFINITY, 2.0, 1.0]);
+    let (nulls, asked) = (NullBands::new(2, 0), eval_set(&[0], &[0]));
+    let evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
+    let refused = evaluator.answers(0..1).map(drop).expect_err("no answer").to_string();
+    assert!(refused.contains("not finite"), "{refused}");
+}
+
+#[test]
 fn without_routing_every_seed_reads_row_by_row() {
     let seeded = |seed: u64| {
         let mut probe = probe("sinkhorn", Sharing::Shared);

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use ssmprobe::model::explain::diagnostics::{MEASURES, hard_order, kendall_tau, measure};
+use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::null_model::{NullBands, untrained, untrained_scores};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head_output::Plan;
@@ -85,7 +86,7 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
     // scores through the same router give about 0.61, 0.88 and 0.051.
     let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(14, 14));
     let bands = NullBands::new(64, 1);
-    let band = bands.band(&router, grid);
+    let band = bands.band(&router, &Intervention::None, grid);
     for (name, known, within) in
         [("rank_coverage", 0.61, 0.02), ("argmax_entropy", 0.88, 0.01), ("row_max_p95", 0.051, 0.003)]
     {
@@ -98,9 +99,9 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
         );
     }
     // The same seed gives the same band, found or computed again; another one another.
-    assert_eq!(band, bands.band(&router, grid));
-    assert_eq!(band, NullBands::new(64, 1).band(&router, grid));
-    assert_ne!(band, NullBands::new(64, 2).band(&router, grid));
+    assert_eq!(band, bands.band(&router, &Intervention::None, grid));
+    assert_eq!(band, NullBands::new(64, 1).band(&router, &Intervention::None, grid));
+    assert_ne!(band, NullBands::new(64, 2).band(&router, &Intervention::None, grid));
 }
 
 #[test]
@@ -115,7 +116,8 @@ fn what_chance_gives_is_remembered_by_the_routers_settings_and_the_grid() {
         let at = |i: usize| ((i / grid.cols) as f64, (i % grid.cols) as f64);
         let way = |i: usize, j: usize| f64::hypot(at(i).0 - at(j).0, at(i).1 - at(j).1);
         let ways: f64 = (0..36).flat_map(|i| (0..36).map(move |j| (i, j))).map(|(i, j)| way(i, j)).sum();
-        let (mean, (low, high)) = (ways / (36.0 * 35.0), bands.band(&warm, grid)[path].band);
+        let (mean, (low, high)) =
+            (ways / (36.0 * 35.0), bands.band(&warm, &Intervention::None, grid)[path].band);
         assert!(low < mean && mean < high, "{grid:?}: {low} to {high} without {mean}");
     }
     // The hotter the router, the nearer each share of its plan is to 1 / N.
@@ -123,14 +125,42 @@ fn what_chance_gives_is_remembered_by_the_routers_settings_and_the_grid() {
     let hot = Sinkhorn { temperature: 1e6, ..warm };
     let patches = (0..36 * 3).map(|i| ((i * i) % 17) as f32).collect();
     let tokens = Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches };
-    assert!(bands.band(&warm, grid)[largest].band.0 > 2.0 * even);
-    assert!(bands.untrained(&warm, &tokens)[largest].mean > 2.0 * even);
-    let ((low, high), fresh) =
-        (bands.band(&hot, grid)[largest].band, &bands.untrained(&hot, &tokens)[largest]);
+    assert!(bands.band(&warm, &Intervention::None, grid)[largest].band.0 > 2.0 * even);
+    assert!(bands.untrained(&warm, &Intervention::None, &tokens)[largest].mean > 2.0 * even);
+    let ((low, high), fresh) = (
+        bands.band(&hot, &Intervention::None, grid)[largest].band,
+        &bands.untrained(&hot, &Intervention::None, &tokens)[largest],
+    );
     assert_close("an even plan", [low, high, fresh.mean], [even; 3], 1e-6);
     // The more often rows and columns are normalised, the nearer the sum of a row is to 1.
     let (settled, sums) = (Sinkhorn { iterations: 500, ..warm }, place("row_marginal_error"));
-    assert!(bands.band(&settled, grid)[sums].band.1 < bands.band(&warm, grid)[sums].band.0);
+    assert!(
+        bands.band(&settled, &Intervention::None, grid)[sums].band.1
+            < bands.band(&warm, &Intervention::None, grid)[sums].band.0
+    );
+}
+
+/// A hardened plan covers every rank, whatever the scores: so it is to stand beside hardened ones.
+#[test]
+fn a_plan_that_is_changed_has_a_null_that_is_changed_alike() {
+    let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(6, 6));
+    let place = |name: &str| MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
+    let patches = (0..36 * 3).map(|i| ((i * i) % 17) as f32).collect();
+    let tokens = Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches };
+    let bands = NullBands::new(16, 1);
+    let of = |change: Intervention| {
+        (bands.band(&router, &change, grid), bands.untrained(&router, &change, &tokens))
+    };
+    let (random, fresh) = of(Intervention::Hardened);
+    for name in ["rank_coverage", "row_max_mean"] {
+        assert_eq!((random[place(name)].band, fresh[place(name)].band), ((1.0, 1.0), (1.0, 1.0)), "{name}");
+    }
+    assert!(of(Intervention::None).0[place("rank_coverage")].band.1 < 0.9);
+    // Smooth scores walk along the grid; positions that are permuted do not.
+    let (path, tau) = (place("path_length"), place("kendall_tau"));
+    let [(random, fresh), (scrambled, scrambled_fresh)] =
+        [Intervention::None, Intervention::Scrambled(3)].map(of);
+    assert_ne!((random[path].band, fresh[tau].band), (scrambled[path].band, scrambled_fresh[tau].band));
 }
 
 #[test]
@@ -139,7 +169,7 @@ fn an_untrained_scorer_reads_the_tokens() {
     let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();
     let tokens = |salt| Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches: patches(salt) };
     let untrained = |tokens: &Tokens, scorers: usize, seed: u64| {
-        untrained(&router, grid, &untrained_scores(tokens, scorers, seed))
+        untrained(&router, &Intervention::None, grid, &untrained_scores(tokens, scorers, seed))
     };
     let values = untrained(&tokens(3), 9, 0);
     assert_eq!(values, untrained(&tokens(3), 9, 0));
@@ -160,11 +190,11 @@ fn an_untrained_scorer_reads_the_tokens() {
     assert_eq!(tied, measure(&router.plan(&[0.0; 20]), grid));
     // An image asked about twice is computed once, another one by itself.
     let bands = NullBands::new(64, 0);
-    let known = bands.untrained(&router, &tokens(3));
+    let known = bands.untrained(&router, &Intervention::None, &tokens(3));
     assert_eq!((known.len(), bands.scorers(20), bands.scorers(4096)), (MEASURES.len(), 32, 8));
     assert_eq!(NullBands::new(5, 0).scorers(20), 5);
-    assert!(std::sync::Arc::ptr_eq(&known, &bands.untrained(&router, &tokens(3))));
-    assert_ne!(known, bands.untrained(&router, &tokens(5)));
+    assert!(std::sync::Arc::ptr_eq(&known, &bands.untrained(&router, &Intervention::None, &tokens(3))));
+    assert_ne!(known, bands.untrained(&router, &Intervention::None, &tokens(5)));
 }
 
 #[test]
@@ -175,7 +205,10 @@ fn smooth_scores_lie_beyond_random_ones_and_within_those_of_untrained_scorers() 
     let patches = (0..64).flat_map(|i| [(i / 8) as f32, (i % 8) as f32]).collect();
     let tokens = Tokens { grid, width: 2, cls: None, registers: Vec::new(), patches };
     let bands = NullBands::new(64, 0);
-    let (random, fresh) = (bands.band(&router, grid), bands.untrained(&router, &tokens));
+    let (random, fresh) = (
+        bands.band(&router, &Intervention::None, grid),
+        bands.untrained(&router, &Intervention::None, &tokens),
+    );
     let path = MEASURES.iter().position(|m| m.name == "path_length").expect("a listed measure");
     assert!(fresh[path].band.1 < random[path].band.0, "{:?} {:?}", fresh[path], random[path]);
 }

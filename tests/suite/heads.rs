@@ -222,6 +222,8 @@ fn batch_normalisation_trains_as_pytorchs() {
             let of = |what: &str| &expected[&format!("{stem}/{name}/{what}")];
             assert_near(stem, &values(model.logits(&batch)), of("training_logits"), 1e-5);
             let raw = model.raw_features(&batch);
+            let of_one = model.clone().observe(raw.clone().narrow(0, 0, 1));
+            assert_eq!(of_one.params().to_arrays(), model.params().to_arrays(), "one image has no variance");
             let arrays = model.observe(raw).params().to_arrays();
             for buffer in ["running_mean", "running_var"] {
                 let found = arrays[&format!("norm.{buffer}")].to_f64();

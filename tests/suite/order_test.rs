@@ -11,7 +11,7 @@ use ssmprobe::model::explain::readout;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::io::array::Arrays;
-use ssmprobe::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
+use ssmprobe::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan};
 use ssmprobe::model::probe::{Classifier, Probe};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::{OrderContrast, OrderTest};
@@ -304,6 +304,19 @@ fn positions_permuted_behind_a_router_have_no_test() {
     let change = Intervention::Scrambled(0);
     let test = order_test(&probe, change, &output, &tokens, (0, false), &Exchanges::new(0));
     assert!(matches!(test, OrderTest::None { none } if none.contains("behind the router")));
+}
+
+#[test]
+fn gains_whose_squares_overflow_have_no_test() {
+    let (mut probe, tokens, mut output) = case(&fixture("order_test")[0]);
+    probe.classifier.weight.fill(1.0);
+    let Form::Scan(directions) = &mut output.form else { panic!("a scan") };
+    for direction in directions {
+        let (Gain::Shared(gain) | Gain::Channel(gain)) = &mut direction.gain else { panic!("a kernel") };
+        gain[0] = 1e200;
+    }
+    let test = order_test(&probe, Intervention::None, &output, &tokens, (0, false), &Exchanges::new(0));
+    assert!(matches!(test, OrderTest::None { none } if none.contains("too large")));
 }
 
 /// Random orders are what the null says they are: their p values are uniform (Kolmogorov and Smirnov, p above 0.001).

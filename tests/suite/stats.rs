@@ -8,6 +8,7 @@ use burn::tensor::Tensor;
 use serde_json::Value;
 use ssmprobe::app::jobs::train::smallest_difference;
 use ssmprobe::model::explain::diagnostics::{MEASURES, kendall_tau, measure};
+use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::localization::{cover, on_object, truth, weight_auc};
 use ssmprobe::model::explain::null_model::{
     MeanNull, NullBands, Untrained, untrained, untrained_mean, untrained_scores,
@@ -219,7 +220,7 @@ fn ends(sorted: &[Vec<f64>]) -> Vec<[f64; 2]> {
 #[test]
 fn a_null_band_is_the_5th_to_95th_percentile_of_random_scores() {
     let (grid, router) = (Grid::new(7, 7), Kept::new());
-    let band = NullBands::new(21, 3).band(&router, grid);
+    let band = NullBands::new(21, 3).band(&router, &Intervention::None, grid);
     let found: Vec<[f64; 2]> = band.iter().map(|null| [null.band.0, null.band.1]).collect();
     let sorted = router.sorted(grid);
     assert_close("bands", found, ends(&sorted), 1e-9);
@@ -249,7 +250,7 @@ fn a_null_band_is_the_5th_to_95th_percentile_of_random_scores() {
         assert_close("mean and variance", [mean, deviation], [0.0, 1.0], 1e-5);
     }
     let other = Kept::new();
-    NullBands::new(200, 4).band(&other, grid);
+    NullBands::new(200, 4).band(&other, &Intervention::None, grid);
     let other = other.scores.into_inner().expect("no panic");
     let all: Vec<f64> = other.concat();
     let share = |most: f64| all.iter().filter(|score| **score < most).count() as f64 / all.len() as f64;
@@ -266,7 +267,7 @@ fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
     let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();
     let tokens = |salt| Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches: patches(salt) };
     let scores = untrained_scores(&tokens(3), 21, 5);
-    let found = untrained(&router, grid, &scores);
+    let found = untrained(&router, &Intervention::None, grid, &scores);
     let sorted = router.sorted(grid);
     let bands: Vec<[f64; 2]> = found.iter().map(|one| [one.band.0, one.band.1]).collect();
     assert_close("bands", &bands, ends(&sorted), 1e-9);
@@ -274,7 +275,8 @@ fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
     assert_close("means", found.iter().map(|one| one.mean).collect::<Vec<_>>(), means, 1e-9);
     // Every scorer's mean over two images: of the first image twice it is the scorer's own value.
     let image: Arc<[Untrained]> = found.into();
-    let other: Arc<[Untrained]> = untrained(&Kept::new(), grid, &untrained_scores(&tokens(4), 21, 5)).into();
+    let other: Arc<[Untrained]> =
+        untrained(&Kept::new(), &Intervention::None, grid, &untrained_scores(&tokens(4), 21, 5)).into();
     for at in 0..MEASURES.len() {
         let twice = untrained_mean(&[image.clone(), image.clone()], at);
         assert_close("one image twice", [twice.0, twice.1], [bands[at][0], bands[at][1]], 1e-12);

@@ -96,7 +96,9 @@ fn cells(rows: &Rows) -> [Cell; 3] {
     }
     let mean = CrossedMean::new(&rows, 0.0);
     let (low, high) = mean.interval();
-    [mean.mean, low, high].map(|value| Cell::number(value, 2))
+    let [mean, low, high] = [mean.mean, low, high].map(|value| Cell::number(value, 2));
+    // One reading of one image says nothing of others.
+    if rows.len() * images > 1 { [mean, low, high] } else { [mean, Cell::None, Cell::None] }
 }
 
 fn row(

@@ -18,7 +18,7 @@
 use std::borrow::Cow;
 
 use super::harden::harden;
-use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan};
+use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan, PlanRows};
 use crate::model::probe::router::{Router, scan};
 use crate::model::probe::{Probe, ProbeError};
 pub use crate::model::reading::Intervention;
@@ -163,16 +163,8 @@ impl Intervention {
             (Self::Scrambled(_) | Self::ScrambledHard(_), Order::Permutation(order)) => {
                 pi.iter().map(|&k| order[k]).collect()
             }
-            (Self::Scrambled(_), Order::Plan(plan)) => {
-                direction.order = Order::Plan(permuted(plan, pi));
-                return;
-            }
-            (Self::ScrambledHard(_), Order::Plan(plan)) => {
-                direction.order = Order::Plan(permuted(&harden(plan), pi));
-                return;
-            }
-            (Self::Hardened, Order::Plan(plan)) => {
-                direction.order = Order::Plan(harden(plan));
+            (Self::Scrambled(_) | Self::ScrambledHard(_) | Self::Hardened, Order::Plan(plan)) => {
+                direction.order = Order::Plan(self.replanned(plan, pi));
                 return;
             }
             (Self::None | Self::Hardened | Self::Last(_) | Self::Temperature(_) | Self::Iterations(_), _) => {
@@ -180,6 +172,32 @@ impl Intervention {
             }
         };
         direction.order = Order::Permutation(order);
+    }
+
+    /// What is read in place of a router's own plan.
+    fn replanned(&self, plan: &Plan, pi: &[usize]) -> Plan {
+        match self {
+            Self::Hardened => harden(plan),
+            Self::ScrambledHard(_) => permuted(&harden(plan), pi),
+            _ => permuted(plan, pi),
+        }
+    }
+
+    /// The plan that is read where `router` is given these scores of an image.
+    pub(super) fn rows(&self, router: &dyn Router, scores: &[f64], image: u64) -> Box<dyn PlanRows> {
+        let pi = match *self {
+            Self::Scrambled(seed) | Self::ScrambledHard(seed) => permutation(seed, image, scores.len()),
+            _ => Vec::new(),
+        };
+        match self.replans() {
+            true => Box::new(self.replanned(&router.plan(scores), &pi)),
+            false => router.rows(scores),
+        }
+    }
+
+    /// Whether a plan is read that was made of the router's own.
+    pub(super) fn replans(&self) -> bool {
+        matches!(self, Self::Scrambled(_) | Self::ScrambledHard(_) | Self::Hardened)
     }
 
     /// Whether the router's own plan is no longer what is read.

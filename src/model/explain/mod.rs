@@ -145,7 +145,7 @@ pub fn explain_by_hand(
     let plan = plan_of(&output, router);
     let sketch = plan.as_deref().map(|plan| PlanStats::from_plan(plan, tokens.grid));
     let diagnostics = match &sketch {
-        Some(sketch) => diagnose(sketch, tokens, router, &question),
+        Some(sketch) => diagnose(sketch, tokens, (router, &change), &question),
         None => IndexMap::new(),
     };
     let directions: &[Direction] = match &output.form {
@@ -213,8 +213,8 @@ pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls
     if let Some(router) = probe.head().router().filter(|_| !change.unroutes())
         && tokens.grid.len() >= 2
     {
-        nulls.band(router, tokens.grid);
-        nulls.untrained(router, tokens);
+        nulls.band(router, &change, tokens.grid);
+        nulls.untrained(router, &change, tokens);
     }
 }
 
@@ -272,12 +272,12 @@ fn both_ways(change: &Intervention, image: u64, n: usize) -> Routing {
 fn diagnose(
     sketch: &PlanStats,
     tokens: &Tokens,
-    router: Option<&dyn Router>,
+    (router, change): (Option<&dyn Router>, &Intervention),
     question: &Question<'_>,
 ) -> IndexMap<String, Diagnostic> {
     let chance = router.zip(question.nulls);
-    let band = chance.map(|(router, nulls)| nulls.band(router, tokens.grid));
-    let fresh = chance.map(|(router, nulls)| nulls.untrained(router, tokens));
+    let band = chance.map(|(router, nulls)| nulls.band(router, change, tokens.grid));
+    let fresh = chance.map(|(router, nulls)| nulls.untrained(router, change, tokens));
     let diagnostic = |at: usize| Diagnostic {
         value: (MEASURES[at].compute)(sketch),
         null: band.as_ref().map(|band| band[at].band),

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::diagnostics::{MEASURES, measure};
+use super::intervention::Intervention;
 use super::order_test::Exchanges;
 use crate::model::grid::Grid;
 use crate::model::memo::{Memo, mark};
@@ -137,46 +138,53 @@ impl NullBands {
         self.draws.min(if n > LONG_SEQUENCE { SCORERS_OF_LONG } else { SCORERS })
     }
 
-    /// The band of a router over a grid of at least two patches.
-    pub fn band(&self, router: &dyn Router, grid: Grid) -> Band {
-        self.known.get((key(router), grid), || band(router, grid, self.draws, self.seed).into())
+    /// The band of a router, read with `change`, over a grid of at least two patches.
+    pub fn band(&self, router: &dyn Router, change: &Intervention, grid: Grid) -> Band {
+        self.known
+            .get((key(router, change), grid), || band(router, change, grid, self.draws, self.seed).into())
     }
 
     /// The same by the name of the diagnostic: of a single image, and of means over images.
-    pub fn by_name(&self, router: &dyn Router, grid: Grid) -> (ByName<(f64, f64)>, ByName<MeanNull>) {
-        let band = self.band(router, grid);
+    pub fn by_name(
+        &self,
+        router: &dyn Router,
+        change: &Intervention,
+        grid: Grid,
+    ) -> (ByName<(f64, f64)>, ByName<MeanNull>) {
+        let band = self.band(router, change, grid);
         let names = || MEASURES.iter().map(|measure| measure.name);
         let single = names().zip(band.iter().map(|null| null.band)).collect();
         (single, names().zip(MeanNull::from_nulls(&band, self.draws)).collect())
     }
 
     /// What untrained scorers make of an image through the same router, in the order of [`MEASURES`].
-    pub fn untrained(&self, router: &dyn Router, tokens: &Tokens) -> Arc<[Untrained]> {
+    pub fn untrained(&self, router: &dyn Router, change: &Intervention, tokens: &Tokens) -> Arc<[Untrained]> {
         let bits = |value: f32| u64::from(value.to_bits());
         let image = (tokens.grid, mark(tokens.width as u64, &tokens.patches, bits));
-        self.untrained.get((key(router), image), || {
+        self.untrained.get((key(router, change), image), || {
             let scores = self
                 .scores
                 .get(image, || untrained_scores(tokens, self.scorers(tokens.grid.len()), self.seed).into());
-            untrained(router, tokens.grid, &scores).into()
+            untrained(router, change, tokens.grid, &scores).into()
         })
     }
 }
 
-/// Everything a router's plans depend on.
-fn key(router: &dyn Router) -> String {
-    format!("{} {}", router.id(), serde_json::to_string(&router.settings()).unwrap_or_default())
+/// Everything that plans depend on.
+fn key(router: &dyn Router, change: &Intervention) -> String {
+    let change = if change.replans() { change.id() } else { String::new() };
+    format!("{} {} {change}", router.id(), serde_json::to_string(&router.settings()).unwrap_or_default())
 }
 
 /// Draws by diagnostic: `[m][draw]`.
 fn columns(
     draws: usize,
     scores: impl Fn(usize) -> Vec<f64> + Sync,
-    router: &dyn Router,
+    (router, change): (&dyn Router, &Intervention),
     grid: Grid,
 ) -> Vec<Vec<f64>> {
-    let drawn: Vec<Vec<f64>> =
-        (0..draws).into_par_iter().map(|draw| measure(&*router.rows(&scores(draw)), grid)).collect();
+    let measured = |draw| measure(&*change.rows(router, &scores(draw), draw as u64), grid);
+    let drawn: Vec<Vec<f64>> = (0..draws).into_par_iter().map(measured).collect();
     (0..MEASURES.len()).map(|m| drawn.iter().map(|values| values[m]).collect()).collect()
 }
 
@@ -186,8 +194,9 @@ fn ends(values: &[f64]) -> (f64, f64) {
 }
 
 /// Every diagnostic over `draws` sets of seeded Gaussian scores.
-pub fn band(router: &dyn Router, grid: Grid, draws: usize, seed: u64) -> Vec<Null> {
-    let drawn = columns(draws, |draw| gaussian_scores(grid.len(), seed, draw as u64), router, grid);
+fn band(router: &dyn Router, change: &Intervention, grid: Grid, draws: usize, seed: u64) -> Vec<Null> {
+    let scores = |draw| gaussian_scores(grid.len(), seed, draw as u64);
+    let drawn = columns(draws, scores, (router, change), grid);
     let null = |values: &Vec<f64>| {
         let (mean, deviation) = mean_and_deviation(values);
         Null { band: ends(values), mean, deviation }
@@ -215,8 +224,13 @@ pub fn untrained_scores(tokens: &Tokens, scorers: usize, seed: u64) -> Vec<Vec<f
 }
 
 /// Every diagnostic of an image under untrained scorers, at least one, in the order of [`MEASURES`].
-pub fn untrained(router: &dyn Router, grid: Grid, scores: &[Vec<f64>]) -> Vec<Untrained> {
-    let drawn = columns(scores.len(), |draw| scores[draw].clone(), router, grid);
+pub fn untrained(
+    router: &dyn Router,
+    change: &Intervention,
+    grid: Grid,
+    scores: &[Vec<f64>],
+) -> Vec<Untrained> {
+    let drawn = columns(scores.len(), |draw| scores[draw].clone(), (router, change), grid);
     let of = |values: Vec<f64>| Untrained {
         mean: values.iter().sum::<f64>() / values.len() as f64,
         band: ends(&values),

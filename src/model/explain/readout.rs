@@ -6,8 +6,9 @@
 
 use rayon::prelude::*;
 
+use crate::model::ops::gemm;
 use crate::model::ops::simd::{self, vectorised};
-use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan, blocks};
+use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, blocks};
 use crate::model::tokens::Tokens;
 
 /// Features of the image, `[F]`.
@@ -173,16 +174,7 @@ fn readout(direction: &Direction, tokens: &Tokens) -> Vec<f64> {
             weighted(tokens, |i, _| weight[i])
         }
         Gain::Channel(gain) => {
-            let weight = match &direction.order {
-                Order::Permutation(order) => {
-                    let mut weight = vec![0.0; n * d]; // [N, d]
-                    for (k, &i) in order.iter().enumerate() {
-                        weight[i * d..][..d].copy_from_slice(&gain[k * d..][..d]);
-                    }
-                    weight
-                }
-                Order::Plan(plan) => product(plan, gain, d),
-            };
+            let weight = fold(&direction.order, gain, d);
             weighted(tokens, |i, c| weight[i * d + c])
         }
         Gain::Mix { maps, class_of, bias } => {
@@ -202,21 +194,27 @@ fn readout(direction: &Direction, tokens: &Tokens) -> Vec<f64> {
     }
 }
 
-/// `P Q`, `[N, d]`, for a gain `Q` `[N, d]`: what token `i` counts in channel `c`.
-fn product(plan: &Plan, gain: &[f64], d: usize) -> Vec<f64> {
-    let mut weight = vec![0.0; plan.n * d];
-    weight.par_chunks_mut(d.max(1)).enumerate().for_each(|(i, row)| {
-        for (k, &share) in plan.row(i).iter().enumerate() {
-            row.iter_mut().zip(&gain[k * d..][..d]).for_each(|(w, q)| *w += share * q);
+/// What the place of every token counts in every channel, `[N, d]`: `P G`.
+pub(super) fn fold(order: &Order, gain: &[f64], d: usize) -> Vec<f64> {
+    let mut folded = vec![0.0; gain.len()];
+    match order {
+        Order::Permutation(order) => {
+            for (gain, &i) in gain.chunks_exact(d).zip(order) {
+                folded[i * d..][..d].copy_from_slice(gain);
+            }
         }
-    });
-    weight
+        Order::Plan(plan) => {
+            gemm::Matrix::new(&plan.share, plan.n).times(gemm::Matrix::new(gain, d), &mut folded);
+        }
+    }
+    folded
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::close::assert_close;
+    use crate::model::probe::head_output::Plan;
 
     /// A plan that is read in several parts.
     #[test]

@@ -33,7 +33,11 @@ pub fn standardise(x: Tensor<2>, axis: usize, spread: Spread) -> Tensor<2> {
     let variance = (centred.clone() * centred.clone()).mean_dim(axis);
     centred
         / match spread {
-            Spread::Deviation(more) => variance.sqrt() + more,
+            Spread::Deviation(more) => {
+                // The root has no slope at 0, where all are equal: nothing is to come back through it.
+                let is_flat = variance.clone().equal_scalar(0.0);
+                variance.mask_fill(is_flat.clone(), 1.0).sqrt().mask_fill(is_flat, 0.0) + more
+            }
             Spread::Root(more) => (variance + more).sqrt(),
         }
 }
@@ -181,6 +185,27 @@ fn moments(x: &[f32], first: usize, lanes: &mut [f32], lines: &Lines) -> Moments
     } else {
         let deviation = variance.sqrt();
         Moments { mean, deviation, scale: 1.0f32 / (deviation + lines.more) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device, TensorData};
+
+    use super::*;
+
+    /// Scores that a scorer of zeros makes.
+    #[test]
+    fn lines_of_equals_have_a_gradient() {
+        for dtype in [DType::F32, DType::F64] {
+            let data = TensorData::new(vec![0.5_f32; 4], [1, 4]);
+            let x = Tensor::<2>::from_data(data, (&Device::flex().autodiff(), dtype)).require_grad();
+            let weights = TensorData::new(vec![1.0_f32, 2.0, 3.0, 6.0], [1, 4]);
+            let weights = Tensor::<2>::from_data(weights, (&x.device(), dtype));
+            let gradients = (standardise(x.clone(), 1, Spread::Deviation(0.5)) * weights).sum().backward();
+            let by_x = x.grad(&gradients).expect("a gradient").into_data();
+            assert_eq!(by_x.iter::<f64>().collect::<Vec<_>>(), [-4.0, -2.0, 0.0, 6.0], "{dtype:?}");
+        }
     }
 }
 

@@ -236,6 +236,21 @@ mod tests {
         assert!((alone.interval().1 + 12.0 - 0.1 * 1.972_017_5).abs() < 1e-5, "{alone:?}");
     }
 
+    /// Beside integrals over four million logarithms of what divides: far tails are those of trainings that happen to be alike.
+    #[test]
+    fn small_p_are_those_of_fine_integrals() {
+        for (few, many, mean, p) in [
+            ((1.0, 1.0), 1.0, 20.0, 0.015_942_140_2),
+            ((1.0, 1.0), 1.0, 2000.0, 0.000_159_154_970),
+            ((1.0, 2.0), 4.0, 300.0, 5.556_203_8e-6),
+            ((1.0, 4.0), 1.0, 12.0, 0.000_148_015_775),
+            ((1.0, 9.0), 1.0, 8.0, 2.052_401_1e-5),
+        ] {
+            let found = CrossedMean { mean, few, many }.p();
+            assert!((found / (2.0 * p) - 1.0).abs() < 1e-6, "{few:?} {mean}: {found}");
+        }
+    }
+
     #[test]
     fn few_trainings_have_few_permutations() {
         let rows = |right: &[f64]| right.iter().map(|v| vec![*v; 40]).collect::<Vec<_>>();

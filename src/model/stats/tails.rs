@@ -1,4 +1,7 @@
-//! Tails of the normal distribution and of Student's t, and what a test by t could find.
+//! Tails of the normal distribution and of Student's t.
+
+/// Where the logarithm of a density lies that adds nothing more.
+const NEGLIGIBLE: f64 = -25.0;
 
 /// The probability that a standard normal draw is at least `z`, to 1e-14: Marsaglia's series near 0, a continued
 /// fraction in the tail.
@@ -55,16 +58,16 @@ pub(super) fn below(value: f64, falls: impl Fn(f64) -> f64) -> f64 {
 }
 
 /// What divides a normal draw to make it one of Student's t, `sqrt(chi squared / df)`: values and their probabilities, by
-/// Simpson's rule over so many steps (even).
+/// Simpson's rule over so many steps (even) of their logarithm: far tails are those of small ones.
 pub(super) fn scales(df: f64, steps: usize) -> impl Iterator<Item = (f64, f64)> {
-    let width = 10.0 / (2.0 * df).sqrt();
-    let from = (1.0 - width).max(0.0);
-    let step = (1.0 + width - from) / steps as f64;
+    // The logarithm of the density of a logarithm, 0 at 0.
+    let density = move |log: f64| df * (log + 0.5 * (1.0 - (2.0 * log).exp()));
+    let [from, to] = [-1.0, 1.0].map(|side| side * below(NEGLIGIBLE, |far| density(side * far)));
+    let step = (to - from) / steps as f64;
     let at = move |i: usize| {
-        let scale = (from + i as f64 * step).max(1e-9);
+        let log = from + i as f64 * step;
         let simpson = if i == 0 || i == steps { 1.0 } else { 2.0 + 2.0 * (i % 2) as f64 };
-        // A density that is 1 at 1.
-        (scale, simpson * ((df - 1.0) * scale.ln() + 0.5 * df * (1.0 - scale * scale)).exp())
+        (log.exp(), simpson * density(log).exp())
     };
     let all: f64 = (0..=steps).map(|i| at(i).1).sum();
     (0..=steps).map(move |i| (at(i).0, at(i).1 / all))

@@ -58,6 +58,12 @@ pub enum AskError {
         /// Its name.
         dataset: String,
     },
+    /// A logit is infinite or no number.
+    #[error("image {image}: the logits hold values that are not finite; the probe is damaged")]
+    NotFinite {
+        /// Index of the image in its dataset.
+        image: usize,
+    },
 }
 
 /// A probe and the images it is asked about.
@@ -100,7 +106,7 @@ impl<'a> Evaluator<'a> {
         let known = classes(&probe, &asked)?;
         let router = probe.head().router().filter(|_| !change.unroutes());
         let (bands, mean_nulls) =
-            router.map(|router| nulls.by_name(router, tokens.grid())).unwrap_or_default();
+            router.map(|router| nulls.by_name(router, &change, tokens.grid())).unwrap_or_default();
         let (images, classes, n) = (places.len(), asked.classes.len(), tokens.grid().len());
         Ok(Self {
             probe,
@@ -190,6 +196,9 @@ impl<'a> Evaluator<'a> {
         let (probe, tokens) = (&*self.probe, self.tokens.tokens(place));
         let output = self.change.read(probe, &tokens, self.image_seeds[image])?;
         let logits = readout::logits(&output, &tokens, &probe.classifier.weight, &probe.classifier.bias);
+        if !logits.iter().all(|logit| logit.is_finite()) {
+            return Err(AskError::NotFinite { image });
+        }
         let (top, probabilities) = judge(&logits);
         let best = top[0];
         let own = self.own_class(image);
@@ -307,8 +316,9 @@ impl<'a> Evaluator<'a> {
         let n = self.tokens.grid().len();
         let count = (UNTRAINED_IMAGES * 256 * 256 / (n * n)).clamp(1, UNTRAINED_IMAGES);
         let some = places.iter().step_by(places.len().div_ceil(count));
-        let fresh: Vec<_> =
-            some.map(|place| self.nulls.untrained(router, &self.tokens.tokens(*place))).collect();
+        let fresh: Vec<_> = some
+            .map(|place| self.nulls.untrained(router, &self.change, &self.tokens.tokens(*place)))
+            .collect();
         let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
         let measured = |(at, (name, null)): (usize, (&&str, &(f64, f64)))| Measured {
             name: (*name).to_owned(),

@@ -24,13 +24,16 @@ pub use self::contrast::Contrast;
 pub use self::exchanges::{DRAWS, Exchanges};
 use self::null::Exchange;
 use super::intervention::Intervention;
-use super::readout::{average, by_token, dot};
+use super::readout::{average, by_token, dot, fold};
 use crate::model::hand_order::HandOrder;
 use crate::model::ops::gemm;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
 use crate::model::probe::{Classifier, Probe};
 use crate::model::tokens::Tokens;
 use crate::model::trace::{OrderContrast, OrderTest};
+
+/// Gains below this give numbers whose squares can be summed, whatever the tokens and weights are in float32.
+const LARGEST_GAIN: f64 = 1e50;
 
 /// A share of images is counted below this p.
 pub const SIGNIFICANT: f64 = 0.05;
@@ -75,6 +78,9 @@ impl<'a> OrderTester<'a> {
                 }
                 Gain::Mix { .. } => unreachable!("refused above"),
             }
+        }
+        if !gains.iter().flatten().all(|gain| gain.abs() < LARGEST_GAIN) {
+            return Err("What a position counts is too large a number for orders to be compared by");
         }
         let is_learned = directions.iter().any(|direction| matches!(direction.order, Order::Plan(_)));
         let mut sum = vec![0.0; tokens.width];
@@ -241,20 +247,4 @@ fn kernels<'a>(
         );
     }
     Ok(directions)
-}
-
-/// What the place of every token counts in every channel, `[N, d]`: `P G`.
-pub(super) fn fold(order: &Order, gain: &[f64], d: usize) -> Vec<f64> {
-    let mut folded = vec![0.0; gain.len()];
-    match order {
-        Order::Permutation(order) => {
-            for (gain, &i) in gain.chunks_exact(d).zip(order) {
-                folded[i * d..][..d].copy_from_slice(gain);
-            }
-        }
-        Order::Plan(plan) => {
-            gemm::Matrix::new(&plan.share, plan.n).times(gemm::Matrix::new(gain, d), &mut folded);
-        }
-    }
-    folded
 }

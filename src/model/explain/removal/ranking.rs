@@ -13,8 +13,10 @@ use crate::model::tokens::Tokens;
 
 /// Id of the random orders.
 pub const RANDOM: &str = "random";
-/// Stream of the draws that ties go by, far from those of random orders.
+/// Stream of the draws that ties go by, far from those of images' random orders and of the random orders here.
 const TIES: u64 = 1 << 32;
+/// Stream of the random orders here: none is one that a head reads in.
+const DRAWN: u64 = 1 << 33;
 /// Values whose spread is this share of the largest are equal but for rounding.
 const ROUNDING: f64 = 1e-12;
 
@@ -82,7 +84,10 @@ pub struct Orders {
 impl Orders {
     /// `draws` random orders of `n` tokens: the same for every image and probe.
     pub fn random(n: usize, draws: usize, seed: u64) -> Self {
-        Self { id: RANDOM, orders: (0..draws as u64).map(|draw| permutation(seed, draw, n)).collect() }
+        Self {
+            id: RANDOM,
+            orders: (0..draws as u64).map(|draw| permutation(seed, DRAWN + draw, n)).collect(),
+        }
     }
 }
 
@@ -109,7 +114,7 @@ pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
         return Err("It is the same for all tokens".to_owned());
     }
     let mut order = permutation(seed, TIES, values.len());
-    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    order.sort_by(|&a, &b| (values[b] + 0.0).total_cmp(&(values[a] + 0.0))); // 0 and -0 are equal
     Ok(order)
 }
 
@@ -191,6 +196,10 @@ mod tests {
         for order in &orders {
             assert_eq!((order[0], order[6]), (1, 4));
         }
+        // Of 0 and -0 the sign does not count.
+        let zeros = [-0.0, 0.0].map(|zero| values.map(|value| if value == 1.0 { zero } else { value }));
+        let mixed = order(&zeros.concat(), 0).expect("no constant");
+        assert!(mixed[2..7].iter().any(|&at| at < 7) && mixed[7..12].iter().any(|&at| at < 7), "{mixed:?}");
         let firsts: std::collections::HashSet<usize> = orders.iter().map(|order| order[1]).collect();
         assert_eq!(firsts.len(), 5, "each of the equal tokens goes first at some time");
         let third = 1.0 / 3.0;
@@ -203,10 +212,13 @@ mod tests {
 
     #[test]
     fn random_orders_depend_on_seed_and_length_alone() {
+        let drawn_anew = |seed| Orders::random(12, 16, seed).orders;
         let drawn = Orders::random(12, 16, 5);
-        assert_eq!(drawn, Orders::random(12, 16, 5));
+        assert_eq!(drawn.orders, drawn_anew(5));
         assert_eq!(drawn.orders[..4], Orders::random(12, 4, 5).orders[..], "fewer are the first of more");
         let distinct: std::collections::HashSet<&Vec<usize>> = drawn.orders.iter().collect();
         assert_eq!(distinct.len(), 16);
+        let read = |seed| permutation(0, seed, 12);
+        assert!((0..16).all(|seed| !drawn_anew(0).contains(&read(seed))), "an order that heads read in");
     }
 }

@@ -17,6 +17,7 @@ use super::diagnostics::PlanStats;
 use super::intervention::{Intervention, InterventionError};
 use super::plan_of;
 use crate::model::explain::evaluation::maps::positions;
+use crate::model::probe::settings::Config;
 use crate::model::probe::{Meta, Probe};
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
@@ -166,10 +167,15 @@ pub fn differ_in_seed(one: &Meta, other: &Meta) -> bool {
     seed != other_seed
         && training == other_training
         && one.head == other.head
-        && one.config == other.config
+        && unseeded(one) == unseeded(other)
         && one.classes == other.classes
         && one.backbone.fingerprint == other.backbone.fingerprint
         && one.backbone.id == other.backbone.id
+}
+
+/// The settings of a probe but for the seed that its training gave it.
+fn unseeded(meta: &Meta) -> Config {
+    Config { seed: None, ..meta.config.clone() }
 }
 
 /// Kendall's tau-b of two lists of one length, over all pairs; 0 where one of them is all ties.
@@ -246,6 +252,7 @@ mod tests {
             differ_in_seed(&one, &other)
         };
         assert!(changed(|_| ()));
+        assert!(changed(|other| other.config.seed = Some(1)), "which its training gave a random order");
         assert!(!changed(|other| other.config.temperature = Some(0.5)));
         assert!(!changed(|other| other.head = "softsort".to_owned()));
         assert!(!changed(|other| other.classes.push("crane".to_owned())));

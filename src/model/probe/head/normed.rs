@@ -104,12 +104,13 @@ impl Head for Normed {
     }
 
     fn observe(&self, params: Params, raw: Tensor<2>) -> Params {
-        if !self.is_batch() {
+        let [images, _] = raw.dims();
+        // One image has no variance.
+        if !self.is_batch() || images < 2 {
             return params;
         }
-        let [images, _] = raw.dims();
         let (mean, variance) = statistics(raw);
-        let unbiased = variance * (images as f64 / images.saturating_sub(1).max(1) as f64);
+        let unbiased = variance * (images as f64 / (images - 1) as f64);
         params.map(|spec, value| {
             let new: Tensor<1> = match spec.name.as_str() {
                 "norm.running_mean" => mean.clone().squeeze_dim(0),

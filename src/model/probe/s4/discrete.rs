@@ -1,5 +1,5 @@
 //! A step of the memory and its gradient, on the host in float64: the bilinear one here, the zero-order hold in
-//! [`hold`](super::hold).
+//! [`zoh`](super::zoh).
 //!
 //! Bilinearly, with `M = I - dt/2 A` and `X = M^-1`: `Abar = 2 X - I` and `Bbar = dt X B`. Back, where `Abar` is owed
 //! `dAbar` and `Bbar` is owed `Y`: `dX = 2 dAbar + Y (dt B)^T`, `dM = -X^T dX X^T` and `dB = dt X^T Y`.

@@ -3,7 +3,7 @@
 //! S states. `A[n, k] = -sqrt((2n+1)(2k+1))` below the diagonal, `-(n+1)` on it, 0 above;
 //! `B[n] = sqrt(2n+1)`. Discretised with step `dt`, the last state weighs what was read `j` steps before the end by the
 //! kernel `K[j] = C Abar^j Bbar`. Bilinearly, `Abar = (I - dt/2 A)^-1 (I + dt/2 A)` and `Bbar = (I - dt/2 A)^-1 dt B`; by
-//! the zero-order hold, `Abar = exp(dt A)` and `Bbar = A^-1 (Abar - I) B` ([`hold`]).
+//! the zero-order hold, `Abar = exp(dt A)` and `Bbar = A^-1 (Abar - I) B` ([`zoh`]).
 //!
 //! A is lower triangular with a negative diagonal, so that the spectral radius is below 1 by
 //! construction and every solve is a forward substitution. We never diagonalise: at S = 128 the
