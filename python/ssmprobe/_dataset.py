@@ -27,6 +27,7 @@ from ._files import (
 
 OTHER = (1 << 32) - 1  # the class of an image taken for something the dataset does not know
 SHARD = 64  # images in a shard of a token cache
+PARTS = 4096  # most parts of an epoch whose losses are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,11 +195,16 @@ def _losses(file: Path, seed: int) -> dict[tuple[str, int], Array]:
     tensors, metadata = read_safetensors(file)
     header = read_json(file, metadata.get("ssmprobe-losses", "null"))
     format_of(header, 1, "open it with the version of ssmprobe that wrote it, or a newer one")
+    losses: dict[tuple[str, int], Array] = {}
     parts = header.get("parts", int)
+    if not 1 <= parts <= PARTS:
+        raise FileError(file, "`parts`", parts, f"a whole number from 1 to {PARTS}")
     for name, values in tensors.items():
-        if values.ndim != 1 or parts < 1 or values.size % parts:
-            raise FileError(file, f"`{name}`", list(values.shape), f"whole epochs of {parts} parts")
-    return {(name, seed): values.reshape(-1, parts) for name, values in tensors.items()}
+        if values.ndim != 1:
+            raise FileError(file, f"`{name}`", list(values.shape), "one axis")
+        # A training that was stopped, or a head whose loss is no number any more, ends within an epoch.
+        losses[name, seed] = np.append(values, np.full(-values.size % parts, np.nan, "f4")).reshape(-1, parts)
+    return losses
 
 
 class Tokens:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import tempfile
@@ -127,12 +128,12 @@ def _kind(value: object) -> str:
 
 
 def read_text(path: PathLike) -> str:
-    """A text file of at most `MAX_TEXT_BYTES`."""
+    """A text file of at most `MAX_TEXT_BYTES`, its ends of lines as they are."""
     size = os.stat(path).st_size
     if size > MAX_TEXT_BYTES:
         raise FileError(path, "its size", f"{size} bytes", f"at most {MAX_TEXT_BYTES}")
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileError(path, f"byte {error.start}", "no UTF-8", "a text in UTF-8") from None
 
@@ -203,8 +204,11 @@ def read_csv(path: PathLike, text: Iterable[str]) -> Table:
     """A CSV as ssmprobe writes it: lines before it that begin with `#` are comments, and a word that a spreadsheet would take
     for a formula has an apostrophe before it, which is taken off."""
     text = set(text)
-    lines = dropwhile(lambda line: line.startswith("#"), read_text(path).splitlines(keepends=True))
-    names, *rows = list(csv.reader(lines)) or [[]]
+    lines = dropwhile(lambda line: line.startswith("#"), io.StringIO(read_text(path), newline=""))
+    try:
+        names, *rows = list(csv.reader(lines)) or [[]]
+    except csv.Error as error:
+        raise FileError(path, "its text", f"no CSV ({error})", "CSV as ssmprobe writes it") from None
     for number, row in enumerate(rows, start=2):
         if len(row) != len(names):
             raise FileError(path, f"row {number}", f"{len(row)} cells", f"{len(names)}, as the first row names them")
@@ -291,7 +295,9 @@ def write_whole(path: PathLike, content: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        os.chmod(name, 0o644)
+        umask = os.umask(0)  # which cannot be read alone
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
         os.replace(name, path)
     except BaseException:
         os.unlink(name)

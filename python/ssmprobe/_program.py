@@ -40,7 +40,7 @@ def program() -> Path:
     name = "ssmprobe.exe" if sys.platform == "win32" else "ssmprobe"
     on_path = shutil.which(name)
     built = Path(os.environ.get("CARGO_TARGET_DIR", _CHECKOUT / "target"), "release", name)
-    places = [Path(sysconfig.get_path("scripts"), name), *([Path(on_path)] if on_path else []), built]
+    places = [*(folder / name for folder in _installed("scripts")), *([Path(on_path)] if on_path else []), built]
     for place in places:
         if place.is_file():
             _check_whole(place)
@@ -51,13 +51,18 @@ def program() -> Path:
 
 def demo() -> Path:
     """The folder of the bundled demo: backbones, probes, scenes."""
-    folders = [Path(sysconfig.get_path("data"), "share", "ssmprobe"), _CHECKOUT / "assets"]
+    folders = [*(folder / "share" / "ssmprobe" for folder in _installed("data")), _CHECKOUT / "assets"]
     named = os.environ.get("SSMPROBE_ASSETS")
     for folder in [Path(named)] if named else folders:
         _check_whole(folder / "demo")
         if (folder / "demo" / "demo.json").is_file():
             return folder / "demo"
     raise ProgramError(f"the bundled demo is not in {', '.join(map(str, folders))}; name its folder in SSMPROBE_ASSETS")
+
+
+def _installed(kind: str) -> list[Path]:
+    """Where pip installs `scripts` or `data`: with this Python, and for the user alone (`pip install --user`)."""
+    return [Path(sysconfig.get_path(kind)), Path(sysconfig.get_path(kind, sysconfig.get_preferred_scheme("user")))]
 
 
 def _check_whole(place: Path) -> None:

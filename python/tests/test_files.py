@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 import shutil
+import sys
 import zipfile
 from pathlib import Path
 
@@ -34,6 +36,20 @@ def test_a_run_is_tables() -> None:
     np.testing.assert_allclose(run.losses["gap", 0].mean(1), loss, rtol=1e-6)
     assert ssmprobe.read_run(FROZEN / "stopped").results.rows == 2
     assert ssmprobe.read_run(FROZEN / "grid").results["head"][0] == "sinkhorn[temperature=0.1,iterations=2]"
+
+
+def test_losses_that_end_within_an_epoch_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(FROZEN / "run", folder)
+    file = folder / "losses" / "s0.safetensors"
+    whole, metadata = read_safetensors(file)
+    write_safetensors(file, {"gap": whole["gap"][:4].copy(), "sinkhorn": whole["sinkhorn"][:0]}, metadata)
+    losses = ssmprobe.read_run(folder).losses
+    np.testing.assert_array_equal(losses["gap", 0], [whole["gap"][:3], [whole["gap"][3], np.nan, np.nan]])
+    assert (losses["gap", 0].dtype.name, losses["sinkhorn", 0].shape) == ("float32", (0, 3))
+    write_safetensors(file, {}, {name: text.replace('"parts":3', '"parts":5000') for name, text in metadata.items()})
+    with pytest.raises(ssmprobe.FileError, match="`parts` is 5000, expected a whole number from 1 to 4096"):
+        ssmprobe.read_run(folder)
 
 
 def test_an_evaluation_is_columns() -> None:
@@ -201,6 +217,19 @@ def test_a_hostile_header_takes_no_memory(tmp_path: Path) -> None:
         read_safetensors(file)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no umask")
+def test_what_is_written_is_as_readable_as_other_new_files(tmp_path: Path) -> None:
+    file, before = tmp_path / "a.safetensors", os.umask(0o077)
+    try:
+        write_safetensors(file, {}, {})
+        assert os.umask(0o002) == 0o077
+        assert file.stat().st_mode & 0o777 == 0o600
+        write_safetensors(file, {}, {})
+        assert file.stat().st_mode & 0o777 == 0o664
+    finally:
+        os.umask(before)
+
+
 def test_types_of_tensors_are_read(tmp_path: Path) -> None:
     file, values = tmp_path / "a.safetensors", np.array([1.0, -2.5, 0.0], dtype="<f4")
     bits = (values.view("<u4") >> 16).astype("<u2")  # these are exact in bfloat16
@@ -237,6 +266,12 @@ def test_a_csv_is_read_as_it_was_meant(tmp_path: Path) -> None:
     assert np.isnan(found["value"][0])
     with pytest.raises(KeyError, match="there is no column 'cuont'; there are name, count, value"):
         found["cuont"]
+    names = ["line\u2028separator", "next\x85line", "form\x0cfeed", "carriage\r\nreturn"]
+    file.write_text("# title: one\r\nname\r\n" + "".join(f'"{name}"\r\n' for name in names), encoding="utf-8", newline="")
+    assert list(read_csv(file, ("name",))["name"]) == names
+    file.write_text('a\n"' + "x\n" * 100_000)
+    with pytest.raises(ssmprobe.FileError, match=r"its text is no CSV \(field larger"):
+        read_csv(file, ())
     file.write_text("a,b\n1\n")
     with pytest.raises(ssmprobe.FileError, match="row 2 is 1 cells, expected 2"):
         read_csv(file, ())

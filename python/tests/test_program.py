@@ -125,7 +125,7 @@ def test_a_damaged_wheel_says_which_file_and_what_to_do(
     for variable in ("SSMPROBE", "SSMPROBE_ASSETS"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.syspath_prepend(str(info.parent))
-    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "bin" if name == "scripts" else tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name, *_: str(tmp_path / "bin" if name == "scripts" else tmp_path))
     assert (ssmprobe.program(), ssmprobe.demo()) == (tmp_path / program, tmp_path / "share" / "ssmprobe" / "demo")
     with pytest.raises(ssmprobe.ProgramError, match="cannot be started"):
         ssmprobe.run("--version")
@@ -138,11 +138,24 @@ def test_a_damaged_wheel_says_which_file_and_what_to_do(
         damaged()
 
 
+def test_what_pip_installed_for_the_user_alone_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in ("SSMPROBE", "SSMPROBE_ASSETS"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name, scheme="all": str(tmp_path / scheme / name))
+    user = tmp_path / sysconfig.get_preferred_scheme("user")
+    program = user / "scripts" / ("ssmprobe.exe" if sys.platform == "win32" else "ssmprobe")
+    demo = user / "data" / "share" / "ssmprobe" / "demo"
+    for file in (program, demo / "demo.json"):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    assert (ssmprobe.program(), ssmprobe.demo()) == (program, demo)
+
+
 def test_a_program_that_is_nowhere_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SSMPROBE", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path))
-    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda *_: str(tmp_path))
     with pytest.raises(ssmprobe.ProgramError, match="install the wheel, or name it in SSMPROBE"):
         ssmprobe.program()
     (tmp_path / "release").mkdir()
