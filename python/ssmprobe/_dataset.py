@@ -50,7 +50,7 @@ class Evaluation:
     grid: tuple[int, int]
     """Rows and columns of the patches."""
     predicted: Array
-    """[M]: the predicted class, -1 for one that the dataset does not know."""
+    """[M]: the predicted class, -1 for one that the dataset does not know and of an image that could not be read."""
     measures: Mapping[str, Array]
     """[M] each, NaN where it is not known: `confidence` and `own_class_probability` (0 to 1), diagnostics, order tests."""
     nulls: Mapping[str, tuple[float, float]]
@@ -71,10 +71,11 @@ class Evaluation:
         return float(100 * (self.predicted == self.labels)[read].mean()) if read.any() else float("nan")
 
     def table(self) -> Table:
-        """One row an image: its name, class, prediction and every measure."""
+        """One row an image: its name, class, prediction (empty where the image could not be read) and every measure."""
         names = np.array([*self.classes, "another class"], dtype=object)
         columns = {"image": np.array(self.images, dtype=object), "class": names[self.labels]}
-        return Table(columns | {"prediction": names[self.predicted]} | dict(self.measures))
+        predictions = np.where(np.isfinite(self.measures["confidence"]), names[self.predicted], "")
+        return Table(columns | {"prediction": predictions} | dict(self.measures))
 
 
 def read_evaluation(file: PathLike) -> Evaluation:

@@ -25,6 +25,8 @@ MAX_HEADER_BYTES = 32 << 20
 """Longest header of a `.safetensors` file that is read."""
 MAX_ARCHIVE_BYTES = 4 << 30
 """Most bytes that the arrays of an `.npz` may unpack to."""
+GUARDED = ("=", "+", "-", "@", "\t", "\r")
+"""What a word begins with that a spreadsheet would take for a formula."""
 
 # bfloat16 has no type in NumPy: its bits are the upper half of a float32.
 _DTYPES = {
@@ -212,7 +214,7 @@ def read_csv(path: PathLike, text: Iterable[str]) -> Table:
     for number, row in enumerate(rows, start=2):
         if len(row) != len(names):
             raise FileError(path, f"row {number}", f"{len(row)} cells", f"{len(names)}, as the first row names them")
-    plain = [[cell[1:] if cell[:1] == "'" and cell[1:2] in ("=", "+", "-", "@") else cell for cell in row] for row in rows]
+    plain = [[cell[1:] if cell[:1] == "'" and cell[1:2] in GUARDED else cell for cell in row] for row in rows]
     try:
         return table((dict(zip(names, row, strict=True)) for row in plain), names, text)
     except ValueError as error:

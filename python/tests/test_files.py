@@ -73,13 +73,13 @@ def test_vectors_of_an_evaluation_are_kept(tmp_path: Path) -> None:
     value = json.loads((FROZEN / "surveys" / "gap-s0-best.survey.json").read_text())
     values = np.arange(12 * 16, dtype="<f2").reshape(12, 16)
     value["vectors"] = {"routing": {"none": "no order"}, "weight": {"float16": base64.b64encode(values.tobytes()).decode()}}
-    value["predicted"][0] = (1 << 32) - 1
+    value["predicted"][:2], value["measures"]["confidence"][1] = [(1 << 32) - 1] * 2, None  # the second could not be read
     file = tmp_path / "a.survey.json"
     file.write_text(json.dumps(value))
     found = ssmprobe.read_evaluation(file)
     assert list(found.vectors) == ["weight"]
     np.testing.assert_array_equal(found.vectors["weight"], values)
-    assert (found.predicted[0], found.table()["prediction"][0]) == (-1, "another class")
+    assert (list(found.predicted[:2]), list(found.table()["prediction"][:2])) == ([-1, -1], ["another class", ""])
     value["vectors"] = {"weight": {"float16": "AAAA"}}
     file.write_text(json.dumps(value))
     with pytest.raises(ssmprobe.FileError, match=r"vectors of `weight` is .*, expected float16 in base64, \[12, 16\]"):
@@ -259,9 +259,9 @@ def test_an_archive_with_pickles_or_without_end_is_refused(tmp_path: Path, monke
 
 def test_a_csv_is_read_as_it_was_meant(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    file.write_text('# title: one\nname,count,value\n"\'=1+1",3,\n7,4,-0.5\n')
+    file.write_text('# title: one\nname,count,value\n"\'=1+1",3,\n"\'\t7",4,-0.5\n')
     found = read_csv(file, ("name",))
-    assert list(found["name"]) == ["=1+1", "7"]
+    assert list(found["name"]) == ["=1+1", "\t7"]
     assert (found["count"].dtype.kind, list(found["count"])) == ("i", [3, 4])
     assert np.isnan(found["value"][0])
     with pytest.raises(KeyError, match="there is no column 'cuont'; there are name, count, value"):
