@@ -14,11 +14,12 @@ import wandb
 
 
 def main(folder: Path, project: str) -> None:
-    about = json.loads((folder / "run.json").read_text())
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     curves = defaultdict(list)
-    for line in (folder / "metrics.jsonl").read_text().splitlines():
+    for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         epoch = json.loads(line)
-        curves[epoch.pop("head"), epoch.pop("seed")].append(epoch)
+        if "step" not in epoch:  # an evaluation within an epoch
+            curves[epoch.pop("head"), epoch.pop("seed")].append(epoch)
     for (head, seed), epochs in curves.items():
         config = about["protocol"] | {"head": head, "seed": seed}
         config |= {"backbone": about["backbone"]["id"], "dataset": about["dataset"]["name"]}

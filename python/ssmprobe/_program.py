@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import zlib
 from collections.abc import Iterable
 from importlib import metadata
@@ -107,12 +108,19 @@ class Window:
     def __init__(self, process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
         self.process = process
         """The program."""
-        self._folder = folder
+
+        def clean() -> None:
+            process.wait()
+            folder.cleanup()
+
+        # It holds the folder, whoever keeps this window; and Python does not end before it where something lies in there.
+        self._cleaning = threading.Thread(target=clean, name="ssmprobe window", daemon=not os.listdir(folder.name))
+        self._cleaning.start()
 
     def wait(self, timeout: float | None = None) -> int:
         """Waits until the window is closed, at most `timeout` seconds, and returns the program's exit code."""
         code = self.process.wait(timeout)
-        self._folder.cleanup()
+        self._cleaning.join()
         return code
 
     def close(self) -> None:
@@ -132,8 +140,8 @@ def open(
 
     `what` are images as arrays ([height, width, 3] or [height, width], uint8), probes, and paths of whatever the window
     opens: probe files, images, folders, workspaces. Arrays and probes are written to a temporary folder that is gone when the
-    window is closed. `backbone` is a folder or an id of the Hub, `data` a labelled dataset, `pane` the pane to
-    show first, `device` where to compute.
+    window is closed; until then Python does not end. `backbone` is a folder or an id of the Hub, `data` a labelled dataset,
+    `pane` the pane to show first, `device` where to compute.
     """
     folder = tempfile.TemporaryDirectory(prefix="ssmprobe-")
     arguments: list[str] = []

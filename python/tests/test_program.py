@@ -1,10 +1,12 @@
 """The program from Python: where it is found, what the window is given, what a notebook shows."""
 
 import base64
+import gc
 import re
 import stat
 import sys
 import sysconfig
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +19,11 @@ from .conftest import FIXTURES, FROZEN, ROOT
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that keeps what it was given, files and all, until it is ended."""
+    """A program that keeps what it was given, files and all, once there is no file `hold` beside it."""
     script = tmp_path / "ssmprobe"
     copy = 'cp "$a" "$d/"' if sys.platform != "win32" else ""
-    script.write_text(f'#!/bin/sh\nd=$(dirname "$0")\nfor a; do [ ! -f "$a" ] || {copy}; done\necho "$*" > "$d/said"\n')
+    hold = 'while [ -e "$d/hold" ]; do sleep 0.05; done'
+    script.write_text(f'#!/bin/sh\nd=$(dirname "$0")\n{hold}\nfor a; do [ ! -f "$a" ] || {copy}; done\necho "$*" > "$d/said"\n')
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("SSMPROBE", str(script))
     return script
@@ -39,6 +42,19 @@ def test_the_window_is_given_what_is_in_memory(stand_in: Path) -> None:
     kept = ssmprobe.load_probe(stand_in.parent / "gap-1.safetensors")
     assert (kept.head, kept.classes) == (probe.head, probe.classes)
     assert not Path(said[1]).parent.exists(), "what was in memory goes with the window"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_a_window_that_nobody_keeps_is_given_what_is_in_memory(stand_in: Path) -> None:
+    hold = stand_in.parent / "hold"
+    hold.touch()
+    ssmprobe.open(np.zeros((5, 7), "u1"))
+    gc.collect()
+    hold.unlink()
+    (cleaning,) = (thread for thread in threading.enumerate() if thread.name == "ssmprobe window")
+    assert not cleaning.daemon
+    cleaning.join(60)
+    assert (stand_in.parent / "image-0.png").is_file()
 
 
 def test_the_program_reads_the_images_that_are_written(tmp_path: Path, program: Path) -> None:

@@ -1,6 +1,7 @@
 """What the program leaves for other tools: event files for TensorBoard, Parquet, and the example for Weights & Biases."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -113,15 +114,21 @@ def test_the_example_sends_a_run_to_weights_and_biases(tmp_path: Path) -> None:
     told = tmp_path / "told"
     environment = {"PYTHONPATH": str(tmp_path), "WANDB_TOLD": str(told), "PATH": ""}
     script = ROOT / "python" / "examples" / "wandb_metrics.py"
-    subprocess.run([sys.executable, script, FROZEN / "run", "birds"], env=environment, check=True)
+    run = tmp_path / "run"
+    run.mkdir()
+    shutil.copy(FROZEN / "run" / "run.json", run)
+    metrics = (FROZEN / "run" / "metrics.jsonl").read_text()
+    within = json.loads(metrics.splitlines()[0]) | {"step": 1}
+    (run / "metrics.jsonl").write_text(f"{json.dumps(within)}\n{metrics}")
+    subprocess.run([sys.executable, script, run, "birds"], env=environment, check=True)
     runs = [json.loads(line) for line in told.read_text().splitlines()]
-    lines = [json.loads(line) for line in (FROZEN / "run" / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in metrics.splitlines()]
     assert len(runs) == 12
-    for run in runs:
-        asked = run["asked"]
+    for sent in runs:
+        asked = sent["asked"]
         head, seed = asked["config"]["head"], asked["config"]["seed"]
         assert (asked["project"], asked["group"], asked["id"]) == ("birds", "run", f"run-{head}-s{seed}")
         assert (asked["config"]["backbone"], asked["config"]["epochs"]) == ("backbone", 2)
         own = [line for line in lines if (line["head"], line["seed"]) == (head, seed)]
         expected = [[line["epoch"], {name: line[name] for name in ("loss", "train", "select", "test")}] for line in own]
-        assert run["logged"] == expected
+        assert sent["logged"] == expected
