@@ -8,9 +8,11 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import dropwhile
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -230,7 +232,9 @@ def read_npz(path: PathLike) -> dict[str, Array]:
             raise FileError(path, "its size unpacked", f"{size} bytes", f"at most {MAX_ARCHIVE_BYTES}")
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, TokenError, EOFError, KeyError, RuntimeError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None:  # it cannot be opened
+            raise
         raise FileError(path, "the file", f"no NPZ ({error})", "NumPy's archive") from None
     except ValueError as error:
         if isinstance(error, FileError):

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import ssmprobe
-from ssmprobe._files import read_safetensors, write_safetensors
+from ssmprobe._files import read_npz, read_safetensors, write_safetensors
 
 from .conftest import FROZEN
 
@@ -42,6 +43,20 @@ def each(file: Path, reader: Callable[[], object]) -> None:
             assert str(file.parent) in str(error), error
             refused += 1
     assert refused > ROUNDS / 6, refused
+
+
+def each_byte(file: Path, reader: Callable[[], object]) -> None:
+    """Damages bytes of a file again and again: it is read, or refused with its own name."""
+    content, rng = file.read_bytes(), random.Random(7)
+    for _ in range(ROUNDS):
+        changed = bytearray(content)
+        for _ in range(rng.randrange(1, 4)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        file.write_bytes(bytes(changed[: rng.randrange(len(changed))] if rng.random() < 0.2 else changed))
+        try:
+            reader()
+        except ssmprobe.FileError as error:
+            assert str(file) in str(error)
 
 
 @pytest.mark.parametrize("name", ["sinkhorn-s0-best", "vmamba-s0-best", "gap-s0-best"])
@@ -91,13 +106,13 @@ def test_descriptions_and_headers_of_probes(tmp_path: Path) -> None:
         ssmprobe.load_probe(file)
 
     each(description, read)
-    content, rng = whole.read_bytes(), random.Random(7)
-    for _ in range(ROUNDS):
-        changed = bytearray(content)
-        for _ in range(rng.randrange(1, 4)):
-            changed[rng.randrange(len(changed) // 2)] = rng.randrange(256)
-        file.write_bytes(bytes(changed[: rng.randrange(len(changed))] if rng.random() < 0.2 else changed))
-        try:
-            ssmprobe.load_probe(file)
-        except ssmprobe.FileError as error:
-            assert str(file) in str(error)
+    shutil.copy(whole, file)
+    each_byte(file, lambda: ssmprobe.load_probe(file))
+
+
+@pytest.mark.filterwarnings("default")
+def test_archives(tmp_path: Path) -> None:
+    file = tmp_path / "a.npz"
+    for values in (np.arange(50.0), np.zeros(500)):
+        np.savez_compressed(file, a=values, b=np.eye(3))
+        each_byte(file, lambda: read_npz(file))
