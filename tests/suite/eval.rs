@@ -580,10 +580,16 @@ fn what_cannot_be_asked_is_said() {
     let (code, _, stderr) = eval(&other, &[]);
     assert!(code == 1 && stderr.contains("does not know the class `comet`"), "{stderr}");
     assert!(stderr.contains("no image was read") && !stderr.contains("tokens:"), "{stderr}");
-    // A run whose dataset is another one now.
-    let mut moved = desk.verb("eval", "cache");
-    let (code, _, stderr) = run(moved.arg("--run").arg(desk.path("run")).arg("--data").arg(&other));
-    assert!(code == 1 && stderr.contains("not the dataset"), "{stderr}");
+    // A run whose dataset is another one now, and one of whose images is.
+    let class = fs::read_dir(scenes.join("val")).unwrap().next().unwrap().unwrap().path();
+    let image = fs::read_dir(class).unwrap().next().unwrap().unwrap().path();
+    fs::rename(&image, image.with_extension("other.png")).unwrap();
+    for data in [&other, &scenes] {
+        let mut moved = desk.verb("eval", "cache");
+        let (code, _, stderr) = run(moved.arg("--run").arg(desk.path("run")).arg("--data").arg(data));
+        assert!(code == 1 && stderr.contains("not the dataset"), "{stderr}");
+    }
+    fs::rename(image.with_extension("other.png"), &image).unwrap();
     // One whose dataset is no longer where it was.
     fs::rename(&scenes, desk.path("elsewhere")).unwrap();
     let mut gone = desk.verb("eval", "cache");

@@ -118,10 +118,11 @@ impl Question {
     /// The test images of a run, and those it was trained on.
     pub fn of_run(run: &Run, dataset: &Dataset, selection: Option<f64>) -> anyhow::Result<Self> {
         let truth = run.truth()?;
-        let same = |(&index, &class): (&usize, &usize)| {
-            dataset.samples.get(index).is_some_and(|sample| sample.class == class)
+        let same = |((&index, &class), image): ((&usize, &usize), &String)| {
+            let found = dataset.samples.get(index).filter(|sample| sample.class == class);
+            found.is_some() && same_image(image, &dataset.name_of_image(index))
         };
-        if !truth.indices.iter().zip(&truth.classes).all(same)
+        if !truth.indices.iter().zip(&truth.classes).zip(&truth.images).all(same)
             || dataset.classes != run.manifest.dataset.classes
         {
             bail!(
@@ -155,9 +156,40 @@ impl Question {
     }
 }
 
+/// Whether two names are of the same image. Where one of them lies outside its dataset's folder, or the folder was named
+/// relatively, its name is a whole path, which may have changed: the file alone is compared.
+fn same_image(one: &str, other: &str) -> bool {
+    let names = [one, other].map(|name| name.replace('\\', "/")); // the run may be another system's
+    let [one, other] = names.each_ref().map(Path::new);
+    one == other || ((one.is_absolute() || other.is_absolute()) && one.file_name() == other.file_name())
+}
+
 /// Those of `images` that could be read.
 pub fn readable(images: &Labelled, cache: &TokenCache) -> Labelled {
     let pairs = images.images.iter().zip(&images.classes);
     let (images, classes) = pairs.filter(|(image, _)| cache.readable(**image)).unzip();
     Labelled { images, classes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_image;
+
+    #[test]
+    fn an_image_is_known_by_its_place_in_the_dataset_and_outside_of_it_by_its_file() {
+        let outside = std::env::current_dir().unwrap().join("images/a.png").display().to_string();
+        let outside = outside.as_str();
+        for (one, other, same) in [
+            ("val/disc/a.png", "val/disc/a.png", true),
+            ("val/disc/a.png", "val/disc/b.png", false),
+            ("val/disc/a.png", "val/ring/a.png", false),
+            ("val\\disc\\a.png", "val/disc/a.png", true),
+            (outside, "val/disc/a.png", true),
+            ("val/disc/a.png", outside, true),
+            (outside, "val/disc/b.png", false),
+            ("val.parquet, row 3", "val.parquet, row 4", false),
+        ] {
+            assert_eq!(same_image(one, other), same, "{one}, {other}");
+        }
+    }
 }
