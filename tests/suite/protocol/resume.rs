@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use ssmprobe::app::jobs::train::{Event, TrainPlan};
+use ssmprobe::app::jobs::train::{self, Event, TrainPlan, TrainSpec, TrainingError};
 use ssmprobe::model::backbone::preprocess::augment::Augmentation;
+use ssmprobe::model::device;
 use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
+use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError};
 
 use super::{Desk, arrays, below};
 use crate::faults::stride;
@@ -53,6 +54,23 @@ fn a_run_stopped_after_any_event_ends_as_one_that_was_not() {
     // Steps, batches of evaluation (2 of val, 2 of test), epochs, seeds.
     let events = 2 * (4 * (4 + 4 + 1) + 1);
     assert!(cut > events && cut <= events + stride(5), "{cut}");
+}
+
+#[test]
+fn a_run_that_another_has_begun_meanwhile_is_one_to_wait_for() {
+    let desk = Desk::new();
+    let order = desk.order(&["linear-bn"]);
+    let spec = TrainSpec { plan: order.clone(), out: desk.path("run"), resume: true };
+    let mut twin = None;
+    let met = train::run(device::choose, &spec, &mut |event| {
+        if matches!(event, Event::Plan { .. }) {
+            twin = Some(said(&desk.trained(&order, "run")));
+        }
+        ControlFlow::Continue(())
+    });
+    let error = met.expect_err("another has it");
+    assert!(matches!(error, TrainingError::Run(RunError::Claimed { host: None, .. })), "{error}");
+    assert!(twin == Some(said(&desk.trained(&order, "run"))));
 }
 
 #[test]

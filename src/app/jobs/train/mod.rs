@@ -187,7 +187,12 @@ pub fn run(
             (claim, run)
         }
         None => {
-            let run = Run::create(out, manifest, &truth(&dataset, &parts))?;
+            let created = Run::create(out, manifest, &truth(&dataset, &parts));
+            let run = created.map_err(|error| match error {
+                // Another program has begun it since this one looked.
+                RunError::Exists { folder } if *resume => RunError::Claimed { folder, host: None },
+                other => other,
+            })?;
             (run.claim()?, run)
         }
     };
