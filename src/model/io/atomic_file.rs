@@ -11,6 +11,8 @@ use tempfile::NamedTempFile;
 use super::failpoint;
 
 const PREFIX: &str = ".ssmprobe-";
+/// A folder into which nothing is written for so long was left by a kill.
+const LEFT_AFTER: Duration = Duration::from_hours(1);
 
 /// Temporary files this process has begun; those that have got their names or are gone are dropped when
 /// the next one is begun.
@@ -71,6 +73,7 @@ pub fn write_folder<E: From<io::Error>>(
 ) -> Result<(), E> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make_folder(folder)?;
+    let _ = tidy(folder, LEFT_AFTER); // what cannot be looked through may still be written into
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
@@ -239,9 +242,21 @@ fn time_of(folder: &Path) -> SystemTime {
     made.unwrap_or_else(|_| SystemTime::now())
 }
 
-/// Removes the temporary files in `folder` that a kill has left, those not written to for `age`:
-/// younger ones may be another program's that is at work. One whose time lies ahead was written before the
-/// clock was set back.
+/// For how long nothing was written to a file, or to anything in a folder. What has a time that lies ahead was written
+/// before the clock was set back.
+fn idle(path: &Path, now: SystemTime) -> io::Result<Duration> {
+    let about = path.symlink_metadata()?;
+    let mut least = now.duration_since(about.modified()?).unwrap_or_else(|ahead| ahead.duration());
+    if about.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            least = least.min(idle(&entry?.path(), now)?);
+        }
+    }
+    Ok(least)
+}
+
+/// Removes the temporary files and folders in `folder` that a kill has left, those not written to for `age`:
+/// younger ones may be another program's that is at work.
 pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
     let mut now = None;
     for entry in std::fs::read_dir(folder)? {
@@ -251,11 +266,10 @@ pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
             continue;
         }
         let now = *now.get_or_insert_with(|| time_of(folder));
-        let changed = entry.metadata().and_then(|about| about.modified());
-        let idle = |time| now.duration_since(time).unwrap_or_else(|ahead| ahead.duration());
-        if changed.is_ok_and(|time| idle(time) >= age) {
+        let path = entry.path();
+        if idle(&path, now).is_ok_and(|idle| idle >= age) {
             // Whoever else removes it at the same moment has done the same.
-            let _ = std::fs::remove_file(entry.path());
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
     }
     Ok(())
@@ -263,7 +277,10 @@ pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{can_write, is_there, make_folder, nearest_folder, read, start, text, tidy, write};
+    use super::{
+        LEFT_AFTER, can_write, is_there, make_folder, nearest_folder, read, start, text, tidy, write,
+        write_folder,
+    };
     use std::io::ErrorKind;
     use std::path::Path;
     use std::time::Duration;
@@ -328,6 +345,22 @@ mod tests {
         }
         tidy(folder.path(), Duration::ZERO).unwrap();
         assert!(!own.exists() && other.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_a_kill_left_goes_and_one_that_is_written_into_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = std::time::SystemTime::now() - 2 * LEFT_AFTER;
+        let [left, filled, new] =
+            [".ssmprobe-left", ".ssmprobe-filled", "new"].map(|name| folder.path().join(name));
+        for (path, written) in [(&left, old), (&filled, std::time::SystemTime::now())] {
+            make_folder(path).unwrap();
+            std::fs::File::create(path.join("weights")).unwrap().set_modified(written).unwrap();
+            std::fs::File::open(path).unwrap().set_modified(old).unwrap();
+        }
+        write_folder(&new, |inside| write(&inside.join("weights"), b"x")).unwrap();
+        assert!(!left.exists() && filled.exists() && new.join("weights").exists());
     }
 
     #[test]
