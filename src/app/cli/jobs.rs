@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
@@ -21,6 +21,10 @@ const TAIL: usize = 8;
 const LOOKS: u32 = 2;
 /// The same where a task is in no queue and shows no exit code: a file system that is shared may show it a minute later.
 const LATE_LOOKS: u32 = 40;
+/// Slurm may give no answer for so long, as while it starts anew.
+const SILENCE: Duration = Duration::from_mins(5);
+/// Where it takes no more, it is asked again after longer and longer, at most so long.
+const PAUSE: Duration = Duration::from_mins(1);
 
 /// Show how the tasks of a run go that --submit handed in; wait for them, hand in again what failed, end them.
 #[derive(Args)]
@@ -166,37 +170,56 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
     let every =
         if plan.place == SubmitTarget::Local { Duration::from_millis(200) } else { Duration::from_secs(2) };
     let (mut display, mut told, mut still) = (Display::new(), String::new(), 0);
+    // Since when Slurm gives no answer; when it took no more, and how long it is let alone then.
+    let (mut silent, mut full): (Option<Instant>, Option<(Instant, Duration)>) = (None, None);
     loop {
-        let mut all = states(plan)?;
-        let failed =
-            |state: &State| matches!(state, State::Failed { .. } | State::Lost { .. } | State::Stopped);
-        let never =
-            plan.place == SubmitTarget::Slurm && all.iter().any(|(task, _)| plan.array(*task).is_none());
-        if never && !all.iter().any(|(_, state)| failed(state)) {
-            match hand_in::rest(plan, &all) {
-                Err(error) if is_limit(&error) => {}
-                rest => rest?,
+        match states(plan) {
+            Err(error @ SlurmError::Refused { .. })
+                if silent.is_none_or(|since| since.elapsed() < SILENCE) =>
+            {
+                if silent.is_none() {
+                    display.say(&format!("note: {error}; it is asked again"));
+                    silent = Some(Instant::now());
+                }
             }
-            all = states(plan)?;
-        }
-        let summary = summary(&all);
-        if summary != told {
-            display.milestone(&summary, true);
-            told = summary;
-        }
-        let done = all.iter().all(|(_, state)| *state == State::Done);
-        still = if all.iter().any(|(_, state)| state.is_active()) { 0 } else { still + 1 };
-        let lost = plan.place == SubmitTarget::Slurm
-            && all.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
-        if done || still >= if lost { LATE_LOOKS } else { LOOKS } {
-            display.clear();
-            all.iter().for_each(|(task, state)| complain(plan, *task, state));
-            if !done {
-                say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
+            looked => {
+                let all = looked?;
+                silent = None;
+                let to_come = are_to_come(plan, &all);
+                if to_come && full.is_none_or(|(since, pause)| since.elapsed() >= pause) {
+                    let before = plan.handed_in.len();
+                    full = match hand_in::rest(plan, &all) {
+                        Err(error) if is_limit(&error) && !plan.handed_in.is_empty() => {
+                            let longer = full.filter(|_| plan.handed_in.len() == before);
+                            Some((Instant::now(), longer.map_or(every, |(_, pause)| PAUSE.min(2 * pause))))
+                        }
+                        rest => {
+                            rest?;
+                            None
+                        }
+                    };
+                }
+                let summary = summary(&all);
+                if summary != told {
+                    display.milestone(&summary, true);
+                    told = summary;
+                }
+                let done = all.iter().all(|(_, state)| *state == State::Done);
+                let goes_on = to_come || all.iter().any(|(_, state)| state.is_active());
+                still = if goes_on { 0 } else { still + 1 };
+                let lost = plan.place == SubmitTarget::Slurm
+                    && all.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
+                if done || still >= if lost { LATE_LOOKS } else { LOOKS } {
+                    display.clear();
+                    all.iter().for_each(|(task, state)| complain(plan, *task, state));
+                    if !done {
+                        say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
+                    }
+                    return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                }
             }
-            return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while begun.elapsed() < every {
             if interrupt::flow().is_break() {
                 display.clear();
@@ -207,6 +230,15 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// Whether there are tasks that Slurm never took, and still should.
+fn are_to_come(plan: &Plan, all: &[(Task, State)]) -> bool {
+    let failed = |state: &State| matches!(state, State::Failed { .. } | State::Lost { .. } | State::Stopped);
+    plan.place == SubmitTarget::Slurm
+        && !plan.cancelled().exists()
+        && !all.iter().any(|(_, state)| failed(state))
+        && all.iter().any(|(task, _)| plan.array(*task).is_none())
 }
 
 /// Whether Slurm took no more.
@@ -246,7 +278,12 @@ fn complain(plan: &Plan, task: Task, state: &State) {
     if !matches!(state, State::Failed { .. } | State::Lost { .. }) {
         return;
     }
-    say!("{} {state}; {} ends with:", plan.name(task), plan.log(task).display());
+    let (name, log) = (plan.name(task), plan.log(task));
+    if log.exists() {
+        say!("{name} {state}; {} ends with:", log.display());
+    } else {
+        say!("{name} {state}; it printed nothing");
+    }
     tail(plan, task, TAIL).iter().for_each(|line| say!("  {line}"));
 }
 

@@ -36,7 +36,7 @@ pub struct TaskForm {
     pub cpus: String,
     /// Memory of a task.
     pub memory: String,
-    /// Most tasks at a time.
+    /// Most tasks of one array at a time.
     pub array_limit: String,
     /// Other options of `sbatch`, `KEY=VALUE` with spaces between them.
     pub others: String,

@@ -88,7 +88,8 @@ pub struct SlurmFlags {
     /// Memory of a task, as `32G`.
     #[arg(long, value_name = "SIZE", requires = "submit")]
     pub memory: Option<String>,
-    /// Most tasks at a time [default: what Slurm gives; one, where they run on this machine].
+    /// Most tasks of one array at a time; several --backbone, --retry and the cluster's limits make several arrays [default:
+    /// what Slurm gives; one, where they run on this machine].
     #[arg(long, value_name = "N", requires = "submit", value_parser = whole_number(1_u32..))]
     pub array_limit: Option<u32>,
     /// Any other option of `sbatch`, without its dashes; may be given several times.

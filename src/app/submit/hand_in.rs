@@ -60,14 +60,20 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
 /// # Errors
 /// As [`all`].
 pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
-    for (task, part) in plan.parts().into_iter().filter(|(_, part)| part.exists()) {
-        aside_if_damaged(plan, task, &part)?;
+    let busy = plan.place == SubmitTarget::Local && local::is_running(plan);
+    if !busy {
+        for (task, part) in plan.parts().into_iter().filter(|(_, part)| part.exists()) {
+            aside_if_damaged(plan, task, &part)?;
+        }
     }
     let mut states = states(plan)?;
     let over = |(_, state): &&(Task, State)| *state != State::Done && !state.is_active();
     let broken: Vec<usize> = states.iter().filter(over).map(|(task, _)| task.stage).collect();
     if broken.is_empty() {
         return Ok(0);
+    }
+    if busy {
+        return Err(under_way_here(plan));
     }
     // What waits for tasks that failed never runs: it is handed in anew, to wait for the new ones.
     let late = |task: Task, state: &State| {
@@ -115,9 +121,20 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
         SubmitTarget::Local => local::cancel(plan),
         SubmitTarget::Slurm => {
             let ids: Vec<String> = plan.handed_in.iter().map(|array| array.id.clone()).collect();
-            Ok(slurm::cancel(&ids)?)
+            slurm::cancel(&ids)?;
+            let path = plan.cancelled();
+            atomic_file::write(&path, b"").with_context(|| path.display().to_string())
         }
     }
+}
+
+/// Why nothing is begun here while others are at work.
+fn under_way_here(plan: &Plan) -> anyhow::Error {
+    let folder = plan.folder.display();
+    Usage(format!(
+        "the tasks of {folder} are still under way here; `ssmprobe jobs {folder} --wait` waits for them"
+    ))
+    .into()
 }
 
 /// Tasks that are not over, and will be by themselves.
@@ -129,11 +146,7 @@ fn under_way(states: &[(Task, State)]) -> Vec<Task> {
 fn some(plan: &mut Plan, wanted: &[Task], under_way: &[Task]) -> anyhow::Result<()> {
     if plan.place == SubmitTarget::Local {
         if local::is_running(plan) {
-            let folder = plan.folder.display();
-            return Err(Usage(format!(
-                "the tasks of {folder} are still under way here; `ssmprobe jobs {folder} --wait` waits for them"
-            ))
-            .into());
+            return Err(under_way_here(plan));
         }
         return local::start(plan);
     }
@@ -173,14 +186,12 @@ fn some(plan: &mut Plan, wanted: &[Task], under_way: &[Task]) -> anyhow::Result<
                     now.push(id.clone());
                     plan.handed_in.push(Array { id, stage, before: ahead, tasks });
                     plan.save()?;
+                    let _ = std::fs::remove_file(plan.cancelled()); // it may not be there
                 }
             }
         }
         for task in under_way.iter().filter(|task| task.stage == stage) {
-            now.extend(plan.array(*task).map(|array| match plan.stages[stage].parts {
-                Some(_) => format!("{}_{}", array.id, task.index + 1 - array.before),
-                None => array.id.clone(),
-            }));
+            now.extend(plan.slurm_id(*task));
         }
         chains.insert(chain, now);
     }

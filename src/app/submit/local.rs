@@ -29,7 +29,6 @@ const START: Duration = Duration::from_mins(1);
 /// If it cannot be started, or one is at work already.
 pub fn start(plan: &Plan) -> anyhow::Result<()> {
     let log = plan.home().join("log/local.txt");
-    let _ = std::fs::remove_file(cancelled(plan)); // it is not there
     let mut command = Command::new(&plan.program);
     command.arg("jobs").arg(&plan.folder).arg("--work").current_dir(&plan.directory);
     command.stdin(Stdio::null()).stdout(appended(&log)?).stderr(appended(&log)?);
@@ -82,6 +81,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
             }
         }
     };
+    let _ = std::fs::remove_file(plan.cancelled()); // it may not be there
     let states = states(plan)?;
     let most = plan.slurm.array_limit.unwrap_or(1) as usize;
     let mut failed: Vec<usize> = Vec::new();
@@ -104,22 +104,38 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
 /// # Errors
 /// If the disk refuses.
 pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
-    let path = cancelled(plan);
-    atomic_file::write(&path, b"").with_context(|| path.display().to_string())?;
-    while is_running(plan) && interrupt::flow().is_continue() {
+    let path = plan.cancelled();
+    loop {
+        // Who has just begun may have taken it for one of before.
+        if !path.exists() {
+            atomic_file::write(&path, b"").with_context(|| path.display().to_string())?;
+        }
+        if !is_running(plan) || interrupt::flow().is_break() {
+            return Ok(());
+        }
         std::thread::sleep(LOOK);
     }
-    Ok(())
+}
+
+/// Tasks at work. Where something keeps this process from looking after them, they save and stop.
+struct Running(Vec<(Task, Child)>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(|(_, child)| stop(child));
+        self.0.iter_mut().for_each(|(_, child)| drop(child.wait()));
+    }
 }
 
 /// Runs the tasks of a stage; whether all of them are done.
 fn run(plan: &Plan, mut waiting: VecDeque<Task>, most: usize, right: &ExclusiveLock) -> anyhow::Result<bool> {
-    let (mut running, mut all): (Vec<(Task, Child)>, bool) = (Vec::new(), true);
-    let mut told = false;
+    let mut tasks = Running(Vec::new());
+    let running = &mut tasks.0;
+    let (mut all, mut told) = (true, false);
     loop {
         // Another machine has taken over from one that showed no life: what runs here saves and ends.
         let lost = right.beat().is_err();
-        let stopping = lost || interrupt::flow().is_break() || cancelled(plan).exists();
+        let stopping = lost || interrupt::flow().is_break() || plan.cancelled().exists();
         if stopping {
             all &= waiting.is_empty();
             waiting.clear();
@@ -171,8 +187,29 @@ fn spawn(plan: &Plan, task: Task) -> anyhow::Result<Child> {
     // What ends this process from a terminal asks the task once, through this one.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    stops_with_this_process(&mut command);
     command.spawn().with_context(|| format!("{} cannot be started", program.display()))
 }
+
+/// Where this process is killed, whoever ends the tasks would not find them any more: they save and stop.
+#[cfg(target_os = "linux")]
+fn stops_with_this_process(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    let asked = || {
+        // SAFETY: it changes this process alone, and takes a number.
+        #[expect(unsafe_code, reason = "a call of C that asks for a signal")]
+        let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong) };
+        if refused < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: what is done between fork and exec takes no lock and no memory.
+    #[expect(unsafe_code, reason = "what a child does before it becomes the program")]
+    unsafe {
+        command.pre_exec(asked);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stops_with_this_process(_: &mut Command) {}
 
 /// Asks a task to save and stop.
 fn stop(child: &mut Child) {
@@ -194,8 +231,4 @@ fn appended(path: &Path) -> anyhow::Result<File> {
 
 fn lock(plan: &Plan) -> PathBuf {
     plan.home().join("state/.lock")
-}
-
-fn cancelled(plan: &Plan) -> PathBuf {
-    plan.home().join("state/.cancel")
 }

@@ -8,6 +8,7 @@
 //! | `plan.json` | [`Plan`]: the stages, and what they were handed in as |
 //! | `STAGE.sh` | what `sbatch` gets ([`script`]) |
 //! | `state/STAGE-N` | the exit code of a task that came to an end ([`status`]) |
+//! | `state/.cancel` | nothing: tasks were ended, and none was handed in since |
 //! | `log/STAGE-N.txt` | what it printed |
 //! | `1`, `2`, ... | what each part makes, until they are joined |
 //!

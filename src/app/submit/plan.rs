@@ -234,6 +234,15 @@ impl Plan {
         self.handed_in.iter().rfind(|array| array.stage == task.stage && array.tasks.contains(&task.index))
     }
 
+    /// What Slurm calls a task that was handed in: `12_3`, the third of an array, or `12`.
+    pub fn slurm_id(&self, task: Task) -> Option<String> {
+        let array = self.array(task)?;
+        Some(match self.stages[task.stage].parts {
+            Some(_) => format!("{}_{}", array.id, task.index + 1 - array.before),
+            None => array.id.clone(),
+        })
+    }
+
     /// A task's name: that of its stage, and its number where there are several.
     pub fn name(&self, task: Task) -> String {
         let stage = &self.stages[task.stage];
@@ -253,6 +262,11 @@ impl Plan {
     /// Where a task's exit code lies once it has come to an end.
     pub fn state(&self, task: Task) -> PathBuf {
         self.home().join("state").join(self.name(task))
+    }
+
+    /// There from the end of all tasks on, until some are handed in again.
+    pub fn cancelled(&self) -> PathBuf {
+        self.home().join("state/.cancel")
     }
 
     /// What a task printed.

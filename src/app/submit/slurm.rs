@@ -1,5 +1,6 @@
 //! Slurm, as its own commands say it: `sbatch`, `squeue`, `scancel`, `scontrol`, and `sacct` where there is accounting.
 
+use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -106,13 +107,21 @@ pub fn largest_array() -> usize {
     size.map_or(USUAL_ARRAY, |size| size.saturating_sub(1)).max(1)
 }
 
-/// How a task ended that is no longer in the queue, where there is accounting: `TIMEOUT`, `OUT_OF_MEMORY`, ...
-pub fn ended(id: &str, number: Option<usize>) -> Option<String> {
-    let job = number.map_or_else(|| id.to_owned(), |number| format!("{id}_{number}"));
-    let words = ["--noheader", "--allocations", "--parsable2", "--format=State", "--jobs"].map(str::to_owned);
-    let said = call("sacct", &[&words[..], &[job]].concat()).ok()?;
-    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty())?.to_owned();
-    Some(last)
+/// How tasks ended that are no longer in the queue, where there is accounting: `TIMEOUT`, `OUT_OF_MEMORY`, ... by what Slurm
+/// calls each, of all that were handed in as `jobs`. Those of an array that ended together before they began stand there as
+/// `12_[3-5]`: as `12_` here.
+pub fn ended(jobs: &BTreeSet<&str>) -> HashMap<String, String> {
+    if jobs.is_empty() {
+        return HashMap::new();
+    }
+    let words = ["--noheader", "--allocations", "--parsable2", "--format=JobID,State"].map(str::to_owned);
+    let jobs = format!("--jobs={}", jobs.iter().copied().collect::<Vec<_>>().join(","));
+    let said = call("sacct", &[&words[..], &[jobs]].concat()).unwrap_or_default();
+    let own = |line: &str| {
+        let (id, state) = line.trim().split_once('|')?;
+        Some((id.split('[').next()?.to_owned(), state.to_owned()))
+    };
+    said.lines().filter_map(own).collect()
 }
 
 /// What a command prints.

@@ -83,6 +83,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
         SubmitTarget::Slurm if !plan.handed_in.is_empty() => slurm::queue()?,
         _ => Vec::new(),
     };
+    let cancelled = plan.cancelled().exists();
     let alive = plan.place == SubmitTarget::Local && local::is_running(plan);
     let state = |task: Task| {
         // The queue is asked first: a task that ended since has left its code.
@@ -108,7 +109,9 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
                     }
                     (Some(queued), _) => State::Waiting { reason: queued.reason.clone() },
                     (None, Some(code)) => ended(code),
-                    (None, None) => State::Lost { why: slurm::ended(&array.id, number) },
+                    // It was taken back before it began.
+                    (None, None) if cancelled && !plan.log(task).exists() => State::NotHandedIn,
+                    (None, None) => State::Lost { why: None },
                 }
             }
         }
@@ -122,6 +125,17 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     for (task, state) in &mut states {
         if matches!(state, State::Lost { .. }) && !whole[task.stage] {
             *state = State::NotHandedIn;
+        }
+    }
+    // Accounting is asked once, and of nothing else.
+    let lost = states.iter().filter(|(_, state)| matches!(state, State::Lost { .. }));
+    let known = slurm::ended(&lost.filter_map(|(task, _)| Some(plan.array(*task)?.id.as_str())).collect());
+    for (task, state) in &mut states {
+        if let State::Lost { why } = state {
+            *why = plan.slurm_id(*task).and_then(|id| {
+                let group = id.trim_end_matches(char::is_numeric);
+                known.get(&id).or_else(|| known.get(group)).cloned()
+            });
         }
     }
     Ok(states)

@@ -243,6 +243,36 @@ fn tasks_that_are_ended_save_and_go_on() {
     assert_same(&folder, &desk.path("whole"));
 }
 
+#[test]
+fn tasks_end_with_whoever_runs_them_and_nothing_is_changed_beside_him() {
+    let desk = Desk::new(36, 12);
+    let folder = desk.path("parts");
+    let text = folder.to_str().expect("text");
+    let (first, words) = (folder.join("tasks/1/run.json"), ["--part=2/2", text]);
+    fs::create_dir_all(folder.join("tasks/1")).expect("a folder");
+    fs::write(&first, "no run").expect("a file");
+    done(&mut desk.train("parts", 100_000, &["--submit", "local", "--array-limit", "2"]));
+    until("the end of the first", || {
+        fs::read(folder.join("tasks/state/train-1")).is_ok_and(|code| code == b"1\n")
+    });
+    until("an epoch", || folder.join("tasks/2/metrics.jsonl").exists());
+    let (code, _, said) = run(&mut jobs(&folder, &["--retry"]));
+    assert!(code == 2 && said.contains("still under way here"), "{said}");
+    assert!(first.exists() && states(&mut jobs(&folder, &["--json"]))["train-1"] == "failed");
+
+    // Killed, it leaves none at work that `--cancel` would not find.
+    let worker = process(["--work", text]).expect("it works").to_string();
+    assert!(Command::new("kill").args(["-KILL", &worker]).status().expect("kill runs").success());
+    until("the end of the second", || process(words).is_none());
+    // What was ended is begun again here.
+    done(&mut jobs(&folder, &["--cancel"]));
+    let worker = crate::interrupts::start(&mut jobs(&folder, &["--work"]));
+    until("the second again", || process(words).is_some());
+    crate::interrupts::signal(&worker, "-TERM");
+    crate::interrupts::end(worker);
+    assert_eq!(process(words), None);
+}
+
 /// `ssmprobe eval` of a run, with files of images, anchors and everything else that has sums.
 fn eval(desk: &Desk, run: &str, more: &[&str]) -> Command {
     let mut command = desk.verb("eval", "cache");

@@ -159,15 +159,49 @@ tasks=$(echo "$*" | sed -n 's/.*array=\([0-9-]*\).*/\1/p' | tr - ' ')
 for task in ${tasks:-1}; do SLURM_ARRAY_TASK_ID=$task bash "$script" >&2; done
 wc -l < "$0.calls""#;
     script(&bin, "sbatch", takes);
-    script(&bin, "squeue", "rm -f \"${0%squeue}sbatch.full\"");
+    // It gives no answer at first, and has no room for some looks.
+    let looks = r#"echo x >> "$0.looks"; looks=$(wc -l < "$0.looks")
+[ $looks -gt 1 ] || { echo 'Unable to contact slurm controller' >&2; exit 1; }
+[ $looks -lt 4 ] || rm -f "${0%squeue}sbatch.full""#;
+    script(&bin, "squeue", looks);
     let more = ["--seeds", "4", "--submit", "slurm", "--wait"];
     let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &more)));
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("2 of 5 tasks are handed in") && said.contains("5 of 5 tasks done"), "{said}");
+    assert!(said.contains("Unable to contact slurm controller; it is asked again"), "{said}");
     let expected =
         ["--parsable --array=1-2 train.sh", "--parsable --array=3-4 train.sh", "--parsable join.sh"];
     assert_eq!(calls(&bin, &desk.path("run/tasks")), expected);
     assert_same(&desk.path("run"), &desk.path("whole"));
+}
+
+#[test]
+fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in() {
+    let desk = Desk::new(24, 12);
+    let bin = slurm(&desk, TAKES);
+    let accounting = r#"echo "$@" >> "$0.calls"; echo '2_1|TIMEOUT'; echo '2_[3-4]|CANCELLED by 7'"#;
+    script(&bin, "sacct", accounting);
+    done(&mut on(&bin, desk.train("run", 1, &["--seeds", "4", "--submit", "slurm"])));
+    let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
+    for (file, text) in
+        [("state/all-tokens", "0\n"), ("state/train-2", "0\n"), ("log/train-1.txt", "it began\n")]
+    {
+        fs::write(home.join(file), text).expect("a file");
+    }
+    let (code, list, said) = run(&mut on(&bin, jobs(&folder, &[])));
+    assert!(code == 0 && list.contains("ended in the middle (TIMEOUT)"), "{list}");
+    assert!(list.contains("ended in the middle (CANCELLED by 7)"), "{list}");
+    assert!(said.contains("log/train-1.txt ends with:") && !said.contains("log/train-3.txt"), "{said}");
+    let asked = fs::read_to_string(bin.join("sacct.calls")).expect("calls");
+    assert_eq!(asked, "--noheader --allocations --parsable2 --format=JobID,State --jobs=2\n");
+    done(&mut on(&bin, jobs(&folder, &["--cancel"])));
+    let list = || states(&mut on(&bin, jobs(&folder, &["--json"])));
+    let how = list();
+    let trains = ["train-1", "train-2", "train-3", "train-4"].map(|name| how[name].as_str());
+    assert_eq!(trains, ["lost", "done", "not-handed-in", "not-handed-in"]);
+    let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
+    assert!(code == 0 && said.contains("handed in 4 tasks"), "{said}");
+    assert_eq!(list()["train-3"], "lost");
 }
 
 #[test]

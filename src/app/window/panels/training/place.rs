@@ -72,7 +72,7 @@ fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
     Grid::new("slurm").num_columns(4).spacing([12.0, 6.0]).min_col_width(64.0).show(ui, |ui| {
         let all = [
             ("Tasks", "one a seed", "Into how many tasks it is cut: some of the seeds each, or blocks of the heads", tasks),
-            ("At a time", "no limit", "Most tasks that run at a time", array_limit),
+            ("At a time", "no limit", "Most tasks of one array that run at a time; Retry failed and the limits of the cluster make several arrays", array_limit),
             ("Partition", "the usual one", "Partition of the cluster", partition),
             ("Account", "the usual one", "Account that is charged", account),
             ("Time", "the usual", "Most time of a task, as Slurm writes it: D-HH:MM:SS, HH:MM:SS or minutes. One that needs more goes on in the queue's next turn", time),
