@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ssmprobe::model::data::mat::{self, MatError, Value};
 use ssmprobe::model::data::{Check, Dataset, LAYOUTS, Options, Split, describe, open, open_with};
+use ssmprobe::model::io::columns::{self, Column, Values};
 
 use crate::real;
 
@@ -333,6 +334,22 @@ fn tables() {
     tree.write("t.csv", "path,label\n");
     std::fs::File::options().write(true).open(tree.path().join("t.csv")).unwrap().set_len(1 << 40).unwrap();
     assert!(why(tree.path()).contains("no list is that long"), "{}", why(tree.path()));
+}
+
+#[test]
+fn tables_of_results_within_a_dataset_are_no_images_of_it() {
+    let tree = Tree::new();
+    let words = Values::Text(vec![Some("a.png".to_owned()); 50]);
+    let results = columns::parquet(&[Column::new("image", words.clone()), Column::new("class", words)], &[]);
+    let results = results.unwrap();
+    tree.images(&["train/bee/a.png", "train/ant/b.png", "test/ant/c.png"]).write("out/gap.parquet", &results);
+    let data = open(tree.path()).unwrap();
+    assert_eq!((data.layout, data.samples.len()), ("folder", 3));
+    let hub = "parquet/hub/data/test-00000-of-00001.parquet";
+    let tree = Tree::new();
+    tree.write("a/gap.parquet", &results).write("data/gap.parquet", &results).copy(hub, "data/test.parquet");
+    assert_eq!(open(tree.path()).unwrap().samples.len(), 5);
+    assert!(why(&tree.path().join("a/gap.parquet")).contains("no column holds images"));
 }
 
 #[test]

@@ -12,6 +12,9 @@ const IMAGES: [&str; 5] = ["image", "img", "picture", "photo", "jpg"];
 /// Names of label columns, the likeliest first.
 const LABELS: [&str; 7] = ["label", "labels", "class", "fine_label", "category", "cls", "target"];
 
+/// How the error begins of a file without images.
+pub(super) const NO_IMAGES: &str = "no column holds images";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     /// Leaf column of the images' bytes.
@@ -55,7 +58,7 @@ pub(super) fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
     });
     let leaves = || schema.columns().iter().map(|leaf| leaf.path().string()).collect::<Vec<_>>().join(", ");
     let (image, _) = best(images.collect(), &IMAGES).ok_or_else(|| {
-        format!("no column holds images: expected a structure with `bytes`, or bytes; found {}", leaves())
+        format!("{NO_IMAGES}: expected a structure with `bytes`, or bytes; found {}", leaves())
     })?;
     let labels: Vec<(usize, String)> = labels.collect();
     let (label, label_name) = best(labels.clone(), &LABELS).ok_or_else(|| {

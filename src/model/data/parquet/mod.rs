@@ -22,7 +22,7 @@ pub(super) const LAYOUT: Layout = Layout {
     id: "parquet",
     what: "Hugging Face's Parquet: an image (bytes) and a label in every row, files named as train-00000-of-00002.parquet \
            or train/0000.parquet",
-    recognise: |path| is_parquet(path) || walk::find(path, DEPTH, &is_parquet).is_some(),
+    recognise: |path| is_parquet(path) || walk::find(path, DEPTH, &holds_images).is_some(),
     read,
     official: false,
     splits: "name their files as train-00000-of-00001.parquet or test-00000-of-00001.parquet",
@@ -30,6 +30,11 @@ pub(super) const LAYOUT: Layout = Layout {
 
 fn is_parquet(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
+}
+
+/// Whether it is a part of a dataset and no table of results; a damaged one counts, too, so that it can say what is wrong.
+fn holds_images(path: &Path) -> bool {
+    is_parquet(path) && !shard::is_table(path)
 }
 
 /// A file's place in its split, as its name says.
@@ -137,7 +142,7 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, Name)>, DataError> {
         return Ok(vec![(root.into(), Name::from_path(root))]);
     }
     let first =
-        walk::find(root, DEPTH, &is_parquet).ok_or_else(|| DataError::Layout { path: root.into() })?;
+        walk::find(root, DEPTH, &holds_images).ok_or_else(|| DataError::Layout { path: root.into() })?;
     let folder = first.parent().unwrap_or(root);
     let folders = match (Split::from_word(&walk::name(folder)), folder.parent()) {
         (Some(_), Some(above)) if folder != root => {
@@ -149,7 +154,7 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, Name)>, DataError> {
     };
     let mut found = Vec::new();
     for folder in folders {
-        found.extend(walk::entries(&folder)?.into_iter().filter(|path| is_parquet(path)));
+        found.extend(walk::entries(&folder)?.into_iter().filter(|path| holds_images(path)));
     }
     Ok(found.into_iter().map(|path| (path.clone(), Name::from_path(&path))).collect())
 }

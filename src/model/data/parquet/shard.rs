@@ -182,6 +182,12 @@ fn all<T: DataType>(
     Ok(())
 }
 
+/// Whether a sound file has no column of images: a table, of results for example.
+pub(super) fn is_table(path: &Path) -> bool {
+    let read = guarded(|| Ok(columns::find(&Guarded::open(path)?.description()?)));
+    read.is_ok_and(|found| found.is_err_and(|why| why.starts_with(columns::NO_IMAGES)))
+}
+
 /// A panic of the reader on damaged data is an error like others.
 fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     match guard(read) {
