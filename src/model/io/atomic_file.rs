@@ -101,23 +101,34 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// An empty one, in the folder of `path`. It may be read as any other new file, within the umask;
-    /// temporary files are private otherwise.
+    /// An empty one, in the folder of `path`, or of the file that a link there leads to. It may be read as any other new
+    /// file, within the umask, or as the file whose place it takes; temporary files are private otherwise.
     pub fn new(path: &Path) -> io::Result<Self> {
+        let target = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
+        let place = target.unwrap_or_else(|| path.to_owned());
+        let old = place.metadata().ok();
+        if old.as_ref().is_some_and(|old| !old.is_file()) {
+            let found = "it is not a file but a folder, a device or a pipe; choose another name";
+            return Err(io::Error::new(ErrorKind::InvalidInput, found));
+        }
         let mut builder = tempfile::Builder::new();
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let mut begun = begun();
         let file = step(|| builder.prefix(PREFIX).tempfile_in(folder))?;
+        #[cfg(unix)]
+        if let Some(old) = old {
+            let _ = file.as_file().set_permissions(old.permissions()); // not every file system has any
+        }
         begun.retain(|path| path.exists());
         begun.push(file.path().to_owned());
         drop(begun);
-        Ok(Self { place: path.to_owned(), file })
+        Ok(Self { place, file })
     }
 
     /// Puts it in its place.
@@ -294,6 +305,27 @@ mod tests {
         write(&ours, b"x").unwrap();
         std::fs::File::create(&other).unwrap();
         assert_eq!(ours.metadata().unwrap().mode(), other.metadata().unwrap().mode());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn through_a_link_its_target_is_written_with_the_mode_it_has_and_no_device_is_replaced() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let [target, link, device] = ["inside/target", "link", "device"].map(|name| folder.path().join(name));
+        make_folder(&folder.path().join("inside")).unwrap();
+        write(&target, b"old").unwrap();
+        std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("inside/target", &link).unwrap();
+        write(&link, b"new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(read(&target, 3).unwrap(), b"new");
+        assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        symlink("/dev/null", &device).unwrap();
+        for path in [&device, folder.path()] {
+            assert_eq!(write(path, b"x").unwrap_err().kind(), ErrorKind::InvalidInput);
+        }
+        assert!(device.is_symlink());
     }
 
     #[test]
