@@ -1,6 +1,6 @@
 //! Curves of a course: one head over its seeds, as mean and spread, smoothed if wanted.
 
-use super::{BINS, Line, TrainHistory};
+use super::{Line, TrainHistory};
 use crate::model::stats;
 use crate::model::train::Epoch;
 
@@ -81,8 +81,9 @@ impl TrainHistory {
         measure: Measure,
         each: impl Fn(Vec<(f64, f64)>) -> Vec<(f64, f64)>,
     ) -> Curve {
-        let lines = self.lines(head).iter();
-        let mut points: Vec<(f64, f64)> = lines.flat_map(|line| each(self.points(line, measure))).collect();
+        let lines = self.lines(head);
+        let points = lines.iter().flat_map(|line| each(self.points(lines, line, measure)));
+        let mut points: Vec<(f64, f64)> = points.collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut curve = Curve::default();
         // Points of different seeds stand at the same places, to the bit.
@@ -111,7 +112,8 @@ impl TrainHistory {
         points
     }
 
-    fn points(&self, line: &Line, measure: Measure) -> Vec<(f64, f64)> {
+    /// The points of one seed's line, of the lines of all seeds.
+    fn points(&self, lines: &[Line], line: &Line, measure: Measure) -> Vec<(f64, f64)> {
         let epoch = |value: fn(&Epoch) -> f64, shift: f64| {
             line.epochs.iter().map(move |epoch| (epoch.epoch as f64 - shift, value(epoch))).collect()
         };
@@ -122,11 +124,14 @@ impl TrainHistory {
             }
             Measure::Test => self.with_between(line, |epoch| epoch.test, epoch(|epoch| epoch.test, 0.0)),
             Measure::Loss => {
-                let width = self.about.epochs.max(1) as f64 / BINS as f64;
-                let bins = line.steps.iter().enumerate().filter(|(_, bin)| bin.count > 0);
-                let steps: Vec<(f64, f64)> = bins
-                    .map(|(at, bin)| ((at as f64 + 0.5) * width, bin.sum / f64::from(bin.count)))
-                    .collect();
+                // Where the first seed has them, so that those of all stand at one place.
+                let filled =
+                    |line: &Line, bin: usize| line.steps.get(bin).copied().filter(|bin| bin.count > 0);
+                let point = |bin: usize| {
+                    let (own, first) = (filled(line, bin)?, lines.iter().find_map(|line| filled(line, bin))?);
+                    Some((first.at / f64::from(first.count), own.sum / f64::from(own.count)))
+                };
+                let steps: Vec<(f64, f64)> = (0..line.steps.len()).filter_map(point).collect();
                 // Before the window followed the steps, epochs are all there is.
                 let first = steps.first().map_or(f64::INFINITY, |step| step.0);
                 let before: Vec<(f64, f64)> = epoch(|epoch| epoch.loss, 0.5);
@@ -210,8 +215,18 @@ mod tests {
         course.epochs(&[metric("gap", 0, 2, 1.0, 50.0)]);
         let loss = course.curve(0, Measure::Loss);
         assert_eq!(loss.mean, [2.0, 1.5, 0.5], "the second epoch is there step by step");
-        assert!((loss.at[1] - 1.25).abs() < 0.01);
+        assert_eq!(loss.at, [0.5, 1.25, 1.75]);
         assert!(course.curve(1, Measure::Loss).at.is_empty());
+    }
+
+    #[test]
+    fn losses_of_seeds_that_were_told_at_other_moments_are_one_point() {
+        let mut course = course(4, 2);
+        for (seed, at, loss) in [(0, 1.2505, 1.0), (1, 1.251, 2.0)] {
+            course.step(&Steps { seed, at, losses: vec![Some(loss), None] });
+        }
+        let loss = course.curve(0, Measure::Loss);
+        assert_eq!((loss.at, loss.mean, loss.seeds), (vec![1.2505], vec![1.5], vec![2]));
     }
 
     #[test]

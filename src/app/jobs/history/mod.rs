@@ -126,6 +126,9 @@ const BINS: usize = 1024;
 /// A mean under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Bin {
+    /// Sum of the places, in epochs.
+    at: f64,
+    /// Sum of the losses.
     sum: f64,
     count: u32,
 }
@@ -188,14 +191,17 @@ impl TrainHistory {
 
     /// Takes a loss at `at`, in epochs.
     fn put(&mut self, head: usize, seed: u64, at: f64, loss: f64) {
-        let part = at / self.about.epochs.max(1) as f64 * BINS as f64;
-        let bin = (part.max(0.0) as usize).min(BINS - 1);
+        let epochs = self.about.epochs.max(1) as f64;
+        let at = at.max(0.0).min(epochs);
+        let bin = ((at / epochs * BINS as f64) as usize).min(BINS - 1);
         let Some(line) = self.line(head, seed) else { return };
         if line.steps.len() <= bin {
             line.steps.resize(bin + 1, Bin::default());
         }
-        line.steps[bin].sum += loss;
-        line.steps[bin].count += 1;
+        let bin = &mut line.steps[bin];
+        bin.at += at;
+        bin.sum += loss;
+        bin.count += 1;
     }
 
     /// Takes what a run's folder holds of the losses of steps, in the place of those of its seed.
