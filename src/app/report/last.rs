@@ -58,8 +58,8 @@ fn own(source: &Source, variant: &Variant) -> Vec<Row> {
             Cell::text(title(variant)),
             Cell::number(tokens as f64, 0),
             Cell::over(&of(&|_, kept| kept.accuracy), 2),
-            Cell::over(&of(&|whole, kept| kept.accuracy - whole), 2),
-            Cell::over(&of(&|_, kept| kept.logit_change), 3),
+            Cell::signed_over(&of(&|whole, kept| kept.accuracy - whole), 2),
+            Cell::signed_over(&of(&|_, kept| kept.logit_change), 3),
         ];
         Row { ruled: false, cells }
     };

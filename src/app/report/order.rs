@@ -76,8 +76,8 @@ fn row(variant: &Variant, seeds: &[&OrderTests], share: Share, corrected: f64) -
         let all: Option<Vec<f64>> = seeds.iter().map(|seed| of(seed)).collect();
         Cell::maybe(all.map(|all| 100.0 * all.iter().sum::<f64>() / all.len() as f64), 1)
     };
-    let over = |of: &dyn Fn(&OrderTests) -> f64| {
-        Cell::over(&seeds.iter().map(|seed| of(seed)).collect::<Vec<_>>(), 2)
+    let signed = |of: &dyn Fn(&OrderTests) -> f64| {
+        Cell::signed_over(&seeds.iter().map(|seed| of(seed)).collect::<Vec<_>>(), 2)
     };
     let cells = vec![
         Cell::text(title(variant)),
@@ -89,11 +89,11 @@ fn row(variant: &Variant, seeds: &[&OrderTests], share: Share, corrected: f64) -
         percent(&|seed| seed.random),
         Cell::number(share.p, 4),
         Cell::number(corrected, 4),
-        over(&|seed| seed.z),
-        over(&|seed| seed.headroom),
-        over(&|seed| seed.content),
-        over(&|seed| seed.fixed_order),
-        over(&|seed| seed.routing),
+        signed(&|seed| seed.z),
+        signed(&|seed| seed.headroom),
+        signed(&|seed| seed.content),
+        signed(&|seed| seed.fixed_order),
+        signed(&|seed| seed.routing),
     ];
     Row { ruled: false, cells }
 }

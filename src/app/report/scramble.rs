@@ -45,19 +45,18 @@ fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     if known.len() < 2 {
         return Vec::new();
     }
-    let signed = |cell: Cell| match cell {
-        Cell::Number(number) => Cell::Number(super::table::Number { signed: true, ..number }),
-        other => other,
-    };
     let row = |(index, &ablation): (usize, &Ablation)| {
         let first = index == 0;
-        let change = |cell: Cell| if first { Cell::None } else { signed(cell) };
+        let change = |part: &dyn Fn(&Outcome, &Outcome) -> f64, digits| match first {
+            true => Cell::None,
+            false => Cell::signed_over(&of(ablation, part), digits),
+        };
         let cells = vec![
             Cell::text(title(variant)),
             Cell::text(ablation.name()),
             Cell::over(&of(ablation, &|outcome, _| outcome.accuracy), 2),
-            change(Cell::over(&of(ablation, &|outcome, normal| outcome.accuracy - normal.accuracy), 2)),
-            change(Cell::over(&of(ablation, &|outcome, _| outcome.logit_change), 3)),
+            change(&|outcome, normal| outcome.accuracy - normal.accuracy, 2),
+            change(&|outcome, _| outcome.logit_change, 3),
         ];
         Row { ruled: first, cells }
     };

@@ -123,6 +123,14 @@ impl Cell {
         Self::Number(Number { value, deviation, digits, signed: false, best: false })
     }
 
+    /// The same with the sign of the mean always written.
+    pub fn signed_over(values: &[f64], digits: usize) -> Self {
+        match Self::over(values, digits) {
+            Self::Number(number) => Self::Number(Number { signed: true, ..number }),
+            other => other,
+        }
+    }
+
     /// A number where there is one.
     pub fn maybe(value: Option<f64>, digits: usize) -> Self {
         value.map_or(Self::None, |value| Self::number(value, digits))
