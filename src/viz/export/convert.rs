@@ -10,6 +10,7 @@ use krilla::page::PageSettings;
 use krilla_svg::{SurfaceExt as _, SvgSettings};
 use resvg::{tiny_skia, usvg};
 
+use super::indexed::chunk;
 use super::{ExportError, MADE_BY, MAX_PIXELS, svg};
 use crate::viz::draw::{Scene, font};
 
@@ -61,9 +62,13 @@ pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError>
     let made = [&b"Software\0"[..], MADE_BY.as_bytes()].concat();
     // Not compressed, in no language that is named: UTF-8.
     let about = [&b"Description\0\0\0\0\0"[..], about.as_bytes()].concat();
-    let chunks = [chunk(*b"pHYs", &density), chunk(*b"tEXt", &made), chunk(*b"iTXt", &about)];
     // After the signature (8 bytes) and the header chunk (25), where all of them may stand.
-    Ok([&bytes[..33], &chunks.concat(), &bytes[33..]].concat())
+    let mut file = bytes[..33].to_vec();
+    chunk(&mut file, *b"pHYs", &density);
+    chunk(&mut file, *b"tEXt", &made);
+    chunk(&mut file, *b"iTXt", &about);
+    file.extend(&bytes[33..]);
+    Ok(file)
 }
 
 /// The pixels of a scene, on white where it leaves the ground to the paper.
@@ -89,17 +94,4 @@ pub(super) fn pixmap(
     pixmap.fill(tiny_skia::Color::WHITE);
     resvg::render(&tree, fit, &mut pixmap.as_mut());
     Ok(pixmap)
-}
-
-/// A PNG chunk: length, name, data, checksum.
-fn chunk(name: [u8; 4], data: &[u8]) -> Vec<u8> {
-    let body = [&name[..], data].concat();
-    let mut crc = u32::MAX;
-    for &byte in &body {
-        crc ^= u32::from(byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
-        }
-    }
-    [&(data.len() as u32).to_be_bytes()[..], &body, &(!crc).to_be_bytes()].concat()
 }

@@ -24,7 +24,8 @@ pub fn png(width: usize, levels: &[u8], palette: &[[u8; 3]]) -> Vec<u8> {
     file
 }
 
-fn chunk(file: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
+/// Adds a chunk of a PNG: length, name, data, checksum.
+pub(super) fn chunk(file: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
     file.extend((data.len() as u32).to_be_bytes());
     let mut crc = Crc::new();
     for part in [&kind[..], data] {
