@@ -393,7 +393,8 @@ fn no_plan(trace: &Trace) -> Empty {
         Routing::None => return no_order(trace),
         // Sweeps without a kernel are those of a recurrent head.
         Routing::Orders(orders) if orders.len() == 2 && trace.kernel.is_none() => "row by row, both ways",
-        Routing::Orders(_) | Routing::Plan(_) => "in a fixed order",
+        // A scan's, the picture's own or a random one of each image.
+        Routing::Orders(_) | Routing::Plan(_) => "in an order that no router makes",
     };
     Empty(format!("{} reads {reads}; it has no router to show", trace.head))
 }

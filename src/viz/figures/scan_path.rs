@@ -205,6 +205,9 @@ impl Figure for ScanPath {
             let rect = Box2 { x, y: y + head, ..panel };
             let memory = step.and_then(|step| Some((step, order::memory(trace, s)?)));
             let title = match &memory {
+                Some((step, _)) if orders.len() > 1 => {
+                    format!("{}: {} read", name(trace, s, orders.len(), rect.w), step.min(&order.len()))
+                }
                 Some((step, _)) => {
                     format!("Memory after {} of {} steps", step.min(&order.len()), order.len())
                 }

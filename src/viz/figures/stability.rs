@@ -100,9 +100,13 @@ impl StabilityPlot {
             for (_, tau) in &group.taus {
                 scene.dot([frame.x(*tau), y], 2.1, theme.series(0).alpha(0.8), None);
             }
-            let mean = frame.x(group.mean());
-            scene.line(vec![[mean, y - 4.0], [mean, y + 4.0]], Stroke::new(1.6, theme.series(1)));
-            let value = format!("{:.2}", group.mean()).replace('-', "−");
+            let mut value = "–".to_owned(); // a file may have a kind of change without one tau
+            let mean = group.mean();
+            if mean.is_finite() {
+                let x = frame.x(mean);
+                scene.line(vec![[x, y - 4.0], [x, y + 4.0]], Stroke::new(1.6, theme.series(1)));
+                value = format!("{mean:.2}").replace('-', "−");
+            }
             scene.text_mid([size.width, y], value, theme.tick, theme.muted, Anchor::End);
             scene.target(Box2::new(0.0, y - step / 2.0, size.width, step), Identity::Item(at));
         }

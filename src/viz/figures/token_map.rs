@@ -2,7 +2,7 @@
 //! attribution found; orange speaks for the class, blue against it. Patches of evidence sum, with the bias, to the logit.
 
 use crate::model::trace::{Attributed, Attribution, Trace};
-use crate::viz::difference::{self, label, value};
+use crate::viz::difference::{self, around_zero, label, value};
 use crate::viz::draw::{
     Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, number, outlines, picture,
 };
@@ -48,10 +48,9 @@ impl TokenMap {
     /// The scale of the colour bar: around zero, but of what is never negative.
     fn bar(&self, trace: &Trace, options: &Options) -> Axis {
         let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((-1.0, 1.0));
-        let bound = lo.abs().max(hi.abs()).max(1e-30);
         let scale = match self.is_signed(trace, lo) {
-            true => Scale::linear(-bound, bound),
-            false => Scale::linear(lo, hi.max(lo + 1e-30)),
+            true => around_zero((lo, hi)),
+            false => Scale::linear(lo, hi),
         };
         Axis::new(scale, label(trace, self.scale(trace)), 5)
     }

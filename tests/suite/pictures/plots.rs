@@ -48,6 +48,10 @@ pub fn stability() {
         let band = band.iter().find(|band| near(band.h, axes.area.h)).expect("a band");
         assert!(near(band.x, axes.x.at(-0.18)) && near(band.right(), axes.x.at(0.12)));
     }
+    let mut none = measured;
+    none.groups[1].taus.clear();
+    let marks = plotted(&StabilityPlot(none.into()), &Theme::light());
+    assert!(marks.has("–") && !marks.has("NaN"), "a kind of change without one tau");
 }
 
 #[test]
