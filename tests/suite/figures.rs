@@ -54,12 +54,44 @@ fn a_png_for_print_stands_on_white_in_a_folder_that_is_made() {
 }
 
 #[test]
+fn letters_that_the_typeface_lacks_are_told_of_where_they_become_boxes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trace = traces::gap_trace();
+    trace.top[0].name = "中文 ключ".into();
+    std::fs::write(folder.path().join("a.json"), serde_json::to_vec(&trace).unwrap()).unwrap();
+    for (out, told) in [("a.png", true), ("a.pdf", true), ("a.svg", false)] {
+        let shown = ["--trace", "a.json", "--figure", "predictions", "--width", "174", "--out", out];
+        let done = figures(folder.path(), &shown).success();
+        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        assert_eq!(said.contains("SVG shows them: 中文\n"), told, "{out}: {said}");
+    }
+}
+
+#[test]
 fn wrong_usage_has_its_own_exit_code() {
     let folder = stored();
     let opacities = ["2", "-1", "nan"].map(|opacity| ["--opacity", opacity]);
     for wrong in [["--width", "1"], ["--dpi", "1"], ["--figure", "none"]].into_iter().chain(opacities) {
         let plan = ["--trace", "sinkhorn.json", "--figure", "assignment", "--out", "plan.svg"];
         figures(folder.path(), &[&plan[..], &wrong[..]].concat()).code(2);
+    }
+}
+
+#[test]
+fn what_a_source_does_not_heed_is_refused_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (source, flag) in [
+        ("--causal", "--stills=2"),
+        ("--stability", "--step=1"),
+        ("--evaluation", "--log"),
+        ("--evaluation", "--limits=0:1"),
+        ("--run", "--columns=2"),
+        ("--run", "--own-scales"),
+    ] {
+        let failed =
+            figures(folder.path(), &[source, "none", flag, "--figure", "a", "--out", "a.svg"]).code(2);
+        let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+        assert!(said.contains("cannot be used with"), "{source} {flag}: {said}");
     }
 }
 
@@ -183,7 +215,7 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     let rows: Vec<&str> = csv.lines().skip(4).collect();
     assert_eq!(rows.len(), 10 + 2, "{csv}");
     let first: Vec<f64> = rows[0].split(',').skip(2).map(|cell| cell.parse().unwrap()).collect();
-    assert!((first[0] - 0.5).abs() < 0.01 && first[1..] == [2.0, 0.0], "{csv}");
+    assert_eq!(first, [0.5, 2.0, 0.0], "the middle of a step: {csv}");
     std::fs::write(folder.path().join("run/losses/s1.safetensors"), b"no losses").unwrap();
     let failed = figures(folder.path(), &["--run", "run", "--out", "a.svg"]).failure();
     assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains("s1.safetensors"));
@@ -271,6 +303,9 @@ fn differences_are_drawn_against_a_column_or_a_file() {
         let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
         assert!(said.contains(words), "{said}");
     }
+    let itself = figures(folder.path(), &[&one[..], &["--against", "1", "--out", "c.svg"]].concat()).code(2);
+    let said = String::from_utf8_lossy(&itself.get_output().stderr).into_owned();
+    assert!(said.contains("no difference from itself") && !folder.path().join("c.svg").exists(), "{said}");
 }
 
 #[test]

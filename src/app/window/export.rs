@@ -46,8 +46,8 @@ pub struct Export {
     stills: usize,
     /// Whether its data are written beside it.
     with_sources: bool,
-    /// Why it does not fit on a page of this width, or that it is higher than one, as last asked.
-    page: Option<(f32, Option<Narrow>, Option<String>)>,
+    /// Why it does not fit on a page of this width, or what else to know of it there, as last asked.
+    page: Option<(f32, Option<Narrow>, Vec<String>)>,
     /// Why it could not be written.
     pub error: Option<String>,
 }
@@ -199,13 +199,16 @@ impl Export {
         }
         if self.page.as_ref().is_none_or(|(known, ..)| *known != width) {
             let narrow = self.plot.narrow(export::points(width));
-            let scene = self.scene().ok().filter(|_| self.plot.is_comparison());
-            self.page = Some((width, narrow, scene.as_ref().and_then(export::higher_than_page)));
+            let scene = self.scene().ok();
+            let high =
+                scene.as_ref().filter(|_| self.plot.is_comparison()).and_then(export::higher_than_page);
+            let missing = scene.as_ref().and_then(export::missing_letters);
+            self.page = Some((width, narrow, high.into_iter().chain(missing).collect()));
         }
-        let Some((_, narrow, high)) = &self.page else { return true };
+        let Some((_, narrow, notes)) = &self.page else { return true };
         let Some(narrow) = *narrow else {
-            if let Some(high) = high {
-                ui.add(egui::Label::new(egui::RichText::new(high).small().weak()).wrap());
+            for note in notes {
+                ui.add(egui::Label::new(egui::RichText::new(note).small().weak()).wrap());
             }
             return true;
         };

@@ -51,6 +51,11 @@ fn face() -> &'static Face {
     })
 }
 
+/// Whether the typeface has this letter; where it has not, a PDF and a PNG have an empty box.
+pub fn has(letter: char) -> bool {
+    face().glyphs.map(letter).is_some()
+}
+
 /// Width of `text` set at `size`, in points.
 pub fn width(text: &str, size: f32) -> f32 {
     let face = face();

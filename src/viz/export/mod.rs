@@ -8,6 +8,7 @@ mod indexed;
 mod numbers;
 mod svg;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub use convert::{pdf, png};
@@ -17,7 +18,8 @@ pub use numbers::{csv, npz};
 pub use svg::svg;
 
 use crate::model::io::atomic_file;
-use crate::viz::draw::{Scene, Table};
+use crate::viz::draw::scene::Item;
+use crate::viz::draw::{Scene, Shape, Table, font};
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +85,24 @@ pub fn higher_than_page(scene: &Scene) -> Option<String> {
     let high = scene.height / POINTS_PER_MM;
     let what = "draw fewer figures at a time, or more probes side by side";
     (high > PAGE_MM).then(|| format!("It is {high:.0} mm high, more than a page ({PAGE_MM} mm): {what}"))
+}
+
+/// What to know of a picture whose words have letters that the typeface has not.
+pub fn missing_letters(scene: &Scene) -> Option<String> {
+    fn collect(items: &[Item], missing: &mut BTreeSet<char>) {
+        for item in items {
+            match &item.shape {
+                Shape::Text { text, .. } => missing.extend(text.chars().filter(|c| !font::has(*c))),
+                Shape::Group { items, .. } => collect(items, missing),
+                _ => {}
+            }
+        }
+    }
+    let mut missing = BTreeSet::new();
+    collect(&scene.items, &mut missing);
+    let some: String = missing.iter().take(20).collect();
+    let what = "The typeface lacks some letters, which are empty boxes in PDF, PNG and GIF; SVG shows them";
+    (!missing.is_empty()).then(|| format!("{what}: {some}"))
 }
 
 /// Writes the figure or its numbers to `path`, in the format its ending names.

@@ -15,7 +15,6 @@ use crate::app::terminal::stdout::say;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
-use crate::viz::export;
 use crate::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, ColorBy, MapOf, OVERVIEWS};
 use crate::viz::figures::image_map::{self, ImageMapPlot, ImageMapView};
 use crate::viz::figures::plot::{EvaluationPlot, Plot};
@@ -215,7 +214,6 @@ impl Figures {
     /// Draws them.
     pub(super) fn evaluated(&self) -> anyhow::Result<ExitCode> {
         let out = self.out.as_deref().context("--out names no file")?;
-        let (theme, width) = (self.theme(), export::points(self.width));
         let one = |what: &str, own: &str| match self.figure.iter().any(|id| id != own) {
             true => Err(Usage(format!("--figure: {what} one figure, {own}"))),
             false => Ok(()),
@@ -234,8 +232,7 @@ impl Figures {
             (None, None) if self.figure == [image_map::INFO.id] => Box::new(self.evaluations.image_map()?),
             (None, None) => Box::new(self.overview()?),
         };
-        let scene = plot.draw_column(&theme, width)?;
-        export::save(out, &scene, &plot.table(), &plot.caption().about, self.png_dpi())?;
+        self.save(&*plot, out)?;
         say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
     }

@@ -30,6 +30,9 @@ use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, find};
 
+/// Sources that are no traces: flags that only pictures of traces heed are refused beside them.
+const NO_TRACE: [&str; 4] = ["run", "evaluation", "stability", "causal"];
+
 /// Draw the figures of traces, scans, runs and evaluations as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
 ///
 /// The same input gives the same bytes.
@@ -79,45 +82,45 @@ pub struct Figures {
     #[arg(long, value_enum, default_value = "print")]
     theme: Look,
     /// Colours of magnitudes
-    #[arg(long, value_enum, default_value = "cividis")]
+    #[arg(long, value_enum, default_value = "cividis", conflicts_with_all = ["run", "stability", "causal"])]
     map: Colors,
     /// Logarithmic values, where a figure has them
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["evaluation", "stability", "causal"])]
     log: bool,
     /// Order of the rows of an assignment matrix
-    #[arg(long, value_enum, default_value = "argmax")]
+    #[arg(long, value_enum, default_value = "argmax", conflicts_with_all = NO_TRACE)]
     rows: Order,
     /// Draw differences from this: the number of a column (--trace) from 1, which comes first as it is, or the file of
     /// another trace; of removal curves (--causal) the file of others. Of a scatter: the measure on the y axis
     #[arg(long, value_name = "COLUMN|FILE|MEASURE")]
     against: Option<String>,
     /// How many probes stand side by side, the others below; all where it is not said
-    #[arg(long, value_name = "N", value_parser = whole_number(1_u16..))]
+    #[arg(long, value_name = "N", conflicts_with_all = NO_TRACE, value_parser = whole_number(1_u16..))]
     columns: Option<u16>,
     /// Give every probe that stands beside others a scale of its own
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = NO_TRACE)]
     own_scales: bool,
     /// Draw the patch grid
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = NO_TRACE)]
     grid: bool,
     /// Outline the regions that are marked, over pictures
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = NO_TRACE)]
     regions: bool,
     /// Opacity of what lies over a picture, 0 to 1
-    #[arg(long, default_value_t = 0.7, value_parser = fraction::<f32>)]
+    #[arg(long, default_value_t = 0.7, conflicts_with_all = NO_TRACE, value_parser = fraction::<f32>)]
     opacity: f32,
     /// Limits of the values shown, as figures side by side share them
-    #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOW:HIGH", conflicts_with_all = NO_TRACE, value_parser = limits, allow_hyphen_values = true)]
     limits: Option<(f64, f64)>,
     /// Limits of evidence by the paper's proxy
-    #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOW:HIGH", conflicts_with_all = NO_TRACE, value_parser = limits, allow_hyphen_values = true)]
     proxy_limits: Option<(f64, f64)>,
     /// Show what the memory holds after so many steps of the reading order; evidence, kernel and assignment mark the
     /// token that is read then
-    #[arg(long, value_parser = whole_number(0_usize..))]
+    #[arg(long, conflicts_with_all = ["run", "evaluation", "stability"], value_parser = whole_number(0_usize..))]
     step: Option<usize>,
     /// Also write so many stills, evenly over the steps: NAME-step-STEP beside the file, in its format (of a GIF as PNG)
-    #[arg(long, value_name = "COUNT", conflicts_with = "run", value_parser = whole_number(0_usize..))]
+    #[arg(long, value_name = "COUNT", conflicts_with_all = NO_TRACE, value_parser = whole_number(0_usize..))]
     stills: Option<usize>,
 }
 
@@ -225,6 +228,10 @@ impl Figures {
     fn reference(&self, traces: &[Arc<Trace>]) -> anyhow::Result<Option<Arc<Trace>>> {
         let Some(against) = &self.against else { return Ok(None) };
         if let Ok(column) = against.parse::<usize>() {
+            if traces.len() < 2 {
+                let why = "one trace has no difference from itself; give another --trace, or the file of one";
+                return Err(Usage(format!("--against {column}: {why}")).into());
+            }
             let found = column.checked_sub(1).and_then(|at| traces.get(at));
             let wrong =
                 || Usage(format!("--against {column}: give a column from 1 to {}, or a file", traces.len()));
@@ -272,11 +279,7 @@ impl Figures {
             let drawn = Drawn { theme: &theme, width, dpi: self.dpi.unwrap_or(GIF_DPI), about: &about };
             animation::save_gif(&plot, out, drawn).map_err(unwritten)?;
         } else {
-            let scene = plot.draw_column(&theme, width)?;
-            if let Some(note) = export::higher_than_page(&scene).filter(|_| plot.is_comparison()) {
-                say!("note: {note}");
-            }
-            export::save(out, &scene, &plot.table(), &about, self.png_dpi())?;
+            self.save(&plot, out)?;
         }
         if let Some(count) = self.stills {
             if numbers {
@@ -289,6 +292,16 @@ impl Figures {
                 .for_each(|(_, file)| say!("wrote {}", file.display()));
         }
         Ok(())
+    }
+
+    /// Draws a picture into a file, and tells what to know of it.
+    fn save(&self, plot: &dyn Plot, out: &Path) -> anyhow::Result<()> {
+        let scene = plot.draw_column(&self.theme(), export::points(self.width))?;
+        let fixed = ends_with(out, "pdf") || ends_with(out, "png");
+        let high = export::higher_than_page(&scene).filter(|_| plot.is_comparison());
+        let missing = export::missing_letters(&scene).filter(|_| fixed);
+        high.iter().chain(&missing).for_each(|note| say!("note: {note}"));
+        Ok(export::save(out, &scene, &plot.table(), &plot.caption().about, self.png_dpi())?)
     }
 
     fn png_dpi(&self) -> f32 {

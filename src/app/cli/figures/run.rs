@@ -12,7 +12,6 @@ use crate::app::jobs::run_metrics::{self, ProbeMetrics};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::model::train::run::Run;
-use crate::viz::export;
 use crate::viz::figures::curves::Part;
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::{rates, settings};
@@ -73,12 +72,11 @@ impl Figures {
                     Box::new(TrainHistory::figure_of(&runs, &self.heads, part, self.log, self.band.into()))
                 }
             };
-            let scene = plot.draw_column(&self.theme(), export::points(self.width))?;
             let path = match ids.len() {
                 1 => out.to_owned(),
                 _ => named(out, id)?,
             };
-            export::save(&path, &scene, &plot.table(), &plot.caption().about, self.png_dpi())?;
+            self.save(&*plot, &path)?;
             say!("wrote {}", path.display());
         }
         Ok(ExitCode::SUCCESS)

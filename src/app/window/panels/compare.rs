@@ -164,7 +164,9 @@ impl Compare {
             let figures: Vec<&'static dyn Figure> = rows.collect();
             let options =
                 figures.first().map(|figure| cx.state.views.figure_options(figure.id())).unwrap_or_default();
-            let against = cx.state.reference().filter(|_| cx.state.views.difference).cloned();
+            // The pinned column alone has no difference from itself.
+            let other = |pinned: &&Arc<Trace>| traces.iter().any(|trace| !Arc::ptr_eq(trace, pinned));
+            let against = cx.state.reference().filter(|_| cx.state.views.difference).filter(other).cloned();
             let own_scales = !cx.state.views.shared;
             let plot = TracePlot { against, own_scales, ..TracePlot::compared(figures, traces, options) };
             cx.actions.push(UiAction::Export(Arc::new(plot)));
