@@ -1,4 +1,4 @@
-//! Amounts and times as a person reads them, the same everywhere.
+//! Amounts and times as a person reads them, and words as a shell does, the same everywhere.
 
 use std::time::Duration;
 
@@ -40,9 +40,32 @@ pub fn roughly(time: Duration) -> String {
     }
 }
 
+/// A word of a command line that means these characters.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_reach_the_program_as_they_are() {
+        for (word, shell) in [
+            ("--heads=gap,cls", "--heads=gap,cls"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("", "''"),
+            ("*", "'*'"),
+        ] {
+            assert_eq!(shell_word(word), shell);
+        }
+    }
 
     #[test]
     fn times_and_sizes_are_read_at_a_glance() {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::plan::{Plan, Stage};
+use crate::app::format::shell_word;
 
 /// Seconds before the end of a task's time at which it is told: saving takes less.
 const WARNING: u32 = 120;
@@ -42,7 +43,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     let state = home.join("state").join(&name);
     let state = path(&state);
     let (state, part) = match stage.parts {
-        None => (state.into_owned(), String::new()),
+        None => (state, String::new()),
         Some(parts) => {
             // An array of a part of the tasks counts from 1 as every other.
             let first = if several { " + ${SSMPROBE_BEFORE:-0}" } else { "" };
@@ -60,8 +61,8 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     ));
     line("trap 'over=yes; kill -TERM $program' USR1");
     line("trap : TERM # whoever sends this to the script sends it to the program as well, which saves");
-    let words: Vec<Cow<'_, str>> = stage.words.iter().skip(1).map(|word| quoted(word)).collect();
-    let words: String = words.iter().map(|word| format!(" \\\n    {word}")).collect();
+    let words = stage.words.iter().skip(1).map(|word| format!(" \\\n    {}", shell_word(word)));
+    let words: String = words.collect();
     line(&format!("{program} {verb}{words}{part} &"));
     line("program=$!");
     line("while wait $program; code=$?; [ $code -gt 128 ] && kill -0 $program 2>/dev/null; do :; done");
@@ -79,20 +80,8 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
 }
 
 /// A path as a word of the shell.
-fn path(path: &Path) -> Cow<'_, str> {
-    match path.to_string_lossy() {
-        Cow::Borrowed(text) => quoted(text),
-        Cow::Owned(text) => quoted(&text).into_owned().into(),
-    }
-}
-
-/// A word of the shell that means these characters.
-fn quoted(word: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', r"'\''")).into(),
-    }
+fn path(path: &Path) -> String {
+    shell_word(&path.to_string_lossy())
 }
 
 /// The value of an option, as `sbatch` reads it from a script.
@@ -116,17 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_reach_the_program_as_they_are() {
-        for (word, shell) in [
-            ("--heads=gap,cls", "--heads=gap,cls"),
-            ("a b", "'a b'"),
-            ("it's", r"'it'\''s'"),
-            ("$HOME", "'$HOME'"),
-            ("", "''"),
-            ("*", "'*'"),
-        ] {
-            assert_eq!(quoted(word), shell);
-        }
+    fn options_reach_sbatch_as_they_are() {
         assert_eq!(option_pair("comment=one two"), "comment=\"one two\"");
         assert_eq!(option_pair("exclusive"), "exclusive");
     }

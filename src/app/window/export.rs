@@ -8,7 +8,7 @@ use egui::{ColorImage, ComboBox, DragValue, Grid, Ui};
 
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
-use crate::app::jobs::history::quoted;
+use crate::app::format::shell_word;
 use crate::app::window::style;
 use crate::model::io::atomic_file;
 use crate::viz::animation::{self, Drawn};
@@ -302,10 +302,10 @@ impl Export {
     pub fn command_line(&self) -> String {
         let mut words = vec!["ssmprobe figures".to_owned(), self.plot.caption().command];
         let file = |(source, path): &(Source<'_>, PathBuf)| {
-            format!("--{} {}", source.kind(), quoted(&path.display().to_string()))
+            format!("--{} {}", source.kind(), shell_word(&path.display().to_string()))
         };
         words.extend(self.sources().iter().map(file));
-        words.push(format!("--out {} --width {}", quoted(&self.path), self.width));
+        words.push(format!("--out {} --width {}", shell_word(&self.path), self.width));
         words.extend(self.has_pixels().then(|| format!("--dpi {}", self.dpi)));
         words.extend((!self.still_files().is_empty()).then(|| format!("--stills {}", self.stills)));
         words.join(" ")

@@ -1,7 +1,7 @@
 //! The card of pushed probes: the README.md of their repository, with the head in YAML by which the Hub lists it. It holds no
 //! path of this machine.
 
-use crate::app::jobs::history::quoted;
+use crate::app::format::shell_word;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::train::heads::has;
 use crate::app::report::{FORMATS, Source, TABLES};
@@ -111,9 +111,9 @@ impl Card<'_> {
     /// How to look through them, and how they were trained.
     fn commands(&self) -> String {
         let manifest = &self.source.run.manifest;
-        let backbone = quoted(&manifest.backbone.id);
-        let probe = quoted(&format!("hf:{}/{}", self.id, self.probes[0].path));
-        let dataset = quoted(&manifest.dataset.name);
+        let backbone = shell_word(&manifest.backbone.id);
+        let probe = shell_word(&format!("hf:{}/{}", self.id, self.probes[0].path));
+        let dataset = shell_word(&manifest.dataset.name);
         let mut text = format!(
             "ssmprobe inspect --backbone {backbone} --probe {probe} --image photo.jpg --out seen\n\
              ssmprobe eval --backbone {backbone} --probe {probe} --data {dataset}\n"
@@ -136,7 +136,7 @@ impl Card<'_> {
             };
             settings.tokens.cache = None;
             let word = |word: &String| match word.split_once('=') {
-                Some((flag, value)) => format!("{flag}={}", quoted(value)),
+                Some((flag, value)) => format!("{flag}={}", shell_word(value)),
                 None => word.clone(),
             };
             let words: Vec<String> = settings.words().iter().map(word).collect();

@@ -2,6 +2,7 @@
 //! draw the same.
 
 use super::{About, TrainHistory};
+use crate::app::format::shell_word;
 use crate::viz::figures::curves::{Curves, Part, Series, TrainingPlot, average};
 use crate::viz::figures::plot::Caption;
 
@@ -24,7 +25,7 @@ impl TrainHistory {
             }
         }
         let id = part.info().id;
-        let folder = |run: &&Self| format!("--run {}", quoted(&run.about.folder.display().to_string()));
+        let folder = |run: &&Self| format!("--run {}", shell_word(&run.about.folder.display().to_string()));
         let mut command: Vec<String> = runs.iter().map(folder).collect();
         command.push(format!("--figure {id}"));
         if !heads.is_empty() {
@@ -75,12 +76,6 @@ impl TrainHistory {
     }
 }
 
-/// A word as a shell takes it.
-pub fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
-    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Steps;
@@ -120,6 +115,5 @@ mod tests {
         let figure = course.figure(&["gap".to_owned()], Part::Loss, true);
         assert_eq!(figure.curves.series[0].accuracy, [(3.0, 0.5), (6.0, 0.5)]);
         assert_eq!(figure.caption.command, "--run run --figure training_loss --heads gap --log");
-        assert_eq!(quoted("a b's"), r"'a b'\''s'");
     }
 }

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use self::curve::{Band, Curve, Measure, smooth};
-pub use self::figure::quoted;
 use crate::model::train::Epoch;
 use crate::model::train::run::{Manifest, Metric, Outcome, Run, StepLosses};
 
