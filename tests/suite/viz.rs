@@ -70,7 +70,7 @@ fn training() -> Curves {
                     .collect(),
             }
         });
-    Curves { series: series.into() }
+    Curves { series: series.into(), ..Curves::default() }
 }
 
 #[test]
@@ -320,6 +320,9 @@ fn training_curves_are_drawn() {
     }
     assert!(curves::scene(&Curves::default(), &Options::default(), &Theme::light(), size).is_err());
     assert_eq!(curves::table(&training()).rows(), 3 * (1200 + 12));
+    assert_eq!(curves::table(&training()).row(0)[4], "", "one seed has no spread");
+    let band = curves::band(&[1.0, 2.0], &[0.5, f64::NAN], false);
+    assert_eq!(band, Some([vec![0.5, 2.0], vec![1.5, 2.0]]));
 }
 
 #[test]

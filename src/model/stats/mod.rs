@@ -20,14 +20,14 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
 }
 
 /// Half width of the 95 % interval of the mean of `n` values of this standard deviation, by Student's t (three decimals up
-/// to 31 values, beyond within 0.003); 0 of a single one.
+/// to 31 values, beyond within 0.003); no number of a single one.
 pub fn mean_interval(deviation: f64, n: usize) -> f64 {
     const T: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
         2.045, 2.042,
     ];
-    let Some(freedom) = n.checked_sub(1).filter(|freedom| *freedom > 0) else { return 0.0 };
+    let Some(freedom) = n.checked_sub(1).filter(|freedom| *freedom > 0) else { return f64::NAN };
     let t = T.get(freedom - 1).copied().unwrap_or(1.96 + 2.4 / freedom as f64);
     t * deviation / (n as f64).sqrt()
 }
@@ -97,7 +97,7 @@ mod tests {
             let half = mean_interval(2.0, n);
             assert!((half - 2.0 * t / (n as f64).sqrt()).abs() < 0.003, "{n}: {half}");
         }
-        assert_eq!([mean_interval(2.0, 1), mean_interval(2.0, 0)], [0.0; 2]);
+        assert!(mean_interval(2.0, 1).is_nan() && mean_interval(2.0, 0).is_nan());
     }
 
     #[test]

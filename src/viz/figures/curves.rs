@@ -17,7 +17,8 @@ pub struct Series {
     pub loss: Vec<(f64, f64)>,
     /// Step and accuracy on held-out images, 0 to 1.
     pub accuracy: Vec<(f64, f64)>,
-    /// Standard deviation over seeds of every loss; empty where there is one seed.
+    /// Standard deviation over seeds of every loss, or the half width of its interval; empty where there is one seed, no
+    /// number where one has come this far.
     pub loss_spread: Vec<f64>,
     /// And of every accuracy.
     pub accuracy_spread: Vec<f64>,
@@ -49,6 +50,9 @@ impl Series {
 pub struct Curves {
     /// One a head.
     pub series: Vec<Series>,
+    /// Whether spreads are half widths of the mean's 95 % interval instead of standard deviations.
+    #[serde(default)]
+    pub interval: bool,
 }
 
 /// Which curves.
@@ -236,7 +240,7 @@ impl Dash {
     }
 }
 
-/// The edges of a band of one standard deviation around `mean`, the lower one first; none where no seed
+/// The edges of a band of these half widths around `mean`, the lower one first; none where no seed
 /// differs. On a logarithmic axis a band that reaches zero ends a little under the curve.
 pub fn band(mean: &[f64], spread: &[f64], log: bool) -> Option<[Vec<f64>; 2]> {
     if spread.len() != mean.len() || !spread.iter().any(|spread| *spread > 0.0) {
@@ -244,13 +248,13 @@ pub fn band(mean: &[f64], spread: &[f64], log: bool) -> Option<[Vec<f64>; 2]> {
     }
     let lowest = mean.iter().copied().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
     let floor = if log { lowest * 0.5 } else { f64::NEG_INFINITY };
-    let edge = |sign: f64| mean.iter().zip(spread).map(|(m, s)| (m + sign * s).max(floor)).collect();
+    let edge = |sign: f64| mean.iter().zip(spread).map(|(m, s)| (m + sign * s.max(0.0)).max(floor)).collect();
     Some([edge(-1.0), edge(1.0)])
 }
 
 /// Values of a curve, and the ends of its band.
 fn with_band<'a>(points: &'a [(f64, f64)], spread: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-    let spread = spread.iter().copied().chain(std::iter::repeat(0.0));
+    let spread = spread.iter().map(|s| s.max(0.0)).chain(std::iter::repeat(0.0));
     points.iter().zip(spread).flat_map(|(p, s)| [p.1 - s, p.1 + s])
 }
 
@@ -351,7 +355,7 @@ pub fn table(curves: &Curves) -> Table {
         ];
         for (kind, points, spread) in kinds_of {
             for (at, &(step, value)) in points.iter().enumerate() {
-                spreads.push(spread.get(at).copied().unwrap_or(0.0));
+                spreads.push(spread.get(at).copied().unwrap_or(f64::NAN));
                 names.push(series.name.clone());
                 kinds.push(kind.to_owned());
                 steps.push(step);
@@ -364,7 +368,7 @@ pub fn table(curves: &Curves) -> Table {
         .words("measure", kinds)
         .numbers("step", steps)
         .numbers("value", values)
-        .numbers("standard_deviation", spreads)
+        .numbers(if curves.interval { "interval_95_half_width" } else { "standard_deviation" }, spreads)
 }
 
 #[cfg(test)]

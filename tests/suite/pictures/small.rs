@@ -520,7 +520,7 @@ pub fn training(part: Part, log: bool) -> TrainingPlot {
         loss_spread: if at == 0 { SPREAD.into() } else { Vec::new() },
         ..Series::default()
     });
-    let curves = Curves { series: series.into() };
+    let curves = Curves { series: series.into(), ..Curves::default() };
     TrainingPlot {
         curves,
         part,

@@ -26,7 +26,7 @@ pub struct Curve {
     pub at: Vec<f64>,
     /// Mean over the seeds that have come this far.
     pub mean: Vec<f64>,
-    /// Standard deviation over them; zero where there is one.
+    /// Standard deviation over them; no number where there is one.
     pub spread: Vec<f64>,
     /// How many these are.
     pub seeds: Vec<usize>,
@@ -89,10 +89,10 @@ impl TrainHistory {
         // Points of different seeds stand at the same places, to the bit.
         for same in points.chunk_by(|a, b| a.0 == b.0) {
             let values: Vec<f64> = same.iter().map(|point| point.1).collect();
-            let (mean, spread) = mean_and_deviation(&values);
+            let (mean, spread) = stats::mean_and_deviation(&values);
             curve.at.push(same[0].0);
             curve.mean.push(mean);
-            curve.spread.push(spread);
+            curve.spread.push(spread.unwrap_or(f64::NAN));
             curve.seeds.push(values.len());
         }
         curve
@@ -139,14 +139,6 @@ impl TrainHistory {
             }
         }
     }
-}
-
-/// The mean, and the standard deviation of a sample (zero of one value).
-pub(super) fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count.max(1.0);
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 })
 }
 
 /// An exponential moving average, without the bias of its beginning: `strength` from 0 (none) to
@@ -199,7 +191,7 @@ mod tests {
         course.epochs(&[metric("gap", 0, 2, 1.0, 50.0)]);
         let test = course.curve(0, Measure::Test);
         assert_eq!((test.at, test.mean), (vec![1.0, 2.0], vec![50.0, 50.0]));
-        assert!((test.spread[0] - 200f64.sqrt()).abs() < 1e-12 && test.spread[1] == 0.0);
+        assert!((test.spread[0] - 200f64.sqrt()).abs() < 1e-12 && test.spread[1].is_nan());
         let loss = course.curve(0, Measure::Loss);
         assert_eq!((loss.at, loss.mean), (vec![0.5, 1.5], vec![3.0, 1.0]));
         assert!(course.curve(1, Measure::Loss).at.is_empty());

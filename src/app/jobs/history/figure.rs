@@ -42,7 +42,8 @@ impl TrainHistory {
             about: said.join("; "),
             command: command.join(" "),
         };
-        TrainingPlot { curves: Curves { series }, part, log, caption }
+        let curves = Curves { series, interval: band == Band::Interval };
+        TrainingPlot { curves, part, log, caption }
     }
 
     /// What was trained on what, for a figure's metadata.
@@ -81,6 +82,7 @@ mod tests {
     use super::super::Steps;
     use super::super::tests::{course, metric};
     use super::*;
+    use crate::viz::figures::plot::Plot as _;
 
     #[test]
     fn noisy_losses_are_averaged_seed_by_seed() {
@@ -109,7 +111,11 @@ mod tests {
         let [gap] = &figure.curves.series[..] else { panic!("one head") };
         assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
         assert_eq!(gap.accuracy, [(2.0, 0.5), (4.0, 0.5)]);
-        assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1] == 0.0);
+        assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1].is_nan());
+        assert_eq!(figure.table().heads()[4], "standard_deviation");
+        assert_eq!(figure.table().row(1), ["gap", "loss", "3", "0.5", ""], "one seed has no spread");
+        let interval = TrainHistory::figure_of(&[&course], &[], Part::Loss, true, Band::Interval);
+        assert_eq!(interval.table().heads()[4], "interval_95_half_width");
         // 9 images in batches of 4 are 3 steps: the last has one.
         course.about.train = 9;
         let figure = course.figure(&["gap".to_owned()], Part::Loss, true);

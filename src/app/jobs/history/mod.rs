@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use self::curve::{Band, Curve, Measure, smooth};
+use crate::model::stats::mean_and_deviation;
 use crate::model::train::Epoch;
 use crate::model::train::run::{Manifest, Metric, Outcome, Run, StepLosses};
 
@@ -270,12 +271,16 @@ impl TrainHistory {
         };
         let best: Vec<&Epoch> = lines.iter().filter_map(|line| line.best()).collect();
         let at_best = |value: fn(&Epoch) -> f64| best.iter().map(|epoch| value(epoch)).collect::<Vec<f64>>();
+        let spread = |values: &[f64]| {
+            let (mean, deviation) = mean_and_deviation(values);
+            (mean, deviation.unwrap_or(0.0))
+        };
         Some(Score {
-            loss: curve::mean_and_deviation(&of(&|epoch| epoch.loss)).0,
-            train: curve::mean_and_deviation(&of(&|epoch| epoch.train)).0,
-            last: curve::mean_and_deviation(&of(&|epoch| epoch.test)),
-            best: curve::mean_and_deviation(&at_best(|epoch| epoch.test)),
-            select: curve::mean_and_deviation(&at_best(|epoch| epoch.select)).0,
+            loss: mean_and_deviation(&of(&|epoch| epoch.loss)).0,
+            train: mean_and_deviation(&of(&|epoch| epoch.train)).0,
+            last: spread(&of(&|epoch| epoch.test)),
+            best: spread(&at_best(|epoch| epoch.test)),
+            select: mean_and_deviation(&at_best(|epoch| epoch.select)).0,
             seeds: lines.len(),
         })
     }
