@@ -1,5 +1,7 @@
-//! Text that leaves this machine (`ssmprobe doctor`, a report of a crash): without the user's folders and name, without
+//! Text that leaves this machine (`ssmprobe doctor`, a report of a crash, pages): without the user's folders and name, without
 //! tokens, without passwords in addresses.
+
+use std::collections::BTreeMap;
 
 /// What every token of the Hub begins with.
 const TOKEN: &str = "hf_";
@@ -43,9 +45,45 @@ fn without_passwords(text: &str) -> String {
     })
 }
 
+/// Names of files without their folders. Of files of one name those that come later say in which folder they lie:
+/// `1.png`, `1 · dog.png`.
+#[derive(Default)]
+pub struct ShortNames(BTreeMap<String, String>);
+
+impl ShortNames {
+    /// What the file of this path is called, every time the same and no other one as it.
+    pub fn name(&mut self, path: &str) -> String {
+        if let Some(known) = self.0.get(path) {
+            return known.clone();
+        }
+        let mut parts = path.rsplit(['/', '\\']).filter(|part| !part.trim_matches('.').is_empty());
+        let mut name = parts.next().unwrap_or_default().to_owned();
+        let mut more = parts.map(str::to_owned).chain((2..).map(|number: usize| number.to_string()));
+        while self.0.values().any(|other| *other == name) {
+            let more = more.next().unwrap_or_default();
+            name = match name.rsplit_once('.') {
+                Some((stem, ending)) => format!("{stem} · {more}.{ending}"),
+                None => format!("{name} · {more}"),
+            };
+        }
+        self.0.insert(path.to_owned(), name.clone());
+        name
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{ShortNames, of};
+
+    #[test]
+    fn files_of_one_name_say_where_they_lie() {
+        let mut names = ShortNames::default();
+        let mut told = |paths: [&str; 4]| paths.map(|path| names.name(path));
+        let two = told(["/data/cat/1.png", "/data/dog/1.png", "/old/dog/1.png", "/data/cat/1.png"]);
+        assert_eq!(two, ["1.png", "1 · dog.png", "1 · dog · old.png", "1.png"]);
+        let others = told(["./1.png", "D:\\a\\t.parquet, row 3", "b/t.parquet, row 3", ""]);
+        assert_eq!(others, ["1 · 2.png", "t.parquet, row 3", "t · b.parquet, row 3", ""]);
+    }
 
     #[test]
     fn neither_home_nor_user_nor_tokens_stay() {

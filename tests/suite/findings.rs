@@ -217,6 +217,7 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     let gone = PathBuf::from("gone.safetensors");
     let mut all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
     all[1].view.as_mut().expect("a view").columns[0].probe = gone;
+    all[1].image = PathBuf::from("dog/y.png").into();
     let requests =
         state.dispatch(Command::Share(Box::new(share(all.clone(), ShareKind::Page, Path::new("f.html")))));
     let (first, look) = asked(&requests);
@@ -241,6 +242,8 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     assert_eq!(shared.findings.iter().map(|one| one.traces.len()).collect::<Vec<_>>(), [4, 3]);
     let whole = serde_json::to_string(&shared.findings[0].traces).expect("JSON");
     assert!(!whole.contains("/home/ann"), "no folder of this machine");
+    let images = shared.findings.iter().map(|one| one.traces[0].image.as_str());
+    assert_eq!(images.collect::<Vec<_>>(), ["y.png", "y · dog.png"], "told apart");
 
     let html = findings::page(&shared).html();
     assert!(html.contains("<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>") && html.contains("<p>second</p>"));

@@ -433,6 +433,8 @@ fn classes_of_one_inspection_are_chosen_on_its_page() {
         html.contains("data-traces=\"0,1\"") && html.contains("data-traces=\"2,3\""),
         "two of each probe"
     );
+    let folder = root().display().to_string();
+    assert!(!html.contains(&folder) && figures(&html).iter().all(|svg| !svg.contains(&folder)));
     // What is chosen is another picture: each class of each probe has evidence of its own, in two themes.
     let shown: BTreeSet<String> = figures(&html).into_iter().collect();
     assert_eq!(shown.iter().filter(|svg| svg.contains("<title>Evidence by token")).count(), 8);

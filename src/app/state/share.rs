@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::jobs::{JobKind, Severity};
 use super::library::Probe;
 use super::{Finding, FindingView, State};
+use crate::app::anonymous::ShortNames;
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{
     ClassChoice, ColumnId, Compute, Explain, ExplainItem, ExplainResult, JobId, Progress, Request, Unit,
@@ -88,6 +89,8 @@ pub(super) struct Sharing {
     /// The findings, the last of which may still be asked for.
     begun: Vec<SharedFinding>,
     truth: Vec<(String, String)>,
+    /// What the images are called.
+    names: ShortNames,
     /// All of it, once it is there.
     ready: Option<Arc<Shared>>,
 }
@@ -117,7 +120,8 @@ impl State {
         }
         let job = self.begin(JobKind::Share, format!("Sharing {}", share.to.display()));
         let (begun, truth, waiting) = (Vec::new(), Vec::new(), VecDeque::new());
-        self.sharing = Some(Sharing { job, asking: None, waiting, share, begun, truth, ready: None });
+        let names = ShortNames::default();
+        self.sharing = Some(Sharing { job, asking: None, waiting, share, begun, truth, names, ready: None });
         self.ask_shared()
     }
 
@@ -204,7 +208,8 @@ impl State {
             };
             // Files that are sent away say nothing of the folders of this machine.
             let probe = format!("{}.safetensors", self.library.probe_name(item.probe));
-            let trace = Trace { image: item.image.short(), probe, ..Trace::clone(trace) };
+            let name = sharing.names.name(&item.image.to_string());
+            let trace = Trace { image: name, probe, ..Trace::clone(trace) };
             let image = self.library.images.at(&item.image).and_then(|id| self.library.images.get(&id));
             let class = image.and_then(|image| self.library.true_class(image));
             sharing.truth.extend(class.map(|class| (trace.image.clone(), class.to_owned())));

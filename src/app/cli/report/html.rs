@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 
+use crate::app::anonymous::ShortNames;
 use crate::app::cli::figures::source;
 use crate::app::format;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
@@ -119,14 +120,20 @@ impl HtmlFlags {
                 page.parts = vec![Part { note: None, traces }];
             }
             _ => {
+                let known = sources.first().map(truth).unwrap_or_default();
+                let (mut images, mut probes) = (ShortNames::default(), ShortNames::default());
                 let mut traces = Vec::new();
                 for path in &self.trace {
-                    let trace = source::stored(path)?;
+                    let mut trace = source::stored(path)?;
                     check(&trace).with_context(|| format!("{}: does not hold together", path.display()))?;
+                    // A page that is sent away says nothing of the folders of this machine.
+                    let image = images.name(&trace.image);
+                    let class = known.iter().find(|(known, _)| *known == trace.image);
+                    page.truth.extend(class.map(|(_, class)| (image.clone(), class.clone())));
+                    (trace.image, trace.probe) = (image, probes.name(&trace.probe));
                     traces.push(Arc::new(trace));
                 }
                 page.parts = vec![Part { note: None, traces }];
-                page.truth = sources.first().map(truth).unwrap_or_default();
                 let files: Vec<String> = self.trace.iter().map(|path| file_name(path)).collect();
                 page.commands.push(format!("{begun} --html {file} --trace {}", files.join(" ")));
             }
