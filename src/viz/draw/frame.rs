@@ -2,10 +2,11 @@
 //! data. All are laid out before the data, so that none covers it.
 
 use super::font;
-use super::keys::Keys;
+use super::keys::{Keys, NAME_PT};
 use super::scale::Scale;
 use super::scene::{Anchor, Box2, Identity, Point, Scene, Stroke};
 use super::theme::{Color, Theme};
+use crate::viz::MARGIN;
 
 /// Length of a tick, in points.
 pub const TICK: f32 = 2.5;
@@ -46,6 +47,13 @@ impl Axis {
     /// The same with a tick at the last of `n` things.
     pub fn up_to(self, n: usize) -> Self {
         Self { last: Some(n.saturating_sub(1) as f64), ..self }
+    }
+
+    /// The same with its name in lines, where a picture of this height has no room for it upright in one.
+    pub fn within(self, theme: &Theme, height: f32) -> Self {
+        let room = (height + 2.0 * MARGIN).max(NAME_PT);
+        let lines = font::break_lines(&self.label, theme.label, room);
+        Self { label: lines.join("\n"), ..self }
     }
 
     /// The numbers that get a tick, and how they are written.

@@ -67,6 +67,11 @@ impl Keys {
         Box2::new(0.0, top, size.width, size.height - top)
     }
 
+    /// [`Axis::within`] for a colour bar; the row breaks names itself.
+    pub fn bar_axis(self, theme: &Theme, axis: Axis, height: f32) -> Axis {
+        if self.are_shared() { axis } else { axis.within(theme, height) }
+    }
+
     /// Width a colour bar needs beside its box.
     pub fn bar_room(self, theme: &Theme, axis: &Axis) -> f32 {
         if self.are_shared() { 0.0 } else { legend::bar_room(theme, axis) }
@@ -115,7 +120,7 @@ impl Keys {
 }
 
 /// Longest line of the name of a bar or an axis of a row, in points; a shorter bar is longer beneath its name.
-const NAME_PT: f32 = 64.0;
+pub(super) const NAME_PT: f32 = 64.0;
 
 /// The name of an axis in lines.
 fn name(theme: &Theme, axis: &Axis) -> Vec<String> {

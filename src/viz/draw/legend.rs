@@ -4,7 +4,7 @@ use super::font;
 use super::frame::{Axis, TICK};
 use super::scene::{Anchor, Box2, Point, Raster, Scene, Stroke};
 use super::theme::{Color, Theme};
-use crate::viz::Size;
+use crate::viz::{MARGIN, Size};
 
 /// How a series is drawn in a legend.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,11 +66,13 @@ pub fn above(scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, &st
 
 /// Width a colour bar needs beside its box.
 pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
-    let name = if axis.label.is_empty() { 0.0 } else { theme.label * 1.2 + 2.0 };
+    let lines = axis.label.lines().count() as f32;
+    let name = if lines > 0.0 { lines * theme.label * 1.2 + 2.0 } else { 0.0 };
     4.0 + 5.0 + TICK + 2.0 + axis.widest(theme) + name
 }
 
-/// Draws an upright colour bar along `area`, right of it; `color` maps 0 to 1 of `scale`.
+/// Draws an upright colour bar along `area`, right of it; `color` maps 0 to 1 of `scale`. A long name is broken before, by
+/// [`Axis::within`].
 pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, color: impl Fn(f32) -> Color) {
     let steps = 128;
     let bar = Box2::new(area.right() + 4.0, area.y, 5.0, area.h);
@@ -86,8 +88,11 @@ pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colo
         let y = y.clamp(bar.y + half, bar.bottom() - half);
         scene.text_mid([bar.right() + TICK + 2.0, y], text, theme.tick, theme.axis, Anchor::Start);
     }
-    if !axis.label.is_empty() {
-        let x = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label + 2.0;
-        scene.text_up([x, bar.center()[1]], axis.label.clone(), theme.label, theme.ink);
+    let left = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label + 2.0;
+    for (at, line) in axis.label.lines().enumerate() {
+        // Beside a short bar near an edge it is held on the page.
+        let half = font::width(line, theme.label) / 2.0 - MARGIN;
+        let y = bar.center()[1].max(half).min(scene.height - half);
+        scene.text_up([left + at as f32 * theme.label * 1.2, y], line, theme.label, theme.ink);
     }
 }

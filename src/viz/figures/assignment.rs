@@ -119,7 +119,7 @@ impl Figure for Assignment {
         } else {
             scale_name.clone()
         };
-        let bar = Axis::new(shares, bar_name, 4);
+        let bar = keys.bar_axis(theme, Axis::new(shares, bar_name, 4), size.height);
         let off = Residuals::new(plan, if is_difference { 0.0 } else { 1.0 });
         let most = number(off.largest());
         let (sums, how) = match is_difference {

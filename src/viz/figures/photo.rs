@@ -139,7 +139,7 @@ impl Figure for Photo {
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let mut scene = Scene::new(size.width, size.height, "Picture and token weights", theme.background);
-        let axis = self.bar(trace, options);
+        let axis = options.keys.bar_axis(theme, self.bar(trace, options), size.height);
         let [left, beside] = places(theme, size, &axis, options.keys, picture::aspect(trace));
         let alone = alone(theme, size, &axis, options.keys, picture::aspect(trace), beside);
         let alone = alone.filter(|_| layer(trace).is_some());

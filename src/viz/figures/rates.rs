@@ -117,7 +117,7 @@ impl Plot for RatesPlot {
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let empty =
             "This run has no layers or learning rates to compare yet: `ssmprobe train --layers … --rates …`";
-        let axis = self.axis().ok_or_else(|| Empty(empty.to_owned()))?;
+        let axis = self.axis().ok_or_else(|| Empty(empty.to_owned()))?.within(theme, size.height);
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let rows = size.height - self.grids.len() as f32 * Self::around(theme);
         let row = (rows / self.rows()).max(1.0);

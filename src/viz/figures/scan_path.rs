@@ -104,7 +104,8 @@ fn no_place(trace: &Trace) -> Empty {
 fn apart(trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
     let places = positions(trace).ok_or_else(|| no_place(trace))?;
     let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
-    let (keys, axis) = (options.keys, bar(trace, options));
+    let keys = options.keys;
+    let axis = keys.bar_axis(theme, bar(trace, options), size.height);
     let (w, head) = (side(theme, size.width, 1, &axis, keys), head(theme, 1, keys));
     let rect = Box2::new(0.0, head, w, size.height - head).largest(1.0, picture::aspect(trace));
     let title = delta("Position: read later or earlier");
@@ -194,8 +195,8 @@ impl Figure for ScanPath {
         let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
         let (columns, rows) = layout(orders.len(), size.width);
         let step = step(trace, options);
-        let axis = bar(trace, options);
         let keys = options.keys;
+        let axis = keys.bar_axis(theme, bar(trace, options), size.height);
         let (w, head) = (side(theme, size.width, columns, &axis, keys), head(theme, columns * rows, keys));
         let foot = foot(theme, step.is_some(), keys);
         let row = (size.height - foot + 4.0) / rows as f32;

@@ -185,7 +185,7 @@ impl Figure for TokenMap {
         let mut scene = Scene::new(size.width, size.height, format!("{name} by token"), theme.background);
         let keys = options.keys;
         let line = keys.title_room(theme);
-        let axis = self.bar(trace, options);
+        let axis = keys.bar_axis(theme, self.bar(trace, options), size.height);
         let foot = if keys.are_shared() { 0.0 } else { line + 1.0 };
         let room = Box2::new(0.0, line, side(theme, size.width, &axis, keys), size.height - line - foot);
         let rect = room.largest(1.0, picture::aspect(trace));

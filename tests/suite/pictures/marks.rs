@@ -244,8 +244,12 @@ impl Marks {
         let numbers = labels.iter().map(|word| number(word).expect("a number"));
         let ruler = Ruler::of(numbers.zip(ticks).collect());
         let along = |word: &&Word| word.upwards && inside(word.at[1]) && word.at[0] > place.right();
-        let named = words.iter().filter(along).min_by(|a, b| a.at[0].total_cmp(&b.at[0]));
-        Bar { place, raster, ruler, name: named.map_or_else(String::new, |word| word.text.clone()) }
+        let mut along: Vec<&Word> = words.iter().filter(along).collect();
+        along.sort_by(|a, b| a.at[0].total_cmp(&b.at[0]));
+        // The lines of a long name stand side by side.
+        let name = along.chunk_by(|a, b| b.at[0] - a.at[0] < 1.3 * a.size).next().unwrap_or_default();
+        let name = name.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join(" ");
+        Bar { place, raster, ruler, name }
     }
 }
 

@@ -3,10 +3,11 @@
 use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::{Anchor, Box2, Scene};
 use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column};
 
-use super::golden;
 use super::marks::{Marks, Word};
+use super::{golden, small};
 use crate::traces;
 
 /// Where a word lies, from its baseline to the height of its capitals.
@@ -33,6 +34,12 @@ fn shared(a: Box2, b: Box2) -> [f32; 2] {
 /// Every figure of every trace of usual size, a memory after some steps, and the plots.
 fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     let mut all = golden::plots(theme);
+    // The name of a bar is longer than this one is high.
+    let mut low = small::rates();
+    low.grids.truncate(1);
+    low.grids[0].layers.truncate(2);
+    low.grids[0].cells.truncate(4);
+    all.push(("two rates".to_owned(), low.draw_column(theme, COLUMN).expect("something to see")));
     let cases =
         [("", Options::default()), (" after 40 steps", Options { step: Some(40), ..Options::default() })];
     for (trace, (more, options)) in

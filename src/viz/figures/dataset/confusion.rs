@@ -155,7 +155,7 @@ fn layout(cells: &Cells, names: &[String], theme: &Theme, size: Size) -> Layout 
     let [head, foot] = edges(theme);
     let named = cells.block == 1 && size.height - head - foot >= rows * theme.tick * 0.85;
     let left = if named { left(cells, names, theme, size.width) } else { theme.label + 4.0 };
-    let bar = legend::bar_room(theme, &bar());
+    let bar = legend::bar_room(theme, &bar().within(theme, size.height));
     let room = Box2::new(left, head, size.width - left - bar - 2.0, size.height - head - foot);
     let square = room.largest(columns, rows);
     let area = if named { Box2 { h: square.h.max(rows * ROW_PT).min(room.h), ..square } } else { square };
@@ -242,7 +242,8 @@ impl Overview for ConfusionMatrix {
         if !named {
             scene.text_up([theme.label, area.center()[1]], "True class", theme.label, theme.ink);
         }
-        legend::color_bar(&mut scene, theme, area, &bar(), |t| shade(theme, t));
+        let bar = bar().within(theme, size.height);
+        legend::color_bar(&mut scene, theme, area, &bar, |t| shade(theme, t));
         Ok(scene)
     }
 

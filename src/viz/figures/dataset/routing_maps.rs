@@ -146,7 +146,7 @@ impl Overview for RoutingMaps {
             return Err(Empty(no_class(view.choice)));
         }
         let drawn = &picked.classes;
-        let axis = bar(maps, drawn, view.choice.maps);
+        let axis = bar(maps, drawn, view.choice.maps).within(theme, size.height);
         let signed = axis.scale.lo < 0.0;
         let color = |t: f32| -> Color {
             if signed { diverging(theme, 2.0 * t - 1.0) } else { view.choice.map.at(t) }
