@@ -157,6 +157,12 @@ impl Frame {
         scene.fill(Box2::new(from, self.area.y, (to - from).max(1.0), self.area.h), color);
     }
 
+    /// Width that the name of what runs across has in a scene of this width.
+    pub fn across_room(&self, width: f32) -> f32 {
+        let middle = self.area.center()[0];
+        2.0 * (middle.min(width - middle) + MARGIN)
+    }
+
     /// Faint lines at the upward ticks: below the data.
     pub fn grid(&self, scene: &mut Scene, theme: &Theme) {
         for v in self.y.texts().0 {
@@ -191,7 +197,8 @@ impl Frame {
         }
         if !self.x.label.is_empty() {
             let at = [a.center()[0], below + 1.5 + theme.label * font::CAP];
-            scene.text(at, self.x.label.clone(), theme.label, theme.ink, Anchor::Middle);
+            let name = font::fit_middle(&self.x.label, theme.label, self.across_room(scene.width));
+            scene.text(at, name, theme.label, theme.ink, Anchor::Middle);
         }
         let (ticks, labels) = self.y.texts();
         for (v, text) in ticks.into_iter().zip(labels) {

@@ -8,6 +8,7 @@ use crate::viz::draw::{
     Anchor, Axis, Box2, Frame, Hover, Identity, Mark, Point, Readout, RowChart, Scale, Scene, Stroke, Table,
     Theme, extent, font, legend, number,
 };
+use crate::viz::figures::dataset::confusion::on;
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
 pub struct OrderTest;
@@ -45,13 +46,18 @@ fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
     }
 }
 
-/// What a value is of.
-fn name_of(trace: &Trace, shown: &OrderContrast) -> String {
+/// What a value is of; where that is wider than `room`, each of two classes has half of it.
+fn name_of(trace: &Trace, shown: &OrderContrast, theme: &Theme, room: f32) -> String {
     let own = class_name(trace, trace.evidence.class);
-    match shown.against {
-        Some(rival) => format!("Margin of {own} over {}", class_name(trace, rival)),
-        None => format!("Logit of {own}"),
+    let Some(rival) = shown.against else { return format!("Logit of {own}") };
+    let name = |[own, rival]: [&str; 2]| format!("Margin of {own} over {rival}");
+    let classes = [own, class_name(trace, rival)];
+    let [whole, bare] = [name(classes.each_ref().map(String::as_str)), name([""; 2])];
+    if font::width(&whole, theme.label) <= room {
+        return whole;
     }
+    let half = (room - font::width(&bare, theme.label)) / 2.0;
+    name(classes.map(|class| font::fit_middle(&class, theme.label, half)).each_ref().map(String::as_str))
 }
 
 /// The sums of the parts, one after the other: content, with the fixed order, with routing.
@@ -146,8 +152,10 @@ impl Figure for OrderTest {
         ];
         let below = legend::above(&mut scene, theme, size, &key);
         let spread = HISTOGRAM_END * null.std;
-        let (from, to) = (shown.worst.min(null.mean - spread), shown.best.max(null.mean + spread));
-        let x = Axis::new(Scale::padded(from, to), name_of(trace, shown), 5);
+        // A fixed order of a soft plan may lie far from every exchange of tokens.
+        let range = [shown.worst, shown.best, null.mean - spread, null.mean + spread];
+        let (from, to) = extent(range.into_iter().chain(ends(shown))).unwrap_or_default();
+        let x = Axis::new(Scale::padded(from, to), name_of(trace, shown, theme, f32::INFINITY), 5);
 
         let parts = Box2 { y: below.bottom() - 3.0 * ROW_PT, h: 3.0 * ROW_PT, ..below };
         let most = null.histogram.iter().copied().max().unwrap_or(0);
@@ -158,7 +166,8 @@ impl Figure for OrderTest {
         };
         // The names of the parts stand left of the same axis.
         let names = font::widest(PARTS, theme.tick) + 6.0;
-        let frame = fit((names - fit(0.0).area.x).max(0.0));
+        let mut frame = fit((names - fit(0.0).area.x).max(0.0));
+        frame.x.label = name_of(trace, shown, theme, frame.across_room(size.width));
         frame.grid(&mut scene, theme);
         let whole = null.histogram.len() == HISTOGRAM_BINS;
         for (bin, &count) in null.histogram.iter().enumerate().filter(|_| whole) {
@@ -228,12 +237,14 @@ impl Figure for OrderTest {
 fn apart(trace: &Trace, shown: &OrderContrast, limits: (f64, f64), theme: &Theme, size: Size) -> Scene {
     let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
     let scale = Scale::padded(limits.0.min(0.0), limits.1.max(0.0));
-    let x = Axis::new(scale, delta(&name_of(trace, shown)), 5);
+    let name = |room: f32| delta(&name_of(trace, shown, theme, room));
+    let x = Axis::new(scale, name(f32::INFINITY), 5);
     let adds = [shown.content, shown.fixed_order, shown.routing, shown.value];
     let texts = adds.map(with_sign);
     let room = Box2::new(0.0, 0.0, size.width, size.height);
-    let chart = RowChart::new(room, x, &APART, (0.4, font::widest(&texts, theme.tick) + 6.0), theme);
+    let mut chart = RowChart::new(room, x, &APART, (0.4, font::widest(&texts, theme.tick) + 6.0), theme);
     let area = chart.frame.area;
+    chart.frame.x.label = name(chart.frame.across_room(size.width) - font::width("Δ ", theme.label));
     let ends = ends(shown);
     for (at, (from, to)) in
         [(0.0, ends[0]), (ends[0], ends[1]), (ends[1], ends[2]), (0.0, shown.value)].into_iter().enumerate()
@@ -262,15 +273,18 @@ fn split(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box2, th
         scene.text_mid(at, name, theme.tick, theme.ink, Anchor::End);
         let (from, to) = (frame.x(starts[part]), frame.x(ends[part]));
         let bar = Box2::new(from.min(to) - 0.5, y - 3.5, (to - from).abs() + 1.0, 7.0);
-        scene.fill(bar, theme.series(if part == 0 { 0 } else { part + 1 }));
+        let color = theme.series(if part == 0 { 0 } else { part + 1 });
+        scene.fill(bar, color);
         let text = if part == 0 { number(adds[part]) } else { signed(adds[part], shown.reassigned.std) };
-        let middle = frame.area.x + frame.area.w / 2.0;
-        let left = bar.center()[0] > middle;
-        let (x, anchor) = match left {
-            true => (bar.x - 3.0, Anchor::End),
-            false => (bar.right() + 3.0, Anchor::Start),
+        let (middle, wide) = (frame.area.x + frame.area.w / 2.0, font::width(&text, theme.tick) + 3.0);
+        let (left, right) = (bar.x - wide >= frame.area.x, bar.right() + wide <= room.right());
+        let (x, anchor, ink) = match bar.center()[0] > middle {
+            true if left => (bar.x - 3.0, Anchor::End, theme.ink),
+            _ if right => (bar.right() + 3.0, Anchor::Start, theme.ink),
+            _ if left => (bar.x - 3.0, Anchor::End, theme.ink),
+            _ => (bar.center()[0], Anchor::Middle, on(color)),
         };
-        scene.text_mid([x, y], text, theme.tick, theme.ink, anchor);
+        scene.text_mid([x, y], text, theme.tick, ink, anchor);
         scene.target(
             Box2::new(0.0, y - ROW_PT / 2.0, room.right(), ROW_PT),
             Identity::Item(HISTOGRAM_BINS + part),

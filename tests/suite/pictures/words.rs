@@ -1,10 +1,11 @@
 //! The words of every picture: none is cut by the edge of the page, none covers another.
 
+use ssmprobe::model::trace::OrderTest;
 use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::{Anchor, Box2, Scene};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::plot::Plot as _;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column};
+use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, find};
 
 use super::marks::{Marks, Word};
 use super::{golden, small};
@@ -39,6 +40,14 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     low.grids.truncate(1);
     low.grids[0].layers.truncate(2);
     low.grids[0].cells.truncate(4);
+    let mut soft = small::planned();
+    soft.top.iter_mut().for_each(|class| class.name = "great white shark, Carcharodon carcharias".to_owned());
+    if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut soft.order_test {
+        (margin.content, margin.fixed_order, margin.routing) = (-60.0, 1.0, 60.9);
+    }
+    let order_test =
+        draw_column(find("order_test").expect("a figure"), &soft, &Options::default(), theme, COLUMN);
+    all.push(("soft order test".to_owned(), order_test.expect("something to see")));
     all.push(("two rates".to_owned(), low.draw_column(theme, COLUMN).expect("something to see")));
     let cases =
         [("", Options::default()), (" after 40 steps", Options { step: Some(40), ..Options::default() })];
