@@ -4,7 +4,7 @@
 use crate::model::trace::Trace;
 use crate::viz::difference::{around_zero, head, label};
 use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, extent, legend,
+    Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, extent, font, legend,
     order::ascending,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacking};
@@ -87,14 +87,16 @@ impl Figure for Scores {
         let gauss = |s: f64| (-0.5 * s * s).exp() / (2.0 * std::f64::consts::PI).sqrt();
         let least = if is_difference { 0.0 } else { 0.4 };
         let most = counts.iter().map(|&c| density(c)).fold(least, f64::max);
-        let right = Box2 { x: frame.area.right() + 3.0 * theme.gap, ..frame.area };
+        let across = Axis::new(Scale::linear(0.0, most * 1.05), "Density", 2);
+        // The last number of the one axis and the first of the other stand side by side.
+        let (ticks, numbers) = frame.x.texts();
+        let beside = [numbers.last().cloned(), across.texts().1.into_iter().next()];
+        let apart: f32 = beside.iter().flatten().map(|number| font::width(number, theme.tick) / 2.0).sum();
+        let last = ticks.last().map_or(frame.area.x, |tick| frame.x(*tick));
+        let x = (frame.area.right() + 3.0 * theme.gap).max(last + apart + theme.gap);
+        let right = Box2 { x, ..frame.area };
         let right = Box2 { w: size.width - right.x - 3.0, ..right };
-        let side = Frame {
-            area: right,
-            x: Axis::new(Scale::linear(0.0, most * 1.05), "Density", 2),
-            y: Axis::new(y, "", 0),
-            keys: Keys::Own,
-        };
+        let side = Frame { area: right, x: across, y: Axis::new(y, "", 0), keys: Keys::Own };
         for (b, &count) in counts.iter().enumerate() {
             let [x, upper] = side.at(density(count), y.lo + (b + 1) as f64 * width);
             let lower = side.y(y.lo + b as f64 * width);

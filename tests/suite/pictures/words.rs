@@ -64,6 +64,16 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
 }
 
 #[test]
+fn numbers_of_two_axes_side_by_side_stay_apart() {
+    let (figure, theme) = (find("scores").expect("a figure"), Theme::light());
+    let scene = draw_column(figure, &traces::sinkhorn_trace(), &Options::default(), &theme, COLUMN);
+    let words = Marks::of(&scene.expect("something to see"), &theme).words();
+    let number = |word: &&Word| word.anchor == Anchor::Middle && word.text.parse::<f64>().is_ok();
+    let places: Vec<Box2> = words.iter().filter(number).map(place).collect();
+    assert!(places.len() > 4 && places.windows(2).all(|two| two[1].x - two[0].right() > 3.0), "{places:?}");
+}
+
+#[test]
 fn words_stay_on_the_page_and_do_not_cover_each_other() {
     let theme = Theme::light();
     let mut faults = Vec::new();
