@@ -1003,25 +1003,23 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         let [a, b] = [window, headless].map(|path| std::fs::read_to_string(path).expect("a picture"));
         assert!(a == b, "{}", overview.id());
     }
-    // Images of one evaluation have no place in one of fewer.
-    let mut short = (*evaluation(&part, "gap")).clone();
+    // Images of one dataset have no place among as many of another.
+    let mut other = (*evaluation(&part, "gap")).clone();
     let mut asked = (*part.asked).clone();
-    asked.images.truncate(8);
-    asked.class.truncate(8);
-    short.asked = Arc::new(asked);
-    short.predicted.truncate(8);
-    short.vectors.clear();
-    short.regions = None;
-    short.measures.values_mut().for_each(|column| column.truncate(8));
+    asked.dataset = "flowers".to_owned();
+    asked.images[0] = "another.png".to_owned();
+    other.asked = Arc::new(asked);
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     command.args(["figures", "--figure", "scatter", "--out"]).arg(folder.path().join("two.svg"));
-    for (name, evaluation) in [("whole.json", &*evaluation(&part, "sinkhorn")), ("short.json", &short)] {
+    for (name, evaluation) in [("whole.json", &*evaluation(&part, "sinkhorn")), ("other.json", &other)] {
         std::fs::write(folder.path().join(name), evaluation.to_json().expect("text")).expect("written");
         command.arg("--evaluation").arg(folder.path().join(name));
     }
-    let failed = command.assert().failure();
+    let failed = command.assert().code(2);
     let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-    assert!(said.contains("asked about 9 and 8 images"), "{said}");
+    for set in ["whole.json is of 9 test images of birds", "other.json is of 9 test images of flowers"] {
+        assert!(said.contains(set), "{said}");
+    }
     let svg = std::fs::read_to_string(folder.path().join("a-class_diagnostics.svg")).unwrap();
     assert!(svg.contains("Chance for one image") && svg.contains("sinkhorn on 9 test images of birds"));
 }

@@ -251,8 +251,15 @@ impl Figures {
             [one, other] if overview.is_by_image() => (one.clone(), other.clone()),
             _ => bail!(Usage(ONE.into())),
         };
-        if evaluation.len() != other.len() {
-            bail!("--evaluation: the two were asked about {} and {} images", evaluation.len(), other.len());
+        if let [one, two] = &self.evaluations.evaluation[..]
+            && evaluation.asked.images != other.asked.images
+        {
+            let of = |path: &Path, Evaluation { asked, .. }: &Evaluation| {
+                let images = asked.images.len();
+                format!("{} is of {images} {} images of {}", path.display(), asked.split, asked.dataset)
+            };
+            let [one, two] = [of(one, &evaluation), of(two, &other)];
+            bail!(Usage(format!("--evaluation: {one}, {two}; a scatter takes two of the same images")));
         }
         let usual = Choice::default();
         let choice = Choice {
