@@ -7,7 +7,9 @@ pub fn html(text: &str) -> String {
     let mut out = String::new();
     for block in blocks(text) {
         let (first, tag) = (block[0].as_str(), list(&block[0]));
-        if let Some(title) = heading(first) {
+        if is_fence(first) {
+            out.push_str(&format!("<pre><code>{}</code></pre>\n", escape(&block[1..].join("\n"))));
+        } else if let Some(title) = heading(first) {
             out.push_str(&format!("<h3>{}</h3>\n", spans(title)));
         } else if let Some((tag, _)) = tag {
             let mut items: Vec<String> = Vec::new();
@@ -28,16 +30,27 @@ pub fn html(text: &str) -> String {
     out
 }
 
-/// Lines that belong together: a heading alone, a list with its further lines, a paragraph up to what is none.
+/// Lines that belong together: code after the fence it begins with, a heading alone, a list with its further lines, a
+/// paragraph up to what is none.
 fn blocks(text: &str) -> Vec<Vec<String>> {
     let mut blocks: Vec<Vec<String>> = Vec::new();
-    let mut open = false;
-    for line in text.lines().map(str::trim) {
+    let (mut open, mut fenced) = (false, false);
+    for whole in text.lines() {
+        let line = whole.trim();
+        if fenced {
+            fenced = !is_fence(line);
+            if let Some(code) = blocks.last_mut().filter(|_| fenced) {
+                code.push(whole.to_owned());
+            }
+            continue;
+        }
+        fenced = is_fence(line);
         if line.is_empty() {
             open = false;
             continue;
         }
         let joins = open
+            && !fenced
             && heading(line).is_none()
             && blocks.last().is_some_and(|block| {
                 heading(&block[0]).is_none() && (list(line).is_none() || list(&block[0]).is_some())
@@ -46,9 +59,14 @@ fn blocks(text: &str) -> Vec<Vec<String>> {
             Some(block) => block.push(line.to_owned()),
             None => blocks.push(vec![line.to_owned()]),
         }
-        open = true;
+        open = !fenced;
     }
     blocks
+}
+
+/// Whether lines of code begin or end here.
+fn is_fence(line: &str) -> bool {
+    line.starts_with("```") && !line.trim_start_matches('`').contains('`')
 }
 
 fn heading(line: &str) -> Option<&str> {
@@ -87,6 +105,14 @@ mod tests {
         let text = "# Why\nIt *looks*\n**twice**.\n- one\n  more\n- `a < *b*`\n\n1. first\n2. second\n\nEnd";
         let expected = "<h3>Why</h3>\n<p>It <em>looks</em>\n<strong>twice</strong>.</p>\n<ul>\n<li>one more</li>\n\
                         <li><code>a &lt; *b*</code></li>\n</ul>\n<ol>\n<li>first</li>\n<li>second</li>\n</ol>\n<p>End</p>\n";
+        assert_eq!(html(text), expected);
+    }
+
+    #[test]
+    fn code_between_fences_stays_as_it_is() {
+        let text = "Do\n```sh\nls *.png *.jpg\n\n  # <a>\n```\nso\n```all` one```\n```\nopen";
+        let expected = "<p>Do</p>\n<pre><code>ls *.png *.jpg\n\n  # &lt;a&gt;</code></pre>\n\
+                        <p>so\n```all` one```</p>\n<pre><code>open</code></pre>\n";
         assert_eq!(html(text), expected);
     }
 
