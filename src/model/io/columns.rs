@@ -12,7 +12,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
-use super::csv_cell::word;
+use super::csv_cell::{unique_names, word};
 
 /// A column.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,22 +79,17 @@ fn rows(columns: &[Column]) -> usize {
 pub fn csv(columns: &[Column]) -> Vec<u8> {
     let whole = "memory takes every record of one length";
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(columns.iter().map(|column| column.name.as_str())).expect(whole);
+    writer.write_record(columns.iter().map(|column| word(&column.name).into_owned())).expect(whole);
     for row in 0..rows(columns) {
         writer.write_record(columns.iter().map(|column| column.values.cell(row))).expect(whole);
     }
     writer.into_inner().expect(whole)
 }
 
-/// The columns as Parquet, packed by Snappy, with `about` as the file's own metadata. A name that is there already gets a
-/// number: pandas reads no file in which two columns have one.
+/// The columns as Parquet, packed by Snappy, with `about` as the file's own metadata and [`unique_names`]: pandas reads no
+/// file in which two columns have one.
 pub fn parquet(columns: &[Column], about: &[(&str, &str)]) -> Result<Vec<u8>> {
-    let mut names: Vec<String> = Vec::new();
-    for Column { name, .. } in columns {
-        let numbered = (2..).map(|number| format!("{name} {number}"));
-        let mut all = std::iter::once(name.clone()).chain(numbered);
-        names.push(all.find(|name| !names.contains(name)).expect("an endless supply of names"));
-    }
+    let names = unique_names(columns.iter().map(|column| column.name.as_str()));
     let fields = names.iter().zip(columns).map(|(name, column)| {
         let text = matches!(column.values, Values::Text(_)).then_some(LogicalType::String);
         let field = Type::primitive_type_builder(name, column.values.physical());
@@ -160,11 +155,11 @@ mod tests {
         let columns = [
             Column::new("name", Values::Text(vec![Some("=1+1".into()), None, Some("ä,\"b\"\n".into())])),
             Column::new("name", Values::Float64(vec![Some(0.1 + 0.2), Some(-0.0), None])),
-            Column::new("single", Values::Float32(vec![None, Some(0.1), Some(f32::MAX)])),
+            Column::new("=single", Values::Float32(vec![None, Some(0.1), Some(f32::MAX)])),
             Column::new("right", Values::Int32(vec![Some(1), Some(0), None])),
         ];
         let text = String::from_utf8(csv(&columns)).unwrap();
-        let expected = "name,name,single,right\n'=1+1,0.30000000000000004,,1\n,-0,0.1,0\n\
+        let expected = "name,name,'=single,right\n'=1+1,0.30000000000000004,,1\n,-0,0.1,0\n\
                         \"ä,\"\"b\"\"\n\",,340282350000000000000000000000000000000,\n";
         assert_eq!(text, expected);
         let file = parquet(&columns, &[("title", "one")]).unwrap();
@@ -189,7 +184,7 @@ mod tests {
             .iter()
             .map(|c| c.name().to_owned())
             .collect();
-        assert_eq!(names, ["name", "name 2", "single", "right"]);
+        assert_eq!(names, ["name", "name 2", "=single", "right"]);
         let empty = parquet(&[Column::new("a", Values::Text(Vec::new()))], &[]).unwrap();
         assert_eq!(
             SerializedFileReader::new(Bytes::from(empty)).unwrap().get_row_iter(None).unwrap().count(),

@@ -1,4 +1,4 @@
-//! Words in the cells of CSV files.
+//! Words in the cells of CSV files, and names of columns.
 
 use std::borrow::Cow;
 
@@ -12,6 +12,17 @@ pub fn word(text: &str) -> Cow<'_, str> {
     } else {
         text.into()
     }
+}
+
+/// These names, of which one that is there already gets a number.
+pub fn unique_names<'a>(all: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in all {
+        let numbered = (2..).map(|number| format!("{name} {number}"));
+        let mut all = std::iter::once(name.to_owned()).chain(numbered);
+        names.push(all.find(|name| !names.contains(name)).expect("an endless supply of names"));
+    }
+    names
 }
 
 #[cfg(test)]

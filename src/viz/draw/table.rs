@@ -79,14 +79,6 @@ impl Table {
         columns.chain(matrix).collect()
     }
 
-    /// Its lines as text, heads first, a tab between cells, as a spreadsheet takes them.
-    pub fn tsv(&self) -> String {
-        let line = |cells: Vec<String>| {
-            cells.iter().map(|cell| cell.replace(['\t', '\n'], " ")).collect::<Vec<_>>().join("\t") + "\n"
-        };
-        std::iter::once(self.heads()).chain((0..self.rows()).map(|at| self.row(at))).map(line).collect()
-    }
-
     /// Number of rows: of the longest column.
     pub fn rows(&self) -> usize {
         let length = |c: &Column| match c {
@@ -100,17 +92,4 @@ impl Table {
 /// A number, or nothing where it is none.
 fn known<T: Into<f64> + Copy + ToString>(value: T) -> String {
     if value.into().is_finite() { value.to_string() } else { String::new() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_spreadsheet_takes_it_line_by_line() {
-        let matrix = Matrix { rows: 2, cols: 2, data: vec![0.5, 0.25, f32::NAN, 1.0] };
-        let table =
-            Table::counted("token", 2).words("class", ["a\tb".into(), "c".into()]).matrix("plan", matrix);
-        assert_eq!(table.tsv(), "token\tclass\tplan_0\tplan_1\n0\ta b\t0.5\t0.25\n1\tc\t\t1\n");
-    }
 }

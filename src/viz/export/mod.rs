@@ -1,6 +1,6 @@
 //! A scene as a file: SVG and PDF with true vectors and text as text, PNG at a chosen resolution;
-//! the numbers behind it as CSV or NPZ. The same scene gives the same bytes on every machine: the
-//! typeface comes along, and nothing writes a time. A file is written whole or not at all.
+//! the numbers behind it as CSV or NPZ. The same scene gives the same bytes on every machine: nothing
+//! writes a time. In PDF and PNG the typeface comes along; an SVG names it. A file is written whole or not at all.
 
 mod convert;
 mod gif;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub use convert::{pdf, png};
 pub use gif::{Animation, GIF_DPI, PNG_DPI, gif};
 pub use indexed::HEAD as INDEXED_HEAD;
-pub use numbers::{csv, npz};
+pub use numbers::{csv, npz, tsv};
 pub use svg::svg;
 
 use crate::model::io::atomic_file;

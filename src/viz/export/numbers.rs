@@ -8,12 +8,26 @@
 use std::io::{Cursor, Write as _};
 
 use super::ExportError;
-use crate::model::io::csv_cell::word;
+use crate::model::io::csv_cell::{unique_names, word};
 use crate::viz::draw::table::{Column, Table};
 
 /// What a file says of itself: what it shows, what it was made of and by what.
 fn metadata<'a>(title: &'a str, about: &'a str) -> [(&'static str, &'a str); 3] {
     [("title", title), ("made of", about), ("made by", super::MADE_BY)]
+}
+
+/// The lines of a table, heads first, with no cell that a spreadsheet would take for a formula.
+fn guarded(table: &Table) -> impl Iterator<Item = Vec<String>> {
+    let lines = std::iter::once(table.heads()).chain((0..table.rows()).map(|at| table.row(at)));
+    lines.map(|cells| cells.iter().map(|cell| word(cell).into_owned()).collect())
+}
+
+/// The table as text, heads first, a tab between cells, as a spreadsheet takes it from the clipboard.
+pub fn tsv(table: &Table) -> String {
+    let line = |cells: Vec<String>| {
+        cells.iter().map(|cell| cell.replace(['\t', '\n'], " ")).collect::<Vec<_>>().join("\t") + "\n"
+    };
+    guarded(table).map(line).collect()
 }
 
 /// The table as CSV: what it is in comments, a header, one row a line; a matrix as one more column a
@@ -29,18 +43,14 @@ pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
         writeln!(lines, "# {key}: {value}").map_err(|e| failed(&e))?;
     }
     let mut writer = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(lines);
-    writer.write_record(table.heads()).map_err(|e| failed(&e))?;
-    let words = |at: usize| matches!(table.columns.get(at), Some((_, Column::Words(_))));
-    for at in 0..table.rows() {
-        let cells = table.row(at).into_iter().enumerate();
-        let cells = cells.map(|(at, cell)| if words(at) { word(&cell).into_owned() } else { cell });
-        writer.write_record(cells).map_err(|e| failed(&e))?;
+    for line in guarded(table) {
+        writer.write_record(line).map_err(|e| failed(&e))?;
     }
     writer.into_inner().map_err(|e| failed(&e))
 }
 
-/// The numbers of the table as NPZ: float64 columns, a float32 matrix; words stay in the CSV. What it
-/// is stands in `metadata`, and in the archive's comment.
+/// The numbers of the table as NPZ: float64 columns, a float32 matrix, a name that is there already with a number; words
+/// stay in the CSV. What it is stands in `metadata`, and in the archive's comment.
 ///
 /// # Errors
 /// If the archive cannot be built.
@@ -56,13 +66,18 @@ pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
         archive.start_file(format!("{name}.npy"), options).map_err(|e| failed(&e))?;
         archive.write_all(&bytes).map_err(|e| failed(&e))
     };
-    for (name, column) in &table.columns {
-        if let Column::Numbers(values) = column {
-            let data = values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-            add(name, npy("<f8", &format!("({},)", values.len()), &data))?;
-        }
+    let columns = table.columns.iter().filter_map(|(name, column)| match column {
+        Column::Numbers(values) => Some((name.as_str(), values)),
+        Column::Words(_) => None,
+    });
+    let columns: Vec<(&str, &Vec<f64>)> = columns.collect();
+    let names = std::iter::once("metadata").chain(columns.iter().map(|(name, _)| *name));
+    let names = unique_names(names.chain(table.matrix.iter().map(|(name, _)| name.as_str())));
+    for (name, (_, values)) in names[1..].iter().zip(&columns) {
+        let data = values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        add(name, npy("<f8", &format!("({},)", values.len()), &data))?;
     }
-    if let Some((name, m)) = &table.matrix {
+    if let (Some((_, m)), Some(name)) = (&table.matrix, names.last()) {
         let data = m.data.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
         add(name, npy("<f4", &format!("({}, {})", m.rows, m.cols), &data))?;
     }
@@ -97,5 +112,25 @@ mod tests {
         let text = String::from_utf8(bytes).unwrap();
         let lines: Vec<&str> = text.lines().skip_while(|line| line.starts_with('#')).collect();
         assert_eq!(lines, ["token,score,plan_0,plan_1", "0,,0.5,", "1,1,,0.1"]);
+    }
+
+    #[test]
+    fn a_spreadsheet_takes_it_line_by_line() {
+        let matrix = Matrix { rows: 2, cols: 2, data: vec![0.5, 0.25, f32::NAN, 1.0] };
+        let table = Table::counted("token", 2).words("@class", ["a\tb".into(), "=c".into()]);
+        let expected = "token\t'@class\tplan_0\tplan_1\n0\ta b\t0.5\t0.25\n1\t'=c\t\t1\n";
+        assert_eq!(tsv(&table.matrix("plan", matrix)), expected);
+    }
+
+    #[test]
+    fn names_that_are_there_already_get_a_number_and_formulas_are_guarded() {
+        let table =
+            Table::default().numbers("=cat", [-1.0]).numbers("=cat", [2.0]).numbers("metadata", [3.0]);
+        let archive = zip::ZipArchive::new(Cursor::new(npz(&table, "t", "a").unwrap())).unwrap();
+        let mut names: Vec<&str> = archive.file_names().collect();
+        names.sort_unstable();
+        assert_eq!(names, ["=cat 2.npy", "=cat.npy", "metadata 2.npy", "metadata.npy"]);
+        let text = String::from_utf8(csv(&table, "t", "a").unwrap()).unwrap();
+        assert!(text.ends_with("\n'=cat,'=cat,metadata\n-1,2,3\n"), "{text}");
     }
 }

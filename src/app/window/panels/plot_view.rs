@@ -9,7 +9,7 @@ use egui::{Rect, Response, Ui, Vec2};
 use super::{PanelContext, UiAction, placeholder};
 use crate::viz::draw::{Canvas, Hover, Painted, Scene, Theme};
 use crate::viz::figures::plot::{self, Plot};
-use crate::viz::{Empty, Size};
+use crate::viz::{Empty, Size, export};
 
 /// Room around a picture.
 pub const EDGE_PX: f32 = 8.0;
@@ -170,7 +170,7 @@ pub fn menu(response: &Response, cx: &mut PanelContext<'_>, plot: impl Fn() -> A
         }
         let about = "The numbers behind it, a tab between columns, as a spreadsheet takes them";
         if ui.button("Copy numbers").on_hover_text(about).clicked() {
-            ui.ctx().copy_text(plot().table().tsv());
+            ui.ctx().copy_text(export::tsv(&plot().table()));
         }
     });
 }

@@ -14,7 +14,7 @@ use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::{Table, number};
 use crate::viz::figures::dataset::label;
-use crate::viz::{Info, TabGroup};
+use crate::viz::{Info, TabGroup, export};
 
 /// Columns of means over the images, by measure; not every head has all.
 const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];
@@ -201,5 +201,5 @@ fn tsv(rows: &[Row]) -> String {
         table.numbers(&name, rows.iter().map(|row| row.values[at]))
     };
     let shown = shown(rows);
-    names().enumerate().filter(|(at, _)| shown.contains(at)).fold(table, column).tsv()
+    export::tsv(&names().enumerate().filter(|(at, _)| shown.contains(at)).fold(table, column))
 }

@@ -10,7 +10,7 @@ use super::{Panel, PanelContext, placeholder};
 use crate::app::window::style;
 use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Table, color32, readout};
-use crate::viz::{Info, TabGroup};
+use crate::viz::{Info, TabGroup, export};
 
 /// Height of a row.
 const ROW_PX: f32 = 22.0;
@@ -149,7 +149,7 @@ fn tsv(order: &[usize], rows: &Rows, reading: &Reading) -> String {
     let column = |table: Table, (at, (name, _)): (usize, &(&str, &str))| {
         table.numbers(name, order.iter().map(|token| rows[*token][at]))
     };
-    COLUMNS.iter().enumerate().fold(Table::default(), column).read(reading).tsv()
+    export::tsv(&COLUMNS.iter().enumerate().fold(Table::default(), column).read(reading))
 }
 
 /// The numbers of every token.
