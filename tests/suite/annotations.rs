@@ -185,7 +185,7 @@ fn labels_of_a_mask_are_regions() {
     let folder = TempDir::new().expect("a folder");
     let (images, masks) = (folder.path().join("images"), folder.path().join("labels"));
     let size = (32, 32);
-    for name in ["palette", "greys", "ones", "soft"] {
+    for name in ["palette", "greys", "deep", "ones", "soft"] {
         photo(images.join(format!("{name}.png")), 32, 32);
     }
     // Quarters: 3, 7, nothing, undecided.
@@ -194,11 +194,16 @@ fn labels_of_a_mask_are_regions() {
         (0..=255_u8).map(|i| [i.wrapping_mul(37), i.wrapping_mul(91), 255 - i]).collect();
     indexed(masks.join("palette.png"), size, &palette, quarter);
     grey(masks.join("greys.png"), size, quarter);
+    let deep = |name: &str, times: u16| {
+        let grey = |x: u32, y: u32| image::Luma([u16::from(quarter(x, y)) * times]);
+        image::ImageBuffer::from_fn(32, 32, grey).save(masks.join(name)).expect("saved");
+    };
+    deep("deep.png", 1);
     grey(masks.join("ones.png"), size, |x, _| u8::from(x < 8));
     grey(masks.join("soft.png"), size, |x, _| if x < 16 { 128 } else { 0 });
     write(masks.join("names.txt"), "3 head\n");
     let annotations = Annotations::open(&masks).expect("masks");
-    for name in ["palette", "greys"] {
+    for name in ["palette", "greys", "deep"] {
         let found = read(&annotations, &images.join(format!("{name}.png")));
         let names: Vec<&str> = found.list.iter().map(|region| region.name.as_str()).collect();
         assert_eq!(names, ["head", "region 7"], "{name}");
@@ -214,6 +219,9 @@ fn labels_of_a_mask_are_regions() {
     assert_eq!((none.empty.join(", "), tokens(&none, "object")), ("object".to_owned(), vec![]));
     let soft = read(&annotations, &images.join("soft.png"));
     assert_close("half", region(&soft, "object").cover[0], 128.0 / 255.0, 1e-9);
+    deep("soft.png", 4);
+    let why = annotations.of_image(&images.join("soft.png"), &preprocessor(), GRID).expect_err("no label");
+    assert!(why.contains("soft.png: has 16 bits a pixel and greys up to 1020; expected labels"), "{why}");
     write(masks.join("names.txt"), "256 head\n");
     let why = Annotations::open(&masks).expect_err("no label").to_string();
     assert!(why.contains("names.txt, line 1") && why.contains("a label from 1 to 254"), "{why}");

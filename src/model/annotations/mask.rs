@@ -1,7 +1,7 @@
 //! A mask of an image: a PNG of the image's size. With a palette every index is a region, 0 is none and 255 (a border that nobody
 //! decided on) is none either. In grey the brightness says how much of a pixel is the object; but where all greys besides 0
-//! and 255 are at most 50 and there is one, they are numbers of regions, too. `names.txt` beside the masks (number, name) says
-//! what regions are called.
+//! and 255 are at most 50 and there is one, they are numbers of regions, too (of 16 bits those of at most
+//! 255). `names.txt` beside the masks (number, name) says what regions are called.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -51,13 +51,26 @@ pub(super) struct Mask(Vec<Layer>);
 pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String>) -> Result<Mask, String> {
     let shown = path.display().to_string();
     let bytes = image::read(path).map_err(|error| error.to_string())?;
-    let photo = Photo::decode(&*shown, &bytes).map_err(|error| error.to_string())?;
+    let mut photo = Photo::decode(&*shown, &bytes).map_err(|error| error.to_string())?;
     let own = (photo.width(), photo.height());
     if own != size {
         return Err(format!(
             "{shown}: is {} x {} pixels, its image {} x {}; expected a mask of the image's size: scale it (to the nearest \
              pixel, so that no label is mixed)",
             own.0, own.1, size.0, size.1
+        ));
+    }
+    // Of 16 bits a photograph has the upper eight, in which small labels are 0.
+    let deep = deep(&bytes).unwrap_or_default();
+    if !deep.is_empty() && deep.iter().all(|&grey| grey <= 255 || grey == u16::MAX) {
+        photo.picture.rgb = deep.iter().flat_map(|&grey| [grey as u8; 3]).collect();
+    } else if deep.iter().any(|grey| !grey.is_multiple_of(257))
+        && matches!(greys(&photo.picture), Greys::Labels(_))
+    {
+        return Err(format!(
+            "{shown}: has 16 bits a pixel and greys up to {}; expected labels from 1 to {MAX_LABEL}, or white (65535) where \
+             the object is: save it with 8 bits or with a palette",
+            deep.iter().filter(|grey| **grey != u16::MAX).max().unwrap_or(&0)
         ));
     }
     let labels = match (palette(&bytes), greys(&photo.picture)) {
@@ -128,6 +141,16 @@ fn greys(mask: &Picture) -> Greys {
     match between().next().is_some() && between().all(|&grey| grey <= MAX_LABEL) {
         true => Greys::Labels(greys),
         false => Greys::Shares,
+    }
+}
+
+/// The greys of a PNG that has 16 bits of each (PNG specification, section 11.2.1); of others nothing.
+fn deep(png: &[u8]) -> Option<Vec<u16>> {
+    const DEPTH_AND_KIND: [u8; 2] = [16, 0];
+    png.get(24..26).filter(|head| **head == DEPTH_AND_KIND)?;
+    match ::image::load_from_memory_with_format(png, ::image::ImageFormat::Png).ok()? {
+        ::image::DynamicImage::ImageLuma16(greys) => Some(greys.into_raw()),
+        _ => None,
     }
 }
 
