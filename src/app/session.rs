@@ -32,6 +32,8 @@ pub enum Last {
     Open(Box<Workspace>),
     /// None.
     Nothing,
+    /// One of which nothing is where it was, a disk that is not there say.
+    Gone,
     /// None that can be read: why, and where its file is now.
     Damaged(UserError),
 }
@@ -42,14 +44,18 @@ impl Session {
         Self { path: settings.with_file_name(FILE), kept: None, writing: None }
     }
 
-    /// Reads the last session. One of which nothing is there any more counts as none; one that is damaged is
-    /// put aside.
+    /// Reads the last session. One with nothing in it counts as none; one that is damaged is put aside.
     pub fn load(&self) -> Last {
         match Workspace::load(&self.path) {
             Ok(workspace) => {
                 let missing = workspace.missing().len();
                 let all = workspace.ids().count() + workspace.runs.len() - workspace.columns.len();
-                if missing >= all { Last::Nothing } else { Last::Open(Box::new(workspace)) }
+                let noted = !workspace.findings.is_empty() || !workspace.notes.is_empty();
+                match all {
+                    _ if noted || missing < all => Last::Open(Box::new(workspace)),
+                    0 => Last::Nothing,
+                    _ => Last::Gone,
+                }
             }
             Err(WorkspaceError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Last::Nothing,
             Err(error) => {
@@ -69,6 +75,11 @@ impl Session {
     pub fn put_aside(&self) -> Option<PathBuf> {
         let previous = self.path.with_file_name(PREVIOUS);
         std::fs::rename(&self.path, &previous).ok().map(|()| previous)
+    }
+
+    /// Whether this is the file of what was open before something else was opened in its place.
+    pub fn is_previous(&self, path: &Path) -> bool {
+        path == self.path.with_file_name(PREVIOUS)
     }
 
     /// Keeps what was open before something else is opened in its place; where.

@@ -10,9 +10,11 @@ use eframe::egui::{self, Key, Modifiers, Role};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::App;
-use ssmprobe::app::jobs::{Event, Fetch, Files, ProbeId, Request};
+use ssmprobe::app::jobs::{Event, Fetch, Files, JobId, ProbeId, Request};
 use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::app::state::connection::Host;
+use ssmprobe::app::state::workspace::{SavedProbe, Workspace};
+use ssmprobe::app::state::{ActiveRun, Finding};
 use ssmprobe::app::user_error::UserError;
 
 use crate::pictures::painted;
@@ -400,4 +402,76 @@ fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
     let recent = &window.harness.state().state.settings.recent.workspaces;
     let names: Vec<_> = recent.iter().filter_map(|path| path.file_name()?.to_str()).collect();
     assert_eq!(names, ["previous.ssmprobe", "work.ssmprobe"], "what was open, and where it was saved");
+}
+
+#[test]
+fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
+    let folder = desk();
+    let at = |name: &str| folder.path().join(format!("{name}.ssmprobe"));
+    let [other, work, far, previous] = ["other", "work", "far", "previous"].map(at);
+    let host = Some(Host { place: "ssh://gpu1".into(), program: None });
+    Workspace { host, ..Workspace::default() }.save(&far).expect("saved");
+    Workspace::default().save(&other).expect("saved");
+    let mut window = Window::kept_in(folder.path());
+    open_desk(&mut window, folder.path());
+    let finding = Finding { image: folder.path().join("a.png").into(), note: "Edge".into(), view: None };
+    window.wants(Command::KeepFinding(Box::new(finding)));
+    window.harness.state().state.workspace(serde_json::Value::Null).save(&work).expect("saved");
+    let open = |window: &mut Window, path: &Path| {
+        window.harness.state_mut().open_workspace(path);
+        window.answer();
+    };
+    let is_open = |window: &Window, findings: usize, file: Option<&Path>| {
+        let app = window.harness.state();
+        assert_eq!((app.state.findings.iter().len(), app.window.workspace()), (findings, file));
+        assert!(!app.window.is_unsaved(&app.state));
+    };
+    open(&mut window, &other);
+    is_open(&window, 0, Some(&other));
+    assert!(window.harness.state().state.settings.recent.workspaces.contains(&previous));
+    // What was kept is still of no file: it is kept again.
+    open(&mut window, &previous);
+    is_open(&window, 1, None);
+    open(&mut window, &other);
+    assert_eq!(Workspace::load(&previous).expect("kept").findings.len(), 1);
+    // A path that is typed is chosen within a frame of what is left.
+    window.harness.state_mut().window.type_paths();
+    window.press(Modifiers::COMMAND | Modifiers::SHIFT, Key::W);
+    window.harness.get_by_role_and_label(Role::TextInput, "Path").click();
+    window.harness.run();
+    window.press(Modifiers::COMMAND, Key::A);
+    window.harness.event(egui::Event::Text(work.display().to_string()));
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Enter);
+    window.answer();
+    is_open(&window, 1, Some(&work));
+    // One that cannot be had leaves everything as it is.
+    let (job, folder, rate, left) = (JobId(u64::MAX), None, 0.0, Duration::ZERO);
+    let training = ActiveRun { job, folder, detached: false, pausing: false, paused: false, rate, left };
+    window.harness.state_mut().state.training.active = Some(training);
+    open(&mut window, &far);
+    assert!(window.says_text().contains("A training runs"), "{}", window.says_text());
+    is_open(&window, 1, Some(&work));
+}
+
+#[test]
+fn a_session_whose_files_are_away_is_not_lost() {
+    let folder = desk();
+    let at = |name: &str| folder.path().join(name);
+    let resumed = |session: &Workspace| {
+        session.save(&at("session.ssmprobe")).expect("saved");
+        let mut window = Window::kept_in(folder.path());
+        window.harness.state_mut().resume();
+        let findings = window.harness.state().state.findings.iter().len();
+        (findings, opens(&window, "demo"), at("previous.ssmprobe").exists())
+    };
+    let found = Finding { image: at("away/a.png").into(), note: "Edge".into(), view: None };
+    let findings = Workspace { findings: vec![found], ..Workspace::default() };
+    let path = at("away/gap.safetensors");
+    let probes = vec![SavedProbe { id: ProbeId(1), path, fingerprint: None }];
+    let away = Workspace { probes: probes.clone(), ..Workspace::default() };
+    assert_eq!(resumed(&Workspace::default()), (0, true, false), "nothing to keep");
+    assert_eq!(resumed(&findings), (1, false, false));
+    assert_eq!(resumed(&Workspace { probes, ..findings }), (1, false, false));
+    assert_eq!(resumed(&away), (0, true, true), "put aside");
 }

@@ -3,12 +3,18 @@
 use serde_json::Value;
 
 use super::workspace::Workspace;
-use super::{Selection, State};
+use super::{Library, Selection, State};
 use crate::app::jobs::BackboneOptions;
 use crate::app::jobs::train::TrainSettings;
 use crate::viz::draw::hover::Hover;
 
 impl State {
+    /// Whether nothing is open, and nothing was found or got a star.
+    pub fn is_empty(&self) -> bool {
+        let noted = self.findings.iter().len() + self.findings.stars().count();
+        self.library == Library::default() && self.training.runs.is_empty() && noted == 0
+    }
+
     /// Whether something is being opened, so that what is open says little yet.
     pub fn is_opening(&self) -> bool {
         self.library.is_opening()

@@ -64,7 +64,7 @@ impl MainWindow {
                 let work = move || Outcome::Opened(opener.open(&path));
                 self.toasts.error = self.exporter.start(ctx, work).err();
             }
-            UiAction::Restore(path, workspace) => self.restore(&path, *workspace, orders),
+            UiAction::Restore(path, workspace) => orders.push(WindowOrder::Restore(path, workspace)),
             UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state, orders),
             UiAction::Connect(host) => self.leave(ctx, Leaving::Host(host), state, orders),
             UiAction::ConnectNow => orders.push(WindowOrder::ConnectNow),

@@ -19,7 +19,7 @@ use crate::app::state::command::Command;
 use crate::app::state::connection::{Connection, Host};
 use crate::app::state::settings::{Settings, SettingsError, ThemeChoice};
 use crate::app::state::workspace::Workspace;
-use crate::app::state::{Library, Severity, State};
+use crate::app::state::{Severity, State};
 
 /// How long a frame waits for what it was asked to show: with known tokens an answer takes a millisecond
 /// or two, and the frame is drawn once instead of twice. Nobody notices it where the answer takes longer.
@@ -127,21 +127,18 @@ impl App {
         match order {
             WindowOrder::Command(command) => self.dispatch(command),
             WindowOrder::Note(severity, text) => self.state.note(severity, text),
-            WindowOrder::Restore(workspace) => {
-                self.keep_previous();
-                if !self.attach(workspace.host.clone()) {
-                    return self.window.forget_workspace();
+            WindowOrder::Restore(path, mut workspace) => {
+                // What was kept of a session knows the file it is of, and is not that file.
+                if self.session.as_ref().is_none_or(|session| !session.is_previous(&path)) {
+                    (workspace.saved_as, workspace.unsaved) = (Some(path.clone()), false);
                 }
-                self.restore(*workspace);
-                let named = self.window.workspace().map(Path::to_owned);
-                named.into_iter().for_each(|path| self.state.remember_workspace(path));
+                if self.take(*workspace) {
+                    self.state.remember_workspace(path);
+                }
             }
             WindowOrder::Shared(job, written) => self.state.end_share(job, written),
             WindowOrder::Saved(path) => self.state.remember_workspace(path),
-            WindowOrder::Demo => {
-                self.keep_previous();
-                self.start_demo();
-            }
+            WindowOrder::Demo => self.start_demo(),
             WindowOrder::Connect(host) => self.connect(host),
             WindowOrder::ConnectNow => self.engine.connect(),
         }
@@ -152,16 +149,17 @@ impl App {
         if self.state.connection.host() == host.as_ref() {
             return self.engine.connect();
         }
-        self.keep_previous();
         if self.attach(host) {
             self.window.forget_workspace();
             self.restore(self.empty());
         }
     }
 
-    /// Lets somebody else be asked, and who was asked before end; whether that was possible: what is in the way is noted.
+    /// Lets somebody else be asked, and who was asked before end, for what takes the place of all that is open, which is kept;
+    /// whether that was possible: what is in the way is noted.
     fn attach(&mut self, host: Option<Host>) -> bool {
         if self.state.connection.host() == host.as_ref() {
+            self.keep_previous();
             return true;
         }
         let wake = self.ctx.clone();
@@ -171,6 +169,7 @@ impl App {
             false => engine::start(host.as_ref(), Arc::new(move || wake.request_repaint())),
         };
         let attached = started.map(|engine| {
+            self.keep_previous();
             self.state.let_training_go();
             std::mem::replace(&mut self.engine, engine).end();
             self.state.set_connection(host.map_or(Connection::Here, Connection::Connecting));
@@ -199,6 +198,16 @@ impl App {
         }
     }
 
+    /// Puts a workspace in the place of all that is open, with its layout and the file it is of; whether that was possible.
+    fn take(&mut self, workspace: Workspace) -> bool {
+        let possible = self.attach(workspace.host.clone());
+        if possible {
+            self.window.resume(&workspace);
+            self.restore(workspace);
+        }
+        possible
+    }
+
     fn restore(&mut self, workspace: Workspace) {
         self.changed = Some(Instant::now());
         let requests = self.state.restore(workspace);
@@ -209,19 +218,18 @@ impl App {
     pub fn resume(&mut self) {
         match self.session.as_ref().map_or(Last::Nothing, Session::load) {
             Last::Open(workspace) => {
-                self.window.resume(&workspace);
-                if !self.attach(workspace.host.clone()) {
-                    return self.window.forget_workspace();
-                }
                 let mut datasets = workspace.datasets.iter();
                 let demo = demo::demo().is_ok_and(|demo| datasets.any(|one| one.path.starts_with(&demo)));
-                self.restore(*workspace);
                 // The demo is small enough to be evaluated again at once.
-                if demo {
+                if self.take(*workspace) && demo {
                     self.dispatch(Command::Evaluate { all: false });
                 }
             }
             Last::Nothing => self.start_demo(),
+            Last::Gone => {
+                self.put_session_aside();
+                self.start_demo();
+            }
             Last::Damaged(error) => {
                 self.start_demo();
                 self.state.note(Severity::Error, error.to_string());
@@ -235,7 +243,7 @@ impl App {
             return;
         }
         self.window.forget_workspace();
-        if self.state.library != Library::default() {
+        if !self.state.is_empty() {
             self.restore(self.empty());
         }
         self.changed = Some(Instant::now());
@@ -254,9 +262,9 @@ impl App {
 
     /// Keeps what is open before something else takes its place, unless a file has it.
     fn keep_previous(&mut self) {
-        let empty = self.state.library == Library::default();
-        let saved = self.window.workspace().is_some() && !self.window.is_unsaved(&self.state);
-        let Some(session) = self.session.as_ref().filter(|_| !empty && !saved) else { return };
+        let named = self.window.workspace().is_some();
+        let kept = self.state.is_empty() || named && !self.window.is_unsaved(&self.state);
+        let Some(session) = self.session.as_ref().filter(|_| !kept) else { return };
         match session.keep_previous(&self.window.session(&self.state)) {
             Ok(path) => self.state.remember_workspace(path),
             Err(error) => self.state.note(Severity::Warning, error.to_string()),

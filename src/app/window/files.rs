@@ -87,23 +87,15 @@ impl MainWindow {
         }));
     }
 
-    /// Restores a workspace: its layout here, the rest by whom the window tells. Asks for missing files
-    /// first.
+    /// Lets a workspace be restored. Asks for missing files first.
     pub fn open(&mut self, path: &Path, orders: &mut Vec<WindowOrder>) {
         match Workspace::load(path) {
             Ok(workspace) => match Relink::new(path, &workspace) {
                 Some(relink) => self.relink = Some(relink),
-                None => self.restore(path, workspace, orders),
+                None => orders.push(WindowOrder::Restore(path.to_owned(), Box::new(workspace))),
             },
             Err(error) => orders.push(WindowOrder::Note(Severity::Error, error.to_string())),
         }
-    }
-
-    /// Takes the layout of a workspace and passes on the rest of it.
-    pub(super) fn restore(&mut self, path: &Path, workspace: Workspace, orders: &mut Vec<WindowOrder>) {
-        self.layout.put(&workspace.layout);
-        self.named = NamedWorkspace::opening(path);
-        orders.push(WindowOrder::Restore(Box::new(workspace)));
     }
 
     pub(super) fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<WindowOrder>) {

@@ -89,8 +89,8 @@ pub enum WindowOrder {
     Command(Command),
     /// Note this.
     Note(Severity, String),
-    /// Restore everything from a workspace.
-    Restore(Box<Workspace>),
+    /// Restore everything from a workspace, which is of this file.
+    Restore(PathBuf, Box<Workspace>),
     /// The workspace was saved in this file.
     Saved(PathBuf),
     /// Findings were written there, or could not be.

@@ -78,7 +78,7 @@ impl MainWindow {
         Workspace { saved_as, unsaved, ..state.workspace(self.layout.value()) }
     }
 
-    /// Takes layout and file of a session; the state takes the rest.
+    /// Takes the layout of a session, or of a workspace, and the file it is of; the state takes the rest.
     pub fn resume(&mut self, session: &Workspace) {
         self.layout.put(&session.layout);
         self.named = match &session.saved_as {
