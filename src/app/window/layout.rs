@@ -1,5 +1,7 @@
 //! Where the panes are, and every change of it as a step that can be taken back.
 
+use std::collections::HashSet;
+
 use eframe::egui;
 use egui::Ui;
 use egui_tiles::{EditAction, Tile, Tree};
@@ -11,6 +13,9 @@ use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::{Panel, PanelContext, placeholder};
 use crate::viz::FIGURES;
+
+/// How many tiles may lie within each other: nobody splits a pane as often, and whoever draws them goes as deep.
+const DEEPEST: usize = 32;
 
 /// The panes in the middle.
 pub struct Layout {
@@ -55,6 +60,7 @@ impl Layout {
     pub fn put(&mut self, kept: &Value) {
         if let Ok(tree) = serde_json::from_value::<Tree<Pane>>(kept.clone())
             && tree != self.tree
+            && ends(&tree)
         {
             self.tree = tree;
             self.is_first = false;
@@ -159,6 +165,21 @@ impl Layout {
     }
 }
 
+/// Whether every way down from the root comes to an end: no tile lies in itself, or in two places, or too deep.
+fn ends(tree: &Tree<Pane>) -> bool {
+    let mut seen = HashSet::new();
+    let mut open: Vec<_> = tree.root().into_iter().map(|root| (root, 1)).collect();
+    while let Some((tile, depth)) = open.pop() {
+        if depth > DEEPEST || !seen.insert(tile) {
+            return false;
+        }
+        if let Some(Tile::Container(container)) = tree.tiles.get(tile) {
+            open.extend(container.children().map(|child| (*child, depth + 1)));
+        }
+    }
+    true
+}
+
 fn value(tree: &Tree<Pane>) -> Value {
     serde_json::to_value(tree).unwrap_or_default()
 }
@@ -168,4 +189,34 @@ fn title(tree: &Tree<Pane>, tile: egui_tiles::TileId, panels: &[Box<dyn Panel>])
     let Some(Tile::Pane(Pane(id))) = tree.tiles.get(tile) else { return None };
     let panel = panels.iter().find(|panel| panel.id() == id)?;
     Some(format!("the pane {}", panel.title()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_layout_whose_tiles_lie_in_themselves_or_too_deep_changes_nothing() {
+        let first = Layout::default().value();
+        let chain = |length: usize| {
+            let within = |at: usize| json!({"Container": {"Tabs": {"children": [at + 1], "active": at + 1}}});
+            let tiles = (1..length).map(|at| (at.to_string(), within(at)));
+            let pane = (length.to_string(), json!({"Pane": "picture"}));
+            let mut chain = first.clone();
+            chain["root"] = json!(1);
+            chain["tiles"]["tiles"] = tiles.chain([pane]).collect();
+            chain
+        };
+        let changes = |kept: &Value| {
+            let mut layout = Layout::default();
+            layout.put(kept);
+            layout.value() != first
+        };
+        assert!(changes(&chain(DEEPEST)) && !changes(&chain(DEEPEST + 1)) && !changes(&chain(100_000)));
+        let mut circle = chain(3);
+        circle["tiles"]["tiles"]["2"]["Container"]["Tabs"]["children"] = json!([3, 1]);
+        assert!(!changes(&circle));
+    }
 }
