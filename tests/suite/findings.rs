@@ -476,6 +476,14 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
     type_into(&mut window, "Note", "sn edge");
     window.click("Keep");
     window.press(Modifiers::NONE, Key::ArrowRight);
+    window.press(Modifiers::NONE, Key::N);
+    window.press(Modifiers::NONE, Key::Escape);
+    assert!(!window.has("Keep b.png as a finding"), "nothing was typed");
+    window.press(Modifiers::NONE, Key::N);
+    type_into(&mut window, "Note", "bill");
+    window.press(Modifiers::NONE, Key::Escape);
+    assert!(window.has("Keep b.png as a finding"), "what was typed is not thrown away");
+    window.click("Cancel");
     keep_by_key(&mut window, "beak");
     window.answer();
     let notes = |window: &Window| -> Vec<String> {

@@ -15,17 +15,19 @@ pub struct FindingDialog {
     /// One that is there; else it is to be kept.
     id: Option<FindingId>,
     finding: Finding,
+    /// Its note as it was.
+    before: String,
 }
 
 impl FindingDialog {
     /// Of what is shown now.
     pub fn new(finding: Finding) -> Self {
-        Self { id: None, finding }
+        Self { id: None, before: finding.note.clone(), finding }
     }
 
     /// Of one that is there.
     pub fn of(id: FindingId, finding: Finding) -> Self {
-        Self { id: Some(id), finding }
+        Self { id: Some(id), before: finding.note.clone(), finding }
     }
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<Command> {
@@ -36,7 +38,8 @@ impl FindingDialog {
         };
         // Before the field takes it as a new line.
         let enter = ui.input_mut(|input| input.consume_key(Modifiers::COMMAND, Key::Enter));
-        dialog::show(ui.ctx(), "finding", 500.0, &title, |ui| {
+        let mut cancelled = false;
+        let answer = dialog::show(ui.ctx(), "finding", 500.0, &title, |ui| {
             ui.add_space(2.0);
             let probes: Vec<String> = self.finding.probes().into_iter().collect();
             let with = if probes.is_empty() { String::new() } else { format!(" with {}", probes.join(", ")) };
@@ -66,7 +69,13 @@ impl FindingDialog {
                 ui.weak(if cfg!(target_os = "macos") { "Cmd+Enter" } else { "Ctrl+Enter" });
                 answer
             });
+            cancelled = matches!(answer.inner, Answer::Closed);
             if enter { Answer::Given(given) } else { answer.inner }
-        })
+        });
+        match answer {
+            // What was typed is given up by that button alone.
+            Answer::Closed if !cancelled && self.finding.note != self.before => Answer::Open,
+            answer => answer,
+        }
     }
 }
