@@ -544,6 +544,15 @@ fn a_column_with_nothing_to_show_says_what_to_do() {
     does(&mut state, Command::OpenBackbone("one".into()));
     assert_eq!(state.why_nothing(id), "Choose an image");
     assert!(does(&mut state, Command::OpenImages(vec!["x.png".into()])).is_some());
+    // Without a backbone what is known of an image stays with it.
+    let mut state = story();
+    let backbone = *state.library.backbones.keys().next().expect("a backbone");
+    does(&mut state, Command::CloseBackbone(backbone));
+    let shown = |state: &State| state.columns.values().filter_map(|column| column.shown.trace()).count();
+    assert_eq!(shown(&state), 2);
+    does(&mut state, Command::Step(1));
+    assert_eq!(shown(&state), 0);
+    assert!(state.why_nothing(column(&state, 0)).starts_with("Open the backbone"));
 }
 
 #[test]

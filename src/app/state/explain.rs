@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::jobs::{JobKind, Severity};
 use super::library::{Library, Reader, Status};
-use super::{ColumnState, State};
+use super::{Column, ColumnState, State};
 use crate::app::jobs::info::Compatibility;
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{
@@ -125,6 +125,14 @@ impl State {
 
     fn ask_columns(&mut self) -> Vec<Request> {
         if self.library.backbone().is_none() {
+            // Nobody can be asked; what is known of another image is none of this one.
+            let current = self.selection.image;
+            let elsewhere = |column: &&mut Column| {
+                column.key.as_ref().is_some_and(|key| Some(key.image) != column.image.or(current))
+            };
+            for column in self.columns.values_mut().filter(elsewhere) {
+                (column.shown, column.key) = (ColumnState::Nothing, None);
+            }
             return Vec::new();
         }
         let (class, settings, masks) = (self.selection.class.clone(), self.explain, &self.masks);
