@@ -66,11 +66,16 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
     let class = ssmprobe::app::jobs::ClassChoice::Named("1".into());
     state.dispatch(Command::SetClass(class));
     assert!(state.image_map(column, images[0]).is_none());
-    let (job, _) = sheet(&state.dispatch(Command::ShowSheet(wanted))).expect("asked anew");
+    let (job, _) = sheet(&state.dispatch(Command::ShowSheet(wanted.clone()))).expect("asked anew");
     // What is ended early is not asked for again and again.
     state.dispatch(Command::Cancel(job));
     let rest = state.apply(Event::Cancelled(job));
     assert_eq!(sheet(&rest).map(|(_, asked)| asked.len()), Some(4), "only what was not asked yet");
+    // What takes the place of all this waits for no answer to it.
+    let requests = state.restore(state.workspace(serde_json::Value::Null));
+    state::play(&mut state, requests);
+    let asked = sheet(&state.dispatch(Command::ShowSheet(wanted)));
+    assert_eq!(asked.map(|(_, asked)| asked.len()), Some(16));
 }
 
 /// Answers evaluations: the second probe predicts the first class of images 5 and 6.

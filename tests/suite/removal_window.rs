@@ -93,6 +93,12 @@ fn curves_are_of_the_probe_the_image_and_the_class_that_were_asked_about() {
     assert!(state.removal_of(column).is_some_and(|known| known.is_ok()), "the old curves stay");
     state.apply(Event::Failed(newer, UserError::new("The device was lost")));
     assert!(state.removal_of(column).is_some_and(|known| known.is_err()));
+    // In another workspace the same numbers are of other images.
+    let mut other = state.workspace(serde_json::Value::Null);
+    other.images.iter_mut().for_each(|image| image.place = Path::new("other").join(&image.place.path).into());
+    let requests = state.restore(other);
+    state::play(&mut state, requests);
+    assert!(state.removal_of(column).is_none());
 }
 
 #[test]

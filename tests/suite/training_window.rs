@@ -414,6 +414,16 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
         Some(&Request::Follow(Vec::new()))
     );
     assert!(pane.0.idle());
+    // Opened again, it is as its folder is by then, and its probes are those of now.
+    pane.0.answer();
+    pane.0.harness.state_mut().dispatch(Command::OpenRun(folder.clone()));
+    say(&mut pane, vec![metric("gap", 0, 1)], vec![(probe.0.clone(), SystemTime::now())]);
+    assert!(pane.0.has("Not finished"));
+    let wire = pane.0.wire.borrow().asked.clone();
+    assert!(wire.contains(&Request::Follow(vec![folder.clone()])));
+    let again =
+        |r: &Request| matches!(r, Request::Compute(_, Compute::OpenProbe { path, .. }) if *path == probe.0);
+    assert!(wire.iter().any(again));
     pane.0.click("Close run");
     assert!(pane.0.harness.state().state.training.runs.is_empty());
 }

@@ -48,7 +48,7 @@ impl State {
             }
             Event::Memory(bytes) => self.far_memory = Some(bytes),
             Event::Training { job, news } => return self.training_event(job, news),
-            Event::RunRead { folder, snapshot, .. } => return self.read_run(folder, snapshot),
+            Event::RunRead { job, folder, snapshot } => return self.read_run(job, folder, snapshot),
             Event::Failed(job, error) => return self.end_job(job, Some(&error)),
             Event::Cancelled(job) => return self.end_job(job, None),
             Event::Finished(job) => {

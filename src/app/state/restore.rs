@@ -108,7 +108,7 @@ impl State {
             ..
         } = workspace;
         self.jobs = kept;
-        requests.extend(self.training.restore(training, runs));
+        requests.push(self.training.restore(training, runs));
         (self.explaining, self.browser) = (None, super::Browser::default());
         self.undo = Undo::default();
         self.thumbnails = super::Thumbnails::default();
@@ -116,6 +116,7 @@ impl State {
         (self.gallery_filter, self.evaluations) = (GalleryFilter::default(), super::Evaluations::default());
         self.stabilities = super::Stabilities::default();
         self.similarities = super::Similarities::default();
+        (self.removals, self.sheet) = (super::Removals::default(), super::Sheet::default());
         self.restore_findings(findings, notes.into_iter().map(|note| note.place));
         let open: Vec<BackboneId> =
             backbones.iter().filter(|backbone| backbone.open).map(|backbone| backbone.id).collect();

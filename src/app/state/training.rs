@@ -90,13 +90,14 @@ impl Training {
         self.planned.as_ref().is_none_or(|planned| !planned.same_plan(&self.form))
     }
 
-    /// Puts the form and the runs of a workspace in the place of these, but for the one that is
-    /// trained; answers with what asks for the history.
-    pub(super) fn restore(&mut self, form: TrainSettings, runs: Vec<PathBuf>) -> Option<Request> {
-        (self.form, self.planned, self.preflight) = (form.bounded(), None, PreflightState::Unknown);
-        let active = self.active.as_ref().and_then(|active| active.folder.clone());
-        self.runs.retain(|folder, _| Some(folder) == active.as_ref());
-        (!runs.is_empty()).then_some(Request::Follow(runs))
+    /// Puts the form and the runs of a workspace in the place of all of this, but for the one that is
+    /// trained; answers with what asks for the history, and for that of no other run.
+    pub(super) fn restore(&mut self, form: TrainSettings, runs: Vec<PathBuf>) -> Request {
+        let (active, mut known) = (self.active.take(), std::mem::take(&mut self.runs));
+        let folder = active.as_ref().and_then(|active| active.folder.as_ref());
+        known.retain(|run, _| Some(run) == folder);
+        *self = Self { form: form.bounded(), active, runs: known, ..Self::default() };
+        Request::Follow(runs)
     }
 
     /// Whether what is filled in was planned and can begin.

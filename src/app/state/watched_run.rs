@@ -7,10 +7,10 @@ use std::time::SystemTime;
 
 use super::jobs::Severity;
 use super::{ColumnState, State};
-use crate::app::jobs::Request;
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::tasks::Tasks;
 use crate::app::jobs::training::RunSnapshot;
+use crate::app::jobs::{JobId, Request};
 use crate::app::user_error::UserError;
 
 /// A run that is open.
@@ -98,9 +98,10 @@ impl State {
         Request::Follow(open.map(|(folder, _)| folder.clone()).collect())
     }
 
-    /// A run's folder was read.
+    /// A run's folder was read: by the job that opens it, or because it has changed.
     pub(super) fn read_run(
         &mut self,
+        job: Option<JobId>,
         folder: PathBuf,
         snapshot: Result<Arc<RunSnapshot>, UserError>,
     ) -> Vec<Request> {
@@ -118,8 +119,17 @@ impl State {
             self.training.runs.insert(folder, WatchedRun::new(&snapshot));
             return vec![self.follow_runs()];
         };
-        if !matches!(run.phase, Phase::Open { .. }) {
-            return Vec::new(); // what it says is known already, or comes late
+        match run.phase {
+            Phase::Open { .. } => {}
+            // It was opened again: another program may have gone on with it.
+            Phase::Stopped | Phase::Done | Phase::Failed(_) if job.is_some() => {
+                let probes = std::mem::take(&mut run.probes);
+                *run = WatchedRun { probes, ..WatchedRun::new(&snapshot) };
+                let mut requests = self.refresh_probes(&folder, snapshot.probes.clone());
+                requests.push(self.follow_runs());
+                return requests;
+            }
+            _ => return Vec::new(), // what it says is known already, or comes late
         }
         let before = run.history.clone();
         run.take(&snapshot);
