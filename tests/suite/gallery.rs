@@ -199,6 +199,24 @@ fn pictures_of_images_that_went_are_given_back() {
 }
 
 #[test]
+fn thumbnails_of_all_images_in_sight_come_without_scrolling() {
+    let mut window = with_images(600);
+    window.harness.set_size(egui::vec2(3200.0, 2600.0));
+    window.harness.state_mut().window.show("gallery");
+    window.harness.run();
+    window.answer();
+    let known = |window: &Window| window.harness.state().state.thumbnails.len();
+    assert!(known(&window) > 256, "more than are asked for at once");
+    // The same images, opened anew.
+    let state = &mut window.harness.state_mut().state;
+    let requests = state.restore(state.workspace(serde_json::Value::Null));
+    window.wire.borrow_mut().asked.extend(requests);
+    window.harness.run();
+    window.answer();
+    assert!(known(&window) > 256 && window.idle());
+}
+
+#[test]
 fn the_keyboard_walks_through_the_gallery_which_scrolls_with_it() {
     let mut window = with_images(200);
     let role = egui::accesskit::Role::Button;

@@ -593,6 +593,34 @@ fn thumbnails_are_asked_for_once_and_bounded() {
 }
 
 #[test]
+fn of_many_images_in_sight_all_thumbnails_come_and_each_is_asked_for_once() {
+    let mut state = State::new(Settings::default());
+    does(&mut state, Command::OpenImages((0..400).map(|number| format!("{number}.png").into()).collect()));
+    let ids: Vec<_> = state.library.images.keys().copied().collect();
+    let mut asked = Vec::new();
+    while state.thumbnails.are_missing(&ids) {
+        let requests = state.dispatch(Command::ShowThumbnails(ids.clone()));
+        let [Request::Thumbnails { wanted, .. }] = requests.as_slice() else { panic!("{requests:?}") };
+        assert!(!state.thumbnails.are_missing(&ids), "they are under way");
+        for &(image, _) in wanted {
+            asked.push(image);
+            state.apply(match asked.len() {
+                7 => Event::ThumbnailFailed { image, error: UserError::new("no image") },
+                _ => Event::ThumbnailReady { image, picture: Arc::default() },
+            });
+        }
+    }
+    assert_eq!(asked, ids);
+    // Of an image that was closed meanwhile there is an answer, too.
+    state.restore(state.workspace(json!(null)));
+    assert!(state.thumbnails.are_missing(&ids), "nothing is known of another workspace");
+    state.dispatch(Command::ShowThumbnails(ids[..1].to_vec()));
+    state.dispatch(Command::CloseImages(ids[..1].to_vec()));
+    state.apply(Event::ThumbnailReady { image: ids[0], picture: Arc::default() });
+    assert!(state.thumbnails.are_missing(&ids[1..]));
+}
+
+#[test]
 fn a_workspace_comes_back_as_it_was() {
     let folder = TempDir::new().expect("a folder");
     let here = |name: &str| folder.path().join(name);

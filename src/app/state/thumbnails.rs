@@ -15,6 +15,8 @@ const SIDE_PX: u32 = 112;
 const MAX_THUMBNAILS: usize = 1024;
 /// Pictures asked for at once.
 const MAX_REQUESTED: usize = 256;
+/// Images in sight whose pictures are asked for: two galleries may be, and what one is given must not be taken from the other.
+const MAX_IN_SIGHT: usize = MAX_THUMBNAILS / 2;
 
 /// A small picture, or that there is none.
 #[derive(Clone, Debug)]
@@ -30,14 +32,24 @@ pub enum Thumbnail {
 pub struct Thumbnails {
     /// The latest used last.
     known: IndexMap<ImageId, Thumbnail>,
-    /// In sight and not known, as last asked for.
+    /// What was asked for last and is not answered.
     wanted: Vec<ImageId>,
+}
+
+/// Of these images those whose pictures are asked for.
+fn first(images: &[ImageId]) -> &[ImageId] {
+    &images[..images.len().min(MAX_IN_SIGHT)]
 }
 
 impl Thumbnails {
     /// The picture of an image, once it is there.
     pub fn get(&self, image: ImageId) -> Option<&Thumbnail> {
         self.known.get(&image)
+    }
+
+    /// Whether some of the images in sight are without a picture, and nothing is under way.
+    pub fn are_missing(&self, images: &[ImageId]) -> bool {
+        self.wanted.is_empty() && first(images).iter().any(|image| !self.known.contains_key(image))
     }
 
     /// How many are held.
@@ -55,7 +67,6 @@ impl Thumbnails {
             self.known.shift_remove_index(0);
         }
         self.known.insert(image, thumbnail);
-        self.wanted.retain(|wanted| *wanted != image);
     }
 
     pub(super) fn forget(&mut self, image: ImageId) {
@@ -66,6 +77,7 @@ impl Thumbnails {
 impl State {
     /// Takes the picture of an image that is still there.
     pub(super) fn put_thumbnail(&mut self, image: ImageId, thumbnail: Thumbnail) {
+        self.thumbnails.wanted.retain(|wanted| *wanted != image);
         if self.library.images.contains_key(&image) {
             self.thumbnails.put(image, thumbnail);
         }
@@ -73,21 +85,23 @@ impl State {
 
     /// These images are in sight: asks for what is not known of them, if that has changed.
     pub(super) fn show_thumbnails(&mut self, images: &[ImageId]) -> Vec<Request> {
-        let thumbnails = &mut self.thumbnails;
-        let unknown = |image: &&ImageId| !thumbnails.known.contains_key(*image);
-        let wanted: Vec<ImageId> = images.iter().filter(unknown).take(MAX_REQUESTED).copied().collect();
-        for image in images {
+        let (thumbnails, library) = (&mut self.thumbnails, &self.library.images);
+        let unknown = |image: &ImageId| {
+            let place = &library.get(image).filter(|_| !thumbnails.known.contains_key(image))?.place;
+            Some((*image, place.clone()))
+        };
+        let wanted = first(images).iter().filter_map(unknown).take(MAX_REQUESTED);
+        let wanted: Vec<(ImageId, ImageSource)> = wanted.collect();
+        for image in first(images) {
             if let Some(index) = thumbnails.known.get_index_of(image) {
                 // Kept longest from now on.
                 thumbnails.known.move_index(index, thumbnails.known.len() - 1);
             }
         }
-        if wanted.iter().all(|image| thumbnails.wanted.contains(image)) {
+        if wanted.iter().all(|(image, _)| thumbnails.wanted.contains(image)) {
             return Vec::new();
         }
-        thumbnails.wanted.clone_from(&wanted);
-        let path = |image: ImageId| Some((image, self.library.images.get(&image)?.place.clone()));
-        let wanted: Vec<(ImageId, ImageSource)> = wanted.into_iter().filter_map(path).collect();
+        thumbnails.wanted = wanted.iter().map(|(image, _)| *image).collect();
         vec![Request::Thumbnails { wanted, side: SIDE_PX }]
     }
 }

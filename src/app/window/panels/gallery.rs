@@ -165,8 +165,8 @@ impl Gallery {
                 });
             }
         });
-        let missing = sight.iter().any(|id| cx.state.thumbnails.get(*id).is_none());
-        if sight != self.sight || missing && self.sight.is_empty() {
+        // The other gallery, another workspace or too many of them may have been in the way.
+        if sight != self.sight || cx.state.thumbnails.are_missing(&sight) {
             cx.send(Command::ShowThumbnails(sight.clone()));
             self.sight = sight;
         }
