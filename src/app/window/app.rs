@@ -214,7 +214,7 @@ impl App {
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
 
-    /// Opens what was open when the program ended; the demo where that was nothing, or cannot be read.
+    /// Opens what was open when the program ended; the demo where that was nothing, is not there or cannot be read.
     pub fn resume(&mut self) {
         match self.session.as_ref().map_or(Last::Nothing, Session::load) {
             Last::Open(workspace) => {
