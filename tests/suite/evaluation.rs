@@ -880,6 +880,21 @@ fn a_dataset_that_is_read_anew_keeps_what_is_looked_at() {
 }
 
 #[test]
+fn an_image_does_not_come_back_into_another_split() {
+    let (mut state, part) = with_dataset();
+    let image = *state.library.images.get_index(5).expect("an image").0;
+    state.dispatch(Command::CloseImages(vec![image]));
+    let requests = state.dispatch(Command::OpenDataset("birds".into(), Some(data::Split::Train)));
+    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
+        panic!("{requests:?}")
+    };
+    let part = Arc::new(EvalSplit::new((*part.dataset).clone(), Some(data::Split::Train)));
+    state.apply(Event::DatasetOpened { job: *job, entry: *entry, part });
+    state.dispatch(Command::Undo);
+    assert!(!state.library.images.contains_key(&image), "it would take another one's measures");
+}
+
+#[test]
 fn evaluations_stay_for_who_takes_the_last_closing_back() {
     let (mut state, part) = with_dataset();
     let column = state::column(&state, 0);

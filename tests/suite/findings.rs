@@ -112,6 +112,20 @@ fn a_finding_brings_back_what_was_shown_and_opens_what_was_closed() {
 }
 
 #[test]
+fn the_probe_that_was_looked_through_comes_back_when_a_finding_is_taken_back() {
+    let mut state = story();
+    let id = keep(&mut state, "Edge");
+    let second = column(&state, 1);
+    state.dispatch(Command::Focus(second));
+    state.dispatch(Command::SetDifference(true));
+    let before = seen(&state);
+    state.dispatch(Command::ShowFinding { id, layout: json!("panes") });
+    assert_ne!(state.focus(), Some(second));
+    state.dispatch(Command::Undo);
+    assert_eq!(seen(&state), before);
+}
+
+#[test]
 fn findings_are_put_in_order_written_on_deleted_and_all_of_it_taken_back() {
     let mut state = story();
     let ids: Vec<FindingId> = ["one", "two", "three"].iter().map(|note| keep(&mut state, note)).collect();

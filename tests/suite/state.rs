@@ -459,6 +459,41 @@ fn closing_is_taken_back_and_done_again() {
 }
 
 #[test]
+fn what_was_opened_again_meanwhile_is_left_as_it_is() {
+    let mut state = story();
+    let probe = state.columns[&column(&state, 0)].probe;
+    let (backbone, _) = state.library.backbone().expect("open");
+    let image = *state.library.images.get_index(1).unwrap().0;
+    for command in [
+        Command::CloseProbes(vec![probe]),
+        Command::CloseBackbone(backbone),
+        Command::CloseImages(vec![image]),
+        Command::OpenProbes(vec!["a.safetensors".into()]),
+        Command::OpenBackbone("one".into()),
+        Command::OpenImages(vec!["y.png".into()]),
+        Command::Undo,
+        Command::Undo,
+        Command::Undo,
+    ] {
+        does(&mut state, command);
+    }
+    let (probes, backbones, images) =
+        (state.library.probes.len(), state.library.backbones.len(), state.library.images.len());
+    assert_eq!((probes, backbones, images, state.columns.len()), (2, 1, 3, 2), "nothing is there twice");
+}
+
+#[test]
+fn a_step_that_led_to_no_other_image_leaves_the_one_that_is_looked_at() {
+    let mut state = story();
+    let pinned = column(&state, 0);
+    for command in [Command::Pin(Some(pinned)), Command::Step(2), Command::Undo] {
+        does(&mut state, command);
+    }
+    assert_eq!(state.selection.reference, None);
+    assert_eq!(state.current_image().map(ssmprobe::app::state::Image::name).as_deref(), Some("z.png"));
+}
+
+#[test]
 fn closing_the_current_image_leads_to_the_next_and_from_the_last_one_back() {
     let mut state = story();
     let [x, y, z] = [0, 1, 2].map(|at| *state.library.images.get_index(at).unwrap().0);

@@ -12,6 +12,18 @@ pub(super) fn gone<K: Eq + Hash, V>(ids: impl IntoIterator<Item = K>) -> Entries
     ids.into_iter().map(|id| (id, None)).collect()
 }
 
+/// Leaves out of `wanted` what is in `map` under another key.
+pub(super) fn leave_out_open<K: Eq + Hash, V>(
+    wanted: &mut Entries<K, V>,
+    map: &IndexMap<K, V>,
+    same: impl Fn(&V, &V) -> bool,
+) {
+    wanted.retain(|key, entry| {
+        let Some((_, entry)) = entry else { return true };
+        !map.iter().any(|(other, value)| other != key && same(entry, value))
+    });
+}
+
 /// Takes the entries that `wanted` names out of `map`, and puts in those it has at their places; all
 /// others keep their order. Returns the same entries as they were. O(n) for a map of n.
 pub(super) fn swap<K: Clone + Eq + Hash, V>(

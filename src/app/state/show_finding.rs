@@ -48,15 +48,21 @@ impl State {
         let changes = changes || parts.sight.is_some() || !parts.columns.is_empty();
         let opened: Vec<ProbeId> = parts.probes.keys().copied().collect();
         let mut requests = Vec::new();
+        let focus = view.and_then(|view| ids.get(view.focus?).copied());
         if changes {
+            if focus.is_some() {
+                // By its name, chosen or not: it comes back with the step.
+                self.selection.focus = self.focus();
+                parts.selection.get_or_insert_with(|| self.selection.clone()).focus = focus;
+            }
             let text = format!("Show the finding {}", finding.name());
             requests = self.change(text, |wanted| *wanted = parts);
             requests.extend(opened.into_iter().flat_map(|probe| self.load_probe(probe)));
             // Images that are being listed are not looked at by themselves any more.
             self.jobs.values_mut().for_each(|job| job.selects = false);
+        } else {
+            self.selection.focus = focus.or(self.selection.focus);
         }
-        let focus = view.and_then(|view| ids.get(view.focus?).copied());
-        self.selection.focus = focus.or(self.selection.focus);
         self.reveal(RevealTarget::Token(view.and_then(|view| view.token)));
         requests
     }

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::backbone_options::CommonOptions;
-use super::entries::{Entries, swap};
+use super::entries::{Entries, leave_out_open, swap};
 use super::findings::{Finding, FindingId};
-use super::library::{Backbone, Dataset, Image, Library, Probe, Status};
+use super::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
 use super::settings::ThemeChoice;
 use super::{Column, ColumnState, GalleryFilter, Scope, Selection, State, Views, WatchedRun};
 use crate::app::jobs::{
@@ -93,9 +93,11 @@ impl State {
         self.undo.back.back().map(|step| step.text.as_str())
     }
 
-    /// What Redo would do again.
+    /// What Redo would do again. A run that is trained now stays.
     pub fn redo_text(&self) -> Option<&str> {
-        self.undo.forth.back().map(|step| step.text.as_str())
+        let active = self.training.active.as_ref().and_then(|active| active.folder.as_ref());
+        let step = self.undo.forth.back()?;
+        (!active.is_some_and(|active| step.parts.runs.contains_key(active))).then_some(step.text.as_str())
     }
 
     /// Changes the parts of the state that `name` fills in, so that it can be taken back.
@@ -151,13 +153,10 @@ impl State {
     }
 
     pub(super) fn redo_step(&mut self) -> Vec<Request> {
-        let active = self.training.active.as_ref().and_then(|active| active.folder.as_ref());
-        let Some(step) = self.undo.forth.pop_back_if(|step| {
-            // A run that is trained now stays.
-            !active.is_some_and(|active| step.parts.runs.contains_key(active))
-        }) else {
+        if self.redo_text().is_none() {
             return Vec::new();
-        };
+        }
+        let Some(step) = self.undo.forth.pop_back() else { return Vec::new() };
         let (parts, requests) = self.swap(step.parts);
         Undo::keep(&mut self.undo.back, Step { parts, ..step });
         requests
@@ -198,19 +197,40 @@ impl State {
             was.own = before;
             requests.extend(asked);
         }
-        // One that was opened again meanwhile, and perhaps trained, stays as it is.
-        let runs = &mut self.training.runs;
+        // What was opened again meanwhile, and perhaps trained, stays as it is.
+        let (runs, library) = (&mut self.training.runs, &self.library);
         wanted.runs.retain(|folder, run| run.is_none() || !runs.contains_key(folder));
+        leave_out_open(&mut wanted.backbones, &library.backbones, |a, b| {
+            a.source == b.source && a.own.is_none() && b.own.is_none()
+        });
+        leave_out_open(&mut wanted.probes, &library.probes, |a, b| a.path == b.path);
+        leave_out_open(&mut wanted.datasets, &library.datasets, |a, b| a.path == b.path);
         was.runs = swap(runs, wanted.runs);
         was.backbones = swap(&mut self.library.backbones, wanted.backbones);
         was.probes = swap(&mut self.library.probes, wanted.probes);
         was.datasets = swap(&mut self.library.datasets, wanted.datasets);
+        // And so do columns of probes that are others by now, and images of a dataset that shows others.
+        let Library { probes, datasets, images, .. } = &self.library;
+        wanted.columns.retain(|_, column| column.as_ref().is_none_or(|(_, c)| probes.contains_key(&c.probe)));
+        wanted.images.retain(|id, image| {
+            match image.as_ref().map(|(_, image)| (image.label, &image.place)) {
+                Some((Some(Label { dataset, at, .. }), _)) => {
+                    datasets.get(&dataset).is_some_and(|dataset| dataset.images.get(at) == Some(id))
+                }
+                Some((None, place)) => images.at(place).is_none_or(|known| known == *id),
+                None => true,
+            }
+        });
         was.findings = self.findings.swap(wanted.findings);
         was.stars = self.findings.swap_stars(wanted.stars);
         if compared {
             self.swap_comparison(wanted.images, wanted.columns, wanted.selection, &mut was);
         }
-        if let Some((dataset, filter)) = wanted.sight {
+        let known = |(dataset, filter): &(Option<DatasetId>, GalleryFilter)| {
+            let shown = if let Scope::Dataset(id) = filter.scope { Some(id) } else { None };
+            [*dataset, shown].iter().flatten().all(|id| self.library.datasets.contains_key(id))
+        };
+        if let Some((dataset, filter)) = wanted.sight.filter(known) {
             let filter = std::mem::replace(&mut self.gallery_filter, filter);
             was.sight = Some((std::mem::replace(&mut self.evaluations.dataset, dataset), filter));
             self.evaluations.revision += 1;
@@ -284,16 +304,21 @@ impl State {
             }
         }
         was.columns = swap(&mut self.columns, columns);
-        was.selection = Some(self.selection.clone());
+        let before = self.selection.clone();
         let wanted = selection.unwrap_or_else(|| self.selection.clone());
         let known = |id: &ImageId| library.contains_key(id);
         // In the place of an image that goes the next one that stays is looked at, or the last.
-        let before = |place: &usize| was.images.values().flatten().filter(|(gone, _)| gone < place).count();
-        let next = || library.get_index(current? - before(&current?)).or(library.last()).map(|(id, _)| *id);
+        let gone = |place: &usize| was.images.values().flatten().filter(|(gone, _)| gone < place).count();
+        let next = || library.get_index(current? - gone(&current?)).or(library.last()).map(|(id, _)| *id);
         let image = wanted.image.filter(known).or(self.selection.image.filter(known)).or_else(next);
-        let reference = wanted.reference.filter(|id| self.columns.contains_key(id));
-        let Selection { focus, hover, .. } = self.selection;
-        self.selection = Selection { image, reference, focus, hover, ..wanted };
+        let there = |id: &ColumnId| self.columns.contains_key(id);
+        let (reference, focus) =
+            (wanted.reference.filter(there), wanted.focus.filter(there).or(before.focus));
+        self.selection = Selection { image, reference, focus, hover: before.hover, ..wanted };
+        // What is looked at or through, and stays so, stays on the way back, too: a person may have gone on by then.
+        let image = before.image.filter(|old| Some(*old) != image);
+        let focus = before.focus.filter(|old| Some(*old) != focus);
+        was.selection = Some(Selection { image, focus, ..before });
     }
 
     /// Tells the worker what came back and what went; whether a backbone or a probe is opened again.
