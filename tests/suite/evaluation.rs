@@ -611,7 +611,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         window.harness.run();
         assert!(window.has("Open a dataset to see what probes make of all its images"), "{id}");
         opened(&mut window, &part);
-        assert!(window.has("Not asked yet about the 9 test images of birds"), "{id}");
+        assert!(window.has("Not evaluated yet on the 9 test images of birds"), "{id}");
         window.harness.query_all_by_label("Evaluate shown probes on the dataset").next().unwrap().click();
         window.harness.run();
         let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
@@ -623,7 +623,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         assert_eq!(ask.subjects.len(), 2);
         let job = *job;
         let progress = Progress {
-            what: "Asking sinkhorn".into(),
+            what: "Evaluating sinkhorn".into(),
             done: 3,
             total: Some(9),
             unit: Unit::Files,
@@ -631,7 +631,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         };
         window.wire.borrow_mut().events.extend([Event::Started(job), Event::Progress(job, progress)]);
         window.harness.run();
-        assert!(window.has("Asking sinkhorn"), "{id} does not say that it is busy");
+        assert!(window.has("Evaluating sinkhorn"), "{id} does not say that it is busy");
         assert!(window.idle(), "{id}: work alone is no reason to repaint");
         let fault = UserError::new("The disk is full").remedy("Free some");
         window.wire.borrow_mut().events.push_back(Event::Failed(job, fault));

@@ -529,7 +529,7 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (train, "scenes --rates 0.1,0.2", "--select-split 0.1"),
         (train, "scenes --protocol mae-linprobe --epochs 1", "rises for 10 epochs"),
         (eval, "none --probe GAP", "none: cannot be read"),
-        (eval, "scenes --probe none", "none of the 1 probes can be asked"),
+        (eval, "scenes --probe none", "none of the 1 probes can be evaluated"),
         (eval, "scenes --probe GAP --masks none", "none: is no folder"),
         (inspect, "none", "--probe none: no such file or folder"),
         (inspect, "GAP --masks none", "none: is no folder"),

@@ -345,7 +345,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     window.harness.run();
     assert!(window.has("Open a dataset to see what probes make of all its images"));
     opened(&mut window, &part);
-    assert!(window.has("Not asked yet about the 9 test images of birds"));
+    assert!(window.has("Not evaluated yet on the 9 test images of birds"));
     let like = image(&window.harness.state().state, "2.png");
     window.harness.state_mut().dispatch(Command::FindSimilar(like));
     window.harness.run();

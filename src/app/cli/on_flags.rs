@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::{Compute, Event, EventSink, JobError, JobId, Reporter, Request};
-use crate::app::remote::{Remote, RemoteError, WorkerAddress};
+use crate::app::remote::{Remote, RemoteError, RemoteErrorKind, WorkerAddress};
 use crate::app::state::connection::Host;
 use crate::app::terminal::reporter::TerminalReporter;
 
@@ -47,6 +47,13 @@ impl OnFlags {
             None => job.run(JOB, &mut Engine::new(WorkerEnv::default()), &mut reporter, &tell),
             Some(place) => self.far(place, job, &mut reporter, &tell),
         };
+        let may_be_asked_again = |error: &anyhow::Error| {
+            let fault = error.downcast_ref::<RemoteError>().map(|error| &error.fault);
+            matches!(fault, Some(RemoteErrorKind::Lost { .. } | RemoteErrorKind::Damaged { .. }))
+        };
+        if matches!(&ended, Err(JobError::Failed(error)) if may_be_asked_again(error)) {
+            reporter.display.say("what came until then is kept; the same command does the rest again");
+        }
         Ok(reporter.end(ended)?.is_some())
     }
 

@@ -165,8 +165,8 @@ fn ask(
         false => evaluator,
     };
     let what = match spec.subjects.len() {
-        1 => format!("Asking {name}"),
-        count => format!("Asking {name}, {} of {count} probes", at + 1),
+        1 => format!("Evaluating {name}"),
+        count => format!("Evaluating {name}, {} of {count} probes", at + 1),
     };
     let left = SubsetReader::new(Encoder::Open(backbone), &spec.part.dataset, &spec.part.samples);
     let asking = Asking { what: &what, left: removals.needs_encoder().then_some(left) };

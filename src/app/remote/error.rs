@@ -51,11 +51,9 @@ pub enum RemoteErrorKind {
          {}", env!("CARGO_PKG_VERSION"), if *found < PROTOCOL { "there" } else { "here" }
     )]
     Protocol { found: u32, version: String },
-    #[error(
-        "the connection is lost ({status}). What came until then is kept; the same command does the rest again"
-    )]
+    #[error("the connection is lost ({status})")]
     Lost { status: String },
-    #[error("{found}. The connection is closed; the same command tries again")]
+    #[error("{found}. The connection is closed")]
     Damaged { found: String },
 }
 

@@ -99,6 +99,8 @@ impl State {
         requests.extend(self.read_as_trained());
         requests.extend(self.end_sheet(job, error));
         requests.extend(self.end_shared(job, error));
+        // Somebody may have waited for what was being opened.
+        requests.extend(self.look());
         requests
     }
 

@@ -127,7 +127,7 @@ impl State {
     /// Takes all columns of the comparison away but this one.
     pub(super) fn keep_column(&mut self, id: ColumnId) -> Vec<Request> {
         let others: Vec<ColumnId> = self.compared().map(|(id, _)| id).filter(|other| *other != id).collect();
-        if others.is_empty() || !self.columns.contains_key(&id) {
+        if others.is_empty() || !self.columns.get(&id).is_some_and(|column| column.compared) {
             return Vec::new();
         }
         self.change("Remove the other columns", |p| p.columns = gone(others))

@@ -28,6 +28,8 @@ pub struct Evaluations {
     known: Vec<Known>,
     /// Who is being asked, as they were when they were asked.
     requested: Vec<(EvalProbe, Key)>,
+    /// What an evaluation that was cancelled or failed left unanswered: it is asked by itself no more.
+    called_off: Vec<Key>,
     /// What is asked once all is open: the probes of the columns, or all.
     waiting: Option<bool>,
     /// Counts what came, so that whoever derives from it knows when to do so again.
@@ -149,6 +151,7 @@ impl State {
 
     /// Asks the columns about the dataset, and removes the tokens of every image in these modes.
     pub(super) fn evaluate_removals(&mut self, modes: Vec<Mode>) -> Vec<Request> {
+        self.evaluations.called_off.clear();
         self.ask(self.shown(), modes)
     }
 
@@ -159,6 +162,7 @@ impl State {
             self.evaluations.waiting = Some(all);
             return Vec::new();
         }
+        self.evaluations.called_off.clear();
         let mut wanted = self.shown();
         if all {
             for probe in self.library.probes.keys() {
@@ -171,7 +175,8 @@ impl State {
     }
 
     /// Asks changed readings of probes that were asked as trained: what a change does to the accuracy
-    /// stands beside it without another click. One evaluation at a time; the next follows when it is over.
+    /// stands beside it without another click, unless that was called off. One evaluation at a time; the next
+    /// follows when it is over.
     pub(super) fn evaluate_changes(&mut self) -> Vec<Request> {
         if self.evaluations.job.is_some() {
             return Vec::new();
@@ -180,7 +185,9 @@ impl State {
         for column in self.columns.values().filter(|column| column.change != Intervention::None) {
             let subject = (column.probe, column.change.clone());
             let trained = self.evaluation(column.probe, Intervention::None);
-            let unknown = self.evaluation(column.probe, column.change.clone()).is_none();
+            let key = self.evaluation_key(column.probe, column.change.clone());
+            let unknown = self.evaluation(column.probe, column.change.clone()).is_none()
+                && key.is_some_and(|key| !self.evaluations.called_off.contains(&key));
             if unknown && trained.is_some_and(|found| found.is_ok()) && !wanted.contains(&subject) {
                 wanted.push(subject);
             }
@@ -201,15 +208,15 @@ impl State {
         subjects.sort_by_key(|subject| subject.backbone);
         if subjects.is_empty() {
             self.evaluations.error = Some(
-                UserError::new("No probe can be asked")
-                    .remedy("Open a backbone, and probes that fit it; then ask again"),
+                UserError::new("No probe can be evaluated")
+                    .remedy("Open a backbone, and probes that fit it; then evaluate again"),
             );
             return Vec::new();
         }
         let older = self.evaluations.job.take();
         let mut requests: Vec<Request> = older.map(|older| self.replace_job(older)).into_iter().collect();
         let s = if subjects.len() == 1 { "" } else { "s" };
-        let title = format!("Asking {} probe{s} about {}", subjects.len(), part.asked.dataset);
+        let title = format!("Evaluating {} probe{s} on {}", subjects.len(), part.asked.dataset);
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
         let keyed = |subject: &EvalProbe| {
@@ -235,9 +242,11 @@ impl State {
         let own = |dataset: &Dataset| dataset.status.ready().is_some_and(|known| Arc::ptr_eq(known, &part));
         let dataset = self.library.datasets.iter().find(|(_, dataset)| own(dataset)).map(|(id, _)| *id);
         let key = self.evaluation_key(subject.probe, subject.change.clone());
-        let mut requested = self.evaluations.requested.iter();
-        let unchanged = requested.any(|(own, then)| *own == subject && Some(then) == key.as_ref());
-        if let (Some(dataset), Some(key), true) = (dataset, key, unchanged) {
+        let requested = &mut self.evaluations.requested;
+        let unchanged =
+            requested.iter().position(|(own, then)| *own == subject && Some(then) == key.as_ref());
+        if let (Some(dataset), Some(key), Some(at)) = (dataset, key, unchanged) {
+            requested.swap_remove(at);
             self.evaluations.put(Known { dataset, key, result });
         }
     }
@@ -247,6 +256,8 @@ impl State {
         if self.evaluations.job == Some(job) {
             self.evaluations.job = None;
             self.evaluations.error = error.cloned();
+            let unanswered = std::mem::take(&mut self.evaluations.requested);
+            self.evaluations.called_off.extend(unanswered.into_iter().map(|(_, key)| key));
         }
     }
 

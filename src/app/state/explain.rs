@@ -17,6 +17,9 @@ use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
 
+/// The remedy for a look that was not answered.
+const RETRY: &str = "Retry, in the menu View, looks again";
+
 /// Everything a trace depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Key {
@@ -233,12 +236,18 @@ impl State {
                     }
                 }
             }
-            Event::Failed(job, error) => self.end_explaining(*job, error),
+            Event::Failed(job, error) => {
+                if let Some(failed) = self.jobs.get(job).filter(|_| self.explaining == Some(*job)) {
+                    let text = format!("{}: {error}", failed.title);
+                    self.record(Severity::Error, text);
+                }
+                self.end_explaining(*job, error);
+            }
             Event::Cancelled(job) => {
-                self.end_explaining(*job, &UserError::new("Cancelled").remedy("Look again to see it"));
+                self.end_explaining(*job, &UserError::new("Cancelled").remedy(RETRY));
             }
             Event::Finished(job) => {
-                let error = UserError::new("The worker gave no answer").remedy("Look again");
+                let error = UserError::new("The worker gave no answer").remedy(RETRY);
                 self.end_explaining(*job, &error);
             }
             _ => {}

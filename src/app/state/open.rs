@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::jobs::{JobKind, Severity};
 use super::library::{Backbone, Dataset, Probe, Status};
 use super::recent::{self, Recently};
+use super::run_choice::MAX_OWN_COLUMNS;
 use super::settings::remember;
 use super::{GalleryFilter, Scope, State};
 use crate::app::jobs::{BackboneId, Compute, DatasetId, Fetch, Files, ImageId, PathKind, ProbeId, Request};
@@ -52,11 +53,18 @@ impl State {
 
     /// Opens probe files that are not in the library, and remembers those that could be.
     pub(super) fn open_probe_files(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
-        let requests = self.open_probes(paths.clone(), true);
+        let mut requests = self.open_probes(paths.clone(), true);
         for request in &requests {
             if let Request::Compute(job, Compute::OpenProbe { path, .. }) = request {
                 self.remember_after(*job, vec![recent::of_probe(&paths, path)]);
             }
+        }
+        // One alone that becomes no column is looked through: what opens is what is shown.
+        let known = self.library.probes.iter().find(|(_, probe)| paths == [probe.path.as_path()]);
+        if let Some((&id, probe)) = known
+            && (probe.status.ready().is_some() || self.compared().count() >= MAX_OWN_COLUMNS)
+        {
+            requests.extend(self.show_probe(id));
         }
         requests
     }
@@ -65,8 +73,9 @@ impl State {
     pub(super) fn open_probes(&mut self, paths: Vec<PathBuf>, show: bool) -> Vec<Request> {
         let mut requests = Vec::new();
         for path in paths {
-            if let Some((&id, probe)) = self.library.probes.iter().find(|(_, probe)| probe.path == path) {
+            if let Some((&id, probe)) = self.library.probes.iter_mut().find(|(_, probe)| probe.path == path) {
                 if matches!(probe.status, Status::Failed(_) | Status::Closed) {
+                    probe.show |= show;
                     requests.extend(self.load_probe(id));
                 }
                 continue;
@@ -210,7 +219,8 @@ impl State {
             self.note(Severity::Warning, format!("{}: there is no such file or folder", path.display()));
         }
         for path in all(PathKind::Unknown) {
-            let text = format!("{}: neither backbone, probe, dataset, image nor workspace", path.display());
+            let text =
+                format!("{}: neither backbone, probe, run, dataset, image nor workspace", path.display());
             self.note(Severity::Warning, text);
         }
         requests

@@ -43,6 +43,7 @@ impl State {
         }
         let RunChoice { probes: own, asked } = std::mem::take(&mut self.run_choice);
         let ready = |id: &ProbeId| Some((*id, &**self.library.probes.get(id)?.status.ready()?));
+        let opened = own.iter().filter_map(ready).count();
         let fits = |id: &ProbeId| !matches!(self.library.fit(*id), Some(Compatibility::DoesNot(_)));
         let best = best_of_each_head(own.iter().filter(|id| fits(id)).filter_map(ready));
         let Some(&first) = best.first() else { return Vec::new() };
@@ -57,8 +58,8 @@ impl State {
         }
         let requests = self.show_probe(first);
         let name = self.library.probe_name(first);
-        let s = if own.len() == 1 { "" } else { "s" };
-        self.note(Severity::Info, format!("{} probe{s} opened; {name} is looked through", own.len()));
+        let s = if opened == 1 { "" } else { "s" };
+        self.note(Severity::Info, format!("{opened} probe{s} opened; {name} is looked through"));
         self.reveal(RevealTarget::Accuracies);
         requests
     }

@@ -19,8 +19,8 @@ const MAX_MEASUREMENTS: usize = 64;
 pub struct Stabilities {
     /// The one under way.
     pub running: Option<RunningStability>,
-    /// Why the last one gave nothing, and what it was of.
-    error: Option<(EvalProbe, ImageId, UserError)>,
+    /// What the last one was of, and why it gave nothing.
+    error: Option<(RunningStability, UserError)>,
     /// Each with who reads, and the seed of the changes.
     known: Vec<(Reader, u64, StabilityAnswer)>,
 }
@@ -55,9 +55,12 @@ impl State {
                 && *own == reader
                 && *seed == self.explain.seed
         });
-        let failed =
-            self.stabilities.error.as_ref().filter(|error| (&error.0, error.1) == (&wanted.0, wanted.1));
-        known.map(|(.., answer)| answer.result.as_ref()).or(failed.map(|(.., error)| Err(error)))
+        let failed = self.stabilities.error.as_ref().filter(|(ended, _)| {
+            (&ended.subject, ended.image) == (&wanted.0, wanted.1)
+                && ended.reader == reader
+                && ended.seed == self.explain.seed
+        });
+        known.map(|(.., answer)| answer.result.as_ref()).or(failed.map(|(_, error)| Err(error)))
     }
 
     /// The job that measures a column.
@@ -109,7 +112,7 @@ impl State {
     /// The job that measures is over.
     pub(super) fn end_stability(&mut self, job: JobId, error: Option<&UserError>) {
         if let Some(ended) = self.stabilities.running.take_if(|running| running.job == job) {
-            self.stabilities.error = error.map(|error| (ended.subject, ended.image, error.clone()));
+            self.stabilities.error = error.map(|error| (ended, error.clone()));
         }
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use super::State;
-use super::connection::Host;
 use super::jobs::{JobKind, Severity};
 use super::recent::Recently;
 use super::tasks::TaskPlan;
@@ -116,10 +115,11 @@ impl State {
         self.training.form = form.bounded();
     }
 
-    /// Asks what the form comes to, unless that is known.
+    /// Asks what the form comes to, unless that is known; again where that failed.
     pub(super) fn plan_training(&mut self) -> Vec<Request> {
         let training = &self.training;
-        if training.active.is_some() || training.form.missing().is_some() || !training.outdated() {
+        let known = !training.outdated() && !matches!(training.preflight, PreflightState::Failed(_));
+        if training.active.is_some() || training.form.missing().is_some() || known {
             return Vec::new();
         }
         let form = training.form.clone();
@@ -297,7 +297,7 @@ impl State {
                 Vec::new()
             }
             TrainEvent::Detached { folder, pid, began } => {
-                let name = self.connection.host().map_or("this machine", Host::name);
+                let name = self.machine_name();
                 let (what, folder) = (if began { "started" } else { "found" }, folder.display());
                 let text = format!(
                     "The training is {what} as process {pid} of {name}, into {folder}: it goes on there whatever becomes of this window"
@@ -328,8 +328,8 @@ impl State {
         match &mut training.preflight {
             PreflightState::Asked(asked) if *asked == job => {
                 self.jobs.shift_remove(&job); // the panel says it
-                training.preflight =
-                    error.map_or(PreflightState::Unknown, |error| PreflightState::Failed(error.clone()));
+                let called_off = || UserError::new("Planning was cancelled");
+                training.preflight = PreflightState::Failed(error.cloned().unwrap_or_else(called_off));
             }
             PreflightState::Ready { timing, .. } if *timing == Some(job) => *timing = None,
             _ => {}

@@ -87,7 +87,7 @@ impl MainWindow {
             }
             Prompt::Share => {
                 let now = state.finding_now(self.layout.value(), self.pinned.token);
-                self.share = now.map(|now| ShareDialog::new(now, state));
+                self.share = Some(ShareDialog::new(now, state));
             }
             Prompt::HubId => self.hub = Some(String::new()),
             Prompt::Connect => self.connect = Some(ConnectDialog::new(state)),

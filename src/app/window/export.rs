@@ -9,6 +9,7 @@ use egui::{ColorImage, ComboBox, DragValue, Grid, Ui};
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
 use crate::app::format::shell_word;
+use crate::app::paths::expanded;
 use crate::app::window::style;
 use crate::model::io::atomic_file;
 use crate::viz::animation::{self, Drawn};
@@ -229,7 +230,8 @@ impl Export {
 
     /// Says why it cannot be written there, and makes a folder that is missing; whether it can.
     fn faults(&mut self, ui: &mut Ui) -> bool {
-        let folder = Path::new(&self.path).parent().filter(|folder| !folder.as_os_str().is_empty());
+        let file = self.file();
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
         if let Some(folder) = &missing {
             ui.horizontal(|ui| {
@@ -261,8 +263,13 @@ impl Export {
     /// The files of single steps.
     fn still_files(&self) -> Vec<PathBuf> {
         let count = if self.format == GIF { self.stills } else { 0 };
-        let stills = animation::stills(&*self.plot, Path::new(&self.path), count);
+        let stills = animation::stills(&*self.plot, &self.file(), count);
         stills.into_iter().map(|(_, file)| file).collect()
+    }
+
+    /// The file that is written.
+    fn file(&self) -> PathBuf {
+        expanded(self.path.trim())
     }
 
     /// Puts the file in a folder and under a name that were chosen.
@@ -282,7 +289,7 @@ impl Export {
     /// Names of the files that are there already, and would be written over.
     fn replaced(&self) -> Vec<String> {
         let beside = self.sources().into_iter().filter(|_| self.with_sources).map(|(_, path)| path);
-        let own = std::iter::once(PathBuf::from(&self.path)).chain(self.still_files());
+        let own = std::iter::once(self.file()).chain(self.still_files());
         let there = own.chain(beside).filter(|path| path.exists());
         there.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
     }
@@ -290,7 +297,7 @@ impl Export {
     /// What it is drawn from, and where that goes.
     fn sources(&self) -> Vec<(Source<'_>, PathBuf)> {
         let sources = self.plot.sources();
-        let (path, many) = (Path::new(&self.path), sources.len() > 1);
+        let (path, many) = (self.file(), sources.len() > 1);
         let file = |(at, source): (usize, Source<'_>)| {
             let number = if many { format!("{}.", at + 1) } else { String::new() };
             path.with_extension(format!("{number}{}", source.ending()))
@@ -305,7 +312,8 @@ impl Export {
             format!("--{} {}", source.kind(), shell_word(&path.display().to_string()))
         };
         words.extend(self.sources().iter().map(file));
-        words.push(format!("--out {} --width {}", shell_word(&self.path), self.width));
+        let out = shell_word(&self.file().display().to_string());
+        words.push(format!("--out {out} --width {}", self.width));
         words.extend(self.has_pixels().then(|| format!("--dpi {}", self.dpi)));
         words.extend((!self.still_files().is_empty()).then(|| format!("--stills {}", self.stills)));
         words.join(" ")
@@ -318,7 +326,7 @@ impl Export {
     /// Writes it, and its data beside it.
     pub fn write(&self) -> Outcome {
         let written = || -> Result<PathBuf, String> {
-            let path = PathBuf::from(&self.path);
+            let path = self.file();
             let (plot, about) = (&*self.plot, self.plot.caption().about);
             if self.format == GIF {
                 let (theme, width) = (Theme::print(), export::points(self.width));

@@ -218,8 +218,8 @@ impl MainWindow {
             hover: &mut hover,
             actions: &mut actions,
         };
-        // What a note is written with are its own.
-        if self.palette.is_none() && self.finding.is_none() {
+        // What lies below a dialog has no keys.
+        if !dialog && self.palette.is_none() && self.finding.is_none() {
             menu::keys(ui.ctx(), &mut cx);
         }
         let ctx = ui.ctx().clone();

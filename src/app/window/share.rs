@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Grid, Label, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use egui::{ComboBox, Grid, Label, RadioButton, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
@@ -13,6 +13,7 @@ use super::panels::UiAction;
 use super::{MainWindow, WindowOrder, style, widgets};
 use crate::app::format;
 use crate::app::jobs::Cancel;
+use crate::app::paths::expanded;
 use crate::app::report::findings;
 use crate::app::state::command::Command;
 use crate::app::state::share::{Share, ShareKind, ShareTheme};
@@ -30,8 +31,8 @@ const FIELD_PX: f32 = 350.0;
 
 /// What a person wants to share.
 pub struct ShareDialog {
-    /// What is shown now.
-    now: Finding,
+    /// What is shown now, where an image is.
+    now: Option<Finding>,
     /// Whether the findings are shared, and not what is shown now.
     all: bool,
     /// Probes by their files, and whether they go in.
@@ -55,9 +56,9 @@ pub enum ShareStep {
 
 impl ShareDialog {
     /// Of the findings, where there are some; else of what is shown `now`.
-    pub fn new(now: Finding, state: &State) -> Self {
+    pub fn new(now: Option<Finding>, state: &State) -> Self {
         let all = state.findings.iter().len() > 0;
-        let title = if all { "Findings".to_owned() } else { now.name() };
+        let title = now.as_ref().filter(|_| !all).map_or_else(|| "Findings".to_owned(), Finding::name);
         let (kind, theme) = (ShareKind::Page, ShareTheme::Own);
         let (findings, classes) = (Vec::new(), Vec::new());
         let share = Share { findings, title, kind, theme, classes, to: PathBuf::new() };
@@ -109,11 +110,13 @@ impl ShareDialog {
         let count = state.findings.iter().len();
         ui.label("What");
         ui.horizontal(|ui| {
-            if ui.radio(!self.all, "This image, as shown").clicked() {
+            let radio =
+                ui.add_enabled(self.now.is_some(), RadioButton::new(!self.all, "This image, as shown"));
+            if radio.on_disabled_hover_text("Choose an image first").clicked() {
                 self.all = false;
             }
             let text = if count == 1 { "1 finding".to_owned() } else { format!("{count} findings") };
-            let radio = ui.add_enabled(count > 0, egui::RadioButton::new(self.all, text));
+            let radio = ui.add_enabled(count > 0, RadioButton::new(self.all, text));
             if radio.on_disabled_hover_text("Keep what is shown as a finding first (N)").clicked() {
                 self.all = true;
             }
@@ -221,8 +224,8 @@ impl ShareDialog {
 
     /// What goes in.
     fn chosen<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Finding> {
-        let now = (!self.all).then_some(&self.now);
-        now.into_iter().chain(state.findings.iter().filter(|_| self.all).map(|(_, finding)| finding))
+        let now = self.now.iter().filter(|_| !self.all);
+        now.chain(state.findings.iter().filter(|_| self.all).map(|(_, finding)| finding))
     }
 
     /// All of it, without the probes that were left out.
@@ -235,7 +238,7 @@ impl ShareDialog {
             finding
         });
         let findings = chosen.filter(|one| one.view.as_ref().is_none_or(|view| !view.columns.is_empty()));
-        Share { findings: findings.collect(), to: PathBuf::from(&self.path), ..self.share.clone() }
+        Share { findings: findings.collect(), to: expanded(self.path.trim()), ..self.share.clone() }
     }
 
     /// How much it is.
@@ -270,7 +273,7 @@ impl ShareDialog {
 
     /// Says why it cannot be written there; whether it can.
     fn faults(&mut self, ui: &mut Ui) -> bool {
-        let path = Path::new(&self.path);
+        let path = expanded(self.path.trim());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
         let full = |path: &Path| std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
@@ -282,7 +285,7 @@ impl ShareDialog {
             (ShareKind::Figures, None) if path.is_file() => {
                 Some("This is a file: choose a folder, which may be new".to_owned())
             }
-            (ShareKind::Figures, None) if full(path) => {
+            (ShareKind::Figures, None) if full(&path) => {
                 Some("There is something in this folder: choose an empty one, or a new one".to_owned())
             }
             _ => None,

@@ -346,7 +346,7 @@ impl Eval<'_> {
             }
         }
         if fitting.is_empty() {
-            let why = format!("none of the {all} probes can be asked; no image was read");
+            let why = format!("none of the {all} probes can be evaluated; no image was read");
             return Err(if absent { Usage(why).into() } else { anyhow!(why) });
         }
         let left_out = all - fitting.len();

@@ -52,7 +52,7 @@ actions! {
     OpenImageFolder: File.asks("Open folder of images…", "Its subfolders are searched too",
         FilePrompt::ImageFolder).key(ctrl_shift("O")),
     OpenDataset: File.asks("Open dataset…",
-        "A labelled folder of any known layout; probes can be asked about all of it", FilePrompt::DatasetFolder)
+        "A labelled folder of any known layout; probes can be evaluated on all of it", FilePrompt::DatasetFolder)
         .key(ctrl_shift("D")),
     OpenMasks: File.asks("Open masks…",
         "A folder of masks with the images' names, or a dataset's own regions: masks, parts, boxes", FilePrompt::MaskFolder)
@@ -70,7 +70,8 @@ actions! {
     Export: File.asks("Export figure…", "Any figure of the probe that is looked through, by its name", Prompt::Export)
         .key(ctrl_shift("E")).when(has_trace).also("save picture svg pdf png"),
     Share: File.asks("Share…", "This image or the findings, as one page for any browser or as a folder of figures", Prompt::Share)
-        .when(|state| state.selection.image.is_some()).also("export findings html report send link").line_below(),
+        .when(|state| state.selection.image.is_some() || state.findings.iter().len() > 0)
+        .also("export findings html report send link").line_below(),
     OpenDemo: File.asks("Start with the demo", "A backbone, its probes and drawn scenes, in the place of what is open",
         Prompt::Demo).also("example").line_below(),
     Quit: File.asks("Quit", "End the program", Prompt::Quit).key(ctrl("Q")).also("exit close"),
@@ -113,10 +114,10 @@ actions! {
         .when(State::has_failed_columns).also("refresh reload").line_below(),
     EvaluateShown: View.gives("Evaluate shown probes on the dataset", "Every image of it, through every column",
         |_| Command::Evaluate { all: false }).key(ctrl("J"))
-        .when(|state| state.dataset().is_some() && !state.columns.is_empty()).also("evaluate accuracy test"),
+        .when(|state| can_evaluate(state) && !state.columns.is_empty()).also("evaluate accuracy test"),
     EvaluateAll: View.gives("Evaluate all probes on the dataset",
         "Every image of it, through every probe that fits", |_| Command::Evaluate { all: true })
-        .key(ctrl_shift("J")).when(|state| state.dataset().is_some() && !state.library.probes.is_empty())
+        .key(ctrl_shift("J")).when(|state| can_evaluate(state) && !state.library.probes.is_empty())
         .also("evaluate accuracy test"),
     FindSimilar: View.gives("Images like this one", "Those of the dataset that the probe reads most alike, first in the gallery",
         |state| Command::FindSimilar(state.selection.image.unwrap_or(ImageId(0)))).when(can_find_similar)
@@ -130,7 +131,7 @@ actions! {
         .key(ctrl_shift("A")).when(|state| shown_probe(state).is_some_and(|probe| !state.is_compared(probe))),
     KeepColumn: View.gives("Remove the other columns", "Compare keeps the column that is looked through alone",
         |state| state.focus().map_or(Command::Compare(Vec::new()), Command::KeepColumn))
-        .when(|state| shown_probe(state).is_some_and(|probe| state.is_compared(probe)) && state.compared().count() > 1)
+        .when(|state| state.focus().is_some_and(|id| state.columns[&id].compared) && state.compared().count() > 1)
         .line_below(),
     ToggleShared: View.gives("Shared scales",
         "The same colour means the same value everywhere", |state| Command::SetShared(!state.views.shared))
@@ -152,7 +153,7 @@ actions! {
     ChooseDataset: Train.asks("Choose dataset…", "Labelled images for the next training",
         FilePrompt::TrainingData).key(ctrl_shift("T")).line_below(),
     StartTraining: Train.gives("Start training", "As planned in the Training pane",
-        |_| Command::StartTraining).key(ctrl("Enter")).when(|state| state.training.can_start()),
+        |_| Command::StartTraining).key(ctrl("Enter")).when(State::can_start_training),
     PauseTraining: Train.gives("Pause or resume training", "Images are looked at meanwhile",
         |state| Command::PauseTraining(!state.training.active.as_ref().is_some_and(|run| run.pausing)))
         .key(ctrl_shift("Space")).when(|state| state.training.active.as_ref().is_some_and(|run| !run.detached)),
@@ -292,6 +293,11 @@ fn has_made_order(state: &State) -> bool {
 /// Whether the current image is of a dataset, and a probe is looked through.
 fn can_find_similar(state: &State) -> bool {
     state.current_image().is_some_and(|image| image.label.is_some()) && state.focus().is_some()
+}
+
+/// Whether there is a dataset to evaluate probes on, and none is evaluated.
+fn can_evaluate(state: &State) -> bool {
+    state.dataset().is_some() && state.evaluations.job.is_none()
 }
 
 /// The probe that is looked through.

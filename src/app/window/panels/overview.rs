@@ -234,7 +234,7 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
         return Some((dataset, evaluation.clone()));
     }
     if let Some(job) = state.evaluations.job {
-        cx.busy(ui, "Asking…", Some(job));
+        cx.busy(ui, "Evaluating…", Some(job));
         return None;
     }
     match (found, &state.evaluations.error) {
@@ -242,7 +242,7 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
         _ if state.columns.is_empty() => cx.hint(ui),
         _ => {
             let hint = format!(
-                "Not asked yet about the {} {} images of {}",
+                "Not evaluated yet on the {} {} images of {}",
                 part.samples.len(),
                 part.asked.split,
                 part.asked.dataset

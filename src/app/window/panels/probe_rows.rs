@@ -131,7 +131,7 @@ impl ProbeRows {
         }
         self.chosen.clear();
         match probes.get(&id).map(|probe| &probe.status) {
-            Some(Status::Failed(_)) => cx.send(Command::ReopenProbe(id)),
+            Some(Status::Failed(_) | Status::Closed) => cx.send(Command::ReopenProbe(id)),
             _ => cx.send(Command::ShowProbe(id)),
         }
     }

@@ -9,7 +9,7 @@ use egui::{Grid, RichText, ScrollArea, Ui};
 use super::{Panel, PanelContext, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::Command;
-use crate::app::state::{Probe, RevealTarget, State};
+use crate::app::state::{RevealTarget, State};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::{Table, number};
@@ -164,7 +164,7 @@ fn rows(state: &State) -> Vec<Row> {
         if rows.iter().any(|row| (row.probe, &row.change) == (probe, &change)) {
             continue;
         }
-        let name = state.library.probes.get(&probe).map(Probe::name).unwrap_or_default();
+        let name = state.library.probe_name(probe);
         let name = if change.is_none() { name } else { format!("{name} · {change}") };
         rows.push(Row { probe, change, name, values });
     }

@@ -46,7 +46,12 @@ impl Panel for StabilityPane {
                 let stability = stability.clone();
                 self.draw(ui, cx, &stability);
             }
-            Some(Err(error)) => cx.failed(ui, error),
+            Some(Err(error)) => {
+                if ui.button("Measure again").clicked() {
+                    cx.send(Command::MeasureStability(column));
+                }
+                cx.failed(ui, error);
+            }
             None => {
                 if cx.trace(ui).is_none() {
                     return;

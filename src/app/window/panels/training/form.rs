@@ -301,7 +301,7 @@ fn folder(
     text: &str,
     hint: &str,
     path: &mut Option<std::path::PathBuf>,
-    actions: &mut Vec<UiAction>,
+    cx: &mut PanelContext<'_>,
     ask: FilePrompt,
 ) -> bool {
     ui.label(text);
@@ -311,10 +311,12 @@ fn folder(
         let edit = TextEdit::singleline(&mut typed).hint_text(hint).desired_width(COMBO_PX - 8.0);
         let edit = ui.add(edit).on_hover_text(if typed.is_empty() { hint } else { &typed });
         edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, text));
-        // Spaces around it go once it is typed: until then one may be in the middle of a name.
+        // Once it is typed, spaces around it go: until then one may be in the middle of a name. And `~` is who types it.
+        let here = cx.state.connection.host().is_none();
         let typed = if edit.lost_focus() { typed.trim() } else { &typed };
         if edit.changed() || edit.lost_focus() {
-            *path = Some(typed).filter(|typed| !typed.is_empty()).map(Into::into);
+            let whole = |typed: &str| if here && edit.lost_focus() { expanded(typed) } else { typed.into() };
+            *path = Some(typed).filter(|typed| !typed.is_empty()).map(whole);
         }
         settled = !edit.has_focus();
         let button = ui.button("Choose…");
@@ -322,7 +324,7 @@ fn folder(
             WidgetInfo::labeled(egui::Role::Button, true, format!("Choose {}", text.to_lowercase()))
         });
         if button.clicked() {
-            actions.push(UiAction::Prompt(ask.into()));
+            cx.actions.push(UiAction::Prompt(ask.into()));
         }
     });
     ui.end_row();
@@ -334,7 +336,7 @@ fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> 
         PreflightState::Ready { preflight, .. } => preflight.out.display().to_string(),
         _ => "A new folder in ssmprobe-runs".to_owned(),
     };
-    folder(ui, "Output folder", &suggested, &mut draft.out, cx.actions, FilePrompt::RunOutput)
+    folder(ui, "Output folder", &suggested, &mut draft.out, cx, FilePrompt::RunOutput)
 }
 
 /// What few people change.
@@ -353,7 +355,7 @@ fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> 
         ui.end_row();
         let hint = "The user's cache folder";
         settled &=
-            folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx.actions, FilePrompt::CacheFolder);
+            folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx, FilePrompt::CacheFolder);
         let label = ui.label("Augmentation").id;
         let chosen =
             choice(ui, "augmentation", COMBO_PX, &mut draft.augment, Augmentation::ALL).labelled_by(label);

@@ -57,7 +57,12 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 ready(ui, cx, &preflight, estimate, timing);
             });
         }
-        PreflightState::Failed(error) => cx.failed(ui, error),
+        PreflightState::Failed(error) => {
+            if ui.button("Try again").clicked() {
+                cx.send(Command::PlanTraining);
+            }
+            cx.failed(ui, error);
+        }
         PreflightState::Asked(job) => cx.busy(ui, "Looking at the dataset and the backbone", Some(*job)),
         PreflightState::Unknown => cx.busy(ui, "Looking at the dataset and the backbone", None),
     }
