@@ -19,7 +19,7 @@ use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, ExplainSettings, Fetch,
     Files, ImageId, JobId, ProbeId, Progress, Request, Unit,
 };
-use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::{GalleryFilter, Outcome, Sort, State, Status};
 use ssmprobe::app::user_error::UserError;
@@ -542,6 +542,11 @@ fn a_stability_is_of_the_probe_that_was_measured() {
     assert!(state.stability_of(column).is_some());
     rewritten(&mut state, column);
     assert!(state.stability_of(column).is_none());
+    let (job, _) = measure(&mut state);
+    state.apply(Event::Failed(job, UserError::new("The device was lost")));
+    assert!(state.stability_of(column).is_some_and(|found| found.is_err()));
+    rewritten(&mut state, column);
+    assert!(state.stability_of(column).is_none(), "it failed with the file as it was");
     let ask = measure(&mut state);
     rewritten(&mut state, column);
     steadied(&mut state, &ask);
@@ -805,6 +810,49 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     window.click("Compare");
     assert!(window.has("against as trained") && window.has("Not retrained"));
     assert!(window.harness.state().state.evaluation_of(column).is_some());
+}
+
+#[test]
+fn a_change_whose_evaluation_was_called_off_is_evaluated_once_that_is_asked_for() {
+    let (mut state, part) = with_dataset();
+    let ask = asked(&mut state);
+    assert!(!Action::EvaluateShown.enabled(&state), "it would begin again");
+    told(&mut state, &ask, &part);
+    let column = state::column(&state, 0);
+    state.dispatch(Command::SetChange(column, Intervention::NoRouting));
+    let job = state.evaluations.job.expect("by itself");
+    state.apply(Event::Cancelled(job));
+    let look = state::does(&mut state, Command::Step(1)).expect("a look");
+    state::answer(&mut state, &look);
+    assert_eq!(state.evaluations.job, None);
+    assert!(Action::EvaluateShown.enabled(&state));
+    assert!(asked(&mut state).1.subjects.iter().any(|subject| subject.change == Intervention::NoRouting));
+}
+
+#[test]
+fn an_evaluation_that_waits_begins_also_where_the_last_opening_fails() {
+    let (mut state, _) = with_dataset();
+    let job = state.dispatch(Command::OpenProbes(vec!["lost.safetensors".into()]))[0].job().expect("a job");
+    state.dispatch(Command::Evaluate { all: false });
+    assert_eq!(state.evaluations.job, None, "until all is open");
+    state.apply(Event::Failed(job, UserError::new("no such file")));
+    assert!(state.evaluations.job.is_some());
+}
+
+#[test]
+fn probes_of_one_name_are_told_apart_in_the_table() {
+    let part = part();
+    let mut window = Window::ready();
+    opened(&mut window, &part);
+    window.harness.state_mut().dispatch(Command::OpenProbes(vec!["other/gap.safetensors".into()]));
+    window.answer();
+    window.harness.state_mut().dispatch(Command::Evaluate { all: true });
+    evaluated(&mut window, &part);
+    let named = |window: &Window| window.harness.query_all_by_label("gap · other").count();
+    let before = named(&window);
+    window.harness.state_mut().window.show("asked");
+    window.harness.run();
+    assert!(named(&window) > before);
 }
 
 #[test]
@@ -1100,8 +1148,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.wire.borrow_mut().events.push_back(Event::Failed(job, UserError::new("The device was lost")));
     window.harness.run();
     assert!(window.has("The device was lost"));
-    let column = *window.harness.state().state.columns.keys().next().unwrap();
-    window.harness.state_mut().dispatch(Command::MeasureStability(column));
+    window.click("Measure again");
     let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
     let job = asked
         .iter()

@@ -12,7 +12,7 @@ use ssmprobe::app::jobs::{
     Cancel, ClassChoice, Compute, Event, Explain, ExplainResult, JobId, Progress, Request,
 };
 use ssmprobe::app::report::findings;
-use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
 use ssmprobe::app::state::workspace::Workspace;
@@ -97,6 +97,7 @@ fn a_finding_brings_back_what_was_shown_and_opens_what_was_closed() {
         state.dispatch(command);
     }
     assert!(state.columns.is_empty() && state.current_image().is_none());
+    assert!(Action::Share.enabled(&state), "findings are shared without an image, too");
     let empty = seen(&state);
     let requests = state.dispatch(Command::ShowFinding { id, layout: json!("other panes") });
     let look = play(&mut state, requests).expect("a look");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ssmprobe::app::jobs::evaluate::EvalSplit;
 use ssmprobe::app::jobs::info::ProbeInfo;
 use ssmprobe::app::jobs::{Compute, DatasetId, Event, Fetch, Files, ImageId, PathKind, ProbeId, Request};
-use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::{Recent, Settings};
 use ssmprobe::app::state::{GalleryFilter, RevealTarget, Scope, Severity, State};
 use ssmprobe::app::user_error::UserError;
@@ -178,6 +178,10 @@ fn several_are_compared_alone_or_taken_away_at_once() {
     wants!(state, Command::KeepColumn(column(&state, 1)));
     assert_eq!((compared(&state), state.undo_text()), (vec!["c".into()], Some("Remove the other columns")));
     wants!(state, Command::Undo);
+    wants!(state, Command::ShowProbe(d));
+    let alone = state.focus().expect("a column");
+    wants!(state, Command::KeepColumn(alone));
+    assert!(!Action::KeepColumn.enabled(&state) && compared(&state) == ["b", "c"], "it is none of them");
     wants!(state, Command::CloseProbes(vec![a, b]));
     assert_eq!((compared(&state), state.undo_text()), (vec!["c".into()], Some("Close 2 probes")));
     wants!(state, Command::Undo);
@@ -209,6 +213,32 @@ fn of_a_run_the_best_of_every_head_are_shown_routers_first() {
         (compared(&state).join(" "), looked_through(&state).as_str()),
         ("a b c d".into(), expected[0])
     );
+}
+
+#[test]
+fn a_probe_that_is_opened_alone_is_looked_through_where_it_becomes_no_column() {
+    let mut state = with_more_probes();
+    wants!(state, Command::OpenProbes(vec!["c.safetensors".into()]));
+    assert_eq!((looked_through(&state).as_str(), compared(&state).len()), ("c", 2), "it was open");
+    wants!(state, Command::Compare(vec![id(&state, "c"), id(&state, "d")]));
+    wants!(state, Command::OpenProbes(vec!["e.safetensors".into()]));
+    assert_eq!((looked_through(&state).as_str(), compared(&state).len()), ("e", 4), "there is no room");
+}
+
+#[test]
+fn a_run_says_how_many_of_its_probes_opened() {
+    let mut state = story();
+    let job = state.dispatch(Command::OpenRun("runs/two".into()))[0].job().expect("a job");
+    let paths = ["gap-80-best", "lost"].map(|name| PathBuf::from(format!("runs/two/{name}.safetensors")));
+    for request in state.apply(Event::ProbesListed { job, paths: paths.into(), sources: Vec::new() }) {
+        let Request::Compute(job, Compute::OpenProbe { entry, path }) = request else { continue };
+        state.apply(match path.ends_with("lost.safetensors") {
+            true => Event::Failed(job, UserError::new("no such file")),
+            false => Event::ProbeOpened { job, entry, info: named(&path) },
+        });
+    }
+    let said = state.toasts.last().expect("a note");
+    assert!(said.text.starts_with("1 probe opened"), "{}", said.text);
 }
 
 #[test]

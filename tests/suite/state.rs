@@ -412,6 +412,7 @@ fn a_failed_look_is_told_in_its_columns_and_tried_again() {
         assert!(matches!(&column.shown, ColumnState::Failed(found) if *found == fault));
     }
     assert!(Action::Retry.enabled(&state));
+    assert!(state.log_text().contains("Looking at y.png: device lost"), "{}", state.log_text());
     assert!(does(&mut state, Command::Step(0)).is_none(), "not by itself");
     let again = does(&mut state, Command::Retry).expect("a look");
     assert_eq!(again.1.asked, look.1.asked);

@@ -12,7 +12,7 @@ use ssmprobe::app::jobs::train::Preflight;
 use ssmprobe::app::jobs::training::TrainEvent;
 use ssmprobe::app::jobs::{Event, Fetch, Request};
 use ssmprobe::app::state::Phase;
-use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::user_error::UserError;
 
@@ -138,7 +138,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
     let first = asked(&pane);
     assert_eq!(first.len(), 1);
     assert!(first[0].words.contains(&"--submit=slurm".to_owned()) && first[0].out == facts().out);
-    assert!(!pane.0.harness.state().state.can_start_training());
+    assert!(!Action::StartTraining.enabled(&pane.0.harness.state().state));
     // What is told of the tasks before is told of no other.
     let slurm = TaskForm { partition: "gpu".into(), gpus: "1".into(), ..TaskForm::default() };
     let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };

@@ -250,6 +250,11 @@ fn a_plan_that_fails_says_why_and_leaves_no_job() {
     assert!(pane.0.has("no readable image to test on") && pane.0.has("put some under test/CLASS"));
     assert!(pane.0.harness.state().state.jobs.is_empty());
     assert!(pane.0.idle());
+    pane.0.click("Try again");
+    let again = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
+    assert_ne!(again, job);
+    pane.say(Event::Cancelled(again));
+    assert!(pane.0.has("Planning was cancelled") && pane.0.has("Try again"));
 }
 
 #[test]

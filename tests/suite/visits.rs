@@ -10,7 +10,7 @@ use eframe::egui::{self, Key, Modifiers, Role};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::App;
-use ssmprobe::app::jobs::{Event, Fetch, Files, JobId, ProbeId, Request};
+use ssmprobe::app::jobs::{Compute, Event, Fetch, Files, JobId, ProbeId, Request};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::connection::Host;
 use ssmprobe::app::state::workspace::{SavedProbe, Workspace};
@@ -111,6 +111,35 @@ fn a_click_on_a_probe_shows_it_and_its_own_button_compares_it() {
     assert!(window.has("softsort was added to Compare, as column 3 of 3") && window.has("Shared scales"));
     window.click_in_row("softsort", "Remove softsort from Compare");
     assert_eq!(window.harness.state().state.compared().count(), 2);
+}
+
+#[test]
+fn a_probe_whose_opening_was_cancelled_is_opened_by_a_click_on_it() {
+    let mut window = Window::ready();
+    window.harness.state_mut().dispatch(Command::OpenProbes(vec!["softsort.safetensors".into()]));
+    window.answer_with(|request| match request {
+        Request::Compute(job, Compute::OpenProbe { .. }) => vec![Event::Cancelled(job)],
+        other => good(other),
+    });
+    window.harness.get_all_by_label("softsort").next().expect("a row").click();
+    window.harness.run();
+    let asked = window.wire.borrow().asked.clone();
+    let opens = |request: &Request| matches!(request, Request::Compute(_, Compute::OpenProbe { .. }));
+    assert!(asked.iter().any(opens), "{asked:?}");
+}
+
+#[test]
+fn keys_do_nothing_below_a_dialog() {
+    let mut window = Window::ready();
+    window.press(Modifiers::COMMAND, Key::K);
+    window.harness.event(egui::Event::Text("about ssmprobe".to_owned()));
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Enter);
+    window.press(Modifiers::NONE, Key::S);
+    assert_eq!(window.harness.state().state.findings.stars().count(), 0);
+    window.press(Modifiers::NONE, Key::Escape);
+    window.press(Modifiers::NONE, Key::S);
+    assert_eq!(window.harness.state().state.findings.stars().count(), 1);
 }
 
 #[test]

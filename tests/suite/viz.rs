@@ -650,6 +650,23 @@ fn what_is_a_difference_is_written_with_a_delta() {
 }
 
 #[test]
+fn every_row_of_a_comparison_has_its_own_settings() {
+    let figures: Vec<&'static dyn Figure> = ["evidence", "kernel"].map(|id| find(id).unwrap()).into();
+    let trace = Arc::new(all()[0].clone());
+    let plot = TracePlot::compared(figures, vec![trace.clone(), trace], Options::default());
+    let with = |log| {
+        let rows = [Options::default(), Options { log, ..Options::default() }].into();
+        TracePlot { row_options: rows, ..plot.clone() }
+    };
+    let drawn = |plot: &TracePlot| {
+        export::svg(&plot.draw_column(&Theme::print(), export::points(174.0)).expect("a picture"), "")
+    };
+    assert!(drawn(&with(false)) == drawn(&plot) && drawn(&with(true)) != drawn(&plot));
+    assert_eq!(with(false).caption().command, "--figure evidence --figure kernel");
+    assert_eq!(with(true).caption().command, "", "a command line sets all rows alike");
+}
+
+#[test]
 fn a_page_that_is_too_narrow_says_what_would_do() {
     let traces: Vec<&Trace> = all().iter().cycle().take(6).collect();
     let figures: Vec<&dyn Figure> = ["token_map", "evidence"].map(|id| find(id).unwrap()).into();

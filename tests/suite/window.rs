@@ -452,6 +452,11 @@ fn a_figure_is_exported_with_its_trace() {
     }
     window.harness.run();
     window.click("Export…");
+    window.click("Export to");
+    window.press(Modifiers::COMMAND, Key::A);
+    window.harness.event(egui::Event::Text("~/path.svg".to_owned()));
+    window.harness.run();
+    assert!(!window.has("There is no folder"), "it is the user's own");
     // A folder that is not there is said under its name, and made where that is wanted.
     let deep = folder.path().join("new/path.svg");
     for path in [&deep, &file] {

@@ -34,7 +34,11 @@ pub fn show<T>(
         ui.heading(title);
         add(ui)
     });
-    if modal.should_close() { Answer::Closed } else { modal.inner }
+    let answer = if modal.should_close() { Answer::Closed } else { modal.inner };
+    if !matches!(answer, Answer::Open) {
+        ctx.request_repaint(); // only then what lies below has its keys again
+    }
+    answer
 }
 
 /// Draws what lies below a dialog, while one is open: with no pointer, as an open tooltip of what is pointed at

@@ -183,8 +183,10 @@ impl Export {
             let verb = if replaced.is_empty() { "Export" } else { "Replace" };
             let done = dialog::buttons(ui, verb, ready, ExportStep::Write);
             let copy = egui::Button::new("Copy the command line");
-            let copy = ui.add_enabled(self.with_sources || sources.is_empty(), copy);
-            if copy.on_hover_text("Draws the same figure without a window").clicked() {
+            let can = !self.plot.caption().command.is_empty() && (self.with_sources || sources.is_empty());
+            let copy = ui.add_enabled(can, copy).on_hover_text("Draws the same figure without a window");
+            let why = "It needs the data beside it, and has the same settings for all rows";
+            if copy.on_disabled_hover_text(why).clicked() {
                 ui.ctx().copy_text(self.command_line());
             }
             answer.or(done)
@@ -268,7 +270,7 @@ impl Export {
     }
 
     /// The file that is written.
-    fn file(&self) -> PathBuf {
+    pub fn file(&self) -> PathBuf {
         expanded(self.path.trim())
     }
 
@@ -325,7 +327,7 @@ impl Export {
 
     /// Writes it, and its data beside it.
     pub fn write(&self) -> Outcome {
-        let written = || -> Result<PathBuf, String> {
+        let written = || -> Result<(), String> {
             let path = self.file();
             let (plot, about) = (&*self.plot, self.plot.caption().about);
             if self.format == GIF {
@@ -340,9 +342,9 @@ impl Export {
             for (source, path) in self.sources().into_iter().filter(|_| self.with_sources) {
                 export::write(&path, source.json()?.as_bytes()).map_err(|error| error.to_string())?;
             }
-            Ok(path)
+            Ok(())
         };
-        written().map_or_else(Outcome::Failed, Outcome::Written)
+        Outcome::Written(self.file(), written())
     }
 
     /// The figure as pixels, as it stands on a white page.

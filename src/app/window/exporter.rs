@@ -16,8 +16,8 @@ use crate::app::user_error::UserError;
 
 /// What came of an export or a copy.
 pub enum Outcome {
-    /// Written here.
-    Written(PathBuf),
+    /// Written here, or why not.
+    Written(PathBuf, Result<(), String>),
     /// Findings were written there, or could not be.
     Shared(JobId, Result<PathBuf, UserError>),
     /// The system was asked to open a file; why it does not.
@@ -83,9 +83,20 @@ impl MainWindow {
         let mut orders = Vec::new();
         while let Some(outcome) = self.exporter.outcome() {
             match outcome {
-                Outcome::Written(path) => {
-                    self.export = None;
-                    orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
+                Outcome::Written(path, written) => {
+                    // Another dialog may have been opened since.
+                    let own = self.export.as_mut().filter(|export| export.file() == path);
+                    match (written, own) {
+                        (Ok(()), own) => {
+                            if own.is_some() {
+                                self.export = None;
+                            }
+                            let text = format!("Wrote {}", path.display());
+                            orders.push(WindowOrder::Note(Severity::Info, text));
+                        }
+                        (Err(why), Some(export)) => export.error = Some(why),
+                        (Err(why), None) => orders.push(WindowOrder::Note(Severity::Error, why)),
+                    }
                 }
                 Outcome::Image(image) => {
                     ctx.copy_image(image);
@@ -102,10 +113,7 @@ impl MainWindow {
                 Outcome::Read(files) => orders.extend(
                     files.into_iter().map(|file| WindowOrder::Command(Command::SendFile(Box::new(file)))),
                 ),
-                Outcome::Failed(why) => match &mut self.export {
-                    Some(export) => export.error = Some(why),
-                    None => orders.push(WindowOrder::Note(Severity::Error, why)),
-                },
+                Outcome::Failed(why) => orders.push(WindowOrder::Note(Severity::Error, why)),
             }
         }
         orders

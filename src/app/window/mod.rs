@@ -309,6 +309,7 @@ impl MainWindow {
             let answer = palette.ui(ui, state, &self.panels.0);
             if !matches!(answer, Answer::Open) {
                 self.palette = None;
+                ui.ctx().request_repaint(); // as dialogs do
             }
             match answer {
                 Answer::Given(Chosen::Action(action)) => actions.push(UiAction::chosen(action, state)),

@@ -21,7 +21,7 @@ pub struct Caption {
     pub file: String,
     /// What it was made of, for the file's metadata.
     pub about: String,
-    /// What `ssmprobe figures` is told to draw the same, without its data and where it goes.
+    /// What `ssmprobe figures` is told to draw the same, without its data and where it goes; empty where it cannot.
     pub command: String,
 }
 

@@ -21,6 +21,8 @@ pub struct TracePlot {
     pub traces: Vec<Arc<Trace>>,
     /// What is set.
     pub options: Options,
+    /// What is set of each row of several instead, in their order.
+    pub row_options: Vec<Options>,
     /// Whether it says itself how the trace was read; on the screen the head of a column may.
     pub headed: bool,
     /// What they are differences from; a column that is this very trace stays as it is.
@@ -42,7 +44,8 @@ impl TracePlot {
 
     /// Several side by side.
     pub fn compared(figures: Vec<&'static dyn Figure>, traces: Vec<Arc<Trace>>, options: Options) -> Self {
-        Self { figures, traces, options, headed: true, against: None, columns: None, own_scales: false }
+        let (row_options, headed, against, columns, own_scales) = (Vec::new(), true, None, None, false);
+        Self { figures, traces, options, row_options, headed, against, columns, own_scales }
     }
 
     /// The figure, where it stands alone.
@@ -53,8 +56,11 @@ impl TracePlot {
         }
     }
 
-    /// The figures and their settings, as `ssmprobe figures` takes them.
+    /// The figures and their settings, as `ssmprobe figures` takes them; nothing where rows differ in these.
     fn command(&self) -> String {
+        if self.row_options.iter().any(|own| *own != self.options) {
+            return String::new();
+        }
         let mut words: Vec<String> =
             self.figures.iter().map(|figure| format!("--figure {}", figure.id())).collect();
         let Options { map, log, rows, opacity, grid, regions, step, limits, proxy_limits, keys: _ } =
@@ -115,7 +121,7 @@ impl TracePlot {
         let traces: Vec<&Trace> = self.traces.iter().map(AsRef::as_ref).collect();
         let (against, columns, own_scales) = (self.against.as_deref(), self.columns, self.own_scales);
         let comparison = Comparison::new(&traces, &self.figures, &self.options);
-        draw(Comparison { against, columns, own_scales, ..comparison })
+        draw(Comparison { row_options: &self.row_options, against, columns, own_scales, ..comparison })
     }
 }
 
@@ -230,8 +236,9 @@ impl Plot for TracePlot {
     }
 
     fn draw_step(&self, step: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        let options = Options { step: Some(step), ..self.options.clone() };
-        Self { options, ..self.clone() }.draw_column(theme, width)
+        let at_step = |options: &Options| Options { step: Some(step), ..options.clone() };
+        let row_options = self.row_options.iter().map(at_step).collect();
+        Self { options: at_step(&self.options), row_options, ..self.clone() }.draw_column(theme, width)
     }
 
     fn is_comparison(&self) -> bool {

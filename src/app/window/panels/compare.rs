@@ -162,13 +162,15 @@ impl Compare {
         if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
             let rows = FIGURES.iter().copied().filter(|figure| self.rows.contains(&figure.id()));
             let figures: Vec<&'static dyn Figure> = rows.collect();
-            let options =
-                figures.first().map(|figure| cx.state.views.figure_options(figure.id())).unwrap_or_default();
+            let own = figures.iter().map(|figure| cx.state.views.figure_options(figure.id()));
+            let row_options: Vec<_> = own.collect();
+            let options = row_options.first().cloned().unwrap_or_default();
             // The pinned column alone has no difference from itself.
             let other = |pinned: &&Arc<Trace>| traces.iter().any(|trace| !Arc::ptr_eq(trace, pinned));
             let against = cx.state.reference().filter(|_| cx.state.views.difference).filter(other).cloned();
             let own_scales = !cx.state.views.shared;
-            let plot = TracePlot { against, own_scales, ..TracePlot::compared(figures, traces, options) };
+            let plot = TracePlot::compared(figures, traces, options);
+            let plot = TracePlot { against, own_scales, row_options, ..plot };
             cx.actions.push(UiAction::Export(Arc::new(plot)));
         }
     }

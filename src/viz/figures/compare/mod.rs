@@ -31,6 +31,8 @@ pub struct Comparison<'a> {
     pub figures: &'a [&'a dyn Figure],
     /// What is set of all of them.
     pub options: &'a Options,
+    /// What is set of each row instead, in their order.
+    pub row_options: &'a [Options],
     /// What they are differences from. A column that is this very trace comes first, as it is.
     pub against: Option<&'a Trace>,
     /// How many probes stand side by side; the others follow below. All where absent.
@@ -107,7 +109,8 @@ impl Grid {
 impl<'a> Comparison<'a> {
     /// All on one row.
     pub fn new(traces: &'a [&'a Trace], figures: &'a [&'a dyn Figure], options: &'a Options) -> Self {
-        Self { traces, figures, options, against: None, columns: None, own_scales: false }
+        let (against, columns, own_scales) = (None, None, false);
+        Self { traces, figures, options, row_options: &[], against, columns, own_scales }
     }
 
     /// Draws it on a page of `width` points.
@@ -170,7 +173,7 @@ impl<'a> Comparison<'a> {
         if traces.is_empty() || self.figures.is_empty() {
             return Err(Empty("Choose at least one trace and one figure to compare".to_owned()));
         }
-        let row = |figure: &&'a dyn Figure| {
+        let row = |(at, figure): (usize, &&'a dyn Figure)| {
             let shown = |trace: &&'a Trace| match self.against.filter(|_| !self.is_reference(trace)) {
                 Some(reference) => difference::shown(*figure, trace, reference).map(Cow::Owned),
                 None => Ok(Cow::Borrowed(*trace)),
@@ -178,9 +181,10 @@ impl<'a> Comparison<'a> {
             let name = self.against.map(|reference| self.words(reference).join(", "));
             let pinned = traces.first().is_some_and(|first| self.is_reference(first));
             let cells = traces.iter().map(shown).collect();
-            Row::new(*figure, cells, (self.options, self.own_scales), theme, (name, pinned))
+            let options = self.row_options.get(at).unwrap_or(self.options);
+            Row::new(*figure, cells, (options, self.own_scales), theme, (name, pinned))
         };
-        let rows: Vec<Row<'a>> = self.figures.iter().map(row).collect();
+        let rows: Vec<Row<'a>> = self.figures.iter().enumerate().map(row).collect();
         if rows.iter().all(Row::is_empty) {
             return Err(rows
                 .iter()
