@@ -45,8 +45,8 @@ fn without_passwords(text: &str) -> String {
     })
 }
 
-/// Names of files without their folders. Of files of one name those that come later say in which folder they lie:
-/// `1.png`, `1 · dog.png`.
+/// Names of files for whoever is elsewhere: paths that begin in no folder of this machine as they are, of others the file alone.
+/// Of files of one name those that come later say in which folder they lie: `1.png`, `1 · dog.png`.
 #[derive(Default)]
 pub struct ShortNames(BTreeMap<String, String>);
 
@@ -57,7 +57,9 @@ impl ShortNames {
             return known.clone();
         }
         let mut parts = path.rsplit(['/', '\\']).filter(|part| !part.trim_matches('.').is_empty());
-        let mut name = parts.next().unwrap_or_default().to_owned();
+        let file = parts.next().unwrap_or_default();
+        let leads_away = path.starts_with(['/', '\\', '~']) || path.contains(':') || path.contains("..");
+        let mut name = if leads_away { file } else { path.trim_start_matches("./") }.to_owned();
         let mut more = parts.map(str::to_owned).chain((2..).map(|number: usize| number.to_string()));
         while self.0.values().any(|other| *other == name) {
             let more = more.next().unwrap_or_default();
@@ -82,7 +84,7 @@ mod tests {
         let two = told(["/data/cat/1.png", "/data/dog/1.png", "/old/dog/1.png", "/data/cat/1.png"]);
         assert_eq!(two, ["1.png", "1 · dog.png", "1 · dog · old.png", "1.png"]);
         let others = told(["./1.png", "D:\\a\\t.parquet, row 3", "b/t.parquet, row 3", ""]);
-        assert_eq!(others, ["1 · 2.png", "t.parquet, row 3", "t · b.parquet, row 3", ""]);
+        assert_eq!(others, ["1 · 2.png", "t.parquet, row 3", "b/t.parquet, row 3", ""]);
     }
 
     #[test]

@@ -100,17 +100,22 @@ fn gradient_x_token_is_exact_evidence_but_for_the_gradient_of_the_weights() {
     assert!(fixed >= 120 && routed >= 60, "{fixed} images of fixed weights, {routed} behind a router");
 }
 
+/// A scorer of zeros tells no token from another: what is read does not change with them, so that the gradient is evidence.
 #[test]
-fn tokens_without_a_finite_gradient_are_refused() {
+fn equal_scores_have_a_gradient_and_numbers_that_are_none_are_refused() {
     each_case(|case, probe, images, _| {
         if !case.starts_with("sinkhorn/") {
             return;
         }
-        // All scores are equal: their standardisation has no derivative.
-        let equal = Tokens { patches: vec![0.5; images[0].patches.len()], ..images[0].clone() };
-        let why = gradient(probe, &equal, 0, 0).expect_err("no gradient");
+        let (mut arrays, image) = (probe.arrays.clone(), &images[0]);
+        arrays["scorer.weight"].data.fill(0.0);
+        let blind = Probe::new(probe.meta.clone(), arrays, probe.classifier.clone());
+        let found = gradient(&blind, image, 0, 0).expect("a gradient");
+        assert_close(case, found, evidence(&blind, image, 0, 0).expect("evidence"), 1e-9);
+        let none = Tokens { patches: vec![f32::NAN; image.patches.len()], ..image.clone() };
+        let why = gradient(probe, &none, 0, 0).expect_err("no gradient");
         assert!(why.contains("no finite gradient"), "{why}");
-        assert!(gradient(probe, &images[0], 99, 0).expect_err("no such class").contains("5 classes"));
+        assert!(gradient(probe, image, 99, 0).expect_err("no such class").contains("5 classes"));
     });
 }
 

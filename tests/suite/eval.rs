@@ -541,7 +541,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     let kept = fs::read_to_string(desk.path("run/evaluation.json")).unwrap();
     assert!(kept.contains("\"stability\"") && kept.contains("\"last\""), "{kept}");
     for (more, said) in [
-        (&["--keep-last", "0"][..], "whole numbers from 1"),
+        (&["--keep-last", "0"][..], "a whole number from 1"),
         (&["--stability", "--part", "1/2"], "--part"),
         (&["--stability", "--submit", "local", "--tasks", "2"], "without --submit"),
     ] {

@@ -200,7 +200,7 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
     for (more, expected) in [
         (&["--split", "val"][..], "no image of it (18 train, 0 val, 2 test)"),
         (&["--split", "all"], "expected train, val or test"),
-        (&["--objective", "contrastive"], "expected masked or supervised"),
+        (&["--objective", "contrastive"], "possible values: masked, supervised"),
         (&["--augment", "colour"], "expected none, shift or crop"),
         (&["--patch", "5"], "--patch 5: expected a divisor of --size 16"),
         (&["--patch", "16"], "one patch has no order"),

@@ -503,4 +503,13 @@ fn a_session_whose_files_are_away_is_not_lost() {
     assert_eq!(resumed(&findings), (1, false, false));
     assert_eq!(resumed(&Workspace { probes, ..findings }), (1, false, false));
     assert_eq!(resumed(&away), (0, true, true), "put aside");
+    // The demo that was opened in its place is nothing to keep.
+    away.save(&at("session.ssmprobe")).expect("saved");
+    let mut window = Window::kept_in(folder.path());
+    window.harness.state_mut().resume();
+    window.answer();
+    Workspace::default().save(&at("other.ssmprobe")).expect("saved");
+    window.harness.state_mut().open_workspace(&at("other.ssmprobe"));
+    window.answer();
+    assert_eq!(Workspace::load(&at("previous.ssmprobe")).expect("put aside").probes.len(), 1);
 }

@@ -178,7 +178,7 @@ mod tests {
             ("eval --seed x", "--seed", "a whole number from 0"),
             ("eval --reading iterations=100000000", "--reading", "iterations=K (1 to 10000)"),
             ("train --rate -1", "--rate", "a number above 0"),
-            ("train --cache-limit -1", "--cache-limit", "a number of GB above 0"),
+            ("train --cache-limit -1", "--cache-limit", "a number above 0"),
             ("train --first-seed -1", "--first-seed", "a whole number from 0 to 1099511627776"),
             ("pretrain --seed -1", "--seed", "a whole number from 0 to 1099511627776"),
             ("report --equivalence -1", "--equivalence", "above 0 and at most 100"),

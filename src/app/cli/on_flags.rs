@@ -52,7 +52,7 @@ impl OnFlags {
             matches!(fault, Some(RemoteErrorKind::Lost { .. } | RemoteErrorKind::Damaged { .. }))
         };
         if matches!(&ended, Err(JobError::Failed(error)) if may_be_asked_again(error)) {
-            reporter.display.say("what came until then is kept; the same command does the rest again");
+            reporter.display.say("what came until then is kept; give the same command again");
         }
         Ok(reporter.end(ended)?.is_some())
     }

@@ -205,7 +205,7 @@ mod tests {
             ("--batch", "65536", "a whole number from 1 to 65535"),
             ("--rate", "-1", "a number above 0"),
             ("--select-split", "1", "a number between 0 and 1"),
-            ("--cache-limit", "0", "a number of GB above 0"),
+            ("--cache-limit", "0", "a number above 0"),
             ("--arithmetic", "int8", "float32, float16 or bfloat16"),
             ("--mae-order", "sorted", "kept, shuffled, shuffled:SEED or redrawn"),
             ("--layer", "first", "the number of a layer, from 0, or last"),

@@ -108,6 +108,7 @@ impl State {
             ..
         } = workspace;
         self.jobs = kept;
+        requests.push(Request::Follow(Vec::new())); // a run that stays is told of anew
         requests.push(self.training.restore(training, runs));
         (self.explaining, self.browser) = (None, super::Browser::default());
         self.undo = Undo::default();

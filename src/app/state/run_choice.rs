@@ -27,7 +27,8 @@ impl State {
         let requests = self.open_probes(paths.clone(), false);
         let own = self.library.probes.iter().filter(|(_, probe)| paths.contains(&probe.path));
         let own: Vec<ProbeId> = own.map(|(id, _)| *id).collect();
-        self.run_choice.probes.extend(own);
+        let known = &mut self.run_choice.probes;
+        known.extend(own.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>());
         self.run_choice.asked |= asked;
         let mut all = requests;
         all.extend(self.choose_of_run());

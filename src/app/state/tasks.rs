@@ -106,17 +106,20 @@ impl State {
 
     /// The tasks are Slurm's: their folder is followed from now on, as that of any run.
     pub(super) fn handed_in(&mut self, job: JobId, folder: PathBuf) -> Vec<Request> {
-        if self.training.handing_in != Some(job) {
-            return Vec::new();
+        let own = self.training.handing_in == Some(job);
+        if own {
+            self.forget_plan();
+            (self.training.tasks, self.training.tasks_of) = (TaskPlan::Unknown, None);
         }
-        self.forget_plan();
-        (self.training.tasks, self.training.tasks_of) = (TaskPlan::Unknown, None);
         let text = format!(
             "The tasks are handed in, and end in {}: they go on whatever becomes of this window",
             folder.display()
         );
         self.note(Severity::Info, text);
         self.remember_used(vec![Recently::Run(folder.clone())]);
+        if !own {
+            return Vec::new(); // another workspace is open by now
+        }
         self.training.runs.insert(folder.clone(), WatchedRun::new(&RunSnapshot::waiting(&folder)));
         self.training.handed_in = Some(folder);
         vec![self.follow_runs()]

@@ -1,5 +1,7 @@
 //! What a person would miss who closed a named workspace without saving it.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::workspace::Workspace;
@@ -11,8 +13,22 @@ use crate::viz::draw::hover::Hover;
 impl State {
     /// Whether nothing is open, and nothing was found or got a star.
     pub fn is_empty(&self) -> bool {
-        let noted = self.findings.iter().len() + self.findings.stars().count();
-        self.library == Library::default() && self.training.runs.is_empty() && noted == 0
+        self.library == Library::default() && self.has_no_results()
+    }
+
+    /// Whether all that is open lies in `folder`, as the demo does, and nothing was done with it.
+    pub fn is_untouched(&self, folder: &Path) -> bool {
+        let Library { backbones, probes, images, datasets } = &self.library;
+        let paths = backbones.values().map(|backbone| Path::new(&backbone.source));
+        let paths = paths.chain(probes.values().map(|probe| &*probe.path));
+        let paths = paths.chain(images.values().map(|image| &*image.place.path));
+        let mut paths = paths.chain(datasets.values().map(|dataset| &*dataset.path));
+        paths.all(|path| path.starts_with(folder)) && self.undo_text().is_none() && self.has_no_results()
+    }
+
+    /// Whether no run is open, and nothing was found or got a star.
+    fn has_no_results(&self) -> bool {
+        self.training.runs.is_empty() && self.findings.iter().len() + self.findings.stars().count() == 0
     }
 
     /// Whether something is being opened, so that what is open says little yet.

@@ -209,7 +209,7 @@ impl Plan {
     /// # Errors
     /// If the disk refuses.
     pub fn save(&self) -> anyhow::Result<()> {
-        let path = self.home().join("plan.json");
+        let path = self.file();
         let mut bytes = serde_json::to_vec_pretty(self).expect("plain data serialises");
         bytes.push(b'\n');
         for folder in [self.home(), self.home().join("state"), self.home().join("log")] {
@@ -221,6 +221,11 @@ impl Plan {
     /// The folder of everything about the tasks.
     pub fn home(&self) -> PathBuf {
         self.folder.join("tasks")
+    }
+
+    /// The file of this plan.
+    pub fn file(&self) -> PathBuf {
+        self.home().join("plan.json")
     }
 
     /// All tasks, in the order they may run.

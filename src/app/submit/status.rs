@@ -1,6 +1,7 @@
 //! How the tasks go: from the exit codes they leave, and from whoever runs them.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -84,6 +85,11 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
         _ => Vec::new(),
     };
     let cancelled = plan.cancelled().exists();
+    // The plan is written as tasks are handed in: a log that is older is of a turn before.
+    let written = |path: PathBuf| path.metadata().and_then(|about| about.modified()).ok();
+    let handed_in = written(plan.file());
+    let began =
+        |task: Task| written(plan.log(task)).is_some_and(|log| handed_in.is_none_or(|then| log >= then));
     let alive = plan.place == SubmitTarget::Local && local::is_running(plan);
     let state = |task: Task| {
         // The queue is asked first: a task that ended since has left its code.
@@ -110,7 +116,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
                     (Some(queued), _) => State::Waiting { reason: queued.reason.clone() },
                     (None, Some(code)) => ended(code),
                     // It was taken back before it began.
-                    (None, None) if cancelled && !plan.log(task).exists() => State::NotHandedIn,
+                    (None, None) if cancelled && !began(task) => State::NotHandedIn,
                     (None, None) => State::Lost { why: None },
                 }
             }

@@ -263,7 +263,8 @@ impl App {
     /// Keeps what is open before something else takes its place, unless a file has it.
     fn keep_previous(&mut self) {
         let named = self.window.workspace().is_some();
-        let kept = self.state.is_empty() || named && !self.window.is_unsaved(&self.state);
+        let nothing = self.state.is_empty() || demo::demo().is_ok_and(|demo| self.state.is_untouched(&demo));
+        let kept = nothing || named && !self.window.is_unsaved(&self.state);
         let Some(session) = self.session.as_ref().filter(|_| !kept) else { return };
         match session.keep_previous(&self.window.session(&self.state)) {
             Ok(path) => self.state.remember_workspace(path),

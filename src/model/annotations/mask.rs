@@ -4,7 +4,11 @@
 //! with 8 bits a pixel or with 16. `names.txt` beside the masks (number, name) says what regions are called.
 
 use std::collections::HashMap;
+use std::io::Cursor;
 use std::path::Path;
+
+use ::image::codecs::png::PngDecoder;
+use ::image::{DynamicImage, ImageDecoder};
 
 use super::{FIRST, OBJECT, OBJECT_NUMBER};
 use crate::model::backbone::preprocess::Preprocessor;
@@ -148,8 +152,12 @@ fn greys(mask: &Picture) -> Greys {
 fn deep(png: &[u8]) -> Option<Vec<u16>> {
     const DEPTH_AND_KIND: [u8; 2] = [16, 0];
     png.get(24..26).filter(|head| **head == DEPTH_AND_KIND)?;
-    match ::image::load_from_memory_with_format(png, ::image::ImageFormat::Png).ok()? {
-        ::image::DynamicImage::ImageLuma16(greys) => Some(greys.into_raw()),
+    let mut decoder = PngDecoder::new(Cursor::new(png)).ok()?;
+    let orientation = decoder.orientation().ok()?;
+    let mut picture = DynamicImage::from_decoder(decoder).ok()?;
+    picture.apply_orientation(orientation); // as photographs are
+    match picture {
+        DynamicImage::ImageLuma16(greys) => Some(greys.into_raw()),
         _ => None,
     }
 }

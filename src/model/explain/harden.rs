@@ -4,22 +4,33 @@
 //! that of the lower token does, then that of the lower position. Where every token's best position is its own, that is
 //! the argmax.
 
-use rayon::prelude::*;
+use std::cmp::Ordering;
 
 use crate::model::probe::head_output::Plan;
 
 /// The permutation of a plan, as a plan of zeros and ones.
 pub fn harden(plan: &Plan) -> Plan {
     let n = plan.n;
-    let mut places: Vec<usize> = (0..n * n).collect();
-    let by_share = |a: &usize, b: &usize| plan.share[*b].total_cmp(&plan.share[*a]).then(a.cmp(b));
-    places.par_sort_unstable_by(by_share);
-    let (mut placed, mut taken) = (vec![false; n], vec![false; n]);
-    let mut share = vec![0.0; n * n];
-    for place in places {
-        let (token, position) = (place / n, place % n);
-        if !placed[token] && !taken[position] {
-            (placed[token], taken[position], share[place]) = (true, true, 1.0);
+    let (mut taken, mut share) = (vec![false; n], vec![0.0; n * n]);
+    // The largest share of a token among positions that are left, the first of equals.
+    let best = |token: usize, taken: &[bool]| {
+        let left = plan.row(token).iter().copied().zip(0..).filter(|(_, position)| !taken[*position]);
+        let larger = |best: (f64, usize), next: (f64, usize)| match next.0.total_cmp(&best.0) {
+            Ordering::Greater => next,
+            _ => best,
+        };
+        left.reduce(larger).expect("as many positions are left as tokens")
+    };
+    let mut left: Vec<(usize, (f64, usize))> = (0..n).map(|token| (token, best(token, &taken))).collect();
+    while !left.is_empty() {
+        let first = (1..left.len())
+            .fold(0, |first, at| if left[at].1.0.total_cmp(&left[first].1.0).is_gt() { at } else { first });
+        let (token, (_, position)) = left[first];
+        if taken[position] {
+            left[first].1 = best(token, &taken); // no larger than it was: others may come first
+        } else {
+            (taken[position], share[token * n + position]) = (true, 1.0);
+            left.remove(first);
         }
     }
     Plan { n, share }

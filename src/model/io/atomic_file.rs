@@ -4,15 +4,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tempfile::NamedTempFile;
 
 use super::failpoint;
-
-const PREFIX: &str = ".ssmprobe-";
-/// A folder into which nothing is written for so long was left by a kill.
-const LEFT_AFTER: Duration = Duration::from_hours(1);
+use super::temporary::{self, LEFT_AFTER, PREFIX};
 
 /// Temporary files this process has begun; those that have got their names or are gone are dropped when
 /// the next one is begun.
@@ -73,7 +70,7 @@ pub fn write_folder<E: From<io::Error>>(
 ) -> Result<(), E> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make_folder(folder)?;
-    let _ = tidy(folder, LEFT_AFTER); // what cannot be looked through may still be written into
+    let _ = temporary::tidy(folder, LEFT_AFTER); // what cannot be looked through may still be written into
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
@@ -171,7 +168,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
 /// go there. Nothing is left of the try. Errors say what to do.
 pub fn can_write(path: &Path) -> io::Result<()> {
     let folder = step(|| nearest_folder(path))?;
-    Pending::new(&folder.join("try")).map(drop)
+    Pending::new(&folder.join(PREFIX)).map(drop)
 }
 
 /// Whether there is something at `path`. Unlike [`Path::exists`], where that cannot be looked at it is an error.
@@ -242,59 +239,17 @@ pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a file is a [`Pending`] one, by its name.
-pub fn is_temporary(name: &str) -> bool {
-    name.starts_with(PREFIX)
-}
-
 /// The time by the clock that files of a folder get theirs from: on a shared file system another machine's.
-fn time_of(folder: &Path) -> SystemTime {
+pub(super) fn time_of(folder: &Path) -> SystemTime {
     let made = tempfile::tempfile_in(folder).and_then(|file| file.metadata()?.modified());
     made.unwrap_or_else(|_| SystemTime::now())
 }
 
-/// For how long nothing was written to a file, or to anything in a folder. What has a time that lies ahead was written
-/// before the clock was set back.
-fn idle(path: &Path, now: SystemTime) -> io::Result<Duration> {
-    let about = path.symlink_metadata()?;
-    let mut least = now.duration_since(about.modified()?).unwrap_or_else(|ahead| ahead.duration());
-    if about.is_dir() {
-        for entry in std::fs::read_dir(path)? {
-            least = least.min(idle(&entry?.path(), now)?);
-        }
-    }
-    Ok(least)
-}
-
-/// Removes the temporary files and folders in `folder` that a kill has left, those not written to for `age`:
-/// younger ones may be another program's that is at work.
-pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
-    let mut now = None;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if !is_temporary(&name.to_string_lossy()) {
-            continue;
-        }
-        let now = *now.get_or_insert_with(|| time_of(folder));
-        let path = entry.path();
-        if idle(&path, now).is_ok_and(|idle| idle >= age) {
-            // Whoever else removes it at the same moment has done the same.
-            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{
-        LEFT_AFTER, can_write, is_there, make_folder, nearest_folder, read, start, text, tidy, write,
-        write_folder,
-    };
+    use super::{can_write, is_there, make_folder, nearest_folder, read, start, text, write};
     use std::io::ErrorKind;
     use std::path::Path;
-    use std::time::Duration;
 
     #[cfg(unix)]
     #[test]
@@ -366,45 +321,5 @@ mod tests {
         can_write(&new).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert_eq!(nearest_folder(Path::new("not-there")).unwrap(), Path::new("."));
-    }
-
-    #[test]
-    fn only_own_temporary_files_are_tidied_away() {
-        let folder = tempfile::tempdir().unwrap();
-        let [own, other] = [".ssmprobe-ab12", ".tmp-of-another"].map(|name| folder.path().join(name));
-        for path in [&own, &other] {
-            std::fs::write(path, "").unwrap();
-        }
-        tidy(folder.path(), Duration::ZERO).unwrap();
-        assert!(!own.exists() && other.exists());
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_folder_that_a_kill_left_goes_and_one_that_is_written_into_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let old = std::time::SystemTime::now() - 2 * LEFT_AFTER;
-        let [left, filled, new] =
-            [".ssmprobe-left", ".ssmprobe-filled", "new"].map(|name| folder.path().join(name));
-        for (path, written) in [(&left, old), (&filled, std::time::SystemTime::now())] {
-            make_folder(path).unwrap();
-            std::fs::File::create(path.join("weights")).unwrap().set_modified(written).unwrap();
-            std::fs::File::open(path).unwrap().set_modified(old).unwrap();
-        }
-        write_folder(&new, |inside| write(&inside.join("weights"), b"x")).unwrap();
-        assert!(!left.exists() && filled.exists() && new.join("weights").exists());
-    }
-
-    #[test]
-    fn what_was_left_before_the_clock_was_set_back_is_tidied_away_too() {
-        let folder = tempfile::tempdir().unwrap();
-        let hour = Duration::from_hours(1);
-        let now = std::time::SystemTime::now();
-        for (time, stays) in [(now, true), (now - hour, false), (now + hour, false)] {
-            let path = folder.path().join(".ssmprobe-ab12");
-            std::fs::File::create(&path).unwrap().set_modified(time).unwrap();
-            tidy(folder.path(), hour / 2).unwrap();
-            assert_eq!(path.exists(), stays, "{time:?}, and it is {now:?}");
-        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use indexmap::IndexSet;
+
 /// A word as it stands in a cell: one that a spreadsheet would take for a formula, because it begins
 /// with `=`, `+`, `-`, `@`, a tab or a carriage return, has an apostrophe before it. A number is none
 /// of those: `-1.5`, `+2` and `-` alone stand as they are.
@@ -16,13 +18,13 @@ pub fn word(text: &str) -> Cow<'_, str> {
 
 /// These names, of which one that is there already gets a number.
 pub fn unique_names<'a>(all: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+    let mut names: IndexSet<String> = IndexSet::new();
     for name in all {
         let numbered = (2..).map(|number| format!("{name} {number}"));
         let mut all = std::iter::once(name.to_owned()).chain(numbered);
-        names.push(all.find(|name| !names.contains(name)).expect("an endless supply of names"));
+        names.insert(all.find(|name| !names.contains(name)).expect("an endless supply of names"));
     }
-    names
+    names.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -13,4 +13,5 @@ pub mod file_lock;
 pub mod host_lock;
 pub mod npz;
 pub mod sha256;
+pub mod temporary;
 pub mod tfrecord;

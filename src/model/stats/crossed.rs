@@ -10,9 +10,9 @@ use super::tails::{below, scales};
 use super::{normal_tail, student_tail};
 
 /// Steps of an integral over what Student's t is divided by.
-const STEPS: usize = 400;
+const STEPS: usize = 100;
 /// The same over what an estimate may come to.
-const ESTIMATES: usize = 64;
+const ESTIMATES: usize = 128;
 
 /// A mean, and how sure it is of other trainings and other images.
 #[derive(Clone, Copy, Debug, PartialEq)]

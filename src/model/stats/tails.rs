@@ -58,7 +58,7 @@ pub(super) fn below(value: f64, falls: impl Fn(f64) -> f64) -> f64 {
 }
 
 /// What divides a normal draw to make it one of Student's t, `sqrt(chi squared / df)`: values and their probabilities, by
-/// Simpson's rule over so many steps (even) of their logarithm: far tails are those of small ones.
+/// the trapezoidal rule over so many steps of their logarithm: far tails are those of small ones.
 pub(super) fn scales(df: f64, steps: usize) -> impl Iterator<Item = (f64, f64)> {
     // The logarithm of the density of a logarithm, 0 at 0.
     let density = move |log: f64| df * (log + 0.5 * (1.0 - (2.0 * log).exp()));
@@ -66,8 +66,7 @@ pub(super) fn scales(df: f64, steps: usize) -> impl Iterator<Item = (f64, f64)> 
     let step = (to - from) / steps as f64;
     let at = move |i: usize| {
         let log = from + i as f64 * step;
-        let simpson = if i == 0 || i == steps { 1.0 } else { 2.0 + 2.0 * (i % 2) as f64 };
-        (log.exp(), simpson * density(log).exp())
+        (log.exp(), density(log).exp())
     };
     let all: f64 = (0..=steps).map(|i| at(i).1).sum();
     (0..=steps).map(move |i| (at(i).0, at(i).1 / all))

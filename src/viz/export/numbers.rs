@@ -127,7 +127,7 @@ mod tests {
         let table =
             Table::default().numbers("=cat", [-1.0]).numbers("=cat", [2.0]).numbers("metadata", [3.0]);
         let archive = zip::ZipArchive::new(Cursor::new(npz(&table, "t", "a").unwrap())).unwrap();
-        let mut names: Vec<&str> = archive.file_names().collect();
+        let mut names: Vec<String> = archive.file_names().map(|name| name.unwrap().into_owned()).collect();
         names.sort_unstable();
         assert_eq!(names, ["=cat 2.npy", "=cat.npy", "metadata 2.npy", "metadata.npy"]);
         let text = String::from_utf8(csv(&table, "t", "a").unwrap()).unwrap();

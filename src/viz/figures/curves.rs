@@ -1,6 +1,6 @@
 //! Training curves: loss and accuracy of several heads over the steps, as in the paper's figure of
-//! training loss: the mean over seeds, with a band of one standard deviation. Takes plain numbers of
-//! its own, not a trace.
+//! training loss: the mean over seeds, with a band of one standard deviation or of the mean's 95 % interval.
+//! Takes plain numbers of its own, not a trace.
 
 use serde::{Deserialize, Serialize};
 

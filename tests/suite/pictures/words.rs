@@ -41,7 +41,8 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     low.grids[0].layers.truncate(2);
     low.grids[0].cells.truncate(4);
     let mut soft = small::planned();
-    soft.top.iter_mut().for_each(|class| class.name = "great white shark, Carcharodon carcharias".to_owned());
+    let shark = "great white shark, Carcharodon carcharias";
+    soft.top.iter_mut().for_each(|class| shark.clone_into(&mut class.name));
     if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut soft.order_test {
         (margin.content, margin.fixed_order, margin.routing) = (-60.0, 1.0, 60.9);
     }

@@ -277,6 +277,9 @@ impl Figures {
         let about = plot.caption().about;
         if ends_with(out, "gif") {
             let drawn = Drawn { theme: &theme, width, dpi: self.dpi.unwrap_or(GIF_DPI), about: &about };
+            if let Some(note) = export::missing_letters(&plot.draw_column(&theme, width)?) {
+                say!("note: {note}");
+            }
             animation::save_gif(&plot, out, drawn).map_err(unwritten)?;
         } else {
             self.save(&plot, out)?;

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::app::anonymous::ShortNames;
 use crate::app::cli::figures::source;
-use crate::app::format;
+use crate::app::format::{self, shell_word};
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::inspect::flags;
 use crate::app::report::Source;
@@ -105,16 +105,16 @@ impl HtmlFlags {
         match sources {
             [source, ..] if self.trace.is_empty() => {
                 let Some((traces, probes)) = self.explained(source)? else { return Ok(interrupt::code()) };
-                let runs: Vec<String> = sources.iter().map(|source| quoted(&source.name)).collect();
+                let runs: Vec<String> = sources.iter().map(|source| shell_word(&source.name)).collect();
                 let mut images: Vec<&str> = traces.iter().map(|trace| trace.image.as_str()).collect();
                 images.dedup();
                 page.truth = truth(source);
-                let class = self.class.as_deref().map(|class| format!(" --class {}", quoted(class)));
+                let class = self.class.as_deref().map(|class| format!(" --class {}", shell_word(class)));
                 page.commands.push(format!(
                     "{begun} {} --html {file} --image {} --probe {}{} --save-traces TRACES",
                     runs.join(" "),
-                    images.into_iter().map(quoted).collect::<Vec<_>>().join(" "),
-                    quoted(&probes.join(",")),
+                    images.into_iter().map(shell_word).collect::<Vec<_>>().join(" "),
+                    shell_word(&probes.join(",")),
                     class.unwrap_or_default(),
                 ));
                 page.parts = vec![Part { note: None, traces }];
@@ -242,15 +242,5 @@ fn facts(sources: &[Source]) -> Vec<(String, String)> {
 }
 
 fn file_name(path: &Path) -> String {
-    quoted(&path.file_name().unwrap_or_default().to_string_lossy())
-}
-
-/// A name as one word of a command line.
-fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=".contains(c);
-    if !name.is_empty() && name.chars().all(plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', "'\\''"))
-    }
+    shell_word(&path.file_name().unwrap_or_default().to_string_lossy())
 }

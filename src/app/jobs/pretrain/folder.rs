@@ -23,7 +23,7 @@ use super::PretrainSettings;
 use crate::app::jobs::train::resume::difference;
 use crate::app::user_error::Usage;
 use crate::model::data::{Dataset, Sample, Split};
-use crate::model::io::{atomic_file, sha256};
+use crate::model::io::{atomic_file, sha256, temporary};
 use crate::model::pretrain::Plan;
 use crate::model::train::run::RunError;
 
@@ -132,7 +132,7 @@ impl Folder {
             return Ok(Some(manifest));
         }
         let is_left = |entry: io::Result<DirEntry>| {
-            entry.is_ok_and(|entry| atomic_file::is_temporary(&entry.file_name().to_string_lossy()))
+            entry.is_ok_and(|entry| temporary::is_temporary(&entry.file_name().to_string_lossy()))
         };
         match std::fs::read_dir(folder).map(|mut entries| entries.all(is_left)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -187,7 +187,7 @@ impl Folder {
     /// If the disk refuses.
     pub fn tidy(&self) -> Result<(), RunError> {
         for folder in [self.0.clone(), self.0.join("state")] {
-            atomic_file::tidy(&folder, Duration::ZERO).map_err(failed("tidy", &folder))?;
+            temporary::tidy(&folder, Duration::ZERO).map_err(failed("tidy", &folder))?;
         }
         Ok(())
     }

@@ -170,7 +170,7 @@ impl Compare {
             let against = cx.state.reference().filter(|_| cx.state.views.difference).filter(other).cloned();
             let own_scales = !cx.state.views.shared;
             let plot = TracePlot::compared(figures, traces, options);
-            let plot = TracePlot { against, own_scales, row_options, ..plot };
+            let plot = TracePlot { row_options, against, own_scales, ..plot };
             cx.actions.push(UiAction::Export(Arc::new(plot)));
         }
     }

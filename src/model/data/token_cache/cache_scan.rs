@@ -8,7 +8,7 @@ use super::record::Record;
 use super::{
     CacheError, CacheManifest, MANIFEST, SHARD, TokenCache, TokenKey, count, read_manifest, shard_path,
 };
-use crate::model::io::atomic_file;
+use crate::model::io::temporary;
 
 /// A shard that is not the one it should be. It is made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl CacheScan {
         match self {
             Self { manifest: Some(manifest), shards, folder, .. } if complete => {
                 // What a kill left beside them; where nothing may be written, it stays.
-                let _ = atomic_file::tidy(&folder, STALE_AFTER);
+                let _ = temporary::tidy(&folder, STALE_AFTER);
                 let shards = shards.into_iter().flatten().map(|(shard, _)| shard).collect();
                 Ok(TokenCache { manifest, shards, folder })
             }

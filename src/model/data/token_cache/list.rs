@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{CacheError, MANIFEST, SHARD, TokenKey, count, io_error, read_manifest};
 use crate::model::grid::Grid;
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, temporary};
 
 /// A cache on disk, whole or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -84,7 +84,7 @@ fn own_files(folder: &Path) -> Result<Vec<PathBuf>, CacheError> {
     let own = |name: &str| {
         let shard =
             name.starts_with("tokens-") && (name.ends_with(".safetensors") || name.ends_with(".json"));
-        name == MANIFEST || shard || atomic_file::is_temporary(name)
+        name == MANIFEST || shard || temporary::is_temporary(name)
     };
     let files = inside(folder).map_err(io_error("list it", folder))?.into_iter();
     Ok(files.filter(|(name, _)| own(name)).map(|(_, path)| path).collect())

@@ -14,7 +14,7 @@ use super::{
     CacheError, CacheManifest, CacheScan, MANIFEST, Precision, SHARD, SKIPPED, TokenKey, count, io_error,
     shard_path, write_whole,
 };
-use crate::model::io::{atomic_file, sha256};
+use crate::model::io::{atomic_file, sha256, temporary};
 use crate::model::tokens::Tokens;
 
 /// Takes the tokens of the missing images, one after another, and writes a shard whenever one is full.
@@ -49,7 +49,7 @@ impl Writer {
             wanted.iter().copied().filter(|&shard| shard_path(&stock.folder, shard).exists()).collect();
         let CacheScan { folder, source, images, manifest, .. } = stock;
         atomic_file::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
-        atomic_file::tidy(&folder, STALE_AFTER).map_err(io_error("tidy it", &folder))?;
+        temporary::tidy(&folder, STALE_AFTER).map_err(io_error("tidy it", &folder))?;
         Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted, replaced, others: 0 })
     }
 

@@ -58,12 +58,9 @@ pub enum AskError {
         /// Its name.
         dataset: String,
     },
-    /// A logit is infinite or no number.
-    #[error("image {image}: the logits hold values that are not finite; the probe is damaged")]
-    NotFinite {
-        /// Index of the image in its dataset.
-        image: usize,
-    },
+    /// A logit of this image is infinite or no number.
+    #[error("image {0}: the logits hold values that are not finite; the probe is damaged")]
+    NotFinite(usize),
 }
 
 /// A probe and the images it is asked about.
@@ -197,7 +194,7 @@ impl<'a> Evaluator<'a> {
         let output = self.change.read(probe, &tokens, self.image_seeds[image])?;
         let logits = readout::logits(&output, &tokens, &probe.classifier.weight, &probe.classifier.bias);
         if !logits.iter().all(|logit| logit.is_finite()) {
-            return Err(AskError::NotFinite { image });
+            return Err(AskError::NotFinite(image));
         }
         let (top, probabilities) = judge(&logits);
         let best = top[0];

@@ -41,8 +41,8 @@ use crate::model::backbone::order::MaeOrder;
 use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::data::token_cache;
 use crate::model::grid::Grid;
-use crate::model::io::atomic_file;
 use crate::model::io::csv_cell::word;
+use crate::model::io::{atomic_file, temporary};
 use crate::model::probe::BackboneMeta;
 use crate::model::probe::head::Config;
 
@@ -267,7 +267,7 @@ impl Run {
             if !folder.exists() {
                 continue; // an earlier program kept no losses
             }
-            atomic_file::tidy(&folder, Duration::ZERO).map_err(error::io("tidy", &folder))?;
+            temporary::tidy(&folder, Duration::ZERO).map_err(error::io("tidy", &folder))?;
         }
         Ok(())
     }

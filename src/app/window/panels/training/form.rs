@@ -9,6 +9,7 @@ use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, 
 use super::heads;
 use super::place::PlaceForm;
 use crate::app::jobs::train::{BATCHES, COUNTS, MOST_SEEDS, TrainSettings, is_rate};
+use crate::app::paths::expanded;
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, FilePrompt};
 use crate::app::state::settings::DEVICES;
