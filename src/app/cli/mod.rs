@@ -188,7 +188,7 @@ mod tests {
             ("figures --step -1", "--step", "a whole number from 0"),
             ("figures --opacity -1", "--opacity", "a number from 0 to 1"),
             ("figures --scan raster --out none.svg --width -3", "--width -3", "20 to 2000 mm"),
-            ("demo build --layers -1", "--layers", "1..=64"),
+            ("demo build --layers -1", "--layers", "a whole number from 1 to 64"),
         ] {
             let words = ["ssmprobe"].into_iter().chain(line.split(' '));
             let error = run(words).expect_err(line).to_string();

@@ -243,12 +243,23 @@ impl<'a> PanelContext<'a> {
 
     /// Says why something failed; the processor tries again if a person wants that.
     pub fn failed(&mut self, ui: &mut Ui, error: &UserError) {
-        if placeholder::failed(ui, error) {
+        self.failed_with(ui, error, None);
+    }
+
+    /// The same with a button that tries it again; true once it is clicked.
+    pub fn failed_again(&mut self, ui: &mut Ui, error: &UserError, again: &str) -> bool {
+        self.failed_with(ui, error, Some(again))
+    }
+
+    fn failed_with(&mut self, ui: &mut Ui, error: &UserError, again: Option<&str>) -> bool {
+        let wanted = placeholder::failed(ui, error, again);
+        if matches!(wanted, Some(placeholder::Wanted::OnCpu)) {
             let draft = TrainSettings { device: "cpu".to_owned(), ..self.state.training.form.clone() };
             self.send(Command::SetTrainForm(Box::new(draft)));
             self.send(Command::SetDevice("cpu".to_owned()));
             self.send(Command::Retry);
         }
+        matches!(wanted, Some(placeholder::Wanted::Again))
     }
 
     /// Says what is missing before anything can be shown, and offers to open it.

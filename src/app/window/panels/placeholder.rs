@@ -68,10 +68,17 @@ pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
     });
 }
 
-/// Why it failed and what to do now; the words can be selected and copied. True once a person wants
-/// the processor to try.
-pub fn failed(ui: &mut Ui, error: &UserError) -> bool {
-    let mut on_cpu = false;
+/// What a person wants after a failure.
+pub enum Wanted {
+    /// That the processor tries.
+    OnCpu,
+    /// That it is tried as before.
+    Again,
+}
+
+/// Why it failed and what to do now; the words can be selected and copied. `again`: a button that tries it once more.
+pub fn failed(ui: &mut Ui, error: &UserError, again: Option<&str>) -> Option<Wanted> {
+    let mut wanted = None;
     ScrollArea::vertical().id_salt("fault").auto_shrink([false, true]).show(ui, |ui| {
         middle(ui, 90.0, |ui| {
             let color = color32(style::failed(&style::theme(ui)));
@@ -81,16 +88,22 @@ pub fn failed(ui: &mut Ui, error: &UserError) -> bool {
             }
             if error.wants_cpu() {
                 ui.add_space(4.0);
-                on_cpu =
-                    ui.button(ON_CPU).on_hover_text("Opens the backbone there and tries again").clicked();
+                let button = ui.button(ON_CPU).on_hover_text("Opens the backbone there and tries again");
+                wanted = button.clicked().then_some(Wanted::OnCpu);
             } else if let Some(remedy) = &error.remedy {
                 selectable(ui, RichText::new(remedy));
+            }
+            if let Some(again) = again {
+                ui.add_space(4.0);
+                if ui.button(again).clicked() {
+                    wanted = Some(Wanted::Again);
+                }
             }
             ui.add_space(2.0);
             copy_button(ui, error);
         });
     });
-    on_cpu
+    wanted
 }
 
 /// Words that can be selected and copied.

@@ -47,10 +47,9 @@ impl Panel for StabilityPane {
                 self.draw(ui, cx, &stability);
             }
             Some(Err(error)) => {
-                if ui.button("Measure again").clicked() {
+                if cx.failed_again(ui, error, "Measure again") {
                     cx.send(Command::MeasureStability(column));
                 }
-                cx.failed(ui, error);
             }
             None => {
                 if cx.trace(ui).is_none() {

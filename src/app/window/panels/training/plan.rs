@@ -58,10 +58,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             });
         }
         PreflightState::Failed(error) => {
-            if ui.button("Try again").clicked() {
+            if cx.failed_again(ui, error, "Try again") {
                 cx.send(Command::PlanTraining);
             }
-            cx.failed(ui, error);
         }
         PreflightState::Asked(job) => cx.busy(ui, "Looking at the dataset and the backbone", Some(*job)),
         PreflightState::Unknown => cx.busy(ui, "Looking at the dataset and the backbone", None),
