@@ -102,13 +102,23 @@ impl HtmlFlags {
             (None, []) => "Probes side by side".to_owned(),
         };
         let (begun, file) = ("ssmprobe report", file_name(out));
+        let known = sources.first().map(truth).unwrap_or_default();
+        let (mut images, mut probes) = (ShortNames::default(), ShortNames::default());
+        // A page that is sent away says nothing of the folders of this machine.
+        let mut named = |mut trace: Trace| {
+            let image = images.name(&trace.image);
+            let class = known.iter().find(|(known, _)| *known == trace.image);
+            page.truth.extend(class.map(|(_, class)| (image.clone(), class.clone())));
+            (trace.image, trace.probe) = (image, probes.name(&trace.probe));
+            Arc::new(trace)
+        };
         match sources {
             [source, ..] if self.trace.is_empty() => {
                 let Some((traces, probes)) = self.explained(source)? else { return Ok(interrupt::code()) };
+                let traces = traces.into_iter().map(Arc::unwrap_or_clone).map(named).collect::<Vec<_>>();
                 let runs: Vec<String> = sources.iter().map(|source| shell_word(&source.name)).collect();
                 let mut images: Vec<&str> = traces.iter().map(|trace| trace.image.as_str()).collect();
                 images.dedup();
-                page.truth = truth(source);
                 let class = self.class.as_deref().map(|class| format!(" --class {}", shell_word(class)));
                 page.commands.push(format!(
                     "{begun} {} --html {file} --image {} --probe {}{} --save-traces TRACES",
@@ -120,18 +130,11 @@ impl HtmlFlags {
                 page.parts = vec![Part { note: None, traces }];
             }
             _ => {
-                let known = sources.first().map(truth).unwrap_or_default();
-                let (mut images, mut probes) = (ShortNames::default(), ShortNames::default());
                 let mut traces = Vec::new();
                 for path in &self.trace {
-                    let mut trace = source::stored(path)?;
+                    let trace = source::stored(path)?;
                     check(&trace).with_context(|| format!("{}: does not hold together", path.display()))?;
-                    // A page that is sent away says nothing of the folders of this machine.
-                    let image = images.name(&trace.image);
-                    let class = known.iter().find(|(known, _)| *known == trace.image);
-                    page.truth.extend(class.map(|(_, class)| (image.clone(), class.clone())));
-                    (trace.image, trace.probe) = (image, probes.name(&trace.probe));
-                    traces.push(Arc::new(trace));
+                    traces.push(named(trace));
                 }
                 page.parts = vec![Part { note: None, traces }];
                 let files: Vec<String> = self.trace.iter().map(|path| file_name(path)).collect();

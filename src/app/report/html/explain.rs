@@ -143,7 +143,6 @@ impl ExplainSpec<'_> {
             match answer.result {
                 Ok(trace) => {
                     let mut trace = Arc::unwrap_or_clone(trace);
-                    // A page that is sent away says nothing of the folders of this machine.
                     trace.image = dataset.name_of_image(truth.indices[image]);
                     let Outcome { head, seed, .. } = self.probes[probe];
                     trace.probe = format!("{head}-s{seed}-best.safetensors");
