@@ -169,52 +169,21 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
     interrupt::listen();
     let every =
         if plan.place == SubmitTarget::Local { Duration::from_millis(200) } else { Duration::from_secs(2) };
-    let (mut display, mut told, mut still) = (Display::new(), String::new(), 0);
-    // Since when Slurm gives no answer; when it took no more, and how long it is let alone then.
-    let (mut silent, mut full): (Option<Instant>, Option<(Instant, Duration)>) = (None, None);
+    let mut watch = Watch { every, display: Display::new(), told: String::new(), still: 0, full: None };
+    let mut silent: Option<Instant> = None;
     loop {
         match states(plan) {
             Err(error @ SlurmError::Refused { .. })
                 if silent.is_none_or(|since| since.elapsed() < SILENCE) =>
             {
                 if silent.is_none() {
-                    display.say(&format!("note: {error}; it is asked again"));
+                    watch.display.say(&format!("note: {error}; it is asked again"));
                     silent = Some(Instant::now());
                 }
             }
             looked => {
-                let all = looked?;
                 silent = None;
-                let to_come = are_to_come(plan, &all);
-                if to_come && full.is_none_or(|(since, pause)| since.elapsed() >= pause) {
-                    let before = plan.handed_in.len();
-                    full = match hand_in::rest(plan, &all) {
-                        Err(error) if is_limit(&error) && !plan.handed_in.is_empty() => {
-                            let longer = full.filter(|_| plan.handed_in.len() == before);
-                            Some((Instant::now(), longer.map_or(every, |(_, pause)| PAUSE.min(2 * pause))))
-                        }
-                        rest => {
-                            rest?;
-                            None
-                        }
-                    };
-                }
-                let summary = summary(&all);
-                if summary != told {
-                    display.milestone(&summary, true);
-                    told = summary;
-                }
-                let done = all.iter().all(|(_, state)| *state == State::Done);
-                let goes_on = to_come || all.iter().any(|(_, state)| state.is_active());
-                still = if goes_on { 0 } else { still + 1 };
-                let lost = plan.place == SubmitTarget::Slurm
-                    && all.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
-                if done || still >= if lost { LATE_LOOKS } else { LOOKS } {
-                    display.clear();
-                    all.iter().for_each(|(task, state)| complain(plan, *task, state));
-                    if !done {
-                        say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
-                    }
+                if let Some(done) = watch.look(plan, &looked?)? {
                     return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
                 }
             }
@@ -222,7 +191,7 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
         let begun = Instant::now();
         while begun.elapsed() < every {
             if interrupt::flow().is_break() {
-                display.clear();
+                watch.display.clear();
                 let folder = plan.folder.display();
                 say!("the tasks go on; `ssmprobe jobs {folder}` shows them, with --wait it waits again");
                 return Ok(interrupt::code());
@@ -232,11 +201,68 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Who waits for tasks.
+struct Watch {
+    /// Time between two looks.
+    every: Duration,
+    display: Display,
+    /// What was said last.
+    told: String,
+    /// Looks since the last at which something went on.
+    still: u32,
+    /// When Slurm took no more, and how long it is let alone then.
+    full: Option<(Instant, Duration)>,
+}
+
+impl Watch {
+    /// Hands in what is to come, and says how tasks go; once it is over, whether all are done.
+    fn look(&mut self, plan: &mut Plan, all: &[(Task, State)]) -> anyhow::Result<Option<bool>> {
+        let to_come = are_to_come(plan, all);
+        if to_come && self.full.is_none_or(|(since, pause)| since.elapsed() >= pause) {
+            self.hand_in(plan, all)?;
+        }
+        let summary = summary(all);
+        if summary != self.told {
+            self.display.milestone(&summary, true);
+            self.told = summary;
+        }
+        let done = all.iter().all(|(_, state)| *state == State::Done);
+        let goes_on = to_come || all.iter().any(|(_, state)| state.is_active());
+        self.still = if goes_on { 0 } else { self.still + 1 };
+        let lost = plan.place == SubmitTarget::Slurm
+            && all.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
+        if !done && self.still < if lost { LATE_LOOKS } else { LOOKS } {
+            return Ok(None);
+        }
+        self.display.clear();
+        all.iter().for_each(|(task, state)| complain(plan, *task, state));
+        if !done {
+            say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
+        }
+        Ok(Some(done))
+    }
+
+    fn hand_in(&mut self, plan: &mut Plan, all: &[(Task, State)]) -> anyhow::Result<()> {
+        let before = plan.handed_in.len();
+        self.full = match hand_in::rest(plan, all) {
+            Err(error) if is_limit(&error) && !plan.handed_in.is_empty() => {
+                let longer = self.full.filter(|_| plan.handed_in.len() == before);
+                Some((Instant::now(), longer.map_or(self.every, |(_, pause)| PAUSE.min(2 * pause))))
+            }
+            rest => {
+                rest?;
+                None
+            }
+        };
+        Ok(())
+    }
+}
+
 /// Whether there are tasks that Slurm never took, and still should.
 fn are_to_come(plan: &Plan, all: &[(Task, State)]) -> bool {
     let failed = |state: &State| matches!(state, State::Failed { .. } | State::Lost { .. } | State::Stopped);
     plan.place == SubmitTarget::Slurm
-        && !plan.cancelled().exists()
+        && !plan.is_cancelled()
         && !all.iter().any(|(_, state)| failed(state))
         && all.iter().any(|(task, _)| plan.array(*task).is_none())
 }

@@ -122,8 +122,7 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
         SubmitTarget::Slurm => {
             let ids: Vec<String> = plan.handed_in.iter().map(|array| array.id.clone()).collect();
             slurm::cancel(&ids)?;
-            let path = plan.cancelled();
-            atomic_file::write(&path, b"").with_context(|| path.display().to_string())
+            plan.mark_cancelled()
         }
     }
 }
@@ -186,7 +185,7 @@ fn some(plan: &mut Plan, wanted: &[Task], under_way: &[Task]) -> anyhow::Result<
                     now.push(id.clone());
                     plan.handed_in.push(Array { id, stage, before: ahead, tasks });
                     plan.save()?;
-                    let _ = std::fs::remove_file(plan.cancelled()); // it may not be there
+                    plan.forget_cancelled();
                 }
             }
         }

@@ -81,7 +81,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
             }
         }
     };
-    let _ = std::fs::remove_file(plan.cancelled()); // it may not be there
+    plan.forget_cancelled();
     let states = states(plan)?;
     let most = plan.slurm.array_limit.unwrap_or(1) as usize;
     let mut failed: Vec<usize> = Vec::new();
@@ -104,11 +104,10 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
 /// # Errors
 /// If the disk refuses.
 pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
-    let path = plan.cancelled();
     loop {
         // Who has just begun may have taken it for one of before.
-        if !path.exists() {
-            atomic_file::write(&path, b"").with_context(|| path.display().to_string())?;
+        if !plan.is_cancelled() {
+            plan.mark_cancelled()?;
         }
         if !is_running(plan) || interrupt::flow().is_break() {
             return Ok(());
@@ -135,7 +134,7 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, most: usize, right: &ExclusiveL
     loop {
         // Another machine has taken over from one that showed no life: what runs here saves and ends.
         let lost = right.beat().is_err();
-        let stopping = lost || interrupt::flow().is_break() || plan.cancelled().exists();
+        let stopping = lost || interrupt::flow().is_break() || plan.is_cancelled();
         if stopping {
             all &= waiting.is_empty();
             waiting.clear();

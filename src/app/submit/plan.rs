@@ -209,7 +209,7 @@ impl Plan {
     /// # Errors
     /// If the disk refuses.
     pub fn save(&self) -> anyhow::Result<()> {
-        let path = self.file();
+        let path = plan_file(&self.folder);
         let mut bytes = serde_json::to_vec_pretty(self).expect("plain data serialises");
         bytes.push(b'\n');
         for folder in [self.home(), self.home().join("state"), self.home().join("log")] {
@@ -223,11 +223,6 @@ impl Plan {
         self.folder.join("tasks")
     }
 
-    /// The file of this plan.
-    pub fn file(&self) -> PathBuf {
-        self.home().join("plan.json")
-    }
-
     /// All tasks, in the order they may run.
     pub fn tasks(&self) -> Vec<Task> {
         let of = |stage: usize| (0..self.stages[stage].tasks()).map(move |index| Task { stage, index });
@@ -239,13 +234,16 @@ impl Plan {
         self.handed_in.iter().rfind(|array| array.stage == task.stage && array.tasks.contains(&task.index))
     }
 
+    /// A task's number in the array it was handed in with, from 1; nothing where its stage is a single task.
+    pub fn number_in(&self, array: &Array, task: Task) -> Option<usize> {
+        self.stages[task.stage].parts.map(|_| task.index + 1 - array.before)
+    }
+
     /// What Slurm calls a task that was handed in: `12_3`, the third of an array, or `12`.
     pub fn slurm_id(&self, task: Task) -> Option<String> {
         let array = self.array(task)?;
-        Some(match self.stages[task.stage].parts {
-            Some(_) => format!("{}_{}", array.id, task.index + 1 - array.before),
-            None => array.id.clone(),
-        })
+        let number = self.number_in(array, task).map_or_else(String::new, |number| format!("_{number}"));
+        Some(format!("{}{number}", array.id))
     }
 
     /// A task's name: that of its stage, and its number where there are several.
@@ -269,8 +267,26 @@ impl Plan {
         self.home().join("state").join(self.name(task))
     }
 
-    /// There from the end of all tasks on, until some are handed in again.
-    pub fn cancelled(&self) -> PathBuf {
+    /// Whether all tasks were ended, and none was handed in since.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled().exists()
+    }
+
+    /// Says that all tasks were ended.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn mark_cancelled(&self) -> anyhow::Result<()> {
+        let path = self.cancelled();
+        atomic_file::write(&path, b"").with_context(|| path.display().to_string())
+    }
+
+    /// Says so no more.
+    pub fn forget_cancelled(&self) {
+        let _ = std::fs::remove_file(self.cancelled()); // it may not be there
+    }
+
+    fn cancelled(&self) -> PathBuf {
         self.home().join("state/.cancel")
     }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::flags::SubmitTarget;
 use super::plan::{Plan, Task};
 use super::{SlurmError, local, slurm};
+use crate::app::jobs::tasks::plan_file;
 use crate::model::io::atomic_file;
 
 /// No exit code is longer, in bytes.
@@ -84,10 +85,10 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
         SubmitTarget::Slurm if !plan.handed_in.is_empty() => slurm::queue()?,
         _ => Vec::new(),
     };
-    let cancelled = plan.cancelled().exists();
+    let cancelled = plan.is_cancelled();
     // The plan is written as tasks are handed in: a log that is older is of a turn before.
     let written = |path: PathBuf| path.metadata().and_then(|about| about.modified()).ok();
-    let handed_in = written(plan.file());
+    let handed_in = written(plan_file(&plan.folder));
     let began =
         |task: Task| written(plan.log(task)).is_some_and(|log| handed_in.is_none_or(|then| log >= then));
     let alive = plan.place == SubmitTarget::Local && local::is_running(plan);
@@ -106,8 +107,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
             },
             (code, SubmitTarget::Slurm) => {
                 let Some(array) = plan.array(task) else { return State::NotHandedIn };
-                let cut = plan.stages[task.stage].parts.is_some();
-                let number = cut.then(|| task.index + 1 - array.before);
+                let number = plan.number_in(array, task);
                 let queued = queue.iter().find(|queued| queued.id == array.id && queued.number == number);
                 match (queued, code) {
                     (Some(queued), _) if matches!(&*queued.state, "RUNNING" | "COMPLETING" | "SUSPENDED") => {

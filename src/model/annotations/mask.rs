@@ -1,7 +1,7 @@
 //! A mask of an image: a PNG of the image's size. With a palette every index is a region, 0 is none and 255 (a border that nobody
 //! decided on) is none either. In grey the brightness says how much of a pixel is the object; but where all greys besides 0
-//! and 255 are at most 50 and there is one, they are numbers of regions, too,
-//! with 8 bits a pixel or with 16. `names.txt` beside the masks (number, name) says what regions are called.
+//! and 255 are at most 50 and there is one, they are numbers of regions, too, with 8 bits a pixel or with 16. `names.txt`
+//! beside the masks (number, name) says what regions are called.
 
 use std::collections::HashMap;
 use std::io::Cursor;

@@ -185,14 +185,14 @@ impl Intervention {
 
     /// The plan that is read where `router` is given these scores of an image.
     pub(super) fn rows(&self, router: &dyn Router, scores: &[f64], image: u64) -> Box<dyn PlanRows> {
+        if !self.replans() {
+            return router.rows(scores);
+        }
         let pi = match *self {
             Self::Scrambled(seed) | Self::ScrambledHard(seed) => permutation(seed, image, scores.len()),
             _ => Vec::new(),
         };
-        match self.replans() {
-            true => Box::new(self.replanned(&router.plan(scores), &pi)),
-            false => router.rows(scores),
-        }
+        Box::new(self.replanned(&router.plan(scores), &pi))
     }
 
     /// Whether a plan is read that was made of the router's own.

@@ -246,12 +246,8 @@ impl<'a> PanelContext<'a> {
         self.failed_with(ui, error, None);
     }
 
-    /// The same with a button that tries it again; true once it is clicked.
-    pub fn failed_again(&mut self, ui: &mut Ui, error: &UserError, again: &str) -> bool {
-        self.failed_with(ui, error, Some(again))
-    }
-
-    fn failed_with(&mut self, ui: &mut Ui, error: &UserError, again: Option<&str>) -> bool {
+    /// The same with a button that tries it `again`; true once it is clicked.
+    pub fn failed_with(&mut self, ui: &mut Ui, error: &UserError, again: Option<&str>) -> bool {
         let wanted = placeholder::failed(ui, error, again);
         if matches!(wanted, Some(placeholder::Wanted::OnCpu)) {
             let draft = TrainSettings { device: "cpu".to_owned(), ..self.state.training.form.clone() };

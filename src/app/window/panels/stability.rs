@@ -47,7 +47,7 @@ impl Panel for StabilityPane {
                 self.draw(ui, cx, &stability);
             }
             Some(Err(error)) => {
-                if cx.failed_again(ui, error, "Measure again") {
+                if cx.failed_with(ui, error, Some("Measure again")) {
                     cx.send(Command::MeasureStability(column));
                 }
             }

@@ -4,16 +4,13 @@
 
 use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::file::metadata::ParquetMetaData;
-use parquet::schema::types::ColumnDescriptor;
+use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use serde_json::Value;
 
 /// Names of image columns, the likeliest first.
 const IMAGES: [&str; 5] = ["image", "img", "picture", "photo", "jpg"];
 /// Names of label columns, the likeliest first.
 const LABELS: [&str; 7] = ["label", "labels", "class", "fine_label", "category", "cls", "target"];
-
-/// How the error begins of a file without images.
-pub(super) const NO_IMAGES: &str = "no column holds images";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
@@ -29,23 +26,14 @@ pub(super) struct Columns {
     pub others: Vec<String>,
 }
 
+/// Whether a column holds images: tables, of results for example, have none.
+pub(super) fn has_images(metadata: &ParquetMetaData) -> bool {
+    !images(metadata, features(metadata).as_ref()).is_empty()
+}
+
 pub(super) fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
     let schema = metadata.file_metadata().schema_descr();
     let features = features(metadata);
-    let told = |column: &str, kind: &str| {
-        features.as_ref().and_then(|all| all.get(column)?.get("_type")?.as_str()).map(|found| found == kind)
-    };
-    let flat = |leaf: &ColumnDescriptor| leaf.max_rep_level() == 0;
-    let images = schema.columns().iter().enumerate().filter_map(|(at, leaf)| {
-        let parts = leaf.path().parts();
-        let holds_bytes = leaf.physical_type() == Type::BYTE_ARRAY && flat(leaf);
-        let image = match parts {
-            [column, part] => part == "bytes" && told(column, "Image").unwrap_or(true),
-            [column] => told(column, "Image").unwrap_or(!is_text(leaf)),
-            _ => false,
-        };
-        (holds_bytes && image).then(|| (at, parts[0].clone()))
-    });
     let labels = schema.columns().iter().enumerate().filter_map(|(at, leaf)| {
         let [column] = leaf.path().parts() else { return None };
         let known = match leaf.physical_type() {
@@ -53,12 +41,13 @@ pub(super) fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
             Type::BYTE_ARRAY => is_text(leaf),
             _ => false,
         };
-        let label = told(column, "ClassLabel") == Some(true) || LABELS.contains(&column.as_str());
-        (known && flat(leaf) && label).then(|| (at, column.clone()))
+        let told = told(features.as_ref(), column, "ClassLabel");
+        let label = told == Some(true) || LABELS.contains(&column.as_str());
+        (known && is_flat(leaf) && label).then(|| (at, column.clone()))
     });
     let leaves = || schema.columns().iter().map(|leaf| leaf.path().string()).collect::<Vec<_>>().join(", ");
-    let (image, _) = best(images.collect(), &IMAGES).ok_or_else(|| {
-        format!("{NO_IMAGES}: expected a structure with `bytes`, or bytes; found {}", leaves())
+    let (image, _) = best(images(metadata, features.as_ref()), &IMAGES).ok_or_else(|| {
+        format!("no column holds images: expected a structure with `bytes`, or bytes; found {}", leaves())
     })?;
     let labels: Vec<(usize, String)> = labels.collect();
     let (label, label_name) = best(labels.clone(), &LABELS).ok_or_else(|| {
@@ -70,6 +59,31 @@ pub(super) fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
     });
     let others = labels.into_iter().filter(|(at, _)| *at != label).map(|(_, name)| name).collect();
     Ok(Columns { image, label, label_name, names, others })
+}
+
+/// Leaf columns that may hold images, and the names of their columns.
+fn images(metadata: &ParquetMetaData, features: Option<&Value>) -> Vec<(usize, String)> {
+    let leaves = metadata.file_metadata().schema_descr().columns().iter().enumerate();
+    let image = |(at, leaf): (usize, &ColumnDescPtr)| {
+        let parts = leaf.path().parts();
+        let holds_bytes = leaf.physical_type() == Type::BYTE_ARRAY && is_flat(leaf);
+        let image = match parts {
+            [column, part] => part == "bytes" && told(features, column, "Image").unwrap_or(true),
+            [column] => told(features, column, "Image").unwrap_or(!is_text(leaf)),
+            _ => false,
+        };
+        (holds_bytes && image).then(|| (at, parts[0].clone()))
+    };
+    leaves.filter_map(image).collect()
+}
+
+/// Whether a column is of this kind, where the file says of what kind it is.
+fn told(features: Option<&Value>, column: &str, kind: &str) -> Option<bool> {
+    Some(features?.get(column)?.get("_type")?.as_str()? == kind)
+}
+
+fn is_flat(leaf: &ColumnDescriptor) -> bool {
+    leaf.max_rep_level() == 0
 }
 
 /// The candidate with the likeliest name; the first where none has one.

@@ -1,9 +1,9 @@
 //! Losses of steps in a run's folder: `losses/s<seed>.safetensors`, written with every epoch.
 //!
 //! For every variant one float32 tensor under its name, epoch after epoch: the mean training loss of each of the `parts`
-//! equal parts of an epoch ([`crate::model::train::losses`]). Of a training that
-//! was stopped within an epoch, and of a head whose loss became no number, the last epoch has fewer. The metadata key
-//! `ssmprobe-losses` holds JSON: `format`, `seed`, `epochs` of the run, `steps` and `parts` of an epoch.
+//! equal parts of an epoch ([`crate::model::train::losses`]). Of a training that was stopped within an epoch, and of a head
+//! whose loss became no number, the last epoch has fewer. The metadata key `ssmprobe-losses` holds JSON: `format`, `seed`,
+//! `epochs` of the run, `steps` and `parts` of an epoch.
 
 use std::collections::HashMap;
 

@@ -58,7 +58,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             });
         }
         PreflightState::Failed(error) => {
-            if cx.failed_again(ui, error, "Try again") {
+            if cx.failed_with(ui, error, Some("Try again")) {
                 cx.send(Command::PlanTraining);
             }
         }
