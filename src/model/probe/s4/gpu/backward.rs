@@ -3,7 +3,7 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::product::{DEEP, EACH, Slices, TILE, UNITS, spot};
+use super::product::{DEEP, Four, Slices, TILE, UNITS, WIDE, read, spot};
 use super::systems::{entry, path, put};
 use crate::model::ops::gpu::fold::{Fold, fold};
 
@@ -36,33 +36,31 @@ pub(super) fn adjoint(
     let (band, first_column) = (tile / across, tile % across * TILE);
     let of_x = tile + across >= tiles;
     let first_row = select(of_x, 0usize, band * TILE);
-    let read = path(select(of_x, 1usize, 0usize), system, 0, steps, states);
+    let walked = path(select(of_x, 1usize, 0usize), system, 0, steps, states);
     let last_gain = system * steps + (steps - 1); // that of j = 0
 
-    let mut slices = Slices::new();
-    let mut sum = 0.0f32;
-    for slice in 0..(steps - first_row).div_ceil(DEEP) {
-        #[unroll]
-        for nth in 0..EACH {
-            let spot_left = spot(nth, false);
-            let j = first_row + spot_left.place + spot_left.term + slice * DEEP;
-            let mut left = 0.0f32;
-            if j < steps {
-                left = by_gains[last_gain - j];
-            }
-            slices.put_left(spot_left, left);
-            let spot_right = spot(nth, true);
-            let (column, m) = (first_column + spot_right.place, spot_right.term + slice * DEEP);
-            let mut right = 0.0f32;
-            if column < states && m < steps {
-                right = paths[read + m * states + column];
-            }
-            slices.put_right(spot_right, right);
-        }
-        sum += slices.product();
-    }
-
+    // Of this thread's entry, asked for before it is needed.
     let (j, column) = (first_row + unit / TILE, first_column + unit % TILE);
+    let at =
+        path(1, system, usize::min(j, steps - 1), steps, states) + usize::min(column, comptime!(states - 1));
+    let (dt, state, before) = (entry(step, system, 0), paths[at], paths[at - select(j > 0, states, 0usize)]);
+
+    let (spot_left, spot_right) = (spot(false), spot(true));
+    let line = first_row + spot_left.place;
+    let right_at = walked + usize::min(first_column + spot_right.place, comptime!(states - 1));
+    let mut left = owed(by_gains, last_gain, line + spot_left.term, steps);
+    let mut right = read(paths, right_at, states, spot_right.term, steps);
+    let mut slices = Slices::new();
+    for slice in 0..(steps - first_row).div_ceil(DEEP) {
+        let (done, next) = (slice * DEEP, (slice + 1) * DEEP);
+        slices.put_left(&spot_left, left, steps - usize::min(line + done, steps));
+        slices.put_right(&spot_right, right, steps - done);
+        // Asked for while this slice is multiplied; behind the last it is the last term again, which nobody puts.
+        left = owed(by_gains, last_gain, line + spot_left.term + next, steps);
+        right = read(paths, right_at, states, spot_right.term + next, steps);
+        slices.multiply();
+    }
+    let sum = slices.total();
     let mut share = 0.0f32;
     if j < steps && column < states {
         if of_x {
@@ -70,14 +68,10 @@ pub(super) fn adjoint(
                 put(by_c, system, column, sum);
             }
         } else {
-            let dt = entry(step, system, 0);
-            let at = path(1, system, j, steps, states) + column;
-            let mut change = paths[at]; // dt r_j
-            if j > 0 {
-                change -= paths[at - states];
-            } else {
+            if j == 0 {
                 put(by_b, system, column, dt * sum);
             }
+            let change = select(j == 0, state, state - before); // dt r_j
             by_slopes[(system * steps + j) * states + column] = sum;
             share = sum * change / dt;
         }
@@ -90,6 +84,17 @@ pub(super) fn adjoint(
             put(by_skip, system, 0, by_gains[last_gain]);
         }
     }
+}
+
+/// What the kernel is owed in four steps from `j` on, `dK[j]`, whose first lies at `last`; past the end the last of them again.
+#[cube]
+fn owed(by_gains: &[f32], last: usize, j: usize, steps: usize) -> Four {
+    let mut four = Four::empty();
+    #[unroll]
+    for lane in 0..WIDE {
+        four.insert(lane, by_gains[last - usize::min(j + lane, steps - 1)]);
+    }
+    four
 }
 
 /// The gradient of A, `[S, S]`, `dt sum_j p_j q_j^T` in the lower triangle, a workgroup a tile, and that of the step by the workgroup
@@ -112,51 +117,54 @@ pub(super) fn gradients(
     let (first_row, first_column) = (tile / across * TILE, tile % across * TILE);
     let x = path(1, system, 0, steps, states);
 
+    let dt = entry(step, system, 0);
+    let spot = spot(true);
+    let left_at = system * steps * states + usize::min(first_row + spot.place, comptime!(states - 1));
+    let right_at = x + usize::min(first_column + spot.place, comptime!(states - 1));
+    let mut left = read(by_slopes, left_at, states, spot.term, steps);
+    let mut right = read(paths, right_at, states, spot.term, steps);
+    let earlier = usize::min(usize::max(spot.term, 1) - 1, steps - 1);
+    let mut before = select(spot.term == 0, 0.0f32, paths[right_at + earlier * states]);
     let mut slices = Slices::new();
-    let mut sum = 0.0f32;
     // Above the diagonal, and for the step, there is nothing to multiply.
     let slices_of_tile =
         select(first_column <= first_row && first_row < states, steps.div_ceil(DEEP), 0usize);
     for slice in 0..slices_of_tile {
+        let mut middles = Four::empty(); // q_j
         #[unroll]
-        for nth in 0..EACH {
-            let (spot_left, spot_right) = (spot(nth, true), spot(nth, true));
-            let row = first_row + spot_left.place;
-            let (column, j) = (first_column + spot_right.place, spot_right.term + slice * DEEP);
-            let mut left = 0.0f32;
-            if row < states && j < steps {
-                left = by_slopes[(system * steps + j) * states + row];
-            }
-            slices.put_left(spot_left, left);
-            let mut middle = 0.0f32; // q_j
-            if column < states && j < steps {
-                middle = paths[x + j * states + column];
-                if j > 0 {
-                    middle += paths[x + (j - 1) * states + column];
-                }
-            }
-            slices.put_right(spot_right, 0.5 * middle);
+        for lane in 0..WIDE {
+            let state = right.extract(lane);
+            middles.insert(lane, 0.5 * (before + state));
+            before = state;
         }
-        sum += slices.product();
+        slices.put_left(&spot, left, steps - slice * DEEP);
+        slices.put_right(&spot, middles, steps - slice * DEEP);
+        // Asked for while this slice is multiplied; behind the last it is the last step again, which nobody puts.
+        let next = spot.term + (slice + 1) * DEEP;
+        left = read(by_slopes, left_at, states, next, steps);
+        right = read(paths, right_at, states, next, steps);
+        before = paths[right_at + usize::min(next - 1, steps - 1) * states];
+        slices.multiply();
     }
+    let sum = slices.total();
     let (row, column) = (first_row + unit / TILE, first_column + unit % TILE);
     if row < states && column < states {
         let lower = column <= row;
-        put(by_a, system, row * states + column, select(lower, entry(step, system, 0) * sum, 0.0f32));
+        put(by_a, system, row * states + column, select(lower, dt * sum, 0.0f32));
     }
 
-    let mut lanes = Shared::<[f32]>::new_slice(UNITS);
-    let mut share = 0.0f32;
     if tile + 1 == tiles {
+        let mut lanes = Shared::<[f32]>::new_slice(UNITS);
+        let mut share = 0.0f32;
         for round in 0..given.div_ceil(UNITS) {
             let at = round * UNITS + unit;
             if at < given {
                 share += shares[system * given + at];
             }
         }
-    }
-    let by_dt = fold(share, &mut lanes, Fold::Sum, UNITS);
-    if tile + 1 == tiles && unit == 0 {
-        put(by_step, system, 0, by_dt);
+        let by_dt = fold(share, &mut lanes, Fold::Sum, UNITS);
+        if unit == 0 {
+            put(by_step, system, 0, by_dt);
+        }
     }
 }

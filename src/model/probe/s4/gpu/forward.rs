@@ -3,7 +3,7 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::product::{DEEP, EACH, Slices, TILE, spot};
+use super::product::{DEEP, Four, Slices, TILE, WIDE, read, spot};
 use super::systems::{entry, path};
 use crate::model::ops::gpu::fold::{Fold, fold};
 
@@ -22,7 +22,8 @@ pub(super) fn units(states: usize) -> usize {
 /// states and a step of 0.1 the kernel would be 1e-4 off.
 ///
 /// Unknowns depend on each other one by one. So that threads wait for each other only once for [`BLOCK`] of them, each solves
-/// for all of these, by substitution.
+/// for all of these, by substitution, while it asks for what the next count. A thread divides once, before any of them, and what it
+/// then puts into shared memory, its right side and its column of the block, is divided already.
 #[cube(launch)]
 pub(super) fn solve(
     a: &Sequence<Box<[f32]>>,
@@ -40,6 +41,9 @@ pub(super) fn solve(
     let dt = entry(step, system, 0);
     let half = 0.5 * dt;
     let last = usize::min(row, comptime!(states - 1));
+    let own = usize::min(unit, comptime!(states - 1));
+    let impulse = entry(b, system, own);
+    let pivot = 1.0 / (1.0 - half * entry(a, system, own * rows));
     let mut right = 0.0f32;
     if row == states {
         if unit < states {
@@ -49,60 +53,69 @@ pub(super) fn solve(
         right = entry(a, system, row * states + unit);
     }
     let mut solved = 0.0f32;
-    let mut rights = Shared::<[f32]>::new_slice(BLOCK);
-    let mut implicit = Shared::<[f32]>::new_slice(comptime!(BLOCK * BLOCK)); // dt/2 A in a block's rows and columns
+    // Two of each: while threads still read those of one block, others write those of the next.
+    let mut rights = Shared::<[f32]>::new_slice(comptime!(2 * BLOCK));
+    let mut implicit = Shared::<[Four]>::new_slice(comptime!(2 * BLOCK * BLOCK / WIDE)); // [rows / 4, 2, columns]
     let blocks = last / BLOCK + 1;
+    let mut next = Array::<f32>::new(BLOCK);
+    ask(a, system, (blocks - 1) * BLOCK, &mut next, states);
     for back in 0..blocks {
         let first = (blocks - 1 - back) * BLOCK;
-        // What the block's unknowns count to the left of it, asked for before it is needed.
-        let mut beyond = Array::<f32>::new(BLOCK);
+        let room = back % 2 * BLOCK;
+        let mut counts = Array::<f32>::new(BLOCK);
         #[unroll]
         for k in 0..BLOCK {
-            beyond[k] = 0.0;
-            if unit < first && first + k < states {
-                beyond[k] = entry(a, system, (first + k) * states + unit);
-            }
-        }
-        #[unroll]
-        for nth in 0..comptime!((BLOCK * BLOCK).div_ceil(units)) {
-            let at = unit + nth * units;
-            let (k, column) = (at / BLOCK, at % BLOCK);
-            if at < comptime!(BLOCK * BLOCK) {
-                let mut value = 0.0f32;
-                if column <= k && first + k < states {
-                    value = half * entry(a, system, (first + k) * states + first + column);
-                }
-                implicit[at] = value;
-            }
+            counts[k] = next[k];
         }
         if unit >= first && unit < first + BLOCK {
-            rights[unit - first] = right;
+            let column = room + (unit - first);
+            rights[column] = pivot * right;
+            #[unroll]
+            for four in 0..comptime!(BLOCK / WIDE) {
+                let mut divided = Four::empty();
+                #[unroll]
+                for lane in 0..WIDE {
+                    divided.insert(lane, half * pivot * counts[comptime!(four * WIDE + lane)]);
+                }
+                implicit[column + comptime!(four * 2 * BLOCK)] = divided;
+            }
+        }
+        if back + 1 < blocks {
+            ask(a, system, first - BLOCK, &mut next, states);
         }
         sync_cube();
         let mut block = Array::<f32>::new(BLOCK);
         #[unroll]
         for k in 0..BLOCK {
-            block[k] = rights[k];
+            block[k] = rights[room + k];
         }
+        // A column takes up four unknowns at once; the columns left of it, which wait for its own unknown, come after it.
         #[unroll]
-        for behind in 0..BLOCK {
-            let k = comptime!(BLOCK - 1 - behind);
-            block[k] /= 1.0 - implicit[comptime!(k * BLOCK + k)];
+        for behind in 0..comptime!(BLOCK / WIDE) {
+            let four = comptime!(BLOCK / WIDE - 1 - behind);
             #[unroll]
-            for column in 0..k {
-                block[column] += block[k] * implicit[comptime!(k * BLOCK + column)];
+            for before in 0..comptime!(four * WIDE + WIDE - 1) {
+                let column = comptime!(four * WIDE + WIDE - 2 - before);
+                let divided = implicit[room + comptime!(four * 2 * BLOCK + column)];
+                #[unroll]
+                for later in 0..WIDE {
+                    let lane = comptime!(WIDE - 1 - later);
+                    let k = comptime!(four * WIDE + lane);
+                    if comptime!(k > column) {
+                        block[column] += block[k] * divided.extract(lane);
+                    }
+                }
             }
         }
         let mut sum = 0.0f32;
         #[unroll]
         for k in 0..BLOCK {
-            sum += block[k] * beyond[k];
+            sum += block[k] * counts[k];
             if unit == first + k {
                 solved = block[k];
             }
         }
         right += half * sum;
-        sync_cube();
     }
     if row == states {
         if unit < states {
@@ -111,14 +124,35 @@ pub(super) fn solve(
     } else {
         let mut lanes = Shared::<[f32]>::new_slice(units);
         let entry_of_e = dt * solved;
-        let mut impulse = 0.0f32;
         if unit < states {
             power[(system * states + row) * states + unit] = entry_of_e;
-            impulse = entry(b, system, unit);
         }
         let turned = fold(entry_of_e * impulse, &mut lanes, Fold::Sum, units);
         if unit == row {
             paths[path(1, system, 0, steps, states) + row] = dt * (impulse + 0.5 * turned);
+        }
+    }
+}
+
+/// Asks for what the unknowns of the block that begins at `first` count in this thread's column of A, unless its own unknown is known.
+#[cube]
+fn ask(
+    a: &Sequence<Box<[f32]>>,
+    system: usize,
+    first: usize,
+    counts: &mut Array<f32>,
+    #[comptime] states: usize,
+) {
+    let unit = UNIT_POS as usize;
+    let column = usize::min(unit, comptime!(states - 1));
+    #[unroll]
+    for index in 0..a.len() {
+        if system == index && unit < first + BLOCK {
+            #[unroll]
+            for k in 0..BLOCK {
+                let row = usize::min(first + k, comptime!(states - 1));
+                counts[k] = a.index(index)[row * states + column];
+            }
         }
     }
 }
@@ -164,34 +198,32 @@ pub(super) fn double(
     let rows = select(square, states, fresh);
     let first_row = select(square, band, (band - squared) % each) * TILE;
 
-    let mut slices = Slices::new();
-    let mut sum = 0.0f32;
+    let (spot_left, spot_right) = (spot(false), spot(!of_x));
+    let left = start + usize::min(first_row + spot_left.place, rows - 1) * states;
+    let column = usize::min(first_column + spot_right.place, comptime!(states - 1));
+    let right = matrix + select(of_x, column * states, column);
+    let apart = select(of_x, 1usize, states);
+    // All slices are asked for before anyone waits for the first.
+    let mut lefts = Array::<Four>::new(comptime!(states.div_ceil(DEEP)));
+    let mut rights = Array::<Four>::new(comptime!(states.div_ceil(DEEP)));
     #[unroll]
     for slice in 0..comptime!(states.div_ceil(DEEP)) {
-        #[unroll]
-        for nth in 0..EACH {
-            let spot_left = spot(nth, false);
-            let (row, term) = (first_row + spot_left.place, spot_left.term + comptime!(slice * DEEP));
-            let mut left = 0.0f32;
-            if row < rows && term < states {
-                let at = start + row * states + term;
-                if square {
-                    left = power[at];
-                } else {
-                    left = paths[at];
-                }
-            }
-            slices.put_left(spot_left, left);
-            let spot_right = spot(nth, !of_x);
-            let (column, term) = (first_column + spot_right.place, spot_right.term + comptime!(slice * DEEP));
-            let mut right = 0.0f32;
-            if column < states && term < states {
-                right = power[matrix + select(of_x, column * states + term, term * states + column)];
-            }
-            slices.put_right(spot_right, right);
+        let term = spot_left.term + comptime!(slice * DEEP);
+        if square {
+            lefts[slice] = read(power, left, 1, term, states);
+        } else {
+            lefts[slice] = read(&*paths, left, 1, term, states);
         }
-        sum += slices.product();
+        rights[slice] = read(power, right, apart, spot_right.term + comptime!(slice * DEEP), states);
     }
+    let mut slices = Slices::new();
+    #[unroll]
+    for slice in 0..comptime!(states.div_ceil(DEEP)) {
+        slices.put_left(&spot_left, lefts[slice], comptime!(states - slice * DEEP));
+        slices.put_right(&spot_right, rights[slice], comptime!(states - slice * DEEP));
+        slices.multiply();
+    }
+    let sum = slices.total();
     let (row, column) = (first_row + unit / TILE, first_column + unit % TILE);
     if row < rows && column < states {
         let at = start + row * states + column;
