@@ -9,7 +9,7 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
-use super::gpu::columns::{AT_ONCE, STEP, UNITS, add_up, leave, share};
+use super::gpu::columns::{AT_ONCE, UNITS, add_up, leave, share, width};
 use super::gpu::{arg, empty, takes, workgroups};
 
 /// What a layer does with every number in the end.
@@ -36,7 +36,8 @@ pub fn biased(x: Tensor<2>, bias: Tensor<1>, activation: Activation) -> Tensor<2
     }
 }
 
-struct Biased(Activation);
+/// [`biased`] as an operation.
+pub(crate) struct Biased(Activation);
 
 impl CustomOp<CubeBackend, 2> for Biased {
     /// The activation, and what came of it.
@@ -66,7 +67,8 @@ impl CustomOp<CubeBackend, 2> for Biased {
         let [rows, columns] = by_y.shape().dims();
         let by_x = if y.is_some() { empty(&by_y, [rows, columns]) } else { by_y.clone() };
         let y = y.as_ref().unwrap_or(&by_y);
-        let by_bias = add_up(&by_y, [1, rows, columns], |cubes, count, parts, sums| {
+        let lanes = width(rows, columns);
+        let by_bias = add_up(&by_y, [1, rows, columns], lanes, |cubes, count, parts, sums| {
             backward::launch(
                 &by_y.client,
                 cubes,
@@ -79,6 +81,7 @@ impl CustomOp<CubeBackend, 2> for Biased {
                 columns,
                 parts,
                 count,
+                lanes,
                 *activation,
             );
         });
@@ -104,31 +107,33 @@ fn backward(
     y: &[f32],
     by_y: &[f32],
     by_x: &mut [f32],
-    sums: &mut [f32],
+    sums: &mut [Vector<f32, Const<1>>],
     rows: usize,
     columns: usize,
     parts: usize,
     count: usize,
+    #[comptime] lanes: usize,
     #[comptime] activation: Activation,
 ) {
-    let share = share(rows, columns, parts, count);
+    let share = share(rows, columns, parts, count, lanes);
+    let step = comptime!(UNITS / lanes);
     let mut row = share.row;
     let mut sum = 0.0f32;
-    while row + comptime!((AT_ONCE - 1) * STEP) < share.end {
+    while row + comptime!((AT_ONCE - 1) * step) < share.end {
         let first = row * columns + share.column;
         let mut owed = Array::<f32>::new(AT_ONCE);
         #[unroll]
         for next in 0..AT_ONCE {
-            owed[next] = by_z(y, by_y, first + next * STEP * columns, activation);
+            owed[next] = by_z(y, by_y, first + comptime!(next * step) * columns, activation);
         }
         #[unroll]
         for next in 0..AT_ONCE {
             if comptime!(activation != Activation::None) {
-                by_x[first + next * STEP * columns] = owed[next];
+                by_x[first + comptime!(next * step) * columns] = owed[next];
             }
             sum += owed[next];
         }
-        row += comptime!(AT_ONCE * STEP);
+        row += comptime!(AT_ONCE * step);
     }
     while row < share.end {
         let at = row * columns + share.column;
@@ -137,9 +142,9 @@ fn backward(
             by_x[at] = owed;
         }
         sum += owed;
-        row += STEP;
+        row += step;
     }
-    leave(sum, share, columns, sums);
+    leave::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, columns, sums, lanes);
 }
 
 /// The gradient of what was activated.
@@ -171,7 +176,7 @@ mod gpu_tests {
     #[test]
     fn it_is_the_processors_and_so_are_its_gradients() {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
-        for [rows, columns] in [[1, 1], [3, 130], [513, 7], [1300, 129]] {
+        for [rows, columns] in [[1, 1], [3, 130], [513, 7], [1300, 129], [21, 7700]] {
             let [x, bias] = [vec![rows, columns], vec![columns]].map(|shape| {
                 let count = shape.iter().product();
                 let values = (0..count).map(|_| rng.random_range(-1.5_f32..1.0)).collect::<Vec<_>>();

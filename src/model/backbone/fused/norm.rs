@@ -7,9 +7,9 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::rows::{Rows, Split, address, own_row, own_vector, total, vector, within};
+use super::rows::{Rows, Split, address, own_row, own_vector, vector, within};
 use crate::model::ops::gpu::arg;
-use crate::model::ops::gpu::fold::{Fold, fold};
+use crate::model::ops::gpu::fold::{Fold, fold, total};
 
 /// Gain and offset `[d]` in float32, and what is added to the variance.
 pub(super) struct Affine {

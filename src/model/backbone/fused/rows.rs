@@ -113,14 +113,3 @@ pub(super) fn own_vector(#[comptime] step: usize, #[comptime] split: Split) -> u
 pub(super) fn within(vector: usize, vectors: usize) -> usize {
     usize::min(vector, vectors - 1)
 }
-
-/// The sum of a vector's numbers.
-#[cube]
-pub(super) fn total<N: Size>(vector: Vector<f32, N>) -> f32 {
-    let mut sum = 0.0f32;
-    #[unroll]
-    for lane in 0..N::value() {
-        sum += vector.extract(lane);
-    }
-    sum
-}

@@ -8,8 +8,8 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::rows::{Rows, Split, address, own_row, own_vector, total, vector, within};
-use crate::model::ops::gpu::fold::{Fold, fold};
+use super::rows::{Rows, Split, address, own_row, own_vector, vector, within};
+use crate::model::ops::gpu::fold::{Fold, fold, total};
 
 /// Of logits `[B, heads, T, T]` in float32, written as `dtype`. `bias`: `[1 or B, heads, T, T]` in float32.
 pub(super) fn softmax(logits: CubeTensor, scale: f64, bias: Option<CubeTensor>, dtype: DType) -> CubeTensor {

@@ -1,4 +1,4 @@
-//! One number made of those that some threads of a workgroup have.
+//! One number made of those that some threads of a workgroup have, or a vector.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -34,4 +34,15 @@ pub(crate) fn fold(value: f32, lanes: &mut [f32], #[comptime] into: Fold, #[comp
         sync_cube();
     }
     lanes[at - unit]
+}
+
+/// The sum of a vector's numbers.
+#[cube]
+pub(crate) fn total<N: Size>(vector: Vector<f32, N>) -> f32 {
+    let mut sum = 0.0f32;
+    #[unroll]
+    for lane in 0..N::value() {
+        sum += vector.extract(lane);
+    }
+    sum
 }

@@ -156,12 +156,14 @@ mod gpu_tests {
             let product = a.reshape([images * n, width]).precise_matmul(b.squeeze_dim::<2>(0));
             product.reshape([images, n, 1])
         };
-        let cases: [Case; 18] = [
+        let cases: [Case; 20] = [
             ("scores", [3, 49, 70], [1, 70, 1], flat),
             ("scores of many tokens", [4, 700, 12], [1, 12, 1], flat),
             ("a query of each image", [3, 49, 130], [3, 130, 1], matmul),
+            ("a query of each image, in vectors", [3, 49, 132], [3, 132, 1], matmul),
             ("one query of all images", [3, 33, 130], [1, 130, 1], matmul),
             ("tokens weighed", [3, 1, 49], [3, 49, 130], matmul),
+            ("many tokens weighed, in vectors", [2, 1, 690], [2, 690, 72], matmul),
             ("tokens weighed alike", [1, 1, 49], [3, 49, 130], matmul),
             ("more rows than a workgroup takes", [2, 1, 1300], [2, 1300, 5], matmul),
             ("transposed", [3, 1, 40], [3, 7, 40], |a, b| a.precise_matmul(b.swap_dims(1, 2))),

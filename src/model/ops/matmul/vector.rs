@@ -6,6 +6,9 @@
 //! * times a column: a row's numbers by 32 threads, which then add up what they have;
 //! * a row times it: a thread a column, some rows a workgroup; workgroups that share a column leave a sum each, which are added
 //!   up afterwards.
+//!
+//! Where vectors of four may begin at every row a thread reads those in place of numbers: read one by one, so few are on their way
+//! that memory waits for threads.
 
 use burn::backend::{TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::DType;
@@ -14,13 +17,16 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::shape_of;
-use crate::model::ops::gpu::columns::{AT_ONCE, STEP, UNITS, add_up, leave, share};
+use crate::model::ops::gpu::columns::{AT_ONCE, COLUMNS, UNITS, add_up, leave, share};
+use crate::model::ops::gpu::fold::total;
 use crate::model::ops::gpu::{arg, counts, empty, workgroups};
 
-/// Threads that read one row together, where it is a row's sum that is asked.
+/// Numbers of a vector.
+const WIDE: usize = 4;
+/// Threads that read rows together, [`AT_ONCE`] of them, where it is a row's sum that is asked.
 const LANES: usize = 32;
-/// Rows of a workgroup there.
-const ROWS: usize = UNITS / LANES * AT_ONCE;
+/// Such groups of threads of a workgroup.
+const GROUPS: usize = UNITS / LANES;
 
 /// `left right` where one is a row or a column, by these kernels; none where they do not take it: of other numbers than float32, of
 /// more than three axes, of more numbers than they count, of a matrix in which neither rows nor columns lie side by side.
@@ -81,9 +87,18 @@ impl<'a> Matrix<'a> {
         let (rows, columns, row_step, column_step) = (columns, rows, column_step, row_step);
         Self { tensor, batches, rows, columns, batch_step, row_step, column_step }
     }
+
+    /// Numbers that are read together: four where a vector begins at every row, and holds nothing that is not the matrix'.
+    fn size(&self) -> usize {
+        let row_step = if self.rows == 1 { 0 } else { self.row_step };
+        let is_whole = self.column_step == 1
+            && [self.columns, row_step, self.batch_step].iter().all(|start| start.is_multiple_of(WIDE))
+            && self.tensor.handle.offset_start.unwrap_or(0).is_multiple_of(16);
+        if is_whole { WIDE } else { 1 }
+    }
 }
 
-/// How the kernels find their weights and what they weigh.
+/// How the kernels find their weights and what they weigh, in what is read together.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Places {
     weights_batch: usize,
@@ -94,125 +109,147 @@ struct Places {
     columns: usize,
 }
 
-/// Those of `matrix`, weighed by `row`, and how many of them there are in the batch.
-fn places(row: &Matrix, matrix: &Matrix) -> (PlacesLaunch, usize) {
+/// Those of `matrix`, weighed by `row`, of which so many numbers are read together, and how many of them there are in the batch.
+fn places(row: &Matrix, matrix: &Matrix, [weights, size]: [usize; 2]) -> (PlacesLaunch, usize) {
     let places = PlacesLaunch::new(
-        row.batch_step,
-        row.column_step,
-        matrix.batch_step,
-        matrix.row_step,
+        row.batch_step / weights,
+        row.column_step, // 1 where they are vectors
+        matrix.batch_step / size,
+        matrix.row_step / size,
         matrix.rows,
-        matrix.columns,
+        matrix.columns / size,
     );
     (places, row.batches.max(matrix.batches))
 }
 
 /// `[B, 1, columns]`: what every column of `matrix` adds up to, its rows weighed by `row`.
 fn sums_of_columns(row: &Matrix, matrix: &Matrix) -> CubeTensor {
-    let (places, batches) = places(row, matrix);
-    add_up(matrix.tensor, [batches, matrix.rows, matrix.columns], |cubes, count, parts, sums| {
+    let size = matrix.size();
+    let (places, batches) = places(row, matrix, [1, size]);
+    add_up(matrix.tensor, [batches, matrix.rows, matrix.columns], COLUMNS, |cubes, count, parts, sums| {
         add_rows::launch(
             &matrix.tensor.client,
             cubes,
             CubeDim::new_1d(UNITS as u32),
+            size,
             arg(row.tensor),
             arg(matrix.tensor),
             arg(sums),
             places,
             parts,
             count,
+            COLUMNS / size,
         );
     })
 }
 
 /// `[B, rows]`: what every row of `matrix` adds up to, its columns weighed by `row`.
 fn sums_of_rows(row: &Matrix, matrix: &Matrix) -> CubeTensor {
-    let (places, batches) = places(row, matrix);
+    let size = row.size().min(matrix.size());
+    let (places, batches) = places(row, matrix, [size, size]);
     let product = empty(matrix.tensor, [batches, matrix.rows]);
-    let count = batches * matrix.rows.div_ceil(ROWS);
+    let groups = batches * matrix.rows.div_ceil(AT_ONCE);
     add_columns::launch(
         &matrix.tensor.client,
-        workgroups(count),
+        workgroups(groups.div_ceil(GROUPS)),
         CubeDim::new_1d(UNITS as u32),
+        size,
         arg(row.tensor),
         arg(matrix.tensor),
         arg(&product),
         places,
-        count,
+        groups,
     );
     product
 }
 
 #[cube(launch)]
-fn add_rows(weights: &[f32], matrix: &[f32], sums: &mut [f32], places: Places, parts: usize, count: usize) {
+fn add_rows<N: Size>(
+    weights: &[f32],
+    matrix: &[Vector<f32, N>],
+    sums: &mut [Vector<f32, N>],
+    places: Places,
+    parts: usize,
+    count: usize,
+    #[comptime] lanes: usize,
+) {
     let Places { weights_batch, weights_step, matrix_batch, row_step, rows, columns } = places;
-    let share = share(rows, columns, parts, count);
+    let share = share(rows, columns, parts, count, lanes);
+    let step = comptime!(UNITS / lanes);
     let weight = share.matrix * weights_batch;
     let entry = share.matrix * matrix_batch + share.column;
     let mut row = share.row;
-    let mut sum = 0.0f32;
-    while row + comptime!((AT_ONCE - 1) * STEP) < share.end {
+    let mut sum = Vector::<f32, N>::new(0.0);
+    while row + comptime!((AT_ONCE - 1) * step) < share.end {
         #[unroll]
         for next in 0..AT_ONCE {
-            let at = row + next * STEP;
-            sum += matrix[entry + at * row_step] * weights[weight + at * weights_step];
+            let at = row + comptime!(next * step);
+            let by = Vector::<f32, N>::new(weights[weight + at * weights_step]);
+            sum += matrix[entry + at * row_step] * by;
         }
-        row += comptime!(AT_ONCE * STEP);
+        row += comptime!(AT_ONCE * step);
     }
     while row < share.end {
-        sum += matrix[entry + row * row_step] * weights[weight + row * weights_step];
-        row += STEP;
+        let by = Vector::<f32, N>::new(weights[weight + row * weights_step]);
+        sum += matrix[entry + row * row_step] * by;
+        row += step;
     }
-    leave(sum, share, columns, sums);
+    leave::<N>(sum, share, columns, sums, lanes);
 }
 
+/// `groups`: of all matrices, which share a workgroup, so that the last rows of a matrix leave none of it without work.
 #[cube(launch)]
-fn add_columns(weights: &[f32], matrix: &[f32], sums: &mut [f32], places: Places, count: usize) {
+fn add_columns<N: Size>(
+    weights: &[Vector<f32, N>],
+    matrix: &[Vector<f32, N>],
+    sums: &mut [f32],
+    places: Places,
+    groups: usize,
+) {
     let Places { weights_batch, weights_step, matrix_batch, row_step, rows, columns } = places;
     let unit = UNIT_POS as usize;
     let (lane, group) = (unit % LANES, unit / LANES);
-    let cube = usize::min(CUBE_POS, count - 1);
-    let across = rows.div_ceil(ROWS);
-    let (batch, first) = (cube / across, cube % across * ROWS);
+    // From the last rows to the first: in a step this takes turns with [`add_rows`], and a cache still has some of what that read last.
+    // Groups too many make the same sums as one that is not.
+    let own = groups - 1 - usize::min(CUBE_POS * GROUPS + group, groups - 1);
+    let across = rows.div_ceil(AT_ONCE);
+    let (batch, first) = (own / across, own % across * AT_ONCE);
     let (weight, start) = (batch * weights_batch, batch * matrix_batch);
-    let own = first + group * AT_ONCE;
-    let last = rows - 1;
-    let entry_a = start + usize::min(own, last) * row_step;
-    let entry_b = start + usize::min(own + 1, last) * row_step;
-    let entry_c = start + usize::min(own + 2, last) * row_step;
-    let entry_d = start + usize::min(own + 3, last) * row_step;
 
-    let mut a = 0.0f32;
-    let mut b = 0.0f32;
-    let mut c = 0.0f32;
-    let mut d = 0.0f32;
+    let mut owed = Array::<Vector<f32, N>>::new(AT_ONCE);
+    #[unroll]
+    for next in 0..AT_ONCE {
+        owed[next] = Vector::<f32, N>::new(0.0);
+    }
     let mut column = lane;
     while column < columns {
         let by = weights[weight + column * weights_step];
-        a += matrix[entry_a + column] * by;
-        b += matrix[entry_b + column] * by;
-        c += matrix[entry_c + column] * by;
-        d += matrix[entry_d + column] * by;
+        #[unroll]
+        for next in 0..AT_ONCE {
+            let row = usize::min(first + next, rows - 1);
+            owed[next] += matrix[start + row * row_step + column] * by;
+        }
         column += LANES;
     }
     // Of every row 32 numbers; eight threads take four each, and one the eight that they leave.
-    let mut lanes = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
-    let at = group * comptime!(AT_ONCE * LANES) + lane;
-    lanes[at] = a;
-    lanes[at + LANES] = b;
-    lanes[at + comptime!(2 * LANES)] = c;
-    lanes[at + comptime!(3 * LANES)] = d;
-    let mut halves = Shared::<[f32]>::new_slice(UNITS);
+    let mut lanes = Shared::<[f32]>::new_slice(comptime!(UNITS * AT_ONCE));
+    #[unroll]
+    for next in 0..AT_ONCE {
+        let numbers = owed[next];
+        lanes[(group * AT_ONCE + next) * LANES + lane] = total::<N>(numbers);
+    }
+    let mut fours = Shared::<[f32]>::new_slice(UNITS);
     sync_cube();
-    let from = unit * comptime!(ROWS * LANES / UNITS);
-    halves[unit] = (lanes[from] + lanes[from + 1]) + (lanes[from + 2] + lanes[from + 3]);
+    let from = unit * AT_ONCE;
+    fours[unit] = (lanes[from] + lanes[from + 1]) + (lanes[from + 2] + lanes[from + 3]);
     sync_cube();
-    if unit < ROWS && first + unit < rows {
+    if lane < AT_ONCE && first + lane < rows {
+        let from = (group * AT_ONCE + lane) * comptime!(LANES / AT_ONCE);
         let mut sum = 0.0f32;
         #[unroll]
-        for part in 0..comptime!(UNITS / ROWS) {
-            sum += halves[unit * comptime!(UNITS / ROWS) + part];
+        for part in 0..comptime!(LANES / AT_ONCE) {
+            sum += fours[from + part];
         }
-        sums[batch * rows + first + unit] = sum;
+        sums[batch * rows + first + lane] = sum;
     }
 }

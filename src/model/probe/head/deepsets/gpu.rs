@@ -14,7 +14,7 @@ use cubecl::prelude::*;
 
 use super::HIDDEN;
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::columns::{STEP, UNITS, add_up, leave, share};
+use crate::model::ops::gpu::columns::{COLUMNS, STEP, UNITS, add_up, leave, share};
 use crate::model::ops::gpu::fold::{Fold, fold};
 use crate::model::ops::gpu::{arg, counts, cube, empty, takes, tensor, workgroups};
 use crate::model::ops::matmul::PreciseMatmul as _;
@@ -111,7 +111,7 @@ impl CustomOp<CubeBackend, 4> for DeepSetsOp {
 
         let like = cube(hidden.clone());
         let [by_hidden, weighed] = [(); 2].map(|()| empty(&like, [rows, WIDE]));
-        let by_bias = add_up(&like, [1, rows, WIDE], |cubes, count, parts, sums| {
+        let by_bias = add_up(&like, [1, rows, WIDE], COLUMNS, |cubes, count, parts, sums| {
             backward::launch(
                 &like.client,
                 cubes,
@@ -221,14 +221,14 @@ fn backward(
     by_pooled: &[f32],
     by_hidden: &mut [f32],
     weighed: &mut [f32],
-    sums: &mut [f32],
+    sums: &mut [Vector<f32, Const<1>>],
     factor: f32,
     rows: usize,
     n: usize,
     parts: usize,
     count: usize,
 ) {
-    let share = share(rows, WIDE, parts, count);
+    let share = share(rows, WIDE, parts, count, COLUMNS);
     let mut row = share.row;
     let mut sum = 0.0f32;
     while row < share.end {
@@ -244,7 +244,7 @@ fn backward(
         sum += owed;
         row += STEP;
     }
-    leave(sum, share, WIDE, sums);
+    leave::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, WIDE, sums, COLUMNS);
 }
 
 #[cfg(test)]
