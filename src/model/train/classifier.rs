@@ -178,9 +178,9 @@ impl Model {
         self.head.finish(&self.params, pooled, batch)
     }
 
-    /// The logits of the raw features of a batch that is trained on, `[B, C]`.
-    pub fn training_logits(&self, raw: Tensor<2>) -> Tensor<2> {
-        linear::apply(&self.params, "classifier", self.head.normalise(&self.params, raw, true))
+    /// The logits of the raw features of a batch that is trained on, `[B, C]`, without the bias, and the bias, `[C]`.
+    pub fn training_products(&self, raw: Tensor<2>) -> (Tensor<2>, Tensor<1>) {
+        linear::products(&self.params, "classifier", self.head.normalise(&self.params, raw, true))
     }
 
     /// To be called in each training step, before parameters move: buffers follow the batch, whose raw features these are,

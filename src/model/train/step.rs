@@ -13,7 +13,7 @@ use burn::tensor::{Gradients, Tensor, TensorData};
 use super::HeadTrainer;
 use super::RecordedStep;
 use super::batches::Labels;
-use super::cross_entropy::loss_and_right;
+use super::cross_entropy::loss_and_gradients;
 use crate::model::io::failpoint;
 use crate::model::ops::cpu;
 use crate::model::ops::pooling::Pooling;
@@ -274,9 +274,9 @@ impl<'a> Step<'a> {
             None => self.tracked.raw_features(batch),
         }; // [B, F]
         self.raw = Some(raw.clone().inner());
-        let told = loss_and_right(self.tracked.training_logits(raw), labels);
-        self.gradients = Some(told.clone().backward());
-        self.told = Some(told.inner());
+        let (products, bias) = self.tracked.training_products(raw);
+        let (told, gradients) = loss_and_gradients(products, bias, labels);
+        (self.told, self.gradients) = (Some(told), Some(gradients));
     }
 
     /// Its loss and how many images are right, on their way, `[2]`.

@@ -24,9 +24,14 @@ pub fn apply(params: &Params, name: &str, x: Tensor<2>) -> Tensor<2> {
 
 /// [`apply`], and an activation of what comes of it.
 pub fn activated(params: &Params, name: &str, x: Tensor<2>, activation: Activation) -> Tensor<2> {
+    let (products, bias) = products(params, name, x);
+    biased(products, bias, activation)
+}
+
+/// [`apply`] without its last step: `x W^T`, `[B, outputs]`, and the bias that is still to be added.
+pub fn products(params: &Params, name: &str, x: Tensor<2>) -> (Tensor<2>, Tensor<1>) {
     let weight = params.get::<2>(&format!("{name}.weight"));
-    let bias = params.get::<1>(&format!("{name}.bias"));
-    biased(x.precise_matmul(weight.transpose()), bias, activation)
+    (x.precise_matmul(weight.transpose()), params.get(&format!("{name}.bias")))
 }
 
 /// `nn.LayerNorm(width)`: `name.weight` ones and `name.bias` zeros, `[width]`.
