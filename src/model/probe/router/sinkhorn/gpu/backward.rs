@@ -47,26 +47,47 @@ pub(super) fn backward_of_weights(
     let by_gain = &mut by_gain[image * n..(image + 1) * n];
     let history = iterations * comptime!(HISTORY_VECTORS * n);
     let kept = &kept[image * history..(image + 1) * history];
-    if comptime!(way != Way::Plain) {
-        let mut work = Shared::<[f32]>::new_slice(comptime!(way.room(n)));
-        let walks = if comptime!(way == Way::Powers) { walked[image] > 0.0 } else { true.runtime() };
-        sync_cube(); // Direct3D refuses to wait behind a branch on what threads read
-        if walks {
-            lay_out(scores, &mut work, kappa, n, true);
-            from_weights(scores, gain, cotangent, kept, by_gain, &mut work, iterations, n, true);
-            unroll(scores, kept, by_scores, &mut work, kappa, iterations, n, true);
-        } else {
-            powers::backward(
-                scores, gain, cotangent, kept, by_scores, by_gain, &mut work, kappa, iterations, n,
-            );
-        }
-    } else {
+    if comptime!(way == Way::Plain) {
         let lanes = comptime!(LANES * n);
         let work = &mut scratch[image * lanes..(image + 1) * lanes];
-        lay_out(scores, work, kappa, n, false);
-        from_weights(scores, gain, cotangent, kept, by_gain, work, iterations, n, false);
-        unroll(scores, kept, by_scores, work, kappa, iterations, n, false);
+        walk(scores, gain, cotangent, kept, by_scores, by_gain, work, kappa, iterations, n, false);
+    } else {
+        let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
+        let mut walks = true.runtime();
+        if comptime!(way.block() > 0) {
+            walks = walked[image] > 0.0;
+            sync_cube(); // Direct3D refuses to wait behind a branch on what threads read
+            if !walks {
+                let block = comptime!(way.block());
+                powers::backward(
+                    scores, gain, cotangent, kept, by_scores, by_gain, kappa, iterations, n, block,
+                );
+            }
+        }
+        if walks {
+            walk(scores, gain, cotangent, kept, by_scores, by_gain, &mut work, kappa, iterations, n, true);
+        }
     }
+}
+
+/// The cotangents of one image by walks.
+#[cube]
+fn walk(
+    scores: &[f32],
+    gain: &[f32],
+    cotangent: &[f32],
+    kept: &[f32],
+    by_scores: &mut [f32],
+    by_gain: &mut [f32],
+    work: &mut [f32],
+    kappa: f32,
+    iterations: usize,
+    #[comptime] n: usize,
+    #[comptime] shared: bool,
+) {
+    lay_out(scores, work, kappa, n, shared);
+    from_weights(scores, gain, cotangent, kept, by_gain, work, iterations, n, shared);
+    unroll(scores, kept, by_scores, work, kappa, iterations, n, shared);
 }
 
 /// The cotangent of the scores `[B, N]` from the plans and theirs, `[B, N, N]`.

@@ -50,10 +50,12 @@ pub(super) fn forward(
     let history = comptime!(if keep { HISTORY_VECTORS * n } else { 0 }) * iterations;
     let kept = &mut kept[image * history..(image + 1) * history];
     if comptime!(way != Way::Plain) {
-        let mut work = Shared::<[f32]>::new_slice(comptime!(way.room(n)));
+        let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
         let mut walks = true.runtime();
-        if comptime!(way == Way::Powers) {
-            walks = !powers::forward(scores, gain, output, kept, &mut work, kappa, iterations, n, keep);
+        if comptime!(way.block() > 0) {
+            let block = comptime!(way.block());
+            walks =
+                !powers::forward(scores, gain, output, kept, &mut work, kappa, iterations, n, block, keep);
             if UNIT_POS == 0 {
                 walked[image] = select(walks, 1.0f32, 0.0f32);
             }

@@ -12,7 +12,7 @@
 //! | `noise` | L with Gumbel noise, drawn on the device |
 //! | `log_plan` | the iterations on a plan in memory, and their gradient |
 //!
-//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory (powers 22 and N / 16), or in
+//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory (powers 13 and N / 4 more), or in
 //! plain memory where that is too small (N above about 900 on most GPUs); kept for the way back are 6 of N an iteration.
 
 mod backward;
@@ -175,8 +175,9 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
 /// How an image is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Way {
-    /// By [`powers`] where float32 holds them, else by walks, both in the workgroup's own memory.
-    Powers,
+    /// By [`powers`] where float32 holds them, else by walks, both in the workgroup's own memory; columns are added up a block of so
+    /// many strides at a time.
+    Powers(usize),
     /// By walks in the workgroup's own memory.
     Shared,
     /// By walks in plain memory.
@@ -184,10 +185,9 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// Numbers of working memory for an image of `n` tokens, of those that lie one by one.
-    fn room(self, n: usize) -> usize {
-        let walk = lines::LANES * n;
-        if self == Self::Powers { walk.max(powers::room_for_ones(n)) } else { walk }
+    /// Strides of a block; 0 where it is none of powers.
+    const fn block(self) -> usize {
+        if let Self::Powers(block) = self { block } else { 0 }
     }
 }
 
@@ -293,14 +293,15 @@ impl Job {
         // A thread is a token.
         let fits = self.n > 1 && self.units(like).x as usize == self.n.next_multiple_of(32);
         let powers = weights && fits && self.temperature >= COLDEST;
-        let way = if powers && Way::Powers.room(self.n) + powers::room_for_fours(self.n) <= most {
-            Way::Powers
-        } else if Way::Shared.room(self.n) <= most {
-            Way::Shared
-        } else {
-            Way::Plain
+        let walk = lines::LANES * self.n;
+        let blocks = (1..=powers::stride_count(self.n)).rev();
+        let block = blocks.filter(|_| powers).find(|&block| walk + powers::room(self.n, block) <= most);
+        let way = match block {
+            Some(block) => Way::Powers(block),
+            None if walk <= most => Way::Shared,
+            None => Way::Plain,
         };
-        let shape = if way == Way::Plain { [self.images, way.room(self.n)] } else { [1, 1] };
+        let shape = if way == Way::Plain { [self.images, walk] } else { [1, 1] };
         (way, arg(&empty(like, shape)))
     }
 }
