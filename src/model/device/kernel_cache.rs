@@ -21,8 +21,8 @@ pub fn keep_kernels(folder: Option<&Path>) {
         config.compilation.cache = folder.is_some();
         // And of every build: what a kernel was compiled to is found again by its name, whatever it says by now.
         let built = std::env::current_exe().and_then(|program| program.metadata()?.modified());
-        let age = built.ok().and_then(|built| built.duration_since(std::time::UNIX_EPOCH).ok());
-        config.environment.name += &age.map_or_else(String::new, |age| format!("-{}", age.as_secs()));
+        let made = built.ok().and_then(|built| built.duration_since(std::time::UNIX_EPOCH).ok());
+        config.environment.name += &made.map_or_else(String::new, |made| format!("-{}", made.as_secs()));
     }
     CubeClRuntimeConfig::try_set(config);
 }

@@ -5,6 +5,8 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
+use crate::model::ops::gpu::fold::total;
+
 /// Rows and columns of a tile.
 pub(super) const TILE: usize = 16;
 /// Threads of a workgroup.
@@ -137,12 +139,8 @@ impl Slices {
             #[unroll]
             for column in 0..EACH {
                 let four = self.sums[comptime!(row * EACH + column)];
-                let mut sum = 0.0f32;
-                #[unroll]
-                for lane in 0..WIDE {
-                    sum += four.extract(lane);
-                }
-                self.parts[first + comptime!(row * LANES * TILE + column * LANES)] = sum;
+                self.parts[first + comptime!(row * LANES * TILE + column * LANES)] =
+                    total::<Const<WIDE>>(four);
             }
         }
         sync_cube();

@@ -12,7 +12,7 @@
 //! | `noise` | L with Gumbel noise, drawn on the device |
 //! | `log_plan` | the iterations on a plan in memory, and their gradient |
 //!
-//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory (powers 13 and N / 4 more), or in
+//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory (powers 13 and 5 N / 16 more), or in
 //! plain memory where that is too small (N above about 900 on most GPUs); kept for the way back are 6 of N an iteration.
 
 mod backward;
@@ -294,9 +294,9 @@ impl Job {
         let fits = self.n > 1 && self.units(like).x as usize == self.n.next_multiple_of(32);
         let powers = weights && fits && self.temperature >= COLDEST;
         let walk = lines::LANES * self.n;
-        let blocks = (1..=powers::stride_count(self.n)).rev();
-        let block = blocks.filter(|_| powers).find(|&block| walk + powers::room(self.n, block) <= most);
-        let way = match block {
+        let has_room = |block: &usize| walk + powers::room(self.n, *block) <= most;
+        let block = powers.then(|| (1..=powers::stride_count(self.n)).rev().find(has_room));
+        let way = match block.flatten() {
             Some(block) => Way::Powers(block),
             None if walk <= most => Way::Shared,
             None => Way::Plain,

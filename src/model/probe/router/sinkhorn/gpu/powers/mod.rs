@@ -37,7 +37,7 @@ const ROW_SCALES: usize = 0;
 const MEANS: usize = 1;
 const COLUMN_SCALES: usize = 2;
 
-/// Notes where it is not.
+/// Notes where something is not as it must be.
 #[cube]
 fn check(work: &mut [f32], holds: bool) {
     if !holds {
@@ -86,10 +86,25 @@ fn start(kappa: f32, #[comptime] n: usize) -> Four {
     scales
 }
 
-/// Where a vector of N lies in what is kept of iteration `t`.
+/// Keeps the `nth` four of a vector of iteration `t`.
 #[cube]
-fn slot(t: usize, #[comptime] slot: usize, #[comptime] n: usize) -> usize {
-    t * comptime!(HISTORY_VECTORS * n) + comptime!(slot * n)
+fn keep_four(
+    kept: &mut [f32],
+    t: usize,
+    #[comptime] vector: usize,
+    nth: usize,
+    values: Four,
+    #[comptime] n: usize,
+) {
+    let first = t * comptime!(HISTORY_VECTORS * n) + comptime!(vector * n);
+    write(&mut kept[first..first + n], nth, values, n);
+}
+
+/// The same as it was kept.
+#[cube]
+fn recall(kept: &[f32], t: usize, #[comptime] vector: usize, nth: usize, #[comptime] n: usize) -> Four {
+    let first = t * comptime!(HISTORY_VECTORS * n) + comptime!(vector * n);
+    read(&kept[first..first + n], nth, n)
 }
 
 /// Token weights `P gain`, `[N]`, into `output`; with `keep` what the way back needs into `kept`, `[iterations, HISTORY_VECTORS, N]`.
@@ -137,17 +152,15 @@ pub(super) fn forward(
         if comptime!(keep) {
             let mean = row * powers.told(MOMENTS);
             if tells {
-                let (rows, means) = (slot(t, ROW_SCALES, n), slot(t, MEANS, n));
-                write(&mut kept[rows..rows + n], quad, row, n);
-                write(&mut kept[means..means + n], quad, mean, n);
+                keep_four(kept, t, ROW_SCALES, quad, row, n);
+                keep_four(kept, t, MEANS, quad, mean, n);
             }
         }
         let sums = powers.columns(row);
         if powers.has_positions() {
             columns = scalings(work, sums, unit, SAFE_COLUMN, n);
             if comptime!(keep) {
-                let first = slot(t, COLUMN_SCALES, n);
-                write(&mut kept[first..first + n], unit, columns, n);
+                keep_four(kept, t, COLUMN_SCALES, unit, columns, n);
             }
         }
     }
@@ -181,8 +194,8 @@ pub(super) fn backward(
     let (quad, own) = (unit / WIDE, unit % WIDE);
     let mut powers = Powers::new(scores, kappa, n, block);
     let last = iterations - 1;
-    let mut row = read(recall(kept, last, ROW_SCALES, n), quad, n);
-    let after = read(recall(kept, last, COLUMN_SCALES, n), unit, n);
+    let mut row = recall(kept, last, ROW_SCALES, quad, n);
+    let after = recall(kept, last, COLUMN_SCALES, unit, n);
     let gain = read(gain, unit, n);
     powers.lay_out(after);
     sync_cube();
@@ -209,14 +222,14 @@ pub(super) fn backward(
         let balanced = powers.rows(true);
         powers.tell(balanced.sums, SUMS);
         share += row * (middle * balanced.sums - balanced.moments);
-        let mean = read(recall(kept, t, MEANS, n), quad, n);
+        let mean = recall(kept, t, MEANS, quad, n);
         sync_cube();
         by_row = row * powers.told(SUMS) - by_row; // with its sign turned
         share += adds * by_row * (mean - middle);
         if t > 0 {
             let terms = row * by_row;
-            let before = read(recall(kept, t - 1, COLUMN_SCALES, n), unit, n);
-            row = read(recall(kept, t - 1, ROW_SCALES, n), quad, n);
+            let before = recall(kept, t - 1, COLUMN_SCALES, unit, n);
+            row = recall(kept, t - 1, ROW_SCALES, quad, n);
             let owed = before * powers.columns(terms);
             powers.lay_out(before * owed);
             by_row = Four::new(0.0);
@@ -227,11 +240,4 @@ pub(super) fn backward(
     if own == 0 {
         write(by_scores, quad, Four::new(kappa) * powers.told(MOMENTS), n);
     }
-}
-
-/// A vector of N of what is kept of iteration `t`.
-#[cube]
-fn recall(kept: &[f32], t: usize, #[comptime] vector: usize, #[comptime] n: usize) -> &[f32] {
-    let first = slot(t, vector, n);
-    &kept[first..first + n]
 }
