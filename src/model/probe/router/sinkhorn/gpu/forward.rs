@@ -1,20 +1,20 @@
-//! The iterations of one image by one workgroup, and what is made of the last plan.
+//! The iterations of one image by one workgroup, then token weights or the plan.
 //!
-//! Half an iteration balances one side: every line of it (a row for a token, a column for a position)
-//! finds its peak and its sum, in which two neighbours' differences are the potential's steps. Beside
-//! that, the mass each line had before it was balanced is kept for the way back: with `A` balanced by
-//! rows and `C` by columns, `C[i, k] = A'[i, k] exp(mass_i)`, where `A'` is the next row step's.
+//! Half an iteration normalises one side: every line of it (a row for a token, a column for a position) finds its peak and its sum;
+//! how two neighbouring lines differ in them is the step of the potential. The logarithm of each line's mass before it was
+//! normalised is kept for the backward pass: with `A` normalised by rows and `C` by columns, `C[i, k] = A'[i, k] exp(mass_i)`,
+//! where `A'` is the plan after the next row half.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::lines::{
-    COORDINATE, LANES, LOG, MASS, OFFSET, PEAK, POSITIONS, REFERENCE, TOKENS, climb, lay_out, peak, rank,
-    step, sums, wait,
+    COORDINATE, LANES, LOG, MASS, OFFSET, PEAK, POSITIONS, REFERENCE, TOKENS, barrier, exponent_change,
+    init_lines, peak, rank, step, sums,
 };
-use super::{Way, powers};
+use super::{Method, powers};
 
-/// Vectors of N kept of an iteration. Of the tokens' steps after its row half: reference, and offset.
+/// Vectors of N kept of an iteration, by their first index. Of the tokens' steps after its row half: reference, and offset.
 pub(super) const TOKEN_STEPS: usize = 0;
 /// The columns' mass in that plan.
 pub(super) const COLUMN_MASS: usize = 2;
@@ -24,10 +24,9 @@ pub(super) const POSITION_STEPS: usize = 3;
 pub(super) const ROW_MASS: usize = 5;
 pub(super) const HISTORY_VECTORS: usize = 6;
 
-/// Token weights `P gain` `[B, N]`, or with `whole` the plans `[B, N, N]`, into `output`; with `keep`
-/// what the way back needs into `kept`, `[B, iterations, HISTORY_VECTORS, N]`. One workgroup an image, its
-/// working memory in `scratch`, `[B, LANES, N]`, if that is the `way`. Where [powers] were tried, `walked`, `[B]`, is 1 of what they
-/// did not do.
+/// Token weights `P gain` `[B, N]`, or with `make_plans` the plans `[B, N, N]`, into `output`; with `keep` what the backward pass
+/// needs into `kept`, `[B, iterations, HISTORY_VECTORS, N]`. One workgroup an image; `scratch`, `[B, LANES, N]`, is its working
+/// memory for walks in global memory. Where [powers] were tried, `walked`, `[B]`, is 1 for images that they could not hold.
 #[cube(launch)]
 pub(super) fn forward(
     scores: &[f32],
@@ -40,39 +39,40 @@ pub(super) fn forward(
     iterations: usize,
     #[comptime] n: usize,
     #[comptime] keep: bool,
-    #[comptime] whole: bool,
-    #[comptime] way: Way,
+    #[comptime] make_plans: bool,
+    #[comptime] method: Method,
 ) {
     let image = CUBE_POS;
     let scores = &scores[image * n..(image + 1) * n];
-    let size = comptime!(if whole { n * n } else { n });
+    let size = comptime!(if make_plans { n * n } else { n });
     let output = &mut output[image * size..(image + 1) * size];
     let history = comptime!(if keep { HISTORY_VECTORS * n } else { 0 }) * iterations;
     let kept = &mut kept[image * history..(image + 1) * history];
-    if comptime!(way != Way::Plain) {
+    if comptime!(method != Method::WalkGlobal) {
         let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
         let mut walks = true.runtime();
-        if comptime!(way.block() > 0) {
-            let block = comptime!(way.block());
+        if comptime!(method.block() > 0) {
+            let block = comptime!(method.block());
             walks =
                 !powers::forward(scores, gain, output, kept, &mut work, kappa, iterations, n, block, keep);
             if UNIT_POS == 0 {
                 walked[image] = select(walks, 1.0f32, 0.0f32);
             }
-            sync_storage(); // other threads write what is kept anew
+            sync_storage(); // a walk writes `kept` again, by other threads
         }
         if walks {
-            one_image(scores, gain, output, kept, &mut work, kappa, iterations, n, keep, whole, true);
+            walk(scores, gain, output, kept, &mut work, kappa, iterations, n, keep, make_plans, true);
         }
     } else {
         let lanes = comptime!(LANES * n);
         let work = &mut scratch[image * lanes..(image + 1) * lanes];
-        one_image(scores, gain, output, kept, work, kappa, iterations, n, keep, whole, false);
+        walk(scores, gain, output, kept, work, kappa, iterations, n, keep, make_plans, false);
     }
 }
 
+/// The iterations and the output of one image by walks.
 #[cube]
-fn one_image(
+fn walk(
     scores: &[f32],
     gain: &[f32],
     output: &mut [f32],
@@ -82,32 +82,32 @@ fn one_image(
     iterations: usize,
     #[comptime] n: usize,
     #[comptime] keep: bool,
-    #[comptime] whole: bool,
+    #[comptime] make_plans: bool,
     #[comptime] shared: bool,
 ) {
-    lay_out(scores, work, kappa, n, shared);
+    init_lines(scores, work, kappa, n, shared);
     balance(work, TOKENS, POSITIONS, false, n, shared);
     for t in 0..iterations {
         let slots = comptime!(if keep { HISTORY_VECTORS * n } else { 0 });
         let kept = &mut kept[t * slots..(t + 1) * slots];
-        remember(&*work, kept, TOKEN_STEPS, TOKENS + REFERENCE, n, keep);
-        remember(&*work, kept, TOKEN_STEPS + 1, TOKENS + OFFSET, n, keep);
+        save_vector(&*work, kept, TOKEN_STEPS, TOKENS + REFERENCE, n, keep);
+        save_vector(&*work, kept, TOKEN_STEPS + 1, TOKENS + OFFSET, n, keep);
         balance(work, POSITIONS, TOKENS, true, n, shared);
-        remember(&*work, kept, COLUMN_MASS, MASS, n, keep);
-        remember(&*work, kept, POSITION_STEPS, POSITIONS + REFERENCE, n, keep);
-        remember(&*work, kept, POSITION_STEPS + 1, POSITIONS + OFFSET, n, keep);
+        save_vector(&*work, kept, COLUMN_MASS, MASS, n, keep);
+        save_vector(&*work, kept, POSITION_STEPS, POSITIONS + REFERENCE, n, keep);
+        save_vector(&*work, kept, POSITION_STEPS + 1, POSITIONS + OFFSET, n, keep);
         balance(work, TOKENS, POSITIONS, true, n, shared);
-        remember(&*work, kept, ROW_MASS, MASS, n, keep);
+        save_vector(&*work, kept, ROW_MASS, MASS, n, keep);
     }
-    if comptime!(whole) {
+    if comptime!(make_plans) {
         write_rows(scores, output, &*work, n);
     } else {
-        weigh(scores, gain, output, work, n, shared);
+        write_token_weights(scores, gain, output, work, n, shared);
     }
 }
 
-/// Makes every line of `side` sum to 1: new steps for it, from those of the `other`. Before the very
-/// first half there is no mass to speak of (`again`).
+/// Makes every line of `side` sum to 1: computes its steps from those of the `other` side, and with `again` the mass of its lines
+/// before. In the very first half that mass has no meaning.
 #[cube]
 fn balance(
     work: &mut [f32],
@@ -123,34 +123,34 @@ fn balance(
         let top = peak(&*work, u, other, n);
         let log = sums(&*work, top, u, 0.0, other, other + COORDINATE, n).total.ln();
         if comptime!(again) {
-            // The entry at the peak as the other side's balanced line has it, times this line's sum.
+            // The entry at the peak, as the other side's normalised line has it, times this line's sum.
             let crossing = work[comptime!((other + PEAK) * n) + top];
             let u = work[comptime!((other + COORDINATE) * n) + top];
-            let above = climb(&*work, usize::cast_from(crossing), line, u, side, n);
+            let above = exponent_change(&*work, usize::cast_from(crossing), line, u, side, n);
             work[comptime!(MASS * n) + line] = above - work[comptime!((other + LOG) * n) + top] + log;
         }
         work[comptime!((side + PEAK) * n) + line] = f32::cast_from(top);
         work[comptime!((side + LOG) * n) + line] = log;
         line += CUBE_DIM as usize;
     }
-    wait(shared);
+    barrier(shared);
     line = UNIT_POS as usize;
     while line < comptime!(n - 1) {
         let from = usize::cast_from(work[comptime!((side + PEAK) * n) + line]);
         let to = usize::cast_from(work[comptime!((side + PEAK) * n + 1) + line]);
         let u = work[comptime!((side + COORDINATE) * n + 1) + line];
         let apart = work[comptime!((side + LOG) * n + 1) + line] - work[comptime!((side + LOG) * n) + line];
-        let offset = climb(&*work, from, to, u, other, n) + apart;
+        let offset = exponent_change(&*work, from, to, u, other, n) + apart;
         work[comptime!((side + OFFSET) * n) + line] = -offset;
         work[comptime!((side + REFERENCE) * n) + line] = work[comptime!((other + COORDINATE) * n) + from];
         line += CUBE_DIM as usize;
     }
-    wait(shared);
+    barrier(shared);
 }
 
-/// Copies a lane into a slot of what is kept.
+/// Copies vector `lane` of the working memory to vector `slot` of `kept`, with `keep`.
 #[cube]
-fn remember(
+fn save_vector(
     work: &[f32],
     kept: &mut [f32],
     #[comptime] slot: usize,
@@ -167,9 +167,9 @@ fn remember(
     }
 }
 
-/// `P gain`, in the tokens' own order.
+/// `P gain` into `output`, in the tokens' own order.
 #[cube]
-fn weigh(
+fn write_token_weights(
     scores: &[f32],
     gain: &[f32],
     output: &mut [f32],
@@ -177,13 +177,13 @@ fn weigh(
     #[comptime] n: usize,
     #[comptime] shared: bool,
 ) {
-    let free = comptime!(TOKENS + OFFSET); // the tokens' steps have done their duty
+    let free = comptime!(TOKENS + OFFSET); // the tokens' steps are not read any more
     let mut i = UNIT_POS as usize;
     while i < n {
         work[comptime!(free * n) + i] = gain[i];
         i += CUBE_DIM as usize;
     }
-    wait(shared);
+    barrier(shared);
     i = UNIT_POS as usize;
     while i < n {
         let line = rank(scores, i, n);
@@ -195,7 +195,7 @@ fn weigh(
     }
 }
 
-/// P, its rows in the tokens' own order.
+/// P into `output`, its rows in the tokens' own order.
 #[cube]
 fn write_rows(scores: &[f32], output: &mut [f32], work: &[f32], #[comptime] n: usize) {
     let mut i = UNIT_POS as usize;

@@ -43,7 +43,7 @@ pub(super) const LANES: usize = 13;
 
 /// Exponents this far below the peak are nothing: 1e-14.
 const NEGLIGIBLE: f32 = -32.0;
-/// Entries of a walk between two looks at whether it may end: what they read is asked for at once.
+/// Entries of a walk between two checks whether it may end, so that their loads are in flight together.
 const AT_ONCE: usize = 8;
 
 /// Sums over one line, the entry at its peak counted as 1.
@@ -85,7 +85,7 @@ pub(super) fn peak(work: &[f32], u: f32, #[comptime] side: usize, #[comptime] n:
 
 /// The exponent at entry `to` of a line with coordinate `u`, less that at `from`.
 #[cube]
-pub(super) fn climb(
+pub(super) fn exponent_change(
     work: &[f32],
     from: usize,
     to: usize,
@@ -104,7 +104,7 @@ pub(super) fn climb(
 }
 
 /// Walks a line with coordinate `u` and its peak at `top` over the entries of `side`, weighted by lane
-/// `weights`; indices are counted from `origin`. What a caller leaves unread the device's compiler leaves out.
+/// `weights`; indices are counted from `origin`. Sums that a caller does not use cost nothing: the device's compiler drops them.
 #[cube]
 pub(super) fn sums(
     work: &[f32],
@@ -122,7 +122,7 @@ pub(super) fn sums(
     while j < comptime!(n - 1) && exponent > NEGLIGIBLE {
         #[unroll]
         for ahead in 0..AT_ONCE {
-            let at = usize::min(j + ahead, comptime!(n.saturating_sub(2))); // beyond the end the last again, as nothing
+            let at = usize::min(j + ahead, comptime!(n.saturating_sub(2))); // beyond the end the last entry again, counted as 0
             exponent += step(work, at, u, side, n);
             let share = select(j + ahead < comptime!(n - 1), exponent.exp(), 0.0f32);
             add(&mut sums, share, work[comptime!(weights * n + 1) + at], f32::cast_from(at + 1) - origin);
@@ -161,7 +161,7 @@ pub(super) fn rank(scores: &[f32], i: usize, #[comptime] n: usize) -> usize {
     let mut j = 0usize;
     while j < n {
         let other = scores[j];
-        let after = other > score; // of what cannot be compared, nothing is
+        let after = other > score; // false with NaN, so that every score has a rank
         if other < score || (j < i && !after) {
             before += 1;
         }
@@ -170,9 +170,9 @@ pub(super) fn rank(scores: &[f32], i: usize, #[comptime] n: usize) -> usize {
     before
 }
 
-/// Sorts the tokens and lays out both sides, the positions' steps as they are before the first iteration.
+/// Sorts the tokens and fills the vectors of both sides, the positions' steps as they are before the first iteration.
 #[cube]
-pub(super) fn lay_out(
+pub(super) fn init_lines(
     scores: &[f32],
     work: &mut [f32],
     kappa: f32,
@@ -184,10 +184,10 @@ pub(super) fn lay_out(
         work[comptime!((TOKENS + COORDINATE) * n) + rank(scores, i, n)] = scores[i];
         work[comptime!((POSITIONS + COORDINATE) * n) + i] = f32::cast_from(i);
         work[comptime!((POSITIONS + SPACING) * n) + i] = kappa;
-        untouched(work, i, n);
+        initial_step(work, i, n);
         i += CUBE_DIM as usize;
     }
-    wait(shared);
+    barrier(shared);
     i = UNIT_POS as usize;
     while i < comptime!(n - 1) {
         let gap = work[comptime!((TOKENS + COORDINATE) * n + 1) + i]
@@ -195,21 +195,21 @@ pub(super) fn lay_out(
         work[comptime!((TOKENS + SPACING) * n) + i] = gap * kappa;
         i += CUBE_DIM as usize;
     }
-    wait(shared);
+    barrier(shared);
 }
 
 /// The step of position `k` before the first iteration: `-p_k^2 / tau` alone, whose difference from `k` to `k + 1` is
 /// `kappa` times the point between them.
 #[cube]
-pub(super) fn untouched(work: &mut [f32], k: usize, #[comptime] n: usize) {
+pub(super) fn initial_step(work: &mut [f32], k: usize, #[comptime] n: usize) {
     let between = (f32::cast_from(k) + 0.5) / comptime!((n - 1) as f32);
     work[comptime!((POSITIONS + REFERENCE) * n) + k] = between;
     work[comptime!((POSITIONS + OFFSET) * n) + k] = 0.0;
 }
 
-/// Waits for the whole workgroup, and for what it wrote.
+/// Waits until all threads of the workgroup are here and what they wrote is visible.
 #[cube]
-pub(super) fn wait(#[comptime] shared: bool) {
+pub(super) fn barrier(#[comptime] shared: bool) {
     if comptime!(shared) {
         sync_cube();
     } else {

@@ -1,27 +1,26 @@
-//! Sinkhorn on GPUs: one kernel each way, one workgroup an image, written once in CubeCL for wgpu and
-//! CUDA. No N x N tensor is made but the plans themselves, where they are what is asked for; with noise on
-//! every entry a plan is all there is.
+//! Sinkhorn on GPUs: one kernel for the forward and one for the backward pass, one workgroup an image, written once in CubeCL for
+//! wgpu and CUDA. No N x N tensor is made unless plans are the output or every entry has noise.
 //!
 //! | file | what |
 //! |---|---|
-//! | `lines` | sums over one row or column in float32, right at any temperature |
+//! | `lines` | sums over one row or column in float32, accurate at any temperature |
 //! | `forward` | the iterations, then token weights or the plan |
 //! | `powers` | the same for token weights and their gradient, faster, where float32 holds the kernel |
-//! | `fours` | numbers that are read four by four |
-//! | `backward` | the exact gradient through them |
+//! | `vec4` | vectors of four numbers, read and written as one |
+//! | `backward` | the exact gradient through the iterations |
 //! | `noise` | L with Gumbel noise, drawn on the device |
 //! | `log_plan` | the iterations on a plan in memory, and their gradient |
 //!
-//! Without noise, per image the kernels hold 13 vectors of N in the workgroup's shared memory (powers 13 and 5 N / 16 more), or in
-//! plain memory where that is too small (N above about 900 on most GPUs); kept for the way back are 6 of N an iteration.
+//! Without noise, the kernels hold 13 vectors of N an image in shared memory (`powers` 9 and 5 N / 16 more), or in global memory
+//! where shared memory is too small (N above about 900 on most GPUs). The backward pass is given 6 vectors of N an iteration.
 
 mod backward;
 mod forward;
-mod fours;
 mod lines;
 mod log_plan;
 mod noise;
 mod powers;
+mod vec4;
 
 use burn::backend::{TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::{Shape, Tensor};
@@ -35,40 +34,40 @@ use super::operation::{PlansOp, TokenWeightsOp};
 use crate::model::ops::custom_op::CustomOp;
 use crate::model::ops::gpu::{arg, counts, cube, empty, takes};
 
-/// Threads of a workgroup of plans with noise.
+/// Threads of a workgroup for plans with noise.
 const UNITS: usize = 256;
-/// Threads of any other, at most: for the tokens of 24 x 24 patches, and with 96 registers for each.
-const MOST_UNITS: usize = 640;
-/// Powers are not tried at a lower temperature, where float32 holds no image's.
-const COLDEST: f64 = 1.0 / 64.0;
+/// Most threads of any other workgroup: enough for the tokens of 24 x 24 patches, and few enough for 96 registers each.
+const MAX_UNITS: usize = 640;
+/// Lowest temperature at which powers are tried: below it float32 holds those of no image.
+const MIN_POWERS_TEMPERATURE: f64 = 1.0 / 64.0;
 
-/// Whether the kernels take these scores, for token weights.
+/// Whether the kernels can make token weights of these scores: indices fit 32 bits, and no watchdog would stop them.
 pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     let [images, n] = scores.dims();
-    let rounds = n.div_ceil(MOST_UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, with some to spare
+    let rounds = n.div_ceil(MAX_UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, and a margin
     takes(scores, 1, rounds) && counts(images * sinkhorn.iterations * forward::HISTORY_VECTORS * n)
 }
 
-/// The same for plans, `noisy` or not.
+/// Whether the kernels can make plans of these scores, with noise on every entry (`noisy`) or without.
 pub(super) fn take_plans(scores: &Tensor<2>, sinkhorn: Sinkhorn, noisy: bool) -> bool {
     let [images, n] = scores.dims();
     counts(images * n * n) && if noisy { take_noisy(scores, sinkhorn) } else { take(scores, sinkhorn) }
 }
 
-/// Whether the kernels of plans with noise on every entry take these scores.
+/// Whether the kernels can make plans with noise on every entry of these scores.
 fn take_noisy(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
-    use log_plan::{ACROSS, AT_ONCE, LANES};
+    use log_plan::{ENTRIES_AT_ONCE, LANES, ROW_THREADS};
     let [images, n] = scores.dims();
-    let rows = n.div_ceil(UNITS / ACROSS) * (n.div_ceil(ACROSS * AT_ONCE) + 1);
-    let columns = n.div_ceil(UNITS) * n.div_ceil(AT_ONCE);
+    let rows = n.div_ceil(UNITS / ROW_THREADS) * (n.div_ceil(ROW_THREADS * ENTRIES_AT_ONCE) + 1);
+    let columns = n.div_ceil(UNITS) * n.div_ceil(ENTRIES_AT_ONCE);
     let rounds = (sinkhorn.iterations + 1) * (rows + columns) + n * n / UNITS;
     let shared = (LANES * n + UNITS) * size_of::<f32>();
     takes(scores, UNITS, rounds)
-        && shared <= most_shared(&cube(scores.clone()))
+        && shared <= max_shared_memory(&cube(scores.clone()))
         && counts(images * sinkhorn.iterations * log_plan::HISTORY_VECTORS * n)
 }
 
-/// What the way back needs.
+/// What the backward pass needs.
 pub(in crate::model::probe::router::sinkhorn) struct Saved {
     job: Job,
     /// `[B, N]`.
@@ -80,7 +79,7 @@ pub(in crate::model::probe::router::sinkhorn) struct Saved {
 }
 
 impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
-    /// And which images were walked, `[B]`.
+    /// Beside it a flag for every image that [`powers`] could not hold, `[B]`.
     type Saved = (Saved, CubeTensor);
 
     fn forward(self, inputs: [CubeTensor; 2], keep: bool) -> (CubeTensor, Self::Saved) {
@@ -90,29 +89,29 @@ impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
         (weights, (Saved { job, scores, other: gain, history }, walked))
     }
 
-    fn vjp((saved, walked): &Self::Saved, by_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
+    fn vjp((saved, walked): &Self::Saved, grad_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
         let Saved { job, scores, other: gain, history } = saved;
-        let [by_scores, by_gain] = [(); 2].map(|()| empty(scores, [job.images, job.n]));
-        let (way, scratch) = job.working_memory(scores, true);
+        let [grad_scores, grad_gain] = [(); 2].map(|()| empty(scores, [job.images, job.n]));
+        let (method, scratch) = job.working_memory(scores, true);
         backward::backward_of_weights::launch(
             &scores.client,
             job.cubes(),
             job.units(scores),
             arg(scores),
             arg(gain),
-            arg(&into_contiguous(by_weights)),
+            arg(&into_contiguous(grad_weights)),
             arg(history),
-            arg(&by_scores),
-            arg(&by_gain),
+            arg(&grad_scores),
+            arg(&grad_gain),
             arg(walked),
             scratch,
             job.kappa,
             job.iterations,
             job.n,
-            way,
+            method,
         );
-        let by_gain = CubeBackend::float_sum_dim(by_gain, 0); // [1, N]
-        [by_scores, CubeBackend::float_reshape(by_gain, Shape::new([job.n]))].map(Some)
+        let grad_gain = CubeBackend::float_sum_dim(grad_gain, 0); // [1, N]
+        [grad_scores, CubeBackend::float_reshape(grad_gain, Shape::new([job.n]))].map(Some)
     }
 }
 
@@ -132,9 +131,9 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
         (plans, Saved { job, scores, other, history })
     }
 
-    fn vjp(saved: &Saved, by_plans: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
+    fn vjp(saved: &Saved, grad_plans: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
         let Saved { job, scores, other: plans, history } = saved;
-        let by_scores = empty(scores, [job.images, job.n]);
+        let grad_scores = empty(scores, [job.images, job.n]);
         if job.noisy {
             log_plan::backward::launch(
                 &scores.client,
@@ -142,50 +141,50 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
                 CubeDim::new_1d(UNITS as u32),
                 arg(scores),
                 arg(plans),
-                arg(&into_contiguous(by_plans)),
+                arg(&into_contiguous(grad_plans)),
                 arg(history),
-                arg(&by_scores),
+                arg(&grad_scores),
                 arg(&empty(scores, [job.images, job.n, job.n])),
                 job.kappa,
                 job.iterations,
                 job.n,
             );
-            return [Some(by_scores)];
+            return [Some(grad_scores)];
         }
-        let (way, scratch) = job.working_memory(scores, false);
+        let (method, scratch) = job.working_memory(scores, false);
         backward::backward_of_plans::launch(
             &scores.client,
             job.cubes(),
             job.units(scores),
             arg(scores),
             arg(plans),
-            arg(&into_contiguous(by_plans)),
+            arg(&into_contiguous(grad_plans)),
             arg(history),
-            arg(&by_scores),
+            arg(&grad_scores),
             scratch,
             job.kappa,
             job.iterations,
             job.n,
-            way == Way::Shared,
+            method == Method::WalkShared,
         );
-        [Some(by_scores)]
+        [Some(grad_scores)]
     }
 }
 
-/// How an image is done.
+/// How the sums over rows and columns are computed, and in which memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Way {
-    /// By [`powers`] where float32 holds them, else by walks, both in the workgroup's own memory; columns are added up a block of so
-    /// many strides at a time.
+pub(super) enum Method {
+    /// By [`powers`] for images whose kernel float32 holds, by walks for the others, both in shared memory. Columns are added up in
+    /// blocks of this many strides.
     Powers(usize),
-    /// By walks in the workgroup's own memory.
-    Shared,
-    /// By walks in plain memory.
-    Plain,
+    /// By walks in shared memory.
+    WalkShared,
+    /// By walks in global memory.
+    WalkGlobal,
 }
 
-impl Way {
-    /// Strides of a block; 0 where it is none of powers.
+impl Method {
+    /// Strides of a block of [`powers`]; 0 for walks.
     const fn block(self) -> usize {
         if let Self::Powers(block) = self { block } else { 0 }
     }
@@ -210,7 +209,7 @@ impl Job {
         Self { images, n, iterations: iterations.max(1), temperature, kappa, noisy: false }
     }
 
-    /// Plans with noise, their logarithms and the history of the iterations, the last two for `keep` alone.
+    /// Plans with noise, their logarithms and the history of the iterations; the last two are valid only with `keep`.
     fn forward_with(
         &self,
         noise: &Noise,
@@ -235,19 +234,20 @@ impl Job {
         (plans, log_plans, history)
     }
 
-    /// Token weights or, with `whole`, plans; the history of the iterations, written only with `keep`; and which images were walked.
+    /// Token weights or, with `make_plans`, plans; the history of the iterations, written only with `keep`; and a flag for each image
+    /// that was walked.
     fn forward(
         &self,
         scores: &CubeTensor,
         gain: &CubeTensor,
         keep: bool,
-        whole: bool,
+        make_plans: bool,
     ) -> (CubeTensor, CubeTensor, CubeTensor) {
         let Self { images, n, iterations, .. } = *self;
         let walked = empty(scores, [images]);
-        let output = if whole { empty(scores, [images, n, n]) } else { empty(scores, [images, n]) };
+        let output = if make_plans { empty(scores, [images, n, n]) } else { empty(scores, [images, n]) };
         let history = self.history(scores, keep, forward::HISTORY_VECTORS);
-        let (way, scratch) = self.working_memory(scores, !whole);
+        let (method, scratch) = self.working_memory(scores, !make_plans);
         forward::forward::launch(
             &scores.client,
             self.cubes(),
@@ -262,13 +262,13 @@ impl Job {
             iterations,
             n,
             keep,
-            whole,
-            way,
+            make_plans,
+            method,
         );
         (output, history, walked)
     }
 
-    /// Room for so many vectors of N an iteration; for nothing unless `keep`.
+    /// A buffer for that many vectors of N an iteration; of one element unless `keep`.
     fn history(&self, like: &CubeTensor, keep: bool, vectors: usize) -> CubeTensor {
         match keep {
             true => empty(like, [self.images, self.iterations, vectors, self.n]),
@@ -280,34 +280,34 @@ impl Job {
         CubeCount::Static(self.images as u32, 1, 1)
     }
 
-    /// Enough threads for every token, as far as the device has them.
+    /// A thread for every token, up to what the device allows.
     fn units(&self, like: &CubeTensor) -> CubeDim {
-        let most = like.client.properties().hardware.max_units_per_cube.min(MOST_UNITS as u32);
+        let most = like.client.properties().hardware.max_units_per_cube.min(MAX_UNITS as u32);
         CubeDim::new_1d((self.n as u32).next_multiple_of(32).min(most))
     }
 
-    /// The quickest way for which there is memory, of token `weights` or of plans; and as much plain memory for every image as
-    /// it needs.
-    fn working_memory(&self, like: &CubeTensor, weights: bool) -> (Way, BufferArg) {
-        let most = most_shared(like) / size_of::<f32>();
-        // A thread is a token.
+    /// The fastest method whose memory the device has, for token `weights` or for plans; and a buffer in global memory for every
+    /// image, if the method needs one.
+    fn working_memory(&self, like: &CubeTensor, weights: bool) -> (Method, BufferArg) {
+        let available = max_shared_memory(like) / size_of::<f32>();
+        // Powers need a thread for every token.
         let fits = self.n > 1 && self.units(like).x as usize == self.n.next_multiple_of(32);
-        let powers = weights && fits && self.temperature >= COLDEST;
+        let powers = weights && fits && self.temperature >= MIN_POWERS_TEMPERATURE;
         let walk = lines::LANES * self.n;
-        let has_room = |block: &usize| walk + powers::room(self.n, *block) <= most;
+        let has_room = |block: &usize| walk + powers::room(self.n, *block) <= available;
         let block = powers.then(|| (1..=powers::stride_count(self.n)).rev().find(has_room));
-        let way = match block.flatten() {
-            Some(block) => Way::Powers(block),
-            None if walk <= most => Way::Shared,
-            None => Way::Plain,
+        let method = match block.flatten() {
+            Some(block) => Method::Powers(block),
+            None if walk <= available => Method::WalkShared,
+            None => Method::WalkGlobal,
         };
-        let shape = if way == Way::Plain { [self.images, walk] } else { [1, 1] };
-        (way, arg(&empty(like, shape)))
+        let shape = if method == Method::WalkGlobal { [self.images, walk] } else { [1, 1] };
+        (method, arg(&empty(like, shape)))
     }
 }
 
-/// Bytes of memory that a workgroup can have of its own.
-fn most_shared(like: &CubeTensor) -> usize {
+/// Bytes of shared memory that a workgroup can have.
+fn max_shared_memory(like: &CubeTensor) -> usize {
     like.client.properties().hardware.max_shared_memory_size
 }
 
@@ -341,26 +341,29 @@ mod gpu_tests {
         }
     }
 
-    #[test]
-    fn an_image_of_which_float32_does_not_hold_the_powers_is_walked_beside_others_that_are_not() {
-        let (images, n) = (3, 49);
-        let sinkhorn = Sinkhorn { temperature: 0.1, iterations: 20 };
-        let mut scores: Vec<f32> = (0..images * n).map(|at| ((at * 37) % 101) as f32 / 29.0 - 1.7).collect();
-        scores[n + 5] = 30.0;
-        scores[2 * n + 7] = -8.0; // far out, and not too far
-        let scores = TensorData::new(scores, [images, n]);
+    /// Token weights of `[images, N]` scores, and the gradients of scores and gain through the sum of their squares.
+    fn weights_and_gradients(
+        scores: &TensorData,
+        gain: &TensorData,
+        sinkhorn: Sinkhorn,
+        device: &Device,
+    ) -> [Vec<f64>; 3] {
+        let device = device.clone().autodiff();
+        let scores = Tensor::<2>::from_data(scores.clone(), &device).require_grad();
+        let gain = Tensor::<1>::from_data(gain.clone(), &device).require_grad();
+        let weights = token_weights(scores.clone(), gain.clone(), Task { sinkhorn, noise: None });
+        let gradients = (weights.clone() * weights.clone()).sum().backward();
+        let grad_scores = scores.grad(&gradients).expect("a gradient").into_data();
+        let grad_gain = gain.grad(&gradients).expect("a gradient").into_data();
+        [weights.into_data(), grad_scores, grad_gain].map(|data| data.iter::<f64>().collect())
+    }
+
+    /// Holds every GPU to the CPU, and to which images it walks.
+    fn check(scores: Vec<f32>, n: usize, sinkhorn: Sinkhorn, expected_walks: &[f32]) {
+        let scores = TensorData::new(scores, [expected_walks.len(), n]);
         let gain = TensorData::new((0..n).map(|k| (k as f32 * 0.7).cos()).collect::<Vec<_>>(), [n]);
-        let run = |device: &Device| {
-            let device = device.clone().autodiff();
-            let scores = Tensor::<2>::from_data(scores.clone(), &device).require_grad();
-            let gain = Tensor::<1>::from_data(gain.clone(), &device).require_grad();
-            let weights = token_weights(scores.clone(), gain.clone(), Task { sinkhorn, noise: None });
-            let gradients = (weights.clone() * weights.clone()).sum().backward();
-            let by_scores = scores.grad(&gradients).expect("a gradient").into_data();
-            let by_gain = gain.grad(&gradients).expect("a gradient").into_data();
-            [weights.into_data(), by_scores, by_gain].map(|data| data.iter::<f64>().collect::<Vec<_>>())
-        };
         for (name, gpu) in gpus() {
+            let run = |device| weights_and_gradients(&scores, &gain, sinkhorn, device);
             for (found, expected) in run(&gpu).into_iter().zip(run(&Device::flex())) {
                 assert_close(&name, found, expected, 1e-5);
             }
@@ -368,7 +371,29 @@ mod gpu_tests {
             let gain = cube(Tensor::<1>::from_data(gain.clone(), &gpu));
             let (_, _, walked) = Job::new(&scores, sinkhorn).forward(&scores, &gain, false, false);
             let walked = tensor::<1>(walked).into_data().try_into_vec::<f32>().expect("float32");
-            assert_eq!(walked, [0.0, 1.0, 0.0], "{name}");
+            assert_eq!(walked, expected_walks, "{name}");
         }
+    }
+
+    #[test]
+    fn an_image_of_which_float32_does_not_hold_the_powers_is_walked_beside_others_that_are_not() {
+        let n = 49;
+        let mut scores: Vec<f32> = (0..3 * n).map(|at| ((at * 37) % 101) as f32 / 29.0 - 1.7).collect();
+        scores[n + 5] = 30.0;
+        scores[2 * n + 7] = -8.0; // far out, and not too far
+        check(scores, n, Sinkhorn { temperature: 0.1, iterations: 20 }, &[0.0, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn powers_beyond_the_last_position_that_overflow_do_not_count() {
+        let n = 17; // the second stride has one position, and powers of 15 more, up to exp(95)
+        let scores = (0..n).map(|i| 0.25 + 0.35 * ((i * 7) % n) as f32 / n as f32).collect();
+        check(scores, n, Sinkhorn { temperature: 0.02, iterations: 20 }, &[0.0]);
+    }
+
+    #[test]
+    fn a_workgroup_with_32_kilobytes_has_room_for_the_powers_of_196_tokens() {
+        let bytes = (lines::LANES * 196 + powers::room(196, 1)) * size_of::<f32>();
+        assert!(bytes <= 32 << 10, "{bytes} bytes");
     }
 }

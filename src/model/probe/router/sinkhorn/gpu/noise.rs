@@ -1,8 +1,8 @@
-//! `L` with noise on every entry, made where it is needed: a batch of 256 images of 196 tokens has ten million of them, each
-//! with two logarithms, which the host would draw and send for every step.
+//! `L` with noise on every entry, drawn on the device: a batch of 256 images of 196 tokens has ten million entries, each with two
+//! logarithms, which the host would otherwise draw and send for every step.
 //!
-//! ChaCha8 (Bernstein 2008) makes sixteen words of a key and the number of their block, whichever came before, so that a thread
-//! draws sixteen neighbouring entries of the very stream that the host's generator gives.
+//! ChaCha8 (Bernstein 2008) makes sixteen words from a key and a block number alone, so that a thread draws sixteen neighbouring
+//! entries of the very stream that the host's generator gives.
 
 use burn::backend::{TensorMetadata, ops::IntTensorOps};
 use burn::tensor::TensorData;
@@ -24,7 +24,7 @@ const KEY: usize = 8;
 pub(super) fn noisy_log_kernel(scores: &CubeTensor, noise: &Noise, temperature: f64) -> CubeTensor {
     let [images, n] = scores.shape().dims();
     let log_kernels = empty(scores, [images, n, n]);
-    let keys = TensorData::new(noise.keys(), [images * KEY]); // of one axis: CUDA lays rows apart
+    let keys = TensorData::new(noise.keys(), [images * KEY]); // of one axis: CUDA pads rows
     let keys = CubeBackend::int_from_data(keys, &scores.device);
     draw::launch(
         &scores.client,
@@ -81,7 +81,7 @@ pub(super) fn nearest(score: f32, #[comptime] n: usize) -> f32 {
 #[cube]
 fn gumbel(word: u32) -> f32 {
     let step = comptime!(2f32.powi(-32));
-    // Above 1/2 float32 has no digits left of u: what it lacks to 1 is taken instead.
+    // Near 1 float32 has few digits of u, so that above 1/2 the logarithm is made of 1 - u.
     let small = word < 0x8000_0000u32;
     let part = (f32::cast_from(select(small, word, 0xffff_ffffu32 - word)) + 0.5f32) * step;
     let exponential = select(small, -part.ln(), minus_ln_of_rest(part));

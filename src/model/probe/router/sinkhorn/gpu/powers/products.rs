@@ -3,15 +3,15 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::super::fours::{Four, WIDE, read};
+use super::super::vec4::{Vec4, WIDTH, read};
 
 /// Consecutive powers of a token, four for each of the threads that share it.
-const STEPS: usize = WIDE * WIDE;
-/// A step that is 1: the middle one, so that none is far from it.
+const STEPS: usize = WIDTH * WIDTH;
+/// The step that is 1: the middle one, so that none is far from it.
 pub(super) const MIDDLE: f32 = 8.0;
-/// What threads that share tokens tell each other: of row sums, and of moments.
+/// Slots for the partial sums of threads that share tokens: of rows.
 pub(super) const SUMS: usize = 0;
-/// See [`SUMS`].
+/// Of moments.
 pub(super) const MOMENTS: usize = 1;
 
 /// Strides of [`STEPS`] positions.
@@ -19,128 +19,130 @@ pub const fn stride_count(n: usize) -> usize {
     n.div_ceil(STEPS)
 }
 
-/// Threads: one for each token, and some to spare.
+/// Threads: one for each token, rounded up to whole subgroups.
 const fn units(n: usize) -> usize {
     n.next_multiple_of(32)
 }
 
-/// Fours of tokens, with those to spare.
+/// Quads, the four threads that share four tokens; threads beyond the last have none.
 const fn quads(n: usize) -> usize {
-    units(n) / WIDE
+    n.div_ceil(WIDTH)
 }
 
-/// From what a quad adds to the columns of a `block` of strides to the next one's: odd times four fours, so that threads side by side
-/// write to different banks.
+/// [`Vec4`]s of strides: those of all quads, and what threads without tokens read beyond them and never use.
+const fn stride_room(n: usize) -> usize {
+    stride_count(n) * quads(n) + units(n) / WIDTH - quads(n)
+}
+
+/// From a quad's partial sums of the columns of a `block` of strides to the next quad's: an odd multiple of four, so that neighbouring
+/// threads write to different banks.
 const fn pitch(block: usize) -> usize {
-    (block | 1) * WIDE
+    (block | 1) * WIDTH
 }
 
-/// Numbers of working memory for an image, of those that lie in fours, if columns are added up a `block` of strides at a time.
+/// Floats of shared memory for an image whose columns are added up in blocks of `block` strides.
 pub const fn room(n: usize, block: usize) -> usize {
-    (3 * units(n) + stride_count(n) * (WIDE + quads(n)) + quads(n) * pitch(block)) * WIDE
+    (2 * units(n) + stride_count(n) * WIDTH + stride_room(n) + quads(n) * pitch(block)) * WIDTH
 }
 
-/// The powers of this thread's tokens, and where threads share what they have.
+/// The powers of this thread's tokens, and the shared memory of the workgroup's products.
 #[derive(CubeType)]
 pub(super) struct Powers {
-    /// `exp(x (b - 8))` of each token, of this thread's steps.
-    steps: Array<Four>,
-    /// `exp(x (16 a + 8 - h) - m)` of all tokens, `[A, quads]`.
-    strides: Shared<[Four]>,
-    /// What row sums weigh positions with, `[A, 4]`.
-    coefficients: Shared<[Four]>,
-    /// What each thread has of its tokens' rows, `[2, units]`.
-    of_rows: Shared<[Four]>,
-    /// What each quad adds to the columns of a block, `[quads, pitch]`.
-    of_quads: Shared<[Four]>,
-    /// What some quads come to in four columns, a thread each.
-    of_columns: Shared<[Four]>,
+    /// `exp(x (b - 8))` for each token and this thread's four steps.
+    steps: Array<Vec4>,
+    /// `exp(x (16 a + 8 - h) - m)` of all tokens, `[A, quads]` and some room ([`stride_room`]).
+    strides: Shared<[Vec4]>,
+    /// The coefficient of each position in row sums, `[A, 4]`.
+    coefficients: Shared<[Vec4]>,
+    /// Each thread's partial sums, `[2, units]`: of its tokens' rows, in slots [`SUMS`] and [`MOMENTS`]; of four columns over some quads, in the first.
+    partials: Shared<[Vec4]>,
+    /// Each quad's partial sums of the columns of a block, `[quads, pitch]`.
+    quad_partials: Shared<[Vec4]>,
     #[cube(comptime)]
     n: usize,
     #[cube(comptime)]
     block: usize,
 }
 
-/// A thread's share of the sums of `c_k K[i, k]` and of `c_k K[i, k] (k - h)`, of each of its tokens.
+/// A thread's partial sums of `c_k K[i, k]` and of `c_k K[i, k] (k - h)`, for each of its tokens.
 #[derive(CubeType)]
 pub(super) struct Rows {
-    pub sums: Four,
-    pub moments: Four,
+    pub sums: Vec4,
+    pub moments: Vec4,
 }
 
 #[cube]
 impl Powers {
-    /// Of the tokens of an image; they are there once the workgroup has waited.
+    /// The powers of an image's tokens. Strides can be read after the next `sync_cube`.
     pub fn new(scores: &[f32], kappa: f32, #[comptime] n: usize, #[comptime] block: usize) -> Powers {
         let unit = UNIT_POS as usize;
-        let (quad, own) = (unit / WIDE, unit % WIDE);
+        let (quad, own) = (unit / WIDTH, unit % WIDTH);
         let scores = read(scores, quad, n);
-        let x = scores * Four::new(kappa);
+        let x = scores * Vec4::new(kappa);
         let last = comptime!((n - 1) as f32);
-        let mut top_exponent = Four::empty();
-        let mut times = Four::empty();
+        let mut top_exponent = Vec4::empty();
+        let mut times = Vec4::empty();
         #[unroll]
-        for lane in 0..WIDE {
+        for lane in 0..WIDTH {
             let top = clamp(scores.extract(lane) * last, 0.0, last);
             let beside = kappa * top * top * comptime!(0.5 / (n - 1) as f32);
             top_exponent.insert(lane, x.extract(lane) * (top - comptime!((n / 2) as f32)) - beside);
-            times.insert(lane, f32::cast_from(own * WIDE + lane) - MIDDLE);
+            times.insert(lane, f32::cast_from(own * WIDTH + lane) - MIDDLE);
         }
-        let mut steps = Array::<Four>::new(WIDE);
+        let mut steps = Array::<Vec4>::new(WIDTH);
         #[unroll]
-        for token in 0..WIDE {
-            steps[token] = power(Four::new(x.extract(token)), times, Four::new(0.0));
+        for token in 0..WIDTH {
+            steps[token] = power(Vec4::new(x.extract(token)), times, Vec4::new(0.0));
         }
         let count = comptime!(stride_count(n));
-        let mut strides = Shared::<[Four]>::new_slice(comptime!(count * quads(n)));
+        let mut strides = Shared::<[Vec4]>::new_slice(comptime!(stride_room(n)));
         #[unroll]
-        for nth in 0..comptime!(count.div_ceil(WIDE)) {
-            let a = comptime!(nth * WIDE) + own;
-            if a < count {
+        for nth in 0..comptime!(count.div_ceil(WIDTH)) {
+            let a = comptime!(nth * WIDTH) + own;
+            if a < count && quad < comptime!(quads(n)) {
                 let along = f32::cast_from(a * STEPS) + comptime!(MIDDLE - (n / 2) as f32);
-                strides[a * comptime!(quads(n)) + quad] = power(x, Four::new(along), top_exponent);
+                strides[a * comptime!(quads(n)) + quad] = power(x, Vec4::new(along), top_exponent);
             }
         }
-        let coefficients = Shared::<[Four]>::new_slice(comptime!(count * WIDE));
-        let of_rows = Shared::<[Four]>::new_slice(comptime!(2 * units(n)));
-        let of_quads = Shared::<[Four]>::new_slice(comptime!(quads(n) * pitch(block)));
-        let of_columns = Shared::<[Four]>::new_slice(comptime!(units(n)));
-        Powers { steps, strides, coefficients, of_rows, of_quads, of_columns, n, block }
+        let coefficients = Shared::<[Vec4]>::new_slice(comptime!(count * WIDTH));
+        let partials = Shared::<[Vec4]>::new_slice(comptime!(2 * units(n)));
+        let quad_partials = Shared::<[Vec4]>::new_slice(comptime!(quads(n) * pitch(block)));
+        Powers { steps, strides, coefficients, partials, quad_partials, n, block }
     }
 
     /// Stride `a` of this thread's tokens.
-    fn stride(&self, #[comptime] a: usize) -> Four {
+    fn stride(&self, #[comptime] a: usize) -> Vec4 {
         let n = comptime!(self.n);
-        self.strides[comptime!(a * quads(n)) + UNIT_POS as usize / WIDE]
+        self.strides[comptime!(a * quads(n)) + UNIT_POS as usize / WIDTH]
     }
 
     /// Whether this thread has positions.
     pub fn has_positions(&self) -> bool {
         let n = comptime!(self.n);
-        UNIT_POS < comptime!((stride_count(n) * WIDE) as u32)
+        UNIT_POS < comptime!((stride_count(n) * WIDTH) as u32)
     }
 
-    /// Lays out what row sums weigh this thread's positions with; it is there once the workgroup has waited.
-    pub fn lay_out(&mut self, values: Four) {
+    /// Sets the coefficients of this thread's positions in row sums. They can be read after the next `sync_cube`.
+    pub fn set_coefficients(&mut self, values: Vec4) {
         if self.has_positions() {
             self.coefficients[UNIT_POS as usize] = values;
         }
     }
 
-    /// This thread's share of its tokens' rows, `moments` or not.
+    /// This thread's partial sums of its tokens' rows, with `moments` or without.
     pub fn rows(&self, #[comptime] moments: bool) -> Rows {
         let n = comptime!(self.n);
-        let own = UNIT_POS as usize % WIDE;
-        let mut rows = Rows { sums: Four::new(0.0), moments: Four::new(0.0) };
+        let own = UNIT_POS as usize % WIDTH;
+        let mut rows = Rows { sums: Vec4::new(0.0), moments: Vec4::new(0.0) };
         #[unroll]
         for a in 0..comptime!(stride_count(n)) {
-            let weights = self.coefficients[comptime!(a * WIDE) + own];
+            let weights = self.coefficients[comptime!(a * WIDTH) + own];
             let strides = self.stride(a);
-            let mut sums = Four::empty();
-            let mut beyond = Four::empty();
+            let mut sums = Vec4::empty();
+            let mut beyond = Vec4::empty();
             #[unroll]
-            for token in 0..WIDE {
-                // From the last of four to the first, so that what lies beyond each is a sum that is there: they make the moment.
+            for token in 0..WIDTH {
+                // From the last of four to the first: the sums on the way, `first + second + third`, are the moment.
                 let steps = self.steps[token];
                 let third = weights.extract(3usize) * steps.extract(3usize);
                 let second = third + weights.extract(2usize) * steps.extract(2usize);
@@ -151,94 +153,97 @@ impl Powers {
             rows.sums += strides * sums;
             if comptime!(moments) {
                 let origin = comptime!((STEPS * a) as f32 - (n / 2) as f32);
-                rows.moments += strides * (beyond + Four::new(origin) * sums);
+                rows.moments += strides * (beyond + Vec4::new(origin) * sums);
             }
         }
         if comptime!(moments) {
-            rows.moments += Four::new(f32::cast_from(own * WIDE)) * rows.sums;
+            rows.moments += Vec4::new(f32::cast_from(own * WIDTH)) * rows.sums;
         }
         rows
     }
 
-    /// Tells the threads that share its tokens what this one has of them; they know once the workgroup has waited.
-    pub fn tell(&mut self, share: Four, #[comptime] what: usize) {
+    /// Writes this thread's partial sum to a slot; [`sum_of`](Self::sum_of) reads it after the next `sync_cube`.
+    pub fn share(&mut self, partial: Vec4, #[comptime] slot: usize) {
         let n = comptime!(self.n);
-        self.of_rows[comptime!(what * units(n)) + UNIT_POS as usize] = share;
+        self.partials[comptime!(slot * units(n)) + UNIT_POS as usize] = partial;
     }
 
-    /// What those threads have together.
-    pub fn told(&self, #[comptime] what: usize) -> Four {
+    /// The sum of a slot over the four threads that share this one's tokens.
+    pub fn sum_of(&self, #[comptime] slot: usize) -> Vec4 {
         let n = comptime!(self.n);
-        let first = comptime!(what * units(n)) + UNIT_POS as usize / WIDE * WIDE;
-        let halves = self.of_rows[first] + self.of_rows[first + 1];
-        halves + (self.of_rows[first + 2] + self.of_rows[first + 3])
+        let first = comptime!(slot * units(n)) + UNIT_POS as usize / WIDTH * WIDTH;
+        let half = self.partials[first] + self.partials[first + 1];
+        half + (self.partials[first + 2] + self.partials[first + 3])
     }
 
-    /// `sum_i K[i, k] term_i` of this thread's positions, given its tokens' terms. All threads of the workgroup call it.
-    pub fn columns(&mut self, terms: Four) -> Four {
+    /// `sum_i K[i, k] term_i` for this thread's positions, given its tokens' terms; 0 beyond the last position. All threads of the
+    /// workgroup call it; it uses slot [`SUMS`], which may be written again after the next `sync_cube`.
+    pub fn columns(&mut self, terms: Vec4) -> Vec4 {
         let n = comptime!(self.n);
         let block = comptime!(self.block);
         let count = comptime!(stride_count(n));
         let unit = UNIT_POS as usize;
-        let mut steps = Array::<Four>::new(WIDE);
+        let (quad, own) = (unit / WIDTH, unit % WIDTH);
+        let mut steps = Array::<Vec4>::new(WIDTH);
         #[unroll]
-        for token in 0..WIDE {
-            steps[token] = self.steps[token] * Four::new(terms.extract(token));
+        for token in 0..WIDTH {
+            steps[token] = self.steps[token] * Vec4::new(terms.extract(token));
         }
-        let mut columns = Four::new(0.0);
+        let mut columns = Vec4::new(0.0);
         #[unroll]
         for nth in 0..comptime!(count.div_ceil(block)) {
             let first = comptime!(nth * block);
             let some = comptime!(if count - first < block { count - first } else { block });
-            #[unroll]
-            for at in 0..some {
-                let strides = self.stride(comptime!(first + at));
-                let mut sum = Four::new(0.0);
+            if quad < comptime!(quads(n)) {
                 #[unroll]
-                for token in 0..WIDE {
-                    sum += steps[token] * Four::new(strides.extract(token));
+                for at in 0..some {
+                    let strides = self.stride(comptime!(first + at));
+                    let mut sum = Vec4::new(0.0);
+                    #[unroll]
+                    for token in 0..WIDTH {
+                        sum += steps[token] * Vec4::new(strides.extract(token));
+                    }
+                    self.quad_partials[quad * comptime!(pitch(block)) + comptime!(at * WIDTH) + own] = sum;
                 }
-                self.of_quads[unit / WIDE * comptime!(pitch(block)) + comptime!(at * WIDE) + unit % WIDE] =
-                    sum;
             }
             sync_cube();
-            let fours = comptime!(some * WIDE);
+            let fours = comptime!(some * WIDTH);
             let groups = comptime!(units(n) / fours);
             let (group, four) = (unit / fours, unit % fours);
             if group < groups {
-                let mut share = Four::new(0.0);
+                let mut share = Vec4::new(0.0);
                 #[unroll]
                 for round in 0..comptime!(quads(n).div_ceil(groups)) {
                     let quad = comptime!(round * groups) + group;
                     let all_have_one = comptime!((round + 1) * groups <= quads(n)).runtime();
                     if all_have_one || quad < comptime!(quads(n)) {
-                        share += self.of_quads[quad * comptime!(pitch(block)) + four];
+                        share += self.quad_partials[quad * comptime!(pitch(block)) + four];
                     }
                 }
-                self.of_columns[unit] = share;
+                self.partials[comptime!(SUMS * units(n)) + unit] = share;
             }
             sync_cube();
-            if unit >= comptime!(first * WIDE) && unit < comptime!(first * WIDE + fours) {
-                let own = unit - comptime!(first * WIDE);
+            if unit >= comptime!(first * WIDTH) && unit < comptime!(first * WIDTH + fours) {
+                let own = unit - comptime!(first * WIDTH);
                 #[unroll]
                 for group in 0..groups {
-                    columns += self.of_columns[comptime!(group * fours) + own];
+                    columns += self.partials[comptime!(SUMS * units(n) + group * fours) + own];
                 }
             }
         }
-        // Beyond the last position powers may be more than float32 holds.
-        let mut there = Four::new(0.0);
+        // Beyond the last position powers may overflow float32.
+        let mut there = Vec4::new(0.0);
         #[unroll]
-        for lane in 0..WIDE {
-            there.insert(lane, select(unit * WIDE + lane < n, columns.extract(lane), 0.0f32));
+        for lane in 0..WIDTH {
+            there.insert(lane, select(unit * WIDTH + lane < n, columns.extract(lane), 0.0f32));
         }
         there
     }
 }
 
-/// `exp(x times - most)`, with the digits that the product loses.
+/// `exp(x times - most)`, corrected by the rounding error of the product.
 #[cube]
-fn power(x: Four, times: Four, most: Four) -> Four {
+fn power(x: Vec4, times: Vec4, most: Vec4) -> Vec4 {
     let exponent = x * times;
     let power = (exponent - most).exp();
     fma(power, fma(x, times, -exponent), power)
