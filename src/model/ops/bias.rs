@@ -1,5 +1,5 @@
-//! `activate(x + bias)`, what follows the product of a linear layer: on GPUs one pass over the batch's tokens forward and one
-//! back, where tensors take three and up to six, with a sum over all tokens among them that a thread a column makes alone.
+//! `activate(x + bias)`, which follows the product of a linear layer. On GPUs one pass over the batch's tokens forward and one
+//! backward; burn's operations take three and up to six, among them a sum over all tokens with one thread per column.
 
 use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::{Shape, Tensor, activation};
@@ -9,13 +9,13 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
-use super::gpu::columns::{AT_ONCE, UNITS, add_up, leave, share, width};
+use super::gpu::columns::{UNITS, UNROLL, add_up, leave, share, workgroup_columns};
 use super::gpu::{arg, empty, takes, workgroups};
 
-/// What a layer does with every number in the end.
+/// The activation of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
-    /// Nothing.
+    /// The identity.
     None,
     /// `max(x, 0)`.
     Relu,
@@ -23,7 +23,7 @@ pub enum Activation {
     Tanh,
 }
 
-/// `activate(x + bias)` of rows `[B, d]` and a bias `[d]`.
+/// `activate(x + bias)` of `x` `[B, d]` and `bias` `[d]`: `[B, d]`.
 pub fn biased(x: Tensor<2>, bias: Tensor<1>, activation: Activation) -> Tensor<2> {
     if takes(&x, UNITS, 0) {
         return apply::<Cube, _, 2, 2>(Biased(activation), [x.into_dispatch(), bias.into_dispatch()]);
@@ -40,7 +40,7 @@ pub fn biased(x: Tensor<2>, bias: Tensor<1>, activation: Activation) -> Tensor<2
 pub(crate) struct Biased(Activation);
 
 impl CustomOp<CubeBackend, 2> for Biased {
-    /// The activation, and what came of it.
+    /// The activation, and the output unless the activation is the identity.
     type Saved = (Activation, Option<CubeTensor>);
 
     fn forward(self, inputs: [CubeTensor; 2], _: bool) -> (CubeTensor, Self::Saved) {
@@ -62,20 +62,20 @@ impl CustomOp<CubeBackend, 2> for Biased {
         (y, (activation, saved))
     }
 
-    fn vjp((activation, y): &Self::Saved, by_y: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
-        let by_y = into_contiguous(by_y);
-        let [rows, columns] = by_y.shape().dims();
-        let by_x = if y.is_some() { empty(&by_y, [rows, columns]) } else { by_y.clone() };
-        let y = y.as_ref().unwrap_or(&by_y);
-        let lanes = width(rows, columns);
-        let by_bias = add_up(&by_y, [1, rows, columns], lanes, |cubes, count, parts, sums| {
+    fn vjp((activation, y): &Self::Saved, grad_y: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
+        let grad_y = into_contiguous(grad_y);
+        let [rows, columns] = grad_y.shape().dims();
+        let grad_x = if y.is_some() { empty(&grad_y, [rows, columns]) } else { grad_y.clone() };
+        let y = y.as_ref().unwrap_or(&grad_y);
+        let lanes = workgroup_columns(rows, columns);
+        let grad_bias = add_up(&grad_y, [1, rows, columns], lanes, |cubes, count, parts, sums| {
             backward::launch(
-                &by_y.client,
+                &grad_y.client,
                 cubes,
                 CubeDim::new_1d(UNITS as u32),
                 arg(y),
-                arg(&by_y),
-                arg(&by_x),
+                arg(&grad_y),
+                arg(&grad_x),
                 arg(sums),
                 rows,
                 columns,
@@ -85,7 +85,7 @@ impl CustomOp<CubeBackend, 2> for Biased {
                 *activation,
             );
         });
-        [by_x, CubeBackend::float_reshape(by_bias, Shape::new([columns]))].map(Some)
+        [grad_x, CubeBackend::float_reshape(grad_bias, Shape::new([columns]))].map(Some)
     }
 }
 
@@ -96,7 +96,7 @@ fn forward(x: &[f32], bias: &[f32], y: &mut [f32], columns: usize, #[comptime] a
         let z = x[at] + bias[at % columns];
         y[at] = match comptime!(activation) {
             Activation::None => z,
-            Activation::Relu => max_nan(z, 0.0f32), // what is no number stays none
+            Activation::Relu => max_nan(z, 0.0f32), // NaN stays NaN
             Activation::Tanh => z.tanh(),
         };
     }
@@ -105,8 +105,8 @@ fn forward(x: &[f32], bias: &[f32], y: &mut [f32], columns: usize, #[comptime] a
 #[cube(launch)]
 fn backward(
     y: &[f32],
-    by_y: &[f32],
-    by_x: &mut [f32],
+    grad_y: &[f32],
+    grad_x: &mut [f32],
     sums: &mut [Vector<f32, Const<1>>],
     rows: usize,
     columns: usize,
@@ -119,47 +119,47 @@ fn backward(
     let step = comptime!(UNITS / lanes);
     let mut row = share.row;
     let mut sum = 0.0f32;
-    while row + comptime!((AT_ONCE - 1) * step) < share.end {
+    while row + comptime!((UNROLL - 1) * step) < share.end {
         let first = row * columns + share.column;
-        let mut owed = Array::<f32>::new(AT_ONCE);
+        let mut grads = Array::<f32>::new(UNROLL);
         #[unroll]
-        for next in 0..AT_ONCE {
-            owed[next] = by_z(y, by_y, first + comptime!(next * step) * columns, activation);
+        for next in 0..UNROLL {
+            grads[next] = grad_z(y, grad_y, first + comptime!(next * step) * columns, activation);
         }
         #[unroll]
-        for next in 0..AT_ONCE {
+        for next in 0..UNROLL {
             if comptime!(activation != Activation::None) {
-                by_x[first + comptime!(next * step) * columns] = owed[next];
+                grad_x[first + comptime!(next * step) * columns] = grads[next];
             }
-            sum += owed[next];
+            sum += grads[next];
         }
-        row += comptime!(AT_ONCE * step);
+        row += comptime!(UNROLL * step);
     }
     while row < share.end {
         let at = row * columns + share.column;
-        let owed = by_z(y, by_y, at, activation);
+        let grad = grad_z(y, grad_y, at, activation);
         if comptime!(activation != Activation::None) {
-            by_x[at] = owed;
+            grad_x[at] = grad;
         }
-        sum += owed;
+        sum += grad;
         row += step;
     }
     leave::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, columns, sums, lanes);
 }
 
-/// The gradient of what was activated.
+/// The gradient of `z = x + bias` at `at`, from the output `y` and its gradient.
 #[cube]
-fn by_z(y: &[f32], by_y: &[f32], at: usize, #[comptime] activation: Activation) -> f32 {
+fn grad_z(y: &[f32], grad_y: &[f32], at: usize, #[comptime] activation: Activation) -> f32 {
     match comptime!(activation) {
-        Activation::None => by_y[at],
+        Activation::None => grad_y[at],
         Activation::Relu => {
             if y[at] <= 0.0 {
                 0.0f32
             } else {
-                by_y[at]
+                grad_y[at]
             }
         }
-        Activation::Tanh => by_y[at] * (1.0f32 - y[at] * y[at]),
+        Activation::Tanh => grad_y[at] * (1.0f32 - y[at] * y[at]),
     }
 }
 
@@ -188,10 +188,10 @@ mod gpu_tests {
                     let x = Tensor::<2>::from_data(x.clone(), (&device, dtype)).require_grad();
                     let bias = Tensor::<1>::from_data(bias.clone(), (&device, dtype)).require_grad();
                     let y = biased(x.clone(), bias.clone(), activation);
-                    let gradients = (y.clone() + 1.0).square().sum().backward(); // owed where a ReLU is 0, too
-                    let by_x = x.grad(&gradients).expect("a gradient").into_data();
-                    let by_bias = bias.grad(&gradients).expect("a gradient").into_data();
-                    [y.into_data(), by_x, by_bias].map(|data| data.iter::<f64>().collect::<Vec<_>>())
+                    let gradients = (y.clone() + 1.0).square().sum().backward(); // not 0 where a ReLU is 0
+                    let grad_x = x.grad(&gradients).expect("a gradient").into_data();
+                    let grad_bias = bias.grad(&gradients).expect("a gradient").into_data();
+                    [y.into_data(), grad_x, grad_bias].map(|data| data.iter::<f64>().collect::<Vec<_>>())
                 };
                 let expected = of(&Device::flex(), DType::F64);
                 for (name, device) in gpus() {

@@ -1,20 +1,23 @@
-//! Tensors of the CPU as the values they hold: what loops written by hand read and give back.
+//! Conversions between tensors of the CPU and slices of values, for kernels written by hand.
 
 use burn::backend::Flex;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_flex::FlexTensor;
 
-/// Whether the CPU's own operations take tensors of this device.
+/// Whether this is burn's CPU device (flex), whose tensors the CPU's kernels take.
 pub fn on_cpu(device: &Device) -> bool {
     device.clone().without_autodiff() == Device::flex()
 }
 
-/// A tensor of the CPU as its backend holds it, without its graph.
+/// A tensor of the CPU as its backend's primitive, detached from the autodiff graph.
+///
+/// # Panics
+/// If it is on another device: a bug of the caller.
 pub fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     tensor.without_autodiff().try_into_primitive::<Flex>().expect("a tensor of the CPU")
 }
 
-/// The values of a tensor of the CPU, in float32.
+/// A copy of the values of a tensor of the CPU, row-major, in float32.
 pub fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     to_f32(flex(tensor))
 }
@@ -32,7 +35,7 @@ pub(crate) fn to_f64(tensor: FlexTensor) -> Vec<f64> {
 /// The values of a contiguous tensor of float32.
 ///
 /// # Panics
-/// If it is not one: a bug of the caller.
+/// If it is not contiguous, or not float32: a bug of the caller.
 pub(crate) fn as_f32(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice::<f32>().expect("contiguous float32 values")
 }

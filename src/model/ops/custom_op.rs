@@ -1,8 +1,8 @@
 //! Differentiable operations whose gradient is written by hand, as nodes of burn's graph.
 //!
-//! An operation says how it computes and how a gradient goes back through it (its vector-Jacobian product,
-//! [`CustomOp::vjp`]); [`apply`] does the rest: it takes the inputs out of burn's tensors, registers the
-//! node where any of them records a gradient, and wraps what comes out.
+//! An operation implements its forward pass and its vector-Jacobian product ([`CustomOp::vjp`]); [`apply`] does the
+//! rest: it takes the inputs out of burn's tensors, registers a node in the autodiff graph if any of them is
+//! tracked, and wraps the output.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,21 +17,25 @@ use burn::backend::{
 };
 use burn::tensor::{Device, Tensor};
 
-/// An operation of the backend `B` that is differentiable in its `N` inputs. What no gradient is wanted for
-/// (tokens of a frozen backbone, say) is a field of the operation.
+/// An operation of the backend `B` that is differentiable in its `N` inputs. What needs no gradient (tokens of a
+/// frozen backbone, say) is a field of the operation instead.
 pub(crate) trait CustomOp<B: Backend, const N: usize> {
-    /// What the way back needs of the forward pass.
+    /// What the backward pass needs of the forward pass.
     type Saved: Send + Sync + 'static;
 
-    /// What it computes, and what the way back needs: to be complete only with `keep`.
+    /// The output, and what [`vjp`](Self::vjp) needs, which may be incomplete unless `keep`.
     fn forward(self, inputs: [FloatTensor<B>; N], keep: bool) -> (FloatTensor<B>, Self::Saved);
 
-    /// The gradient of every input, given that of the output; `None` for an input that nothing depends on, and where it takes
-    /// work that the others do not need, for one whose gradient is not `wanted`.
-    fn vjp(saved: &Self::Saved, by_output: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N];
+    /// The gradient of every input, given that of the output; `None` for an input that the output does not depend on, and for
+    /// one whose gradient is not `wanted`, if computing it would be extra work.
+    fn vjp(
+        saved: &Self::Saved,
+        grad_output: FloatTensor<B>,
+        wanted: [bool; N],
+    ) -> [Option<FloatTensor<B>>; N];
 }
 
-/// The output of `op`, differentiable in those `inputs` that are.
+/// The output of `op`, tracked by autodiff if any of the `inputs` is.
 ///
 /// # Panics
 /// If an input is not a float tensor of this backend: a bug of the caller.
@@ -41,11 +45,11 @@ where
     O: CustomOp<B, N> + 'static,
     DispatchTensor: DispatchKindConversion<B> + DispatchKindConversion<Autodiff<B>>,
 {
-    let plain = |input: &DispatchTensor| input.autodiff == DispatchAutodiffContext::Disabled;
-    if inputs.iter().all(plain) {
+    let is_untracked = |input: &DispatchTensor| input.autodiff == DispatchAutodiffContext::Disabled;
+    if inputs.iter().all(is_untracked) {
         return Tensor::from_primitive::<B>(op.forward(inputs.map(primitive::<B>), false).0);
     }
-    let inputs = inputs.map(|input| match plain(&input) {
+    let inputs = inputs.map(|input| match is_untracked(&input) {
         true => Autodiff::<B>::from_inner(primitive::<B>(input)),
         false => primitive::<Autodiff<B>>(input),
     });
@@ -61,7 +65,7 @@ where
     Tensor::from_primitive::<Autodiff<B>>(output)
 }
 
-/// An operation takes all its inputs: one value that nobody reads stands for one that is absent.
+/// An input as [`apply`] takes it; in place of an absent one, a tensor of one element that the operation must not read.
 pub(crate) fn optional<const D: usize>(input: Option<Tensor<D>>, device: &Device) -> DispatchTensor {
     input.unwrap_or_else(|| Tensor::empty([1; D], device)).into_dispatch()
 }
@@ -76,7 +80,7 @@ where
         .expect("a float tensor of the operation's backend")
 }
 
-/// What an operation keeps for its way back, in burn's graph.
+/// What an operation keeps for its backward pass, shared, as burn clones it.
 struct Saved<T>(Arc<T>);
 
 impl<T> Clone for Saved<T> {
@@ -91,6 +95,7 @@ impl<T> fmt::Debug for Saved<T> {
     }
 }
 
+/// The node of `O` in burn's graph.
 struct Vjp<O>(PhantomData<fn() -> O>);
 
 impl<O> fmt::Debug for Vjp<O> {
@@ -104,8 +109,8 @@ impl<B: Backend, O: CustomOp<B, N> + 'static, const N: usize> Backward<B, N> for
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let wanted = ops.parents.each_ref().map(Option::is_some);
-        let by_inputs = O::vjp(&ops.state.0, grads.consume::<B>(&ops.node), wanted);
-        for (parent, gradient) in ops.parents.into_iter().zip(by_inputs) {
+        let grad_inputs = O::vjp(&ops.state.0, grads.consume::<B>(&ops.node), wanted);
+        for (parent, gradient) in ops.parents.into_iter().zip(grad_inputs) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 grads.register::<B>(parent.id, gradient);
             }

@@ -1,21 +1,21 @@
-//! Matrix products on one core, for operations that give every core its own images.
+//! Single-threaded matrix products, for operations that run images in parallel.
 
 use gemm::Parallelism;
 
 use super::simd::Real;
 
-/// A matrix that lies row by row in memory, as it is or transposed.
+/// A view of a row-major matrix, or of its transpose.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a, T> {
     values: &'a [T],
     rows: usize,
     columns: usize,
-    /// Distance of two neighbours in a column, and in a row.
+    /// Distance in memory to the next row, and to the next column.
     strides: [usize; 2],
 }
 
 impl<'a, T: Real + 'static> Matrix<'a, T> {
-    /// `[rows, columns]`, with as many rows as there are values for.
+    /// The matrix `[values.len() / columns, columns]`.
     pub fn new(values: &'a [T], columns: usize) -> Self {
         Self { values, rows: values.len() / columns, columns, strides: [columns, 1] }
     }
@@ -26,7 +26,7 @@ impl<'a, T: Real + 'static> Matrix<'a, T> {
         Self { values, rows: columns, columns: rows, strides: [across, down] }
     }
 
-    /// Adds `self other` to `into`, row by row.
+    /// Adds the product `self other` to `into`, row-major.
     ///
     /// # Panics
     /// If the sizes do not match: a bug of the caller.
@@ -43,7 +43,7 @@ impl<'a, T: Real + 'static> Matrix<'a, T> {
         let (into, left, right) = (into.as_mut_ptr(), self.values.as_ptr(), other.values.as_ptr());
         // SAFETY: every pointer is to a slice of as many values as its matrix has, checked above, the
         // strides are those of its rows and columns, and only `into`, borrowed mutably, is written.
-        #[expect(unsafe_code, reason = "the product's crate speaks pointers")]
+        #[expect(unsafe_code, reason = "the `gemm` crate takes raw pointers")]
         unsafe {
             gemm::gemm(
                 m,

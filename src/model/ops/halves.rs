@@ -1,5 +1,5 @@
-//! float16 numbers on the host as float32 on a device. To a GPU they go as they are, half of the bytes, and two in a word: not
-//! every GPU has numbers of 16 bits where it is reached through WGSL.
+//! Uploads float16 numbers of the host as float32 tensors. A GPU gets the float16 bits, half of the bytes, two numbers per u32
+//! word, and widens them itself: through WGSL not every GPU has 16-bit types.
 
 use burn::backend::cubecl::Device as CubeDevice;
 use burn::backend::ops::IntTensorOps;
@@ -13,7 +13,7 @@ use super::gpu::{arg, counts, empty_of, gpu_of, tensor, workgroups};
 /// Threads of a workgroup.
 const UNITS: usize = 256;
 
-/// float16 or float32 numbers as float32 on a device, to the bit what the host makes of them.
+/// float16 or float32 numbers as a float32 tensor on `device`, bit for bit as the host converts them.
 pub(crate) fn widened<const D: usize>(data: TensorData, device: &Device) -> Tensor<D> {
     match gpu_of(device).filter(|_| data.dtype() == DType::F16 && counts(data.shape().num_elements())) {
         Some(gpu) => tensor(on_gpu(data, &gpu)),
@@ -41,10 +41,10 @@ fn widen(words: &[u32], numbers: &mut [f32]) {
         let (sign, magnitude) = ((half & 0x8000) << 16, half & 0x7fff);
         let mut bits = (magnitude << 13) + comptime!(112u32 << 23);
         if magnitude < 0x400 {
-            // Below the smallest exponent in steps of 2^-24.
+            // Subnormal: in steps of 2^-24.
             bits = u32::reinterpret(f32::cast_from(magnitude) * 5.960_464_5e-8);
         } else if magnitude >= 0x7c00 {
-            bits += comptime!(112u32 << 23); // infinite, or no number
+            bits += comptime!(112u32 << 23); // infinite, or NaN
         }
         numbers[at] = f32::reinterpret(sign | bits);
     }

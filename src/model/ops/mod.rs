@@ -1,5 +1,5 @@
-//! Loops over numbers: wide registers, matrix products, weighted sums of tokens for many heads at once; and how
-//! such loops become operations of burn with a gradient of their own.
+//! Numeric kernels for the CPU and for GPUs: SIMD loops, matrix products, and weighted sums of tokens for many heads at
+//! once; and how such kernels become differentiable operations of burn.
 
 pub mod bias;
 pub mod cpu;

@@ -1,8 +1,8 @@
-//! Rows of a matrix in another order, of every image its own if need be.
+//! Rows of a matrix in another order: the same for all images, or one of each image's own.
 //!
-//! burn's scatter has one thread a column, which goes from row to row, and it is also how burn sends a gradient back through a
-//! look-up: of the orders of 256 images 50,000 steps in a row. An order has every row once, so that on GPUs a thread an entry
-//! does, both ways.
+//! burn's scatter, which is also the backward pass of its gather, has one thread per column, which goes from row to row: for the
+//! orders of 256 images 50,000 sequential steps. Since an order holds every row exactly once, the kernels here have one thread
+//! per entry, forward and backward.
 
 use burn::backend::{Cube, ops::FloatTensorOps};
 use burn::tensor::{IndexingUpdateOp, Int, IntDType, Shape, Tensor, TensorData};
@@ -17,7 +17,7 @@ use super::gpu::{arg, counts, empty, takes, workgroups};
 /// Threads of a workgroup.
 const UNITS: usize = 256;
 
-/// `[N, c]` of rows `[N, c]`: row `k` is row `order[k]` of what comes out. Differentiable in `rows`.
+/// Scatters rows `[N, c]` to `[N, c]`: row `k` becomes row `order[k]`. Differentiable in `rows`.
 pub(crate) fn place(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
     if takes(&rows, UNITS, 1) {
         return on_gpu(rows, order);
@@ -25,8 +25,8 @@ pub(crate) fn place(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
     rows.clone().detach().zeros_like().select_assign(0, order, rows, IndexingUpdateOp::Add)
 }
 
-/// `[B N, c]` of rows `[N, c]`: for token `i` of image `b` row `places[b, i]`; each image has every row once. Differentiable in
-/// `rows`.
+/// Gathers `[B N, c]` from rows `[N, c]`: token `i` of image `b` gets row `places[b, i]`, where `places` `[B, N]` holds every row
+/// once for each image. Differentiable in `rows`.
 pub(crate) fn look_up(rows: Tensor<2>, places: &[usize]) -> Tensor<2> {
     let ([n, _], device) = (rows.dims(), rows.device());
     let index = |data: Vec<i32>| Tensor::from_data(TensorData::new(data, [places.len()]), &device);
@@ -40,7 +40,7 @@ pub(crate) fn look_up(rows: Tensor<2>, places: &[usize]) -> Tensor<2> {
     rows.select(0, index(places.iter().map(|&k| k as i32).collect()))
 }
 
-/// By an order of each image, `[B N]`.
+/// Scatters rows `[N, c]` to `[B N, c]` by one `order` per image, `[B N]`.
 fn on_gpu(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
     let order = order.without_autodiff().cast(IntDType::I32);
     let order = order.try_into_primitive::<Cube>().expect("an order where the rows are");
@@ -48,12 +48,12 @@ fn on_gpu(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
 }
 
 struct PlaceOp {
-    /// Where every row goes within its image, `[B N]`.
+    /// The index within its image that every row is moved to, `[B N]`.
     order: CubeTensor,
 }
 
 impl CustomOp<CubeBackend, 1> for PlaceOp {
-    /// The operation, and the shape of the rows.
+    /// The operation, and the shape of its input.
     type Saved = (Self, [usize; 2]);
 
     fn forward(self, [rows]: [CubeTensor; 1], _: bool) -> (CubeTensor, Self::Saved) {
@@ -66,24 +66,24 @@ impl CustomOp<CubeBackend, 1> for PlaceOp {
         (placed, (self, [n, width]))
     }
 
-    fn vjp((op, shape): &Self::Saved, by_placed: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
-        let (by_placed, [n, width]) = (into_contiguous(by_placed), *shape);
-        let [moved, _] = by_placed.meta.shape().dims();
-        let by_rows = empty(&by_placed, [moved / n, n * width]);
+    fn vjp((op, shape): &Self::Saved, grad_placed: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
+        let (grad_placed, [n, width]) = (into_contiguous(grad_placed), *shape);
+        let [moved, _] = grad_placed.meta.shape().dims();
+        let grad_rows = empty(&grad_placed, [moved / n, n * width]);
         let (cubes, units) = threads(moved * width);
-        let (order, into) = (arg(&op.order), arg(&by_rows));
-        take::launch::<i32>(&by_rows.client, cubes, units, order, arg(&by_placed), into, n, width);
-        let by_rows = if moved == n { by_rows } else { CubeBackend::float_sum_dim(by_rows, 0) };
-        [Some(CubeBackend::float_reshape(by_rows, Shape::new([n, width])))]
+        let (order, into) = (arg(&op.order), arg(&grad_rows));
+        take::launch::<i32>(&grad_rows.client, cubes, units, order, arg(&grad_placed), into, n, width);
+        let grad_rows = if moved == n { grad_rows } else { CubeBackend::float_sum_dim(grad_rows, 0) };
+        [Some(CubeBackend::float_reshape(grad_rows, Shape::new([n, width])))]
     }
 }
 
-/// A thread an entry.
+/// A launch of one thread per entry.
 fn threads(entries: usize) -> (CubeCount, CubeDim) {
     (workgroups(entries.div_ceil(UNITS)), CubeDim::new_1d(UNITS as u32))
 }
 
-/// Rows `[n, width]` placed for every image: its row `k` at its row `order[k]`.
+/// Scatters rows `[n, width]` for every image: row `k` to its row `order[k]`. One thread per entry of `placed`.
 #[cube(launch)]
 pub(crate) fn put<I: Numeric>(order: &[I], rows: &[f32], placed: &mut [f32], n: usize, width: usize) {
     let at = ABSOLUTE_POS;
@@ -93,13 +93,19 @@ pub(crate) fn put<I: Numeric>(order: &[I], rows: &[f32], placed: &mut [f32], n: 
     }
 }
 
-/// The way back of [`put`], for every image on its own.
+/// The backward pass of [`put`] for every image on its own: a gather by `order`.
 #[cube(launch)]
-pub(crate) fn take<I: Numeric>(order: &[I], by_placed: &[f32], by_rows: &mut [f32], n: usize, width: usize) {
+pub(crate) fn take<I: Numeric>(
+    order: &[I],
+    grad_placed: &[f32],
+    grad_rows: &mut [f32],
+    n: usize,
+    width: usize,
+) {
     let at = ABSOLUTE_POS;
-    if at < by_rows.len() {
+    if at < grad_rows.len() {
         let row = at / width;
-        by_rows[at] = by_placed[(row / n * n + usize::cast_from(order[row])) * width + at % width];
+        grad_rows[at] = grad_placed[(row / n * n + usize::cast_from(order[row])) * width + at % width];
     }
 }
 
@@ -114,7 +120,7 @@ mod gpu_tests {
     fn rows_go_where_the_processor_places_them_and_so_do_their_gradients() {
         for (name, gpu) in gpus() {
             for (images, n, width) in [(1, 1, 1), (1, 7, 3), (3, 301, 1), (5, 49, 32)] {
-                // Of every image another step through the rows, that shares no factor with their number.
+                // Every image steps through the rows by another stride, coprime to their number.
                 let places: Vec<_> = (0..images * n).map(|at| at % n * (2 + at / n * n) % n).collect();
                 let order: Vec<_> = places[..n].iter().map(|&k| k as i32).collect();
                 let run = |device: &Device, placing: bool| {
@@ -128,8 +134,8 @@ mod gpu_tests {
                     let [moved, _] = placed.dims();
                     let gradients =
                         (placed.clone() * Tensor::from_data(tensor(moved), &device)).sum().backward();
-                    let by_rows = rows.grad(&gradients).expect("a gradient");
-                    [placed.inner(), by_rows]
+                    let grad_rows = rows.grad(&gradients).expect("a gradient");
+                    [placed.inner(), grad_rows]
                         .map(|found| found.into_data().try_into_vec::<f32>().expect("float32"))
                 };
                 for placing in [true, false] {

@@ -4,9 +4,9 @@ use std::iter::Sum;
 use std::ops::{Add, Mul};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Defines a function whose body is compiled for AVX-512, AVX2 with fused multiply-add, and the
-/// target's baseline; a call takes the first the processor has ([`Level`]). `FUSED` is the name of a constant
-/// of the body: whether `mul_add` is one instruction. `T: Real` after it makes the body generic.
+/// Defines a function whose body is compiled for AVX-512, for AVX2 with fused multiply-add, and for the target's
+/// baseline; a call runs the widest that the processor supports ([`Level`]). `FUSED` names a const parameter of the
+/// body: whether `mul_add` is one instruction. `T: Real` after it makes the body generic.
 macro_rules! vectorised {
     ($(#[$doc:meta])* $vis:vis fn $name:ident<const $fused:ident: bool $(, $type:ident: $bound:ident)?>($($arg:ident: $kind:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$doc])*
@@ -20,8 +20,8 @@ macro_rules! vectorised {
                 #[target_feature(enable = "avx2,fma")]
                 fn wide$(<$type: $bound>)?($($arg: $kind),*) $(-> $out)? { body::<true $(, $type)?>($($arg),*) }
                 match $crate::model::ops::simd::Level::taken() {
-                    // SAFETY: no level is taken whose instructions the processor does not know.
-                    #[expect(unsafe_code, reason = "a call of instructions not every processor has")]
+                    // SAFETY: the current level is never wider than what the processor supports.
+                    #[expect(unsafe_code, reason = "a call of instructions that not every processor has")]
                     $crate::model::ops::simd::Level::Avx512 => return unsafe { widest$(::<$type>)?($($arg),*) },
                     // SAFETY: as above.
                     #[expect(unsafe_code, reason = "as above")]
@@ -36,11 +36,11 @@ macro_rules! vectorised {
 
 pub(crate) use vectorised;
 
-/// The instructions loops are run with, the widest last.
+/// The instruction set that loops run with, the widest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// Those every processor of its kind has.
+    /// What every processor of the target has.
     Baseline = 1,
     /// AVX2 with fused multiply-add.
     Avx2 = 2,
@@ -48,14 +48,14 @@ pub enum Level {
     Avx512 = 3,
 }
 
-/// The level that is taken; 0 before anybody asked.
-static TAKEN: AtomicU8 = AtomicU8::new(0);
+/// The current [`Level`], as its discriminant; 0 before the first call of [`Level::taken`].
+static CURRENT: AtomicU8 = AtomicU8::new(0);
 
 impl Level {
-    /// All of them.
+    /// All levels, in ascending order.
     pub const ALL: [Self; 3] = [Self::Baseline, Self::Avx2, Self::Avx512];
 
-    /// The widest this processor knows.
+    /// The widest level that this processor supports.
     pub fn widest() -> Self {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
@@ -66,10 +66,10 @@ impl Level {
         Self::Baseline
     }
 
-    /// The one loops are run with: the widest, unless another was forced.
+    /// The level that loops run with: the widest, unless another was [forced](Self::force).
     #[inline]
     pub fn taken() -> Self {
-        match TAKEN.load(Ordering::Relaxed) {
+        match CURRENT.load(Ordering::Relaxed) {
             1 => Self::Baseline,
             2 => Self::Avx2,
             3 => Self::Avx512,
@@ -77,11 +77,11 @@ impl Level {
         }
     }
 
-    /// Lets this whole program run its loops with this level, or with the widest where the processor does not know
-    /// it; says which. For tests: nobody else wants a slower one.
+    /// Makes the whole process run its loops with this level, or with the widest that the processor supports if that
+    /// is narrower; returns the level set. For tests alone.
     pub fn force(self) -> Self {
         let level = self.min(Self::widest());
-        TAKEN.store(level as u8, Ordering::Relaxed);
+        CURRENT.store(level as u8, Ordering::Relaxed);
         level
     }
 }
@@ -111,11 +111,11 @@ vectorised! {
     }
 }
 
-/// Lanes that sums are kept in until the end, so that they go through wide registers.
+/// Partial sums of a dot product, which fill vector registers.
 const LANES: usize = 16;
 
 vectorised! {
-    /// `a . b`.
+    /// The dot product `a . b`.
     pub(crate) fn dot<const FUSED: bool, T: Real>(a: &[T], b: &[T]) -> T {
         let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
         let mut sums = [T::default(); LANES];
@@ -126,7 +126,7 @@ vectorised! {
     }
 }
 
-/// A precision that loops are written for.
+/// A floating-point type that loops are written for: f32 or f64.
 pub(crate) trait Real:
     Copy + Default + Send + Sync + Add<Output = Self> + Mul<Output = Self> + Sum
 {
@@ -161,18 +161,18 @@ macro_rules! real {
 real!(f32);
 real!(f64);
 
-/// [`Real::multiply_add`] by itself.
+/// [`Real::multiply_add`] as a free function.
 #[inline(always)]
 pub(crate) fn multiply_add<const FUSED: bool, T: Real>(a: T, b: T, c: T) -> T {
     T::multiply_add::<FUSED>(a, b, c)
 }
 
-/// `exp(x)` for `x` up to 700, to an ulp or two; below -708 some 1e-308 stands for 0. Without a
-/// branch, so that it vectorises: `x = n ln 2 + r`, `|r| <= ln 2 / 2`, Taylor's series for `exp(r)` up
-/// to `r^13 / 13!` (the next term is below 5e-18), and `n` added to the exponent bits.
+/// `exp(x)` for `x` up to 700, to an ulp or two; below -708 it stays at about 1e-308 instead of 0. Branch-free, so
+/// that it vectorises: `x = n ln 2 + r`, `|r| <= ln 2 / 2`, Taylor's series for `exp(r)` up to `r^13 / 13!` (the
+/// next term is below 5e-18), and `n` added to the exponent bits.
 #[inline(always)]
 pub(crate) fn exp<const FUSED: bool>(x: f64) -> f64 {
-    /// 1.5 * 2^52: adding it rounds to a whole number, left in the lowest bits.
+    /// 1.5 * 2^52: adding it rounds to an integer, which is left in the lowest bits.
     const ROUND: f64 = 6_755_399_441_055_744.0;
     const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1; // its last 32 bits are 0: n LN_2_HIGH is exact
     const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
@@ -198,8 +198,8 @@ pub(crate) fn exp<const FUSED: bool>(x: f64) -> f64 {
     series * f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52))
 }
 
-/// `exp(x)` in float32 for any number, within 2e-7 of itself; beyond +-87 that of +-87. As [`exp`], with the
-/// series up to `r^6 / 6!` (the next term is below 2e-7).
+/// `exp(x)` in float32, to a relative error of 3e-7; `x` is clamped to +-87. As [`exp`], with the series up to
+/// `r^6 / 6!` (the next term is below 2e-7).
 #[inline(always)]
 pub(crate) fn exp_single<const FUSED: bool>(x: f32) -> f32 {
     /// 1.5 * 2^23.

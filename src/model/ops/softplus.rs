@@ -1,4 +1,4 @@
-//! `ln(1 + e^x)` of a few numbers: on GPUs a launch each way, where tensors take two and five.
+//! `ln(1 + e^x)` of a few numbers. On GPUs forward and backward are one kernel launch each; burn's operations take two and five.
 
 use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::Tensor;
@@ -13,7 +13,7 @@ use super::gpu::{arg, empty, takes, workgroups};
 /// Threads of a workgroup.
 const UNITS: usize = 32;
 
-/// Of every number, none so large that its exponential has no end.
+/// `ln(1 + e^x)` of every element of `x` `[n]`, none so large that its exponential overflows.
 pub fn softplus(x: Tensor<1>) -> Tensor<1> {
     match takes(&x, UNITS, 0) {
         true => apply::<Cube, _, 1, 1>(SoftplusOp, [x.into_dispatch()]),
@@ -35,31 +35,31 @@ impl CustomOp<CubeBackend, 1> for SoftplusOp {
         (y, x)
     }
 
-    fn vjp(x: &CubeTensor, by_y: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
+    fn vjp(x: &CubeTensor, grad_y: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
         let [count] = x.shape().dims();
-        let by_x = empty(x, [count]);
-        let (cubes, by_y) = (workgroups(count.div_ceil(UNITS)), into_contiguous(by_y));
-        backward::launch(&x.client, cubes, CubeDim::new_1d(UNITS as u32), arg(x), arg(&by_y), arg(&by_x));
-        [Some(by_x)]
+        let grad_x = empty(x, [count]);
+        let (cubes, grad_y) = (workgroups(count.div_ceil(UNITS)), into_contiguous(grad_y));
+        backward::launch(&x.client, cubes, CubeDim::new_1d(UNITS as u32), arg(x), arg(&grad_y), arg(&grad_x));
+        [Some(grad_x)]
     }
 }
 
-/// A GPU's logarithm of 1 and a little more loses the little's digits, and so does what could make them good where a driver
-/// takes `(1 + u) - 1` for `u`: of little ones the series.
+/// For small `u = e^x`, `ln(1 + u)` on a GPU loses the digits of `u`, and the usual correction does too where a driver
+/// simplifies `(1 + u) - 1` to `u`: below 0.1 it is the Taylor series.
 #[cube(launch)]
 fn forward(x: &[f32], y: &mut [f32]) {
     if ABSOLUTE_POS < y.len() {
         let u = x[ABSOLUTE_POS].exp();
-        let late = 0.2f32 - u * (comptime!(1.0f32 / 6.0f32) - u * comptime!(1.0f32 / 7.0f32));
-        let series = 1.0f32 - u * (0.5f32 - u * (comptime!(1.0f32 / 3.0f32) - u * (0.25f32 - u * late)));
+        let tail = 0.2f32 - u * (comptime!(1.0f32 / 6.0f32) - u * comptime!(1.0f32 / 7.0f32));
+        let series = 1.0f32 - u * (0.5f32 - u * (comptime!(1.0f32 / 3.0f32) - u * (0.25f32 - u * tail)));
         y[ABSOLUTE_POS] = if u < 0.1 { u * series } else { (1.0f32 + u).ln() };
     }
 }
 
 #[cube(launch)]
-fn backward(x: &[f32], by_y: &[f32], by_x: &mut [f32]) {
-    if ABSOLUTE_POS < by_x.len() {
-        by_x[ABSOLUTE_POS] = by_y[ABSOLUTE_POS] / (1.0f32 + (-x[ABSOLUTE_POS]).exp());
+fn backward(x: &[f32], grad_y: &[f32], grad_x: &mut [f32]) {
+    if ABSOLUTE_POS < grad_x.len() {
+        grad_x[ABSOLUTE_POS] = grad_y[ABSOLUTE_POS] / (1.0f32 + (-x[ABSOLUTE_POS]).exp());
     }
 }
 
@@ -84,9 +84,9 @@ mod gpu_tests {
         for (name, device) in gpus() {
             let found = of(&device, DType::F32);
             for (found, expected) in found.into_iter().zip(of(&Device::flex(), DType::F64)) {
-                let shares: Vec<f64> =
+                let ratios: Vec<f64> =
                     found.iter().zip(&expected).map(|(found, expected)| found / expected).collect();
-                assert_close(&name, shares, vec![1.0; expected.len()], 2e-6);
+                assert_close(&name, ratios, vec![1.0; expected.len()], 2e-6);
             }
         }
     }

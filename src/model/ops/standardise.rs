@@ -1,5 +1,5 @@
-//! Numbers without their level and spread: each row of a matrix, or each column. On GPUs a launch each way, a workgroup a line,
-//! where tensors take eight and twenty, each of which reads all of them.
+//! Standardises the rows or the columns of a matrix: less their mean, over their spread. On GPUs forward and backward are one launch
+//! each, with one workgroup per line; burn's operations take eight and twenty launches, each of which reads the whole matrix.
 
 use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::Tensor;
@@ -15,16 +15,16 @@ use super::gpu::{arg, empty, takes, workgroups};
 /// Threads of a workgroup.
 const UNITS: usize = 128;
 
-/// What lines are divided by, so that none is divided by 0.
+/// What a line is divided by; the number is an epsilon against division by 0.
 #[derive(Clone, Copy, Debug)]
 pub enum Spread {
-    /// The population standard deviation, and this much more.
+    /// The population standard deviation plus epsilon.
     Deviation(f64),
-    /// The root of the population variance and of this much more, as in layer and batch normalisation.
+    /// The square root of the population variance plus epsilon, as in layer and batch normalisation.
     Root(f64),
 }
 
-/// Every line along `axis` of `x`, `[M, K]`, less its mean and over its spread.
+/// Every line of `x` `[M, K]` along `axis` (0: columns, 1: rows), less its mean and divided by its spread: `[M, K]`.
 pub fn standardise(x: Tensor<2>, axis: usize, spread: Spread) -> Tensor<2> {
     if let Some(standardised) = fused(&x, axis, spread) {
         return standardised;
@@ -33,16 +33,16 @@ pub fn standardise(x: Tensor<2>, axis: usize, spread: Spread) -> Tensor<2> {
     let variance = (centred.clone() * centred.clone()).mean_dim(axis);
     centred
         / match spread {
-            Spread::Deviation(more) => {
-                // The root has no slope at 0, where all are equal: nothing is to come back through it.
+            Spread::Deviation(epsilon) => {
+                // The root has no derivative at 0, where all numbers are equal: the gradient through it is set to 0.
                 let is_flat = variance.clone().equal_scalar(0.0);
-                variance.mask_fill(is_flat.clone(), 1.0).sqrt().mask_fill(is_flat, 0.0) + more
+                variance.mask_fill(is_flat.clone(), 1.0).sqrt().mask_fill(is_flat, 0.0) + epsilon
             }
-            Spread::Root(more) => (variance + more).sqrt(),
+            Spread::Root(epsilon) => (variance + epsilon).sqrt(),
         }
 }
 
-/// The same where kernels take it: on GPUs, in float32.
+/// [`standardise`] by the kernels below; none where they do not take `x`: they need a GPU and float32.
 pub fn fused(x: &Tensor<2>, axis: usize, spread: Spread) -> Option<Tensor<2>> {
     let rounds = 3 * x.dims()[axis].div_ceil(UNITS);
     let op = StandardiseOp { axis, spread };
@@ -54,35 +54,35 @@ struct StandardiseOp {
     spread: Spread,
 }
 
-/// How lines lie and what they are divided by.
+/// The layout of the lines in memory, and what they are divided by.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Lines {
     count: usize,
     length: usize,
-    /// From the start of a line to that of the next.
-    apart: usize,
-    /// From a number of a line to its next.
-    step: usize,
-    /// By how much that is more than the deviation.
-    more: f32,
-    /// Whether it is within the root.
+    /// Distance from the start of a line to that of the next.
+    line_stride: usize,
+    /// Distance from a number of a line to its next.
+    stride: usize,
+    /// The number of [`Spread`].
+    epsilon: f32,
+    /// Whether it is added under the root ([`Spread::Root`]).
     #[cube(comptime)]
-    within: bool,
+    in_root: bool,
 }
 
 impl StandardiseOp {
-    /// Those of `x`, and a workgroup for each.
+    /// The lines of `x`, and a launch of one workgroup per line.
     fn lines(&self, x: &CubeTensor) -> (LinesLaunch, CubeCount) {
         let [rows, columns] = x.shape().dims();
-        let (count, length, apart, step) = match self.axis {
+        let (count, length, line_stride, stride) = match self.axis {
             0 => (columns, rows, 1, columns),
             _ => (rows, columns, columns, 1),
         };
-        let (more, within) = match self.spread {
-            Spread::Deviation(more) => (more as f32, false),
-            Spread::Root(more) => (more as f32, true),
+        let (epsilon, in_root) = match self.spread {
+            Spread::Deviation(epsilon) => (epsilon as f32, false),
+            Spread::Root(epsilon) => (epsilon as f32, true),
         };
-        (LinesLaunch::new(count, length, apart, step, more, within), workgroups(count))
+        (LinesLaunch::new(count, length, line_stride, stride, epsilon, in_root), workgroups(count))
     }
 }
 
@@ -98,93 +98,94 @@ impl CustomOp<CubeBackend, 1> for StandardiseOp {
         (standardised, (self, x))
     }
 
-    fn vjp((op, x): &Self::Saved, by_standardised: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
-        let by_x = empty::<2>(x, x.shape().dims());
-        let by_standardised = into_contiguous(by_standardised);
+    fn vjp((op, x): &Self::Saved, grad_standardised: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
+        let grad_x = empty::<2>(x, x.shape().dims());
+        let grad_standardised = into_contiguous(grad_standardised);
         let (lines, cubes) = op.lines(x);
         let units = CubeDim::new_1d(UNITS as u32);
-        backward::launch(&x.client, cubes, units, arg(x), arg(&by_standardised), arg(&by_x), lines);
-        [Some(by_x)]
+        backward::launch(&x.client, cubes, units, arg(x), arg(&grad_standardised), arg(&grad_x), lines);
+        [Some(grad_x)]
     }
 }
 
 #[cube(launch)]
 fn forward(x: &[f32], standardised: &mut [f32], lines: Lines) {
-    let first = usize::min(CUBE_POS, lines.count - 1) * lines.apart;
+    let first = usize::min(CUBE_POS, lines.count - 1) * lines.line_stride;
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
     let moments = moments(x, first, &mut lanes, &lines);
     let mut j = UNIT_POS as usize;
     while j < lines.length {
-        let at = first + j * lines.step;
+        let at = first + j * lines.stride;
         standardised[at] = (x[at] - moments.mean) * moments.scale;
         j += UNITS;
     }
 }
 
-/// With `y` the standardised numbers: `scale (by - mean(by) - (x - mean) mean((x - mean) by) scale / deviation)`, the deviation
-/// that of the root where that is what was divided by.
+/// With `g` the gradient of the standardised numbers: `scale (g - mean(g) - (x - mean) mean((x - mean) g) scale / deviation)`, where
+/// `deviation` includes epsilon if that is under the root.
 #[cube(launch)]
-fn backward(x: &[f32], by_standardised: &[f32], by_x: &mut [f32], lines: Lines) {
-    let first = usize::min(CUBE_POS, lines.count - 1) * lines.apart;
+fn backward(x: &[f32], grad_standardised: &[f32], grad_x: &mut [f32], lines: Lines) {
+    let first = usize::min(CUBE_POS, lines.count - 1) * lines.line_stride;
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
     let moments = moments(x, first, &mut lanes, &lines);
-    let mut along = 0.0f32;
-    let mut level = 0.0f32;
+    let mut dot = 0.0f32;
+    let mut sum = 0.0f32;
     let mut j = UNIT_POS as usize;
     while j < lines.length {
-        let by = by_standardised[first + j * lines.step];
-        along += (x[first + j * lines.step] - moments.mean) * by;
-        level += by;
+        let grad = grad_standardised[first + j * lines.stride];
+        dot += (x[first + j * lines.stride] - moments.mean) * grad;
+        sum += grad;
         j += UNITS;
     }
     let scale = moments.scale;
-    let level = fold(level, &mut lanes, Fold::Sum, UNITS) * scale / f32::cast_from(lines.length);
-    let along = fold(along, &mut lanes, Fold::Sum, UNITS) * scale * scale / f32::cast_from(lines.length);
-    let mut spread = 0.0f32;
+    let grad_mean = fold(sum, &mut lanes, Fold::Sum, UNITS) * scale / f32::cast_from(lines.length);
+    let mean_dot = fold(dot, &mut lanes, Fold::Sum, UNITS) * scale * scale / f32::cast_from(lines.length);
+    let mut grad_spread = 0.0f32;
     if moments.deviation > 0.0 {
-        spread = along / moments.deviation; // where all numbers are equal no direction changes the deviation
+        grad_spread = mean_dot / moments.deviation; // 0 where all numbers are equal, as on the CPU
     }
     j = UNIT_POS as usize;
     while j < lines.length {
-        let at = first + j * lines.step;
-        by_x[at] = scale * by_standardised[at] - spread * (x[at] - moments.mean) - level;
+        let at = first + j * lines.stride;
+        grad_x[at] = scale * grad_standardised[at] - grad_spread * (x[at] - moments.mean) - grad_mean;
         j += UNITS;
     }
 }
 
+/// Mean and spread of a line.
 #[derive(CubeType)]
 struct Moments {
     mean: f32,
-    /// What the spread grows with.
+    /// The standard deviation; with epsilon under the root where it is there.
     deviation: f32,
     /// 1 over the spread.
     scale: f32,
 }
 
-/// Those of the line that begins at `first`.
+/// The moments of the line that begins at `first`, in two passes. It has barriers: all threads of the workgroup must call it.
 #[cube]
 fn moments(x: &[f32], first: usize, lanes: &mut [f32], lines: &Lines) -> Moments {
     let mut sum = 0.0f32;
     let mut j = UNIT_POS as usize;
     while j < lines.length {
-        sum += x[first + j * lines.step];
+        sum += x[first + j * lines.stride];
         j += UNITS;
     }
     let mean = fold(sum, lanes, Fold::Sum, UNITS) / f32::cast_from(lines.length);
     let mut squares = 0.0f32;
     j = UNIT_POS as usize;
     while j < lines.length {
-        let centred = x[first + j * lines.step] - mean;
+        let centred = x[first + j * lines.stride] - mean;
         squares += centred * centred;
         j += UNITS;
     }
     let variance = fold(squares, lanes, Fold::Sum, UNITS) / f32::cast_from(lines.length);
-    if comptime!(lines.within) {
-        let deviation = (variance + lines.more).sqrt();
+    if comptime!(lines.in_root) {
+        let deviation = (variance + lines.epsilon).sqrt();
         Moments { mean, deviation, scale: 1.0f32 / deviation }
     } else {
         let deviation = variance.sqrt();
-        Moments { mean, deviation, scale: 1.0f32 / (deviation + lines.more) }
+        Moments { mean, deviation, scale: 1.0f32 / (deviation + lines.epsilon) }
     }
 }
 
@@ -194,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Scores that a scorer of zeros makes.
+    /// All scores are equal where a scorer's weights are 0.
     #[test]
     fn lines_of_equals_have_a_gradient() {
         for dtype in [DType::F32, DType::F64] {
@@ -203,8 +204,8 @@ mod tests {
             let weights = TensorData::new(vec![1.0_f32, 2.0, 3.0, 6.0], [1, 4]);
             let weights = Tensor::<2>::from_data(weights, (&x.device(), dtype));
             let gradients = (standardise(x.clone(), 1, Spread::Deviation(0.5)) * weights).sum().backward();
-            let by_x = x.grad(&gradients).expect("a gradient").into_data();
-            assert_eq!(by_x.iter::<f64>().collect::<Vec<_>>(), [-4.0, -2.0, 0.0, 6.0], "{dtype:?}");
+            let grad_x = x.grad(&gradients).expect("a gradient").into_data();
+            assert_eq!(grad_x.iter::<f64>().collect::<Vec<_>>(), [-4.0, -2.0, 0.0, 6.0], "{dtype:?}");
         }
     }
 }
@@ -224,7 +225,7 @@ mod gpu_tests {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         for (name, device) in gpus() {
             for shape in [[1, 3], [3, 49], [5, 196], [300, 5], [70_001, 12]] {
-                let [x, by] = [(); 2].map(|()| -> Vec<f32> {
+                let [x, cotangent] = [(); 2].map(|()| -> Vec<f32> {
                     (0..shape[0] * shape[1]).map(|_| rng.random_range(-2.0..3.0)).collect()
                 });
                 for axis in [0, 1].into_iter().filter(|axis| shape[*axis] > 1) {
@@ -234,18 +235,18 @@ mod gpu_tests {
                                 let data = TensorData::new(values.to_vec(), shape);
                                 Tensor::<2>::from_data(data, (&device.clone().autodiff(), dtype))
                             };
-                            let asked = put(&x).require_grad();
-                            let found = standardise(asked.clone(), axis, spread);
-                            let gradients = (found.clone() * put(&by)).sum().backward();
-                            let by_asked = asked.grad(&gradients).expect("a gradient");
-                            [found.into_data(), by_asked.into_data()]
+                            let input = put(&x).require_grad();
+                            let found = standardise(input.clone(), axis, spread);
+                            let gradients = (found.clone() * put(&cotangent)).sum().backward();
+                            let grad_input = input.grad(&gradients).expect("a gradient");
+                            [found.into_data(), grad_input.into_data()]
                                 .map(|data| data.iter::<f64>().collect::<Vec<_>>())
                         };
-                        let [found, by_found] = of(&device, DType::F32);
-                        let [expected, by_expected] = of(&Device::flex(), DType::F64);
+                        let [found, grad_found] = of(&device, DType::F32);
+                        let [expected, grad_expected] = of(&Device::flex(), DType::F64);
                         let what = format!("{shape:?} along {axis} by {spread:?} on {name}");
                         assert_close_to_largest(&what, found, expected, 3e-6);
-                        assert_close_to_largest(format!("{what}, gradient"), by_found, by_expected, 1e-5);
+                        assert_close_to_largest(format!("{what}, gradient"), grad_found, grad_expected, 1e-5);
                     }
                 }
             }

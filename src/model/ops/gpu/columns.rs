@@ -1,6 +1,6 @@
-//! Sums of a matrix' columns, as the gradient of a bias is one. Threads side by side (`lanes`) read columns side by side, or vectors
-//! of them, groups of threads other rows of the same columns, and workgroups other columns, or rows further down; what workgroups
-//! leave is added up afterwards.
+//! Sums over the rows of a matrix, column by column, such as the gradient of a bias. Neighbouring threads (`lanes`) read neighbouring
+//! columns, or vectors of them; groups of threads read different rows of the same columns; workgroups have other columns, or another
+//! part of the rows. The partial sums of workgroups are added up afterwards.
 
 use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::cubecl;
@@ -11,29 +11,29 @@ use super::{empty, workgroups};
 
 /// Threads of a workgroup.
 pub(crate) const UNITS: usize = 256;
-/// Columns of a workgroup, at most.
+/// Most columns of a workgroup.
 pub(crate) const COLUMNS: usize = 64;
-/// At least: 32 bytes, which memory sends together.
-const NARROW: usize = 8;
-/// Workgroups that keep a GPU busy.
-const ENOUGH: usize = 512;
-/// Workgroups that leave few multiprocessors without one.
-const FEW: usize = 120;
-/// Rows of a workgroup, at least.
-const ROWS: usize = 512;
-/// From a row of a thread to its next, where [`COLUMNS`] threads lie side by side.
+/// Fewest columns of a workgroup: 32 bytes, one memory transaction.
+const MIN_COLUMNS: usize = 8;
+/// Rows are split into parts until there are so many workgroups, which keep a GPU busy.
+const TARGET_WORKGROUPS: usize = 512;
+/// Fewest workgroups that leave few multiprocessors idle.
+const MIN_WORKGROUPS: usize = 120;
+/// Fewest rows of a workgroup.
+const MIN_ROWS: usize = 512;
+/// The stride of a thread's loop over rows where a workgroup has [`COLUMNS`] lanes.
 pub(crate) const STEP: usize = UNITS / COLUMNS;
-/// Rows that a thread reads together, which memory is asked for at once.
-pub(crate) const AT_ONCE: usize = 4;
+/// Rows per iteration of an unrolled loop, whose reads are in flight at the same time.
+pub(crate) const UNROLL: usize = 4;
 
-/// Columns of a workgroup for a single matrix: the fewer, the more of its rows are read at once, and by more workgroups.
-pub(crate) fn width(rows: usize, columns: usize) -> usize {
-    let keeps_busy = |width: &usize| columns.div_ceil(*width) * rows.div_ceil(ROWS) >= FEW;
-    [COLUMNS, 32, 16].into_iter().find(keeps_busy).unwrap_or(NARROW)
+/// Columns per workgroup for a single matrix: the fewer, the more of its rows are read at once, and by more workgroups.
+pub(crate) fn workgroup_columns(rows: usize, columns: usize) -> usize {
+    let keeps_busy = |width: &usize| columns.div_ceil(*width) * rows.div_ceil(MIN_ROWS) >= MIN_WORKGROUPS;
+    [COLUMNS, 32, 16].into_iter().find(keeps_busy).unwrap_or(MIN_COLUMNS)
 }
 
-/// Adds up the columns of every matrix of a batch, `[B, 1, columns]`, `width` of them a workgroup: `launch` is given the workgroups,
-/// how many they are, what a matrix' rows are shared out into, and room for what each of those leaves, `[B, parts, columns]`.
+/// The column sums of every matrix of a batch, `[B, 1, columns]`, `width` columns per workgroup. `launch` gets the launch size, the
+/// number of workgroups, the number of parts that the rows are split into, and the buffer for partial sums, `[B, parts, columns]`.
 pub(crate) fn add_up(
     like: &CubeTensor,
     [batches, rows, columns]: [usize; 3],
@@ -41,29 +41,29 @@ pub(crate) fn add_up(
     launch: impl FnOnce(CubeCount, usize, usize, &CubeTensor),
 ) -> CubeTensor {
     let across = batches * columns.div_ceil(width);
-    let parts = (ENOUGH / across.max(1)).min(rows.div_ceil(ROWS)).max(1);
+    let parts = (TARGET_WORKGROUPS / across.max(1)).min(rows.div_ceil(MIN_ROWS)).max(1);
     let sums = empty(like, [batches, parts, columns]);
     let count = parts * across;
     launch(workgroups(count), count, parts, &sums);
     if parts == 1 { sums } else { CubeBackend::float_sum_dim(sums, 1) }
 }
 
-/// What a thread adds up.
+/// The numbers that a thread adds up.
 #[derive(CubeType, Clone, Copy)]
 pub(crate) struct Share {
-    /// Of all parts of all matrices.
+    /// Index among the parts of all matrices.
     part: usize,
-    /// Of the batch.
+    /// Index of the matrix in the batch.
     pub matrix: usize,
-    /// A vector of them, where the matrix is read so.
+    /// The column, or the vector of columns where the matrix is read in vectors.
     pub column: usize,
     /// Its first row; every `UNITS / lanes`-th follows.
     pub row: usize,
-    /// The row at which it ends; a thread beyond the last column has none.
+    /// The row at which it ends; 0 for a thread beyond the last column.
     pub end: usize,
 }
 
-/// The share of this thread, of `count` workgroups.
+/// The [`Share`] of this thread in a launch of `count` workgroups with `lanes` columns each.
 #[cube]
 pub(crate) fn share(
     rows: usize,
@@ -76,15 +76,15 @@ pub(crate) fn share(
     let cube = usize::min(CUBE_POS, count - 1);
     let across = columns.div_ceil(lanes);
     let (part, column) = (cube / across, cube % across * lanes + unit % lanes);
-    // Whole rounds, so that few threads read rows one by one; the last parts have what is left, or nothing.
-    let round = comptime!(UNITS / lanes * AT_ONCE);
+    // Whole unrolled iterations, so that few threads read rows one by one; the last parts get the rest, or nothing.
+    let round = comptime!(UNITS / lanes * UNROLL);
     let length = rows.div_ceil(parts).div_ceil(round) * round;
     let first = part % parts * length;
     let end = if column < columns { usize::min(first + length, rows) } else { 0usize };
     Share { part, matrix: part / parts, column, row: first + unit / lanes, end }
 }
 
-/// Leaves what the threads of a workgroup have added up. All of them come here together.
+/// Adds up the `sum`s of a workgroup's threads, by column, and writes them to `sums`. It has a barrier: all threads must call it.
 #[cube]
 pub(crate) fn leave<N: Size>(
     sum: Vector<f32, N>,
@@ -93,16 +93,16 @@ pub(crate) fn leave<N: Size>(
     sums: &mut [Vector<f32, N>],
     #[comptime] lanes: usize,
 ) {
-    let mut left = Shared::<[Vector<f32, N>]>::new_slice(UNITS);
+    let mut partials = Shared::<[Vector<f32, N>]>::new_slice(UNITS);
     let unit = UNIT_POS as usize;
-    left[unit] = sum;
+    partials[unit] = sum;
     sync_cube();
     if unit < lanes && share.column < columns {
-        let mut all = Vector::<f32, N>::new(0.0);
+        let mut column_sum = Vector::<f32, N>::new(0.0);
         #[unroll]
         for group in 0..comptime!(UNITS / lanes) {
-            all += left[comptime!(group * lanes) + unit];
+            column_sum += partials[comptime!(group * lanes) + unit];
         }
-        sums[share.part * columns + share.column] = all;
+        sums[share.part * columns + share.column] = column_sum;
     }
 }

@@ -1,9 +1,9 @@
-//! One number made of those that some threads of a workgroup have, or a vector.
+//! Reductions: of one number per thread of a workgroup, and of the lanes of a vector.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// What is made of them.
+/// The operation of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fold {
     Sum,
@@ -11,21 +11,26 @@ pub(crate) enum Fold {
     Least,
 }
 
-/// Of the numbers of `units` neighbouring threads, a power of two, for each of them; by halves, in `lanes`, one a thread. All
-/// threads of the workgroup come here together.
+/// Reduces `value` over every group of `units` neighbouring threads, a power of two, and returns the result to all of them: a tree
+/// reduction in `lanes`, shared memory with one number per thread. It has barriers: all threads of the workgroup must call it.
 #[cube]
-pub(crate) fn fold(value: f32, lanes: &mut [f32], #[comptime] into: Fold, #[comptime] units: usize) -> f32 {
+pub(crate) fn fold(
+    value: f32,
+    lanes: &mut [f32],
+    #[comptime] operation: Fold,
+    #[comptime] units: usize,
+) -> f32 {
     let at = UNIT_POS as usize;
     let unit = at % units;
-    sync_cube(); // everyone has read what was folded before
+    sync_cube(); // all threads have read the result of the call before
     lanes[at] = value;
     sync_cube();
     #[unroll]
-    for halving in 0..comptime!(units.ilog2() as usize) {
-        let half = comptime!(units >> (halving + 1));
+    for level in 0..comptime!(units.ilog2() as usize) {
+        let half = comptime!(units >> (level + 1));
         if unit < half {
             let (own, other) = (lanes[at], lanes[at + half]);
-            lanes[at] = match comptime!(into) {
+            lanes[at] = match comptime!(operation) {
                 Fold::Sum => own + other,
                 Fold::Largest => max(own, other),
                 Fold::Least => min(own, other),
@@ -36,7 +41,7 @@ pub(crate) fn fold(value: f32, lanes: &mut [f32], #[comptime] into: Fold, #[comp
     lanes[at - unit]
 }
 
-/// The sum of a vector's numbers.
+/// The sum of a vector's lanes.
 #[cube]
 pub(crate) fn total<N: Size>(vector: Vector<f32, N>) -> f32 {
     let mut sum = 0.0f32;

@@ -1,5 +1,5 @@
-//! Tensors of a GPU as their backend holds them: what kernels written by hand read and give back; what threads have, [`fold`]ed;
-//! sums of [`columns`]; one launch over tensors of different lengths, [`multi_tensor`].
+//! What kernels written by hand share: primitives of GPU tensors, and whether kernels take them; reductions within a workgroup
+//! ([`fold`]); sums of [`columns`]; one launch over tensors of different lengths ([`multi_tensor`]).
 
 pub(crate) mod columns;
 pub(crate) mod fold;
@@ -14,35 +14,35 @@ use burn_cubecl::kernel::into_contiguous_aligned;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 
-/// Workgroups along one axis, at most.
-const ACROSS: usize = 65_535;
+/// Most workgroups of a launch along one axis.
+const MAX_WORKGROUPS_PER_AXIS: usize = 65_535;
 
-/// A tensor of a GPU, without its graph.
+/// A tensor of a GPU as its backend's primitive, detached from the autodiff graph.
 pub(crate) fn cube<const D: usize>(tensor: Tensor<D>) -> CubeTensor {
     tensor.without_autodiff().try_into_primitive::<Cube>().expect("a tensor of a GPU")
 }
 
-/// The way back of [`cube`].
+/// The inverse of [`cube`].
 pub(crate) fn tensor<const D: usize>(primitive: CubeTensor) -> Tensor<D> {
     Tensor::from_primitive::<Cube>(primitive)
 }
 
-/// Room for float32 numbers beside `like`, without gaps, that a kernel is to write.
+/// A contiguous, uninitialised float32 tensor on the device of `like`, for a kernel to write.
 pub(crate) fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
     empty_of(like, shape, DType::F32)
 }
 
-/// The same for other numbers.
+/// [`empty`] for other types of numbers.
 pub(crate) fn empty_of(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
     empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), shape.into(), dtype)
 }
 
-/// As an argument of a kernel.
+/// The tensor as an argument of a kernel.
 pub(crate) fn arg(tensor: &CubeTensor) -> BufferArg {
     tensor.clone().into_buffer_arg()
 }
 
-/// What a GPU copies to the host of a tensor.
+/// Describes the copy of a tensor from its GPU to the host.
 pub(crate) fn copy_to_host<const D: usize>(tensor: Tensor<D>) -> CopyDescriptor {
     let tensor = into_contiguous_aligned(cube(tensor));
     let (shape, strides) = (tensor.meta.shape().clone(), tensor.meta.strides().clone());
@@ -50,21 +50,21 @@ pub(crate) fn copy_to_host<const D: usize>(tensor: Tensor<D>) -> CopyDescriptor 
     CopyDescriptor::new(tensor.handle.binding(), shape, strides, size)
 }
 
-/// One workgroup each, along two axes where one is too short; the last of them may be too many.
+/// A launch of `count` workgroups, along two axes where one is too short: it may then have a few more, which must do no harm.
 pub(crate) fn workgroups(count: usize) -> CubeCount {
-    let down = count.div_ceil(ACROSS);
+    let down = count.div_ceil(MAX_WORKGROUPS_PER_AXIS);
     CubeCount::Static(count.div_ceil(down.max(1)) as u32, down as u32, 1)
 }
 
-/// Below this a sigmoid is 0 beside anything, and `exp` of its negative still a number.
+/// A bound for sigmoids' arguments: below it they are negligible, and `exp` of its negative is still finite.
 pub(crate) const FLAT: f32 = -80.0;
 
-/// The GPU on which a tensor lies.
+/// The GPU that holds a tensor; none if it is on the CPU.
 pub(crate) fn gpu<const D: usize>(tensor: &Tensor<D>) -> Option<CubeDevice> {
     gpu_of(&tensor.device())
 }
 
-/// The GPU that a device is.
+/// The GPU behind a device; none for the CPU.
 pub(crate) fn gpu_of(device: &Device) -> Option<CubeDevice> {
     match device.clone().without_autodiff().as_dispatch() {
         DispatchDevice::Cube(gpu) => Some(gpu.clone()),
@@ -72,22 +72,23 @@ pub(crate) fn gpu_of(device: &Device) -> Option<CubeDevice> {
     }
 }
 
-/// Whether kernels can count so many numbers: they do in 32 bits.
+/// Whether kernels can index so many numbers: they do in 32 bits.
 pub(crate) fn counts(numbers: usize) -> bool {
     numbers < 1 << 32
 }
 
-/// Buffers that a kernel has at most, but for those of an S4.
-const BUFFERS: u32 = 8;
+/// Most buffers of a kernel, except for those of an S4.
+const MAX_BUFFERS: u32 = 8;
 
-/// Whether kernels of so many threads a workgroup and so many rounds of a loop take a tensor: float32 on a GPU that runs them to
-/// their end, and numbers that they can count. Mesa's software Vulkan quietly ends every loop of a shader after 65,535 rounds in all.
+/// Whether kernels of `units` threads per workgroup and `rounds` loop iterations per thread take a tensor: float32, on a GPU whose
+/// limits allow it, of no more numbers than they can index. Mesa's software Vulkan silently stops the loops of a shader after
+/// 65,535 iterations in all.
 pub(crate) fn takes<const D: usize>(tensor: &Tensor<D>, units: usize, rounds: usize) -> bool {
     let Some(gpu) = gpu(tensor) else { return false };
     let client = gpu.client();
     let properties = client.properties();
     let hardware = &properties.hardware;
-    let fits = hardware.max_units_per_cube as usize >= units && hardware.max_bindings >= BUFFERS;
+    let fits = hardware.max_units_per_cube as usize >= units && hardware.max_bindings >= MAX_BUFFERS;
     let ends_loops = rounds >= 65_000 && properties.identity.name.contains("llvmpipe");
     tensor.dtype() == DType::F32 && counts(tensor.shape().num_elements()) && fits && !ends_loops
 }

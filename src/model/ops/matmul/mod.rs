@@ -52,16 +52,17 @@ impl CustomOp<CubeBackend, 2> for Product {
     /// the gradient of a weight that was transposed is read without a copy.
     fn vjp(
         [left, right]: &Self::Saved,
-        by_product: CubeTensor,
+        grad_product: CubeTensor,
         [of_left, of_right]: [bool; 2],
     ) -> [Option<CubeTensor>; 2] {
-        let by_left = of_left.then(|| laid_as(left, by_product.clone(), transposed(right)));
-        let by_right = of_right.then(|| {
+        let grad_left = of_left.then(|| laid_as(left, grad_product.clone(), transposed(right)));
+        let grad_right = of_right.then(|| {
             let shared = is_shared(right, left);
-            let [left, by_product] = [left.clone(), by_product].map(|x| if shared { as_one(x) } else { x });
-            laid_as(right, transposed(&left), by_product)
+            let [left, grad_product] =
+                [left.clone(), grad_product].map(|x| if shared { as_one(x) } else { x });
+            laid_as(right, transposed(&left), grad_product)
         });
-        [by_left, by_right]
+        [grad_left, grad_right]
     }
 }
 

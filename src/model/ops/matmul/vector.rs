@@ -17,13 +17,13 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::shape_of;
-use crate::model::ops::gpu::columns::{AT_ONCE, COLUMNS, UNITS, add_up, leave, share};
+use crate::model::ops::gpu::columns::{COLUMNS, UNITS, UNROLL, add_up, leave, share};
 use crate::model::ops::gpu::fold::total;
 use crate::model::ops::gpu::{arg, counts, empty, workgroups};
 
 /// Numbers of a vector.
 const WIDE: usize = 4;
-/// Threads that read rows together, [`AT_ONCE`] of them, where it is a row's sum that is asked.
+/// Threads that read rows together, [`UNROLL`] of them, where it is a row's sum that is asked.
 const LANES: usize = 32;
 /// Such groups of threads of a workgroup.
 const GROUPS: usize = UNITS / LANES;
@@ -148,7 +148,7 @@ fn sums_of_rows(row: &Matrix, matrix: &Matrix) -> CubeTensor {
     let size = row.size().min(matrix.size());
     let (places, batches) = places(row, matrix, [size, size]);
     let product = empty(matrix.tensor, [batches, matrix.rows]);
-    let groups = batches * matrix.rows.div_ceil(AT_ONCE);
+    let groups = batches * matrix.rows.div_ceil(UNROLL);
     add_columns::launch(
         &matrix.tensor.client,
         workgroups(groups.div_ceil(GROUPS)),
@@ -180,14 +180,14 @@ fn add_rows<N: Size>(
     let entry = share.matrix * matrix_batch + share.column;
     let mut row = share.row;
     let mut sum = Vector::<f32, N>::new(0.0);
-    while row + comptime!((AT_ONCE - 1) * step) < share.end {
+    while row + comptime!((UNROLL - 1) * step) < share.end {
         #[unroll]
-        for next in 0..AT_ONCE {
+        for next in 0..UNROLL {
             let at = row + comptime!(next * step);
             let by = Vector::<f32, N>::new(weights[weight + at * weights_step]);
             sum += matrix[entry + at * row_step] * by;
         }
-        row += comptime!(AT_ONCE * step);
+        row += comptime!(UNROLL * step);
     }
     while row < share.end {
         let by = Vector::<f32, N>::new(weights[weight + row * weights_step]);
@@ -212,42 +212,42 @@ fn add_columns<N: Size>(
     // From the last rows to the first: in a step this takes turns with [`add_rows`], and a cache still has some of what that read last.
     // Groups too many make the same sums as one that is not.
     let own = groups - 1 - usize::min(CUBE_POS * GROUPS + group, groups - 1);
-    let across = rows.div_ceil(AT_ONCE);
-    let (batch, first) = (own / across, own % across * AT_ONCE);
+    let across = rows.div_ceil(UNROLL);
+    let (batch, first) = (own / across, own % across * UNROLL);
     let (weight, start) = (batch * weights_batch, batch * matrix_batch);
 
-    let mut owed = Array::<Vector<f32, N>>::new(AT_ONCE);
+    let mut owed = Array::<Vector<f32, N>>::new(UNROLL);
     #[unroll]
-    for next in 0..AT_ONCE {
+    for next in 0..UNROLL {
         owed[next] = Vector::<f32, N>::new(0.0);
     }
     let mut column = lane;
     while column < columns {
         let by = weights[weight + column * weights_step];
         #[unroll]
-        for next in 0..AT_ONCE {
+        for next in 0..UNROLL {
             let row = usize::min(first + next, rows - 1);
             owed[next] += matrix[start + row * row_step + column] * by;
         }
         column += LANES;
     }
     // Of every row 32 numbers; eight threads take four each, and one the eight that they leave.
-    let mut lanes = Shared::<[f32]>::new_slice(comptime!(UNITS * AT_ONCE));
+    let mut lanes = Shared::<[f32]>::new_slice(comptime!(UNITS * UNROLL));
     #[unroll]
-    for next in 0..AT_ONCE {
+    for next in 0..UNROLL {
         let numbers = owed[next];
-        lanes[(group * AT_ONCE + next) * LANES + lane] = total::<N>(numbers);
+        lanes[(group * UNROLL + next) * LANES + lane] = total::<N>(numbers);
     }
     let mut fours = Shared::<[f32]>::new_slice(UNITS);
     sync_cube();
-    let from = unit * AT_ONCE;
+    let from = unit * UNROLL;
     fours[unit] = (lanes[from] + lanes[from + 1]) + (lanes[from + 2] + lanes[from + 3]);
     sync_cube();
-    if lane < AT_ONCE && first + lane < rows {
-        let from = (group * AT_ONCE + lane) * comptime!(LANES / AT_ONCE);
+    if lane < UNROLL && first + lane < rows {
+        let from = (group * UNROLL + lane) * comptime!(LANES / UNROLL);
         let mut sum = 0.0f32;
         #[unroll]
-        for part in 0..comptime!(LANES / AT_ONCE) {
+        for part in 0..comptime!(LANES / UNROLL) {
             sum += fours[from + part];
         }
         sums[batch * rows + first + lane] = sum;

@@ -1,9 +1,9 @@
-//! Pooling: what most heads do with the patch tokens, however they come by their weights.
+//! Pooling: the weighted sums of patch tokens that most heads compute, whatever their weights depend on.
 //!
 //! `scores = queries . t_i`, `weights = rule(scores, gains)`, `pooled_m = sum_i weights[m, i] t_i`.
-//! GAP, attention, every S4 with shared parameters behind any order: a head says what it asks
-//! ([`Pooling`]), and the tokens are read for all of them alike. On the CPU that is one reading of
-//! memory each way ([`pass`]), shared by all heads that train together; elsewhere two products.
+//! GAP, attention and every S4 with shared parameters, behind any order, are such sums: a head describes its
+//! own as a [`Pooling`]. On the CPU all heads that train together share one read of the tokens forward and
+//! one backward ([`pass`]); on other devices a pooling is two matrix products.
 
 mod operation;
 pub mod pass;
@@ -20,35 +20,35 @@ use self::weight_rule::WeightRule;
 use super::cpu::{host, on_cpu};
 use crate::model::ops::matmul::PreciseMatmul as _;
 
-/// What one head asks of the patch tokens.
+/// The pooling of one head.
 #[derive(Clone)]
 pub struct Pooling {
-    /// What every token is multiplied with, `[Q, d]`; absent where weights do not look at the tokens.
+    /// Vectors that every token is multiplied with, `[Q, d]`; absent where the weights do not depend on the tokens.
     pub queries: Option<Tensor<2>>,
-    /// What the weights depend on beside the scores, for all images alike: gains of positions `[G, N]`, say.
+    /// What the weights depend on besides the scores, the same for all images: gains of positions `[G, N]`, say.
     pub gains: Option<Tensor<2>>,
-    /// From scores and gains to weights.
+    /// Computes the weights from scores and gains.
     pub rule: Arc<dyn WeightRule>,
 }
 
 impl Pooling {
-    /// A pooling whose weights look at nothing but the scores.
+    /// A pooling whose weights depend on the scores alone.
     pub fn by_scores(queries: Tensor<2>, rule: impl WeightRule + 'static) -> Self {
         Self { queries: Some(queries), gains: None, rule: Arc::new(rule) }
     }
 
-    /// A pooling whose weights look at no token.
+    /// A pooling whose weights depend on gains alone, not on the tokens.
     pub fn by_gains(gains: Tensor<2>, rule: impl WeightRule + 'static) -> Self {
         Self { queries: None, gains: Some(gains), rule: Arc::new(rule) }
     }
 
-    /// The mean.
+    /// The mean of all tokens.
     pub fn uniform() -> Self {
         Self { queries: None, gains: None, rule: Arc::new(weight_rule::UniformWeights) }
     }
 
-    /// The shape of what it makes of `[B, N, d]`: `[B, M, d]`, or `[B, M, d + 1]` where its rule
-    /// [counts](WeightRule::counts).
+    /// The shape of the pooled tokens of `[B, N, d]`: `[B, M, d]`, or `[B, M, d + 1]` where the sum of the
+    /// weights follows ([`WeightRule::counts`]).
     pub fn shape(&self, images: usize, width: usize) -> [usize; 3] {
         [images, self.rule.pools(), width + usize::from(self.rule.counts())]
     }
@@ -61,8 +61,8 @@ impl Pooling {
         }
     }
 
-    /// [`pool`](Self::pool) by elementary operations: for other devices, in float64, and the reference for
-    /// the CPU's own.
+    /// [`pool`](Self::pool) by burn's own operations: for GPUs and for float64, and the reference for the
+    /// CPU's kernel.
     pub fn pool_plain(&self, tokens: &Tensor<3>) -> Tensor<3> {
         let scores = self.queries.clone().map(|queries| {
             let scores = tokens.clone().precise_matmul(queries.transpose().unsqueeze_dim(0)); // [B, N, Q]
@@ -77,23 +77,23 @@ impl Pooling {
         Tensor::cat(vec![pooled, sums], 2)
     }
 
-    /// This pooling as a [`Pass`](pass::Pass) takes it. On the CPU only.
+    /// This pooling as a request to a [`Pass`](pass::Pass). On the CPU only.
     pub fn request(&self) -> PoolRequest {
         let values = |tensor: &Option<Tensor<2>>| tensor.clone().map(host).unwrap_or_default();
         let gains = values(&self.gains).into_iter().map(f64::from).collect();
         PoolRequest { queries: values(&self.queries), gains, rule: self.rule.clone() }
     }
 
-    /// A scalar whose gradient in queries and gains is this one: it carries what a
-    /// [`Pass`](pass::Pass) gave into burn's graph.
+    /// A scalar whose gradient with respect to queries and gains is `gradient`: it brings the gradient that a
+    /// [`Pass`](pass::Pass) computed into burn's graph. None if the pooling has neither.
     pub fn carry(&self, gradient: Gradient) -> Option<Tensor<1>> {
-        let part = |tensor: &Option<Tensor<2>>, values: Vec<f32>| {
+        let term = |tensor: &Option<Tensor<2>>, values: Vec<f32>| {
             let tensor = tensor.clone()?;
-            let by = Tensor::<2>::from_data(TensorData::new(values, tensor.dims()), &tensor.device());
-            Some((tensor * by).sum())
+            let grad = Tensor::<2>::from_data(TensorData::new(values, tensor.dims()), &tensor.device());
+            Some((tensor * grad).sum())
         };
-        let queries = part(&self.queries, gradient.queries);
-        let gains = part(&self.gains, gradient.gains.into_iter().map(|x| x as f32).collect());
-        queries.into_iter().chain(gains).reduce(|sum, part| sum + part)
+        let queries = term(&self.queries, gradient.queries);
+        let gains = term(&self.gains, gradient.gains.into_iter().map(|x| x as f32).collect());
+        queries.into_iter().chain(gains).reduce(|sum, term| sum + term)
     }
 }

@@ -1,4 +1,4 @@
-//! One head's pooling as an operation of the CPU with its own gradient: a [`Pass`] in burn's graph.
+//! One head's pooling as a differentiable operation on the CPU: a [`Pass`] as a node of burn's graph.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn pool(pooling: &Pooling, tokens: &Tensor<3>) -> Tensor<3> {
     apply(op, inputs)
 }
 
-/// A pooling of these tokens by queries and gains.
+/// The pooling of `tokens`, whose inputs are queries and gains.
 struct PoolOp {
     tokens: FlexTensor,
     rule: Arc<dyn WeightRule>,
@@ -51,13 +51,13 @@ impl CustomOp<Flex, 2> for PoolOp {
 
     fn vjp(
         (pass, [queries, gains]): &Self::Saved,
-        by_pooled: FlexTensor,
+        grad_pooled: FlexTensor,
         _: [bool; 2],
     ) -> [Option<FlexTensor>; 2] {
-        let gradient = pass.backward(&[Some(to_f32(by_pooled))]).pop().flatten().unwrap_or_default();
-        let Gradient { queries: by_queries, gains: by_gains } = gradient;
-        let by_gains: Vec<f32> = by_gains.into_iter().map(|x| x as f32).collect();
-        [(by_queries, queries), (by_gains, gains)]
+        let gradient = pass.backward(&[Some(to_f32(grad_pooled))]).pop().flatten().unwrap_or_default();
+        let Gradient { queries: grad_queries, gains: grad_gains } = gradient;
+        let grad_gains: Vec<f32> = grad_gains.into_iter().map(|x| x as f32).collect();
+        [(grad_queries, queries), (grad_gains, gains)]
             .map(|(values, shape)| (!values.is_empty()).then(|| from_f32(values, shape)))
     }
 }

@@ -1,9 +1,9 @@
-//! One pass over the tokens of a batch for any number of poolings, on the CPU, and the way back.
+//! One pass over the tokens of a batch for any number of poolings, on the CPU, and its backward pass.
 //!
-//! An image at a time: its tokens fit a core's cache, so scores, routing and weighted sums follow each
-//! other while memory is read once; the way back reads it once more. Images lie side by side on all
-//! cores. Every sum has an order of its own, which depends neither on the number of threads nor on
-//! what else is asked, so that a pooling gives the same bits alone and beside others.
+//! Each core takes one image at a time: its tokens fit the core's cache, so scores, weights and weighted sums
+//! are computed while memory is read once; the backward pass reads it once more. The order of every sum
+//! depends neither on the number of threads nor on the other requests, so that a pooling gives the same bits
+//! alone and beside others.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use rayon::prelude::*;
 use super::token_batch::Tokens;
 use super::weight_rule::{Vjp, WeightRule};
 
-/// Most parts a batch is cut into; gradients are summed within a part, then over the parts.
+/// The batch is split into at most so many parts; gradients are summed within a part, then over the parts.
 const PARTS: usize = 64;
 
-/// What one head asks of the tokens.
+/// One head's [`Pooling`](super::Pooling) as values on the host.
 pub struct PoolRequest {
-    /// What every token is multiplied with, `[Q, d]` row-major; may be empty.
+    /// Vectors that every token is multiplied with, `[Q, d]` row-major; may be empty.
     pub queries: Vec<f32>,
-    /// What the weights depend on beside the scores; may be empty.
+    /// What the weights depend on besides the scores; may be empty.
     pub gains: Vec<f64>,
-    /// From scores to weights.
+    /// Computes the weights from scores and gains.
     pub rule: Arc<dyn WeightRule>,
 }
 
@@ -31,15 +31,15 @@ pub struct PoolRequest {
 pub struct Gradient {
     /// `[Q, d]` row-major.
     pub queries: Vec<f32>,
-    /// As many as the request has.
+    /// One for each gain of the request.
     pub gains: Vec<f64>,
 }
 
-/// A pass that was made, and what its way back needs.
+/// A finished forward pass, with what its backward pass needs.
 pub struct Pass {
     tokens: Tokens,
     requests: Vec<PoolRequest>,
-    /// For every image, for every request.
+    /// `vjps[image][request]`; empty where the pass was not to be kept.
     vjps: Vec<Vec<Vjp>>,
 }
 
@@ -48,30 +48,31 @@ impl PoolRequest {
         self.rule.pools()
     }
 
-    /// Values of one pool for an image.
+    /// Number of outputs of one pool of one image.
     fn row(&self, width: usize) -> usize {
         width + usize::from(self.rule.counts())
     }
 
-    /// Values of all pools for an image.
+    /// Number of outputs of all pools of one image.
     fn size(&self, width: usize) -> usize {
         self.pools() * self.row(width)
     }
 
-    fn trained(&self) -> bool {
+    /// Whether there is anything to take a gradient of.
+    fn is_trained(&self) -> bool {
         !self.queries.is_empty() || !self.gains.is_empty()
     }
 }
 
 impl Pass {
-    /// Pools the tokens `[B, N, d]` for every request: `[B, M, d]` each, `[B, M, d + 1]` where its rule
-    /// [counts](WeightRule::counts). With `keep`, the pass can be gone back.
+    /// Pools the tokens `[B, N, d]` for every request: `[B, M, d]` each, `[B, M, d + 1]` where the sum of the
+    /// weights follows ([`WeightRule::counts`]). [`backward`](Self::backward) works only with `keep`.
     pub fn forward(tokens: &FlexTensor, requests: Vec<PoolRequest>, keep: bool) -> (Vec<Vec<f32>>, Self) {
         let tokens = Tokens::new(tokens);
         let (n, width) = (tokens.count, tokens.width);
         let queries: Vec<f32> = requests.iter().flat_map(|request| request.queries.iter().copied()).collect();
         let pools: usize = requests.iter().map(PoolRequest::pools).sum();
-        let one = |image: usize| {
+        let pool_image = |image: usize| {
             let scores = if queries.is_empty() { vec![] } else { tokens.scores(image, &queries) }; // [Q, N]
             let mut scores = scores.as_slice();
             let (mut weights, mut vjps) = (Vec::with_capacity(pools * n), vec![]);
@@ -88,9 +89,9 @@ impl Pass {
             tokens.add(image, &weights, &mut pooled);
             (outputs_of_image(&requests, &pooled, &weights, [n, width]), vjps)
         };
-        let (pooled, vjps): (Vec<_>, Vec<_>) = (0..tokens.images).into_par_iter().map(one).unzip();
+        let (pooled, vjps): (Vec<_>, Vec<_>) = (0..tokens.images).into_par_iter().map(pool_image).unzip();
         let mut start = 0;
-        let of = |request: &PoolRequest| {
+        let collect = |request: &PoolRequest| {
             let own = start..start + request.size(width);
             start = own.end;
             let mut all = vec![0.0; tokens.images * own.len()];
@@ -98,26 +99,26 @@ impl Pass {
             images.for_each(|(into, pooled)| into.copy_from_slice(&pooled[own.clone()]));
             all
         };
-        let outputs = requests.iter().map(of).collect();
+        let outputs = requests.iter().map(collect).collect();
         (outputs, Self { tokens, requests, vjps })
     }
 
-    /// The gradients of every request, given those of what [`forward`](Self::forward) gave; nothing for
-    /// requests that get nothing.
+    /// The gradients of every request, given the cotangents of what [`forward`](Self::forward) returned; none
+    /// for a request without a cotangent, or with neither queries nor gains.
     pub fn backward(&self, cotangents: &[Option<Vec<f32>>]) -> Vec<Option<Gradient>> {
-        let asked = |at: &usize| cotangents[*at].is_some() && self.requests[*at].trained();
-        let active: Vec<usize> = (0..self.requests.len()).filter(asked).collect();
+        let is_active = |at: &usize| cotangents[*at].is_some() && self.requests[*at].is_trained();
+        let active: Vec<usize> = (0..self.requests.len()).filter(is_active).collect();
         let part = self.tokens.images.div_ceil(PARTS).max(1);
         let images: Vec<usize> = (0..self.tokens.images).collect();
         let mut parts: Vec<_> = images
             .par_chunks(part)
             .map(|images| {
-                let nothing = |&at: &usize| Gradient {
+                let zeros = |&at: &usize| Gradient {
                     queries: vec![0.0; self.requests[at].queries.len()],
                     gains: vec![0.0; self.requests[at].gains.len()],
                 };
-                let mut sums: Vec<Gradient> = active.iter().map(nothing).collect();
-                images.iter().for_each(|&image| self.back_through(image, &active, cotangents, &mut sums));
+                let mut sums: Vec<Gradient> = active.iter().map(zeros).collect();
+                images.iter().for_each(|&image| self.accumulate_image(image, &active, cotangents, &mut sums));
                 sums
             })
             .collect();
@@ -134,8 +135,8 @@ impl Pass {
         gradients
     }
 
-    /// Adds what `image` contributes to the gradients of the `active` requests.
-    fn back_through(
+    /// Adds the gradients that come from `image` to the `sums` of the `active` requests.
+    fn accumulate_image(
         &self,
         image: usize,
         active: &[usize],
@@ -143,39 +144,39 @@ impl Pass {
         sums: &mut [Gradient],
     ) {
         let (n, width) = (self.tokens.count, self.tokens.width);
-        let (mut by_pools, mut by_sums) = (vec![], vec![]);
+        let (mut grad_pools, mut grad_sums) = (vec![], vec![]);
         for &at in active {
             let (row, size) = (self.requests[at].row(width), self.requests[at].size(width));
             let cotangent = cotangents[at].as_ref().expect("an active request has a cotangent");
-            for by_pool in cotangent[image * size..(image + 1) * size].chunks_exact(row) {
-                by_pools.extend_from_slice(&by_pool[..width]);
-                by_sums.push(by_pool.get(width).copied());
+            for grad_pool in cotangent[image * size..(image + 1) * size].chunks_exact(row) {
+                grad_pools.extend_from_slice(&grad_pool[..width]);
+                grad_sums.push(grad_pool.get(width).copied());
             }
         }
-        if by_pools.is_empty() {
+        if grad_pools.is_empty() {
             return;
         }
-        let mut by_weights = self.tokens.scores(image, &by_pools); // [M, N]
-        for (by_weights, by_sum) in by_weights.chunks_exact_mut(n).zip(by_sums) {
-            if let Some(by_sum) = by_sum {
-                by_weights.iter_mut().for_each(|x| *x += f64::from(by_sum));
+        let mut grad_weights = self.tokens.scores(image, &grad_pools); // [M, N]
+        for (grad_weights, grad_sum) in grad_weights.chunks_exact_mut(n).zip(grad_sums) {
+            if let Some(grad_sum) = grad_sum {
+                grad_weights.iter_mut().for_each(|x| *x += f64::from(grad_sum));
             }
         }
-        let mut by_weights = by_weights.as_slice();
-        let mut by_scores = vec![];
+        let mut grad_weights = grad_weights.as_slice();
+        let mut grad_scores = vec![];
         for (&at, sums) in active.iter().zip(sums.iter_mut()) {
-            let (own, others) = by_weights.split_at(self.requests[at].pools() * n);
-            by_weights = others;
+            let (own, others) = grad_weights.split_at(self.requests[at].pools() * n);
+            grad_weights = others;
             let cotangents = self.vjps[image][at](own);
             sums.gains.iter_mut().zip(cotangents.gains).for_each(|(sum, x)| *sum += x);
-            by_scores.push(cotangents.scores); // [Q, N]
+            grad_scores.push(cotangents.scores); // [Q, N]
         }
-        let mut by_queries: Vec<f32> =
+        let mut grad_queries: Vec<f32> =
             sums.iter_mut().flat_map(|sum| std::mem::take(&mut sum.queries)).collect();
-        if !by_queries.is_empty() {
-            self.tokens.add(image, &by_scores.concat(), &mut by_queries);
+        if !grad_queries.is_empty() {
+            self.tokens.add(image, &grad_scores.concat(), &mut grad_queries);
         }
-        let mut rest = by_queries.as_slice();
+        let mut rest = grad_queries.as_slice();
         for (&at, sum) in active.iter().zip(sums) {
             let (own, others) = rest.split_at(self.requests[at].queries.len());
             rest = others;
@@ -184,8 +185,8 @@ impl Pass {
     }
 }
 
-/// What every request gets of an image, one after another: its `pooled` tokens `[M, d]`, and behind each the
-/// sum of its `weights` `[M, N]` where that was asked.
+/// The outputs of one image for every request in turn: its `pooled` tokens `[M, d]`, each followed by the sum of
+/// its `weights` `[M, N]` where the rule [counts](WeightRule::counts).
 fn outputs_of_image(
     requests: &[PoolRequest],
     pooled: &[f32],
@@ -193,14 +194,14 @@ fn outputs_of_image(
     [n, width]: [usize; 2],
 ) -> Vec<f32> {
     let mut pools = pooled.chunks_exact(width).zip(weights.chunks_exact(n));
-    let mut outputs_of_image = Vec::with_capacity(requests.iter().map(|request| request.size(width)).sum());
+    let mut outputs = Vec::with_capacity(requests.iter().map(|request| request.size(width)).sum());
     for request in requests {
         for (pooled, weights) in pools.by_ref().take(request.pools()) {
-            outputs_of_image.extend_from_slice(pooled);
-            outputs_of_image.extend(request.rule.counts().then(|| weights.iter().sum::<f64>() as f32));
+            outputs.extend_from_slice(pooled);
+            outputs.extend(request.rule.counts().then(|| weights.iter().sum::<f64>() as f32));
         }
     }
-    outputs_of_image
+    outputs
 }
 
 /// Adds `more` to `total`, which may still be empty.

@@ -1,15 +1,14 @@
-//! The two products of a pooling, for a few tokens at a time: what every token scores, and what
-//! weighted tokens sum to.
+//! The two products of a pooling, for a few tokens at a time: the scores of tokens, and weighted sums of them.
 //!
-//! `T` holds some rows of `[N, d]`. [`dots`] adds no order of its own: every dot product runs over its
-//! channels in the same lanes, whatever stands beside it; [`add_weighted`] takes the tokens one after
-//! the other. So one more query or one more pool changes no bit of the others.
+//! The order of every sum is fixed: [`dots`] sums the channels of each dot product in the same lanes, whatever
+//! other queries there are, and [`add_weighted`] adds the tokens one after the other. So one more query or one
+//! more pool changes no bit of the others.
 
 use crate::model::ops::simd::{Real, vectorised};
 
-/// Tokens taken together: 8 rows of 768 channels stay in the first cache.
+/// Tokens processed together: 8 rows of 768 channels fit the L1 cache.
 pub(super) const ROWS: usize = 8;
-/// Channels that go through the registers together.
+/// Channels processed together in vector registers.
 const LANES: usize = 16;
 
 vectorised! {
@@ -17,18 +16,18 @@ vectorised! {
     pub(super) fn dots<const FUSED: bool>(tokens: &[f32], queries: &[f32], width: usize, into: &mut [f32]) {
         let rows = rows(tokens, width);
         for (query, into) in queries.chunks_exact(width).zip(into.chunks_exact_mut(ROWS)) {
-            into.copy_from_slice(&with_each::<FUSED>(query, rows));
+            into.copy_from_slice(&dot_with_rows::<FUSED>(query, rows));
         }
     }
 }
 
-/// The dot products of one vector with each of [`ROWS`].
+/// The dot products of one vector with each of [`ROWS`] rows.
 #[inline(always)]
-fn with_each<const FUSED: bool>(vector: &[f32], rows: [&[f32]; ROWS]) -> [f32; ROWS] {
+fn dot_with_rows<const FUSED: bool>(vector: &[f32], rows: [&[f32]; ROWS]) -> [f32; ROWS] {
     let (vector, vector_rest) = vector.as_chunks::<LANES>();
     let mut sums = [[0.0_f32; LANES]; ROWS];
-    for (x, rows) in vector.iter().zip(side_by_side(rows)) {
-        // Lanes outside: the other way round the compiler gathers across rows.
+    for (x, rows) in vector.iter().zip(zip_blocks(rows)) {
+        // The loop over lanes is the outer one: otherwise the compiler gathers across rows.
         for lane in 0..LANES {
             for i in 0..ROWS {
                 sums[i][lane] = f32::multiply_add::<FUSED>(x[lane], rows[i][lane], sums[i][lane]);
@@ -41,27 +40,27 @@ fn with_each<const FUSED: bool>(vector: &[f32], rows: [&[f32]; ROWS]) -> [f32; R
             *sum = f32::multiply_add::<FUSED>(x, y, *sum);
         }
     }
-    sums.map(total)
+    sums.map(sum_lanes)
 }
 
-/// The whole blocks of all rows in step, without a check of bounds in the loop.
+/// The whole blocks of [`LANES`] channels, of all rows in step: zipped, so that the loop checks no bounds.
 #[inline(always)]
-fn side_by_side(rows: [&[f32]; ROWS]) -> impl Iterator<Item = [&[f32; LANES]; ROWS]> {
+fn zip_blocks(rows: [&[f32]; ROWS]) -> impl Iterator<Item = [&[f32; LANES]; ROWS]> {
     let [a, b, c, d, e, f, g, h] = rows.map(|row| row.as_chunks::<LANES>().0.iter());
     let (left, right) = (a.zip(b).zip(c.zip(d)), e.zip(f).zip(g.zip(h)));
     left.zip(right).map(|(((a, b), (c, d)), ((e, f), (g, h)))| [a, b, c, d, e, f, g, h])
 }
 
-/// [`ROWS`] tokens; where there are fewer, the last stands for those that are not there.
+/// [`ROWS`] tokens; where there are fewer, the last is repeated.
 #[inline(always)]
 fn rows(tokens: &[f32], width: usize) -> [&[f32]; ROWS] {
     let last = tokens.len() / width - 1;
     std::array::from_fn(|i| &tokens[i.min(last) * width..][..width])
 }
 
-/// The sum of the lanes, in pairs.
+/// The sum of the lanes, by pairwise halving.
 #[inline(always)]
-fn total(mut lanes: [f32; LANES]) -> f32 {
+fn sum_lanes(mut lanes: [f32; LANES]) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {
         (0..half).for_each(|lane| lanes[lane] += lanes[lane + half]);
@@ -72,13 +71,13 @@ fn total(mut lanes: [f32; LANES]) -> f32 {
 
 vectorised! {
     /// `sums[m] += sum_i weights[m * ROWS + i] tokens[i]` for up to [`ROWS`] tokens of `width` channels;
-    /// tokens that are not there have weight 0.
+    /// where there are fewer, the other weights have to be 0.
     pub(super) fn add_weighted<const FUSED: bool>(tokens: &[f32], weights: &[f32], width: usize, sums: &mut [f32]) {
         let rows = rows(tokens, width);
         for (weights, sums) in weights.as_chunks::<ROWS>().0.iter().zip(sums.chunks_exact_mut(width)) {
             let (blocks, rest) = sums.as_chunks_mut::<LANES>();
             let done = blocks.len() * LANES;
-            for (sum, rows) in blocks.iter_mut().zip(side_by_side(rows)) {
+            for (sum, rows) in blocks.iter_mut().zip(zip_blocks(rows)) {
                 for lane in 0..LANES {
                     for i in 0..ROWS {
                         sum[lane] = f32::multiply_add::<FUSED>(weights[i], rows[i][lane], sum[lane]);

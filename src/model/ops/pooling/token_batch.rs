@@ -1,4 +1,4 @@
-//! The tokens of a batch as the CPU reads them: an image at a time, some rows together.
+//! The tokens of a batch as the CPU reads them: one image at a time, in blocks of a few rows.
 
 use burn::tensor::DType;
 use burn_flex::FlexTensor;
@@ -8,22 +8,22 @@ use half::slice::HalfFloatSliceExt;
 use super::products::{ROWS, add_weighted, dots};
 use crate::model::ops::cpu::as_f32;
 
-/// `[B, N, d]`, in float32 or in the float16 that caches hold.
+/// `[B, N, d]`, in float32 or, as token caches hold them, in float16.
 pub(in crate::model) struct Tokens {
     values: FlexTensor,
-    /// B.
+    /// Number of images, B.
     pub images: usize,
-    /// N.
+    /// Number of tokens of an image, N.
     pub count: usize,
-    /// d.
+    /// Number of channels of a token, d.
     pub width: usize,
 }
 
 impl Tokens {
-    /// Those of a tensor.
+    /// The tokens of a tensor `[B, N, d]`.
     ///
     /// # Panics
-    /// If it has not three axes or another precision: a bug of the caller.
+    /// If the tensor has not three axes, or is neither float32 nor float16: a bug of the caller.
     pub fn new(values: &FlexTensor) -> Self {
         let shape: &[usize] = values.layout().shape();
         let &[images, count, width] = shape else { unreachable!("tokens have three axes") };
@@ -32,15 +32,15 @@ impl Tokens {
         Self { values: values.to_contiguous(), images, count, width }
     }
 
-    /// All of them, `[B, N, d]` row-major, where they are in float32.
+    /// All tokens, `[B, N, d]` row-major.
     ///
     /// # Panics
-    /// If they are not: a bug of the caller.
+    /// If they are not float32: a bug of the caller.
     pub fn as_f32(&self) -> &[f32] {
         as_f32(&self.values)
     }
 
-    /// Hands the tokens of `image` to `read`, [`ROWS`] at a time, with the index of the first.
+    /// Calls `read` on the tokens of `image`, [`ROWS`] at a time, with the index of the first of them.
     pub fn each(&self, image: usize, mut read: impl FnMut(usize, &[f32])) {
         let of_image = image * self.count * self.width..(image + 1) * self.count * self.width;
         let size = ROWS * self.width;
@@ -56,14 +56,14 @@ impl Tokens {
         }
     }
 
-    /// Hands every token of `image` to `read`, with its index.
+    /// Calls `read` on every token of `image`, with its index.
     pub fn each_token(&self, image: usize, mut read: impl FnMut(usize, &[f32])) {
         self.each(image, |at, block| {
             block.chunks_exact(self.width).enumerate().for_each(|(i, token)| read(at + i, token));
         });
     }
 
-    /// `rows[m] . token` for every token: `[M, N]`.
+    /// The dot products of `rows` `[M, d]` with every token of `image`: `[M, N]`.
     pub fn scores(&self, image: usize, rows: &[f32]) -> Vec<f64> {
         let count = rows.len() / self.width;
         let mut scores = vec![0.0; count * self.count];
@@ -78,7 +78,7 @@ impl Tokens {
         scores
     }
 
-    /// Adds `weights` `[M, N]` times the tokens to `sums` `[M, d]`.
+    /// Adds `weights` `[M, N]` times the tokens of `image` to `sums` `[M, d]`.
     pub fn add(&self, image: usize, weights: &[f64], sums: &mut [f32]) {
         let mut block_weights = vec![0.0; weights.len() / self.count * ROWS];
         self.each(image, |at, block| {

@@ -1,27 +1,26 @@
-//! From the scores of one image to the weights of its tokens, and back: what makes one pooling
-//! differ from another.
+//! How the scores of an image become the weights of its tokens: what one pooling differs in from another.
 //!
-//! A rule says it twice: [`weigh`](WeightRule::weigh) for one image in float64 on the host, with the way
-//! back as a function, for the [pass](super::pass) of the CPU; [`weights`](WeightRule::weights) on tensors,
-//! for every other device. Tests hold the two together.
+//! A rule is written twice: [`weigh`](WeightRule::weigh) for one image in float64 on the host, with its
+//! vector-Jacobian product as a closure, for the CPU's [pass](super::pass); [`weights`](WeightRule::weights) on
+//! tensors, for every other device. Tests check that the two agree.
 
 use burn::tensor::Tensor;
 
 use crate::model::ops::{self, place::look_up};
 
-/// From scores to weights.
+/// Computes the weights of a pooling from scores and gains.
 pub trait WeightRule: Send + Sync {
-    /// How many weighted sums it makes, M.
+    /// Number of weighted sums of an image, M.
     fn pools(&self) -> usize {
         1
     }
 
-    /// Whether the sum of its weights follows each weighted sum: for weights that need not sum to 1.
+    /// Whether each weighted sum is followed by the sum of its weights: for weights that need not sum to 1.
     fn counts(&self) -> bool {
         false
     }
 
-    /// The weights of one image, `[M, N]`. `scores`: `[Q, N]`; `gains`: as the head made them.
+    /// The weights `[M, N]` of image `image`, from its scores `[Q, N]` and the head's gains, for its `n` tokens.
     fn weigh(&self, image: usize, n: usize, scores: &[f64], gains: &[f64]) -> WeightsVjp;
 
     /// The weights of a batch of `tokens` `[B, N, d]`: `[B or 1, M, N]`. `scores`: `[B, Q, N]` where
@@ -29,22 +28,22 @@ pub trait WeightRule: Send + Sync {
     fn weights(&self, tokens: &Tensor<3>, scores: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3>;
 }
 
-/// The weights of one image, and the way back.
+/// The weights of one image, and their vector-Jacobian product.
 pub struct WeightsVjp {
     /// `[M, N]`.
     pub weights: Vec<f64>,
-    /// From the gradient of the weights to those of scores and gains.
+    /// The gradients of scores and gains, given that of the weights.
     pub vjp: Vjp,
 }
 
-/// From the gradient of the weights, `[M, N]`, to those of scores and gains.
+/// Maps the gradient of the weights, `[M, N]`, to those of scores and gains.
 pub type Vjp = Box<dyn Fn(&[f64]) -> WeightGrads + Send + Sync>;
 
-/// Gradients of what went into the weights of one image.
+/// Gradients of the scores and gains that gave the weights of one image.
 pub struct WeightGrads {
     /// `[Q, N]`.
     pub scores: Vec<f64>,
-    /// As many as there were.
+    /// One for each gain.
     pub gains: Vec<f64>,
 }
 
@@ -58,7 +57,7 @@ impl WeightGrads {
     }
 }
 
-/// Every token alike: `1 / N`.
+/// The same weight for every token: `1 / N`.
 pub struct UniformWeights;
 
 impl WeightRule for UniformWeights {
@@ -73,12 +72,12 @@ impl WeightRule for UniformWeights {
     }
 }
 
-/// The gains themselves, `[1, N]`, for every image.
+/// The gains `[1, N]` are the weights, for every image.
 pub struct FixedWeights;
 
 impl WeightRule for FixedWeights {
     fn weigh(&self, _: usize, _: usize, _: &[f64], gains: &[f64]) -> WeightsVjp {
-        let vjp = Box::new(|by_weights: &[f64]| WeightGrads::of_gains(by_weights.to_vec()));
+        let vjp = Box::new(|grad_weights: &[f64]| WeightGrads::of_gains(grad_weights.to_vec()));
         WeightsVjp { weights: gains.to_vec(), vjp }
     }
 
@@ -87,9 +86,9 @@ impl WeightRule for FixedWeights {
     }
 }
 
-/// The gains `[1, N]` by position, at the tokens that are read there: another order for every image.
+/// A token's weight is the gain of the position at which it is read; gains `[1, N]`, another order for every image.
 pub struct PermutedWeights {
-    /// Which position each token of each image is read at, `[B, N]` row-major.
+    /// The position at which each token of each image is read, `[B, N]` row-major.
     pub places: std::sync::Arc<Vec<usize>>,
 }
 
@@ -98,9 +97,9 @@ impl WeightRule for PermutedWeights {
         let own = image * n..(image + 1) * n;
         let weights = self.places[own.clone()].iter().map(|&k| gains[k]).collect();
         let places = self.places.clone();
-        let vjp = move |by_weights: &[f64]| {
+        let vjp = move |grad_weights: &[f64]| {
             let mut gains = vec![0.0; n];
-            places[own.clone()].iter().zip(by_weights).for_each(|(&k, x)| gains[k] += x);
+            places[own.clone()].iter().zip(grad_weights).for_each(|(&k, x)| gains[k] += x);
             WeightGrads::of_gains(gains)
         };
         WeightsVjp { weights, vjp: Box::new(vjp) }
@@ -115,9 +114,9 @@ impl WeightRule for PermutedWeights {
 
 /// A softmax over the tokens for each query: `softmax_i(scale score_i)`.
 pub struct AttentionWeights {
-    /// How many queries, and pools.
+    /// Number of queries, and of weighted sums.
     pub queries: usize,
-    /// What scores are multiplied with.
+    /// Factor of the scores before the softmax.
     pub scale: f64,
 }
 
@@ -131,10 +130,10 @@ impl WeightRule for AttentionWeights {
         let soft = |scores: &[f64]| softmax(&scores.iter().map(|s| s * scale).collect::<Vec<_>>());
         let weights: Vec<f64> = scores.chunks(n).flat_map(soft).collect();
         let kept = weights.clone();
-        let vjp = move |by_weights: &[f64]| {
-            let rows = kept.chunks(n).zip(by_weights.chunks(n));
-            let by_scores = rows.flat_map(|(soft, by)| softmax_vjp(soft, by)).map(|x| x * scale);
-            WeightGrads::of_scores(by_scores.collect())
+        let vjp = move |grad_weights: &[f64]| {
+            let rows = kept.chunks(n).zip(grad_weights.chunks(n));
+            let grad_scores = rows.flat_map(|(soft, grad)| softmax_vjp(soft, grad)).map(|x| x * scale);
+            WeightGrads::of_scores(grad_scores.collect())
         };
         WeightsVjp { weights, vjp: Box::new(vjp) }
     }
@@ -144,11 +143,11 @@ impl WeightRule for AttentionWeights {
     }
 }
 
-/// A softmax for each query over the tokens and one thing beside them, the same for all images, whose
-/// logit is the query's gain, `[Q, 1]`: `softmax([gain, scores])` without its first. What is missing
-/// from 1 belongs to that thing.
+/// A softmax for each query over the tokens and one more entry beside them (a CLS token, say), the same for all images,
+/// whose logit is the query's gain, `[Q, 1]`: `softmax([gain, scores])` without its first entry. The weights sum to 1
+/// less the share of that entry.
 pub struct AttendBeside {
-    /// How many queries, and pools.
+    /// Number of queries, and of weighted sums.
     pub queries: usize,
 }
 
@@ -162,17 +161,17 @@ impl WeightRule for AttendBeside {
     }
 
     fn weigh(&self, _: usize, n: usize, scores: &[f64], gains: &[f64]) -> WeightsVjp {
-        let all = |(gain, scores): (&f64, &[f64])| softmax(&[&[*gain], scores].concat());
-        let soft: Vec<f64> = gains.iter().zip(scores.chunks(n)).flat_map(all).collect(); // [Q, 1 + N]
+        let row = |(gain, scores): (&f64, &[f64])| softmax(&[&[*gain], scores].concat());
+        let soft: Vec<f64> = gains.iter().zip(scores.chunks(n)).flat_map(row).collect(); // [Q, 1 + N]
         let weights = soft.chunks(1 + n).flat_map(|soft| &soft[1..]).copied().collect();
-        let vjp = move |by_weights: &[f64]| {
-            let (mut by_scores, mut by_gains) = (Vec::with_capacity(by_weights.len()), vec![]);
-            for (soft, by) in soft.chunks(1 + n).zip(by_weights.chunks(n)) {
-                let by = softmax_vjp(soft, &[&[0.0], by].concat());
-                by_gains.push(by[0]);
-                by_scores.extend_from_slice(&by[1..]);
+        let vjp = move |grad_weights: &[f64]| {
+            let (mut grad_scores, mut grad_gains) = (Vec::with_capacity(grad_weights.len()), vec![]);
+            for (soft, grad_soft) in soft.chunks(1 + n).zip(grad_weights.chunks(n)) {
+                let grad_logits = softmax_vjp(soft, &[&[0.0], grad_soft].concat());
+                grad_gains.push(grad_logits[0]);
+                grad_scores.extend_from_slice(&grad_logits[1..]);
             }
-            WeightGrads { scores: by_scores, gains: by_gains }
+            WeightGrads { scores: grad_scores, gains: grad_gains }
         };
         WeightsVjp { weights, vjp: Box::new(vjp) }
     }
@@ -184,16 +183,16 @@ impl WeightRule for AttendBeside {
     }
 }
 
-/// `exp(x) / sum exp(x)`.
+/// `exp(x) / sum exp(x)`, shifted by the largest `x` so that nothing overflows.
 pub fn softmax(x: &[f64]) -> Vec<f64> {
-    let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let powers: Vec<f64> = x.iter().map(|x| (x - top).exp()).collect();
-    let total: f64 = powers.iter().sum();
-    powers.iter().map(|power| power / total).collect()
+    let largest = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let exps: Vec<f64> = x.iter().map(|x| (x - largest).exp()).collect();
+    let total: f64 = exps.iter().sum();
+    exps.iter().map(|exp| exp / total).collect()
 }
 
-/// The gradient of what a softmax was taken of.
-pub fn softmax_vjp(soft: &[f64], by_soft: &[f64]) -> Vec<f64> {
-    let mean: f64 = soft.iter().zip(by_soft).map(|(p, by)| p * by).sum();
-    soft.iter().zip(by_soft).map(|(p, by)| p * (by - mean)).collect()
+/// The gradient of a softmax's logits, given its output `soft` and the gradient of that.
+pub fn softmax_vjp(soft: &[f64], grad_soft: &[f64]) -> Vec<f64> {
+    let mean: f64 = soft.iter().zip(grad_soft).map(|(p, grad)| p * grad).sum();
+    soft.iter().zip(grad_soft).map(|(p, grad)| p * (grad - mean)).collect()
 }
