@@ -1,5 +1,5 @@
-//! Products in float32 where burn's kernels round their factors: the fastest of [`tiled`] and of those kernels that ask for no tensor
-//! core.
+//! Products in float32 where burn's default kernels would round their factors: autotunes over [`tiled`] and those of burn's kernels
+//! that use no tensor core.
 
 use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::Scalar;
@@ -19,21 +19,21 @@ use cubek::std::InputBinding;
 use super::{shape_of, tiled};
 use crate::model::ops::gpu::empty_of;
 
-/// Whether burn's kernels would round this factor.
+/// Whether burn's kernels would round this factor: whether its device multiplies in TF32.
 pub(super) fn rounds(factor: &CubeTensor) -> bool {
     factor.client.properties().supports_type(tf32::elem_type_native())
 }
 
-/// Both factors, and where their product goes.
+/// Both factors, and the buffer for their product.
 type Operands = (CubeTensor, CubeTensor, CubeTensor);
 
-/// `left right`, without gaps, by what was found once to be the fastest for shapes of this kind.
+/// `left right`, contiguous, by the kernel that autotuning found to be the fastest for shapes of this kind.
 pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
-    // Shapes of one kind share what was found for the first of them, which has to take them all: those that `tiled` does not take
-    // are a kind of their own.
+    // All shapes of one key use the kernel that was chosen for the first of them, so it has to take them all: those that `tiled`
+    // does not take have a tuner of their own.
     static TUNERS: [LocalTuner<MatmulAutotuneKey, CubeTuneId>; 2] =
         [local_tuner!("not-tiled"), local_tuner!("tiled")];
-    // What burn makes room by has rows with gaps, which most of what reads a product would have to copy first.
+    // Burn's own allocation pads the rows, and most readers of a product would have to copy it first.
     let product = empty_of(&left, shape_of(&left, &right), DType::F32);
     let client = product.client.clone();
     let id = CubeTuneId::new(&client, &product.device);
@@ -41,24 +41,25 @@ pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     let tuner = &TUNERS[usize::from(takes_tiled)];
     let kernels = tuner.init(&id, move || {
         let mut strategies = vec![
-            Strategy::Naive, // the first, which takes all shapes
+            Strategy::Naive, // first, as it takes all shapes
             Strategy::Gemm(Inferred(Default::default())),
         ];
         for tile_size in [MaxTileSize, MinTileSize] {
             strategies.push(Strategy::SimpleUnit(Inferred(SimpleUnitSelectionArgs { tile_size })));
             strategies.push(Strategy::DoubleUnit(Inferred(DoubleUnitSelectionArgs { tile_size })));
         }
-        let none = TunableSet::new(key, |_: &MatmulAutotuneKey, operands: &Operands| operands.clone());
-        let theirs = strategies.into_iter().fold(none, |set, strategy| {
+        let empty_set = TunableSet::new(key, |_: &MatmulAutotuneKey, operands: &Operands| operands.clone());
+        let burn_kernels = strategies.into_iter().fold(empty_set, |set, strategy| {
             let name = strategy.to_string();
             set.with(Tunable::new(&name, move |operands| launch(&strategy, operands)))
         });
-        if takes_tiled { theirs.with(Tunable::new("Tiled", launch_tiled)) } else { theirs }
+        if takes_tiled { burn_kernels.with(Tunable::new("Tiled", launch_tiled)) } else { burn_kernels }
     });
     tuner.execute(&id, &client, kernels, (left, right, product.clone()));
     product
 }
 
+/// The key of autotuning: shapes, layouts and types.
 fn key((left, right, product): &Operands) -> MatmulAutotuneKey {
     let float = f32::elem_type_native();
     let [a, b] = [&left.meta, &right.meta];
@@ -80,10 +81,10 @@ fn key((left, right, product): &Operands) -> MatmulAutotuneKey {
 
 fn launch(strategy: &Strategy, (left, right, product): Operands) -> Result<(), String> {
     let float = f32::elem_type_native();
-    let mut numbers = MatmulElems::from_globals(&MatmulGlobalElems { lhs: float, rhs: float, out: float });
+    let mut elems = MatmulElems::from_globals(&MatmulGlobalElems { lhs: float, rhs: float, out: float });
     let [left, right] = [left, right].map(|factor| InputBinding::new(factor.binding(), float));
     let client = product.client.clone();
-    launch_ref(&strategy.clone().into(), &client, left, right, product.binding(), &mut numbers)
+    launch_ref(&strategy.clone().into(), &client, left, right, product.binding(), &mut elems)
         .map_err(|error| format!("{error:?}"))
 }
 

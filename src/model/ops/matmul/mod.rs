@@ -1,10 +1,9 @@
-//! Products of matrices in all digits of float32, on every device.
+//! Matrix products in full float32 precision, on every device.
 //!
-//! On NVIDIA's GPUs CUDA's kernels for float32 round their factors to TF32, ten bits, where burn finds a tensor core, and nothing
-//! switches that off. Tokens would be 1e-3 off, and the repeated squares of S4 8e-3. There the kernels are chosen in
-//! [`float32`], among those that multiply in float32, our own of [`tiled`] with them; elsewhere, and in halves, burn chooses. Where
-//! one factor is a single row or column all that counts is how the other is read, and [`vector`] reads it; few numbers that are long
-//! sums [`split_k`] makes in parts.
+//! With CUDA, burn's float32 kernels round their factors to TF32 (ten bits) wherever there are tensor cores, and nothing switches
+//! that off: tokens would be off by 1e-3, and the repeated squares of S4 by 8e-3. There [`float32`] chooses among kernels that
+//! multiply in float32, ours in [`tiled`] among them; elsewhere, and in float16, burn chooses. Products with a single row or
+//! column are bound by how the other factor is read, and go to [`vector`]; small products of long sums are split by [`split_k`].
 
 #[cfg(feature = "cuda")]
 mod float32;
@@ -23,7 +22,7 @@ use super::gpu::gpu;
 
 /// [`Tensor::matmul`] in the precision that its factors have.
 pub trait PreciseMatmul {
-    /// `self other`, of the last two axes; the axes before them are those of a batch, where one of length 1 is repeated.
+    /// The product `self other` over the last two axes; the axes before them are batch axes, broadcast where they have length 1.
     fn precise_matmul(self, other: Self) -> Self;
 }
 
@@ -37,10 +36,11 @@ impl<const D: usize> PreciseMatmul for Tensor<D> {
     }
 }
 
-/// The product of two matrices.
+/// The product of two matrices, or of batches of them.
 struct Product;
 
 impl CustomOp<CubeBackend, 2> for Product {
+    /// Both factors.
     type Saved = [CubeTensor; 2];
 
     fn forward(self, factors: [CubeTensor; 2], _: bool) -> (CubeTensor, Self::Saved) {
@@ -48,25 +48,25 @@ impl CustomOp<CubeBackend, 2> for Product {
         (multiply(left, right), factors)
     }
 
-    /// Of frozen tokens no gradient is wanted: it would be as large as they are. What is wanted lies as its factor does, so that
-    /// the gradient of a weight that was transposed is read without a copy.
+    /// Skips the gradients that are not wanted: that of frozen tokens would be as large as they are. A gradient gets the memory
+    /// layout of its factor, so that the gradient of a transposed weight is read without a copy.
     fn vjp(
         [left, right]: &Self::Saved,
         grad_product: CubeTensor,
-        [of_left, of_right]: [bool; 2],
+        [left_wanted, right_wanted]: [bool; 2],
     ) -> [Option<CubeTensor>; 2] {
-        let grad_left = of_left.then(|| laid_as(left, grad_product.clone(), transposed(right)));
-        let grad_right = of_right.then(|| {
-            let shared = is_shared(right, left);
+        let grad_left = left_wanted.then(|| factor_gradient(left, grad_product.clone(), transposed(right)));
+        let grad_right = right_wanted.then(|| {
+            let shared = is_broadcast(right, left);
             let [left, grad_product] =
-                [left.clone(), grad_product].map(|x| if shared { as_one(x) } else { x });
-            laid_as(right, transposed(&left), grad_product)
+                [left.clone(), grad_product].map(|x| if shared { stack_batch(x) } else { x });
+            factor_gradient(right, transposed(&left), grad_product)
         });
         [grad_left, grad_right]
     }
 }
 
-/// Without gaps between its rows.
+/// The product, with contiguous rows.
 fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     if let Some(product) = vector::multiply(&left, &right).or_else(|| split_k::multiply(&left, &right)) {
         return product;
@@ -75,33 +75,33 @@ fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     if float32::rounds(&left) {
         return float32::multiply(left, right);
     }
-    into_contiguous(CubeBackend::float_matmul(left, right)) // whose rows CUDA lays apart
+    into_contiguous(CubeBackend::float_matmul(left, right)) // CUDA pads its rows
 }
 
-/// `a b`, the gradient of a factor: transposed in memory where that is, and summed along axes of it that were repeated.
-fn laid_as(factor: &CubeTensor, a: CubeTensor, b: CubeTensor) -> CubeTensor {
-    let [row_step, column_step] = factor.meta.strides()[factor.shape().num_dims() - 2..] else {
+/// `a b`, the gradient of `factor`: transposed in memory if `factor` is, and summed over its broadcast axes.
+fn factor_gradient(factor: &CubeTensor, a: CubeTensor, b: CubeTensor) -> CubeTensor {
+    let [row_stride, column_stride] = factor.meta.strides()[factor.shape().num_dims() - 2..] else {
         unreachable!()
     };
-    let product = match row_step < column_step {
+    let product = match row_stride < column_stride {
         true => transposed(&multiply(transposed(&b), transposed(&a))),
         false => multiply(a, b),
     };
-    summed(product, factor)
+    sum_broadcast(product, factor)
 }
 
-/// Whether a factor is one for all of a batch.
-fn is_shared(factor: &CubeTensor, other: &CubeTensor) -> bool {
+/// Whether a factor is one matrix for the whole batch of the other.
+fn is_broadcast(factor: &CubeTensor, other: &CubeTensor) -> bool {
     factor.shape().num_dims() == 3 && factor.shape()[0] == 1 && other.shape()[0] > 1
 }
 
-/// The matrices of a batch below each other.
-fn as_one(batch: CubeTensor) -> CubeTensor {
+/// Stacks the matrices of a batch `[B, M, K]` to one, `[1, B M, K]`.
+fn stack_batch(batch: CubeTensor) -> CubeTensor {
     let [images, rows, columns] = batch.shape().dims();
     CubeBackend::float_reshape(batch, Shape::new([1, images * rows, columns]))
 }
 
-/// The shape of a product: axes of a batch are repeated where they are of length 1.
+/// The shape of a product: batch axes of length 1 are broadcast.
 fn shape_of(left: &CubeTensor, right: &CubeTensor) -> Shape {
     let last = left.shape().num_dims() - 1;
     let mut shape = left.shape().clone();
@@ -115,11 +115,11 @@ fn transposed(matrix: &CubeTensor) -> CubeTensor {
     CubeBackend::float_swap_dims(matrix.clone(), axes - 2, axes - 1)
 }
 
-/// The gradient of a factor, of which axes of length 1 were repeated.
-fn summed(gradient: CubeTensor, factor: &CubeTensor) -> CubeTensor {
-    let repeated =
+/// The gradient of `factor`, summed over the axes along which it was broadcast.
+fn sum_broadcast(gradient: CubeTensor, factor: &CubeTensor) -> CubeTensor {
+    let is_broadcast_axis =
         |gradient: &CubeTensor, axis: usize| factor.shape()[axis] == 1 && gradient.shape()[axis] > 1;
-    (0..factor.shape().num_dims()).fold(gradient, |gradient, axis| match repeated(&gradient, axis) {
+    (0..factor.shape().num_dims()).fold(gradient, |gradient, axis| match is_broadcast_axis(&gradient, axis) {
         true => CubeBackend::float_sum_dim(gradient, axis),
         false => gradient,
     })
@@ -139,14 +139,14 @@ mod gpu_tests {
     #[test]
     fn no_gradient_is_made_that_nobody_wants() {
         for (name, device) in gpus() {
-            let [left, right, by] =
+            let [left, right, grad] =
                 [[3, 2], [2, 4], [3, 4]].map(|shape| cube(Tensor::<2>::ones(shape, &device)));
-            let made = Product::vjp(&[left, right], by, [false, true]);
+            let made = Product::vjp(&[left, right], grad, [false, true]);
             assert_eq!(made.each_ref().map(Option::is_some), [false, true], "{name}");
         }
     }
 
-    /// What is multiplied, from numbers by chance of the shapes that are asked for.
+    /// A name, the shapes of both factors, and the product to take of them.
     type Case = (&'static str, [usize; 3], [usize; 3], fn(Tensor<3>, Tensor<3>) -> Tensor<3>);
 
     #[test]

@@ -1,14 +1,14 @@
-//! A matrix and one vector, of each image of a batch. Kernels for products of matrices leave most of a GPU without work here:
-//! theirs has so many workgroups as the product has numbers, and of the 50,000 tokens of a batch it is one vector.
+//! Matrix-vector products, batched. Kernels for matrix-matrix products leave most of a GPU idle here: their number of
+//! workgroups grows with the size of the product, which for the 50,000 tokens of a batch may be a single vector.
 //!
-//! A matrix whose rows lie side by side is read row by row, either way:
+//! A row-major matrix is read row by row in both directions:
 //!
-//! * times a column: a row's numbers by 32 threads, which then add up what they have;
-//! * a row times it: a thread a column, some rows a workgroup; workgroups that share a column leave a sum each, which are added
-//!   up afterwards.
+//! * matrix times column: 32 threads read a row, and add up their partial sums;
+//! * row times matrix: one thread per column and some of the rows per workgroup; the partial sums of workgroups that share a column
+//!   are added up afterwards.
 //!
-//! Where vectors of four may begin at every row a thread reads those in place of numbers: read one by one, so few are on their way
-//! that memory waits for threads.
+//! Where the rows are aligned to vectors of four numbers, threads read vectors: with single numbers too few reads are in flight to
+//! use the memory's bandwidth.
 
 use burn::backend::{TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::DType;
@@ -22,14 +22,14 @@ use crate::model::ops::gpu::fold::total;
 use crate::model::ops::gpu::{arg, counts, empty, workgroups};
 
 /// Numbers of a vector.
-const WIDE: usize = 4;
-/// Threads that read rows together, [`UNROLL`] of them, where it is a row's sum that is asked.
+const VECTOR_SIZE: usize = 4;
+/// Threads of a group that reads [`UNROLL`] rows together in `add_columns`.
 const LANES: usize = 32;
-/// Such groups of threads of a workgroup.
+/// Such groups of a workgroup.
 const GROUPS: usize = UNITS / LANES;
 
-/// `left right` where one is a row or a column, by these kernels; none where they do not take it: of other numbers than float32, of
-/// more than three axes, of more numbers than they count, of a matrix in which neither rows nor columns lie side by side.
+/// `left right` where one of them is a row or a column; none where these kernels do not take it: factors that are not float32, that
+/// have more than three axes or more numbers than the kernels can index, or a matrix of which neither axis is contiguous.
 pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTensor> {
     let takes = |factor: &CubeTensor| {
         let shape = factor.shape();
@@ -44,9 +44,9 @@ pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTens
         (left, right) if right.columns == 1 => [right.transposed(), left.transposed()],
         _ => return None,
     };
-    let product = if matrix.column_step == 1 {
+    let product = if matrix.column_stride == 1 {
         sums_of_columns(&row, &matrix)
-    } else if matrix.row_step == 1 {
+    } else if matrix.row_stride == 1 {
         sums_of_rows(&row, &matrix.transposed())
     } else {
         return None;
@@ -54,78 +54,80 @@ pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTens
     Some(CubeBackend::float_reshape(product, shape_of(left, right)))
 }
 
-/// How the matrices of a batch lie.
+/// The memory layout of a batch of matrices.
 struct Matrix<'a> {
     tensor: &'a CubeTensor,
     batches: usize,
     rows: usize,
     columns: usize,
-    /// From one matrix to the next; 0 where it is one for all.
-    batch_step: usize,
-    row_step: usize,
-    column_step: usize,
+    /// Distance from one matrix to the next; 0 where one is shared by all.
+    batch_stride: usize,
+    row_stride: usize,
+    column_stride: usize,
 }
 
 impl<'a> Matrix<'a> {
     fn new(tensor: &'a CubeTensor) -> Self {
         let (shape, strides) = (tensor.shape(), tensor.meta.strides());
         let last = shape.num_dims() - 1;
-        let (batches, batch_step) = if last == 2 { (shape[0], strides[0]) } else { (1, 0) };
+        let (batches, batch_stride) = if last == 2 { (shape[0], strides[0]) } else { (1, 0) };
         Self {
             tensor,
             batches,
             rows: shape[last - 1],
             columns: shape[last],
-            batch_step: if batches == 1 { 0 } else { batch_step },
-            row_step: strides[last - 1],
-            column_step: strides[last],
+            batch_stride: if batches == 1 { 0 } else { batch_stride },
+            row_stride: strides[last - 1],
+            column_stride: strides[last],
         }
     }
 
     fn transposed(&self) -> Self {
-        let Self { tensor, batches, rows, columns, batch_step, row_step, column_step } = *self;
-        let (rows, columns, row_step, column_step) = (columns, rows, column_step, row_step);
-        Self { tensor, batches, rows, columns, batch_step, row_step, column_step }
+        let Self { tensor, batches, rows, columns, batch_stride, row_stride, column_stride } = *self;
+        let (rows, columns, row_stride, column_stride) = (columns, rows, column_stride, row_stride);
+        Self { tensor, batches, rows, columns, batch_stride, row_stride, column_stride }
     }
 
-    /// Numbers that are read together: four where a vector begins at every row, and holds nothing that is not the matrix'.
-    fn size(&self) -> usize {
-        let row_step = if self.rows == 1 { 0 } else { self.row_step };
-        let is_whole = self.column_step == 1
-            && [self.columns, row_step, self.batch_step].iter().all(|start| start.is_multiple_of(WIDE))
+    /// Numbers per read: four if every row begins at a multiple of a vector and holds whole vectors, else one.
+    fn vector_size(&self) -> usize {
+        let row_stride = if self.rows == 1 { 0 } else { self.row_stride };
+        let is_aligned = self.column_stride == 1
+            && [self.columns, row_stride, self.batch_stride]
+                .iter()
+                .all(|start| start.is_multiple_of(VECTOR_SIZE))
             && self.tensor.handle.offset_start.unwrap_or(0).is_multiple_of(16);
-        if is_whole { WIDE } else { 1 }
+        if is_aligned { VECTOR_SIZE } else { 1 }
     }
 }
 
-/// How the kernels find their weights and what they weigh, in what is read together.
+/// Strides of the weights and of the matrix, and its size, in units of the vectors that are read.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
-struct Places {
-    weights_batch: usize,
-    weights_step: usize,
-    matrix_batch: usize,
-    row_step: usize,
+struct Layout {
+    weights_batch_stride: usize,
+    weights_stride: usize,
+    matrix_batch_stride: usize,
+    row_stride: usize,
     rows: usize,
     columns: usize,
 }
 
-/// Those of `matrix`, weighed by `row`, of which so many numbers are read together, and how many of them there are in the batch.
-fn places(row: &Matrix, matrix: &Matrix, [weights, size]: [usize; 2]) -> (PlacesLaunch, usize) {
-    let places = PlacesLaunch::new(
-        row.batch_step / weights,
-        row.column_step, // 1 where they are vectors
-        matrix.batch_step / size,
-        matrix.row_step / size,
+/// The [`Layout`] of `row` and `matrix`, whose numbers are read `row_size` and `size` at a time, and the number of matrices.
+fn layout(row: &Matrix, matrix: &Matrix, [row_size, size]: [usize; 2]) -> (LayoutLaunch, usize) {
+    let layout = LayoutLaunch::new(
+        row.batch_stride / row_size,
+        row.column_stride, // 1 where they are vectors
+        matrix.batch_stride / size,
+        matrix.row_stride / size,
         matrix.rows,
         matrix.columns / size,
     );
-    (places, row.batches.max(matrix.batches))
+    (layout, row.batches.max(matrix.batches))
 }
 
-/// `[B, 1, columns]`: what every column of `matrix` adds up to, its rows weighed by `row`.
+/// `[B, 1, columns]`: the sum of every column of `matrix`, with `row` as the weights of its rows.
 fn sums_of_columns(row: &Matrix, matrix: &Matrix) -> CubeTensor {
-    let size = matrix.size();
-    let (places, batches) = places(row, matrix, [1, size]);
+    let size = matrix.vector_size();
+    let (layout, batches) = layout(row, matrix, [1, size]);
     add_up(matrix.tensor, [batches, matrix.rows, matrix.columns], COLUMNS, |cubes, count, parts, sums| {
         add_rows::launch(
             &matrix.tensor.client,
@@ -135,7 +137,7 @@ fn sums_of_columns(row: &Matrix, matrix: &Matrix) -> CubeTensor {
             arg(row.tensor),
             arg(matrix.tensor),
             arg(sums),
-            places,
+            layout,
             parts,
             count,
             COLUMNS / size,
@@ -143,10 +145,10 @@ fn sums_of_columns(row: &Matrix, matrix: &Matrix) -> CubeTensor {
     })
 }
 
-/// `[B, rows]`: what every row of `matrix` adds up to, its columns weighed by `row`.
+/// `[B, rows]`: the sum of every row of `matrix`, with `row` as the weights of its columns.
 fn sums_of_rows(row: &Matrix, matrix: &Matrix) -> CubeTensor {
-    let size = row.size().min(matrix.size());
-    let (places, batches) = places(row, matrix, [size, size]);
+    let size = row.vector_size().min(matrix.vector_size());
+    let (layout, batches) = layout(row, matrix, [size, size]);
     let product = empty(matrix.tensor, [batches, matrix.rows]);
     let groups = batches * matrix.rows.div_ceil(UNROLL);
     add_columns::launch(
@@ -157,91 +159,95 @@ fn sums_of_rows(row: &Matrix, matrix: &Matrix) -> CubeTensor {
         arg(row.tensor),
         arg(matrix.tensor),
         arg(&product),
-        places,
+        layout,
         groups,
     );
     product
 }
 
+/// Sums every column: a thread per vector of columns, over its share of the rows.
 #[cube(launch)]
 fn add_rows<N: Size>(
     weights: &[f32],
     matrix: &[Vector<f32, N>],
     sums: &mut [Vector<f32, N>],
-    places: Places,
+    layout: Layout,
     parts: usize,
     count: usize,
     #[comptime] lanes: usize,
 ) {
-    let Places { weights_batch, weights_step, matrix_batch, row_step, rows, columns } = places;
+    let Layout { weights_batch_stride, weights_stride, matrix_batch_stride, row_stride, rows, columns } =
+        layout;
     let share = share(rows, columns, parts, count, lanes);
     let step = comptime!(UNITS / lanes);
-    let weight = share.matrix * weights_batch;
-    let entry = share.matrix * matrix_batch + share.column;
+    let first_weight = share.matrix * weights_batch_stride;
+    let first = share.matrix * matrix_batch_stride + share.column;
     let mut row = share.row;
     let mut sum = Vector::<f32, N>::new(0.0);
     while row + comptime!((UNROLL - 1) * step) < share.end {
         #[unroll]
         for next in 0..UNROLL {
             let at = row + comptime!(next * step);
-            let by = Vector::<f32, N>::new(weights[weight + at * weights_step]);
-            sum += matrix[entry + at * row_step] * by;
+            let weight = Vector::<f32, N>::new(weights[first_weight + at * weights_stride]);
+            sum += matrix[first + at * row_stride] * weight;
         }
         row += comptime!(UNROLL * step);
     }
     while row < share.end {
-        let by = Vector::<f32, N>::new(weights[weight + row * weights_step]);
-        sum += matrix[entry + row * row_step] * by;
+        let weight = Vector::<f32, N>::new(weights[first_weight + row * weights_stride]);
+        sum += matrix[first + row * row_stride] * weight;
         row += step;
     }
     leave::<N>(sum, share, columns, sums, lanes);
 }
 
-/// `groups`: of all matrices, which share a workgroup, so that the last rows of a matrix leave none of it without work.
+/// Sums every row, [`UNROLL`] rows per group of threads. `groups` counts those of all matrices: a workgroup may span two of them, so
+/// that the last rows of a matrix leave no threads idle.
 #[cube(launch)]
 fn add_columns<N: Size>(
     weights: &[Vector<f32, N>],
     matrix: &[Vector<f32, N>],
     sums: &mut [f32],
-    places: Places,
+    layout: Layout,
     groups: usize,
 ) {
-    let Places { weights_batch, weights_step, matrix_batch, row_step, rows, columns } = places;
+    let Layout { weights_batch_stride, weights_stride, matrix_batch_stride, row_stride, rows, columns } =
+        layout;
     let unit = UNIT_POS as usize;
     let (lane, group) = (unit % LANES, unit / LANES);
-    // From the last rows to the first: in a step this takes turns with [`add_rows`], and a cache still has some of what that read last.
-    // Groups too many make the same sums as one that is not.
+    // From the last rows to the first: in a training step this alternates with `add_rows`, and what that read last is still cached.
+    // Excess groups repeat the sums of the first rows.
     let own = groups - 1 - usize::min(CUBE_POS * GROUPS + group, groups - 1);
     let across = rows.div_ceil(UNROLL);
     let (batch, first) = (own / across, own % across * UNROLL);
-    let (weight, start) = (batch * weights_batch, batch * matrix_batch);
+    let (first_weight, start) = (batch * weights_batch_stride, batch * matrix_batch_stride);
 
-    let mut owed = Array::<Vector<f32, N>>::new(UNROLL);
+    let mut row_sums = Array::<Vector<f32, N>>::new(UNROLL);
     #[unroll]
     for next in 0..UNROLL {
-        owed[next] = Vector::<f32, N>::new(0.0);
+        row_sums[next] = Vector::<f32, N>::new(0.0);
     }
     let mut column = lane;
     while column < columns {
-        let by = weights[weight + column * weights_step];
+        let weight = weights[first_weight + column * weights_stride];
         #[unroll]
         for next in 0..UNROLL {
             let row = usize::min(first + next, rows - 1);
-            owed[next] += matrix[start + row * row_step + column] * by;
+            row_sums[next] += matrix[start + row * row_stride + column] * weight;
         }
         column += LANES;
     }
-    // Of every row 32 numbers; eight threads take four each, and one the eight that they leave.
-    let mut lanes = Shared::<[f32]>::new_slice(comptime!(UNITS * UNROLL));
+    // Every row has 32 partial sums: eight threads add up four each, and one thread the eight results.
+    let mut partials = Shared::<[f32]>::new_slice(comptime!(UNITS * UNROLL));
     #[unroll]
     for next in 0..UNROLL {
-        let numbers = owed[next];
-        lanes[(group * UNROLL + next) * LANES + lane] = total::<N>(numbers);
+        let row_sum = row_sums[next];
+        partials[(group * UNROLL + next) * LANES + lane] = total::<N>(row_sum);
     }
     let mut fours = Shared::<[f32]>::new_slice(UNITS);
     sync_cube();
     let from = unit * UNROLL;
-    fours[unit] = (lanes[from] + lanes[from + 1]) + (lanes[from + 2] + lanes[from + 3]);
+    fours[unit] = (partials[from] + partials[from + 1]) + (partials[from + 2] + partials[from + 3]);
     sync_cube();
     if lane < UNROLL && first + lane < rows {
         let from = (group * UNROLL + lane) * comptime!(LANES / UNROLL);

@@ -1,4 +1,4 @@
-//! Tiled products beside those of float64, on every GPU.
+//! Tiled products against those in float64, on every GPU.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use rand::{Rng, SeedableRng};
@@ -10,41 +10,41 @@ use crate::close::assert_close_to_largest;
 use crate::gpus::gpus;
 use crate::model::ops::gpu::{cube, empty_of, tensor};
 
-/// The largest share of the largest number that one may be off.
-const MOST_OFF: f64 = 5e-6;
+/// Largest error of a number, relative to the largest one.
+const TOLERANCE: f64 = 5e-6;
 
-/// Numbers by chance.
+/// Random numbers.
 fn draw(shape: [usize; 4], rng: &mut ChaCha8Rng) -> TensorData {
     let values = (0..shape.iter().product()).map(|_| rng.random_range(-1.0_f32..1.5));
     TensorData::new(values.collect::<Vec<_>>(), shape)
 }
 
-/// A factor of these numbers, transposed where that is asked.
+/// A factor of these numbers, as a transposed view if `transposed`.
 fn factor(data: &TensorData, transposed: bool, device: &Device, dtype: DType) -> Tensor<4> {
     let factor = Tensor::<4>::from_data(data.clone(), (device, dtype));
     if transposed { factor.swap_dims(2, 3) } else { factor }
 }
 
-/// The product in float64, by the processor.
+/// The product in float64, on the CPU.
 fn exact(factors: &[TensorData; 2], transposed: [bool; 2]) -> Vec<f64> {
     let [left, right] = [0, 1].map(|at| factor(&factors[at], transposed[at], &Device::flex(), DType::F64));
     left.precise_matmul(right).into_data().iter::<f64>().collect()
 }
 
-/// The product by the kernel, shared out as it would be or as is asked.
-fn made<const D: usize>(left: &CubeTensor, right: &CubeTensor, shares: Option<Shares>) -> Vec<f64> {
+/// The product by the kernel, with its own tiling or a given one.
+fn computed<const D: usize>(left: &CubeTensor, right: &CubeTensor, tiling: Option<Tiling>) -> Vec<f64> {
     let product = empty_of(left, shape_of(left, right), DType::F32);
-    match shares {
-        Some(shares) => {
+    match tiling {
+        Some(tiling) => {
             let problem = Problem::new(left, right).expect("factors that are taken");
-            Problem { shares, ..problem }.launch(&product);
+            Problem { tiling, ..problem }.launch(&product);
         }
         None => multiply(left, right, &product).expect("factors that are taken"),
     }
     tensor::<D>(product).into_data().iter::<f64>().collect()
 }
 
-/// What is multiplied: the shapes that the factors have in memory, and which of them is transposed.
+/// A name, the shapes of the factors in memory, and which of them are transposed.
 type Case = (&'static str, [usize; 4], [usize; 4], [bool; 2]);
 
 #[test]
@@ -74,8 +74,8 @@ fn products_are_the_processors() {
             let [left, right] =
                 [0, 1].map(|at| cube(factor(&factors[at], transposed[at], &device, DType::F32)));
             assert!(takes(&left, &right), "{what} on {name}");
-            let found = made::<4>(&left, &right, None);
-            assert_close_to_largest(format!("{what} on {name}"), found, expected.clone(), MOST_OFF);
+            let found = computed::<4>(&left, &right, None);
+            assert_close_to_largest(format!("{what} on {name}"), found, expected.clone(), TOLERANCE);
         }
     }
 }
@@ -96,11 +96,11 @@ fn it_is_the_same_however_it_is_shared_out() {
                 [0, 1].map(|at| cube(factor(&factors[at], transposed[at], &device, DType::F32)));
             let problem = Problem::new(&left, &right).expect("factors that are taken");
             for at in 0..8 {
-                let shares = Shares { rows: 1 + at % 2, columns: 1 + at / 2 % 2, parts: 1 + at / 4 * 2 };
-                if problem.fits(shares) {
-                    let found = made::<4>(&left, &right, Some(shares));
-                    let what = format!("{columns} columns, {transposed:?}, {shares:?} on {name}");
-                    assert_close_to_largest(what, found, expected.clone(), MOST_OFF);
+                let tiling = Tiling { rows: 1 + at % 2, columns: 1 + at / 2 % 2, parts: 1 + at / 4 * 2 };
+                if problem.fits(tiling) {
+                    let found = computed::<4>(&left, &right, Some(tiling));
+                    let what = format!("{columns} columns, {transposed:?}, {tiling:?} on {name}");
+                    assert_close_to_largest(what, found, expected.clone(), TOLERANCE);
                 }
             }
         }
@@ -110,14 +110,14 @@ fn it_is_the_same_however_it_is_shared_out() {
 #[test]
 fn long_sums_of_few_numbers_are_made_in_parts_and_a_narrow_product_of_narrow_tiles() {
     for (name, device) in gpus() {
-        let shares = |rows: usize, inner: usize, columns: usize| {
+        let tiling = |rows: usize, inner: usize, columns: usize| {
             let [left, right] = [[rows, inner], [inner, columns]]
                 .map(|shape| cube(Tensor::<2>::zeros([1, 1], &device).expand(shape)));
-            Problem::new(&left, &right).expect("factors that are taken").shares
+            Problem::new(&left, &right).expect("factors that are taken").tiling
         };
-        assert!(shares(64, 1024, 64).parts > 1, "{name}");
-        assert_eq!(shares(64, 256, 64).parts, 1, "{name}");
-        assert_eq!(shares(50_176, 768, 60).columns, 1, "{name}");
+        assert!(tiling(64, 1024, 64).parts > 1, "{name}");
+        assert_eq!(tiling(64, 256, 64).parts, 1, "{name}");
+        assert_eq!(tiling(50_176, 768, 60).columns, 1, "{name}");
     }
 }
 
@@ -128,10 +128,10 @@ fn what_is_no_number_or_not_finite_stays_in_its_row() {
         let mut values = vec![0.5_f32; rows * inner];
         values[3 * inner + 5] = f32::NAN;
         values[10 * inner + inner - 1] = f32::INFINITY;
-        values[rows * inner - 1] = f32::NEG_INFINITY; // of the row that stands for those past the end
+        values[rows * inner - 1] = f32::NEG_INFINITY; // in the last row, which is repeated for rows past the end
         let left = Tensor::<2>::from_data(TensorData::new(values, [rows, inner]), &device);
         let right = Tensor::<2>::ones([inner, columns], &device);
-        let found = made::<2>(&cube(left), &cube(right), None);
+        let found = computed::<2>(&cube(left), &cube(right), None);
         for (row, found) in found.chunks(columns).enumerate() {
             let is_right = |x: f64| match row {
                 3 => x.is_nan(),

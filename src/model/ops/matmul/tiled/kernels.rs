@@ -1,132 +1,134 @@
-//! The kernels: one makes tiles of a product, or of its parts, another adds the parts up.
+//! The kernels: one computes tiles of a product, or of parts of its sums, another adds up the parts.
 
 #![expect(clippy::trivially_copy_pass_by_ref, reason = "registers, which a kernel is handed like a slice")]
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::plan::{AT_ONCE, LANES, Plan, SLICE, Side, WIDE, Way};
+use super::plan::{Contiguous, FactorLayout, LANES, Plan, SLICE, UNROLL, VECTOR_SIZE};
 
 /// A vector in shared memory and in registers.
-type Each = Vector<f32, Const<WIDE>>;
+type Vec4 = Vector<f32, Const<VECTOR_SIZE>>;
 
-/// How a factor's numbers are found: by steps, in what is read together.
+/// How a factor's numbers are addressed: strides and last indices, in units of the vectors that are read.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
-pub(super) struct Places {
-    /// Along the first axis of a batch.
+pub(super) struct Strides {
+    /// Stride of the first batch axis.
     pub(super) outer: usize,
-    /// Along the second.
+    /// Stride of the second.
     pub(super) middle: usize,
-    /// To what does not lie beside a number.
+    /// Stride of the axis that is not contiguous.
     pub(super) across: usize,
-    /// To what does, where numbers are read one by one.
+    /// Stride of the contiguous axis, used where numbers are read one by one.
     pub(super) along: usize,
-    /// The last place across.
+    /// Last index of the axis that is not contiguous.
     pub(super) last_across: usize,
-    /// The last place along, in what is read together.
+    /// Last index of the contiguous axis.
     pub(super) last_along: usize,
 }
 
+/// The size of a product, and how it is split.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) rows: usize,
     pub(super) columns: usize,
     /// Terms of a sum.
     pub(super) inner: usize,
-    /// Terms of a part of it, whole slices.
+    /// Terms of a part, whole slices.
     pub(super) length: usize,
     pub(super) parts: usize,
-    /// Length of the second axis of a batch.
+    /// Length of the second batch axis.
     pub(super) middle: usize,
-    /// Workgroups.
+    /// Number of workgroups.
     pub(super) count: usize,
 }
 
-/// Where a workgroup's tile has its numbers of a factor.
+/// Where a workgroup's tile finds its numbers of a factor: an offset, and strides and last indices as in [`Strides`].
 #[derive(CubeType, Clone, Copy)]
 struct Source {
-    /// The matrix' first number.
+    /// Offset of the matrix.
     start: usize,
     /// The tile's first row or column.
-    wide: usize,
+    free: usize,
     across: usize,
     along: usize,
     last_across: usize,
     last_along: usize,
 }
 
-/// `[outer, middle, parts, rows, columns]`: a workgroup makes a tile of a part of a matrix.
+/// Writes `[outer, middle, parts, rows, columns]`: a workgroup computes a tile of one part of one matrix.
 #[cube(launch)]
 pub(super) fn multiply_tiles<A: Size, B: Size, C: Size>(
     left: &[Vector<f32, A>],
     right: &[Vector<f32, B>],
     product: &mut [Vector<f32, C>],
-    left_places: Places,
-    right_places: Places,
+    left_strides: Strides,
+    right_strides: Strides,
     sizes: Sizes,
     #[comptime] plan: Plan,
 ) {
     let Sizes { rows, columns, inner, length, parts, middle, count } = sizes;
     let unit = UNIT_POS as usize;
     let cube = usize::min(CUBE_POS, count - 1);
-    let across = columns.div_ceil(comptime!(plan.columns * LANES * WIDE));
-    let down = rows.div_ceil(comptime!(plan.rows * LANES * WIDE));
-    let (column_tile, above) = (cube % across, cube / across);
-    let (row_tile, matrix) = (above % down, above / down);
+    let across = columns.div_ceil(comptime!(plan.columns * LANES * VECTOR_SIZE));
+    let down = rows.div_ceil(comptime!(plan.rows * LANES * VECTOR_SIZE));
+    let (column_tile, rest) = (cube % across, cube / across);
+    let (row_tile, matrix) = (rest % down, rest / down);
     let (part, batch) = (matrix % parts, matrix / parts);
-    let first_row = row_tile * comptime!(plan.rows * LANES * WIDE);
-    let first_column = column_tile * comptime!(plan.columns * LANES * WIDE);
+    let first_row = row_tile * comptime!(plan.rows * LANES * VECTOR_SIZE);
+    let first_column = column_tile * comptime!(plan.columns * LANES * VECTOR_SIZE);
     let begin = part * length;
     let end = usize::min(begin + length, inner);
     let terms = end - begin;
     let slices = terms.div_ceil(SLICE);
-    let left_source = source(left_places, batch, middle, first_row);
-    let right_source = source(right_places, batch, middle, first_column);
+    let left_source = source(left_strides, batch, middle, first_row);
+    let right_source = source(right_strides, batch, middle, first_column);
 
-    // Threads of a warp are eight across and four down, which reads the fewest vectors from shared memory.
+    // The threads of a warp form a grid of four rows by eight columns, which reads the fewest vectors from shared memory.
     let row = unit / 64 * 4 + unit % 32 / 8;
     let column = unit / 32 % 2 * 8 + unit % 8;
-    let mut sums = Array::<Each>::new(comptime!(plan.rows * WIDE * plan.columns));
+    let mut sums = Array::<Vec4>::new(comptime!(plan.rows * VECTOR_SIZE * plan.columns));
     #[unroll]
-    for at in 0..comptime!(plan.rows * WIDE * plan.columns) {
-        sums[at] = Each::new(0.0);
+    for at in 0..comptime!(plan.rows * VECTOR_SIZE * plan.columns) {
+        sums[at] = Vec4::new(0.0);
     }
-    // Two slices: while one is read, the other is written.
-    let mut tiles = Shared::<[Each]>::new_slice(comptime!(2 * plan.buffer()));
-    let mut stage = Array::<Each>::new(WIDE);
-    read_slice::<A, B>(left, right, &mut stage, &left_source, &right_source, begin, plan);
-    put_slice(&mut tiles, &stage, 0usize, terms, plan);
+    // Double buffering: while one slice is multiplied, the next is stored.
+    let mut tiles = Shared::<[Vec4]>::new_slice(comptime!(2 * plan.buffer()));
+    let mut stage = Array::<Vec4>::new(VECTOR_SIZE);
+    load_slice::<A, B>(left, right, &mut stage, &left_source, &right_source, begin, plan);
+    store_slice(&mut tiles, &stage, 0usize, terms, plan);
     sync_cube();
     for slice in 0..slices {
         let next = slice + 1;
         if next < slices {
             let first = begin + next * SLICE;
-            read_slice::<A, B>(left, right, &mut stage, &left_source, &right_source, first, plan);
+            load_slice::<A, B>(left, right, &mut stage, &left_source, &right_source, first, plan);
         }
         let buffer = slice % 2 * comptime!(plan.buffer());
         let left_at = buffer + row;
-        let right_at = buffer + comptime!(plan.left_room()) + column;
-        for round in 0..comptime!(SLICE / AT_ONCE) {
+        let right_at = buffer + comptime!(plan.left_slice()) + column;
+        for round in 0..comptime!(SLICE / UNROLL) {
             #[unroll]
-            for term in 0..AT_ONCE {
-                let term = round * AT_ONCE + term;
-                let left_line = left_at + term * comptime!(plan.left_line());
-                let right_line = right_at + term * comptime!(plan.right_line());
-                let mut beside = Sequence::<Each>::new();
+            for term in 0..UNROLL {
+                let term = round * UNROLL + term;
+                let left_line = left_at + term * comptime!(plan.left_stride());
+                let right_line = right_at + term * comptime!(plan.right_stride());
+                let mut right_vectors = Sequence::<Vec4>::new();
                 #[unroll]
                 for c in 0..comptime!(plan.columns) {
                     let vector = tiles[right_line + comptime!(c * LANES)];
-                    beside.push(vector);
+                    right_vectors.push(vector);
                 }
                 #[unroll]
                 for r in 0..comptime!(plan.rows) {
                     let vector = tiles[left_line + comptime!(r * LANES)];
                     #[unroll]
-                    for lane in 0..WIDE {
-                        let number = Each::new(vector.extract(lane));
+                    for lane in 0..VECTOR_SIZE {
+                        let number = Vec4::new(vector.extract(lane));
                         #[unroll]
                         for c in 0..comptime!(plan.columns) {
-                            sums[comptime!((r * WIDE + lane) * plan.columns + c)] += number * beside[c];
+                            sums[comptime!((r * VECTOR_SIZE + lane) * plan.columns + c)] +=
+                                number * right_vectors[c];
                         }
                     }
                 }
@@ -134,7 +136,7 @@ pub(super) fn multiply_tiles<A: Size, B: Size, C: Size>(
         }
         if next < slices {
             let buffer = next % 2 * comptime!(plan.buffer());
-            put_slice(&mut tiles, &stage, buffer, terms - next * SLICE, plan);
+            store_slice(&mut tiles, &stage, buffer, terms - next * SLICE, plan);
         }
         sync_cube();
     }
@@ -142,14 +144,14 @@ pub(super) fn multiply_tiles<A: Size, B: Size, C: Size>(
     #[unroll]
     for r in 0..comptime!(plan.rows) {
         #[unroll]
-        for lane in 0..WIDE {
-            let own = first_row + (row + comptime!(r * LANES)) * WIDE + lane;
+        for lane in 0..VECTOR_SIZE {
+            let own = first_row + (row + comptime!(r * LANES)) * VECTOR_SIZE + lane;
             if own < rows {
                 let line = (matrix * rows + own) * columns;
                 #[unroll]
                 for c in 0..comptime!(plan.columns) {
-                    let first = first_column + (column + comptime!(c * LANES)) * WIDE;
-                    let numbers = sums[comptime!((r * WIDE + lane) * plan.columns + c)];
+                    let first = first_column + (column + comptime!(c * LANES)) * VECTOR_SIZE;
+                    let numbers = sums[comptime!((r * VECTOR_SIZE + lane) * plan.columns + c)];
                     write::<C>(product, numbers, line, first, columns, comptime!(plan.written));
                 }
             }
@@ -158,37 +160,42 @@ pub(super) fn multiply_tiles<A: Size, B: Size, C: Size>(
 }
 
 #[cube]
-fn source(places: Places, batch: usize, middle: usize, wide: usize) -> Source {
-    let start = batch / middle * places.outer + batch % middle * places.middle;
+fn source(strides: Strides, batch: usize, middle: usize, free: usize) -> Source {
+    let start = batch / middle * strides.outer + batch % middle * strides.middle;
     Source {
         start,
-        wide,
-        across: places.across,
-        along: places.along,
-        last_across: places.last_across,
-        last_along: places.last_along,
+        free,
+        across: strides.across,
+        along: strides.along,
+        last_across: strides.last_across,
+        last_along: strides.last_along,
     }
 }
 
-/// How many vectors into a tile a thread's square begins. Where the terms of a sum lie side by side, two threads side by side read
-/// eight of them: all that memory sends at once, and squares whose vectors then meet different banks of shared memory.
+/// The first vector, along the free axis of a tile, of the 4 x 4 block that a thread loads. Where the terms of a sum are contiguous,
+/// two neighbouring threads read eight of them: a whole memory transaction, and blocks that use different banks of shared memory.
 #[cube]
-fn wide_of(unit: usize, #[comptime] vectors: usize, #[comptime] side: Side) -> usize {
-    if comptime!(side == Side::Inner) { unit / 2 % vectors } else { unit % vectors }
+fn free_vector(unit: usize, #[comptime] vectors: usize, #[comptime] contiguous: Contiguous) -> usize {
+    if comptime!(contiguous == Contiguous::Inner) { unit / 2 % vectors } else { unit % vectors }
 }
 
-/// At which vector of terms of a slice it begins.
+/// The first vector of that block along the terms of a slice.
 #[cube]
-fn inner_of(unit: usize, #[comptime] vectors: usize, #[comptime] side: Side) -> usize {
-    if comptime!(side == Side::Inner) { unit / comptime!(2 * vectors) * 2 + unit % 2 } else { unit / vectors }
+fn inner_vector(unit: usize, #[comptime] vectors: usize, #[comptime] contiguous: Contiguous) -> usize {
+    if comptime!(contiguous == Contiguous::Inner) {
+        unit / comptime!(2 * vectors) * 2 + unit % 2
+    } else {
+        unit / vectors
+    }
 }
 
-/// Reads this thread's square of the slice that begins at term `first`, of the factor that it reads; threads beyond both read none.
+/// Loads this thread's block of the slice that begins at term `first` into registers (`stage`). The first threads load the left
+/// factor, the next ones the right factor, the others nothing.
 #[cube]
-fn read_slice<A: Size, B: Size>(
+fn load_slice<A: Size, B: Size>(
     left: &[Vector<f32, A>],
     right: &[Vector<f32, B>],
-    stage: &mut Array<Each>,
+    stage: &mut Array<Vec4>,
     left_source: &Source,
     right_source: &Source,
     first: usize,
@@ -197,121 +204,121 @@ fn read_slice<A: Size, B: Size>(
     let unit = UNIT_POS as usize;
     if unit < comptime!(plan.left_units()) {
         let vectors = comptime!(plan.left_vectors());
-        read::<A>(left, stage, left_source, unit, first, vectors, comptime!(plan.left));
+        load::<A>(left, stage, left_source, unit, first, vectors, comptime!(plan.left));
     } else if unit < comptime!(plan.left_units() + plan.right_units()) {
         let vectors = comptime!(plan.right_vectors());
         let own = unit - comptime!(plan.left_units());
-        read::<B>(right, stage, right_source, own, first, vectors, comptime!(plan.right));
+        load::<B>(right, stage, right_source, own, first, vectors, comptime!(plan.right));
     }
 }
 
-/// Four vectors along the factor's memory. Past its end its last numbers stand again: what a row or column beyond it comes to nobody
-/// writes, and terms beyond it [`put`] leaves out. Nothing is done with what was read, so that nobody waits for it.
+/// Loads four vectors along the contiguous axis. Indices are clamped to the factor: rows and columns past its end are not written to
+/// the product, and terms past its end are zeroed by `store`. The numbers are not used here, so that no thread waits for them.
 #[cube]
-fn read<N: Size>(
+fn load<N: Size>(
     factor: &[Vector<f32, N>],
-    stage: &mut Array<Each>,
+    stage: &mut Array<Vec4>,
     source: &Source,
     unit: usize,
     first: usize,
     #[comptime] vectors: usize,
-    #[comptime] way: Way,
+    #[comptime] layout: FactorLayout,
 ) {
-    let side = comptime!(way.side);
-    let wide = source.wide + wide_of(unit, vectors, side) * WIDE;
-    let inner = first + inner_of(unit, vectors, side) * WIDE;
-    let along = if comptime!(side == Side::Inner) { inner } else { wide };
+    let contiguous = comptime!(layout.contiguous);
+    let free = source.free + free_vector(unit, vectors, contiguous) * VECTOR_SIZE;
+    let inner = first + inner_vector(unit, vectors, contiguous) * VECTOR_SIZE;
+    let along = if comptime!(contiguous == Contiguous::Inner) { inner } else { free };
     #[unroll]
-    for line in 0..WIDE {
-        let across = if comptime!(side == Side::Inner) { wide + line } else { inner + line };
+    for line in 0..VECTOR_SIZE {
+        let across = if comptime!(contiguous == Contiguous::Inner) { free + line } else { inner + line };
         let begin = source.start + usize::min(across, source.last_across) * source.across;
-        let mut each = Each::empty();
-        if comptime!(way.size == WIDE) {
-            let vector = factor[begin + usize::min(along / WIDE, source.last_along)];
+        let mut loaded = Vec4::empty();
+        if comptime!(layout.size == VECTOR_SIZE) {
+            let vector = factor[begin + usize::min(along / VECTOR_SIZE, source.last_along)];
             #[unroll]
-            for lane in 0..WIDE {
-                each.insert(lane, vector.extract(lane));
+            for lane in 0..VECTOR_SIZE {
+                loaded.insert(lane, vector.extract(lane));
             }
         } else {
             #[unroll]
-            for lane in 0..WIDE {
+            for lane in 0..VECTOR_SIZE {
                 let number = factor[begin + usize::min(along + lane, source.last_along) * source.along];
-                each.insert(lane, number.extract(0usize));
+                loaded.insert(lane, number.extract(0usize));
             }
         }
-        stage[line] = each;
+        stage[line] = loaded;
     }
 }
 
-/// Puts what [`read_slice`] has read into shared memory, from vector `buffer` on. `terms`: how many of the sums are left.
+/// Stores what `load_slice` has loaded in shared memory, from vector `buffer` on. `terms`: the number of terms that are left.
 #[cube]
-fn put_slice(tiles: &mut [Each], stage: &Array<Each>, buffer: usize, terms: usize, #[comptime] plan: Plan) {
+fn store_slice(tiles: &mut [Vec4], stage: &Array<Vec4>, buffer: usize, terms: usize, #[comptime] plan: Plan) {
     let unit = UNIT_POS as usize;
     if unit < comptime!(plan.left_units()) {
         let vectors = comptime!(plan.left_vectors());
-        put(tiles, stage, buffer, unit, terms, vectors, comptime!(plan.left.side));
+        store(tiles, stage, buffer, unit, terms, vectors, comptime!(plan.left.contiguous));
     } else if unit < comptime!(plan.left_units() + plan.right_units()) {
         let vectors = comptime!(plan.right_vectors());
         let own = unit - comptime!(plan.left_units());
-        let room = buffer + comptime!(plan.left_room());
-        put(tiles, stage, room, own, terms, vectors, comptime!(plan.right.side));
+        let start = buffer + comptime!(plan.left_slice());
+        store(tiles, stage, start, own, terms, vectors, comptime!(plan.right.contiguous));
     }
 }
 
-/// A thread's square, a vector a term. Terms past the end are 0 in both factors, whatever was read in their place.
+/// Stores a thread's block, one vector per term. Terms past the end become 0 in both factors, whatever was loaded for them.
 #[cube]
-fn put(
-    tiles: &mut [Each],
-    stage: &Array<Each>,
-    room: usize,
+fn store(
+    tiles: &mut [Vec4],
+    stage: &Array<Vec4>,
+    start: usize,
     unit: usize,
     terms: usize,
     #[comptime] vectors: usize,
-    #[comptime] side: Side,
+    #[comptime] contiguous: Contiguous,
 ) {
-    let inner = inner_of(unit, vectors, side) * WIDE;
-    let first = room + inner * comptime!(vectors + 1) + wide_of(unit, vectors, side);
+    let inner = inner_vector(unit, vectors, contiguous) * VECTOR_SIZE;
+    let first = start + inner * comptime!(vectors + 1) + free_vector(unit, vectors, contiguous);
     #[unroll]
-    for line in 0..WIDE {
-        let mut each = Each::empty();
-        if comptime!(side == Side::Inner) {
+    for line in 0..VECTOR_SIZE {
+        let mut term = Vec4::empty();
+        if comptime!(contiguous == Contiguous::Inner) {
             #[unroll]
-            for lane in 0..WIDE {
+            for lane in 0..VECTOR_SIZE {
                 let vector = stage[lane];
-                each.insert(lane, vector.extract(line));
+                term.insert(lane, vector.extract(line));
             }
         } else {
-            each = stage[line];
+            term = stage[line];
         }
         if inner + line >= terms {
-            each = Each::new(0.0);
+            term = Vec4::new(0.0);
         }
-        tiles[first + comptime!(line * (vectors + 1))] = each;
+        tiles[first + comptime!(line * (vectors + 1))] = term;
     }
 }
 
-/// Writes neighbouring numbers of the row that begins at number `line`, from column `first` on.
+/// Writes neighbouring numbers of the row of the product that begins at offset `line`, from column `first` on.
 #[cube]
 fn write<C: Size>(
     product: &mut [Vector<f32, C>],
-    numbers: Each,
+    numbers: Vec4,
     line: usize,
     first: usize,
     columns: usize,
     #[comptime] size: usize,
 ) {
-    if comptime!(size == WIDE) {
+    if comptime!(size == VECTOR_SIZE) {
         if first < columns {
             let mut vector = Vector::<f32, C>::empty();
             #[unroll]
-            for lane in 0..WIDE {
+            for lane in 0..VECTOR_SIZE {
                 vector.insert(lane, numbers.extract(lane));
             }
-            product[(line + first) / WIDE] = vector;
+            product[(line + first) / VECTOR_SIZE] = vector;
         }
     } else {
         #[unroll]
-        for lane in 0..WIDE {
+        for lane in 0..VECTOR_SIZE {
             if first + lane < columns {
                 product[line + first + lane] = Vector::<f32, C>::new(numbers.extract(lane));
             }
@@ -319,22 +326,22 @@ fn write<C: Size>(
     }
 }
 
-/// Adds up the parts of every matrix, `[matrices, parts, vectors]`: a thread a vector of the product, of `all`.
+/// Adds up the parts of every matrix, `partials` `[matrices, parts, vectors]`: one thread per vector of the product.
 #[cube(launch)]
 pub(super) fn add_parts<N: Size>(
-    made: &[Vector<f32, N>],
+    partials: &[Vector<f32, N>],
     product: &mut [Vector<f32, N>],
     vectors: usize,
-    all: usize,
+    all_vectors: usize,
     #[comptime] parts: usize,
 ) {
     let at = ABSOLUTE_POS;
-    if at < all {
+    if at < all_vectors {
         let first = at / vectors * comptime!(parts) * vectors + at % vectors;
         let mut sum = Vector::<f32, N>::new(0.0);
         #[unroll]
         for part in 0..parts {
-            sum += made[first + part * vectors];
+            sum += partials[first + part * vectors];
         }
         product[at] = sum;
     }

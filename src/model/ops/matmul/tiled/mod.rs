@@ -1,9 +1,9 @@
-//! Products in float32 by a kernel of our own: a workgroup makes a tile of the product, a thread a block of it in its registers.
+//! Products in float32 by our own tiled kernel: a workgroup computes a tile of the product, a thread a block of it in registers.
 //!
-//! Both factors come through shared memory in slices of a few terms of the sums, the same way round whichever way they lie, so
-//! that a thread reads what it multiplies as whole vectors; while a slice is multiplied, the next is on its way from memory. Tiles
-//! are as large as leaves none of a GPU without work. Where even small ones are too few, sums are made in parts, which
-//! a second kernel adds up, always in the same order.
+//! Both factors are staged through shared memory in slices of a few terms of the sums, in the same layout whichever way they lie in
+//! global memory, so that threads read whole vectors; while a slice is multiplied, the next is loaded. Tiles are as large as
+//! possible without leaving a part of the GPU idle. Where even small tiles are too few, the sums are split into parts, which a
+//! second kernel adds up, always in the same order.
 
 mod kernels;
 mod plan;
@@ -16,67 +16,68 @@ use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::*;
 use burn_cubecl::tensor::CubeTensor;
 
-use self::kernels::{PlacesLaunch, SizesLaunch, add_parts, multiply_tiles};
-use self::plan::{Plan, SLICE, Shares, Side, UNITS, WIDE, Way};
+use self::kernels::{SizesLaunch, StridesLaunch, add_parts, multiply_tiles};
+use self::plan::{Contiguous, FactorLayout, Plan, SLICE, Tiling, UNITS, VECTOR_SIZE};
 use crate::model::ops::gpu::{arg, counts, empty, workgroups};
 
-/// Sums of fewer terms stay whole.
-const LONG: usize = 512;
-/// Slices of a part, at least.
-const SHORTEST: usize = 8;
-/// Parts of a sum, at most.
-const MOST: usize = 8;
+/// Sums of fewer terms are not split.
+const MIN_SPLIT_TERMS: usize = 512;
+/// Fewest slices of a part.
+const MIN_PART_SLICES: usize = 8;
+/// Most parts of a sum.
+const MAX_PARTS: usize = 8;
 
-/// Multiprocessors of a GPU that does not say: an H100's.
+/// Multiprocessors assumed of a GPU that does not report them: an H100's.
 const MULTIPROCESSORS: usize = 132;
-/// Products that a multiprocessor makes in a clock.
-const PER_CLOCK: usize = 128;
-/// Clocks of a slice beside its products.
-const BESIDE: usize = 150;
-/// Clocks until memory answers.
-const MEMORY: usize = 900;
-/// Clocks of another launch.
-const LAUNCH: usize = 4000;
-/// Numbers of parts that are written and read again in a clock.
-const ADDED: usize = 400;
+/// Multiply-adds of a multiprocessor per clock.
+const PRODUCTS_PER_CLOCK: usize = 128;
+/// Clocks of a slice besides its products.
+const SLICE_CLOCKS: usize = 150;
+/// Latency of global memory, in clocks.
+const MEMORY_CLOCKS: usize = 900;
+/// Overhead of another launch, in clocks.
+const LAUNCH_CLOCKS: usize = 4000;
+/// Partial sums that are written and read again per clock.
+const PARTIALS_PER_CLOCK: usize = 400;
 
-/// Whether [`multiply`] takes these factors: float32, of at most two axes before their matrices', of as many numbers as it counts.
+/// Whether [`multiply`] takes these factors: float32, at most two batch axes, no more numbers than the kernel can index.
 pub(super) fn takes(left: &CubeTensor, right: &CubeTensor) -> bool {
     Problem::new(left, right).is_some()
 }
 
-/// Writes `left right` into `product`, which has no gaps; none of factors that it does not take ([`takes`]). Axes before their
-/// matrices' are those of a batch, where one of length 1 is repeated.
+/// Writes `left right` into `product`, which is contiguous; none for factors that it does not take ([`takes`]). Axes before the
+/// last two are batch axes, broadcast where they have length 1.
 pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor, product: &CubeTensor) -> Option<()> {
     Problem::new(left, right).map(|problem| problem.launch(product))
 }
 
+/// An axis of a factor.
 #[derive(Clone, Copy)]
 struct Axis {
     length: usize,
-    /// From a number to the next; 0 where there is but one.
-    step: usize,
+    /// Distance from a number to the next; 0 if the length is 1.
+    stride: usize,
 }
 
-/// The four axes of a factor, those that it lacks of length 1; none where it has more.
+/// The four axes of a factor, with leading axes of length 1 where it has fewer; none where it has more.
 fn axes(factor: &CubeTensor) -> Option<[Axis; 4]> {
     let (shape, strides) = (factor.shape(), factor.meta.strides());
-    let lacking = 4_usize.checked_sub(shape.num_dims())?;
-    Some(std::array::from_fn(|axis| match axis.checked_sub(lacking) {
-        Some(axis) => Axis { length: shape[axis], step: if shape[axis] > 1 { strides[axis] } else { 0 } },
-        None => Axis { length: 1, step: 0 },
+    let missing = 4_usize.checked_sub(shape.num_dims())?;
+    Some(std::array::from_fn(|axis| match axis.checked_sub(missing) {
+        Some(axis) => Axis { length: shape[axis], stride: if shape[axis] > 1 { strides[axis] } else { 0 } },
+        None => Axis { length: 1, stride: 0 },
     }))
 }
 
-/// Whether the kernel can count the way to a factor's last number.
-fn within_reach(axes: &[Axis; 4]) -> bool {
-    counts(axes.iter().map(|axis| axis.length.saturating_sub(1) * axis.step).sum())
+/// Whether the kernel can index a factor's last number.
+fn can_index(axes: &[Axis; 4]) -> bool {
+    counts(axes.iter().map(|axis| axis.length.saturating_sub(1) * axis.stride).sum())
 }
 
-/// A factor, and how its numbers are found, as [`kernels::Places`] has it.
+/// A factor, and how its numbers are addressed; the fields are those of [`kernels::Strides`].
 struct Factor<'a> {
     tensor: &'a CubeTensor,
-    way: Way,
+    layout: FactorLayout,
     outer: usize,
     middle: usize,
     across: usize,
@@ -86,45 +87,52 @@ struct Factor<'a> {
 }
 
 impl<'a> Factor<'a> {
-    /// `wide`: the axis that the product has, too; `inner`: that of the sums' terms.
-    fn new(tensor: &'a CubeTensor, [outer, middle]: [Axis; 2], wide: Axis, inner: Axis) -> Self {
-        let is_inner = inner.step == 1 || (wide.step != 1 && inner.step < wide.step);
-        let (side, along, across) =
-            if is_inner { (Side::Inner, inner, wide) } else { (Side::Outer, wide, inner) };
-        // A vector begins where one may, and holds nothing that is not the factor's.
-        let starts = [along.length, across.step, middle.step, outer.step];
-        let is_whole = along.step == 1
-            && starts.iter().all(|start| start.is_multiple_of(WIDE))
+    /// `outer` and `middle`: the batch axes; `free`: the axis that the product has too; `inner`: that of the sums' terms.
+    fn new(tensor: &'a CubeTensor, [outer, middle]: [Axis; 2], free: Axis, inner: Axis) -> Self {
+        let is_inner = inner.stride == 1 || (free.stride != 1 && inner.stride < free.stride);
+        let (contiguous, along, across) =
+            if is_inner { (Contiguous::Inner, inner, free) } else { (Contiguous::Free, free, inner) };
+        // Every line begins at a multiple of a vector, and holds whole vectors.
+        let starts = [along.length, across.stride, middle.stride, outer.stride];
+        let is_aligned = along.stride == 1
+            && starts.iter().all(|start| start.is_multiple_of(VECTOR_SIZE))
             && tensor.handle.offset_start.unwrap_or(0).is_multiple_of(16);
-        let size = if is_whole { WIDE } else { 1 };
+        let size = if is_aligned { VECTOR_SIZE } else { 1 };
         Self {
             tensor,
-            way: Way { side, size },
-            outer: outer.step / size,
-            middle: middle.step / size,
-            across: across.step / size,
-            along: along.step,
+            layout: FactorLayout { contiguous, size },
+            outer: outer.stride / size,
+            middle: middle.stride / size,
+            across: across.stride / size,
+            along: along.stride,
             last_across: across.length - 1,
             last_along: along.length / size - 1,
         }
     }
 
-    fn places(&self) -> PlacesLaunch {
-        PlacesLaunch::new(self.outer, self.middle, self.across, self.along, self.last_across, self.last_along)
+    fn strides(&self) -> StridesLaunch {
+        StridesLaunch::new(
+            self.outer,
+            self.middle,
+            self.across,
+            self.along,
+            self.last_across,
+            self.last_along,
+        )
     }
 }
 
-/// A product that is to be made.
+/// A product to compute, and how it is divided among workgroups.
 struct Problem<'a> {
     left: Factor<'a>,
     right: Factor<'a>,
-    /// Lengths of the axes before a matrix' own.
+    /// Lengths of the batch axes.
     batch: [usize; 2],
     rows: usize,
     columns: usize,
     /// Terms of a sum.
     inner: usize,
-    shares: Shares,
+    tiling: Tiling,
 }
 
 impl<'a> Problem<'a> {
@@ -139,111 +147,117 @@ impl<'a> Problem<'a> {
             [(left_outer, right_outer), (left_middle, right_middle)].map(|(a, b)| a.length.max(b.length));
         let (rows, columns, inner) = (down.length, across.length, left_inner.length);
         let is_empty = left_axes.iter().chain(&right_axes).any(|axis| axis.length == 0);
-        if is_empty || !within_reach(&left_axes) || !within_reach(&right_axes) {
+        if is_empty || !can_index(&left_axes) || !can_index(&right_axes) {
             return None;
         }
-        let unshared = Self {
+        let untuned = Self {
             left: Factor::new(left, [left_outer, left_middle], down, left_inner),
             right: Factor::new(right, [right_outer, right_middle], across, right_inner),
             batch,
             rows,
             columns,
             inner,
-            shares: Shares { rows: 1, columns: 1, parts: 1 },
+            tiling: Tiling { rows: 1, columns: 1, parts: 1 },
         };
-        Some(Self { shares: unshared.fastest()?, ..unshared })
+        Some(Self { tiling: untuned.fastest()?, ..untuned })
     }
 
-    /// Matrices of the batch.
+    /// Number of matrices of the batch.
     fn matrices(&self) -> usize {
         self.batch.iter().product()
     }
 
-    /// Numbers of the product.
+    /// Number of elements of the product.
     fn numbers(&self) -> usize {
         self.matrices() * self.rows * self.columns
     }
 
-    /// The shares that take least; of those that take as much the largest tiles and fewest parts.
-    fn fastest(&self) -> Option<Shares> {
+    /// The tiling with the lowest estimate of time; of equals that with the largest tiles and fewest parts. None if the device can
+    /// run none.
+    fn fastest(&self) -> Option<Tiling> {
         let slices = self.inner.div_ceil(SLICE);
-        let most = if self.inner < LONG { 1 } else { (slices / SHORTEST).clamp(1, MOST) };
+        let most =
+            if self.inner < MIN_SPLIT_TERMS { 1 } else { (slices / MIN_PART_SLICES).clamp(1, MAX_PARTS) };
         let tiles = [2, 1].into_iter().flat_map(|rows| [2, 1].map(|columns| (rows, columns)));
         tiles
-            .flat_map(|(rows, columns)| (1..=most).map(move |parts| Shares { rows, columns, parts }))
-            .filter(|shares| self.fits(*shares))
-            .min_by_key(|shares| self.clocks(*shares))
+            .flat_map(|(rows, columns)| (1..=most).map(move |parts| Tiling { rows, columns, parts }))
+            .filter(|tiling| self.fits(*tiling))
+            .min_by_key(|tiling| self.clocks(*tiling))
     }
 
-    /// Whether the device can run it.
-    fn fits(&self, shares: Shares) -> bool {
+    /// Whether the device can run a tiling.
+    fn fits(&self, tiling: Tiling) -> bool {
         let hardware = &self.left.tensor.client.properties().hardware;
-        let room = 2 * self.plan(shares).buffer() * WIDE * size_of::<f32>();
+        let shared_bytes = 2 * self.plan(tiling).buffer() * VECTOR_SIZE * size_of::<f32>();
         hardware.max_units_per_cube as usize >= UNITS
-            && hardware.max_shared_memory_size >= room
-            && counts(self.numbers() * shares.parts)
+            && hardware.max_shared_memory_size >= shared_bytes
+            && counts(self.numbers() * tiling.parts)
     }
 
-    /// What it takes, roughly, on an H100: a multiprocessor makes its tiles one after another, or waits for memory if those
-    /// that it has at the same time have too little to do.
-    fn clocks(&self, shares: Shares) -> usize {
+    /// A rough estimate of the time on an H100, in clocks: a multiprocessor computes its tiles one after another, or waits for memory
+    /// if its concurrent workgroups have too little to compute.
+    fn clocks(&self, tiling: Tiling) -> usize {
         let hardware = &self.left.tensor.client.properties().hardware;
         let multiprocessors = hardware.num_streaming_multiprocessors.map_or(MULTIPROCESSORS, |n| n as usize);
-        let [tile_rows, tile_columns] = shares.tile();
+        let [tile_rows, tile_columns] = tiling.tile();
         let tiles = self.matrices() * self.rows.div_ceil(tile_rows) * self.columns.div_ceil(tile_columns);
-        let rounds = (tiles * shares.parts).div_ceil(multiprocessors.max(1));
-        // Registers last for four workgroups of small tiles, and for two of large ones.
-        let together = (4 / (shares.rows * shares.columns)).max(2);
-        let multiplied = rounds * (tile_rows * tile_columns * SLICE / PER_CLOCK + BESIDE);
-        let slice = multiplied.max(rounds.div_ceil(together) * MEMORY);
-        let slices = self.inner.div_ceil(SLICE).div_ceil(shares.parts);
-        let adding = if shares.parts == 1 { 0 } else { LAUNCH + shares.parts * self.numbers() / ADDED };
-        (slices + 2) * slice + adding // the first slice is waited for, and the tile written
+        let rounds = (tiles * tiling.parts).div_ceil(multiprocessors.max(1));
+        // Registers suffice for four workgroups of small tiles, and for two of large ones.
+        let concurrent = (4 / (tiling.rows * tiling.columns)).max(2);
+        let computing = rounds * (tile_rows * tile_columns * SLICE / PRODUCTS_PER_CLOCK + SLICE_CLOCKS);
+        let slice = computing.max(rounds.div_ceil(concurrent) * MEMORY_CLOCKS);
+        let slices = self.inner.div_ceil(SLICE).div_ceil(tiling.parts);
+        let adding = if tiling.parts == 1 {
+            0
+        } else {
+            LAUNCH_CLOCKS + tiling.parts * self.numbers() / PARTIALS_PER_CLOCK
+        };
+        (slices + 2) * slice + adding // plus loading the first slice, and writing the tile
     }
 
-    fn plan(&self, Shares { rows, columns, .. }: Shares) -> Plan {
-        let written = if self.columns.is_multiple_of(WIDE) { WIDE } else { 1 };
-        Plan { rows, columns, left: self.left.way, right: self.right.way, written }
+    fn plan(&self, Tiling { rows, columns, .. }: Tiling) -> Plan {
+        let written = if self.columns.is_multiple_of(VECTOR_SIZE) { VECTOR_SIZE } else { 1 };
+        Plan { rows, columns, left: self.left.layout, right: self.right.layout, written }
     }
 
-    /// Writes the product.
+    /// Writes the product into `product`.
     fn launch(&self, product: &CubeTensor) {
-        let Self { left, right, rows, columns, inner, shares, .. } = self;
-        let [tile_rows, tile_columns] = shares.tile();
-        let plan = self.plan(*shares);
-        let length = inner.div_ceil(SLICE).div_ceil(shares.parts) * SLICE;
-        let parts = inner.div_ceil(length); // whole slices may come to fewer parts
-        let made = (parts > 1).then(|| empty(product, [self.matrices(), parts, *rows, *columns]));
+        let Self { left, right, rows, columns, inner, tiling, .. } = self;
+        let [tile_rows, tile_columns] = tiling.tile();
+        let plan = self.plan(*tiling);
+        let length = inner.div_ceil(SLICE).div_ceil(tiling.parts) * SLICE;
+        let parts = inner.div_ceil(length); // rounding to whole slices may need fewer parts
+        let partials = (parts > 1).then(|| empty(product, [self.matrices(), parts, *rows, *columns]));
         let count = self.matrices() * parts * rows.div_ceil(tile_rows) * columns.div_ceil(tile_columns);
         let (client, units) = (&product.client, CubeDim::new_1d(UNITS as u32));
         multiply_tiles::launch(
             client,
             workgroups(count),
             units,
-            left.way.size,
-            right.way.size,
+            left.layout.size,
+            right.layout.size,
             plan.written,
             arg(left.tensor),
             arg(right.tensor),
-            arg(made.as_ref().unwrap_or(product)),
-            left.places(),
-            right.places(),
+            arg(partials.as_ref().unwrap_or(product)),
+            left.strides(),
+            right.strides(),
             SizesLaunch::new(*rows, *columns, *inner, length, parts, self.batch[1], count),
             plan,
         );
-        if let Some(made) = made {
+        if let Some(partials) = partials {
             let vectors = rows * columns / plan.written;
-            let all = self.matrices() * vectors;
-            let cubes = workgroups(all.div_ceil(UNITS));
+            let all_vectors = self.matrices() * vectors;
+            let cubes = workgroups(all_vectors.div_ceil(UNITS));
             add_parts::launch(
                 client,
                 cubes,
                 units,
                 plan.written,
-                arg(&made),
+                arg(&partials),
                 arg(product),
                 vectors,
-                all,
+                all_vectors,
                 parts,
             );
         }

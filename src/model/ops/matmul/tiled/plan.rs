@@ -1,101 +1,101 @@
-//! How a product is shared out, and what its kernel is compiled for.
+//! How a product is divided into tiles, and what its kernel is specialised for at compile time.
 
 /// Numbers of a vector: 16 bytes, the most that a thread reads at once.
-pub(super) const WIDE: usize = 4;
+pub(super) const VECTOR_SIZE: usize = 4;
 /// Threads across a tile, and as many down.
 pub(super) const LANES: usize = 16;
 /// Threads of a workgroup.
 pub(super) const UNITS: usize = LANES * LANES;
-/// Terms of a slice.
+/// Terms of a slice: what a workgroup holds in shared memory at a time.
 pub(super) const SLICE: usize = 16;
-/// Terms whose products are written out one after another, so that what they read is asked for ahead.
-pub(super) const AT_ONCE: usize = 8;
+/// Terms per iteration of an unrolled loop, so that their reads are issued ahead of the products.
+pub(super) const UNROLL: usize = 8;
 
-/// Which numbers of a factor lie side by side.
+/// The axis along which a factor's numbers are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Side {
-    /// The terms of a sum.
+pub(super) enum Contiguous {
+    /// The inner (contracted) axis: the terms of a sum.
     Inner,
-    /// Those of a column, of the left factor, or of a row, of the right one.
-    Outer,
+    /// The free axis, which the product has too: the rows of the left factor, or the columns of the right one.
+    Free,
 }
 
-/// How a factor is read.
+/// How a factor is read from global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Way {
-    pub(super) side: Side,
-    /// Numbers that are read together: [`WIDE`] or 1.
+pub(super) struct FactorLayout {
+    pub(super) contiguous: Contiguous,
+    /// Numbers per read: [`VECTOR_SIZE`] or 1.
     pub(super) size: usize,
 }
 
-/// What a kernel is compiled for.
+/// The compile-time parameters of `multiply_tiles`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Plan {
-    /// Vectors of a thread down a tile.
+    /// Vectors of rows per thread.
     pub(super) rows: usize,
-    /// Vectors of a thread across a tile.
+    /// Vectors of columns per thread.
     pub(super) columns: usize,
-    pub(super) left: Way,
-    pub(super) right: Way,
-    /// Numbers that are written together.
+    pub(super) left: FactorLayout,
+    pub(super) right: FactorLayout,
+    /// Numbers per write of the product.
     pub(super) written: usize,
 }
 
 impl Plan {
-    /// Vectors down a tile.
+    /// Vectors along the rows of a tile.
     pub(super) const fn left_vectors(self) -> usize {
         self.rows * LANES
     }
 
-    /// Vectors across a tile.
+    /// Vectors along the columns of a tile.
     pub(super) const fn right_vectors(self) -> usize {
         self.columns * LANES
     }
 
-    /// Vectors from a term of the left factor to its next in shared memory: one more than there are, so that threads that write
-    /// different terms meet different banks.
-    pub(super) const fn left_line(self) -> usize {
+    /// Distance, in vectors, between two terms of the left factor in shared memory: padded by one, so that threads that write
+    /// different terms use different banks.
+    pub(super) const fn left_stride(self) -> usize {
         self.left_vectors() + 1
     }
 
-    pub(super) const fn right_line(self) -> usize {
+    pub(super) const fn right_stride(self) -> usize {
         self.right_vectors() + 1
     }
 
-    /// Vectors of a slice of the left factor.
-    pub(super) const fn left_room(self) -> usize {
-        SLICE * self.left_line()
+    /// Size of a slice of the left factor in shared memory, in vectors.
+    pub(super) const fn left_slice(self) -> usize {
+        SLICE * self.left_stride()
     }
 
-    /// Vectors of a slice of both.
+    /// Size of a slice of both factors in shared memory, in vectors.
     pub(super) const fn buffer(self) -> usize {
-        self.left_room() + SLICE * self.right_line()
+        self.left_slice() + SLICE * self.right_stride()
     }
 
-    /// Threads that read the left factor: a thread has a square of four vectors.
+    /// Threads that load the left factor: each loads a block of four vectors.
     pub(super) const fn left_units(self) -> usize {
-        self.left_vectors() * (SLICE / WIDE)
+        self.left_vectors() * (SLICE / VECTOR_SIZE)
     }
 
     pub(super) const fn right_units(self) -> usize {
-        self.right_vectors() * (SLICE / WIDE)
+        self.right_vectors() * (SLICE / VECTOR_SIZE)
     }
 }
 
-/// How a product is shared out.
+/// How a product is divided among workgroups.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shares {
-    /// Vectors of a thread down a tile, 1 or 2.
+pub(super) struct Tiling {
+    /// Vectors of rows per thread, 1 or 2.
     pub(super) rows: usize,
-    /// Vectors of a thread across a tile, 1 or 2.
+    /// Vectors of columns per thread, 1 or 2.
     pub(super) columns: usize,
-    /// Parts of a sum.
+    /// Parts that every sum is split into.
     pub(super) parts: usize,
 }
 
-impl Shares {
-    /// Rows and columns of a tile.
+impl Tiling {
+    /// Rows and columns of a workgroup's tile.
     pub(super) const fn tile(self) -> [usize; 2] {
-        [self.rows * LANES * WIDE, self.columns * LANES * WIDE]
+        [self.rows * LANES * VECTOR_SIZE, self.columns * LANES * VECTOR_SIZE]
     }
 }
