@@ -1,8 +1,8 @@
-//! The adapters of wgpu: listed by us, opened through burn.
+//! The adapters of wgpu: listed through wgpu, opened through burn.
 //!
 //! Burn names an adapter by graphics API, type and index among its type on that API, in the order
-//! in which the API lists them. We list the APIs in burn's own order of preference and keep those
-//! numbers, so that `wgpu:2` is the same adapter to both. A card that two APIs offer is listed once.
+//! in which the API lists them. This module lists the APIs in burn's order of preference and maps each
+//! `wgpu:<index>` to burn's name. A card that two APIs offer is listed once.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use wgpu::{Adapter, AdapterInfo, Backend, DeviceType};
 use super::{DeviceError, Found, Type};
 use crate::model::io::catch_panic::guard;
 
-/// Graphics APIs, best first, with burn's word for each.
+/// Graphics APIs, best first, as wgpu and as burn name them.
 const APIS: [(Backend, WgpuBackend); 4] = [
     (Backend::Vulkan, WgpuBackend::Vulkan),
     (Backend::Metal, WgpuBackend::Metal),
@@ -24,37 +24,37 @@ const APIS: [(Backend, WgpuBackend); 4] = [
     (Backend::Gl, WgpuBackend::Gl),
 ];
 
-/// What this process knows of adapters. Burn opens an adapter once in the life of a process, and
-/// the Vulkan loader does not bear instances that come and go on several threads: one lock for both.
+/// The adapters that this process has listed and opened, behind one lock: burn opens an adapter once per process,
+/// and the Vulkan loader does not tolerate instances that are created and dropped on several threads.
 #[derive(Default)]
-struct Known {
+struct Registry {
     listed: Option<Vec<(Found, WgpuDevice)>>,
     opened: HashMap<String, Device>,
 }
 
-fn known() -> MutexGuard<'static, Known> {
-    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn registry() -> MutexGuard<'static, Registry> {
+    static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The adapters this machine has, numbered from `wgpu:0`; asked once in the life of a process.
+/// The adapters of this machine, numbered from `wgpu:0`; enumerated once per process.
 pub(super) fn list() -> Vec<Found> {
-    let mut known = known();
-    let listed = known.listed.get_or_insert_with(ask);
+    let mut registry = registry();
+    let listed = registry.listed.get_or_insert_with(enumerate);
     listed.iter().map(|(found, _)| found.clone()).collect()
 }
 
 /// Opens an adapter of the list.
 pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
-    let mut known = known();
-    if let Some(device) = known.opened.get(&found.name) {
+    let mut registry = registry();
+    if let Some(device) = registry.opened.get(&found.name) {
         return Ok(device.clone());
     }
     let refused = |reason: String| {
         let (name, adapter) = (found.name.clone(), found.adapter.clone());
         DeviceError::Refused { name, adapter, reason }
     };
-    let listed = known.listed.get_or_insert_with(ask);
+    let listed = registry.listed.get_or_insert_with(enumerate);
     let chosen = listed.iter().find(|(listed, _)| listed.name == found.name);
     let chosen = chosen.map(|(_, device)| device.clone()).ok_or_else(|| refused("it is gone".into()))?;
     // Drivers fail in many ways, and some bindings panic where others return an error.
@@ -69,11 +69,12 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
         return Err(refused(format!("the system gave another adapter instead, {opened}")));
     }
     let device = Device::new(DispatchDevice::from(chosen));
-    known.opened.insert(found.name.clone(), device.clone());
+    registry.opened.insert(found.name.clone(), device.clone());
     Ok(device)
 }
 
-fn ask() -> Vec<(Found, WgpuDevice)> {
+/// Enumerates the adapters of every API that can be opened, with burn's name of each.
+fn enumerate() -> Vec<(Found, WgpuDevice)> {
     let mut listed: Vec<(Found, WgpuDevice)> = Vec::new();
     let mut seen: Vec<AdapterInfo> = Vec::new();
     for (api, burn_api) in APIS {
@@ -87,9 +88,9 @@ fn ask() -> Vec<(Found, WgpuDevice)> {
             let index = indices.entry(info.device_type).or_insert(0_usize);
             let kind = burn_kind(info.device_type, *index);
             *index += 1;
-            // Burn has one software adapter an API; an index above its limit cannot be named.
-            let reachable = kind.is_some() && !crashes(&adapter);
-            if !reachable || seen.iter().any(|earlier| same_card(earlier, &info)) {
+            // Burn names one software adapter per API, and no index above its limit.
+            let is_usable = kind.is_some() && !miscompiles(&adapter);
+            if !is_usable || seen.iter().any(|earlier| same_card(earlier, &info)) {
                 continue;
             }
             let found = describe(&adapter, &info, listed.len());
@@ -101,27 +102,27 @@ fn ask() -> Vec<(Found, WgpuDevice)> {
     listed
 }
 
-/// Whether this program's kernels would compute wrongly there or end the process, with no error to catch: where the memory of a
-/// workgroup has no explicit layout, as on Mesa's software Vulkan before 26, cubecl 0.11 writes SPIR-V that is not valid (a pointer
-/// to a pointer). Such an adapter counts as absent.
+/// Whether this program's kernels would compute wrong values there, or abort the process, with no error to catch: without explicit
+/// workgroup memory layout, as on Mesa's software Vulkan before 26, cubecl 0.11 writes invalid SPIR-V (a pointer to a pointer).
+/// Such an adapter counts as absent.
 #[cfg(feature = "vulkan")]
-fn crashes(adapter: &Adapter) -> bool {
-    #[expect(unsafe_code, reason = "wgpu does not tell extensions of Vulkan otherwise")]
-    // SAFETY: the adapter is asked, not changed.
+fn miscompiles(adapter: &Adapter) -> bool {
+    #[expect(unsafe_code, reason = "wgpu exposes Vulkan's extensions in no other way")]
+    // SAFETY: the adapter is only queried.
     let vulkan = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() };
     let layout = c"VK_KHR_workgroup_memory_explicit_layout";
     vulkan.is_some_and(|vulkan| !vulkan.physical_device_capabilities().supports_extension(layout))
 }
 
-/// Kernels in WGSL run everywhere.
+/// Kernels in WGSL compile correctly everywhere.
 #[cfg(not(feature = "vulkan"))]
-fn crashes(_: &Adapter) -> bool {
+fn miscompiles(_: &Adapter) -> bool {
     false
 }
 
-/// The adapters one API offers, in its order.
+/// The adapters that one API offers, in its order; none if its driver panics.
 fn adapters_on(api: Backend) -> Vec<Adapter> {
-    let ask = || {
+    let query = || {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
             backends: api.into(),
             ..wgpu::InstanceDescriptor::new_without_display_handle()
@@ -129,10 +130,10 @@ fn adapters_on(api: Backend) -> Vec<Adapter> {
         pollster::block_on(instance.enumerate_adapters(api.into()))
     };
     // A broken driver must not keep the others from being listed.
-    guard(ask).unwrap_or_default()
+    guard(query).unwrap_or_default()
 }
 
-/// Burn's word for the adapter `index` of its type on its API; absent where burn has none.
+/// Burn's name for the adapter number `index` of its type on its API; none where burn has none.
 fn burn_kind(kind: DeviceType, index: usize) -> Option<WgpuDeviceKind> {
     (index <= WgpuDeviceKind::MAX_INDEX).then_some(())?;
     match kind {
@@ -144,8 +145,8 @@ fn burn_kind(kind: DeviceType, index: usize) -> Option<WgpuDeviceKind> {
     }
 }
 
-/// Whether an adapter of another API is this card again. OpenGL knows no device numbers, so there
-/// the vendor has to do.
+/// Whether an adapter of another API is the same card. OpenGL reports no device number, so there the vendor
+/// has to suffice.
 fn same_card(earlier: &AdapterInfo, later: &AdapterInfo) -> bool {
     earlier.vendor == later.vendor && (earlier.device == later.device || later.backend == Backend::Gl)
 }
@@ -174,6 +175,7 @@ fn describe(adapter: &Adapter, info: &AdapterInfo, index: usize) -> Found {
     }
 }
 
+/// The adapter's name, or its vendor and device numbers if it has none.
 fn name_of(info: &AdapterInfo) -> String {
     let name = info.name.split_whitespace().collect::<Vec<_>>().join(" ");
     if name.is_empty() { format!("{:04x}:{:04x}", info.vendor, info.device) } else { name }

@@ -1,8 +1,8 @@
-//! A device's self-check: does it multiply matrices rightly, and how fast?
+//! A device's self-check: whether it multiplies matrices correctly, and how fast.
 //!
 //! `A B` for seeded `A, B` `[n, n]` with entries in [-1, 1), against the same product in float64 on
-//! the host. Error: `max |got - expected| / max |expected|`. Speed: `2 n^3` operations a product,
-//! the wait for the device included.
+//! the host. Error: `max |got - expected| / max |expected|`. Speed: `2 n^3` operations per product,
+//! including the wait for the device.
 
 use std::time::{Duration, Instant};
 
@@ -16,19 +16,19 @@ use super::{Found, Type};
 use crate::model::io::catch_panic::guard;
 use crate::model::ops::matmul::PreciseMatmul as _;
 
-/// Above this a product is wrong, not rounded. Float32 gives about 1e-7, tensor cores about 1e-4.
+/// Largest error that rounding explains: float32 gives about 1e-7, tensor cores about 1e-4.
 const MAX_ERROR: f64 = 1e-2;
 /// How long the speed is measured.
-const PATIENCE: Duration = Duration::from_millis(300);
+const MEASURE_TIME: Duration = Duration::from_millis(300);
 
-/// What a self-check found.
+/// The result of a self-check.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Check {
     /// Rows and columns of the matrices.
     pub size: usize,
-    /// Largest error, relative to the largest value.
+    /// Largest error, relative to the largest expected value.
     pub error: f64,
-    /// Billions of operations in a second.
+    /// Billions of floating-point operations per second.
     pub gflops: f64,
 }
 
@@ -44,7 +44,7 @@ pub enum CheckError {
     Wrong { size: usize, error: f64 },
 }
 
-/// Checks `device`, which was opened as `found`; a software adapter with smaller matrices.
+/// Checks `device`, which was opened as `found`: with matrices of 512 x 512, or of 128 x 128 for a software adapter.
 pub fn check(found: &Found, device: &Device) -> Result<Check, CheckError> {
     let size = if found.kind == Type::Software { 128 } else { 512 };
     let measured = guard(|| multiply(size, device));
@@ -52,11 +52,11 @@ pub fn check(found: &Found, device: &Device) -> Result<Check, CheckError> {
     judge(size, &product, gflops)
 }
 
-/// What the product `[n, n]` a device gave is worth.
+/// Compares a device's product `[n, n]` with the expected one.
 fn judge(size: usize, product: &[f32], gflops: f64) -> Result<Check, CheckError> {
     let [a, b] = operands(size);
     let error = largest_error(product, &expected(&a, &b, size));
-    // A NaN fails too.
+    // Written so that NaN fails too.
     if error <= MAX_ERROR {
         Ok(Check { size, error, gflops })
     } else {
@@ -70,17 +70,17 @@ fn operands(n: usize) -> [Vec<f32>; 2] {
     [(); 2].map(|()| (0..n * n).map(|_| rng.random_range(-1.0..1.0)).collect())
 }
 
-/// The product `[n, n]` as the device computes it, and billions of operations in a second.
+/// The product `[n, n]` as the device computes it, and its speed in billions of operations per second.
 fn multiply(n: usize, device: &Device) -> Result<(Vec<f32>, f64), CheckError> {
     let [a, b] = operands(n).map(|values| Tensor::<2>::from_data(TensorData::new(values, [n, n]), device)); // [n, n]
     let wait = || device.sync().map_err(|error| CheckError::Failed(format!("{error:?}")));
-    let product = a.clone().precise_matmul(b.clone()); // compiles kernels, and tries several
+    let product = a.clone().precise_matmul(b.clone()); // compiles and autotunes the kernels
     let values = product.try_into_data().map_err(|error| CheckError::Failed(format!("{error:?}")))?;
     let values =
         values.convert::<f32>().try_to_vec().map_err(|error| CheckError::Failed(format!("{error:?}")))?;
     wait()?;
     let (start, mut rounds, mut batch) = (Instant::now(), 0, 1);
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < MEASURE_TIME {
         for _ in 0..batch {
             drop(a.clone().precise_matmul(b.clone()));
         }
@@ -105,7 +105,7 @@ fn expected(a: &[f32], b: &[f32], n: usize) -> Vec<f64> {
     product
 }
 
-/// `max |got - expected| / max |expected|`; NaN where a value is.
+/// `max |got - expected| / max |expected|`; NaN if any value is.
 fn largest_error(got: &[f32], expected: &[f64]) -> f64 {
     let largest = |values: &mut dyn Iterator<Item = f64>| {
         values.fold(0.0, |most, x| if x.abs() > most || x.is_nan() { x.abs() } else { most })

@@ -1,16 +1,16 @@
-//! From a name to one open device, and the reason it was taken.
+//! Opens the device that a name stands for, with the reason for the choice.
 
 use burn::tensor::Device;
 
 use super::{DeviceError, Found, Type, adapters, describe, list, processor};
 
-/// An open device and why it is this one.
+/// An open device, and why it was chosen.
 pub struct Choice {
-    /// Ready for tensors.
+    /// The device, open.
     pub device: Device,
-    /// What it is.
+    /// Its description.
     pub found: Found,
-    /// Why it was taken, as a person reads it.
+    /// Why it was chosen, in words for the user.
     pub why: String,
 }
 
@@ -20,12 +20,14 @@ impl Choice {
     }
 }
 
-/// Opens the device called `name` and says why it is this one.
+/// Opens the device called `name` (see the table of [`device`](super)), with the reason for the choice.
 ///
-/// `auto` passes over a device whose driver refuses, and says so; a device asked for by name is
-/// that one or an error.
+/// `auto` skips devices that do not open, and the reason names them.
+///
+/// # Errors
+/// If `name` stands for no device here or for several, or if a device other than `auto`'s does not open.
 pub fn choose(name: &str) -> Result<Choice, DeviceError> {
-    // Whoever asks for the processor waits for no driver.
+    // The CPU needs no driver, so none is queried.
     let there = if name.trim() == "cpu" { vec![processor()] } else { list() };
     if name.trim() != "auto" {
         let found = select(name, &there)?;
@@ -41,7 +43,7 @@ pub fn choose(name: &str) -> Result<Choice, DeviceError> {
     unreachable!("the processor is always listed and always opens")
 }
 
-/// What `auto` would try, best first: CUDA, then real GPUs, then the processor.
+/// The devices that `auto` tries, best first, each with its reason: CUDA, then hardware GPUs, then the processor.
 fn preference(there: &[Found]) -> Vec<(&Found, String)> {
     let mut order = Vec::new();
     let of = |api: &str| there.iter().filter(move |found| family(found) == api).collect::<Vec<_>>();
@@ -64,7 +66,7 @@ fn with_article(kind: &str) -> String {
     format!("{} {kind}", if vowel { "an" } else { "a" })
 }
 
-/// The device `name` means among those that are `there`.
+/// The device that `name` stands for, among those that are `there`.
 pub(super) fn select<'a>(name: &str, there: &'a [Found]) -> Result<&'a Found, DeviceError> {
     let name = name.trim();
     let (wanted, which) = name.split_once(':').map_or((name, None), |(wanted, which)| (wanted, Some(which)));
@@ -109,6 +111,7 @@ fn in_words<'a>(found: impl IntoIterator<Item = &'a Found>) -> String {
     words.collect::<Vec<_>>().join("; ")
 }
 
+/// Opens a listed device.
 fn start(found: &Found) -> Result<Device, DeviceError> {
     match family(found) {
         "wgpu" => adapters::open(found),

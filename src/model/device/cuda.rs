@@ -1,8 +1,8 @@
 //! NVIDIA GPUs through CUDA (cargo feature `cuda`).
 //!
-//! Burn counts them without touching the driver where there is none; a client made without a
-//! driver would panic, so a device is opened only when it was counted. Kernels are linked with a library of CUDA's toolkit as
-//! soon as one takes an exponential, so a device without it does not open.
+//! Burn counts the GPUs without calling a driver that is not installed; a client made without a driver would panic, so a
+//! device is opened only if it was counted. Kernels that use an exponential are linked with libdevice, of CUDA's toolkit,
+//! so a device is not opened without it.
 
 use std::env;
 use std::path::Path;
@@ -13,7 +13,7 @@ use burn::tensor::{Device, DeviceType};
 use super::{DeviceError, Found, Type};
 use crate::model::io::catch_panic::guard;
 
-/// The CUDA devices this machine has, numbered from `cuda:0`; none is opened.
+/// The CUDA devices of this machine, numbered from `cuda:0`; opens none.
 pub(super) fn list() -> Vec<Found> {
     let counted = guard(|| Device::enumerate(DeviceType::Cuda).into_vec()).unwrap_or_default();
     let found = (0..counted.len()).map(|index| Found {
@@ -26,6 +26,7 @@ pub(super) fn list() -> Vec<Found> {
     found.collect()
 }
 
+/// Opens a device, and waits until its driver has answered.
 pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     if let Err(looked) = find_libdevice() {
         return Err(DeviceError::NoLibdevice {
@@ -43,20 +44,20 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     match opened {
         Ok(Ok(())) => Ok(device),
         Ok(Err(error)) => Err(refused(format!("{error:?}"))),
-        Err(said) => Err(refused(said)),
+        Err(panic_message) => Err(refused(panic_message)),
     }
 }
 
-/// Opens the device for its name and memory; one that does not open stays without them.
+/// Adds the name and memory of the device, for which it has to be opened; unchanged if it does not open.
 pub(super) fn describe(found: Found) -> Found {
-    let asked = guard(|| {
+    let properties = guard(|| {
         let device = device(&found);
         let adapter = device.identity()?.name;
         let DispatchDevice::Cube(cube) = device.as_dispatch() else { return None };
         let memory = cube.client().properties().memory.clone();
         Some((adapter, memory.max_page_size, memory.max_memory()))
     });
-    match asked {
+    match properties {
         Ok(Some((adapter, page, memory))) => {
             Found { adapter, max_buffer: Some(page), max_binding: Some(page), memory, ..found }
         }
@@ -64,8 +65,8 @@ pub(super) fn describe(found: Found) -> Found {
     }
 }
 
-/// That the library is where cubecl 0.11 looks: below CUDA_PATH, or if that is not set in one of the usual folders, which
-/// are the error.
+/// Whether libdevice is where cubecl 0.11 looks for it: below CUDA_PATH, or if that is not set in one of the usual
+/// folders. The error lists the folders searched.
 fn find_libdevice() -> Result<(), String> {
     let usual = ["/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda", "/usr"];
     let folders =
@@ -74,7 +75,7 @@ fn find_libdevice() -> Result<(), String> {
     if folders.iter().any(is_there) { Ok(()) } else { Err(folders.join(", ")) }
 }
 
-/// Burn's device of that index; not opened yet.
+/// Burn's device with the index in the name; not opened yet.
 fn device(found: &Found) -> Device {
     let index: usize = found.name.trim_start_matches("cuda:").parse().unwrap_or(0);
     Device::cuda(index)

@@ -1,18 +1,18 @@
-//! How much a device holds.
+//! The memory limits of a device.
 
 use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 
-/// What a GPU leaves to tensors.
+/// The memory of a GPU for tensors, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeMemory {
-    /// Most bytes of one tensor.
+    /// Largest size of one tensor.
     pub tensor: u64,
-    /// Bytes of all together, where the API says.
+    /// Size of all tensors together; absent where the API does not report it.
     pub all: Option<u64>,
 }
 
-/// The memory of a GPU; none for the processor, whose tensors are bounded by nothing else.
+/// The memory limits of a GPU; none for the processor, whose tensors only main memory bounds.
 pub fn free_memory(device: &Device) -> Option<FreeMemory> {
     let DispatchDevice::Cube(cube) = device.as_dispatch() else { return None };
     let client = cube.client();

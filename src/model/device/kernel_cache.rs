@@ -1,16 +1,16 @@
-//! What a GPU's kernels were compiled to, and which of several proved the fastest there, kept on disk: the next start of the
-//! program takes them from there. Builds for CUDA and SPIR-V keep them; a driver keeps what it makes of WGSL itself.
+//! The disk cache of compiled GPU kernels and of autotuning results, from which the next start of the program loads them. Builds
+//! for CUDA and SPIR-V cache compiled kernels; those in WGSL are cached by the driver itself.
 
 use std::path::Path;
 
 use burn_cubecl::cubecl::config::cache::CacheConfig;
 use burn_cubecl::cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 
-/// From now on kernels are kept in `folder`; not at all where there is none. Before any device is opened: what was asked of one
-/// already cannot be kept elsewhere. A `cubecl.toml` in the folder where the program was started counts for nothing.
+/// Caches kernels in `folder`, or not at all without one. To be called before any device is opened, as the configuration is fixed
+/// then. A `cubecl.toml` in the working directory is ignored.
 pub fn keep_kernels(folder: Option<&Path>) {
     let mut config = CubeClRuntimeConfig::default();
-    // One of every version: a choice among the kernels of another would never be replaced, and be made anew at every start.
+    // One cache per version: autotuning results of another version would never be replaced, and be recomputed at every start.
     env!("CARGO_PKG_VERSION").clone_into(&mut config.environment.name);
     match folder {
         Some(folder) => config.environment.path = CacheConfig::Directory(folder.to_owned()),
@@ -19,10 +19,11 @@ pub fn keep_kernels(folder: Option<&Path>) {
     #[cfg(any(feature = "vulkan", feature = "cuda"))]
     {
         config.compilation.cache = folder.is_some();
-        // And of every build: what a kernel was compiled to is found again by its name, whatever it says by now.
+        // And per build: a compiled kernel is looked up by its name, even if its source has changed since.
         let built = std::env::current_exe().and_then(|program| program.metadata()?.modified());
-        let made = built.ok().and_then(|built| built.duration_since(std::time::UNIX_EPOCH).ok());
-        config.environment.name += &made.map_or_else(String::new, |made| format!("-{}", made.as_secs()));
+        let since_epoch = built.ok().and_then(|built| built.duration_since(std::time::UNIX_EPOCH).ok());
+        config.environment.name +=
+            &since_epoch.map_or_else(String::new, |time| format!("-{}", time.as_secs()));
     }
     CubeClRuntimeConfig::try_set(config);
 }

@@ -1,18 +1,18 @@
-//! Devices: where tensors live and are computed, by name.
+//! Devices, by name: where tensors are stored and computed.
 //!
 //! | name | device |
 //! |---|---|
 //! | `cpu` | the processor, with burn's flex backend |
 //! | `wgpu`, `wgpu:<index>`, `wgpu:<part of the adapter's name>` | a GPU through Vulkan, DirectX 12, Metal or OpenGL |
 //! | `cuda`, `cuda:<index>` | an NVIDIA GPU through CUDA (cargo feature `cuda`) |
-//! | `auto` | CUDA where compiled and present, else a real GPU through wgpu, else the processor |
+//! | `auto` | CUDA where compiled and present, else a hardware GPU through wgpu, else the processor |
 //!
 //! A software adapter (lavapipe, SwiftShader, WARP) is slower than the processor it runs on: `auto`
-//! never takes one, and `wgpu` alone only where nothing else is there.
+//! never chooses one, and `wgpu` only if there is no other adapter.
 //!
-//! Devices are listed before one is opened, because opening one that is not there panics deep in
-//! the driver's bindings; and opened in full before they are handed out, so that a driver that
-//! refuses says so here and not in the middle of a computation.
+//! Devices are listed before one is opened, because opening an absent one panics deep in the driver's bindings;
+//! and they are fully opened before they are returned, so that a driver fails here and not in the middle of a
+//! computation.
 
 mod adapters;
 mod check;
@@ -40,12 +40,12 @@ pub enum Type {
     DiscreteGpu,
     /// A GPU that shares the processor's memory.
     IntegratedGpu,
-    /// A GPU handed into a virtual machine.
+    /// A GPU passed through to a virtual machine.
     VirtualGpu,
-    /// A driver that does not say.
+    /// The driver does not say.
     #[default]
     Unknown,
-    /// A GPU played by the processor: for tests, not for work.
+    /// A GPU emulated on the processor: for tests, not for work.
     Software,
     /// The processor itself.
     Cpu,
@@ -64,17 +64,17 @@ impl std::fmt::Display for Type {
     }
 }
 
-/// A device that is there.
+/// The description of a device of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// The name that opens exactly this one: `cpu`, `wgpu:0`, `cuda:0`.
     pub name: String,
-    /// What the hardware calls itself.
+    /// The name that the hardware reports.
     pub adapter: String,
     /// What kind of hardware it is.
     #[serde(rename = "type")]
     pub kind: Type,
-    /// What it is spoken to through: `flex`, `Vulkan`, `CUDA`.
+    /// The API or backend it is used through: `flex`, `Vulkan`, `CUDA`.
     pub api: String,
     /// The driver and its version; empty where it does not say.
     pub driver: String,
@@ -86,7 +86,7 @@ pub struct Found {
     pub memory: Option<u64>,
 }
 
-/// Why a device could not be had. Every message says what is there instead.
+/// Why a device could not be opened. A message about a name lists the devices there are.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
@@ -110,8 +110,8 @@ pub enum DeviceError {
     Refused { name: String, adapter: String, reason: String },
 }
 
-/// Every device that is there: the processor first, then CUDA, then adapters of wgpu. Opens none,
-/// so that who wants one GPU takes no memory on seven others.
+/// Every device of this machine: the processor first, then CUDA devices, then adapters of wgpu. Opens none, so that
+/// no memory is taken on GPUs that are not used.
 pub fn list() -> Vec<Found> {
     let mut found = vec![processor()];
     #[cfg(feature = "cuda")]
@@ -120,7 +120,7 @@ pub fn list() -> Vec<Found> {
     found
 }
 
-/// The same with what only opening it tells: the name and memory of a CUDA device.
+/// Completes a description with what only opening the device reveals: the name and memory of a CUDA device.
 pub fn describe(found: Found) -> Found {
     #[cfg(feature = "cuda")]
     if found.api == "CUDA" {
@@ -129,11 +129,12 @@ pub fn describe(found: Found) -> Found {
     found
 }
 
-/// Opens the device called `name`.
+/// Opens the device called `name`, as [`choose`] does.
 pub fn open(name: &str) -> Result<Device, DeviceError> {
     choose(name).map(|choice| choice.device)
 }
 
+/// The description of the processor.
 fn processor() -> Found {
     Found {
         name: "cpu".into(),
@@ -145,7 +146,7 @@ fn processor() -> Found {
     }
 }
 
-/// What the processor calls itself, and how many threads it runs.
+/// The processor's model name, or its architecture where that is unknown, and its number of threads.
 fn processor_name() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
@@ -156,7 +157,7 @@ fn processor_name() -> String {
     }
 }
 
-/// Main memory in bytes, where the system says it as Linux does.
+/// Main memory in bytes, from `/proc/meminfo`; none on systems without it.
 pub fn main_memory() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,19 +1,19 @@
-//! Keeps a driver from complaining of what is none of a person's business.
+//! Silences a harmless complaint of Mesa's Vulkan drivers.
 
-/// Where there is no session with a display, Mesa's layer that sorts Vulkan's devices looks for
-/// Wayland all the same and complains on standard error, once an instance. It has nothing to sort by
-/// there, so it is left out; whoever asked for a sorting keeps it.
+/// Disables Mesa's device-select layer where there is no display session: it looks for Wayland all the same and
+/// complains on standard error, once per instance, though it has nothing to sort devices by. Does nothing if one
+/// of the variables that control the layer is set.
 ///
 /// # Safety
-/// It sets an environment variable: no other thread may run yet.
+/// It sets an environment variable: no other thread may be running yet.
 #[expect(
     unsafe_code,
     clippy::disallowed_methods,
     reason = "environment variables are shared by threads; the caller has none yet"
 )]
 pub unsafe fn quiet_drivers() {
-    let asked = ["XDG_RUNTIME_DIR", "NODEVICE_SELECT", "MESA_VK_DEVICE_SELECT", "DRI_PRIME"];
-    if cfg!(target_os = "linux") && asked.into_iter().all(|name| std::env::var_os(name).is_none()) {
+    let variables = ["XDG_RUNTIME_DIR", "NODEVICE_SELECT", "MESA_VK_DEVICE_SELECT", "DRI_PRIME"];
+    if cfg!(target_os = "linux") && variables.into_iter().all(|name| std::env::var_os(name).is_none()) {
         // SAFETY: the caller's promise.
         unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
     }
