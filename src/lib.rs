@@ -2,14 +2,14 @@
 //!
 //! A probe with a memory (an S4 state space model) reads the frozen patch tokens of a vision
 //! backbone in some order and classifies from its last state. This crate computes, explains and
-//! draws that order. The map of the house:
+//! draws that order. Its three modules:
 //!
-//! * [`model`] is the maths: backbones, routers, S4, heads, diagnostics, evidence. It knows no
-//!   window and prints nothing. Its result is a [`model::trace::Trace`]: plain host data.
-//! * [`viz`] draws a trace. It knows neither tensors nor files.
-//! * [`app`] is the wiring: command line, threads, window. The only folder that knows the others.
+//! * [`model`] is the maths: backbones, routers, S4, heads, diagnostics, evidence. It has no window and
+//!   prints nothing. Its result is a [`model::trace::Trace`]: plain host data.
+//! * [`viz`] draws a trace. It uses neither tensors nor files.
+//! * [`app`] is the wiring: command line, threads, window. It alone depends on the other two.
 //!
-//! ARCHITECTURE.md says why. What a router makes of four scores, as the maths alone says it:
+//! ARCHITECTURE.md gives the reasons. The plan that a router computes from four scores:
 //!
 //! ```
 //! use ssmprobe::model::explain::diagnostics::{MEASURES, hard_order, measure};
@@ -20,7 +20,7 @@
 //! let plan = Sinkhorn::default().plan(&scores); // temperature 0.1, 20 iterations
 //! assert_eq!(hard_order(&plan), [0, 2, 3, 1], "a high score goes late, where the memory keeps it");
 //!
-//! // What is measured of a plan, for tokens that lie two by two: every rank is somebody's best.
+//! // The diagnostics of the plan, for tokens on a 2 x 2 grid: every rank is the best of some token.
 //! let values = measure(&plan, Grid::new(2, 2));
 //! let coverage = MEASURES.iter().position(|measure| measure.name == "rank_coverage").unwrap();
 //! assert_eq!(values[coverage], 1.0);
@@ -32,7 +32,7 @@ pub mod app;
 pub mod model;
 pub mod viz;
 
-// What unit tests share with those of tests/suite.
+// Helpers that unit tests share with tests/suite.
 #[cfg(test)]
 #[path = "../tests/suite/close.rs"]
 mod close;

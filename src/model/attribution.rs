@@ -1,5 +1,5 @@
-//! Methods of attribution beside exact evidence, and what they found: one description for flags, traces, window and files.
-//! How they are computed is in [`explain::attribution`](super::explain::attribution).
+//! Methods of attribution besides exact evidence, and their results: one description for flags, traces, window and files.
+//! [`explain::attribution`](super::explain::attribution) computes them.
 
 use std::str::FromStr;
 
@@ -18,7 +18,7 @@ pub enum Attribution {
 }
 
 impl Attribution {
-    /// All, in the order of lists.
+    /// All methods, in the order in which lists show them.
     pub const ALL: [Self; 3] = [Self::Gradient, Self::Integrated, Self::Rollout];
 
     /// Its name in flags and files.
@@ -50,29 +50,29 @@ impl FromStr for Attribution {
     }
 }
 
-/// Which methods are asked for.
+/// A set of methods, those to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Attribution>", into = "Vec<Attribution>")]
 pub struct AttributionSet([bool; 3]);
 
 impl AttributionSet {
-    /// Whether this one is.
+    /// Whether `method` is in the set.
     pub fn contains(self, method: Attribution) -> bool {
         self.0[method as usize]
     }
 
-    /// Whether none is.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// With this one asked for, or not.
-    pub fn with(mut self, method: Attribution, asked: bool) -> Self {
-        self.0[method as usize] = asked;
+    /// The set with `method` added, or removed if not `included`.
+    pub fn with(mut self, method: Attribution, included: bool) -> Self {
+        self.0[method as usize] = included;
         self
     }
 
-    /// Those that are.
+    /// The methods of the set, in the order of [`Attribution::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Attribution> {
         Attribution::ALL.into_iter().filter(move |method| self.contains(*method))
     }
@@ -90,30 +90,30 @@ impl From<AttributionSet> for Vec<Attribution> {
     }
 }
 
-/// What a method found.
+/// The result of a method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Attributed {
-    /// Nothing.
+    /// No attribution.
     None {
-        /// Why.
+        /// Why there is none.
         none: String,
     },
     /// A number for every token.
     Found {
-        /// `[N]`; in units of the logit, but for rollout.
+        /// `[N]`; in units of the logit, except for rollout.
         token: Vec<f32>,
-        /// Of integrated gradients: their sum less what it should be, in units of the logit.
+        /// For integrated gradients: their sum less what it should be, in units of the logit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         completeness_error: Option<f64>,
     },
 }
 
 impl Attributed {
-    /// What was found of the tokens, `[N]`.
+    /// The attribution of every token, `[N]`.
     ///
     /// # Errors
-    /// Why nothing was.
+    /// Why there is none.
     pub fn token(&self) -> Result<&[f32], &str> {
         match self {
             Self::None { none } => Err(none),

@@ -1,8 +1,8 @@
-//! The patch grid: how the N tokens lie over the image.
+//! The patch grid: how the N patch tokens are arranged over the image.
 
 use serde::{Deserialize, Serialize};
 
-/// Patches per column and row. Token `i` lies at row `i / cols`, column `i % cols`.
+/// Number of rows and columns of patches. Token `i` lies at row `i / cols`, column `i % cols`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Sides")]
 pub struct Grid {
@@ -12,10 +12,10 @@ pub struct Grid {
     pub cols: usize,
 }
 
-/// Most tokens of a grid in a file.
+/// Most tokens of a grid that is read from a file.
 const MAX_TOKENS: usize = 1 << 20;
 
-/// A grid as a file has it: its sides may be any numbers.
+/// A grid as read from a file, before its size is checked.
 #[derive(Deserialize)]
 struct Sides {
     rows: usize,

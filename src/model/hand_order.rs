@@ -1,4 +1,4 @@
-//! An order that a person made, by hand or as a file: every token once, and in which step it is read.
+//! An order of the tokens that a user made, by hand or in a file: every token exactly once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::io::sha256;
 
-/// Digits of the hash that tells orders without a file apart.
-const DIGITS: usize = 8;
+/// Hex digits of the hash that identifies an order without a file.
+const HASH_DIGITS: usize = 8;
 
-/// An order of N tokens.
+/// An order of N tokens, each exactly once; cheap to clone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct HandOrder(Arc<Stored>);
 
-/// It as files hold it: any list of numbers, until it is read.
+/// An order as files hold it, not yet checked to be one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Stored {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ pub enum NoOrderError {
     /// It is too short to be in any order.
     #[error("it holds {0} tokens, expected at least 2")]
     TooFew(usize),
-    /// A token that there is not.
+    /// A token out of range.
     #[error("step {step} reads token {token}, expected tokens from 0 to {last}, as it has {} steps", last + 1)]
     Range {
         /// The step, from 0.
@@ -47,9 +47,9 @@ pub enum NoOrderError {
     Repeated {
         /// The token.
         token: usize,
-        /// The step, from 0, at which it is read first.
+        /// The step, from 0, at which it is first read.
         first: usize,
-        /// The one at which it is read again.
+        /// The step at which it is read again.
         second: usize,
         /// A token that is not read at all.
         missing: usize,
@@ -81,10 +81,10 @@ impl HandOrder {
                 return Err(NoOrderError::Repeated { token, first, second: step, missing, last });
             }
         }
-        Ok(Self::made(order))
+        Ok(Self::without_file(order))
     }
 
-    /// The same, known by the file it lies in.
+    /// The same order, named after the file that holds it.
     #[must_use]
     pub fn of_file(&self, path: &Path) -> Self {
         let name = path.file_name().unwrap_or(path.as_os_str());
@@ -94,23 +94,23 @@ impl HandOrder {
         }))
     }
 
-    /// One that lies in no file.
-    fn made(order: Vec<u32>) -> Self {
+    /// An order without a file; the caller has checked it.
+    fn without_file(order: Vec<u32>) -> Self {
         Self(Arc::new(Stored { file: None, order }))
     }
 
-    /// The token that is read at every step, `[N]`.
+    /// The token that is read at each step, `[N]`.
     pub fn tokens(&self) -> &[u32] {
         &self.0.order
     }
 
-    /// The same as indices.
+    /// [`tokens`](Self::tokens) as indices.
     pub fn indices(&self) -> Vec<usize> {
         self.tokens().iter().map(|&token| token as usize).collect()
     }
 
-    /// These tokens read one after the other, beginning at step `step` or, where fewer follow, last of all; the others
-    /// stay in their order. Tokens that there are not, and those named twice, count once or not at all.
+    /// The order with `tokens` moved to `step` and the following steps, or to the end if there are not that many; the others
+    /// keep their order. Tokens out of range and repetitions are ignored.
     #[must_use]
     pub fn with_moved(&self, tokens: &[usize], step: usize) -> Self {
         let mut is_moved = vec![false; self.tokens().len()];
@@ -121,10 +121,10 @@ impl HandOrder {
             self.tokens().iter().copied().filter(|token| !is_moved[*token as usize]).collect();
         let at = step.min(order.len());
         order.splice(at..at, moved);
-        if order == self.tokens() { self.clone() } else { Self::made(order) }
+        if order == self.tokens() { self.clone() } else { Self::without_file(order) }
     }
 
-    /// It as it stands in words: `order of mine.npz`, `order by hand 3fa2b1c9`.
+    /// Words for the screen: `order of mine.npz`, `order by hand 3fa2b1c9`.
     pub fn words(&self) -> String {
         match self.file() {
             Some(file) => format!("order of {file}"),
@@ -132,7 +132,7 @@ impl HandOrder {
         }
     }
 
-    /// It as it stands in names of files: `order-mine`, `order-by-hand-3fa2b1c9`.
+    /// An identifier for file names: `order-mine`, `order-by-hand-3fa2b1c9`.
     pub fn id(&self) -> String {
         let stem = |file: &str| Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         match self.file().and_then(stem) {
@@ -141,15 +141,15 @@ impl HandOrder {
         }
     }
 
-    /// The file it lies in, by its name.
+    /// The name of the file that holds it, without its folder.
     pub fn file(&self) -> Option<&str> {
         self.0.file.as_deref()
     }
 
-    /// The beginning of the SHA-256 of its tokens.
+    /// The first [`HASH_DIGITS`] digits of the SHA-256 of its tokens.
     fn hash(&self) -> String {
         let bytes: Vec<u8> = self.tokens().iter().flat_map(|token| token.to_le_bytes()).collect();
-        sha256::of_bytes(&bytes).chars().take(DIGITS).collect()
+        sha256::of_bytes(&bytes).chars().take(HASH_DIGITS).collect()
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(moved(&[3], 1), [0, 3, 1, 2, 4, 5]);
         assert_eq!(moved(&[0], 3), [1, 2, 3, 0, 4, 5]);
         assert_eq!(moved(&[9, 2, 2], 2), [0, 1, 2, 3, 4, 5]);
-        // What is moved nowhere is the file's still.
+        // An order that did not change keeps its file.
         let named = raster.of_file(Path::new("a.csv"));
         assert_eq!(named.with_moved(&[2], 2).file(), Some("a.csv"));
         assert_eq!(named.with_moved(&[2], 3).file(), None);
@@ -213,7 +213,7 @@ mod tests {
     fn it_is_told_from_others_by_its_file_or_its_tokens() {
         let (one, other) = (order(&[0, 1, 2]), order(&[2, 1, 0]));
         assert_ne!(one.id(), other.id());
-        assert_eq!(one.id().len(), "order-by-hand-".len() + DIGITS);
+        assert_eq!(one.id().len(), "order-by-hand-".len() + HASH_DIGITS);
         assert!(one.words().starts_with("order by hand "));
         let file = one.of_file(Path::new("x/last rows.npz"));
         assert_eq!((file.words(), file.id()), ("order of last rows.npz".into(), "order-last-rows".into()));

@@ -1,43 +1,43 @@
-//! Values that are computed once for a key, of which only the newest are kept; and marks of numbers, for keys.
+//! A bounded, thread-safe cache of computed values; and hashes of numbers, for its keys.
 
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
 use indexmap::IndexMap;
 
-/// What is known by a key, the oldest forgotten first. Shared between threads.
+/// A cache of values by key, which evicts the oldest first. Shared between threads.
 pub(in crate::model) struct Memo<K, V> {
     capacity: usize,
-    known: Mutex<IndexMap<K, V>>,
+    entries: Mutex<IndexMap<K, V>>,
 }
 
 impl<K: Hash + Eq, V: Clone> Memo<K, V> {
-    /// Keeps so many values.
+    /// An empty cache of at most `capacity` values.
     pub fn new(capacity: usize) -> Self {
-        Self { capacity, known: Mutex::default() }
+        Self { capacity, entries: Mutex::default() }
     }
 
-    /// The value of `key`, made where it is not known. Two threads that ask at once may both make it.
+    /// The cached value of `key`, or what `make` returns, which is then cached. Two concurrent threads may both call `make`.
     pub fn get(&self, key: K, make: impl FnOnce() -> V) -> V {
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(value) = known().get(&key) {
+        let entries = || self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = entries().get(&key) {
             return value.clone();
         }
-        // Computed without the lock: a rayon thread that waits on it could be the one to release it.
+        // Computed without the lock: a rayon thread that waits in `make` may run another task that takes it.
         let value = make();
-        let mut known = known();
-        if known.len() >= self.capacity {
-            known.shift_remove_index(0);
+        let mut entries = entries();
+        if entries.len() >= self.capacity {
+            entries.shift_remove_index(0);
         }
-        known.insert(key, value.clone());
+        entries.insert(key, value.clone());
         value
     }
 }
 
-/// A number that tells these numbers, as bits, from others; `so_far` is that of what lies before them.
+/// A 64-bit hash of `values`, each given by its `bits`; `so_far` is the hash of what precedes them. Not cryptographic.
 pub(in crate::model) fn mark<T: Copy>(so_far: u64, values: &[T], bits: impl Fn(T) -> u64) -> u64 {
     let fold = |hash: u64, bits: u64| (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // Eight at once: none waits for the one before.
+    // Eight independent hashes, so that multiplications overlap.
     let (blocks, rest) = values.as_chunks::<8>();
     let mut lanes = [so_far; 8];
     for block in blocks {

@@ -1,9 +1,9 @@
-//! The maths: from pixels to routing. No window, no threads of its own, no printing.
+//! The maths: from pixels to routing. It has no window, spawns no threads of its own and prints nothing.
 //!
-//! Reading order: a backbone turns an image into [`tokens::Tokens`]; a [`probe::head`] reads them, most
-//! often through a [`probe::router`] (in which order) and an S4 (what of them is remembered), and leaves a
-//! [`probe::head_output::HeadOutput`]; [`explain`] works out what it means, and [`trace`] carries it to whoever
-//! draws.
+//! Where to begin: a backbone turns an image into [`tokens::Tokens`]; a [`probe::head`] reads them, usually
+//! through a [`probe::router`], which orders them, and an S4, which remembers them, and returns a
+//! [`probe::head_output::HeadOutput`]; [`explain`] derives evidence and diagnostics from it, and [`trace`] holds
+//! the results for the figures.
 
 pub mod annotations;
 pub mod attribution;

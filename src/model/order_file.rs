@@ -1,6 +1,6 @@
-//! Order files: in which order the tokens are read, as NumPy's archive with one array `order` `[N]` (or that array
+//! Order files: the order in which the tokens are read, as a NumPy archive with an array `order` `[N]` (or that array
 //! alone, `.npy`), or as CSV with one column `order`. Entry `k` is the token read at step `k`, tokens numbered row by
-//! row from 0. Numbers of any type are read, as long as they are whole.
+//! row from 0. Numbers of any type are accepted if they are whole.
 
 use std::io::{Cursor, Read as _};
 use std::path::Path;
@@ -10,15 +10,15 @@ use zip::ZipArchive;
 use super::hand_order::{HandOrder, NoOrderError};
 use super::io::{atomic_file, npz};
 
-/// What the array, and the column, is called.
+/// The name of the array, and of the column.
 const NAME: &str = "order";
-/// No order file is longer, in bytes: a million tokens, and far more.
+/// Largest order file, in bytes: room for far more than a million tokens.
 const MAX_FILE_BYTES: u64 = 1 << 26;
 /// Most tokens of an order.
 const MAX_TOKENS: usize = 1 << 20;
-/// What every array of NumPy begins with.
+/// The first bytes of a `.npy` file.
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// What to do about a file that is none.
+/// The advice in errors about a file that is not an order file.
 const REMEDY: &str = "write it with `numpy.savez(FILE, order=order)`, or as CSV with one token a line";
 
 /// Why an order file could not be read or written.
@@ -54,7 +54,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<HandOrder, OrderFileError> {
     let order = tokens(&numbers).map_err(|found| OrderFileError::Format { file: file(), found })?;
     let wrong = |source| OrderFileError::Order { file: file(), source };
     let last = numbers.len().saturating_sub(1);
-    // One that no `u32` holds is out of range, as any other.
+    // A token that does not fit `u32` is out of range like any other.
     if let Some((step, &token)) = order.iter().enumerate().find(|(_, token)| u32::try_from(**token).is_err())
     {
         return Err(wrong(NoOrderError::Range { step, token, last }));
@@ -63,7 +63,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<HandOrder, OrderFileError> {
     Ok(HandOrder::new(order).map_err(wrong)?.of_file(path))
 }
 
-/// Writes an order file, whole or not at all: CSV where the name ends so, else NumPy's archive.
+/// Writes an order file atomically: CSV if the name ends in `.csv`, else a NumPy archive.
 pub fn write(path: &Path, order: &HandOrder) -> Result<(), OrderFileError> {
     let failed = |source| OrderFileError::Write { file: path.display().to_string(), source };
     let csv = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
@@ -82,7 +82,7 @@ pub fn write(path: &Path, order: &HandOrder) -> Result<(), OrderFileError> {
     atomic_file::write(path, &bytes).map_err(failed)
 }
 
-/// The whole numbers among `numbers`, which are to be all.
+/// `numbers` as integers; the error names the first that is not whole.
 fn tokens(numbers: &[f64]) -> Result<Vec<i64>, String> {
     if numbers.len() > MAX_TOKENS {
         return Err(format!("it holds {} numbers, expected at most {MAX_TOKENS}", numbers.len()));
@@ -94,7 +94,7 @@ fn tokens(numbers: &[f64]) -> Result<Vec<i64>, String> {
     numbers.iter().enumerate().map(whole).collect()
 }
 
-/// The array `order` of an archive, as its own file.
+/// The entry `order.npy` of a NumPy archive.
 fn archive(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let broken = |error: zip::result::ZipError| format!("its archive is damaged ({error})");
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
@@ -110,11 +110,11 @@ fn archive(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(array)
 }
 
-/// The numbers of an array of NumPy with one axis.
+/// The numbers of a `.npy` array with one axis.
 fn npy(bytes: &[u8]) -> Result<Vec<f64>, String> {
     let damaged = || "its array is damaged".to_owned();
     let version = *bytes.strip_prefix(MAGIC).ok_or_else(damaged)?.first().ok_or_else(damaged)?;
-    // Two bytes of version, then the length of the header: two bytes, or four of later versions.
+    // The magic, two bytes of version, then the header's length: two bytes in version 1, four in later ones.
     let (start, length): (usize, usize) = match (version, bytes.get(8..12)) {
         (1, Some(&[a, b, ..])) => (10, usize::from(u16::from_le_bytes([a, b]))),
         (2 | 3, Some(&[a, b, c, d])) => (12, u32::from_le_bytes([a, b, c, d]) as usize),
@@ -127,10 +127,10 @@ fn npy(bytes: &[u8]) -> Result<Vec<f64>, String> {
     let shape =
         value("'shape'").and_then(|rest| rest.strip_prefix('(')?.split_once(')')).ok_or_else(damaged)?.0;
     let axes: Vec<&str> = shape.split(',').map(str::trim).filter(|axis| !axis.is_empty()).collect();
-    let [length_] = axes[..] else {
+    let [axis] = axes[..] else {
         return Err(format!("its array has the shape ({shape}), expected one axis (N,)"));
     };
-    let count: usize = length_.parse().map_err(|_| damaged())?;
+    let count: usize = axis.parse().map_err(|_| damaged())?;
     let kind =
         value("'descr'").and_then(|rest| rest.strip_prefix('\'')?.split_once('\'')).ok_or_else(damaged)?.0;
     let data = &bytes[start + length..];
@@ -160,7 +160,7 @@ fn npy(bytes: &[u8]) -> Result<Vec<f64>, String> {
     })
 }
 
-/// The numbers of a text, one a line or separated by commas; the first line may be the column's name.
+/// The numbers of a text, one per line or separated by commas; the first may be preceded by the column's name.
 fn text(bytes: &[u8]) -> Result<Vec<f64>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is neither NumPy's nor text".to_owned())?;
     let words = text.trim_start_matches('\u{feff}').split([',', ';', '\n', '\r', '\t', ' ']);
@@ -177,7 +177,7 @@ fn text(bytes: &[u8]) -> Result<Vec<f64>, String> {
 mod tests {
     use super::*;
 
-    /// An array of NumPy, version 1, with any header and any data.
+    /// A `.npy` file, version 1, with any type, shape and data.
     fn array(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
         let length = (header.len() as u16).to_le_bytes();

@@ -1,9 +1,8 @@
-//! How a probe read an image, where that is not as it was trained: one description for window, flags, traces,
-//! figures and names of files.
+//! How a probe read an image, if not as it was trained: one description for the window, flags, traces, figures and
+//! file names.
 //!
-//! An [`Intervention`] is the one thing that is changed in the order or in the router; a [`Reading`] is
-//! that and everything else that was changed: the tokens, the class that was asked for, the proxy's decay, the seed
-//! of what chance gives.
+//! An [`Intervention`] is the one change to the order or to the router; a [`Reading`] is that and every other change:
+//! the tokens, the class that was asked for, the proxy's decay, the seed of null models.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -16,8 +15,8 @@ use super::order_file;
 use super::probe::router::TEMPERATURES;
 use super::probe::router::sinkhorn::ITERATIONS;
 
-/// What is changed in how a probe reads. [`Display`] says it in plain words; [`FromStr`] is its syntax on a command
-/// line.
+/// A change to how a probe reads. [`Display`] gives words for the screen; [`FromStr`] parses the command line's
+/// syntax.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intervention {
@@ -29,7 +28,7 @@ pub enum Intervention {
     Scrambled(u64),
     /// The same of the hardened plan: the paper's own permutation of indices.
     ScrambledHard(u64),
-    /// Every token is read whole, at one position: the largest shares of the plan first.
+    /// Every token is read whole, at one position, assigned greedily from the largest entries of the plan.
     Hardened,
     /// The tokens are read row by row.
     NoRouting,
@@ -37,7 +36,7 @@ pub enum Intervention {
     Random(u64),
     /// The tokens are read in this order, by every sweep.
     Order(HandOrder),
-    /// All but so many tokens that are read last are dropped.
+    /// Only so many tokens, those read last, are kept.
     Last(usize),
     /// The router has another temperature.
     Temperature(f64),
@@ -46,7 +45,7 @@ pub enum Intervention {
 }
 
 impl Intervention {
-    /// Its syntax, for help and errors.
+    /// The syntax of [`FromStr`], for help and errors.
     pub const SYNTAX: &str = "as-trained, scrambled[=SEED], scrambled-hard[=SEED], hardened, no-routing, random-order[=SEED], order=FILE, last=R, \
          temperature=T (1e-4 to 1e4) or iterations=K (1 to 10000)";
 
@@ -55,7 +54,7 @@ impl Intervention {
         *self == Self::None
     }
 
-    /// It as it stands in names of files: `scrambled-0`.
+    /// An identifier for file names, such as `scrambled-0`.
     pub fn id(&self) -> String {
         match self {
             Self::None => "as-trained".into(),
@@ -100,7 +99,7 @@ impl FromStr for Intervention {
         }
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         let seed = value.map_or(Some(0), number);
-        let read = match (name, value) {
+        let parsed = match (name, value) {
             ("as-trained", None) => Some(Self::None),
             ("hardened", None) => Some(Self::Hardened),
             ("no-routing", None) => Some(Self::NoRouting),
@@ -120,27 +119,27 @@ impl FromStr for Intervention {
             }
             _ => None,
         };
-        read.ok_or_else(|| format!("expected {}", Self::SYNTAX))
+        parsed.ok_or_else(|| format!("expected {}", Self::SYNTAX))
     }
 }
 
-/// Everything that was changed in how a probe read an image. What is as it was trained is not written to files.
+/// Everything that was changed in how a probe read an image. Fields without a change are not written to files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reading {
-    /// In the order, or in the router.
+    /// The change to the order or to the router.
     #[serde(skip_serializing_if = "Intervention::is_none")]
     pub change: Intervention,
-    /// In what the tokens are others than those the probe was trained on: `layer 6`, `96 px`.
+    /// How the tokens differ from those that the probe was trained on: `layer 6`, `96 px`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<String>,
     /// The class that was asked for, instead of the predicted one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// What the proxy decays by, instead of the spectral radius.
+    /// The proxy's decay per step, instead of the spectral radius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rho: Option<f64>,
-    /// Seed of null bands and of untrained scorers, where it is not 0.
+    /// Seed of null bands and of untrained scorers, if it is not 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
@@ -151,7 +150,7 @@ impl Reading {
         *self == Self::default()
     }
 
-    /// What was changed but the class, in plain words: what stands over a picture, which names its class itself.
+    /// All changes except the class, in words, for the title of a figure, which names its class itself.
     pub fn changes(&self) -> Option<String> {
         let change = (!self.change.is_none()).then(|| self.change.to_string());
         let rho = self.rho.map(|rho| format!("proxy decay {rho}"));
@@ -161,7 +160,7 @@ impl Reading {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// It as it stands in names of files, an empty text where nothing was changed: `random-order-0-layer-6`.
+    /// An identifier for file names, such as `random-order-0-layer-6`; empty if nothing was changed.
     pub fn id(&self) -> String {
         let change = (!self.change.is_none()).then(|| self.change.id());
         let parts = change.into_iter().chain(self.tokens.iter().map(|text| slug(text)));
@@ -180,10 +179,10 @@ impl Display for Reading {
     }
 }
 
-/// Words as they stand in names of files: `random-order-seed-0`.
+/// `text` for file names: its words joined by hyphens, where a word is letters, digits and dots.
 pub fn slug(text: &str) -> String {
-    let part = |c: char| !c.is_alphanumeric() && c != '.';
-    text.split(part).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+    let is_separator = |c: char| !c.is_alphanumeric() && c != '.';
+    text.split(is_separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 #[cfg(test)]

@@ -1,47 +1,47 @@
-//! Regions of an image whose place is known (parts of a bird, the object of a scene, a box), as the patches have them:
-//! plain data between who reads annotations and who draws or counts.
+//! Annotated regions of an image (parts of a bird, the object of a scene, a box), as fractions of patches: plain data
+//! between the readers of annotations and those that draw or measure.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::grid::Grid;
 use crate::model::trace::Picture;
 
-/// One of them.
+/// An annotated region.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
-    /// Its place among those of its dataset.
+    /// Its number in its dataset.
     pub number: u32,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How much of every patch it covers, `[N]`, 0 to 1; of a point 1 of the patch that holds it.
+    /// The fraction of every patch that it covers, `[N]`, 0 to 1; for a point, 1 for the patch that holds it.
     pub cover: Vec<f64>,
 }
 
-/// Those of one image.
+/// The annotated regions of one image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Regions {
-    /// By their numbers. A part that is not to be seen in the image is not among them.
+    /// In the order of their numbers, without parts that are not visible in the image.
     pub list: Vec<Region>,
-    /// How much of every patch the object covers as a whole, `[N]`: what the AUC is of.
+    /// The fraction of every patch that the whole object covers, `[N]`: the ground truth of the AUC.
     pub object: Vec<f64>,
-    /// Names of regions that are marked and cover nothing: their mask is empty.
+    /// Names of annotated regions whose mask is empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub empty: Vec<String>,
-    /// Names of those that lie wholly beyond the crop.
+    /// Names of regions that lie entirely outside the crop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cropped: Vec<String>,
 }
 
-/// Which tokens lie in a region that covers so much of every patch: those covered by half or more, or the one covered most
-/// where there is none; none of a region that covers nothing.
+/// Which tokens belong to a region, from the fraction of every patch that it covers: those covered by half or more; if there
+/// are none, those that are covered most; none if the region covers nothing.
 pub fn members(cover: &[f64]) -> Vec<bool> {
     let most = cover.iter().copied().fold(0.0, f64::max);
     let least = most.clamp(f64::MIN_POSITIVE, 0.5);
     cover.iter().map(|&c| c >= least).collect()
 }
 
-/// How much of every patch the object covers, `[N]`, from a mask as the model would see it (white is
-/// the object). Patches are as large as the picture allows.
+/// The fraction of every patch that the object covers, `[N]`, from a mask as the model would see it (white is
+/// the object). Rows and columns of pixels that make no whole patch are ignored.
 pub fn cover(mask: &Picture, grid: Grid) -> Vec<f64> {
     let (height, width) = (mask.height / grid.rows.max(1), mask.width / grid.cols.max(1));
     let patch = |i: usize| {

@@ -1,18 +1,18 @@
-//! What a frozen backbone says of one image.
+//! The tokens that a frozen backbone computes from one image.
 
 use super::grid::Grid;
 
-/// The tokens of one image, on the host, as the backbone's last layer (or any other) gives them.
+/// The tokens of one image, on the host: the output of the backbone's last layer, or of any other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tokens {
-    /// How the patch tokens lie over the image; `grid.len()` is N.
+    /// How the patch tokens are arranged over the image; `grid.len()` is N.
     pub grid: Grid,
     /// Hidden size of the backbone, d.
     pub width: usize,
     /// The CLS token, `[d]`; absent where the backbone has none.
     pub cls: Option<Vec<f32>>,
-    /// What stands between CLS and the patches, `[R, d]` row-major: register tokens, DeiT's token of
-    /// distillation; empty for most backbones.
+    /// The tokens between CLS and the patches, `[R, d]` row-major: register tokens, DeiT's distillation token;
+    /// empty for most backbones.
     pub registers: Vec<f32>,
     /// Patch tokens, `[N, d]` row-major, in raster order.
     pub patches: Vec<f32>,

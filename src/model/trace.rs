@@ -1,5 +1,5 @@
-//! Everything one look at one image through one probe showed: plain host data, the waist between
-//! the maths and the pictures. A trace on disk draws the same figure with no weights and no GPU.
+//! Everything computed for one image with one probe: plain host data, the interface between the maths and the
+//! figures. A trace on disk draws the same figure with no weights and no GPU.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub enum Routing {
     None,
     /// One or more fixed sweeps; `orders[s][k]` is the token read at step `k` of sweep `s`.
     Orders(Vec<Vec<u32>>),
-    /// A soft permutation `[N, N]`: rows are tokens, columns positions, the last read last.
+    /// A soft permutation `[N, N]`: rows are tokens, columns are positions in the order of reading.
     Plan(Matrix),
 }
 
@@ -48,16 +48,16 @@ pub struct Prediction {
     pub probability: f32,
 }
 
-/// A diagnostic with what chance gives for the same router settings (docs/definitions.md, section 5).
+/// A diagnostic, with its null band for the same router settings (docs/definitions.md, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// Of this image.
+    /// Its value for this image.
     pub value: f64,
-    /// 5th and 95th percentile over seeded random scores; absent where chance says nothing.
+    /// 5th and 95th percentile over seeded random scores; absent where these are no null model.
     pub null: Option<(f64, f64)>,
-    /// Of one untrained scorer on the same image; absent for heads with no scorer.
+    /// Its value with one untrained scorer on the same image; absent for heads with no scorer.
     pub untrained: Option<f64>,
-    /// 5th and 95th percentile over untrained scorers on the same image, of which that is the first.
+    /// 5th and 95th percentile over untrained scorers on the same image; [`untrained`](Self::untrained) is the first of them.
     #[serde(default)]
     pub untrained_band: Option<(f64, f64)>,
 }
@@ -65,31 +65,31 @@ pub struct Diagnostic {
 /// Evidence for one class (docs/definitions.md, section 6). Exact evidence sums, with the bias, to the logit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The class it speaks for.
+    /// Index of the class.
     pub class: usize,
-    /// What no token says: the classifier's bias of that class, and what a bias within the head
-    /// adds to it.
+    /// The part of the logit that comes from no token: the classifier's bias of that class, plus the contribution
+    /// of biases within the head.
     pub bias: f32,
     /// Exact, by position read, `[N]`; absent for heads without an order. Several sweeps: averaged
     /// position by position.
     pub position: Option<Vec<f32>>,
-    /// Exact, by position, had the same memory read the tokens row by row, `[N]`: what the router is
-    /// worth. Absent but for an S4 behind a learned router.
+    /// Exact, by position, if the same S4 had read the tokens row by row, `[N]`, to show the effect of the router.
+    /// Only for an S4 behind a learned router.
     #[serde(default)]
     pub position_raster: Option<Vec<f32>>,
     /// Exact, by token, `[N]`; absent for heads that are not linear in the tokens.
     pub token: Option<Vec<f32>>,
     /// The paper's proxy by position, `[N]`; absent for heads without an order.
     pub proxy: Option<Vec<f32>>,
-    /// The proxy had the tokens been read in raster order, `[N]`.
+    /// The proxy if the tokens had been read in raster order, `[N]`.
     pub proxy_raster: Option<Vec<f32>>,
-    /// Why there is no exact evidence, where there is none.
+    /// Why there is no exact evidence, if there is none.
     pub why_none: Option<String>,
 }
 
-/// Bins of the histogram of drawn exchanges.
+/// Number of bins of [`Reassigned::histogram`].
 pub const HISTOGRAM_BINS: usize = 40;
-/// Where it ends, in deviations either side of the mean.
+/// Half the range of that histogram, in standard deviations from the mean.
 pub const HISTOGRAM_END: f64 = 4.0;
 
 /// Whether the order matters (docs/definitions.md, section 10).
@@ -97,69 +97,69 @@ pub const HISTOGRAM_END: f64 = 4.0;
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "there is one a trace")]
 pub enum OrderTest {
-    /// There is no such test.
+    /// The test does not apply.
     None {
-        /// Why.
+        /// Why it does not.
         none: String,
     },
-    /// What came out.
+    /// The results.
     Tested {
-        /// Of the logit of the class that evidence is for.
+        /// For the logit of the class that evidence is for.
         logit: OrderContrast,
-        /// Of its margin over the strongest other class of a bag of the same tokens; absent where there is no other.
+        /// For its margin over the other class with the largest logit for a bag of the same tokens; absent with only one class.
         margin: Option<OrderContrast>,
     },
 }
 
-/// What was read of a logit or of a margin, beside all other orders. In units of the logit, the bias included, but for
-/// the two parts of the split that an order adds.
+/// A logit or margin as read, compared with all other orders. In units of the logit, including the bias, except
+/// [`fixed_order`](Self::fixed_order) and [`routing`](Self::routing), which are differences without the bias.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderContrast {
-    /// As it was read.
+    /// Its value in the order that was read.
     pub value: f64,
-    /// The other class of a margin.
+    /// The other class, for a margin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<usize>,
-    /// Whether the class was picked because it was predicted: p then describes, and does not test.
+    /// Whether the class was chosen because it was predicted: p is then descriptive, not a test.
     pub descriptive: bool,
-    /// What exchanging the tokens' rows of the plan gives.
+    /// Its distribution over exchanges of the tokens' rows of the plan.
     pub reassigned: Reassigned,
     /// The largest value of any exchange.
     pub best: f64,
     /// The smallest value of any exchange.
     pub worst: f64,
-    /// `(value - mean) / (best - mean)`, at most 1; absent where all exchanges give the same.
+    /// `(value - mean) / (best - mean)`, at most 1; absent if all exchanges give the same value.
     pub headroom: Option<f64>,
-    /// What a bag of the same tokens gives.
+    /// Its value for a bag of the same tokens.
     pub content: f64,
-    /// What raster order, or the scan, adds to it.
+    /// The difference that raster order, or the scan, adds to that.
     pub fixed_order: f64,
-    /// What routing adds to that; 0 of a scan.
+    /// The difference that routing adds to that; 0 for a scan.
     pub routing: f64,
 }
 
-/// All exchanges of tokens: mean and deviation exact, p counted over drawn ones.
+/// The distribution over all exchanges of tokens: mean and deviation are exact, p is estimated from random draws.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reassigned {
-    /// Mean of all.
+    /// Mean over all exchanges.
     pub mean: f64,
-    /// Standard deviation of all.
+    /// Standard deviation over all exchanges.
     pub std: f64,
-    /// `(value - mean) / std`; absent where all give the same.
+    /// `(value - mean) / std`; absent if all give the same value.
     pub z: Option<f64>,
     /// `(1 + draws at least as high) / (draws + 1)`.
     pub p: f64,
-    /// The same by the normal distribution of that mean and deviation.
+    /// p by the normal distribution with that mean and deviation.
     pub p_normal: f64,
-    /// How many were drawn.
+    /// Number of draws.
     pub draws: usize,
-    /// How many of them lie in each of [`HISTOGRAM_BINS`] equal bins from [`HISTOGRAM_END`] deviations below the mean to as
-    /// many above, those beyond in the outermost; empty where all give the same.
+    /// Number of draws in each of [`HISTOGRAM_BINS`] equal bins from [`HISTOGRAM_END`] deviations below the mean to as many
+    /// above, outliers in the outermost bins; empty if all give the same value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<u32>,
 }
 
-/// Everything one look showed. By default nothing, of a head without an order.
+/// Everything computed for one image with one probe. The default is empty, for a head without an order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// Image file name.
@@ -168,31 +168,31 @@ pub struct Trace {
     pub probe: String,
     /// Head id.
     pub head: String,
-    /// What was changed in how the probe read.
+    /// How the probe's reading was changed, if at all.
     #[serde(default, skip_serializing_if = "Reading::is_as_trained")]
     pub reading: Reading,
     /// Backbone id.
     pub backbone: String,
     /// Patch grid.
     pub grid: Grid,
-    /// What the model saw: RGB, row-major, `height * width * 3` bytes.
+    /// The image as the model saw it, resized and cropped.
     pub seen: Picture,
     /// Standardised scores, `[N]`.
     pub scores: Option<Vec<f32>>,
-    /// Who came when.
+    /// The order in which the tokens were read.
     pub routing: Routing,
-    /// Where every token is expected under the plan, `[N]`, in positions, as the diagnostics count it;
-    /// absent without a plan.
+    /// The mean position of every token under the plan, `[N]`, as the diagnostics count positions; absent
+    /// without a plan.
     #[serde(default)]
     pub expected: Option<Vec<f64>>,
-    /// Measured kernel, `[N, 1]` or `[N, d]`: row `j` is `j` steps before the end. The first sweep's.
+    /// Measured kernel of the first sweep, `[N, 1]` or `[N, d]`: row `j` is `j` steps before the end.
     pub kernel: Option<Matrix>,
-    /// Those of the further sweeps, in order.
+    /// Kernels of the further sweeps, in order.
     #[serde(default)]
     pub other_kernels: Vec<Matrix>,
-    /// Spectral radius of the transition matrix. The first sweep's.
+    /// Spectral radius of the first sweep's transition matrix.
     pub radius: Option<f32>,
-    /// What every token counts, `[N]`; absent for channel-wise and opaque heads.
+    /// Weight of every token in the pooled representation, `[N]`; absent for channel-wise and opaque heads.
     pub token_weight: Option<Vec<f32>>,
     /// Logits of all classes.
     pub logits: Vec<f32>,
@@ -202,17 +202,17 @@ pub struct Trace {
     pub evidence: Evidence,
     /// Diagnostics by name, in the order of docs/definitions.md, section 5; empty without a plan.
     pub diagnostics: IndexMap<String, Diagnostic>,
-    /// What was subtracted, which no file holds. Scores, weights, evidence, attributions, logits, classes, diagnostics and the
-    /// order test are then differences; plan, orders and kernels are the trace's own, beside those of the other.
+    /// The trace that was subtracted from this one; never written to a file. Scores, weights, evidence, attributions, logits,
+    /// classes, diagnostics and the order test are then differences; plan, orders and kernels are this trace's own.
     #[serde(skip)]
     pub minus: Option<Box<Self>>,
-    /// Whether the order matters; absent from traces of programs that did not ask.
+    /// Whether the order matters; absent from traces of versions without this test.
     #[serde(default)]
     pub order_test: Option<OrderTest>,
-    /// What methods of attribution found, as far as they were asked for the class of the evidence.
+    /// Attributions for the class of the evidence, by the methods that were requested.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub attributions: IndexMap<Attribution, Attributed>,
-    /// What is known to be where in the image; absent where nothing is.
+    /// Annotated regions of the image; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regions: Option<Regions>,
 }

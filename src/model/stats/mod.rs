@@ -1,5 +1,5 @@
-//! Honest comparisons: spread over seeds, tests over trainings and images, and how well a map finds an
-//! object.
+//! Statistics for comparing probes: spread over seeds, tests over trainings and images, and the AUC of a map that
+//! locates an object.
 
 mod comparison;
 mod crossed;
@@ -11,7 +11,7 @@ pub use self::comparison::{Share, holm, mcnemar, share};
 pub use self::crossed::{CrossedMean, permutation};
 pub use self::tails::{normal_tail, student_quantile, student_tail};
 
-/// Mean and sample standard deviation (n - 1); the deviation of a single value is absent.
+/// Mean and sample standard deviation (n - 1), which is absent for a single value.
 pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -19,8 +19,8 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
 }
 
-/// Half width of the 95 % interval of the mean of `n` values of this standard deviation, by Student's t (three decimals up
-/// to 31 values, beyond within 0.003); no number of a single one.
+/// Half width of the 95 % interval of the mean of `n` values with this standard deviation, by Student's t (to three decimals
+/// up to 31 values, beyond that within 0.003); NaN for fewer than two values.
 pub fn mean_interval(deviation: f64, n: usize) -> f64 {
     const T: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
@@ -32,13 +32,13 @@ pub fn mean_interval(deviation: f64, n: usize) -> f64 {
     t * deviation / (n as f64).sqrt()
 }
 
-/// A draw from the standard normal distribution, by Box and Muller's cosine.
+/// A draw from the standard normal distribution, by the cosine of the Box-Muller transform.
 pub fn normal(rng: &mut impl Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
 
-/// Linearly interpolated quantiles, each from 0 to 1, of at least one value.
+/// The quantiles `at` (each 0 to 1) of at least one value, linearly interpolated.
 ///
 /// # Panics
 /// If there is no value: a bug of the caller.
@@ -52,8 +52,8 @@ pub fn quantiles<const M: usize>(values: &[f64], at: [f64; M]) -> [f64; M] {
     })
 }
 
-/// Area under the ROC curve of `scores` finding `truth`: the probability that a token on the object
-/// scores higher than one off it, ties counted half. Absent if there is none of either.
+/// Area under the ROC curve of `scores` as a predictor of `truth`: the probability that a token on the object
+/// scores higher than one off it, ties counted half. None if all tokens are on the object, or all off it.
 pub fn roc_auc(scores: &[f64], truth: &[bool]) -> Option<f64> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
