@@ -53,7 +53,7 @@ pub struct Prediction {
 pub struct Diagnostic {
     /// Its value for this image.
     pub value: f64,
-    /// 5th and 95th percentile over seeded random scores; absent where these are no null model.
+    /// 5th and 95th percentile over seeded random scores; absent where no null model was computed.
     pub null: Option<(f64, f64)>,
     /// Its value with one untrained scorer on the same image; absent for heads with no scorer.
     pub untrained: Option<f64>,

@@ -175,7 +175,6 @@ fn describe(adapter: &Adapter, info: &AdapterInfo, index: usize) -> Found {
     }
 }
 
-/// The adapter's name, or its vendor and device numbers if it has none.
 fn name_of(info: &AdapterInfo) -> String {
     let name = info.name.split_whitespace().collect::<Vec<_>>().join(" ");
     if name.is_empty() { format!("{:04x}:{:04x}", info.vendor, info.device) } else { name }

@@ -22,20 +22,17 @@ impl Choice {
 
 /// Opens the device called `name` (see the table of [`device`](super)), with the reason for the choice.
 ///
-/// `auto` skips devices that do not open, and the reason names them.
-///
-/// # Errors
-/// If `name` stands for no device here or for several, or if a device other than `auto`'s does not open.
+/// `auto` skips devices that do not open, and the reason names them; any other name gives its own device or an error.
 pub fn choose(name: &str) -> Result<Choice, DeviceError> {
     // The CPU needs no driver, so none is queried.
     let there = if name.trim() == "cpu" { vec![processor()] } else { list() };
     if name.trim() != "auto" {
         let found = select(name, &there)?;
-        return Ok(Choice::new(start(found)?, found, "asked for by name".into()));
+        return Ok(Choice::new(open_found(found)?, found, "asked for by name".into()));
     }
     let mut refused = String::new();
     for (found, why) in preference(&there) {
-        match start(found) {
+        match open_found(found) {
             Ok(device) => return Ok(Choice::new(device, found, format!("{why}{refused}"))),
             Err(error) => refused += &format!("; {error}"),
         }
@@ -111,8 +108,7 @@ fn in_words<'a>(found: impl IntoIterator<Item = &'a Found>) -> String {
     words.collect::<Vec<_>>().join("; ")
 }
 
-/// Opens a listed device.
-fn start(found: &Found) -> Result<Device, DeviceError> {
+fn open_found(found: &Found) -> Result<Device, DeviceError> {
     match family(found) {
         "wgpu" => adapters::open(found),
         #[cfg(feature = "cuda")]

@@ -26,7 +26,6 @@ pub(super) fn list() -> Vec<Found> {
     found.collect()
 }
 
-/// Opens a device, and waits until its driver has answered.
 pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     if let Err(looked) = find_libdevice() {
         return Err(DeviceError::NoLibdevice {

@@ -134,7 +134,6 @@ pub fn open(name: &str) -> Result<Device, DeviceError> {
     choose(name).map(|choice| choice.device)
 }
 
-/// The description of the processor.
 fn processor() -> Found {
     Found {
         name: "cpu".into(),

@@ -9,10 +9,7 @@ pub fn on_cpu(device: &Device) -> bool {
     device.clone().without_autodiff() == Device::flex()
 }
 
-/// A tensor of the CPU as its backend's primitive, detached from the autodiff graph.
-///
-/// # Panics
-/// If it is on another device: a bug of the caller.
+/// A tensor of the CPU as its backend's primitive, detached from the autodiff graph; panics if it is on another device.
 pub fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     tensor.without_autodiff().try_into_primitive::<Flex>().expect("a tensor of the CPU")
 }

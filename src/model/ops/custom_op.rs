@@ -95,7 +95,6 @@ impl<T> fmt::Debug for Saved<T> {
     }
 }
 
-/// The node of `O` in burn's graph.
 struct Vjp<O>(PhantomData<fn() -> O>);
 
 impl<O> fmt::Debug for Vjp<O> {

@@ -152,7 +152,6 @@ fn backward(x: &[f32], grad_standardised: &[f32], grad_x: &mut [f32], lines: Lin
     }
 }
 
-/// Mean and spread of a line.
 #[derive(CubeType)]
 struct Moments {
     mean: f32,

@@ -129,7 +129,6 @@ impl CrossedMean {
         self.half_width_over(&self.scales())
     }
 
-    /// [`half_width`](Self::half_width) with given [`scales`](Self::scales).
     fn half_width_over(&self, scales: &[(f64, f64)]) -> f64 {
         solve_decreasing(0.025, |errors| self.tail_over(scales, errors * self.error())) * self.error()
     }

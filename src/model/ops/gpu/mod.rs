@@ -80,9 +80,8 @@ pub(crate) fn counts(numbers: usize) -> bool {
 /// Most buffers of a kernel, except for those of an S4.
 const MAX_BUFFERS: u32 = 8;
 
-/// Whether kernels of `units` threads per workgroup and `rounds` loop iterations per thread take a tensor: float32, on a GPU whose
-/// limits allow it, of no more numbers than they can index. Mesa's software Vulkan silently stops the loops of a shader after
-/// 65,535 iterations in all.
+/// Whether kernels of `units` threads per workgroup and `rounds` iterations of loops take a tensor: float32, on a GPU that can run
+/// them, and small enough to index. Mesa's software Vulkan silently stops the loops of a shader after 65,535 iterations in all.
 pub(crate) fn takes<const D: usize>(tensor: &Tensor<D>, units: usize, rounds: usize) -> bool {
     let Some(gpu) = gpu(tensor) else { return false };
     let client = gpu.client();

@@ -59,7 +59,6 @@ pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     product
 }
 
-/// The key of autotuning: shapes, layouts and types.
 fn key((left, right, product): &Operands) -> MatmulAutotuneKey {
     let float = f32::elem_type_native();
     let [a, b] = [&left.meta, &right.meta];

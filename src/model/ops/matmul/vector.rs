@@ -4,8 +4,7 @@
 //! A row-major matrix is read row by row in both directions:
 //!
 //! * matrix times column: 32 threads read a row, and add up their partial sums;
-//! * row times matrix: one thread per column and some of the rows per workgroup; the partial sums of workgroups that share a column
-//!   are added up afterwards.
+//! * row times matrix: one thread per column and some of the rows per workgroup, whose partial sums are added up afterwards.
 //!
 //! Where the rows are aligned to vectors of four numbers, threads read vectors: with single numbers too few reads are in flight to
 //! use the memory's bandwidth.
@@ -201,8 +200,7 @@ fn add_rows<N: Size>(
     leave::<N>(sum, share, columns, sums, lanes);
 }
 
-/// Sums every row, [`UNROLL`] rows per group of threads. `groups` counts those of all matrices: a workgroup may span two of them, so
-/// that the last rows of a matrix leave no threads idle.
+/// Sums every row, [`UNROLL`] rows per group of threads. A workgroup may have `groups` of several matrices, so that none is idle.
 #[cube(launch)]
 fn add_columns<N: Size>(
     weights: &[Vector<f32, N>],

@@ -91,7 +91,7 @@ impl Pass {
         };
         let (pooled, vjps): (Vec<_>, Vec<_>) = (0..tokens.images).into_par_iter().map(pool_image).unzip();
         let mut start = 0;
-        let collect = |request: &PoolRequest| {
+        let gather = |request: &PoolRequest| {
             let own = start..start + request.size(width);
             start = own.end;
             let mut all = vec![0.0; tokens.images * own.len()];
@@ -99,7 +99,7 @@ impl Pass {
             images.for_each(|(into, pooled)| into.copy_from_slice(&pooled[own.clone()]));
             all
         };
-        let outputs = requests.iter().map(collect).collect();
+        let outputs = requests.iter().map(gather).collect();
         (outputs, Self { tokens, requests, vjps })
     }
 

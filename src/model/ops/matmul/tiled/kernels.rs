@@ -27,7 +27,6 @@ pub(super) struct Strides {
     pub(super) last_along: usize,
 }
 
-/// The size of a product, and how it is split.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) rows: usize,
@@ -189,8 +188,7 @@ fn inner_vector(unit: usize, #[comptime] vectors: usize, #[comptime] contiguous:
     }
 }
 
-/// Loads this thread's block of the slice that begins at term `first` into registers (`stage`). The first threads load the left
-/// factor, the next ones the right factor, the others nothing.
+/// Loads this thread's block of the slice that begins at term `first` into registers, of either factor; the last threads load none.
 #[cube]
 fn load_slice<A: Size, B: Size>(
     left: &[Vector<f32, A>],

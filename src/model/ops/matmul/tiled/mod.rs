@@ -51,7 +51,6 @@ pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor, product: &CubeTens
     Problem::new(left, right).map(|problem| problem.launch(product))
 }
 
-/// An axis of a factor.
 #[derive(Clone, Copy)]
 struct Axis {
     length: usize,
@@ -172,8 +171,7 @@ impl<'a> Problem<'a> {
         self.matrices() * self.rows * self.columns
     }
 
-    /// The tiling with the lowest estimate of time; of equals that with the largest tiles and fewest parts. None if the device can
-    /// run none.
+    /// The tiling with the least estimated time, of equals that with the largest tiles and fewest parts; none if none can run.
     fn fastest(&self) -> Option<Tiling> {
         let slices = self.inner.div_ceil(SLICE);
         let most =
