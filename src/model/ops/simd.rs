@@ -1,4 +1,4 @@
-//! Compiles a numeric loop for several instruction sets and takes the best this machine has.
+//! Compiles a numeric loop for several instruction sets, and runs the widest that the processor supports.
 
 use std::iter::Sum;
 use std::ops::{Add, Mul};

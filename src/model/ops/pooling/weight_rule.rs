@@ -1,4 +1,4 @@
-//! How the scores of an image become the weights of its tokens: what one pooling differs in from another.
+//! How the scores of an image become the weights of its tokens: the part in which poolings differ.
 //!
 //! A rule is written twice: [`weigh`](WeightRule::weigh) for one image in float64 on the host, with its
 //! vector-Jacobian product as a closure, for the CPU's [pass](super::pass); [`weights`](WeightRule::weights) on
