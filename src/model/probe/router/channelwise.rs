@@ -109,8 +109,12 @@ impl CustomOp<Flex, 2> for ChannelPoolOp {
         (pooled, (channels, routed))
     }
 
-    fn vjp((channels, routed): &Self::Saved, by_pooled: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
-        let ParamGrads { query, gain } = channels.backward(routed, as_f32(&by_pooled.to_contiguous()));
+    fn vjp(
+        (channels, routed): &Self::Saved,
+        grad_pooled: FlexTensor,
+        _: [bool; 2],
+    ) -> [Option<FlexTensor>; 2] {
+        let ParamGrads { query, gain } = channels.backward(routed, as_f32(&grad_pooled.to_contiguous()));
         let Tokens { count, width, .. } = channels.tokens;
         let query = (!query.is_empty()).then(|| from_f32(query, &[1, width]));
         [query, Some(from_f32(gain, &[count, width]))]
@@ -200,22 +204,22 @@ impl Channels {
     fn back_through(&self, images: &[usize], routed: &[Seen], cotangent: &[f32]) -> ParamGrads {
         let Tokens { count, width, .. } = self.tokens;
         let mut grads = self.nothing();
-        let mut by_weights = vec![0.0; if routed.is_empty() { 0 } else { count * width }];
-        let mut by_plan = vec![0.0; if routed.is_empty() { 0 } else { count * count }];
+        let mut grad_weights = vec![0.0; if routed.is_empty() { 0 } else { count * width }];
+        let mut grad_plan = vec![0.0; if routed.is_empty() { 0 } else { count * count }];
         for &image in images {
-            let by_pooled = &cotangent[image * width..(image + 1) * width];
-            by_weights.fill(0.0);
-            let into = if routed.is_empty() { &mut grads.gain } else { &mut by_weights };
+            let grad_pooled = &cotangent[image * width..(image + 1) * width];
+            grad_weights.fill(0.0);
+            let into = if routed.is_empty() { &mut grads.gain } else { &mut grad_weights };
             self.tokens.each_token(image, |i, token| {
-                add_product(token, by_pooled, &mut into[self.row(image, i) * width..][..width]);
+                add_product(token, grad_pooled, &mut into[self.row(image, i) * width..][..width]);
             });
             let Some(Seen { raw, routed }) = routed.get(image) else { continue };
-            let by_weights = Matrix::new(&by_weights, width);
-            Matrix::new(&single(routed.plan()), count).transposed().times(by_weights, &mut grads.gain);
-            by_plan.fill(0.0);
-            by_weights.times(self.gain().transposed(), &mut by_plan);
-            let by_raw = standardise_vjp(raw, &routed.vjp_of_plan(&by_plan));
-            self.tokens.add(image, &by_raw, &mut grads.query);
+            let grad_weights = Matrix::new(&grad_weights, width);
+            Matrix::new(&single(routed.plan()), count).transposed().times(grad_weights, &mut grads.gain);
+            grad_plan.fill(0.0);
+            grad_weights.times(self.gain().transposed(), &mut grad_plan);
+            let grad_raw = standardise_vjp(raw, &routed.vjp_of_plan(&grad_plan));
+            self.tokens.add(image, &grad_raw, &mut grads.query);
         }
         grads
     }

@@ -68,19 +68,19 @@ impl CustomOp<Cube, 2> for PartsOp {
 
     fn vjp(
         (op, query, gain): &Self::Saved,
-        by_pooled: FloatTensor<Cube>,
+        grad_pooled: FloatTensor<Cube>,
         _: [bool; 2],
     ) -> [Option<FloatTensor<Cube>>; 2] {
-        let by_pooled = tensor::<2>(by_pooled);
-        let (mut by_query, mut by_gain) = (query.zeros_like(), gain.zeros_like());
+        let grad_pooled = tensor::<2>(grad_pooled);
+        let (mut grad_query, mut grad_gain) = (query.zeros_like(), gain.zeros_like());
         for (tokens, order, range) in op.parts() {
             let [query, gain] = [query, gain].map(|input| input.clone().autodiff().require_grad());
             let asked = Channelwise { query: Some(query.clone()), gain: gain.clone(), order };
-            let by = by_pooled.clone().narrow(0, range.start, range.len()).autodiff();
+            let by = grad_pooled.clone().narrow(0, range.start, range.len()).autodiff();
             let gradients = (asked.pool_plain(&tokens.autodiff()) * by).sum().backward();
             let of = |input: &Tensor<2>| input.grad(&gradients).expect("the pooling depends on it");
-            (by_query, by_gain) = (by_query + of(&query), by_gain + of(&gain));
+            (grad_query, grad_gain) = (grad_query + of(&query), grad_gain + of(&gain));
         }
-        [by_query, by_gain].map(cube).map(Some)
+        [grad_query, grad_gain].map(cube).map(Some)
     }
 }

@@ -1,8 +1,8 @@
-//! Gumbel-Sinkhorn: sorting that explores while it trains (Mena et al. 2018).
+//! Gumbel-Sinkhorn: Sinkhorn sorting with Gumbel noise during training (Mena et al. 2018).
 //!
-//! While training, independent Gumbel noise `-ln(-ln U)` times `noise` is added to every entry of
-//! Sinkhorn's `L`, from the seed of the image; in evaluation there is none, and the router is
-//! [`Sinkhorn`] to the letter.
+//! In training, independent Gumbel noise `-ln(-ln U)` times `noise`, drawn from the seed of the image,
+//! is added to every entry of Sinkhorn's `L`; in evaluation there is none, and the router is exactly
+//! [`Sinkhorn`].
 
 use burn::tensor::Tensor;
 
@@ -11,7 +11,7 @@ use super::{Routed, Router, RouterSpec};
 use crate::model::probe::head_output::Plan;
 use crate::model::probe::settings::Config;
 
-/// Its entry in the [list](super::ROUTERS) of routers.
+/// Its entry in [`ROUTERS`](super::ROUTERS).
 pub const SPEC: RouterSpec = RouterSpec {
     id: "gumbel-sinkhorn",
     name: "Gumbel-Sinkhorn",
@@ -26,9 +26,9 @@ pub const SPEC: RouterSpec = RouterSpec {
 /// Sinkhorn with Gumbel noise on its log kernel while training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GumbelSinkhorn {
-    /// The sorting behind the noise.
+    /// The router that the noise is added to.
     pub sinkhorn: Sinkhorn,
-    /// Scale of the noise, at least 0.
+    /// Factor of the standard Gumbel noise, at least 0.
     pub noise: f64,
 }
 
@@ -58,28 +58,28 @@ impl Router for GumbelSinkhorn {
     }
 
     fn plans(&self, scores: Tensor<2>, image_seeds: Option<&[u64]>) -> Tensor<3> {
-        let noise = self.drawn(scores.dims(), image_seeds);
+        let noise = self.seeded_noise(scores.dims(), image_seeds);
         self.sinkhorn.noisy_plans(scores, noise)
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: Option<&[u64]>) -> Tensor<2> {
-        let noise = self.drawn(scores.dims(), image_seeds);
+        let noise = self.seeded_noise(scores.dims(), image_seeds);
         self.sinkhorn.noisy_token_weights(scores, gain, noise)
     }
 }
 
 impl GumbelSinkhorn {
-    /// The noise of a batch, `[B, N, N]` row-major, one seed an image; nothing without seeds.
+    /// The noise of a batch, `[B, N, N]` row-major, from one seed per image; empty without seeds.
     ///
     /// # Panics
     /// If there are seeds, but not one for every image: a bug of the caller.
     pub fn noise(&self, [images, n]: [usize; 2], image_seeds: &[u64]) -> Vec<f32> {
-        let drawn = self.drawn([images, n], (!image_seeds.is_empty()).then_some(image_seeds));
-        drawn.map_or(vec![], |noise| (0..images).flat_map(|image| noise.table(image, n)).collect())
+        let noise = self.seeded_noise([images, n], (!image_seeds.is_empty()).then_some(image_seeds));
+        noise.map_or(vec![], |noise| (0..images).flat_map(|image| noise.table(image, n)).collect())
     }
 
-    /// What is drawn from one seed an image.
-    fn drawn(&self, [images, _]: [usize; 2], image_seeds: Option<&[u64]>) -> Option<Noise> {
+    /// The noise of these seeds, one per image; `None` without seeds.
+    fn seeded_noise(&self, [images, _]: [usize; 2], image_seeds: Option<&[u64]>) -> Option<Noise> {
         let image_seeds = image_seeds?.to_vec();
         assert_eq!(image_seeds.len(), images, "one seed for every image");
         Some(Noise { image_seeds, scale: self.noise as f32 })

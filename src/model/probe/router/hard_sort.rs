@@ -1,7 +1,7 @@
 //! Hard sort: the sorting permutation itself, with a straight-through gradient (Bengio et al. 2013).
 //!
-//! Forward `P[i, k] = 1` where token `i` has rank `k` (ties by index); backward the gradient of
-//! [`SoftSort`] with `p = 1`, whose best positions are the same ranks.
+//! Forward, `P[i, k] = 1` where token `i` has rank `k` (ties by index), else 0; backward, the gradient of
+//! [`SoftSort`] with `p = 1`, whose rows are largest at the same ranks.
 
 use burn::tensor::Tensor;
 
@@ -9,7 +9,7 @@ use super::columns::gpu;
 use super::{Routed, Router, RouterSpec, softsort::SoftSort, sort, temperature, weigh};
 use crate::model::probe::settings::Config;
 
-/// Its entry in the [list](super::ROUTERS) of routers.
+/// Its entry in [`ROUTERS`](super::ROUTERS).
 pub const SPEC: RouterSpec = RouterSpec {
     id: "hard-sort",
     name: "Hard sort",
@@ -21,14 +21,14 @@ pub const SPEC: RouterSpec = RouterSpec {
     build: |config| Ok(Box::new(HardSort { temperature: temperature(config, 1.0)? })),
 };
 
-/// Sorts, and passes a soft gradient through.
+/// The hard-sort router.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HardSort {
     /// Temperature of the gradient, above 0; the plan does not depend on it.
     pub temperature: f64,
 }
 
-/// One image: the sorted order, and the router whose gradient passes through.
+/// One routed image: the tokens in ascending order, and the soft plan that the scores' gradient goes through.
 struct StraightThrough {
     order: Vec<usize>,
     soft: Box<dyn Routed>,
@@ -44,12 +44,12 @@ impl Routed for StraightThrough {
         weights
     }
 
-    /// The plan the gains meet is the hard one; only the scores' gradient is the soft one's.
-    fn vjp(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    /// The gains' gradient is that of the hard plan; only the scores' gradient is that of the soft one.
+    fn vjp(&self, gains: &[f64], weights: &[f64], grad_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.order.len().max(1);
-        let (by_scores, _) = self.soft.vjp(gains, weights, by_weights);
-        let by_gains = by_weights.chunks(n).flat_map(|by| self.order.iter().map(|&i| by[i]));
-        (by_scores, by_gains.collect())
+        let (grad_scores, _) = self.soft.vjp(gains, weights, grad_weights);
+        let grad_gains = grad_weights.chunks(n).flat_map(|grad| self.order.iter().map(|&i| grad[i]));
+        (grad_scores, grad_gains.collect())
     }
 
     fn plan(&self) -> Vec<f64> {
@@ -59,8 +59,8 @@ impl Routed for StraightThrough {
         plan
     }
 
-    fn vjp_of_plan(&self, by_plan: &[f32]) -> Vec<f64> {
-        self.soft.vjp_of_plan(by_plan)
+    fn vjp_of_plan(&self, grad_plan: &[f32]) -> Vec<f64> {
+        self.soft.vjp_of_plan(grad_plan)
     }
 }
 
@@ -78,7 +78,7 @@ impl Router for HardSort {
     }
 
     fn flops(&self, n: u64) -> u64 {
-        // Ranks by comparison. The soft twin serves only the gradient.
+        // Ranks by comparison. The soft plan is needed for the gradient alone.
         5 * n * n
     }
 

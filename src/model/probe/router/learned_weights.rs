@@ -1,6 +1,6 @@
-//! Weights behind a scorer, as rules of pooling. Of a learned router: `w = P(s) gain` for standardised scores
-//! `s`, where position `k` counts `gain[k]` and `P` is the router's plan. Without an order: a softmax of the scores,
-//! or the best of them.
+//! [Weight rules](WeightRule) that weigh tokens by learned scores `s`, standardised. With a router: `w = P(s) gain`,
+//! where position `k` has weight `gain[k]` and `P` is the router's plan. Without an order: a softmax of the scores, or
+//! equal weights for the tokens with the highest scores.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::model::ops::pooling::weight_rule::{WeightGrads, WeightRule, WeightsVj
 use crate::model::probe::router::hard_sort::HardSort;
 use crate::model::probe::router::{Router, standardise, standardise_batch, standardise_vjp};
 
-/// `P gain_m` for each of M gains, behind one scorer.
+/// `P gain_m` for each of M gains, with one plan `P` from one scorer.
 pub struct RoutedWeights {
-    /// What orders the tokens.
+    /// Makes the plan from the scores.
     pub router: Arc<dyn Router>,
-    /// How many gains there are, M.
+    /// Number of gains, M.
     pub pools: usize,
-    /// What seeds each image while training; absent otherwise.
+    /// Seeds of the router's noise in training, one per image; absent otherwise.
     pub image_seeds: Option<Vec<u64>>,
 }
 
@@ -32,9 +32,9 @@ impl WeightRule for RoutedWeights {
         let routed = self.router.route(&standardise(scores), image_seed);
         let weights = routed.weights(gains);
         let (scores, gains, kept) = (scores.to_vec(), gains.to_vec(), weights.clone());
-        let vjp = move |by_weights: &[f64]| {
-            let (by_standardised, by_gains) = routed.vjp(&gains, &kept, by_weights);
-            WeightGrads { scores: standardise_vjp(&scores, &by_standardised), gains: by_gains }
+        let vjp = move |grad_weights: &[f64]| {
+            let (grad_standardised, grad_gains) = routed.vjp(&gains, &kept, grad_weights);
+            WeightGrads { scores: standardise_vjp(&scores, &grad_standardised), gains: grad_gains }
         };
         WeightsVjp { weights, vjp: Box::new(vjp) }
     }
@@ -52,10 +52,10 @@ impl WeightRule for RoutedWeights {
     }
 }
 
-/// A softmax over the standardised scores; with `best`, the mean of so many of the best scored
-/// tokens instead (ties by index), through which the softmax's gradient passes.
+/// A softmax over the standardised scores; with `best`, the mean of that many tokens with the highest scores (ties
+/// by index), with the softmax's gradient passed straight through.
 pub struct ContentWeights {
-    /// How many tokens are chosen; absent for the softmax itself.
+    /// Number of tokens that are chosen; absent for the softmax itself.
     pub best: Option<usize>,
 }
 
@@ -68,8 +68,8 @@ impl WeightRule for ContentWeights {
             None => soft.clone(),
             Some(k) => best(&scores, k.min(n)),
         };
-        let vjp = move |by_weights: &[f64]| {
-            WeightGrads::of_scores(standardise_vjp(&raw, &softmax_vjp(&soft, by_weights)))
+        let vjp = move |grad_weights: &[f64]| {
+            WeightGrads::of_scores(standardise_vjp(&raw, &softmax_vjp(&soft, grad_weights)))
         };
         WeightsVjp { weights, vjp: Box::new(vjp) }
     }
@@ -83,13 +83,13 @@ impl WeightRule for ContentWeights {
         let counts = (0..n).map(|rank| f64::from(rank < k) / k as f64).collect();
         let counts = TensorData::new::<f64, _>(counts, [n]);
         let counts = Tensor::from_data(counts, (&scores.device(), scores.dtype()));
-        // Best first, so that of equal ones the earlier is before.
+        // Sorted by the negated score, so that tied tokens stay in the order of their indices.
         let chosen = HardSort { temperature: 1.0 }.token_weights(-scores.detach(), counts, None); // [B, N]
         (chosen + (soft.clone() - soft.detach())).unsqueeze_dim(1)
     }
 }
 
-/// `1 / k` at the `k` best scored tokens, ties by index; else 0.
+/// `1 / k` for the `k` tokens with the highest scores, ties by index; 0 for all others, `[N]`.
 pub fn best(scores: &[f64], k: usize) -> Vec<f64> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a])); // stable: ties by index

@@ -1,16 +1,16 @@
 //! NeuralSort: a unimodal relaxation of sorting (Grover et al. 2019).
 //!
 //! Descending: `R[r, i] = softmax_i(((N + 1 - 2r) s_i - sum_j |s_i - s_j|) / tau)`, `r = 1..N`;
-//! ascending, as every router here: `P[i, k] = R[N - k, i]`. Columns are exact softmaxes.
+//! ascending, like every router here: `P[i, k] = R[N - k, i]`. Columns are exact softmaxes.
 //!
-//! The exponents reach `N max|s| / tau`, where float32 has nothing left behind the point. We use
-//! what is left after the largest one (that of the token which truly belongs at position `k`) is
-//! taken away: with the scores ascending, `a_0 <= a_1 <= ...`, and gaps `d_m = a_{m+1} - a_m`,
+//! The exponents `E[k, j]`, of position `k` and the token of rank `j`, reach `N max|s| / tau`, where float32 has no
+//! fractional digits left. We therefore subtract the largest exponent of a column, that of the token of rank `k`,
+//! analytically: with the scores ascending, `a_0 <= a_1 <= ...`, and gaps `d_m = a_{m+1} - a_m`,
 //!
 //! `(E[k, j] - E[k, k]) tau = -sum over the gaps m between k and j of (2 t_m - 1) d_m`,
 //!
-//! `t_m = 1, 2, ...` counted from `k` outwards. A sum of positive terms: no cancellation, an
-//! exponent of at most 0, and a relative error of a few ulp in float32 at any temperature.
+//! where `t_m = 1, 2, ...` counts the gaps from `k` outwards. All terms have one sign: nothing cancels, the
+//! exponent is at most 0, and its relative error is a few ulp in float32 at any temperature.
 
 use burn::tensor::{DType, Device, Tensor, TensorData, activation::softmax};
 
@@ -20,7 +20,7 @@ use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::Config;
 
-/// Its entry in the [list](super::ROUTERS) of routers.
+/// Its entry in [`ROUTERS`](super::ROUTERS).
 pub const SPEC: RouterSpec = RouterSpec {
     id: "neuralsort",
     name: "NeuralSort",
@@ -32,7 +32,7 @@ pub const SPEC: RouterSpec = RouterSpec {
     build: |config| Ok(Box::new(NeuralSort { temperature: temperature(config, 1.0)? })),
 };
 
-/// Sorts softly through the sums of pairwise distances.
+/// The NeuralSort router.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NeuralSort {
     /// Temperature, above 0: towards 0 the plan becomes the sorting permutation.
@@ -49,16 +49,16 @@ impl Router for NeuralSort {
     }
 
     fn flops(&self, n: u64) -> u64 {
-        // Distances and their sums, the logits, a softmax.
+        // Distances and their sums, logits, softmax.
         (3 + 3 + SOFTMAX) * n * n
     }
 
-    /// The logits as the paper has them: float64 keeps twelve digits behind their point.
+    /// Uses the logits of the paper as they are: float64 leaves them twelve digits after the point.
     fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
         let (n, tau) = (scores.len(), self.temperature);
         let order = sort::ascending(scores);
         let slopes = (0..n).map(|k| (2 * k + 1) as f64 / tau - n as f64 / tau).collect(); // r = N - k
-        // sum_j |s_i - s_j| by ranks: what lies below, and what lies above.
+        // sum_j |s_i - s_j| in one pass by rank, from the sums of the scores below and above.
         let total: f64 = scores.iter().sum();
         let (mut offsets, mut below) = (vec![0.0; n], 0.0);
         for (rank, &i) in order.iter().enumerate() {
@@ -67,15 +67,15 @@ impl Router for NeuralSort {
             offsets[i] = (fewer * scores[i] - below + above - more * scores[i]) / tau;
             below += scores[i];
         }
-        let score_grad = move |_: &[f64], by_offsets: &[f64]| {
-            // d|s_i - s_j|: every pair pulls its two tokens apart, equal ones not at all in total.
-            let total: f64 = by_offsets.iter().sum();
+        let score_grad = move |_: &[f64], grad_offsets: &[f64]| {
+            // The derivative of |s_i - s_j| is the sign of the difference in rank: a tied pair adds 0 in total.
+            let total: f64 = grad_offsets.iter().sum();
             let (mut grad, mut below) = (vec![0.0; n], 0.0);
             for (rank, &i) in order.iter().enumerate() {
-                let above = total - below - by_offsets[i];
+                let above = total - below - grad_offsets[i];
                 let (fewer, more) = (rank as f64, (n - 1 - rank) as f64);
-                grad[i] = (by_offsets[i] * (fewer - more) + below - above) / tau;
-                below += by_offsets[i];
+                grad[i] = (grad_offsets[i] * (fewer - more) + below - above) / tau;
+                below += grad_offsets[i];
             }
             grad
         };
@@ -96,7 +96,7 @@ impl Router for NeuralSort {
         let sorted = sort::sorted(scores, places.clone()); // [B, N]
         let gaps = sorted.clone().narrow(1, 1, n - 1) - sorted.narrow(1, 0, n - 1); // [B, N-1]
         let gaps = gaps.unsqueeze_dim::<3>(1); // [B, 1, N-1]
-        let (above, below) = weights(n, &device); // ([1, N, N-1], [1, N-1, N]) each
+        let (above, below) = gap_factors(n, &device); // ([1, N, N-1], [1, N-1, N]) each
         let distance =
             (gaps.clone() * above.0).precise_matmul(above.1) + (gaps * below.0).precise_matmul(below.1); // [B, N (k), N (j)]
         let by_rank = softmax(distance / (-self.temperature), 2); // [B, N (k), N (j)]
@@ -110,7 +110,7 @@ impl Router for NeuralSort {
 }
 
 impl NeuralSort {
-    /// [`Router::plans`] in float64, by the logits as the paper has them.
+    /// [`Router::plans`] in float64, with the logits of the paper as they are.
     fn plans_double(self, scores: Tensor<2>) -> Tensor<3> {
         let [_, n] = scores.dims();
         let slopes: Vec<f64> = (0..n).map(|k| (2 * k + 1) as f64 - n as f64).collect(); // r = N - k
@@ -122,12 +122,12 @@ impl NeuralSort {
     }
 }
 
-/// A pair of factors: `[1, N, N-1]` what gap `m` weighs seen from position `k`, `[1, N-1, N]`
-/// whether the way from there to rank `j` crosses gap `m`.
+/// `[1, N, N-1]`: the factor `2 t_m - 1` of gap `m` for position `k`, 0 on its other side; `[1, N-1, N]`: 1 where
+/// gap `m` lies between position `k` and rank `j` on that side, else 0.
 type Factors = (Tensor<3>, Tensor<3>);
 
-/// Factors for ranks above and below the position.
-fn weights(n: usize, device: &Device) -> (Factors, Factors) {
+/// The [`Factors`] of the gaps above and of those below the position.
+fn gap_factors(n: usize, device: &Device) -> (Factors, Factors) {
     let table = |rows: usize, cols: usize, value: &dyn Fn(usize, usize) -> f32| {
         let data = (0..rows * cols).map(|at| value(at / cols, at % cols)).collect();
         Tensor::<3>::from_data(TensorData::new::<f32, _>(data, [1, rows, cols]), device)

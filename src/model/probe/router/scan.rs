@@ -1,9 +1,9 @@
-//! Fixed scans: orders that know the grid and never the image (docs/definitions.md, section 2).
+//! Fixed scans: orders that depend on the grid alone and not on the image (docs/definitions.md, section 2).
 //!
 //! A scan is one permutation per direction; `order[k]` is the token read at step `k`, tokens
 //! numbered row by row. Each direction has its own S4 and the readouts are averaged. The first four
 //! are those of the paper (VMamba's cross scan, PlainMamba's snake, diagonals); Hilbert's curve and
-//! the spiral are ours. All take any grid, square or not.
+//! the spiral are ours. Every scan is defined for any grid, square or not.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -46,7 +46,7 @@ impl Scan {
         }
     }
 
-    /// How many directions it reads in: `orders(..).len()`.
+    /// Number of its directions, which is the length of [`orders`](Self::orders).
     pub const fn directions(self) -> usize {
         match self {
             Self::Raster => 1,
@@ -55,43 +55,43 @@ impl Scan {
         }
     }
 
-    /// One permutation of the `grid.len()` tokens per direction.
+    /// For each direction, a permutation of the `grid.len()` tokens: entry `k` is the token read at step `k`.
     pub fn orders(self, grid: Grid) -> Vec<Vec<usize>> {
         match self {
             Self::Raster => vec![rows(grid, false)],
-            Self::Vmamba => both_ways([rows(grid, false), columns(grid, false)]),
-            Self::Snake => both_ways([rows(grid, true), columns(grid, true)]),
-            Self::Diagonal => both_ways([diagonals(grid, false), diagonals(grid, true)]),
-            Self::Hilbert => both_ways([hilbert(grid)]),
-            Self::Spiral => both_ways([spiral(grid)]),
+            Self::Vmamba => with_reversals([rows(grid, false), columns(grid, false)]),
+            Self::Snake => with_reversals([rows(grid, true), columns(grid, true)]),
+            Self::Diagonal => with_reversals([diagonals(grid, false), diagonals(grid, true)]),
+            Self::Hilbert => with_reversals([hilbert(grid)]),
+            Self::Spiral => with_reversals([spiral(grid)]),
         }
     }
 }
 
-/// One seeded permutation of `n` tokens, uniform among all: Fisher-Yates with ChaCha8.
+/// A uniformly random permutation of `n` tokens: Fisher-Yates with ChaCha8 seeded by `seed`.
 pub fn random(seed: u64, n: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();
     order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
     order
 }
 
-fn both_ways<const K: usize>(orders: [Vec<usize>; K]) -> Vec<Vec<usize>> {
-    let with_reverse = |order: Vec<usize>| [order.clone(), order.into_iter().rev().collect()];
-    orders.into_iter().flat_map(with_reverse).collect()
+/// Each order, followed by its reverse.
+fn with_reversals<const K: usize>(orders: [Vec<usize>; K]) -> Vec<Vec<usize>> {
+    orders.into_iter().flat_map(|order| [order.clone(), order.into_iter().rev().collect()]).collect()
 }
 
-/// Row by row; with `turning`, every other row backwards.
-fn rows(grid: Grid, turning: bool) -> Vec<usize> {
+/// Row by row; with `snake`, every other row backwards.
+fn rows(grid: Grid, snake: bool) -> Vec<usize> {
     let step = |i: usize| {
         let (r, c) = (i / grid.cols, i % grid.cols);
-        r * grid.cols + if turning && r % 2 == 1 { grid.cols - 1 - c } else { c }
+        r * grid.cols + if snake && r % 2 == 1 { grid.cols - 1 - c } else { c }
     };
     (0..grid.len()).map(step).collect()
 }
 
-/// Column by column; with `turning`, every other column upwards.
-fn columns(grid: Grid, turning: bool) -> Vec<usize> {
-    let transposed = rows(Grid::new(grid.cols, grid.rows), turning);
+/// Column by column; with `snake`, every other column upwards.
+fn columns(grid: Grid, snake: bool) -> Vec<usize> {
+    let transposed = rows(Grid::new(grid.cols, grid.rows), snake);
     transposed.into_iter().map(|i| (i % grid.rows) * grid.cols + i / grid.rows).collect()
 }
 
@@ -106,7 +106,7 @@ fn diagonals(grid: Grid, mirrored: bool) -> Vec<usize> {
 /// Clockwise from the top-left corner, ring by ring.
 fn spiral(grid: Grid) -> Vec<usize> {
     let mut order = Vec::with_capacity(grid.len());
-    let (mut top, mut left, mut bottom, mut right) = (0, 0, grid.rows, grid.cols); // the rest: [top, bottom) x [left, right)
+    let (mut top, mut left, mut bottom, mut right) = (0, 0, grid.rows, grid.cols); // unvisited: [top, bottom) x [left, right)
     while top < bottom && left < right {
         order.extend((left..right).map(|c| top * grid.cols + c));
         order.extend((top + 1..bottom).map(|r| r * grid.cols + right - 1));
@@ -132,14 +132,15 @@ fn hilbert(grid: Grid) -> Vec<usize> {
     let mut order = Vec::with_capacity(grid.len());
     if !grid.is_empty() {
         let (along, across) = if cols >= rows { ((cols, 0), (0, rows)) } else { ((0, rows), (cols, 0)) };
-        fold(&mut |(c, r)| order.push((r * cols + c) as usize), (0, 0), along, across);
+        hilbert_rectangle(&mut |(c, r)| order.push((r * cols + c) as usize), (0, 0), along, across);
     }
     order
 }
 
-/// Visits the rectangle that `along` and `across` span from `at`, ending at the far end of `along`:
-/// out across half of it, along the rest, and back; a long rectangle is first cut in two.
-fn fold(visit: &mut dyn FnMut(Step), at: Step, along: Step, across: Step) {
+/// Visits every cell of the rectangle that `along` and `across` span from `at`, starting there and ending at the far
+/// end of `along`. A long rectangle is cut in two along `along`; any other is visited in three parts: half of `across`
+/// outwards, the other half along the whole of `along`, and the first half back.
+fn hilbert_rectangle(visit: &mut dyn FnMut(Step), at: Step, along: Step, across: Step) {
     let length = |v: Step| (v.0 + v.1).abs();
     let unit = |v: Step| (v.0.signum(), v.1.signum());
     let plus = |a: Step, b: Step| (a.0 + b.0, a.1 + b.1);
@@ -147,7 +148,7 @@ fn fold(visit: &mut dyn FnMut(Step), at: Step, along: Step, across: Step) {
     let line = |v: Step, visit: &mut dyn FnMut(Step)| {
         (0..length(v)).for_each(|k| visit((at.0 + k * unit(v).0, at.1 + k * unit(v).1)));
     };
-    // Halves are kept even where the side allows: an even part is left where it was entered.
+    // Halves are even where the side allows: a part of even length is left on the side where it was entered.
     let half = |v: Step| {
         let half = (v.0.div_euclid(2), v.1.div_euclid(2));
         if length(half) % 2 == 1 && length(v) > 2 { plus(half, unit(v)) } else { half }
@@ -160,14 +161,14 @@ fn fold(visit: &mut dyn FnMut(Step), at: Step, along: Step, across: Step) {
     }
     if 2 * length(along) > 3 * length(across) {
         let first = half(along);
-        fold(visit, at, first, across);
-        fold(visit, plus(at, first), minus(along, first), across);
+        hilbert_rectangle(visit, at, first, across);
+        hilbert_rectangle(visit, plus(at, first), minus(along, first), across);
     } else {
         let (out, first) = (half(across), (along.0.div_euclid(2), along.1.div_euclid(2)));
         let back = plus(plus(at, minus(along, unit(along))), minus(out, unit(across)));
-        fold(visit, at, out, first);
-        fold(visit, plus(at, out), along, minus(across, out));
-        fold(visit, back, (-out.0, -out.1), minus(first, along));
+        hilbert_rectangle(visit, at, out, first);
+        hilbert_rectangle(visit, plus(at, out), along, minus(across, out));
+        hilbert_rectangle(visit, back, (-out.0, -out.1), minus(first, along));
     }
 }
 
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn three_by_three_orders_are_those_written_by_hand() {
-        // A digit a token, a word a direction.
+        // One digit per token, one word per direction.
         for (scan, orders) in [
             (Scan::Raster, "012345678"),
             (Scan::Vmamba, "012345678 876543210 036147258 852741630"),

@@ -1,9 +1,9 @@
 //! SoftSort: a softmax over the distances to the sorted scores (Prillo and Eisenschlos 2020).
 //!
 //! With `a` the scores in ascending order, `P[i, k] = softmax_i(-|a_k - s_i|^p / tau)`. Columns are
-//! exact softmaxes. With `p = 1` each token's best position is its own rank; `p = 2` shows the
-//! paper's collapse to the edges. Every exponent is at most 0 and one of each column is exactly 0,
-//! so that float32 neither overflows nor loses more than a few ulp.
+//! exact softmaxes. With `p = 1` the largest entry of each row is at the token's own rank; `p = 2` shows
+//! the paper's collapse to the edges. Every exponent is at most 0 and one in each column is exactly 0,
+//! so that float32 does not overflow and loses a few ulp at most.
 
 use burn::tensor::{Tensor, activation::softmax};
 
@@ -12,7 +12,7 @@ use super::columns::{Columns, Logits};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::probe::settings::{Config, within};
 
-/// Its entry in the [list](super::ROUTERS) of routers.
+/// Its entry in [`ROUTERS`](super::ROUTERS).
 pub const SPEC: RouterSpec = RouterSpec {
     id: "softsort",
     name: "SoftSort",
@@ -27,7 +27,7 @@ pub const SPEC: RouterSpec = RouterSpec {
     },
 };
 
-/// Sorts softly through the distances to the sorted scores.
+/// The SoftSort router.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SoftSort {
     /// Exponent of the distance, 1 or 2.
@@ -47,11 +47,11 @@ impl Router for SoftSort {
     }
 
     fn flops(&self, n: u64) -> u64 {
-        // Ranks and sorting by comparison, distances, a softmax.
+        // Ranks by comparison, sorting, distances, softmax.
         (5 + 2 + 3 + SOFTMAX) * n * n
     }
 
-    /// With `p = 2` the square of `a_k` is the same for all tokens: what is left is a line.
+    /// With `p = 2` the term `a_k^2` is constant within a column and cancels in the softmax: the logits are lines.
     fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
         let (n, tau, power) = (scores.len(), self.temperature, self.power);
         let order = sort::ascending(scores);
@@ -64,11 +64,11 @@ impl Router for SoftSort {
             },
         };
         let own = scores.to_vec();
-        let score_grad = move |by_positions: &[f64], by_offsets: &[f64]| {
+        let score_grad = move |grad_positions: &[f64], grad_offsets: &[f64]| {
             let mut grad = vec![0.0; n];
             let scale = if power == 1 { 1.0 } else { 2.0 / tau };
-            order.iter().zip(by_positions).for_each(|(&i, by)| grad[i] = scale * by);
-            (0..n).for_each(|i| grad[i] += 2.0 * own[i] * by_offsets[i] / tau);
+            order.iter().zip(grad_positions).for_each(|(&i, grad_position)| grad[i] = scale * grad_position);
+            (0..n).for_each(|i| grad[i] += 2.0 * own[i] * grad_offsets[i] / tau);
             grad
         };
         Box::new(Columns { scores: scores.to_vec(), logits, score_grad: Box::new(score_grad) })

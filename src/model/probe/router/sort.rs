@@ -1,30 +1,30 @@
-//! What sorting routers share: ranks, on the host and on tensors.
+//! Ranks for the sorting routers, on the host and on tensors.
 //!
 //! On tensors, sorting is a product with the permutation matrix of the ranks, and ranks are counted
-//! by comparing all pairs: elementary operations that every device has, and a gradient that is the
-//! permutation itself. Ties keep the order of the tokens.
+//! by comparing all pairs: every device has these operations, and the gradient of the product goes
+//! through the same permutation. Tied tokens stay in the order of their indices.
 
 use burn::tensor::{Tensor, TensorData};
 
-/// Token indices by ascending score; ties by index.
+/// Token indices in ascending order of their scores; ties by index.
 pub fn ascending(scores: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
     order
 }
 
-/// The sorting permutation, without a gradient: 1 where token `i` has rank `k`, else 0.
+/// The sorting permutation, detached from the graph: 1 where token `i` has rank `k`, else 0.
 /// `scores`: `[B, N]`; returns `[B, N, N]`.
 pub fn places(scores: Tensor<2>) -> Tensor<3> {
     let [_, n] = scores.dims();
     let (device, dtype) = (scores.device(), scores.dtype());
     let scores = scores.detach();
-    let own = scores.clone().unsqueeze_dim::<3>(2); // [B, N, 1]
-    let other = scores.unsqueeze_dim::<3>(1); // [B, 1, N]
+    let own = scores.clone().unsqueeze_dim::<3>(2); // [B, N, 1]: s_i
+    let other = scores.unsqueeze_dim::<3>(1); // [B, 1, N]: s_j
     let earlier = (0..n * n).map(|at| f32::from(at % n < at / n)).collect();
     let earlier = Tensor::<3>::from_data(TensorData::new::<f32, _>(earlier, [1, n, n]), &device);
     let before = other.clone().lower(own.clone()).float(); // [B, N (i), N (j)]: s_j < s_i
-    let tied = other.equal(own).float() * earlier; // [B, N, N]: a tie that came earlier
+    let tied = other.equal(own).float() * earlier; // [B, N, N]: s_j = s_i and j < i
     let rank = (before + tied).sum_dim(2); // [B, N, 1]
     let positions = (0..n).map(|k| k as f32).collect();
     let positions = Tensor::<3>::from_data(TensorData::new::<f32, _>(positions, [1, 1, n]), &device);

@@ -56,7 +56,8 @@ impl Columns {
     /// [`column`](Self::column).
     fn backward(&self, mut accumulate_grad: impl FnMut(usize, &[f64], f64, &mut [f64])) -> Vec<f64> {
         let n = self.scores.len();
-        let (mut by_scores, mut by_offsets, mut by_positions) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let (mut grad_scores, mut grad_offsets, mut grad_positions) =
+            (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let (mut column, mut grad) = (vec![0.0; n], vec![0.0; n]);
         for k in 0..n {
             let total = self.column(k, &mut column);
@@ -64,22 +65,22 @@ impl Columns {
             accumulate_grad(k, &column, total, &mut grad);
             match &self.logits {
                 Logits::Lines { slopes, .. } => {
-                    by_positions[k] = dot(&grad, &self.scores);
-                    add(slopes[k], &grad, &mut by_scores);
-                    add(-1.0, &grad, &mut by_offsets);
+                    grad_positions[k] = dot(&grad, &self.scores);
+                    add(slopes[k], &grad, &mut grad_scores);
+                    add(-1.0, &grad, &mut grad_offsets);
                 }
                 Logits::Distances { centres, temperature } => {
                     for (i, (grad, s)) in grad.iter().zip(&self.scores).enumerate() {
                         let side = f64::from(centres[k].total_cmp(s) as i8); // -1, 0 or 1
-                        by_scores[i] += side * grad / temperature;
-                        by_positions[k] -= side * grad / temperature;
+                        grad_scores[i] += side * grad / temperature;
+                        grad_positions[k] -= side * grad / temperature;
                     }
                 }
             }
         }
-        let more = (self.score_grad)(&by_positions, &by_offsets);
-        add(1.0, &more, &mut by_scores);
-        by_scores
+        let more = (self.score_grad)(&grad_positions, &grad_offsets);
+        add(1.0, &more, &mut grad_scores);
+        grad_scores
     }
 }
 
@@ -97,18 +98,18 @@ impl Routed for Columns {
         weights
     }
 
-    fn vjp(&self, gains: &[f64], _: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    fn vjp(&self, gains: &[f64], _: &[f64], grad_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.scores.len();
-        let mut by_gains = vec![0.0; gains.len()];
-        let by_scores = self.backward(|k, column, total, grad| {
+        let mut grad_gains = vec![0.0; gains.len()];
+        let grad_scores = self.backward(|k, column, total, grad| {
             for m in 0..gains.len() / n {
-                let by = &by_weights[m * n..(m + 1) * n];
+                let by = &grad_weights[m * n..(m + 1) * n];
                 let mean = dot(column, by) / total;
-                by_gains[m * n + k] = mean;
+                grad_gains[m * n + k] = mean;
                 accumulate_grad(gains[m * n + k] / total, mean, by, column, grad);
             }
         });
-        (by_scores, by_gains)
+        (grad_scores, grad_gains)
     }
 
     fn plan(&self) -> Vec<f64> {
@@ -121,11 +122,11 @@ impl Routed for Columns {
         plan
     }
 
-    fn vjp_of_plan(&self, by_plan: &[f32]) -> Vec<f64> {
+    fn vjp_of_plan(&self, grad_plan: &[f32]) -> Vec<f64> {
         let n = self.scores.len();
         let mut by = vec![0.0; n];
         self.backward(|k, column, total, grad| {
-            by.iter_mut().enumerate().for_each(|(i, by)| *by = f64::from(by_plan[i * n + k]));
+            by.iter_mut().enumerate().for_each(|(i, by)| *by = f64::from(grad_plan[i * n + k]));
             accumulate_grad(1.0 / total, dot(column, &by) / total, &by, column, grad);
         })
     }

@@ -25,17 +25,17 @@ impl CustomOp<Flex, 2> for TokenWeightsOp {
         (output, (batch, images.into_iter().flatten().collect(), gain, weights))
     }
 
-    fn vjp(saved: &Self::Saved, by_weights: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
-        let by_weights = Values::from_tensor(by_weights);
+    fn vjp(saved: &Self::Saved, grad_weights: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
+        let grad_weights = Values::from_tensor(grad_weights);
         let (batch, images, gain, weights) = saved;
-        let vjp = |((image, weights), by_weights): ((&Transport, &Vec<f64>), &[f64])| {
-            image.vjp(&gain.data, weights, by_weights)
+        let vjp = |((image, weights), grad_weights): ((&Transport, &Vec<f64>), &[f64])| {
+            image.vjp(&gain.data, weights, grad_weights)
         };
-        let (by_scores, by_gain): (Vec<_>, Vec<_>) =
-            images.par_iter().zip(weights).zip(by_weights.rows()).map(vjp).unzip();
+        let (grad_scores, grad_gain): (Vec<_>, Vec<_>) =
+            images.par_iter().zip(weights).zip(grad_weights.rows()).map(vjp).unzip();
         let mut total = vec![0.0; gain.data.len()];
-        by_gain.iter().for_each(|one| total.iter_mut().zip(one).for_each(|(sum, x)| *sum += x));
-        [batch.with(by_scores.concat()), gain.with(total)].map(Some)
+        grad_gain.iter().for_each(|one| total.iter_mut().zip(one).for_each(|(sum, x)| *sum += x));
+        [batch.with(grad_scores.concat()), gain.with(total)].map(Some)
     }
 }
 
@@ -50,12 +50,12 @@ impl CustomOp<Flex, 1> for PlansOp {
         (from_f64(plans.concat(), &tables, batch.dtype), (batch, images.into_iter().flatten().collect()))
     }
 
-    fn vjp((batch, images): &Self::Saved, by_plans: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let by_plans = Values::from_tensor(by_plans);
-        let tables = by_plans.data.par_chunks((batch.width() * batch.width()).max(1));
-        let vjp = |(image, by_plan): (&Transport, &[f64])| image.vjp_of_plan(by_plan);
-        let by_scores: Vec<_> = images.par_iter().zip(tables).map(vjp).collect();
-        [Some(batch.with(by_scores.concat()))]
+    fn vjp((batch, images): &Self::Saved, grad_plans: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        let grad_plans = Values::from_tensor(grad_plans);
+        let tables = grad_plans.data.par_chunks((batch.width() * batch.width()).max(1));
+        let vjp = |(image, grad_plan): (&Transport, &[f64])| image.vjp_of_plan(grad_plan);
+        let grad_scores: Vec<_> = images.par_iter().zip(tables).map(vjp).collect();
+        [Some(batch.with(grad_scores.concat()))]
     }
 }
 

@@ -170,25 +170,25 @@ impl Transport {
         for (i, cotangent) in cotangent.chunks(n.max(1)).enumerate() {
             domain.row(rows, columns, i, &mut row);
             for k in 0..n {
-                let by_scores = row[k] * cotangent[k].into();
-                f[i] += by_scores;
-                g[k] += by_scores;
-                moments[i] += by_scores * places[k];
+                let grad_scores = row[k] * cotangent[k].into();
+                f[i] += grad_scores;
+                g[k] += grad_scores;
+                moments[i] += grad_scores * places[k];
             }
         }
-        let mut by_scores = vec![0.0; n];
-        accumulate_grad(&mut by_scores, &vec![1.0; n], &self.scores, &f, &moments);
-        self.unroll(&mut *domain, f, g, by_scores)
+        let mut grad_scores = vec![0.0; n];
+        accumulate_grad(&mut grad_scores, &vec![1.0; n], &self.scores, &f, &moments);
+        self.unroll(&mut *domain, f, g, grad_scores)
     }
 
     /// Runs the cotangents `f`, `g` of the final potentials back through every iteration, beside what
-    /// already in `by_scores`; returns the cotangent of the scores.
+    /// already in `grad_scores`; returns the cotangent of the scores.
     fn unroll(
         &self,
         domain: &mut dyn Domain,
         mut f: Vec<f64>,
         mut g: Vec<f64>,
-        mut by_scores: Vec<f64>,
+        mut grad_scores: Vec<f64>,
     ) -> Vec<f64> {
         let n = self.scores.len();
         let places = self.places();
@@ -200,15 +200,15 @@ impl Transport {
             domain.over_positions(rows, after, &g, &mut sums);
             multiply(&g, &places, &mut placed);
             domain.over_positions(rows, after, &placed, &mut moments);
-            accumulate_grad(&mut by_scores, &less, &self.scores, &sums, &moments);
+            accumulate_grad(&mut grad_scores, &less, &self.scores, &sums, &moments);
             // With its sign turned: the gradient of L through the row step, whose sums are 1.
             f.iter_mut().zip(&sums).for_each(|(f, sum)| *f = sum - *f);
             domain.over_positions(rows, before, &places, &mut moments);
-            accumulate_grad(&mut by_scores, &f, &self.scores, &ones, &moments);
+            accumulate_grad(&mut grad_scores, &f, &self.scores, &ones, &moments);
             domain.over_tokens(rows, before, &f, &mut g);
             f.fill(0.0);
         }
-        by_scores.iter().map(|x| x * 2.0 / self.temperature).collect()
+        grad_scores.iter().map(|x| x * 2.0 / self.temperature).collect()
     }
 
     /// `p_k`.
@@ -229,42 +229,42 @@ impl Routed for Transport {
         weights
     }
 
-    fn vjp(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    fn vjp(&self, gains: &[f64], weights: &[f64], grad_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.scores.len();
         let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
         let places = self.places();
-        let (mut f, mut g, mut by_scores) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let (mut f, mut g, mut grad_scores) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let (mut placed, mut moments) = (vec![0.0; n], vec![0.0; n]);
-        let mut by_gains = vec![0.0; gains.len()];
-        for (m, by_gain) in by_gains.chunks_mut(n.max(1)).enumerate() {
-            let [gain, weights, by_weights] =
-                [gains, weights, by_weights].map(|all| &all[m * n..(m + 1) * n]);
-            domain.over_tokens(rows, columns, by_weights, by_gain);
+        let mut grad_gains = vec![0.0; gains.len()];
+        for (m, grad_gain) in grad_gains.chunks_mut(n.max(1)).enumerate() {
+            let [gain, weights, grad_weights] =
+                [gains, weights, grad_weights].map(|all| &all[m * n..(m + 1) * n]);
+            domain.over_tokens(rows, columns, grad_weights, grad_gain);
             multiply(gain, &places, &mut placed);
             domain.over_positions(rows, columns, &placed, &mut moments);
-            accumulate_grad(&mut by_scores, by_weights, &self.scores, weights, &moments);
-            (0..n).for_each(|i| f[i] += weights[i] * by_weights[i]);
-            (0..n).for_each(|k| g[k] += gain[k] * by_gain[k]);
+            accumulate_grad(&mut grad_scores, grad_weights, &self.scores, weights, &moments);
+            (0..n).for_each(|i| f[i] += weights[i] * grad_weights[i]);
+            (0..n).for_each(|k| g[k] += gain[k] * grad_gain[k]);
         }
-        (self.unroll(&mut *domain, f, g, by_scores), by_gains)
+        (self.unroll(&mut *domain, f, g, grad_scores), grad_gains)
     }
 
     fn plan(&self) -> Vec<f64> {
         self.plan()
     }
 
-    fn vjp_of_plan(&self, by_plan: &[f32]) -> Vec<f64> {
-        self.vjp_of_plan(by_plan)
+    fn vjp_of_plan(&self, grad_plan: &[f32]) -> Vec<f64> {
+        self.vjp_of_plan(grad_plan)
     }
 }
 
 vectorised! {
     /// Adds what the kernel's cotangent `scale_i P[i, k] weight_k` owes the scores, in units of
     /// `2 / tau`: `scale_i sum_k P[i, k] weight_k (p_k - s_i)`, from the sums with and without `p_k`.
-    fn accumulate_grad<const FUSED: bool>(by_scores: &mut [f64], scales: &[f64], scores: &[f64], sums: &[f64], moments: &[f64]) {
-        let tokens = by_scores.iter_mut().zip(scales).zip(scores).zip(sums).zip(moments);
-        for ((((by_scores, scale), score), sum), moment) in tokens {
-            *by_scores += scale * (moment - score * sum);
+    fn accumulate_grad<const FUSED: bool>(grad_scores: &mut [f64], scales: &[f64], scores: &[f64], sums: &[f64], moments: &[f64]) {
+        let tokens = grad_scores.iter_mut().zip(scales).zip(scores).zip(sums).zip(moments);
+        for ((((grad_scores, scale), score), sum), moment) in tokens {
+            *grad_scores += scale * (moment - score * sum);
         }
     }
 }

@@ -100,10 +100,10 @@ pub(super) fn back_by_column(
     order: &[u32],
     totals: &[f32],
     gain: &[f32],
-    by_weights: &[f32],
+    grad_weights: &[f32],
     means: &mut [f32],
     shifts: &mut [f32],
-    by_centres: &mut [f32],
+    grad_centres: &mut [f32],
     coldness: f32,
     #[comptime] family: Family,
     n: usize,
@@ -112,7 +112,7 @@ pub(super) fn back_by_column(
     if at < sorted.len() {
         let first = at / n * n;
         let (a, order, k) = (&sorted[first..first + n], &order[first..first + n], at - first);
-        let by = &by_weights[first..first + n];
+        let by = &grad_weights[first..first + n];
         let own = by[usize::cast_from(order[k])];
         let mut shift = 0.0f32;
         let mut way = Way::start();
@@ -137,7 +137,7 @@ pub(super) fn back_by_column(
             }
             centre *= gain[k] / totals[at] * coldness;
         }
-        by_centres[at] = centre;
+        grad_centres[at] = centre;
     }
 }
 
@@ -148,10 +148,10 @@ pub(super) fn back_by_row(
     order: &[u32],
     totals: &[f32],
     gain: &[f32],
-    by_weights: &[f32],
+    grad_weights: &[f32],
     shifts: &[f32],
-    by_own: &mut [f32],
-    by_distances: &mut [f32],
+    grad_own: &mut [f32],
+    grad_distances: &mut [f32],
     coldness: f32,
     #[comptime] family: Family,
     n: usize,
@@ -161,7 +161,7 @@ pub(super) fn back_by_row(
         let first = at / n * n;
         let (a, order, j) = (&sorted[first..first + n], &order[first..first + n], at - first);
         let (total, shift) = (&totals[first..first + n], &shifts[first..first + n]);
-        let by = &by_weights[first..first + n];
+        let by = &grad_weights[first..first + n];
         let by_this = by[usize::cast_from(order[j])];
         let mut own = 0.0f32;
         let mut all = -(gain[j] / total[j] * shift[j]);
@@ -181,8 +181,8 @@ pub(super) fn back_by_row(
                 own += above * pull(a[up] - a[j], family) + below * pull(a[down] - a[j], family);
             }
         }
-        by_own[at] = own * coldness;
-        by_distances[at] = -all * coldness;
+        grad_own[at] = own * coldness;
+        grad_distances[at] = -all * coldness;
     }
 }
 
@@ -190,30 +190,30 @@ pub(super) fn back_by_row(
 #[cube(launch)]
 pub(super) fn gather(
     order: &[u32],
-    by_own: &[f32],
-    by_centres: &[f32],
-    by_distances: &[f32],
-    by_scores: &mut [f32],
+    grad_own: &[f32],
+    grad_centres: &[f32],
+    grad_distances: &[f32],
+    grad_scores: &mut [f32],
     #[comptime] family: Family,
     n: usize,
 ) {
     let at = ABSOLUTE_POS;
     if at < order.len() {
         let first = at / n * n;
-        let mut by = by_own[at] + by_centres[at];
+        let mut by = grad_own[at] + grad_centres[at];
         if comptime!(matches!(family, Family::NeuralSort)) {
             // Every pair of distances pulls its two tokens apart.
             let mut i = first;
             while i < first + n {
                 if i < at {
-                    by += by_distances[i];
+                    by += grad_distances[i];
                 } else if i > at {
-                    by -= by_distances[i];
+                    by -= grad_distances[i];
                 }
                 i += 1;
             }
         }
-        by_scores[first + usize::cast_from(order[at])] = by;
+        grad_scores[first + usize::cast_from(order[at])] = by;
     }
 }
 

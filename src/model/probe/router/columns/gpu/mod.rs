@@ -122,12 +122,12 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
         (weights, Saved { op: self, sorted, order, totals, gain })
     }
 
-    fn vjp(saved: &Saved, by_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
+    fn vjp(saved: &Saved, grad_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
         let Saved { op: Self { family, hard, coldness }, sorted, order, totals, gain } = saved;
         let [images, n] = sorted.shape().dims();
         let (client, (cubes, units)) = (&sorted.client, threads(sorted));
-        let by_weights = into_contiguous(by_weights);
-        let [means, shifts, by_centres, by_own, by_distances, by_scores] =
+        let grad_weights = into_contiguous(grad_weights);
+        let [means, shifts, grad_centres, grad_own, grad_distances, grad_scores] =
             [(); 6].map(|()| empty(sorted, [images, n]));
         kernels::back_by_column::launch(
             client,
@@ -137,10 +137,10 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             arg(order),
             arg(totals),
             arg(gain),
-            arg(&by_weights),
+            arg(&grad_weights),
             arg(&means),
             arg(&shifts),
-            arg(&by_centres),
+            arg(&grad_centres),
             *coldness,
             *family,
             n,
@@ -153,16 +153,16 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             arg(order),
             arg(totals),
             arg(gain),
-            arg(&by_weights),
+            arg(&grad_weights),
             arg(&shifts),
-            arg(&by_own),
-            arg(&by_distances),
+            arg(&grad_own),
+            arg(&grad_distances),
             *coldness,
             *family,
             n,
         );
         if *hard {
-            let (cubes, order, by) = (cubes.clone(), arg(order), arg(&by_weights));
+            let (cubes, order, by) = (cubes.clone(), arg(order), arg(&grad_weights));
             place::take::launch::<u32>(client, cubes, units, order, by, arg(&means), n, 1);
         }
         kernels::gather::launch(
@@ -170,15 +170,15 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             cubes,
             units,
             arg(order),
-            arg(&by_own),
-            arg(&by_centres),
-            arg(&by_distances),
-            arg(&by_scores),
+            arg(&grad_own),
+            arg(&grad_centres),
+            arg(&grad_distances),
+            arg(&grad_scores),
             *family,
             n,
         );
-        let by_gain = CubeBackend::float_sum_dim(means, 0); // [1, N]
-        [Some(by_scores), Some(CubeBackend::float_reshape(by_gain, Shape::new([n])))]
+        let grad_gain = CubeBackend::float_sum_dim(means, 0); // [1, N]
+        [Some(grad_scores), Some(CubeBackend::float_reshape(grad_gain, Shape::new([n])))]
     }
 }
 
