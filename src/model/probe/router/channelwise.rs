@@ -1,10 +1,10 @@
-//! Pooling with a weight of its own for every channel: `z[c] = sum_i W[i, c] t_i[c]`, where `W` is the
-//! gain `G` `[N, d]` itself, its rows in an order of each image, or `P G` with the plan `P` `[N, N]` that a
-//! router makes of each image's scores.
+//! Pooling with separate weights for every channel: `z[c] = sum_i W[i, c] t_i[c]`, where `W` is the gain
+//! `G`, `[N, d]`, itself, `G` with its rows permuted for each image, or `P G` with the plan `P`, `[N, N]`, that
+//! a router makes from each image's scores.
 //!
-//! On the CPU one operation with its own gradient, an image to a core: scores, plan, `W` and its product
-//! with the tokens follow each other, and none of them is ever held for a batch. With `z`'s gradient
-//! `y`, `dW[i, c] = t_i[c] y[c]`, `dG = sum over images of P^T dW` and `dP = dW G^T`.
+//! On the CPU it is one operation with its own gradient, parallel over images: scores, plan, `W` and its
+//! product with the tokens are computed per image, and none of them is ever held for a batch. With the
+//! gradient `y` of `z`: `dW[i, c] = t_i[c] y[c]`, `dG = sum over images of P^T dW` and `dP = dW G^T`.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use crate::model::ops::pooling::token_batch::Tokens;
 use crate::model::ops::simd::{add, add_product};
 use crate::model::probe::router::{Routed, Router, standardise, standardise_batch, standardise_vjp};
 
-/// Parts a batch is cut into, each with a gradient of its own, summed in order at the end.
+/// Number of parts that a batch is cut into for the backward pass; their gradients are summed in order.
 const PARTS: usize = 16;
 
-/// What one head asks of the patch tokens.
+/// A pooling of the patch tokens with weights per channel.
 pub struct Channelwise {
-    /// What scores the tokens, `[1, d]`, where the order is learned.
+    /// The scorer's query, `[1, d]`, where the order is learned.
     pub query: Option<Tensor<2>>,
-    /// What every channel counts, `[N, d]`: by position, or by token where the order is given.
+    /// The weight of every channel, `[N, d]`: by position, or by token where the order is [given](Order::Given).
     pub gain: Tensor<2>,
     /// Which token is read at which position.
     pub order: Order,
@@ -38,21 +38,21 @@ pub struct Channelwise {
 /// Which token is read at which position.
 #[derive(Clone)]
 pub enum Order {
-    /// The gain is by token already.
+    /// The same for every image: the gain is indexed by token.
     Given,
-    /// Which position each token of each image is read at, `[B, N]` row-major.
+    /// The position of each token of each image, `[B, N]` row-major.
     Placed(Arc<Vec<usize>>),
-    /// A plan for every image.
+    /// A plan for every image, made by a router.
     Learned {
-        /// What orders the tokens.
+        /// Makes the plan from the scores.
         router: Arc<dyn Router>,
-        /// What seeds each image while training; absent otherwise.
+        /// Seeds of the router's noise in training, one per image; absent otherwise.
         image_seeds: Option<Vec<u64>>,
     },
 }
 
 impl Channelwise {
-    /// `z`, `[B, d]`, of tokens `[B, N, d]`; differentiable in gain and query.
+    /// `z`, `[B, d]`, of tokens `[B, N, d]`; differentiable in gain and query, not in the tokens.
     pub fn pool(&self, tokens: &Tensor<3>) -> Tensor<2> {
         if !on_cpu(&tokens.device()) {
             return match self.order {
@@ -67,8 +67,7 @@ impl Channelwise {
         apply(op, [optional(self.query.clone(), &tokens.device()), self.gain.clone().into_dispatch()])
     }
 
-    /// [`pool`](Self::pool) by elementary operations: for other devices, and the reference for the CPU's
-    /// own.
+    /// [`pool`](Self::pool) by tensor operations: for other devices and precisions, and the tested reference.
     pub fn pool_plain(&self, tokens: &Tensor<3>) -> Tensor<2> {
         let [images, n, width] = tokens.dims();
         let weights = match &self.order {
@@ -86,21 +85,22 @@ impl Channelwise {
     }
 }
 
-/// A pooling by channel of these tokens, of query and gain.
+/// [`Channelwise::pool`] on the CPU, as an operation on query and gain.
 struct ChannelPoolOp {
     tokens: Tokens,
     order: Order,
 }
 
-struct Seen {
-    /// Its scores as they come, `[N]`.
+/// What the backward pass needs of an image whose order is learned.
+struct RoutedImage {
+    /// Its scores before standardisation, `[N]`.
     raw: Vec<f64>,
     routed: Box<dyn Routed>,
 }
 
 impl CustomOp<Flex, 2> for ChannelPoolOp {
-    /// The operation with its inputs, and every image that was routed.
-    type Saved = (Channels, Vec<Seen>);
+    /// The operation with its inputs, and every routed image; none where the order is not learned.
+    type Saved = (Channels, Vec<RoutedImage>);
 
     fn forward(self, [query, gain]: [FlexTensor; 2], keep: bool) -> (FlexTensor, Self::Saved) {
         let Self { tokens, order } = self;
@@ -121,16 +121,18 @@ impl CustomOp<Flex, 2> for ChannelPoolOp {
     }
 }
 
+/// The operation with its inputs.
 struct Channels {
     tokens: Tokens,
-    /// `[d]`; of no meaning where the order is not learned.
+    /// `[1, d]`; a placeholder where the order is not learned.
     query: FlexTensor,
+    /// `[N, d]`.
     gain: FlexTensor,
     order: Order,
 }
 
 struct ParamGrads {
-    /// `[d]`, or nothing.
+    /// `[d]`; empty where the order is not learned.
     query: Vec<f32>,
     /// `[N, d]`.
     gain: Vec<f32>,
@@ -141,7 +143,7 @@ impl Channels {
         Matrix::new(as_f32(&self.gain), self.tokens.width)
     }
 
-    /// Which row of the gain, or of `W`, a token of an image counts by.
+    /// The row of the gain, or of `W`, that weighs this token of this image.
     fn row(&self, image: usize, token: usize) -> usize {
         match &self.order {
             Order::Placed(places) => places[image * self.tokens.count + token],
@@ -149,25 +151,26 @@ impl Channels {
         }
     }
 
-    fn route(&self, image: usize) -> Option<Seen> {
+    fn route(&self, image: usize) -> Option<RoutedImage> {
         let Order::Learned { router, image_seeds } = &self.order else { return None };
         let raw = self.tokens.scores(image, as_f32(&self.query));
         let routed =
             router.route(&standardise(&raw), image_seeds.as_ref().map(|image_seeds| image_seeds[image]));
-        Some(Seen { raw, routed })
+        Some(RoutedImage { raw, routed })
     }
 
-    /// `z`, `[B, d]`; with `keep`, what the way back needs.
-    fn forward(&self, keep: bool) -> (FlexTensor, Vec<Seen>) {
+    /// `z`, `[B, d]`; with `keep`, also what the backward pass needs.
+    fn forward(&self, keep: bool) -> (FlexTensor, Vec<RoutedImage>) {
         let Tokens { images, count, width, .. } = self.tokens;
         let mut pooled = vec![0.0; images * width];
-        let room = || vec![0.0; if matches!(self.order, Order::Learned { .. }) { count * width } else { 0 }];
-        let one = |weights: &mut Vec<f32>, (image, pooled): (usize, &mut [f32])| {
-            let seen = self.route(image);
-            let weights = match &seen {
-                Some(Seen { routed, .. }) => {
+        let buffer =
+            || vec![0.0; if matches!(self.order, Order::Learned { .. }) { count * width } else { 0 }];
+        let pool_image = |weights: &mut Vec<f32>, (image, pooled): (usize, &mut [f32])| {
+            let image_state = self.route(image);
+            let weights = match &image_state {
+                Some(RoutedImage { routed, .. }) => {
                     weights.fill(0.0);
-                    Matrix::new(&single(routed.plan()), count).times(self.gain(), weights);
+                    Matrix::new(&to_f32(routed.plan()), count).times(self.gain(), weights);
                     weights
                 }
                 None => as_f32(&self.gain),
@@ -175,35 +178,36 @@ impl Channels {
             self.tokens.each_token(image, |i, token| {
                 add_product(token, &weights[self.row(image, i) * width..][..width], pooled);
             });
-            seen.filter(|_| keep)
+            image_state.filter(|_| keep)
         };
         let rows = pooled.par_chunks_mut(width).enumerate();
-        let seen: Vec<_> = rows.map_init(room, one).collect();
-        (from_f32(pooled, &[images, width]), seen.into_iter().flatten().collect())
+        let routed: Vec<_> = rows.map_init(buffer, pool_image).collect();
+        (from_f32(pooled, &[images, width]), routed.into_iter().flatten().collect())
     }
 
-    /// The gradients of query and gain, given that of `z`, `[B, d]`.
-    fn backward(&self, routed: &[Seen], cotangent: &[f32]) -> ParamGrads {
+    /// The gradients of query and gain, given that of `z`, `cotangent` `[B, d]`.
+    fn backward(&self, routed: &[RoutedImage], cotangent: &[f32]) -> ParamGrads {
         let images: Vec<usize> = (0..self.tokens.images).collect();
         let parts = images.par_chunks(images.len().div_ceil(PARTS).max(1));
         let parts: Vec<ParamGrads> =
-            parts.map(|images| self.back_through(images, routed, cotangent)).collect();
+            parts.map(|images| self.backward_part(images, routed, cotangent)).collect();
         let sum = |mut total: ParamGrads, part: ParamGrads| {
             add(&part.query, &mut total.query);
             add(&part.gain, &mut total.gain);
             total
         };
-        parts.into_iter().reduce(sum).unwrap_or_else(|| self.nothing())
+        parts.into_iter().reduce(sum).unwrap_or_else(|| self.zero_grads())
     }
 
-    fn nothing(&self) -> ParamGrads {
+    fn zero_grads(&self) -> ParamGrads {
         let query = if matches!(self.order, Order::Learned { .. }) { self.tokens.width } else { 0 };
         ParamGrads { query: vec![0.0; query], gain: vec![0.0; as_f32(&self.gain).len()] }
     }
 
-    fn back_through(&self, images: &[usize], routed: &[Seen], cotangent: &[f32]) -> ParamGrads {
+    /// What these images add to the gradients.
+    fn backward_part(&self, images: &[usize], routed: &[RoutedImage], cotangent: &[f32]) -> ParamGrads {
         let Tokens { count, width, .. } = self.tokens;
-        let mut grads = self.nothing();
+        let mut grads = self.zero_grads();
         let mut grad_weights = vec![0.0; if routed.is_empty() { 0 } else { count * width }];
         let mut grad_plan = vec![0.0; if routed.is_empty() { 0 } else { count * count }];
         for &image in images {
@@ -213,9 +217,9 @@ impl Channels {
             self.tokens.each_token(image, |i, token| {
                 add_product(token, grad_pooled, &mut into[self.row(image, i) * width..][..width]);
             });
-            let Some(Seen { raw, routed }) = routed.get(image) else { continue };
+            let Some(RoutedImage { raw, routed }) = routed.get(image) else { continue };
             let grad_weights = Matrix::new(&grad_weights, width);
-            Matrix::new(&single(routed.plan()), count).transposed().times(grad_weights, &mut grads.gain);
+            Matrix::new(&to_f32(routed.plan()), count).transposed().times(grad_weights, &mut grads.gain);
             grad_plan.fill(0.0);
             grad_weights.times(self.gain().transposed(), &mut grad_plan);
             let grad_raw = standardise_vjp(raw, &routed.vjp_of_plan(&grad_plan));
@@ -225,7 +229,7 @@ impl Channels {
     }
 }
 
-/// A plan in float32, as the gains are.
-fn single(plan: Vec<f64>) -> Vec<f32> {
+/// A plan in the gains' precision.
+fn to_f32(plan: Vec<f64>) -> Vec<f32> {
     plan.into_iter().map(|share| share as f32).collect()
 }

@@ -1,6 +1,6 @@
-//! [Pooling by channel](super::channelwise) behind a router on GPUs, some images at a time: neither the plans of a batch,
-//! `[B, N, N]`, nor its weights, `[B, N, d]`, are held, nor what the way back would need of them. That makes the same
-//! sums again, part by part.
+//! [Pooling by channel](super::channelwise) with a learned router on GPUs, in parts of a few images: neither the plans
+//! of a whole batch, `[B, N, N]`, nor its weights, `[B, N, d]`, are ever held, and nothing of them is saved. The
+//! backward pass computes each part again.
 
 use burn::backend::{Cube, tensor::FloatTensor};
 use burn::tensor::Tensor;
@@ -9,18 +9,18 @@ use super::channelwise::{Channelwise, Order};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::{cube, tensor};
 
-/// Numbers in the plans and weights of a part: 256 MiB of float32.
-const PART: usize = 1 << 26;
+/// Most values in the plans of a part, and in its weights: 256 MiB each in float32.
+const MAX_VALUES: usize = 1 << 26;
 
 impl Channelwise {
-    /// `z`, `[B, d]`, of tokens `[B, N, d]`, so many images at a time; differentiable in gain and query. As many as
-    /// their plans and weights allow where absent.
+    /// `z`, `[B, d]`, of tokens `[B, N, d]`; differentiable in gain and query. A part has `images` images; where that
+    /// is absent, as many as keep its plans and its weights within 256 MiB each.
     ///
     /// # Panics
-    /// If nothing scores the tokens, or they are not on a GPU: a bug of the caller.
+    /// If there is no query, or the tokens are not on a GPU: a bug of the caller.
     pub fn pool_in_parts(&self, tokens: &Tensor<3>, images: Option<usize>) -> Tensor<2> {
         let [_, n, width] = tokens.dims();
-        let images = images.unwrap_or(PART / (n * n.max(width))).max(1);
+        let images = images.unwrap_or(MAX_VALUES / (n * n.max(width))).max(1);
         let query = self.query.clone().expect("a learned order has a scorer");
         let op = PartsOp { tokens: tokens.clone().without_autodiff(), order: self.order.clone(), images };
         apply::<Cube, _, 2, 2>(op, [query.into_dispatch(), self.gain.clone().into_dispatch()])
@@ -28,15 +28,15 @@ impl Channelwise {
 }
 
 struct PartsOp {
-    /// `[B, N, d]`, which record no gradient.
+    /// `[B, N, d]`, outside the graph.
     tokens: Tensor<3>,
     order: Order,
-    /// Of a part.
+    /// Images in a part.
     images: usize,
 }
 
 impl PartsOp {
-    /// Some images from the first on, and how they are pooled.
+    /// Each part in order: its tokens, their order, and the range of its images in the batch.
     fn parts(&self) -> impl Iterator<Item = (Tensor<3>, Order, std::ops::Range<usize>)> {
         let count = self.tokens.dims()[0];
         (0..count).step_by(self.images).map(move |first| {
@@ -75,11 +75,11 @@ impl CustomOp<Cube, 2> for PartsOp {
         let (mut grad_query, mut grad_gain) = (query.zeros_like(), gain.zeros_like());
         for (tokens, order, range) in op.parts() {
             let [query, gain] = [query, gain].map(|input| input.clone().autodiff().require_grad());
-            let asked = Channelwise { query: Some(query.clone()), gain: gain.clone(), order };
-            let by = grad_pooled.clone().narrow(0, range.start, range.len()).autodiff();
-            let gradients = (asked.pool_plain(&tokens.autodiff()) * by).sum().backward();
-            let of = |input: &Tensor<2>| input.grad(&gradients).expect("the pooling depends on it");
-            (grad_query, grad_gain) = (grad_query + of(&query), grad_gain + of(&gain));
+            let pooling = Channelwise { query: Some(query.clone()), gain: gain.clone(), order };
+            let cotangent = grad_pooled.clone().narrow(0, range.start, range.len()).autodiff();
+            let gradients = (pooling.pool_plain(&tokens.autodiff()) * cotangent).sum().backward();
+            let grad = |input: &Tensor<2>| input.grad(&gradients).expect("the pooling depends on it");
+            (grad_query, grad_gain) = (grad_query + grad(&query), grad_gain + grad(&gain));
         }
         [grad_query, grad_gain].map(cube).map(Some)
     }

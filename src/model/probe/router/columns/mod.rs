@@ -1,17 +1,18 @@
-//! Routers whose columns are softmaxes over the tokens, one image at a time and without the N x N
-//! plan: `P[i, k] = softmax_i(l_k(i))`.
+//! Routers whose columns are softmaxes over the tokens, `P[i, k] = softmax_i(l_k(i))`, for one image at a
+//! time and without the N x N plan.
 //!
-//! NeuralSort and SoftSort with `p = 2` have lines for logits, `l_k(i) = m_k s_i - A_i`; SoftSort with
-//! `p = 1` has distances, `l_k(i) = -|a_k - s_i| / tau`. A column is made, read and forgotten, each
-//! way: time N^2, memory N. With the gain `q_k` of a column and the gradient `c_i` of a token's
-//! weight, the logits' gradient is `P[i, k] q_k (c_i - mu_k)`, `mu_k = sum_i P[i, k] c_i`, and that of
-//! the gain is `mu_k`.
+//! The logits of NeuralSort and of SoftSort with `p = 2` are lines, `l_k(i) = m_k s_i - A_i`; those of
+//! SoftSort with `p = 1` are distances, `l_k(i) = -|a_k - s_i| / tau`. The forward and the backward pass
+//! compute each column, use it and discard it: time N^2, memory N. With the gain `q_k` of a column and
+//! the gradient `c_i` of a token's weight, the logits' gradient is `P[i, k] q_k (c_i - mu_k)`,
+//! `mu_k = sum_i P[i, k] c_i`, and the gain's is `mu_k`.
 
 pub(super) mod gpu;
 
 use super::Routed;
 use crate::model::ops::simd::{dot, exp, vectorised};
 
+/// The logits `l_k(i)` of an image.
 pub(super) enum Logits {
     /// `slopes[k] s_i - offsets[i]`.
     Lines {
@@ -29,19 +30,20 @@ pub(super) enum Logits {
     },
 }
 
-/// From the gradients of slopes (or centres) by position and of offsets by token to what they add
-/// to that of the scores, `[N]`.
+/// Takes the gradients of slopes (or centres), by position, and of offsets, by token; returns the
+/// gradient of the scores through them, `[N]`.
 pub(super) type ScoreGrad = Box<dyn Fn(&[f64], &[f64]) -> Vec<f64> + Send + Sync>;
 
+/// A routed image.
 pub(super) struct Columns {
     pub scores: Vec<f64>,
     pub logits: Logits,
-    /// How slopes, centres and offsets depend on the scores.
+    /// The backward pass from slopes, centres and offsets to the scores.
     pub score_grad: ScoreGrad,
 }
 
 impl Columns {
-    /// `exp(l_k(i) - largest)` of column `k` into `column`; returns their sum.
+    /// Writes `exp(l_k(i) - max_i l_k(i))` to `column`; returns their sum.
     fn column(&self, k: usize, column: &mut [f64]) -> f64 {
         match &self.logits {
             Logits::Lines { slopes, offsets } => line(slopes[k], &self.scores, offsets, column),
@@ -49,12 +51,12 @@ impl Columns {
                 distance(centres[k], 1.0 / temperature, &self.scores, column);
             }
         }
-        powers(column)
+        shifted_exponentials(column)
     }
 
-    /// The gradient of the scores: `accumulate_grad(k, column, total, grad)` adds that of column `k`'s logits, given its
-    /// [`column`](Self::column).
-    fn backward(&self, mut accumulate_grad: impl FnMut(usize, &[f64], f64, &mut [f64])) -> Vec<f64> {
+    /// The gradient of the scores. `accumulate(k, column, total, grad)` adds the gradient of the logits of column `k` to
+    /// `grad`, given that column and its sum from [`column`](Self::column).
+    fn backward(&self, mut accumulate: impl FnMut(usize, &[f64], f64, &mut [f64])) -> Vec<f64> {
         let n = self.scores.len();
         let (mut grad_scores, mut grad_offsets, mut grad_positions) =
             (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
@@ -62,7 +64,7 @@ impl Columns {
         for k in 0..n {
             let total = self.column(k, &mut column);
             grad.fill(0.0);
-            accumulate_grad(k, &column, total, &mut grad);
+            accumulate(k, &column, total, &mut grad);
             match &self.logits {
                 Logits::Lines { slopes, .. } => {
                     grad_positions[k] = dot(&grad, &self.scores);
@@ -78,8 +80,7 @@ impl Columns {
                 }
             }
         }
-        let more = (self.score_grad)(&grad_positions, &grad_offsets);
-        add(1.0, &more, &mut grad_scores);
+        add(1.0, &(self.score_grad)(&grad_positions, &grad_offsets), &mut grad_scores);
         grad_scores
     }
 }
@@ -103,10 +104,10 @@ impl Routed for Columns {
         let mut grad_gains = vec![0.0; gains.len()];
         let grad_scores = self.backward(|k, column, total, grad| {
             for m in 0..gains.len() / n {
-                let by = &grad_weights[m * n..(m + 1) * n];
-                let mean = dot(column, by) / total;
+                let cotangent = &grad_weights[m * n..(m + 1) * n];
+                let mean = dot(column, cotangent) / total;
                 grad_gains[m * n + k] = mean;
-                accumulate_grad(gains[m * n + k] / total, mean, by, column, grad);
+                accumulate_grad(gains[m * n + k] / total, mean, cotangent, column, grad);
             }
         });
         (grad_scores, grad_gains)
@@ -124,15 +125,16 @@ impl Routed for Columns {
 
     fn vjp_of_plan(&self, grad_plan: &[f32]) -> Vec<f64> {
         let n = self.scores.len();
-        let mut by = vec![0.0; n];
+        let mut cotangent = vec![0.0; n];
         self.backward(|k, column, total, grad| {
-            by.iter_mut().enumerate().for_each(|(i, by)| *by = f64::from(grad_plan[i * n + k]));
-            accumulate_grad(1.0 / total, dot(column, &by) / total, &by, column, grad);
+            cotangent.iter_mut().enumerate().for_each(|(i, into)| *into = f64::from(grad_plan[i * n + k]));
+            accumulate_grad(1.0 / total, dot(column, &cotangent) / total, &cotangent, column, grad);
         })
     }
 }
 
 vectorised! {
+    /// The logits of a column as lines in the scores.
     fn line<const FUSED: bool>(slope: f64, scores: &[f64], offsets: &[f64], column: &mut [f64]) {
         for ((into, s), offset) in column.iter_mut().zip(scores).zip(offsets) {
             *into = slope * s - offset;
@@ -141,6 +143,7 @@ vectorised! {
 }
 
 vectorised! {
+    /// The logits of a column as distances from its centre.
     fn distance<const FUSED: bool>(centre: f64, scale: f64, scores: &[f64], column: &mut [f64]) {
         for (into, s) in column.iter_mut().zip(scores) {
             *into = -(centre - s).abs() * scale;
@@ -148,12 +151,12 @@ vectorised! {
     }
 }
 
-/// Lanes that sums are kept in until the end, so that they go through wide registers.
+/// Independent partial maxima and sums, so that the compiler can use vector registers.
 const LANES: usize = 16;
 
 vectorised! {
-    /// `exp(x - largest)` of every value; returns their sum.
-    fn powers<const FUSED: bool>(values: &mut [f64]) -> f64 {
+    /// Replaces every value `x` by `exp(x - max)`; returns the sum of the new values.
+    fn shifted_exponentials<const FUSED: bool>(values: &mut [f64]) -> f64 {
         let (blocks, rest) = values.as_chunks_mut::<LANES>();
         let mut tops = [f64::NEG_INFINITY; LANES];
         for block in blocks.iter() {
@@ -180,8 +183,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// `into += scale column (by - mean)`.
-    fn accumulate_grad<const FUSED: bool>(scale: f64, mean: f64, by: &[f64], column: &[f64], into: &mut [f64]) {
-        into.iter_mut().zip(column).zip(by).for_each(|((into, p), by)| *into += scale * p * (by - mean));
+    /// `into += scale column (cotangent - mean)`.
+    fn accumulate_grad<const FUSED: bool>(scale: f64, mean: f64, cotangent: &[f64], column: &[f64], into: &mut [f64]) {
+        into.iter_mut().zip(column).zip(cotangent).for_each(|((into, p), c)| *into += scale * p * (c - mean));
     }
 }

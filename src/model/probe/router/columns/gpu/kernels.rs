@@ -1,7 +1,7 @@
-//! The kernels: a thread a column or a row of an image's plan, which it walks outwards from its peak.
+//! The kernels: one thread per column or row of an image's plan, which it reads outwards from its peak, the diagonal.
 //!
-//! Tokens stand sorted, `a_0 <= a_1 <= ...`, so that column `k` is largest at the token of rank `k`. An exponent is what is left
-//! after that largest one is taken away; it falls on the way out, and the walk ends where it is nothing.
+//! Tokens are sorted, `a_0 <= a_1 <= ...`, so that column `k` is largest at the token of rank `k`. Exponents are relative to that
+//! largest one; they decrease outwards, and a thread stops where they are negligible on both sides.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -12,14 +12,14 @@ use super::Family;
 #[cube(launch)]
 pub(super) fn sort(scores: &[f32], sorted: &mut [f32], order: &mut [u32], n: usize) {
     let at = ABSOLUTE_POS;
-    // Of what a kernel is to write the length is exact; what it reads may lie in more memory than it has numbers.
+    // The length of an output buffer is exact; an input may lie in a buffer that is longer than its tensor.
     if at < sorted.len() {
         let first = at / n * n;
         let score = scores[at];
         let mut place = first;
         let mut j = first;
         while j < first + n {
-            // Equal ones stay in order, and what is no number comes last: every place is somebody's.
+            // Ties stay in the order of their indices and NaN comes last, so that every place is written once.
             let other = scores[j];
             let before = if is_number(score) {
                 other < score || (other == score && j < at)
@@ -41,12 +41,12 @@ fn is_number(x: f32) -> bool {
     !x.is_nan()
 }
 
-/// What every column sums to, its largest entry counted as 1: `[B, N]` by position.
+/// `Z_k`, the sum of every column in units of its largest entry: `[B, N]` by position.
 #[cube(launch)]
 pub(super) fn totals(
     sorted: &[f32],
     totals: &mut [f32],
-    coldness: f32,
+    inverse_temperature: f32,
     #[comptime] family: Family,
     n: usize,
 ) {
@@ -55,10 +55,10 @@ pub(super) fn totals(
         let first = at / n * n;
         let (a, k) = (&sorted[first..first + n], at - first);
         let mut total = 1.0f32;
-        let mut way = Way::start();
-        while way.goes_on(n) {
-            way.along_column(a, k, coldness, family, n);
-            total += way.up.exp() + way.down.exp();
+        let mut cursor = Cursor::start();
+        while cursor.has_next(n) {
+            cursor.step_in_column(a, k, inverse_temperature, family, n);
+            total += cursor.up.exp() + cursor.down.exp();
         }
         totals[at] = total;
     }
@@ -72,7 +72,7 @@ pub(super) fn weigh(
     totals: &[f32],
     gain: &[f32],
     weights: &mut [f32],
-    coldness: f32,
+    inverse_temperature: f32,
     #[comptime] family: Family,
     n: usize,
 ) {
@@ -81,19 +81,19 @@ pub(super) fn weigh(
         let first = at / n * n;
         let (a, total, j) = (&sorted[first..first + n], &totals[first..first + n], at - first);
         let mut weight = gain[j] / total[j];
-        let mut way = Way::start();
-        while way.goes_on(n) {
-            way.along_row(a, j, coldness, family, n);
-            let (up, down) = (way.above(j, n), way.below(j));
-            weight += way.up.exp() * gain[up] / total[up] + way.down.exp() * gain[down] / total[down];
+        let mut cursor = Cursor::start();
+        while cursor.has_next(n) {
+            cursor.step_in_row(a, j, inverse_temperature, family, n);
+            let (up, down) = (cursor.rank_above(j, n), cursor.rank_below(j));
+            weight += cursor.up.exp() * gain[up] / total[up] + cursor.down.exp() * gain[down] / total[down];
         }
         weights[first + usize::cast_from(order[at])] = weight;
     }
 }
 
-/// Of every column `mu_k = sum_i P[i, k] c_i`, which is the gain's gradient in this image, and by how much it is above the `c`
-/// of the token at its peak, which float32 would lose of it where nearly all lies there; and what the sorted score in its middle
-/// gets from its logits.
+/// Backward pass over columns, `[B, N]` each by position: `means`, `mu_k = sum_i P[i, k] c_i`, which is the gain's gradient in
+/// this image; `shifts`, `mu_k - c` for the token at the peak, computed directly because float32 would lose it in `mu_k` where
+/// nearly all mass lies at the peak; `grad_centres`, the gradient of the sorted score `a_k` as the centre of the column.
 #[cube(launch)]
 pub(super) fn back_by_column(
     sorted: &[f32],
@@ -104,7 +104,7 @@ pub(super) fn back_by_column(
     means: &mut [f32],
     shifts: &mut [f32],
     grad_centres: &mut [f32],
-    coldness: f32,
+    inverse_temperature: f32,
     #[comptime] family: Family,
     n: usize,
 ) {
@@ -112,36 +112,38 @@ pub(super) fn back_by_column(
     if at < sorted.len() {
         let first = at / n * n;
         let (a, order, k) = (&sorted[first..first + n], &order[first..first + n], at - first);
-        let by = &grad_weights[first..first + n];
-        let own = by[usize::cast_from(order[k])];
+        let cotangent = &grad_weights[first..first + n];
+        let own = cotangent[usize::cast_from(order[k])];
         let mut shift = 0.0f32;
-        let mut way = Way::start();
-        while way.goes_on(n) {
-            way.along_column(a, k, coldness, family, n);
-            let (up, down) = (way.above(k, n), way.below(k));
-            shift += way.up.exp() * (by[usize::cast_from(order[up])] - own);
-            shift += way.down.exp() * (by[usize::cast_from(order[down])] - own);
+        let mut cursor = Cursor::start();
+        while cursor.has_next(n) {
+            cursor.step_in_column(a, k, inverse_temperature, family, n);
+            let (up, down) = (cursor.rank_above(k, n), cursor.rank_below(k));
+            shift += cursor.up.exp() * (cotangent[usize::cast_from(order[up])] - own);
+            shift += cursor.down.exp() * (cotangent[usize::cast_from(order[down])] - own);
         }
         shift /= totals[at];
         means[at] = own + shift;
         shifts[at] = shift;
         let mut centre = 0.0f32;
         if comptime!(!matches!(family, Family::NeuralSort)) {
-            let mut way = Way::start();
-            while way.goes_on(n) {
-                way.along_column(a, k, coldness, family, n);
-                let (up, down) = (way.above(k, n), way.below(k));
-                let above = way.up.exp() * (by[usize::cast_from(order[up])] - own - shift);
-                let below = way.down.exp() * (by[usize::cast_from(order[down])] - own - shift);
-                centre += above * pull(a[up] - a[k], family) + below * pull(a[down] - a[k], family);
+            let mut cursor = Cursor::start();
+            while cursor.has_next(n) {
+                cursor.step_in_column(a, k, inverse_temperature, family, n);
+                let (up, down) = (cursor.rank_above(k, n), cursor.rank_below(k));
+                let above = cursor.up.exp() * (cotangent[usize::cast_from(order[up])] - own - shift);
+                let below = cursor.down.exp() * (cotangent[usize::cast_from(order[down])] - own - shift);
+                centre += above * exponent_slope(a[up] - a[k], family)
+                    + below * exponent_slope(a[down] - a[k], family);
             }
-            centre *= gain[k] / totals[at] * coldness;
+            centre *= gain[k] / totals[at] * inverse_temperature;
         }
         grad_centres[at] = centre;
     }
 }
 
-/// What every token gets from the logits of its row by its own score, and by the sum of its distances: `[B, N]` by rank.
+/// Backward pass over rows, `[B, N]` each by rank: `grad_own`, the gradient of a token's score in the logits of its own row, and
+/// `grad_distances`, that of the sum of its distances in NeuralSort.
 #[cube(launch)]
 pub(super) fn back_by_row(
     sorted: &[f32],
@@ -152,7 +154,7 @@ pub(super) fn back_by_row(
     shifts: &[f32],
     grad_own: &mut [f32],
     grad_distances: &mut [f32],
-    coldness: f32,
+    inverse_temperature: f32,
     #[comptime] family: Family,
     n: usize,
 ) {
@@ -161,32 +163,33 @@ pub(super) fn back_by_row(
         let first = at / n * n;
         let (a, order, j) = (&sorted[first..first + n], &order[first..first + n], at - first);
         let (total, shift) = (&totals[first..first + n], &shifts[first..first + n]);
-        let by = &grad_weights[first..first + n];
-        let by_this = by[usize::cast_from(order[j])];
+        let cotangent = &grad_weights[first..first + n];
+        let own_cotangent = cotangent[usize::cast_from(order[j])];
         let mut own = 0.0f32;
         let mut all = -(gain[j] / total[j] * shift[j]);
-        let mut way = Way::start();
-        while way.goes_on(n) {
-            way.along_row(a, j, coldness, family, n);
-            let (up, down) = (way.above(j, n), way.below(j));
-            let over_up = by_this - by[usize::cast_from(order[up])] - shift[up];
-            let over_down = by_this - by[usize::cast_from(order[down])] - shift[down];
-            let above = way.up.exp() * gain[up] / total[up] * over_up;
-            let below = way.down.exp() * gain[down] / total[down] * over_down;
+        let mut cursor = Cursor::start();
+        while cursor.has_next(n) {
+            cursor.step_in_row(a, j, inverse_temperature, family, n);
+            let (up, down) = (cursor.rank_above(j, n), cursor.rank_below(j));
+            let over_up = own_cotangent - cotangent[usize::cast_from(order[up])] - shift[up];
+            let over_down = own_cotangent - cotangent[usize::cast_from(order[down])] - shift[down];
+            let above = cursor.up.exp() * gain[up] / total[up] * over_up;
+            let below = cursor.down.exp() * gain[down] / total[down] * over_down;
             all += above + below;
             if comptime!(matches!(family, Family::NeuralSort)) {
-                // With what its own distances bring, slope k counts by how far it is from that of its rank.
-                own += 2.0 * f32::cast_from(way.steps) * (above - below);
+                // The derivative by the token's score, its own distances included: 2 (k - j) / tau in column k.
+                own += 2.0 * f32::cast_from(cursor.steps) * (above - below);
             } else {
-                own += above * pull(a[up] - a[j], family) + below * pull(a[down] - a[j], family);
+                own += above * exponent_slope(a[up] - a[j], family)
+                    + below * exponent_slope(a[down] - a[j], family);
             }
         }
-        grad_own[at] = own * coldness;
-        grad_distances[at] = -all * coldness;
+        grad_own[at] = own * inverse_temperature;
+        grad_distances[at] = -all * inverse_temperature;
     }
 }
 
-/// The gradient of the scores, `[B, N]`, of its parts by rank.
+/// The gradient of the scores, `[B, N]` by token, from the outputs of the two backward kernels by rank.
 #[cube(launch)]
 pub(super) fn gather(
     order: &[u32],
@@ -200,124 +203,142 @@ pub(super) fn gather(
     let at = ABSOLUTE_POS;
     if at < order.len() {
         let first = at / n * n;
-        let mut by = grad_own[at] + grad_centres[at];
+        let mut grad = grad_own[at] + grad_centres[at];
         if comptime!(matches!(family, Family::NeuralSort)) {
-            // Every pair of distances pulls its two tokens apart.
+            // The derivative of |s_i - s_j| is the sign of the difference in rank.
             let mut i = first;
             while i < first + n {
                 if i < at {
-                    by += grad_distances[i];
+                    grad += grad_distances[i];
                 } else if i > at {
-                    by -= grad_distances[i];
+                    grad -= grad_distances[i];
                 }
                 i += 1;
             }
         }
-        grad_scores[first + usize::cast_from(order[at])] = by;
+        grad_scores[first + usize::cast_from(order[at])] = grad;
     }
 }
 
-/// By how much an exponent grows with the score `s` at one of its ends, `1 / tau` aside: it is `-|d|^p / tau`, `d` the other's
-/// less `s`.
+/// `tau` times the derivative of the exponent `-|d|^p / tau` with respect to the score `s`, where `d`, `difference`, is the other
+/// score minus `s`.
 #[cube]
-fn pull(apart: f32, #[comptime] family: Family) -> f32 {
+fn exponent_slope(difference: f32, #[comptime] family: Family) -> f32 {
     if comptime!(matches!(family, Family::Distance)) {
         // -1, 0 or 1
-        f32::cast_from(apart > 0.0) - f32::cast_from(apart < 0.0)
+        f32::cast_from(difference > 0.0) - f32::cast_from(difference < 0.0)
     } else {
-        2.0 * apart
+        2.0 * difference
     }
 }
 
-/// The exponents so many steps above and below the peak of a line.
+/// The two exponents of a column or row that lie `steps` ranks above and below its peak.
 #[derive(CubeType)]
-struct Way {
+struct Cursor {
     steps: usize,
     up: f32,
     down: f32,
 }
 
 #[cube]
-impl Way {
-    fn start() -> Way {
-        Way { steps: 0usize, up: 0.0f32, down: 0.0f32 }
+impl Cursor {
+    fn start() -> Cursor {
+        Cursor { steps: 0usize, up: 0.0f32, down: 0.0f32 }
     }
 
-    fn goes_on(&self, n: usize) -> bool {
+    fn has_next(&self, n: usize) -> bool {
         self.steps < n - 1 && (self.up > NEGLIGIBLE || self.down > NEGLIGIBLE)
     }
 
-    /// The rank above, or the last; what lies beyond it counts nothing.
-    fn above(&self, peak: usize, n: usize) -> usize {
+    /// The rank above the peak, at most the last; beyond that the exponent is [`ZERO_EXPONENT`].
+    fn rank_above(&self, peak: usize, n: usize) -> usize {
         usize::min(peak + self.steps, n - 1)
     }
 
-    /// The rank below, or the first.
-    fn below(&self, peak: usize) -> usize {
+    /// The rank below the peak, at least the first.
+    fn rank_below(&self, peak: usize) -> usize {
         peak - usize::min(peak, self.steps)
     }
 
     /// One step further along column `k`.
-    fn along_column(&mut self, a: &[f32], k: usize, coldness: f32, #[comptime] family: Family, n: usize) {
-        let (up, down) = (self.above(k, n), self.below(k));
+    fn step_in_column(
+        &mut self,
+        a: &[f32],
+        k: usize,
+        inverse_temperature: f32,
+        #[comptime] family: Family,
+        n: usize,
+    ) {
+        let (up, down) = (self.rank_above(k, n), self.rank_below(k));
         self.steps += 1;
-        let slope = coldness * (2.0 * f32::cast_from(self.steps) - 1.0);
+        let slope = inverse_temperature * (2.0 * f32::cast_from(self.steps) - 1.0);
         if k + self.steps < n {
             let to = k + self.steps;
             if comptime!(matches!(family, Family::NeuralSort)) {
                 self.up -= slope * (a[to] - a[up]);
             } else {
-                self.up = exponent(a[to] - a[k], coldness, family);
+                self.up = exponent(a[to] - a[k], inverse_temperature, family);
             }
         } else {
-            self.up = f32::new(NOTHING);
+            self.up = f32::new(ZERO_EXPONENT);
         }
         if self.steps <= k {
             let to = k - self.steps;
             if comptime!(matches!(family, Family::NeuralSort)) {
                 self.down -= slope * (a[down] - a[to]);
             } else {
-                self.down = exponent(a[k] - a[to], coldness, family);
+                self.down = exponent(a[k] - a[to], inverse_temperature, family);
             }
         } else {
-            self.down = f32::new(NOTHING);
+            self.down = f32::new(ZERO_EXPONENT);
         }
     }
 
     /// One step further along the row of the token of rank `j`.
-    fn along_row(&mut self, a: &[f32], j: usize, coldness: f32, #[comptime] family: Family, n: usize) {
-        let (up, down) = (self.above(j, n), self.below(j));
+    fn step_in_row(
+        &mut self,
+        a: &[f32],
+        j: usize,
+        inverse_temperature: f32,
+        #[comptime] family: Family,
+        n: usize,
+    ) {
+        let (up, down) = (self.rank_above(j, n), self.rank_below(j));
         self.steps += 1;
         if j + self.steps < n {
             let to = j + self.steps;
             if comptime!(matches!(family, Family::NeuralSort)) {
-                self.up -= coldness * ((a[up] - a[j]) + (a[to] - a[j]));
+                self.up -= inverse_temperature * ((a[up] - a[j]) + (a[to] - a[j]));
             } else {
-                self.up = exponent(a[to] - a[j], coldness, family);
+                self.up = exponent(a[to] - a[j], inverse_temperature, family);
             }
         } else {
-            self.up = f32::new(NOTHING);
+            self.up = f32::new(ZERO_EXPONENT);
         }
         if self.steps <= j {
             let to = j - self.steps;
             if comptime!(matches!(family, Family::NeuralSort)) {
-                self.down -= coldness * ((a[j] - a[down]) + (a[j] - a[to]));
+                self.down -= inverse_temperature * ((a[j] - a[down]) + (a[j] - a[to]));
             } else {
-                self.down = exponent(a[j] - a[to], coldness, family);
+                self.down = exponent(a[j] - a[to], inverse_temperature, family);
             }
         } else {
-            self.down = f32::new(NOTHING);
+            self.down = f32::new(ZERO_EXPONENT);
         }
     }
 }
 
-/// Exponents this far below the peak are nothing: 1e-14.
+/// Exponents at or below this are negligible: `exp` of it is 1e-14.
 const NEGLIGIBLE: f32 = -32.0;
-/// An exponent whose power is 0.
-const NOTHING: f32 = -1e4;
+/// An exponent whose exponential is 0 in float32.
+const ZERO_EXPONENT: f32 = -1e4;
 
-/// `-|apart|^p / tau`.
+/// `-difference^p / tau` for a `difference` of at least 0.
 #[cube]
-fn exponent(apart: f32, coldness: f32, #[comptime] family: Family) -> f32 {
-    if comptime!(matches!(family, Family::Distance)) { -coldness * apart } else { -coldness * apart * apart }
+fn exponent(difference: f32, inverse_temperature: f32, #[comptime] family: Family) -> f32 {
+    if comptime!(matches!(family, Family::Distance)) {
+        -inverse_temperature * difference
+    } else {
+        -inverse_temperature * difference * difference
+    }
 }

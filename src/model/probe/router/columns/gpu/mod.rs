@@ -1,15 +1,16 @@
-//! [Routers whose columns are softmaxes](super) on GPUs: `P gain` of a batch and its gradient without a plan, by
-//! CubeCL kernels for wgpu and CUDA in which no thread waits for another.
+//! [Routers whose columns are softmaxes](super) on GPUs: `P gain` of a batch and its gradient without storing a plan, by
+//! CubeCL kernels for wgpu and CUDA that need no barriers.
 //!
-//! Forward a thread a column sums it, then a thread a token adds what every column brings it; backward likewise, a column
-//! first (`mu_k`, which is the gain's gradient), then a row. With `P[i, k] = exp(e_k(i)) / Z_k` for the token of rank `i`:
+//! Forward, one thread per column sums it, then one thread per token sums its row times the gain; backward likewise, columns
+//! first (`mu_k`, which is the gain's gradient), then rows. With `P[i, k] = exp(e_k(i)) / Z_k` for the token of rank `i`:
 //!
 //! * SoftSort: `e_k(i) = -|a_k - a_i|^p / tau`;
 //! * NeuralSort: `e_k(i) = -sum over the gaps between ranks k and i of (2 t - 1) d / tau`, `t = 1, 2, ...` counted from `k`
-//!   ([`neuralsort`](super::super::neuralsort) says why), along a row `-sum over the steps from i of
+//!   ([`neuralsort`](super::super::neuralsort) derives it), along a row `-sum over the steps from i of
 //!   ((a_k - a_i) + (a_{k+1} - a_i)) / tau`.
 //!
-//! Both are sums of terms of one sign, so that float32 keeps its digits at any temperature. Time N^2, memory N.
+//! Both are sums of terms of one sign, so that float32 loses no digits to cancellation at any temperature. Per image, time
+//! N^2, memory N.
 
 mod kernels;
 
@@ -23,10 +24,10 @@ use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::{arg, empty, empty_of, takes};
 use crate::model::ops::place;
 
-/// How exponents follow from the sorted scores.
+/// The formula of the exponents `e_k(i)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// Sums over gaps.
+    /// NeuralSort: sums over gaps.
     NeuralSort,
     /// SoftSort with `p = 1`.
     Distance,
@@ -34,32 +35,32 @@ pub enum Family {
     Square,
 }
 
-/// Threads of a workgroup.
+/// Threads per workgroup, where the device allows as many.
 const UNITS: u32 = 256;
 
-/// `P gain` `[B, N]` of scores `[B, N]` and gain `[N]`; none where no kernel takes them: on the processor, in other numbers than
-/// float32.
+/// `P gain`, `[B, N]`, of scores `[B, N]` and gain `[N]`; `None` where the kernels do not apply: on the CPU, or in other
+/// precisions than float32.
 pub fn token_weights(
     scores: &Tensor<2>,
     gain: &Tensor<1>,
     family: Family,
     temperature: f64,
 ) -> Option<Tensor<2>> {
-    WeightsOp { family, hard: false, coldness: (1.0 / temperature) as f32 }.apply(scores, gain)
+    WeightsOp { family, hard: false, inverse_temperature: (1.0 / temperature) as f32 }.apply(scores, gain)
 }
 
-/// The same where the tokens are sorted outright, with the gradient of [`Family::Distance`] for the scores.
+/// The same for the sorting permutation itself, with the gradient of [`Family::Distance`] for the scores.
 pub fn sorted_weights(scores: &Tensor<2>, gain: &Tensor<1>, temperature: f64) -> Option<Tensor<2>> {
     let family = Family::Distance;
-    WeightsOp { family, hard: true, coldness: (1.0 / temperature) as f32 }.apply(scores, gain)
+    WeightsOp { family, hard: true, inverse_temperature: (1.0 / temperature) as f32 }.apply(scores, gain)
 }
 
 struct WeightsOp {
     family: Family,
-    /// Whether the plan is the sorting permutation itself, and the family's the one that its gradient goes through.
+    /// Whether the plan is the sorting permutation itself, and the family's only the one for the scores' gradient.
     hard: bool,
     /// `1 / tau`.
-    coldness: f32,
+    inverse_temperature: f32,
 }
 
 impl WeightsOp {
@@ -70,11 +71,14 @@ impl WeightsOp {
     }
 }
 
-/// What the way back needs, `[B, N]` each but the gain.
+/// What the backward pass needs; every tensor but the gain is `[B, N]`.
 struct Saved {
     op: WeightsOp,
+    /// The scores in ascending order.
     sorted: CubeTensor,
+    /// The token of every rank.
     order: CubeTensor,
+    /// `Z_k`.
     totals: CubeTensor,
     /// `[N]`.
     gain: CubeTensor,
@@ -97,7 +101,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
                 units,
                 arg(&sorted),
                 arg(&totals),
-                self.coldness,
+                self.inverse_temperature,
                 self.family,
                 n,
             );
@@ -115,7 +119,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             arg(&totals),
             arg(&gain),
             arg(&weights),
-            self.coldness,
+            self.inverse_temperature,
             self.family,
             n,
         );
@@ -123,7 +127,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
     }
 
     fn vjp(saved: &Saved, grad_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
-        let Saved { op: Self { family, hard, coldness }, sorted, order, totals, gain } = saved;
+        let Saved { op: Self { family, hard, inverse_temperature }, sorted, order, totals, gain } = saved;
         let [images, n] = sorted.shape().dims();
         let (client, (cubes, units)) = (&sorted.client, threads(sorted));
         let grad_weights = into_contiguous(grad_weights);
@@ -141,7 +145,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             arg(&means),
             arg(&shifts),
             arg(&grad_centres),
-            *coldness,
+            *inverse_temperature,
             *family,
             n,
         );
@@ -157,13 +161,13 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             arg(&shifts),
             arg(&grad_own),
             arg(&grad_distances),
-            *coldness,
+            *inverse_temperature,
             *family,
             n,
         );
         if *hard {
-            let (cubes, order, by) = (cubes.clone(), arg(order), arg(&grad_weights));
-            place::take::launch::<u32>(client, cubes, units, order, by, arg(&means), n, 1);
+            let (cubes, order, grad) = (cubes.clone(), arg(order), arg(&grad_weights));
+            place::take::launch::<u32>(client, cubes, units, order, grad, arg(&means), n, 1);
         }
         kernels::gather::launch(
             client,
@@ -182,7 +186,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
     }
 }
 
-/// A thread an entry of a tensor `[B, N]`.
+/// Launch dimensions for one thread per entry of this tensor, `[B, N]`.
 fn threads(like: &CubeTensor) -> (CubeCount, CubeDim) {
     let [images, n] = like.shape().dims();
     let units = like.client.properties().hardware.max_units_per_cube.min(UNITS);
