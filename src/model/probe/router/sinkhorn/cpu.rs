@@ -1,5 +1,5 @@
-//! Sinkhorn on the processor: each image is a [`Transport`] in float64, images side by side on all
-//! cores; the way back re-reads its 2 x iterations x N potentials.
+//! Sinkhorn on the CPU: each image is a [`Transport`] in float64, images in parallel on all cores; the
+//! backward pass reads the potentials, about 2 x iterations x N per image, that the forward pass saved.
 
 use burn::backend::Flex;
 use burn::tensor::DType;
@@ -14,7 +14,7 @@ use crate::model::ops::custom_op::CustomOp;
 use crate::model::probe::router::Routed;
 
 impl CustomOp<Flex, 2> for TokenWeightsOp {
-    /// The scores and how each image was moved, the gain and the weights.
+    /// The scores, the iterations of every image, the gain, and the weights of every image.
     type Saved = (Values, Vec<Transport>, Values, Vec<Vec<f64>>);
 
     fn forward(self, [scores, gain]: [FlexTensor; 2], keep: bool) -> (FlexTensor, Self::Saved) {
@@ -34,12 +34,13 @@ impl CustomOp<Flex, 2> for TokenWeightsOp {
         let (grad_scores, grad_gain): (Vec<_>, Vec<_>) =
             images.par_iter().zip(weights).zip(grad_weights.rows()).map(vjp).unzip();
         let mut total = vec![0.0; gain.data.len()];
-        grad_gain.iter().for_each(|one| total.iter_mut().zip(one).for_each(|(sum, x)| *sum += x));
+        grad_gain.iter().for_each(|grad| total.iter_mut().zip(grad).for_each(|(sum, x)| *sum += x));
         [batch.with(grad_scores.concat()), gain.with(total)].map(Some)
     }
 }
 
 impl CustomOp<Flex, 1> for PlansOp {
+    /// The scores, and the iterations of every image.
     type Saved = (Values, Vec<Transport>);
 
     fn forward(self, [scores]: [FlexTensor; 1], keep: bool) -> (FlexTensor, Self::Saved) {
@@ -60,7 +61,7 @@ impl CustomOp<Flex, 1> for PlansOp {
 }
 
 impl Task {
-    /// The iterations of every image, each read by `read`.
+    /// Runs the iterations of every image in parallel; returns what `read` makes of each.
     fn run<T: Send>(&self, batch: &Values, read: impl Fn(Transport) -> T + Sync) -> Vec<T> {
         let Sinkhorn { temperature, iterations } = self.sinkhorn;
         let noise = |image, n| self.noise.as_ref().map_or(vec![], |noise| noise.table(image, n));
@@ -72,7 +73,7 @@ impl Task {
     }
 }
 
-/// A tensor's values in float64, and what it takes to make another like it.
+/// A tensor's values in float64, with its shape and original precision.
 pub(super) struct Values {
     data: Vec<f64>,
     shape: Vec<usize>,
@@ -90,12 +91,12 @@ impl Values {
         self.shape.last().copied().unwrap_or(1)
     }
 
-    /// The last axis, vector by vector.
+    /// Its vectors along the last axis.
     fn rows(&self) -> rayon::slice::Chunks<'_, f64> {
         self.data.par_chunks(self.width().max(1))
     }
 
-    /// A tensor of this shape and precision.
+    /// A tensor of this shape and precision that holds `data`.
     fn with(&self, data: Vec<f64>) -> FlexTensor {
         from_f64(data, &self.shape, self.dtype)
     }

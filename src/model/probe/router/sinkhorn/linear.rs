@@ -1,64 +1,70 @@
-//! The kernel as powers, `K[i, k] = r_i^(k - h)`, `r_i = exp(x_i)`, `h` the middle: one fused
-//! multiply-add an entry, everything in registers and the first cache. In float64 for explanations;
-//! in float32, twice as many at once, for training.
+//! Sums over the kernel as powers, `K[i, k] = r_i^(k - h)`, `r_i = exp(x_i)`, `h` the middle: one fused
+//! multiply-add per entry, with all data in registers and the first-level cache. In float64 for
+//! explanations; in float32, with twice as many lanes, for training.
 //!
-//! Row sums are polynomials by Horner's rule, tokens side by side, even and odd powers apart so that
-//! no multiply-add waits for the one before. Column sums keep positions side by side:
-//! `r^(128 t + 16 a + b - h) = y_a r^b` with eight `y_a` and sixteen `r^b` a token, so that a token adds
+//! Row sums are polynomials by Horner's rule, with tokens as lanes; even and odd powers are separate
+//! chains, so that consecutive multiply-adds are independent. Column sums have positions as lanes:
+//! `r^(128 t + 16 a + b - h) = y_a r^b` with eight `y_a` and sixteen `r^b` per token, so that a token adds
 //! an outer product to sums that stay in registers.
 //!
-//! Why it cannot go wrong unseen: all terms are positive. Every scaling is checked to be [safe](Real),
-//! and every `x_i` so that no power above leaves the range of its precision, else the next domain
-//! takes over. So what underflows is far below the smallest sum a safe scaling may have, and what
-//! overflows is infinite, which the check of the next scaling finds.
+//! Overflow and underflow cannot go unnoticed: all terms are positive. Every scaling is checked to be
+//! [safe](Limits), and every `x_i` such that no power above leaves the range of its precision, else the
+//! next domain is used. So what underflows is far below the smallest sum that a safe scaling may have,
+//! and what overflows is infinite, which the check of the next scaling finds.
 
 use super::transport::Domain;
 use crate::model::ops::simd::{Real, exp, vectorised};
 
-/// Tokens that go through the registers together; tokens are padded to a multiple of it.
+/// Tokens that are processed together, as lanes; tokens are padded to a multiple of it.
 const BLOCK: usize = 32;
-/// Consecutive powers of a token, `r^b`.
+/// Number of consecutive powers of a token, `r^b`.
 const STEPS: usize = 16;
-/// Strides of [`STEPS`] positions that column sums are made for together, `y_a`.
+/// Strides of [`STEPS`] positions in a tile of column sums, `y_a`.
 const STRIDES: usize = 8;
 
-/// What a scaling must lie within, then the largest `|x_i| h` and the largest `|x_i| 128`.
+/// The ranges within which a precision is reliable.
 pub(super) struct Limits {
+    /// Safe scalings.
     safe: std::ops::Range<f64>,
-    across: f64,
-    tile: f64,
+    /// Largest `|x_i| h`.
+    max_half_exponent: f64,
+    /// Largest `|x_i| 128`.
+    max_tile_exponent: f64,
 }
 
 /// `r^(k - h)` within 1e-231 ... 1e231, `r^b` within 1e-31 ... 1e31.
-pub(super) const DOUBLE: Limits = Limits { safe: 1e-250..1e250, across: 530.0, tile: 600.0 };
+pub(super) const DOUBLE: Limits =
+    Limits { safe: 1e-250..1e250, max_half_exponent: 530.0, max_tile_exponent: 600.0 };
 /// `r^(k - h)` within 1e-26 ... 1e26, `r^b` within 1e-5 ... 1e5.
-pub(super) const SINGLE: Limits = Limits { safe: 1e-20..1e20, across: 60.0, tile: 80.0 };
+pub(super) const SINGLE: Limits =
+    Limits { safe: 1e-20..1e20, max_half_exponent: 60.0, max_tile_exponent: 80.0 };
 
-/// The kernel of one image, and room to work in.
+/// The kernel of one image, and buffers for its sums.
 pub(super) struct Linear<T> {
     temperature: f64,
     limits: &'static Limits,
     /// `x_i`.
     slopes: Vec<f64>,
-    /// Of each token, padded with 1.
+    /// Of each block of tokens, padded with 1.
     powers: Vec<Powers<T>>,
     /// `r_i^b`, and `r_i^(16 a)`.
     steps: Vec<[T; STEPS]>,
     strides: Vec<[T; STRIDES]>,
     /// `r_i^-h`, and `r_i^128`.
-    first: Vec<T>,
-    leap: Vec<T>,
-    /// What row sums weigh positions with; `h` lies in the middle, and zeros at both ends.
+    first_powers: Vec<T>,
+    tile_ratios: Vec<T>,
+    /// Weights of the positions in row sums; `h` is in the middle, and both ends are padded with zeros.
     coefficients: Vec<T>,
-    /// What column sums weigh tokens with.
+    /// Weights of the tokens in column sums.
     terms: Vec<T>,
-    /// `r_i^(128 t - h)` for the tile at hand, and `y_a` times the token's term.
-    power: Vec<T>,
+    /// `r_i^(128 t - h)` for the current tile, and `y_a` times the token's term.
+    tile_powers: Vec<T>,
     factors: Vec<[T; STRIDES]>,
+    /// Row sums by block.
     sums: Vec<[T; BLOCK]>,
 }
 
-/// Powers of a block of tokens: `r`, `r^2` and their inverses.
+/// Powers of a block of tokens: `r`, `r^2`, `1 / r` and `1 / r^2`.
 struct Powers<T> {
     up: [T; BLOCK],
     up_2: [T; BLOCK],
@@ -67,13 +73,15 @@ struct Powers<T> {
 }
 
 impl<T: Real> Linear<T> {
-    /// The kernel in this precision and within its limits; `None` where scores are too far out for the temperature.
+    /// The kernel in this precision; `None` where scores are too large for the temperature within these limits.
     pub fn new(scores: &[f64], temperature: f64, limits: &'static Limits) -> Option<Self> {
         let n = scores.len();
         let (last, middle) = (n.saturating_sub(1).max(1) as f64, n / 2);
         let slopes: Vec<f64> = scores.iter().map(|s| 2.0 * s / (temperature * last)).collect();
         let tile = (STEPS * STRIDES) as f64;
-        let fits = |x: &f64| x.abs() * middle as f64 <= limits.across && x.abs() * tile <= limits.tile;
+        let fits = |x: &f64| {
+            x.abs() * middle as f64 <= limits.max_half_exponent && x.abs() * tile <= limits.max_tile_exponent
+        };
         if !slopes.iter().all(fits) {
             return None;
         }
@@ -113,22 +121,22 @@ impl<T: Real> Linear<T> {
             powers: powers.collect(),
             steps,
             strides,
-            first: cast(powers_of(-(middle as f64))),
-            leap: cast(powers_of(tile)),
+            first_powers: cast(powers_of(-(middle as f64))),
+            tile_ratios: cast(powers_of(tile)),
             coefficients: vec![T::default(); 2 * half(n)],
             terms: vec![T::default(); n],
-            power: vec![T::default(); n],
+            tile_powers: vec![T::default(); n],
             factors: vec![[T::default(); STRIDES]; n],
             sums: vec![[T::default(); BLOCK]; n.div_ceil(BLOCK)],
             slopes,
         })
     }
 
-    /// `into[k] = sum_i K[i, k] terms[i]` for the terms of the tokens at hand.
+    /// `into[k] = sum_i K[i, k] terms[i]`.
     fn column_sums(&mut self, into: &mut [f64]) {
-        self.power.copy_from_slice(&self.first);
+        self.tile_powers.copy_from_slice(&self.first_powers);
         for sums in into.chunks_mut(STEPS * STRIDES) {
-            advance(&self.strides, &self.leap, &self.terms, &mut self.power, &mut self.factors);
+            advance(&self.strides, &self.tile_ratios, &self.terms, &mut self.tile_powers, &mut self.factors);
             let mut tile = [[T::default(); STEPS]; STRIDES];
             outer_products(&self.steps, &self.factors, &mut tile);
             widen(&tile.as_flattened()[..sums.len()], sums);
@@ -136,7 +144,7 @@ impl<T: Real> Linear<T> {
     }
 }
 
-/// Half the length of the coefficients: no less than either side of the middle, and even.
+/// Half the length of the coefficients: even, and no shorter than either side of the middle.
 fn half(n: usize) -> usize {
     n.div_ceil(2).next_multiple_of(2)
 }
@@ -150,7 +158,7 @@ impl<T: Real> Domain for Linear<T> {
         exponentials(columns);
     }
 
-    fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
+    fn normalise_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
         let n = rows.len();
         narrow(columns, &mut self.coefficients[half(n) - n / 2..][..n]);
         row_sums(&self.powers, &self.coefficients, &mut self.sums);
@@ -158,13 +166,13 @@ impl<T: Real> Domain for Linear<T> {
         invert(rows, self.limits)
     }
 
-    fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
+    fn normalise_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
         narrow(rows, &mut self.terms);
         self.column_sums(columns);
         invert(columns, self.limits)
     }
 
-    fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+    fn plan_times(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
         let n = rows.len();
         products(columns, weights, &mut self.coefficients[half(n) - n / 2..][..n]);
         row_sums(&self.powers, &self.coefficients, &mut self.sums);
@@ -172,7 +180,7 @@ impl<T: Real> Domain for Linear<T> {
         scale(rows, into);
     }
 
-    fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+    fn plan_transposed_times(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
         products(rows, weights, &mut self.terms);
         self.column_sums(into);
         scale(columns, into);
@@ -189,21 +197,21 @@ impl<T: Real> Domain for Linear<T> {
 }
 
 vectorised! {
-    /// Every value in the precision of the sums.
+    /// Converts every value to the precision of the sums.
     fn narrow<const FUSED: bool, T: Real>(values: &[f64], into: &mut [T]) {
         into.iter_mut().zip(values).for_each(|(into, &x)| *into = T::from_f64(x));
     }
 }
 
 vectorised! {
-    /// Every value in float64.
+    /// Converts every value to float64.
     fn widen<const FUSED: bool, T: Real>(values: &[T], into: &mut [f64]) {
         into.iter_mut().zip(values).for_each(|(into, x)| *into = x.to_f64());
     }
 }
 
 vectorised! {
-    /// `a b`, in the precision of the sums.
+    /// The elementwise product `a b`, rounded to the precision of the sums.
     fn products<const FUSED: bool, T: Real>(a: &[f64], b: &[f64], into: &mut [T]) {
         into.iter_mut().zip(a).zip(b).for_each(|((into, a), b)| *into = T::from_f64(a * b));
     }
@@ -217,7 +225,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Makes scalings of sums; whether all of them are safe.
+    /// Replaces sums by their inverses, the scalings; returns whether all of these are safe.
     fn invert<const FUSED: bool>(sums: &mut [f64], limits: &Limits) -> bool {
         let (low, high) = (limits.safe.start, limits.safe.end);
         let mut safe = true;
@@ -230,15 +238,15 @@ vectorised! {
 }
 
 vectorised! {
-    /// `exp(x)` of every value.
+    /// Replaces every value `x` by `exp(x)`.
     fn exponentials<const FUSED: bool>(values: &mut [f64]) {
         values.iter_mut().for_each(|x| *x = exp::<FUSED>(*x));
     }
 }
 
 vectorised! {
-    /// `sums_i = sum_k r_i^(k - h) coefficients[k]`: one polynomial upwards in `r`, one downwards in
-    /// `1 / r`, each as `E(r^2) + r O(r^2)`, all four by Horner's rule from their far ends.
+    /// `sums_i = sum_k r_i^(k - h) coefficients[k]`: a polynomial in `r` for `k >= h` and one in `1 / r` for
+    /// `k < h`, each as `E(r^2) + r O(r^2)`; all four by Horner's rule from the highest power down.
     fn row_sums<const FUSED: bool, T: Real>(powers: &[Powers<T>], coefficients: &[T], sums: &mut [[T; BLOCK]]) {
         let (below, above) = coefficients.split_at(coefficients.len() / 2);
         let (below, above) = (below.as_chunks::<2>().0, above.as_chunks::<2>().0);
@@ -263,15 +271,15 @@ vectorised! {
 }
 
 vectorised! {
-    /// The factors of the tile at hand; then on to the next. A power and its stride come first: their
-    /// product is an entry of the kernel, while either with the term may be too small to be kept.
+    /// Computes the factors of the current tile and advances `power` to the next. Power and stride are
+    /// multiplied first: their product is an entry of the kernel, while either times the term may underflow.
     fn advance<const FUSED: bool, T: Real>(
-        strides: &[[T; STRIDES]], leap: &[T], terms: &[T], power: &mut [T], factors: &mut [[T; STRIDES]],
+        strides: &[[T; STRIDES]], ratios: &[T], terms: &[T], power: &mut [T], factors: &mut [[T; STRIDES]],
     ) {
-        let tokens = strides.iter().zip(leap).zip(terms).zip(power).zip(factors);
-        for ((((strides, leap), &term), power), factors) in tokens {
+        let tokens = strides.iter().zip(ratios).zip(terms).zip(power).zip(factors);
+        for ((((strides, ratio), &term), power), factors) in tokens {
             (0..STRIDES).for_each(|a| factors[a] = (strides[a] * *power) * term);
-            *power = *power * *leap;
+            *power = *power * *ratio;
         }
     }
 }
@@ -283,7 +291,7 @@ vectorised! {
     ) {
         let mut sums = *tile;
         for (steps, factors) in steps.iter().zip(factors) {
-            // Lanes outside: the other way round the compiler gathers across strides.
+            // The loop over lanes is the outer one: otherwise the compiler gathers across strides.
             for lane in 0..STEPS {
                 for a in 0..STRIDES {
                     sums[a][lane] = T::multiply_add::<FUSED>(factors[a], steps[lane], sums[a][lane]);

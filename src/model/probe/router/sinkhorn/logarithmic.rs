@@ -1,18 +1,19 @@
-//! The kernel in the log domain: `L[i, k] = x_i k`, potentials themselves. Takes any finite scores at
-//! any temperature, and noise on L; an exponential an entry instead of a multiplication.
+//! Sums over the kernel in the log domain: `L[i, k] = x_i k`, with potentials `f` and `g` themselves. Takes any
+//! finite scores at any temperature, and noise on L; costs an exponential per entry instead of a multiplication.
 
 use std::borrow::Cow;
 
 use super::transport::Domain;
 use crate::model::ops::simd::{exp, multiply_add, vectorised};
 
+/// The kernel of one image.
 pub(super) struct Logarithmic {
     /// `x_i = 2 s_i / (tau (N - 1))`.
-    slope: Vec<f64>,
+    slopes: Vec<f64>,
     /// `k`.
-    place: Vec<f64>,
+    positions: Vec<f64>,
     temperature: f64,
-    /// What is added to L, `[N, N]`; empty for nothing.
+    /// Noise added to L, `[N, N]` row-major; empty for none.
     noise: Vec<f32>,
 }
 
@@ -21,24 +22,24 @@ impl Logarithmic {
     pub fn new(scores: &[f64], temperature: f64, noise: &[f32]) -> Self {
         let n = scores.len();
         let last = n.saturating_sub(1).max(1) as f64;
-        let slope = scores.iter().map(|s| 2.0 * s / (temperature * last)).collect();
-        let place = (0..n).map(|k| k as f64).collect();
-        Self { slope, place, temperature, noise: noise.to_vec() }
+        let slopes = scores.iter().map(|s| 2.0 * s / (temperature * last)).collect();
+        let positions = (0..n).map(|k| k as f64).collect();
+        Self { slopes, positions, temperature, noise: noise.to_vec() }
     }
 
-    /// The potentials of the positions, with the noise of `token`.
+    /// The potentials of the positions plus the noise of row `token`.
     fn noisy_columns<'a>(&self, columns: &'a [f64], token: usize) -> Cow<'a, [f64]> {
         let noise = self.noise.iter().skip(token * columns.len());
-        self.noisy(columns, noise)
+        self.add_noise(columns, noise)
     }
 
-    /// The potentials of the tokens, with the noise of `position`.
+    /// The potentials of the tokens plus the noise of column `position`.
     fn noisy_rows<'a>(&self, rows: &'a [f64], position: usize) -> Cow<'a, [f64]> {
         let noise = self.noise.iter().skip(position).step_by(rows.len());
-        self.noisy(rows, noise)
+        self.add_noise(rows, noise)
     }
 
-    fn noisy<'a, 'n>(&self, values: &'a [f64], noise: impl Iterator<Item = &'n f32>) -> Cow<'a, [f64]> {
+    fn add_noise<'a, 'n>(&self, values: &'a [f64], noise: impl Iterator<Item = &'n f32>) -> Cow<'a, [f64]> {
         if self.noise.is_empty() {
             return Cow::Borrowed(values);
         }
@@ -48,45 +49,49 @@ impl Logarithmic {
 
 impl Domain for Logarithmic {
     fn start(&self, columns: &mut [f64]) {
-        let last = self.place.len().saturating_sub(1).max(1) as f64;
-        columns.iter_mut().zip(&self.place).for_each(|(g, k)| *g = -(k / last).powi(2) / self.temperature);
+        let last = self.positions.len().saturating_sub(1).max(1) as f64;
+        columns
+            .iter_mut()
+            .zip(&self.positions)
+            .for_each(|(g, k)| *g = -(k / last).powi(2) / self.temperature);
     }
 
-    fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
+    fn normalise_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
         for (i, f) in rows.iter_mut().enumerate() {
-            *f = -log_sum_exp(self.slope[i], &self.place, &self.noisy_columns(columns, i));
+            *f = -log_sum_exp(self.slopes[i], &self.positions, &self.noisy_columns(columns, i));
         }
         true
     }
 
-    fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
+    fn normalise_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
         for (k, g) in columns.iter_mut().enumerate() {
-            *g = -log_sum_exp(self.place[k], &self.slope, &self.noisy_rows(rows, k));
+            *g = -log_sum_exp(self.positions[k], &self.slopes, &self.noisy_rows(rows, k));
         }
         true
     }
 
-    fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+    fn plan_times(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
         for (i, (into, &f)) in into.iter_mut().zip(rows).enumerate() {
-            *into = weighted_sum(self.slope[i], &self.place, &self.noisy_columns(columns, i), f, weights);
+            *into =
+                weighted_sum(self.slopes[i], &self.positions, &self.noisy_columns(columns, i), f, weights);
         }
     }
 
-    fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+    fn plan_transposed_times(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
         for (k, (into, &g)) in into.iter_mut().zip(columns).enumerate() {
-            *into = weighted_sum(self.place[k], &self.slope, &self.noisy_rows(rows, k), g, weights);
+            *into = weighted_sum(self.positions[k], &self.slopes, &self.noisy_rows(rows, k), g, weights);
         }
     }
 
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]) {
         let columns = self.noisy_columns(columns, token);
         for (k, share) in into.iter_mut().enumerate() {
-            *share = (self.slope[token] * self.place[k] + rows[token] + columns[k]).exp();
+            *share = (self.slopes[token] * self.positions[k] + rows[token] + columns[k]).exp();
         }
     }
 }
 
-/// Values that go through the registers together.
+/// Values that are processed together, as lanes of vector registers.
 const BLOCK: usize = 16;
 
 vectorised! {
@@ -114,7 +119,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// `sum_j exp(a b_j + c_j + d) w_j`; no exponent above 0 by more than a rounding.
+    /// `sum_j exp(a b_j + c_j + d) w_j`, where no exponent exceeds 0 by more than rounding.
     fn weighted_sum<const FUSED: bool>(a: f64, b: &[f64], c: &[f64], d: f64, w: &[f64]) -> f64 {
         let (b, b_rest) = b.as_chunks::<BLOCK>();
         let (c, c_rest) = c.as_chunks::<BLOCK>();

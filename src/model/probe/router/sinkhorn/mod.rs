@@ -1,12 +1,12 @@
-//! Sinkhorn sorting: entropic transport from scores to positions (Cuturi, Teboul and Vert 2019).
+//! Sinkhorn sorting: entropic optimal transport from scores to positions (Cuturi, Teboul and Vert 2019).
 //!
-//! Cost `(s_i - p_k)^2` with `p_k = k / (N - 1)`, `L = -cost / tau`. From `g = 0` repeat
-//! `iterations` times `f_i = -logsumexp_k(L + g)`, then `g_k = -logsumexp_i(L + f)`;
-//! `P = exp(L + f + g)`. Columns are exact, rows approximate.
+//! The cost is `(s_i - p_k)^2` with `p_k = k / (N - 1)`, and `L = -cost / tau`. From `g = 0`, `iterations` times:
+//! `f_i = -logsumexp_k(L + g)`, then `g_k = -logsumexp_i(L + f)`. The plan is `P = exp(L + f + g)`: its columns sum
+//! to 1 exactly, its rows approximately.
 //!
-//! On tensors it is one operation with its own gradient (`operation`), computed on the processor (`cpu`) in float32 for training
-//! where every scaling fits (`linear`), else in float64, and on GPUs by one kernel each way (`gpu`). The plain tensor
-//! form below is their tested reference, and for what the kernels of a GPU do not take. `noise` may come on top.
+//! On the host, `transport` sums in float32 for training where every scaling fits (`linear`), else in float64. On tensors it is
+//! one operation with its own gradient (`operation`): on the CPU in float64 (`cpu`), on GPUs by kernels (`gpu`). The plain
+//! tensor form below is the tested reference, and used where a GPU's kernels do not apply. `noise` may be added to `L`.
 
 mod cpu;
 mod gpu;
@@ -29,7 +29,7 @@ use crate::model::probe::head_output::{Plan, PlanRows};
 use crate::model::probe::paper_cost::PaperCost;
 use crate::model::probe::settings::{Config, ConfigError, within};
 
-/// Its entry in the [list](super::ROUTERS) of routers.
+/// Its entry in [`ROUTERS`](super::ROUTERS).
 pub const SPEC: RouterSpec = RouterSpec {
     id: "sinkhorn",
     name: "Sinkhorn",
@@ -41,15 +41,15 @@ pub const SPEC: RouterSpec = RouterSpec {
     build: |config| Ok(Box::new(Sinkhorn::new(config)?)),
 };
 
-/// Numbers of iterations there can be.
+/// Valid numbers of iterations.
 pub const ITERATIONS: RangeInclusive<usize> = 1..=10_000;
 
-/// Sorts softly by moving the tokens to the positions at least cost.
+/// The Sinkhorn router.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sinkhorn {
     /// Temperature tau, above 0.
     pub temperature: f64,
-    /// How many times rows and columns are normalised, at least 1.
+    /// Number of normalisations of rows and then columns, at least 1.
     pub iterations: usize,
 }
 
@@ -60,47 +60,46 @@ impl Default for Sinkhorn {
 }
 
 impl Sinkhorn {
-    /// With temperature and iterations of the settings.
+    /// With the temperature and iterations of the settings; an error if one is out of range.
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
         let iterations = config.iterations.unwrap_or(20);
         let iterations = within("iterations", iterations, ITERATIONS, "a whole number from 1 to 10000")?;
         Ok(Self { temperature: temperature(config, 0.1)?, iterations })
     }
 
-    /// [`Router::plans`] on plain tensors, with `noise` `[B, N, N]` added to L: the reference of the fused
-    /// operation.
+    /// [`Router::plans`] by plain tensor operations, with `noise` `[B, N, N]` added to L: the reference of
+    /// the fused operation.
     ///
     /// In float32, against float64, at temperatures 0.01 to 1 and with a score 14 standard deviations
-    /// out, plans were measured to 3e-7, gradients to 3e-6 of the largest. Nothing can overflow: the
-    /// first row step leaves every exponent at most 0. It takes two forms. Rows are normalised first,
-    /// so a constant of a row counts for nothing, and with `c` the position nearest to `s_i`,
-    /// `L[i, k] - L[i, c] = (p_k - p_c) (2 s_i - p_k - p_c) / tau`: near `c`, where the plan lives, all
-    /// stays small, while `s_i^2 / tau` alone would eat float32 whole. And not potentials are carried
-    /// but the logarithm of the plan, so that the entries that count stay near 0, where float32 is
-    /// finest.
+    /// out, the measured error is 3e-7 in plans and 3e-6 of the largest in gradients. Nothing can
+    /// overflow: after the first row normalisation every exponent is at most 0. Two measures keep
+    /// float32 accurate. Rows are normalised first, so a constant added to a row cancels, and with `c` the
+    /// position nearest to `s_i`, `L[i, k] - L[i, c] = (p_k - p_c) (2 s_i - p_k - p_c) / tau` is small near
+    /// `c`, where the plan has its mass, while `s_i^2 / tau` alone would use up all digits. And the iterations
+    /// update the logarithm of the plan instead of potentials: entries that matter stay near 0.
     pub fn plans_plain(&self, scores: Tensor<2>, noise: Option<Tensor<3>>) -> Tensor<3> {
         let [_, n] = scores.dims();
         let last = n.saturating_sub(1).max(1) as f64;
         let positions = positions(n, &scores.device()); // [1, 1, N], k
         let scores = scores.unsqueeze_dim::<3>(2); // [B, N, 1]
         let nearest = (scores.clone().detach() * last).round().clamp(0.0, last); // [B, N, 1], c
-        let apart = (positions.clone() - nearest.clone()) / last; // [B, N, N]: p_k - p_c
-        let both = (positions + nearest) / last; // [B, N, N]: p_k + p_c
-        let log_kernel = apart * (scores * 2.0 - both) / self.temperature; // [B, N, N]
+        let difference = (positions.clone() - nearest.clone()) / last; // [B, N, N]: p_k - p_c
+        let sum = (positions + nearest) / last; // [B, N, N]: p_k + p_c
+        let log_kernel = difference * (scores * 2.0 - sum) / self.temperature; // [B, N, N]
         let log_kernel = match noise {
             Some(noise) => log_kernel + noise,
             None => log_kernel,
         };
-        let balance = |log_plan: Tensor<3>| log_softmax(log_softmax(log_plan, 2), 1);
-        (0..self.iterations.max(1)).fold(log_kernel, |log_plan, _| balance(log_plan)).exp()
+        let normalise = |log_plan: Tensor<3>| log_softmax(log_softmax(log_plan, 2), 1); // rows, then columns
+        (0..self.iterations.max(1)).fold(log_kernel, |log_plan, _| normalise(log_plan)).exp()
     }
 
-    /// [`Router::token_weights`] through [`plans_plain`](Self::plans_plain).
+    /// [`Router::token_weights`] from [`plans_plain`](Self::plans_plain), without noise.
     pub fn token_weights_plain(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
         weigh(self.plans_plain(scores, None), gain)
     }
 
-    /// [`Router::route`] with `noise`, `[N, N]` row-major, added to L; empty for none.
+    /// [`Router::route`] with `noise`, `[N, N]` row-major, added to L; empty for none. Starts in float32.
     pub(super) fn noisy_route(&self, scores: &[f64], noise: Vec<f32>) -> Box<dyn Routed> {
         Box::new(self.transport(scores, noise, Numerics::Single))
     }
@@ -114,7 +113,7 @@ impl Sinkhorn {
         self.plans_plain(scores, noise)
     }
 
-    /// [`Router::token_weights`] with `noise`, as [`noisy_plans`](Self::noisy_plans).
+    /// [`Router::token_weights`] with `noise` added to L.
     pub(super) fn noisy_token_weights(
         &self,
         scores: Tensor<2>,
@@ -127,8 +126,8 @@ impl Sinkhorn {
         weigh(self.noisy_plans(scores, noise), gain)
     }
 
-    /// The iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty for
-    /// none.
+    /// Runs the iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty
+    /// for none.
     fn transport(&self, scores: &[f64], noise: Vec<f32>, numerics: Numerics) -> Transport {
         Transport::run(scores, self.temperature, self.iterations.max(1), noise, numerics)
     }
@@ -145,7 +144,7 @@ impl Router for Sinkhorn {
     }
 
     fn flops(&self, n: u64) -> u64 {
-        // The log kernel, then two log-softmaxes an iteration, and one exponential.
+        // The log kernel, two log-softmaxes per iteration, one exponential.
         (5 + 2 * SOFTMAX * self.iterations as u64 + 1) * n * n
     }
 

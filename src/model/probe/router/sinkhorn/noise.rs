@@ -1,4 +1,4 @@
-//! Gumbel noise on the entries of Sinkhorn's `L` (Mena et al. 2018): a table an image, of its seed alone.
+//! Gumbel noise on the entries of Sinkhorn's `L` (Mena et al. 2018): one table per image, determined by its seed alone.
 
 use burn::tensor::{Tensor, TensorData};
 use rand::{Rng, SeedableRng};
@@ -7,17 +7,17 @@ use rand_chacha::ChaCha8Rng;
 /// The noise of a batch.
 #[derive(Clone, Debug)]
 pub(in crate::model::probe::router) struct Noise {
-    /// One an image.
+    /// One seed per image.
     pub image_seeds: Vec<u64>,
-    /// What standard Gumbel values are multiplied by.
+    /// Factor of the standard Gumbel values.
     pub scale: f32,
 }
 
 impl Noise {
-    /// The table of an image, `[N, N]` row-major: values are drawn from left to right and from above to below.
+    /// The table of an image, `[N, N]` row-major; values are drawn in this order.
     pub fn table(&self, image: usize, n: usize) -> Vec<f32> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.image_seeds[image]);
-        // The half step keeps the uniform value within (0, 1): both logarithms are finite.
+        // Adding 0.5 keeps the uniform value within (0, 1), so that both logarithms are finite.
         let uniform = |word: u32| (f64::from(word) + 0.5) / 2f64.powi(32);
         let standard = |word: u32| (-(-uniform(word).ln()).ln()) as f32;
         (0..n * n).map(|_| self.scale * standard(rng.random())).collect()
@@ -30,7 +30,7 @@ impl Noise {
         Tensor::from_data(TensorData::new::<f32, _>(tables, [images, n, n]), &scores.device())
     }
 
-    /// What the generator of each image starts from, eight words an image.
+    /// The ChaCha key of each image's generator, eight words per image.
     pub fn keys(&self) -> Vec<u32> {
         let words = |seed: &u64| {
             let key = ChaCha8Rng::seed_from_u64(*seed).get_seed();

@@ -1,6 +1,6 @@
-//! Sinkhorn for a batch as operations of burn with their own gradient: without noise no N x N tensor of an iteration is
-//! ever made, and for `P q` none at all. How the CPU computes them is in [`super::cpu`], how GPUs do in
-//! [`super::gpu`].
+//! Sinkhorn for a batch as operations in burn's graph with their own gradient: without noise no N x N tensor is stored
+//! for an iteration, and for `P gain` none at all. [`super::cpu`] implements them for the CPU, [`super::gpu`] for
+//! GPUs.
 
 use burn::backend::{Cube, Flex};
 use burn::tensor::Tensor;
@@ -10,7 +10,7 @@ use super::noise::Noise;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::custom_op::apply;
 
-/// `P q` for a batch, as [`super::Router::token_weights`].
+/// `P gain` for a batch, as [`super::Router::token_weights`].
 pub(super) fn token_weights(scores: Tensor<2>, gain: Tensor<1>, task: Task) -> Tensor<2> {
     let device = scores.device();
     let inputs = [scores.into_dispatch(), gain.into_dispatch()];
@@ -20,7 +20,7 @@ pub(super) fn token_weights(scores: Tensor<2>, gain: Tensor<1>, task: Task) -> T
     }
 }
 
-/// P for a batch, as [`super::Router::plans`].
+/// `P` for a batch, as [`super::Router::plans`].
 pub(super) fn plans(scores: Tensor<2>, task: Task) -> Tensor<3> {
     match on_cpu(&scores.device()) {
         true => apply::<Flex, _, 1, 3>(PlansOp(task), [scores.into_dispatch()]),
@@ -28,15 +28,16 @@ pub(super) fn plans(scores: Tensor<2>, task: Task) -> Tensor<3> {
     }
 }
 
+/// What both operations compute the plans from, besides the scores.
 pub(super) struct Task {
     /// Temperature and iterations.
     pub sinkhorn: Sinkhorn,
-    /// What is added to L.
+    /// Noise to add to L.
     pub noise: Option<Noise>,
 }
 
-/// `P gain` `[B, N]`, of scores `[B, N]` and gain `[N]`. On GPUs without noise.
+/// `P gain`, `[B, N]`, of scores `[B, N]` and gain `[N]`. On GPUs the task must have no noise.
 pub(super) struct TokenWeightsOp(pub Task);
 
-/// P `[B, N, N]`, of scores `[B, N]`.
+/// `P`, `[B, N, N]`, of scores `[B, N]`.
 pub(super) struct PlansOp(pub Task);

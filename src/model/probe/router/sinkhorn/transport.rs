@@ -1,15 +1,15 @@
-//! Sinkhorn's iterations on the host, in float64, without the N x N plan: the forward pass, and by
-//! hand the exact gradient through every iteration.
+//! Sinkhorn's iterations on the host without the N x N plan: the forward pass, and the exact gradient
+//! through every iteration, derived by hand. Potentials are in float64, sums as [`Numerics`] says.
 //!
-//! The cost is quadratic, so that `L[i, k] = 2 s_i p_k / tau - s_i^2 / tau - p_k^2 / tau`: the first
-//! half normalisation takes `s_i^2 / tau` into `f`, `g` starts at `-p_k^2 / tau`, and what is left is
+//! The cost is quadratic, so that `L[i, k] = 2 s_i p_k / tau - s_i^2 / tau - p_k^2 / tau`: the first row
+//! normalisation absorbs `s_i^2 / tau` into `f`, `g` starts at `-p_k^2 / tau`, and what remains is
 //! `x_i (k - h)` with `x_i = 2 s_i / (tau (N - 1))` and any constant `h`. Every sum over the kernel
 //! is then a polynomial in `exp(x_i)` ([`Linear`]) or a sum of exponentials of straight lines
-//! ([`Logarithmic`]), made on the fly from vectors of length N: time N^2, memory N an iteration.
+//! ([`Logarithmic`]), computed from vectors of length N: per iteration, time N^2 and memory N.
 //!
 //! Gradients. With `A = exp(L + f' + g)` after a row step and `C = exp(L + f' + g')` after a column
-//! step, a cotangent runs back by `f -= C g`, `g = -A^T f`, and to `L[i, k]` by `-C g_k` and `-A f_i`;
-//! `dL[i, k] / ds_i = 2 (p_k - s_i) / tau`.
+//! step, cotangents propagate back by `f -= C g`, `g = -A^T f`, and to `L[i, k]` by `-C g_k` and
+//! `-A f_i`; `dL[i, k] / ds_i = 2 (p_k - s_i) / tau`.
 
 use rayon::prelude::*;
 
@@ -19,34 +19,34 @@ use crate::model::ops::simd::vectorised;
 use crate::model::probe::head_output::PlanRows;
 use crate::model::probe::router::Routed;
 
-/// How sums over the kernel are made. `rows` and `columns` are potentials of tokens and positions,
-/// or their exponentials: the domain's own business. All vectors are `[N]`.
+/// A way to compute sums over the kernel. `rows` and `columns` are the potentials of tokens and
+/// positions, or their exponentials, as the implementation chooses. All vectors are `[N]`.
 pub(super) trait Domain: Send + Sync {
-    /// The potential of the positions to begin with.
+    /// Writes the initial potentials of the positions.
     fn start(&self, columns: &mut [f64]);
-    /// Makes every row sum 1. False where float64 cannot do it in this domain.
-    fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool;
-    /// Makes every column sum 1. False where float64 cannot do it in this domain.
-    fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool;
-    /// `P weights` for the plan of these potentials.
-    fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]);
-    /// `P^T weights`.
-    fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]);
+    /// Sets `rows` so that every row sums to 1. False where that leaves the domain's range.
+    fn normalise_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool;
+    /// Sets `columns` so that every column sums to 1. False where that leaves the domain's range.
+    fn normalise_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool;
+    /// `P weights` for the plan `P` of these potentials.
+    fn plan_times(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]);
+    /// `P^T weights` for the plan `P` of these potentials.
+    fn plan_transposed_times(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]);
     /// Row `token` of the plan.
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]);
 }
 
-/// Shares that are worth a thread of their own.
-const SHARES_PER_THREAD: usize = 1 << 16;
+/// Fewest entries of a plan that are worth a task of their own.
+const ENTRIES_PER_TASK: usize = 1 << 16;
 
-/// The iterations of one image, kept for the way back: potentials alone. The domain is made again
+/// The iterations of one image, saved for the backward pass as potentials alone. The domain is rebuilt
 /// from the scores, in time N, when it is needed.
 pub(super) struct Transport {
     scores: Vec<f64>,
     temperature: f64,
-    /// What was added to L, `[N, N]`; empty for nothing.
+    /// Noise added to L, `[N, N]` row-major; empty for none.
     noise: Vec<f32>,
-    /// Where the iterations ran.
+    /// What the iterations ran with.
     numerics: Numerics,
     /// Potentials of the tokens after each iteration, `[iterations, N]`.
     rows: Vec<f64>,
@@ -54,7 +54,7 @@ pub(super) struct Transport {
     columns: Vec<f64>,
 }
 
-/// How sums over the kernel are made: the quickest first.
+/// How sums over the kernel are computed, the fastest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numerics {
     /// Polynomials in float32.
@@ -66,8 +66,8 @@ pub(super) enum Numerics {
 }
 
 impl Transport {
-    /// Runs the iterations in the first of the [`Numerics`] from `numerics` on whose range every scaling stays
-    /// within, which the run itself checks. `noise`, `[N, N]` row-major, is added to L; empty for none.
+    /// Runs the iterations with the first of the [`Numerics`], from `numerics` on, in whose range every scaling
+    /// stays, which the run itself checks. `noise`, `[N, N]` row-major, is added to L; empty for none.
     pub fn run(
         scores: &[f64],
         temperature: f64,
@@ -93,17 +93,17 @@ impl Transport {
         transport
     }
 
-    /// Runs the iterations in this domain; false where they leave it.
+    /// Runs the iterations in this domain; false where they leave its range.
     fn iterate(&mut self, domain: &mut dyn Domain) -> bool {
         let n = self.scores.len().max(1);
         domain.start(&mut self.columns[..self.scores.len()]);
         self.rows.chunks_mut(n).enumerate().all(|(t, rows)| {
             let (before, after) = self.columns.split_at_mut((t + 1) * n);
-            domain.balance_rows(rows, &before[t * n..]) && domain.balance_columns(rows, &mut after[..n])
+            domain.normalise_rows(rows, &before[t * n..]) && domain.normalise_columns(rows, &mut after[..n])
         })
     }
 
-    /// What makes the sums with these numerics; `None` where that cannot take its scores or its noise.
+    /// The domain of its numerics; `None` where that does not support its scores or its noise.
     fn domain(&self) -> Option<Box<dyn Domain>> {
         fn boxed(domain: impl Domain + 'static) -> Box<dyn Domain> {
             Box::new(domain)
@@ -117,13 +117,13 @@ impl Transport {
         }
     }
 
-    /// What made the sums.
-    fn same_domain(&self) -> Box<dyn Domain> {
+    /// The domain that the iterations ran in.
+    fn rebuild_domain(&self) -> Box<dyn Domain> {
         self.domain().expect("the iterations ran in it")
     }
 
     /// The final potentials of tokens and positions.
-    fn last(&self) -> (&[f64], &[f64]) {
+    fn final_potentials(&self) -> (&[f64], &[f64]) {
         let n = self.scores.len();
         (&self.rows[self.rows.len() - n..], &self.columns[self.columns.len() - n..])
     }
@@ -131,49 +131,49 @@ impl Transport {
     /// The plan, `[N, N]` row-major.
     pub fn plan(&self) -> Vec<f64> {
         let n = self.scores.len();
-        let (domain, (rows, columns)) = (self.same_domain(), self.last());
-        let mut share = vec![0.0; n * n];
-        let enough = (SHARES_PER_THREAD / n.max(1)).max(1); // for a thread
-        share.par_chunks_mut(n.max(1)).with_min_len(enough).enumerate().for_each(|(token, row)| {
+        let (domain, (rows, columns)) = (self.rebuild_domain(), self.final_potentials());
+        let mut plan = vec![0.0; n * n];
+        let min_rows = (ENTRIES_PER_TASK / n.max(1)).max(1);
+        plan.par_chunks_mut(n.max(1)).with_min_len(min_rows).enumerate().for_each(|(token, row)| {
             domain.row(rows, columns, token, row);
         });
-        share
+        plan
     }
 
-    /// The plan row by row, none of them kept.
+    /// The plan row by row, each computed when it is read.
     pub fn rows(self) -> impl PlanRows + 'static {
-        struct Made {
+        struct RowsOnDemand {
             domain: Box<dyn Domain>,
             transport: Transport,
         }
-        impl PlanRows for Made {
+        impl PlanRows for RowsOnDemand {
             fn tokens(&self) -> usize {
                 self.transport.scores.len()
             }
 
             fn row<'a>(&'a self, i: usize, room: &'a mut [f64]) -> &'a [f64] {
-                let (rows, columns) = self.transport.last();
+                let (rows, columns) = self.transport.final_potentials();
                 self.domain.row(rows, columns, i, room);
                 room
             }
         }
-        Made { domain: self.same_domain(), transport: self }
+        RowsOnDemand { domain: self.rebuild_domain(), transport: self }
     }
 
-    /// The cotangent of `scores`, given that of the plan, `[N, N]`.
+    /// The gradient of the scores, `[N]`, given that of the plan, `[N, N]` row-major.
     pub fn vjp_of_plan<T: Copy + Into<f64>>(&self, cotangent: &[T]) -> Vec<f64> {
         let n = self.scores.len();
-        let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
-        let places = self.places();
+        let (mut domain, (rows, columns)) = (self.rebuild_domain(), self.final_potentials());
+        let positions = self.positions();
         let (mut f, mut g, mut moments) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let mut row = vec![0.0; n];
         for (i, cotangent) in cotangent.chunks(n.max(1)).enumerate() {
             domain.row(rows, columns, i, &mut row);
             for k in 0..n {
-                let grad_scores = row[k] * cotangent[k].into();
-                f[i] += grad_scores;
-                g[k] += grad_scores;
-                moments[i] += grad_scores * places[k];
+                let grad_logit = row[k] * cotangent[k].into();
+                f[i] += grad_logit;
+                g[k] += grad_logit;
+                moments[i] += grad_logit * positions[k];
             }
         }
         let mut grad_scores = vec![0.0; n];
@@ -181,8 +181,8 @@ impl Transport {
         self.unroll(&mut *domain, f, g, grad_scores)
     }
 
-    /// Runs the cotangents `f`, `g` of the final potentials back through every iteration, beside what
-    /// already in `grad_scores`; returns the cotangent of the scores.
+    /// Propagates the cotangents `f`, `g` of the final potentials back through every iteration, adding to
+    /// `grad_scores`, in units of `2 / tau`; returns the gradient of the scores.
     fn unroll(
         &self,
         domain: &mut dyn Domain,
@@ -191,28 +191,28 @@ impl Transport {
         mut grad_scores: Vec<f64>,
     ) -> Vec<f64> {
         let n = self.scores.len();
-        let places = self.places();
-        let (mut placed, mut sums, mut moments) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let positions = self.positions();
+        let (mut weighted_positions, mut sums, mut moments) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let columns = |t: usize| &self.columns[t * n..(t + 1) * n];
-        let (ones, less) = (vec![1.0; n], vec![-1.0; n]);
+        let (ones, minus_ones) = (vec![1.0; n], vec![-1.0; n]);
         for (t, rows) in self.rows.chunks(n.max(1)).enumerate().rev() {
             let (before, after) = (columns(t), columns(t + 1));
-            domain.over_positions(rows, after, &g, &mut sums);
-            multiply(&g, &places, &mut placed);
-            domain.over_positions(rows, after, &placed, &mut moments);
-            accumulate_grad(&mut grad_scores, &less, &self.scores, &sums, &moments);
-            // With its sign turned: the gradient of L through the row step, whose sums are 1.
+            domain.plan_times(rows, after, &g, &mut sums);
+            multiply(&g, &positions, &mut weighted_positions);
+            domain.plan_times(rows, after, &weighted_positions, &mut moments);
+            accumulate_grad(&mut grad_scores, &minus_ones, &self.scores, &sums, &moments);
+            // Negated, so that A f is the gradient of L through the row step; the rows of A sum to 1.
             f.iter_mut().zip(&sums).for_each(|(f, sum)| *f = sum - *f);
-            domain.over_positions(rows, before, &places, &mut moments);
+            domain.plan_times(rows, before, &positions, &mut moments);
             accumulate_grad(&mut grad_scores, &f, &self.scores, &ones, &moments);
-            domain.over_tokens(rows, before, &f, &mut g);
+            domain.plan_transposed_times(rows, before, &f, &mut g);
             f.fill(0.0);
         }
         grad_scores.iter().map(|x| x * 2.0 / self.temperature).collect()
     }
 
     /// `p_k`.
-    fn places(&self) -> Vec<f64> {
+    fn positions(&self) -> Vec<f64> {
         let n = self.scores.len();
         (0..n).map(|k| k as f64 / n.saturating_sub(1).max(1) as f64).collect()
     }
@@ -221,27 +221,27 @@ impl Transport {
 impl Routed for Transport {
     fn weights(&self, gains: &[f64]) -> Vec<f64> {
         let n = self.scores.len().max(1);
-        let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
+        let (mut domain, (rows, columns)) = (self.rebuild_domain(), self.final_potentials());
         let mut weights = vec![0.0; gains.len()];
         for (gain, weights) in gains.chunks(n).zip(weights.chunks_mut(n)) {
-            domain.over_positions(rows, columns, gain, weights);
+            domain.plan_times(rows, columns, gain, weights);
         }
         weights
     }
 
     fn vjp(&self, gains: &[f64], weights: &[f64], grad_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.scores.len();
-        let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
-        let places = self.places();
+        let (mut domain, (rows, columns)) = (self.rebuild_domain(), self.final_potentials());
+        let positions = self.positions();
         let (mut f, mut g, mut grad_scores) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
-        let (mut placed, mut moments) = (vec![0.0; n], vec![0.0; n]);
+        let (mut weighted_positions, mut moments) = (vec![0.0; n], vec![0.0; n]);
         let mut grad_gains = vec![0.0; gains.len()];
         for (m, grad_gain) in grad_gains.chunks_mut(n.max(1)).enumerate() {
             let [gain, weights, grad_weights] =
                 [gains, weights, grad_weights].map(|all| &all[m * n..(m + 1) * n]);
-            domain.over_tokens(rows, columns, grad_weights, grad_gain);
-            multiply(gain, &places, &mut placed);
-            domain.over_positions(rows, columns, &placed, &mut moments);
+            domain.plan_transposed_times(rows, columns, grad_weights, grad_gain);
+            multiply(gain, &positions, &mut weighted_positions);
+            domain.plan_times(rows, columns, &weighted_positions, &mut moments);
             accumulate_grad(&mut grad_scores, grad_weights, &self.scores, weights, &moments);
             (0..n).for_each(|i| f[i] += weights[i] * grad_weights[i]);
             (0..n).for_each(|k| g[k] += gain[k] * grad_gain[k]);
@@ -259,8 +259,8 @@ impl Routed for Transport {
 }
 
 vectorised! {
-    /// Adds what the kernel's cotangent `scale_i P[i, k] weight_k` owes the scores, in units of
-    /// `2 / tau`: `scale_i sum_k P[i, k] weight_k (p_k - s_i)`, from the sums with and without `p_k`.
+    /// Adds the scores' gradient from that of `L`, `scale_i P[i, k] weight_k`, in units of `2 / tau`:
+    /// `scale_i sum_k P[i, k] weight_k (p_k - s_i)`, from the sums with (`moments`) and without `p_k`.
     fn accumulate_grad<const FUSED: bool>(grad_scores: &mut [f64], scales: &[f64], scores: &[f64], sums: &[f64], moments: &[f64]) {
         let tokens = grad_scores.iter_mut().zip(scales).zip(scores).zip(sums).zip(moments);
         for ((((grad_scores, scale), score), sum), moment) in tokens {
@@ -270,7 +270,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// `a b`.
+    /// The elementwise product `a b`.
     fn multiply<const FUSED: bool>(a: &[f64], b: &[f64], into: &mut [f64]) {
         into.iter_mut().zip(a).zip(b).for_each(|((into, a), b)| *into = a * b);
     }
