@@ -121,12 +121,10 @@ impl CustomOp<Flex, 2> for ChannelPoolOp {
     }
 }
 
-/// The operation with its inputs.
 struct Channels {
     tokens: Tokens,
     /// `[1, d]`; a placeholder where the order is not learned.
     query: FlexTensor,
-    /// `[N, d]`.
     gain: FlexTensor,
     order: Order,
 }

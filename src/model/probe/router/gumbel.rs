@@ -1,8 +1,7 @@
 //! Gumbel-Sinkhorn: Sinkhorn sorting with Gumbel noise during training (Mena et al. 2018).
 //!
-//! In training, independent Gumbel noise `-ln(-ln U)` times `noise`, drawn from the seed of the image,
-//! is added to every entry of Sinkhorn's `L`; in evaluation there is none, and the router is exactly
-//! [`Sinkhorn`].
+//! In training, independent Gumbel noise `-ln(-ln U)` times `noise`, drawn from the seed of the image, is added to
+//! every entry of Sinkhorn's `L`; in evaluation there is none, and the router is exactly [`Sinkhorn`].
 
 use burn::tensor::Tensor;
 

@@ -75,7 +75,6 @@ pub fn random(seed: u64, n: usize) -> Vec<usize> {
     order
 }
 
-/// Each order, followed by its reverse.
 fn with_reversals<const K: usize>(orders: [Vec<usize>; K]) -> Vec<Vec<usize>> {
     orders.into_iter().flat_map(|order| [order.clone(), order.into_iter().rev().collect()]).collect()
 }
@@ -137,9 +136,8 @@ fn hilbert(grid: Grid) -> Vec<usize> {
     order
 }
 
-/// Visits every cell of the rectangle that `along` and `across` span from `at`, starting there and ending at the far
-/// end of `along`. A long rectangle is cut in two along `along`; any other is visited in three parts: half of `across`
-/// outwards, the other half along the whole of `along`, and the first half back.
+/// Visits every cell of the rectangle that `along` and `across` span from `at`, ending at the far end of `along`: out
+/// over half of `across`, along the other half, and back over the first; a long rectangle is first cut in two.
 fn hilbert_rectangle(visit: &mut dyn FnMut(Step), at: Step, along: Step, across: Step) {
     let length = |v: Step| (v.0 + v.1).abs();
     let unit = |v: Step| (v.0.signum(), v.1.signum());

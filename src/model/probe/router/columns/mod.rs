@@ -1,18 +1,16 @@
 //! Routers whose columns are softmaxes over the tokens, `P[i, k] = softmax_i(l_k(i))`, for one image at a
 //! time and without the N x N plan.
 //!
-//! The logits of NeuralSort and of SoftSort with `p = 2` are lines, `l_k(i) = m_k s_i - A_i`; those of
-//! SoftSort with `p = 1` are distances, `l_k(i) = -|a_k - s_i| / tau`. The forward and the backward pass
-//! compute each column, use it and discard it: time N^2, memory N. With the gain `q_k` of a column and
-//! the gradient `c_i` of a token's weight, the logits' gradient is `P[i, k] q_k (c_i - mu_k)`,
-//! `mu_k = sum_i P[i, k] c_i`, and the gain's is `mu_k`.
+//! The logits of NeuralSort and of SoftSort with `p = 2` are lines, `l_k(i) = m_k s_i - A_i`; those of SoftSort with
+//! `p = 1` are distances, `l_k(i) = -|a_k - s_i| / tau`. The forward and the backward pass compute each column, use it and
+//! discard it: time N^2, memory N. With the gain `q_k` of a column and the gradient `c_i` of a token's weight, the
+//! logits' gradient is `P[i, k] q_k (c_i - mu_k)`, `mu_k = sum_i P[i, k] c_i`, and the gain's is `mu_k`.
 
 pub(super) mod gpu;
 
 use super::Routed;
 use crate::model::ops::simd::{dot, exp, vectorised};
 
-/// The logits `l_k(i)` of an image.
 pub(super) enum Logits {
     /// `slopes[k] s_i - offsets[i]`.
     Lines {
@@ -134,7 +132,6 @@ impl Routed for Columns {
 }
 
 vectorised! {
-    /// The logits of a column as lines in the scores.
     fn line<const FUSED: bool>(slope: f64, scores: &[f64], offsets: &[f64], column: &mut [f64]) {
         for ((into, s), offset) in column.iter_mut().zip(scores).zip(offsets) {
             *into = slope * s - offset;
@@ -143,7 +140,6 @@ vectorised! {
 }
 
 vectorised! {
-    /// The logits of a column as distances from its centre.
     fn distance<const FUSED: bool>(centre: f64, scale: f64, scores: &[f64], column: &mut [f64]) {
         for (into, s) in column.iter_mut().zip(scores) {
             *into = -(centre - s).abs() * scale;

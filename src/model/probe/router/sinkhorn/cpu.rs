@@ -40,7 +40,6 @@ impl CustomOp<Flex, 2> for TokenWeightsOp {
 }
 
 impl CustomOp<Flex, 1> for PlansOp {
-    /// The scores, and the iterations of every image.
     type Saved = (Values, Vec<Transport>);
 
     fn forward(self, [scores]: [FlexTensor; 1], keep: bool) -> (FlexTensor, Self::Saved) {

@@ -2,10 +2,9 @@
 //! multiply-add per entry, with all data in registers and the first-level cache. In float64 for
 //! explanations; in float32, with twice as many lanes, for training.
 //!
-//! Row sums are polynomials by Horner's rule, with tokens as lanes; even and odd powers are separate
-//! chains, so that consecutive multiply-adds are independent. Column sums have positions as lanes:
-//! `r^(128 t + 16 a + b - h) = y_a r^b` with eight `y_a` and sixteen `r^b` per token, so that a token adds
-//! an outer product to sums that stay in registers.
+//! Row sums are polynomials by Horner's rule, with tokens as lanes; even and odd powers are separate chains, so that
+//! consecutive multiply-adds are independent. Column sums have positions as lanes: `r^(128 t + 16 a + b - h) = y_a r^b`
+//! with eight `y_a` and sixteen `r^b` per token, so that a token adds an outer product to sums that stay in registers.
 //!
 //! Overflow and underflow cannot go unnoticed: all terms are positive. Every scaling is checked to be
 //! [safe](Limits), and every `x_i` such that no power above leaves the range of its precision, else the
@@ -22,9 +21,8 @@ const STEPS: usize = 16;
 /// Strides of [`STEPS`] positions in a tile of column sums, `y_a`.
 const STRIDES: usize = 8;
 
-/// The ranges within which a precision is reliable.
+/// The safe scalings of a precision, and the largest exponents within its range.
 pub(super) struct Limits {
-    /// Safe scalings.
     safe: std::ops::Range<f64>,
     /// Largest `|x_i| h`.
     max_half_exponent: f64,
@@ -60,7 +58,6 @@ pub(super) struct Linear<T> {
     /// `r_i^(128 t - h)` for the current tile, and `y_a` times the token's term.
     tile_powers: Vec<T>,
     factors: Vec<[T; STRIDES]>,
-    /// Row sums by block.
     sums: Vec<[T; BLOCK]>,
 }
 

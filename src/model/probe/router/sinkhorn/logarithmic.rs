@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use super::transport::Domain;
 use crate::model::ops::simd::{exp, multiply_add, vectorised};
 
-/// The kernel of one image.
 pub(super) struct Logarithmic {
     /// `x_i = 2 s_i / (tau (N - 1))`.
     slopes: Vec<f64>,

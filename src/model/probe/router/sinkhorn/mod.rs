@@ -126,8 +126,7 @@ impl Sinkhorn {
         weigh(self.noisy_plans(scores, noise), gain)
     }
 
-    /// Runs the iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty
-    /// for none.
+    /// Runs the iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty for none.
     fn transport(&self, scores: &[f64], noise: Vec<f32>, numerics: Numerics) -> Transport {
         Transport::run(scores, self.temperature, self.iterations.max(1), noise, numerics)
     }

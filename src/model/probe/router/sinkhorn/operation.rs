@@ -1,6 +1,5 @@
 //! Sinkhorn for a batch as operations in burn's graph with their own gradient: without noise no N x N tensor is stored
-//! for an iteration, and for `P gain` none at all. [`super::cpu`] implements them for the CPU, [`super::gpu`] for
-//! GPUs.
+//! for an iteration, and for `P gain` none at all. [`super::cpu`] implements them for the CPU, [`super::gpu`] for GPUs.
 
 use burn::backend::{Cube, Flex};
 use burn::tensor::Tensor;
@@ -28,7 +27,6 @@ pub(super) fn plans(scores: Tensor<2>, task: Task) -> Tensor<3> {
     }
 }
 
-/// What both operations compute the plans from, besides the scores.
 pub(super) struct Task {
     /// Temperature and iterations.
     pub sinkhorn: Sinkhorn,

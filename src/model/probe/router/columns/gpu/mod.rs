@@ -71,16 +71,13 @@ impl WeightsOp {
     }
 }
 
-/// What the backward pass needs; every tensor but the gain is `[B, N]`.
+/// What the backward pass needs: the scores in ascending order, the token of every rank and `Z_k`, `[B, N]` each, and
+/// the gain, `[N]`.
 struct Saved {
     op: WeightsOp,
-    /// The scores in ascending order.
     sorted: CubeTensor,
-    /// The token of every rank.
     order: CubeTensor,
-    /// `Z_k`.
     totals: CubeTensor,
-    /// `[N]`.
     gain: CubeTensor,
 }
 
