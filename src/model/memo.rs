@@ -26,7 +26,7 @@ impl<K: Hash + Eq, V: Clone> Memo<K, V> {
         // Computed without the lock: a rayon thread that waits in `make` may run another task that takes it.
         let value = make();
         let mut entries = entries();
-        if entries.len() >= self.capacity {
+        if entries.len() >= self.capacity && !entries.contains_key(&key) {
             entries.shift_remove_index(0);
         }
         entries.insert(key, value.clone());
@@ -49,6 +49,14 @@ pub(in crate::model) fn mark<T: Copy>(so_far: u64, values: &[T], bits: impl Fn(T
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_two_threads_made_takes_the_place_of_no_other() {
+        let memo = Memo::new(2);
+        memo.get(1, || 'a');
+        memo.get(2, || memo.get(2, || 'b')); // the inner one is the other thread's
+        assert_eq!(memo.get(1, || 'c'), 'a');
+    }
 
     #[test]
     fn a_mark_tells_values_and_places() {

@@ -185,7 +185,7 @@ pub(crate) fn exp<const FUSED: bool>(x: f64) -> f64 {
         }
         terms
     };
-    let x = if x > -708.0 { x } else { -708.0 };
+    let x = if x < -708.0 { -708.0 } else { x }; // NaN stays
     let shifted = multiply_add::<FUSED, f64>(x, std::f64::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = multiply_add::<FUSED, f64>(-LN_2_LOW, n, multiply_add::<FUSED, f64>(-LN_2_HIGH, n, x));
@@ -232,6 +232,7 @@ mod tests {
                 assert!((found / x.exp() - 1.0).abs() < 4.5e-16, "exp({x}) = {found:e}");
             }
         }
+        assert!(exp::<false>(f64::NAN).is_nan() && exp::<true>(f64::NAN).is_nan());
         assert!(exp::<false>(-1e300) < 1e-307 && exp::<false>(f64::NEG_INFINITY) < 1e-307);
     }
 
@@ -243,6 +244,7 @@ mod tests {
                 assert!((f64::from(found) / f64::from(x).exp() - 1.0).abs() < 3e-7, "exp({x}) = {found:e}");
             }
         }
+        assert!(exp_single::<true>(f32::NAN).is_nan());
         assert!(exp_single::<true>(f32::NEG_INFINITY) < 1e-37 && exp_single::<true>(1e30).is_finite());
     }
 }

@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 
 use super::sinkhorn::{Sinkhorn, noise::Noise};
 use super::{Routed, Router, RouterSpec};
-use crate::model::probe::head_output::Plan;
+use crate::model::probe::head_output::{Plan, PlanRows};
 use crate::model::probe::settings::Config;
 
 /// Its entry in [`ROUTERS`](super::ROUTERS).
@@ -50,6 +50,10 @@ impl Router for GumbelSinkhorn {
 
     fn plan(&self, scores: &[f64]) -> Plan {
         self.sinkhorn.plan(scores)
+    }
+
+    fn rows(&self, scores: &[f64]) -> Box<dyn PlanRows> {
+        self.sinkhorn.rows(scores)
     }
 
     fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
