@@ -1,5 +1,4 @@
-//! A training that runs as a process of its own, whoever asked for it: what is asked, and the names of its files in the
-//! run's folder.
+//! A training in a process of its own: the request, and the names of its files in the run's folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,37 +10,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::io::host_lock::HostLock;
 
-/// How often it is looked whether a sign of life is due.
+/// How often [`SignOfLife`] checks whether a heartbeat is due.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is to be trained apart.
+/// A request to train in a separate process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detached {
-    /// What `ssmprobe train` is told, but for the folder of the run; or `sweep`, and what that is told.
+    /// Arguments of `ssmprobe train` without the run's folder; or [`SWEEP`] and the arguments of that verb.
     pub words: Vec<String>,
-    /// That folder; `~/` begins at the user's own.
+    /// The run's folder; `~/` is the user's home.
     pub out: PathBuf,
-    /// Whether this was asked before, and the answer was lost: what has begun is not begun again.
+    /// Whether this repeats a request whose answer was lost: a training that has started is not started again.
     pub again: bool,
 }
 
 impl Detached {
-    /// Whether it goes on with a run.
+    /// Whether it resumes a run.
     pub fn resumes(&self) -> bool {
         self.words.iter().any(|word| word == "--resume")
     }
 }
 
-/// The verb that is named, as it is not the usual one.
+/// The verb that [`Detached::words`] begins with if it is not `train`.
 pub const SWEEP: &str = "sweep";
 
-/// What it says of its work, and what of its results.
+/// Log files of standard error and standard output, in the run's folder.
 pub const LOGS: [&str; 2] = ["train.log", "train.out"];
 
-/// The flag that names the file by which it shows life, where the folder's file system has no locks.
+/// The flag that names the heartbeat file, used if the folder's file system has no locks.
 pub const OWNER_FILE: &str = "--owner-file";
 
-/// Shows, as long as this is kept, that this process has the right that was handed to it.
+/// Keeps the heartbeat of a [`HostLock`] that was handed to this process, until dropped.
 pub struct SignOfLife {
     // Its end ends the thread.
     end: Option<SyncSender<()>>,
@@ -49,10 +48,10 @@ pub struct SignOfLife {
 }
 
 impl SignOfLife {
-    /// Of the file that says whose the right is.
+    /// Starts the heartbeat of the lock in `file`.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If its thread cannot be started.
     pub fn new(file: &Path) -> io::Result<Self> {
         let (end, ended) = sync_channel(0);
         let right = HostLock::handed(file);
@@ -73,34 +72,34 @@ impl Drop for SignOfLife {
     }
 }
 
-/// The file that is locked as long as it runs.
+/// The file that the process keeps locked while it runs.
 pub fn lock(out: &Path) -> PathBuf {
     out.join("train.lock")
 }
 
-/// Who runs it, and what it was told.
+/// The process that runs a detached training, and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// Its process there.
+    /// Process id on the machine that computes.
     pub pid: u32,
-    /// What it was told.
+    /// Its arguments, as in [`Detached::words`].
     pub words: Vec<String>,
 }
 
 impl Started {
-    /// The file that says so.
+    /// The file that holds this, in the run's folder.
     pub fn path(out: &Path) -> PathBuf {
         out.join("train.json")
     }
 }
 
-/// A line of a training's own words.
+/// A line that a training printed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
-    /// It.
+    /// Its text.
     pub line: String,
-    /// Which of [`LOGS`] it stands in.
+    /// Index of its file in [`LOGS`].
     pub log: usize,
-    /// The bytes before it there: one that is told again is known by that.
+    /// Its byte offset there, which identifies a line that is sent twice.
     pub at: u64,
 }

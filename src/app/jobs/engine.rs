@@ -1,5 +1,5 @@
-//! What jobs compute with: open backbones and probes, tokens in memory, what chance gives. It lives on one
-//! thread, which owns every tensor.
+//! The state that jobs compute with: open backbones and probes, cached tokens, null bands. It lives on one thread, which owns every
+//! tensor.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,16 +22,16 @@ use crate::model::explain::null_model::NullBands;
 use crate::model::io::catch_panic::guard;
 use crate::model::probe::Probe;
 
-/// What jobs take from the world outside, so that a test can hand them a broken one.
+/// The functions through which jobs reach devices and files, so that tests can replace them.
 #[derive(Clone, Copy)]
 pub struct WorkerEnv {
     /// Opens a device by name.
     pub device: fn(&str) -> Result<Choice, DeviceError>,
     /// Decodes a photograph.
     pub photo: fn(&ImageSource) -> Result<Photo, ImageError>,
-    /// The folder of token caches on disk, where the user has one.
+    /// The folder of token caches on disk; `None` without a home folder.
     pub tokens: fn() -> Option<PathBuf>,
-    /// Bytes of tokens that are kept for another look.
+    /// Most bytes of tokens that are cached in memory.
     pub cache_bytes: usize,
 }
 
@@ -46,14 +46,14 @@ impl Default for WorkerEnv {
     }
 }
 
-/// What jobs compute with.
+/// Open backbones and probes, cached tokens, annotations and null bands.
 pub struct Engine {
-    /// The world outside.
+    /// Access to devices and files.
     pub env: WorkerEnv,
     pub(super) memory: TokenMemory,
     pub(super) probes: HashMap<ProbeId, LoadedProbe>,
     pub(super) backbones: HashMap<BackboneId, LoadedBackbone>,
-    /// How to open backbones again whose device was lost.
+    /// Backbones to reopen whose device was lost.
     lost: HashMap<BackboneId, BackboneSpec>,
     nulls: (ExplainSettings, NullBands),
     /// Annotations by their folders.
@@ -63,7 +63,7 @@ pub struct Engine {
 /// A backbone to open.
 #[derive(Clone)]
 pub struct BackboneSpec {
-    /// What it is called; an open one of this name is closed first.
+    /// Its id; an open backbone with the same id is closed first.
     pub entry: BackboneId,
     /// Its folder.
     pub folder: PathBuf,
@@ -73,11 +73,11 @@ pub struct BackboneSpec {
     pub options: BackboneOptions,
 }
 
-/// A backbone that can read images.
+/// An open backbone, ready to read images.
 pub(super) struct LoadedBackbone {
     spec: BackboneSpec,
     pub(super) reader: TokenReader,
-    /// What cached tokens depend on.
+    /// Identifies backbone and options in the keys of cached tokens.
     pub(super) key: Arc<str>,
     device: Device,
     info: BackboneInfo,
@@ -90,20 +90,20 @@ pub(super) struct LoadedProbe {
     pub(super) probe: Probe,
 }
 
-/// Why a probe cannot be asked.
+/// The error for a probe that is not open.
 pub(super) fn not_open() -> UserError {
     UserError::new("The probe is not open").remedy("Open it again")
 }
 
 impl LoadedProbe {
-    /// What its file is called, without the ending.
+    /// Its file name without the extension.
     pub(super) fn name(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
 impl Engine {
-    /// One with nothing open.
+    /// An engine with nothing open.
     pub fn new(env: WorkerEnv) -> Self {
         let settings = ExplainSettings::default();
         Self {
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// What is marked in the images of a folder, read once.
+    /// The annotations in `folder`, read once and then cached.
     pub(super) fn annotations(&mut self, folder: &Path) -> Result<Arc<Annotations>, DataError> {
         if let Some(known) = self.annotations.get(folder) {
             return Ok(known.clone());
@@ -127,7 +127,7 @@ impl Engine {
         Ok(read)
     }
 
-    /// Loads a backbone; that of the same name is gone by then, and its memory free.
+    /// Loads a backbone; an open one with the same id is closed and its memory freed before.
     pub fn open_backbone(
         &mut self,
         spec: BackboneSpec,
@@ -155,7 +155,7 @@ impl Engine {
         Ok(info)
     }
 
-    /// Frees a backbone's memory, and what the device keeps of it for later.
+    /// Closes a backbone and frees its memory, the device's memory pool included.
     pub fn close_backbone(&mut self, entry: BackboneId) {
         self.lost.remove(&entry);
         if let Some(LoadedBackbone { reader, device, .. }) = self.backbones.remove(&entry) {
@@ -166,7 +166,7 @@ impl Engine {
         }
     }
 
-    /// Opens a backbone again that was lost with its device.
+    /// Reopens a backbone whose device was lost; does nothing for others.
     pub(super) fn reopen(&mut self, entry: BackboneId, reporter: &mut dyn Reporter) -> Result<(), JobError> {
         let Some(spec) = self.lost.get(&entry).cloned() else { return Ok(()) };
         match self.open_backbone(spec.clone(), reporter) {
@@ -178,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// After a panic: what it may have torn is thrown away; the next explanation opens it again.
+    /// After a panic: drops state that may be inconsistent; the next job reopens it.
     pub fn recover(&mut self) {
         for (entry, open) in std::mem::take(&mut self.backbones) {
             self.lost.insert(entry, open.spec.clone());
@@ -197,13 +197,13 @@ impl Engine {
         all.iter().find(|name| **name != "cpu").or(all.first()).copied()
     }
 
-    /// What takes tokens as an open backbone does: its folder, its device, and how.
+    /// Folder, device and token settings of an open backbone, to read the same tokens elsewhere.
     pub(super) fn taker(&self, entry: BackboneId) -> Result<(PathBuf, Device, TokenSpec), UserError> {
         let LoadedBackbone { spec, device, .. } = self.backbone(entry)?;
         Ok((spec.folder.clone(), device.clone(), spec.options.token_spec()))
     }
 
-    /// The open backbone of this name.
+    /// The open backbone with this id.
     pub(super) fn backbone(&self, entry: BackboneId) -> Result<&LoadedBackbone, UserError> {
         self.backbones
             .get(&entry)
@@ -220,17 +220,17 @@ impl Engine {
         Ok(info)
     }
 
-    /// Forgets a probe.
+    /// Closes a probe.
     pub fn close_probe(&mut self, entry: ProbeId) {
         self.probes.remove(&entry);
     }
 
-    /// The open probe of this name.
+    /// The open probe with this id.
     pub(super) fn probe(&self, entry: ProbeId) -> Result<&LoadedProbe, UserError> {
         self.probes.get(&entry).ok_or_else(not_open)
     }
 
-    /// What chance gives with these settings; kept until others are asked for.
+    /// Prepares null bands for these settings; they are kept until the settings change.
     pub(super) fn set_nulls(&mut self, settings: ExplainSettings) {
         let ExplainSettings { null_draws, seed, .. } = settings;
         if (self.nulls.0.null_draws, self.nulls.0.seed) != (null_draws, seed) {
@@ -238,7 +238,7 @@ impl Engine {
         }
     }
 
-    /// What chance gives, as last set.
+    /// Null bands for the settings last given to [`set_nulls`](Self::set_nulls).
     pub(super) fn nulls(&self) -> &NullBands {
         &self.nulls.1
     }

@@ -1,5 +1,5 @@
-//! Asking probes about all images of a dataset: tokens from the cache on disk, then one probe after
-//! the other, some images at a time.
+//! Evaluating probes on all images of a dataset: tokens from the cache on disk, then one probe after the other, a batch of images at a
+//! time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,29 +25,29 @@ use crate::model::explain::null_model::NullBands;
 use crate::model::explain::removal::{Mode, RemovalSpec};
 use crate::model::reading::Reading;
 
-/// Images asked about at once.
+/// Images of a batch.
 const BATCH: usize = 32;
-/// The same where their tokens are removed, which takes hundreds of times as long.
+/// Images of a batch whose tokens are also removed, which takes hundreds of times as long.
 const REMOVED_BATCH: usize = 4;
 
-/// Tokens of a part of a dataset: the cache, the place of every image in it, and what is known to be where in it.
+/// Tokens of an [`EvalSplit`]: the cache, the index of every image in it, and the images' regions.
 type Known = (TokenCache, Vec<usize>, RegionSet);
 
-/// The images of a dataset that are asked about: one split of it.
+/// The images that probes are evaluated on: one split of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalSplit {
-    /// All of it.
+    /// The whole dataset.
     pub dataset: Arc<Dataset>,
-    /// Which split.
+    /// The split.
     pub split: Split,
-    /// Its samples, as indices into the dataset's.
+    /// Its samples, as indices into [`Dataset::samples`].
     pub samples: Vec<usize>,
-    /// Their names and classes.
+    /// Their names and true classes.
     pub asked: Arc<EvalSet>,
 }
 
 impl EvalSplit {
-    /// The images of `split`; the held-out ones where that is not said or there are none of it.
+    /// The images of `split`; if it is `None` or has no images, those of the held-out split.
     pub fn new(dataset: Dataset, split: Option<Split>) -> Self {
         let split = split.filter(|split| dataset.count(*split) > 0);
         let split = split.or_else(|| dataset.held_out()).unwrap_or(Split::Train);
@@ -57,14 +57,14 @@ impl EvalSplit {
         Self { split, samples, asked, dataset: Arc::new(dataset) }
     }
 
-    /// It in one line: `folder, 500 test images of 10 classes`.
+    /// A summary in one line: `folder, 500 test images of 10 classes`.
     pub fn summary(&self) -> String {
         let (images, classes) = (self.samples.len(), self.asked.classes.len());
         format!("{}, {images} {} images of {classes} classes", self.dataset.layout, self.split.name())
     }
 }
 
-/// What `samples` of a dataset are called, and their classes.
+/// Names and classes of `samples`, indices into [`Dataset::samples`].
 pub fn eval_set(dataset: &Dataset, split: &str, samples: &[usize]) -> EvalSet {
     EvalSet {
         dataset: dataset.name.clone(),
@@ -75,46 +75,46 @@ pub fn eval_set(dataset: &Dataset, split: &str, samples: &[usize]) -> EvalSet {
     }
 }
 
-/// Probes to ask about a part of a dataset.
+/// A request to evaluate probes on one split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalRequest {
     /// The images.
     pub part: Arc<EvalSplit>,
-    /// The probes, in this order.
+    /// The probes, in the order in which they are evaluated.
     pub subjects: Vec<EvalProbe>,
-    /// What null bands are made of.
+    /// Settings of null bands.
     pub settings: ExplainSettings,
     /// Where regions of the images come from.
     #[serde(default)]
     pub regions: RegionSource,
-    /// Modes in which every image's tokens are removed, too; none where no removal curve is wanted.
+    /// Modes of removal curves to compute for every image.
     #[serde(default)]
     pub removals: Vec<Mode>,
 }
 
-/// A probe, the backbone whose tokens it reads, and what is changed in its reading.
+/// A probe, the backbone whose tokens it reads, and an intervention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalProbe {
     /// The probe.
     pub probe: ProbeId,
     /// The backbone.
     pub backbone: BackboneId,
-    /// The change.
+    /// What is changed in how the probe reads.
     pub change: Intervention,
 }
 
-/// What one probe made of the images.
+/// The result of evaluating one probe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EvalAnswer {
-    /// Who was asked.
+    /// The probe.
     pub subject: EvalProbe,
-    /// About what.
+    /// The images.
     pub part: Arc<EvalSplit>,
-    /// What came out, or why nothing did.
+    /// The evaluation, or why it failed.
     pub result: Result<Arc<Evaluation>, UserError>,
 }
 
-/// Asks every subject, and tells of each as soon as it is done.
+/// Evaluates every subject, and reports each as soon as it is done.
 pub fn run(
     engine: &mut Engine,
     spec: &EvalRequest,
@@ -137,7 +137,7 @@ pub fn run(
     Ok(())
 }
 
-/// What one probe makes of all images.
+/// Evaluates one probe on all images.
 fn ask(
     engine: &mut Engine,
     spec: &EvalRequest,
@@ -181,16 +181,16 @@ fn ask(
 /// What is done, and by whom.
 #[derive(Clone, Copy)]
 pub struct Asking<'a> {
-    /// It, as a person reads it.
+    /// Its description in progress messages.
     pub what: &'a str,
-    /// Who reads what is left of an image, where the encoder does.
+    /// Encodes the remaining patches, for removal before the encoder.
     pub left: Option<SubsetReader<'a>>,
 }
 
-/// Asks about every image.
+/// Evaluates every image.
 ///
 /// # Errors
-/// If it was ended, or the probe cannot be asked.
+/// If it was cancelled, or the probe cannot read the tokens.
 pub fn ask_all(
     engine: &mut Engine,
     evaluator: &mut Evaluator<'_>,
@@ -200,7 +200,7 @@ pub fn ask_all(
     ask_to(engine, evaluator, evaluator.images(), asking, reporter)
 }
 
-/// Asks about every image before `end` that has not been asked about.
+/// Evaluates every image before `end` that has no answer yet.
 ///
 /// # Errors
 /// As [`ask_all`].
@@ -223,7 +223,7 @@ pub fn ask_to(
     Ok(())
 }
 
-/// Asks about those of `images` that `answers` are not of yet, and adds what they gave; after some of them `save` is called.
+/// Evaluates those of `images` that `answers` lack and adds the results; calls `save` after each batch.
 ///
 /// # Errors
 /// As [`ask_all`], or if `save` fails.
@@ -247,7 +247,7 @@ pub fn ask_some(
     Ok(())
 }
 
-/// What some images give.
+/// Evaluates a batch of images in parallel.
 fn answers(
     engine: &mut Engine,
     evaluator: &Evaluator<'_>,
@@ -264,13 +264,13 @@ fn answers(
     Ok(found)
 }
 
-/// Images asked about between two pauses.
+/// Images between two pauses.
 fn batch(evaluator: &Evaluator<'_>) -> usize {
     if evaluator.removes().is_some() { REMOVED_BATCH } else { BATCH }
 }
 
-/// Tokens of the images through a backbone: those of the whole dataset where they are there
-/// already, else of this part alone, taken now.
+/// Tokens of the images through a backbone: from the cache of the whole dataset if there is one, else of this split alone, extracted
+/// now.
 fn tokens(
     engine: &mut Engine,
     part: &EvalSplit,
@@ -296,7 +296,7 @@ fn tokens(
     Ok((cache, (0..part.samples.len()).collect()))
 }
 
-/// What is known to be where in the images whose tokens these are.
+/// Regions of the images whose tokens these are.
 fn regions(
     engine: &mut Engine,
     spec: &EvalRequest,
@@ -311,7 +311,7 @@ fn regions(
     of_samples(engine, &spec.regions, images, &preprocessor, tokens.grid(), reporter)
 }
 
-/// The tokens of a plan; images that cannot be read are counted.
+/// Extracts the tokens of a plan; images that cannot be read are counted.
 fn take(
     engine: &mut Engine,
     (plan, dataset, device): (&Plan, &Dataset, &Device),

@@ -1,5 +1,4 @@
-//! Explaining images through probes: tokens of those that are not known in as few forward passes as there
-//! are batches, then every item on a core of its own.
+//! Explaining images through probes: tokens that are not cached by one forward pass a batch, then every item in parallel.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,17 +22,17 @@ use crate::model::trace::{Attribution, AttributionSet, Regions, Trace};
 
 /// Images in one forward pass.
 const BATCH: usize = 16;
-/// Predictions kept in a trace.
+/// Most predictions of a trace.
 pub const TOP: usize = 24;
 
 /// Images to explain through probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explain {
-    /// What is asked, in the order of the answers.
+    /// What to explain, in the order of the answers.
     pub asked: Vec<ExplainItem>,
     /// The class of the evidence.
     pub class: ClassChoice,
-    /// Everything else.
+    /// The other settings.
     pub settings: ExplainSettings,
     /// Where regions of the images come from.
     #[serde(default)]
@@ -43,7 +42,7 @@ pub struct Explain {
 /// One image through one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExplainItem {
-    /// The column that asks.
+    /// The column of the window that shows it.
     pub column: ColumnId,
     /// The image.
     pub image: ImageSource,
@@ -51,35 +50,34 @@ pub struct ExplainItem {
     pub backbone: BackboneId,
     /// The probe.
     pub probe: ProbeId,
-    /// What is changed in its reading.
+    /// What is changed in how the probe reads.
     pub change: Intervention,
-    /// What seeds its random orders: the image's index in its dataset; of an image of none, its place
-    /// in the library.
+    /// Seed of its random orders: the image's index in its dataset, or in the library if it has none.
     pub draw: u64,
 }
 
-/// The class evidence is for.
+/// The class that evidence is computed for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassChoice {
-    /// The one each probe predicts.
+    /// The class that each probe predicts.
     #[default]
     Predicted,
-    /// The one of this name or index in every probe.
+    /// The class with this name or index in every probe.
     Named(String),
 }
 
-/// What an explanation depends on beside image, probe and class.
+/// Settings of an explanation beside image, probe and class.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExplainSettings {
-    /// What the proxy decays by, instead of the spectral radius; 0 to 1.
+    /// Decay of the evidence proxy instead of the spectral radius, 0 to 1.
     pub rho: Option<f64>,
-    /// Random scores behind each null band.
+    /// Draws of random scores for each null band.
     pub null_draws: usize,
-    /// Seed of null bands, of untrained scorers, and of what is changed to measure stability.
+    /// Seed of null bands, of untrained scorers, and of the perturbations that measure stability.
     pub seed: u64,
-    /// Methods of attribution that are computed besides.
+    /// Methods of attribution to compute beside evidence.
     #[serde(skip_serializing_if = "AttributionSet::is_empty")]
     pub attributions: AttributionSet,
 }
@@ -92,7 +90,7 @@ impl Default for ExplainSettings {
 }
 
 impl ExplainSettings {
-    /// The same without attributions: for many images at once, which show none.
+    /// The same without attributions, for whole datasets, which show none.
     pub fn without_attributions(self) -> Self {
         Self { attributions: AttributionSet::default(), ..self }
     }
@@ -101,18 +99,18 @@ impl ExplainSettings {
 /// The answer to one [`ExplainItem`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExplainResult {
-    /// The column that asked.
+    /// The column of the window that shows it.
     pub column: ColumnId,
-    /// What was seen, or why nothing was.
+    /// The trace, or why there is none.
     pub result: Result<Arc<Trace>, UserError>,
-    /// What other orders of the same image are read by, where it was read in one that a person made.
+    /// Reads the same image in other orders, if its order was made by hand.
     pub by_hand: Option<Arc<HandOrderReader>>,
 }
 
-/// Images by backbone and path: what is known of each, or why nothing is.
+/// Tokens of images by backbone and path, or why there are none.
 type Images = HashMap<(BackboneId, ImageSource), Result<Arc<CachedTokens>, UserError>>;
 
-/// One answer for each that was asked.
+/// Explains every item: one answer each, in their order.
 pub fn run(
     engine: &mut Engine,
     spec: &Explain,
@@ -161,7 +159,7 @@ pub fn run(
     results.collect()
 }
 
-/// What a backbone says of every image it is asked for; forward passes for those that are new.
+/// Tokens of every image that is needed of a backbone, by forward passes for those that are not cached.
 fn read(
     engine: &mut Engine,
     spec: &Explain,
@@ -219,7 +217,7 @@ fn read(
     Ok(())
 }
 
-/// What is known to be where in the images that could be read; says of those whose masks cannot be used why.
+/// Regions of the images that could be read; warns of those whose masks cannot be used.
 fn regions<'a>(
     engine: &mut Engine,
     spec: &'a Explain,
@@ -246,7 +244,7 @@ fn regions<'a>(
     found
 }
 
-/// What of the engine other threads may see: probes and numbers of the host, no tensor.
+/// The part of the engine that other threads may use: probes and host data, no tensors.
 struct Shared<'a> {
     probes: &'a HashMap<ProbeId, LoadedProbe>,
     nulls: &'a NullBands,

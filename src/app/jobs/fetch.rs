@@ -1,5 +1,5 @@
-//! Jobs that begin with the backbone a person names: a folder, or an id of the Hugging Face Hub that is fetched first; and
-//! probes that are fetched from there.
+//! Jobs that begin with a backbone given as a folder or as an id of the Hugging Face Hub, which is downloaded first; and probes from the
+//! Hub.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use super::tasks::TaskRequest;
 use super::{BackboneId, BackboneOptions, Reporter, Unit, train};
 use crate::model::backbone::hub::{self, Hub};
 
-/// Jobs that begin with finding a backbone, which may have to be downloaded.
+/// Jobs that need a backbone, which may have to be downloaded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Fetch {
-    /// Load a backbone beside those that are open; one of the same entry is dropped first.
+    /// Load a backbone beside those that are open; one with the same id is closed first.
     OpenBackbone {
-        /// What the library calls it.
+        /// Its id in the library.
         entry: BackboneId,
         /// A folder or an id of the Hub.
         source: String,
@@ -26,33 +26,33 @@ pub enum Fetch {
         /// How it reads images.
         options: BackboneOptions,
     },
-    /// Say what this training would come to. A newer one ends an older one.
+    /// Estimate what this training would cost. A newer request cancels an older one.
     Plan(Box<train::TrainSettings>),
-    /// Begin a run. It is cancelled as any job: then it saves and stops.
+    /// Start a run. Cancelled, as any job, it saves and stops.
     Begin(Box<train::TrainSettings>),
-    /// Train in a process of its own, which nothing but its cancelling stops, and follow that.
+    /// Train in a process of its own, which only cancelling stops, and follow it.
     Detached(Detached),
-    /// Say into which tasks a training would be cut, and what `sbatch` would get.
+    /// Show into which tasks a training would be divided, and the script for `sbatch`.
     PlanTasks(TaskRequest),
-    /// Hand in the tasks of a training.
+    /// Submit the tasks of a training.
     HandIn(TaskRequest),
-    /// Hand in again what failed or was stopped of the tasks of a run's folder.
+    /// Submit the failed and stopped tasks of a run's folder again.
     RetryTasks(PathBuf),
-    /// End all tasks of a run's folder; what they did is kept.
+    /// Cancel all tasks of a run's folder; their results so far are kept.
     EndTasks(PathBuf),
-    /// Go on with the run of a folder.
+    /// Resume the run of a folder.
     Resume {
         /// The folder.
         folder: PathBuf,
-        /// Where to compute, if not where it began.
+        /// The device, if not the one it started on.
         device: Option<String>,
-        /// Folder of token caches where the run names none; the usual one where absent.
+        /// Folder of token caches if the run names none; the default folder if absent.
         cache: Option<PathBuf>,
     },
 }
 
 impl Fetch {
-    /// Whether other processes do it, and nothing is computed by who is asked.
+    /// Whether other processes do the work, so that the engine computes nothing.
     pub fn is_apart(&self) -> bool {
         match self {
             Self::Detached(_)
@@ -65,18 +65,18 @@ impl Fetch {
     }
 }
 
-/// The folder on this machine of the backbone `source`.
+/// The local folder of the backbone `source`, downloaded if it is an id of the Hub.
 ///
 /// # Errors
-/// If there is none, or the download failed or was ended.
+/// If there is none, or the download failed or was cancelled.
 pub fn backbone(source: &str, reporter: &mut dyn Reporter) -> anyhow::Result<PathBuf> {
     Ok(hub::resolve(source, &mut told(reporter))?)
 }
 
-/// The probe files on this machine that `given` names: `hf:ORGANISATION/NAME/FILE` is fetched, what else is there stays.
+/// The local probe files that `given` names: `hf:ORGANISATION/NAME/FILE` is downloaded, other paths are kept.
 ///
 /// # Errors
-/// If one cannot be fetched, or the download was ended.
+/// If one cannot be downloaded, or the download was cancelled.
 pub fn probes(given: &[PathBuf], reporter: &mut dyn Reporter) -> anyhow::Result<Vec<PathBuf>> {
     let mut one = |path: &PathBuf| match path.to_str().filter(|_| hub::is_file_of_hub(path)) {
         Some(source) => Ok(Hub::from_env()?.file(source, &mut told(reporter))?),
@@ -85,7 +85,7 @@ pub fn probes(given: &[PathBuf], reporter: &mut dyn Reporter) -> anyhow::Result<
     given.iter().map(&mut one).collect()
 }
 
-/// Tells how far a download is, and ends it where the job is ended.
+/// A callback that reports the progress of a download, and stops it if the job is cancelled.
 fn told(reporter: &mut dyn Reporter) -> impl FnMut(hub::Progress<'_>) -> ControlFlow<()> {
     let mut told = Instant::now();
     move |progress| {

@@ -1,4 +1,4 @@
-//! A file that a verb's job makes: made where it computes, kept where it was asked for.
+//! An output file of a verb's job: made where the job computes, saved where it was requested.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::io::{atomic_file, block};
 
-/// A file, and where it goes.
+/// An output file: its content and its path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResultFile {
-    /// Below the folder of the results.
+    /// Path relative to the folder of the results.
     pub path: PathBuf,
-    /// What it holds.
+    /// Its content.
     #[serde(with = "block")]
     pub bytes: Vec<u8>,
 }
 
 impl ResultFile {
-    /// One that holds what `content` writes.
+    /// A file with the bytes that `content` writes.
     ///
     /// # Errors
     /// If the content cannot be made.
@@ -31,10 +31,10 @@ impl ResultFile {
         Ok(Self { path, bytes })
     }
 
-    /// Writes it below `folder`, whole or not at all.
+    /// Writes it below `folder`, atomically.
     ///
     /// # Errors
-    /// If it would lie elsewhere, or cannot be written.
+    /// If its path leads out of `folder`, or it cannot be written.
     pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
         let below = |part: Component<'_>| matches!(part, Component::Normal(_));
         ensure!(

@@ -1,4 +1,4 @@
-//! What `ssmprobe eval` found out about a run's probes: `evaluation.json` in the run's folder.
+//! Evaluations of a run's probes by `ssmprobe eval`: `evaluation.json` in the run's folder.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -13,42 +13,41 @@ use crate::model::train::run::{ProbeCheckpoint, Run, RunError};
 
 /// The file's name in a run's folder.
 pub const FILE: &str = "evaluation.json";
-/// It is no longer than this, in bytes.
+/// Largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Everything that was asked so far.
+/// All evaluations of a run so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunMetrics {
-    /// Probe by probe.
+    /// One entry a probe.
     pub probes: Vec<ProbeMetrics>,
-    /// Anchors on the same tokens.
+    /// Baselines on the same tokens.
     #[serde(default)]
     pub anchors: Vec<Anchor>,
 }
 
-/// One probe on the run's test images.
+/// The evaluation of one probe on the run's test images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeMetrics {
-    /// Name of the variant.
+    /// Name of the head variant.
     pub head: String,
     /// Its seed.
     pub seed: u64,
     /// `best` or `last`.
     pub which: String,
-    /// SHA-256 of the file that was asked: a training that goes on writes another. Earlier programs did
-    /// not keep it.
+    /// SHA-256 of the probe file: a resumed training writes another one. Absent in files of earlier versions.
     #[serde(default)]
     pub file: Option<String>,
-    /// Seed of what was drawn.
+    /// Seed of random draws.
     #[serde(default)]
     pub draws: Option<u64>,
-    /// What came out.
+    /// The metrics.
     #[serde(rename = "evaluation")]
     pub metrics: Metrics,
 }
 
 impl RunMetrics {
-    /// Takes in what is newer: a probe or an anchor that was asked again replaces what it said.
+    /// Adds newer evaluations, which replace those of the same probe or baseline.
     pub fn merge(&mut self, newer: Self) {
         for probe in newer.probes {
             let same = |old: &ProbeMetrics| {
@@ -81,7 +80,7 @@ impl RunMetrics {
         }
     }
 
-    /// Leaves out the probes whose file is another one now; which those are, as a note says it.
+    /// Removes probes whose file has changed since; returns a note on each.
     pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
         let is_stale = |probe: &ProbeMetrics| {
             let Some(asked) = &probe.file else { return false };
@@ -94,7 +93,7 @@ impl RunMetrics {
         stale.iter().map(|probe| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which)).collect()
     }
 
-    /// Adds it to what is kept in the run's folder; returns the file.
+    /// Merges it into the file in the run's folder; returns the file's path.
     pub fn keep(self, run: &Run) -> Result<PathBuf, RunError> {
         let _turn = run.turn()?;
         let mut all = read(run)?.unwrap_or_default();
@@ -113,7 +112,7 @@ impl RunMetrics {
         }
     }
 
-    /// Writes it into the run's folder, whole or not at all.
+    /// Writes it into the run's folder, atomically.
     pub fn write(&self, run: &Run) -> std::io::Result<()> {
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
@@ -121,7 +120,7 @@ impl RunMetrics {
     }
 }
 
-/// What is in the run's folder; `None` where nothing was asked yet.
+/// Reads the file in the run's folder; `None` if there is none.
 pub fn read(run: &Run) -> Result<Option<RunMetrics>, RunError> {
     let path = run.folder().join(FILE);
     match atomic_file::read(&path, MAX_BYTES) {

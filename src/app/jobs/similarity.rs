@@ -1,5 +1,5 @@
-//! What one probe made of the tokens of a dataset's images, made ready to be compared: beside the window, which then finds
-//! the images nearest to any other within a frame.
+//! Prepares one probe's token vectors of a dataset for comparison, off the window's thread, which then finds the images nearest to any
+//! other within a frame.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::TokenVectors;
 use crate::model::grid::Grid;
 
-/// Vectors to compare.
+/// A request to prepare vectors for comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimilarityRequest {
-    /// They.
+    /// The vectors, one an image.
     pub vectors: TokenVectors,
-    /// How the tokens lie, of each of which they have a number.
+    /// The grid of the tokens; a vector has one number for each.
     pub grid: Grid,
-    /// By what they are compared.
+    /// The measure of similarity.
     pub similarity: Similarity,
 }
 
-/// Makes them ready.
+/// Prepares the vectors, and the map of all images.
 pub fn run(request: &SimilarityRequest) -> Arc<ImageSpace> {
     Arc::new(ImageSpace::new(&request.vectors, request.grid, request.similarity))
 }

@@ -1,5 +1,5 @@
-//! How stable one image's order is: a forward pass of every changed picture, the order of each, and the
-//! orders of probes that differ in their seed alone.
+//! How stable one image's order is: forward passes of perturbed pictures, the order of each, and the orders of probes that differ only in
+//! their seed.
 
 use std::sync::Arc;
 
@@ -18,36 +18,36 @@ use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
-/// Pictures in one forward pass.
+/// Pictures of one forward pass.
 const BATCH: usize = 8;
 
-/// Measure the order of one image through one probe.
+/// A request to measure the stability of one image's order through one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StabilityRequest {
     /// The probe.
     pub subject: EvalProbe,
-    /// What the library calls the image.
+    /// The image's id in the library.
     pub image: ImageId,
-    /// Where it is.
+    /// Its file.
     pub place: ImageSource,
     /// Seed of crops and noise.
     pub seed: u64,
-    /// What seeds random orders, as in [`ExplainItem::draw`](super::ExplainItem::draw).
+    /// Seed of random orders, as in [`ExplainItem::draw`](super::ExplainItem::draw).
     pub draw: u64,
 }
 
-/// What came out.
+/// The answer to a [`StabilityRequest`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StabilityAnswer {
     /// The probe.
     pub subject: EvalProbe,
     /// The image.
     pub image: ImageId,
-    /// It, or why there is none.
+    /// The stability, or why it could not be measured.
     pub result: Result<Arc<Stability>, UserError>,
 }
 
-/// Measures it.
+/// Measures the stability of one image's order.
 pub fn run(
     engine: &mut Engine,
     spec: &StabilityRequest,
@@ -90,7 +90,7 @@ fn measure(
     measurement.take(&tokens, &kinds).map_err(JobError::failed)
 }
 
-/// Pixels of the changed copies of what a backbone saw.
+/// Pixels of the perturbed copies of an image as the backbone saw it.
 pub fn changed(
     preprocessor: &Preprocessor,
     seen: &Picture,

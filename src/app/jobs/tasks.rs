@@ -1,34 +1,34 @@
-//! A training cut into tasks, as a window sees it: where it is computed, what Slurm is told as it is filled in, which tasks
-//! it would be, and how those go that were handed in. Who hands in and looks is `app::submit`.
+//! A training divided into tasks, as the window sees it: where it runs, the form of Slurm's options, the planned tasks, and the status of
+//! submitted ones. `app::submit` submits and polls them.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Where a training is computed.
+/// Where a training runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrainPlace {
-    /// In this program.
+    /// In this process.
     #[default]
     Here,
-    /// In a process of its own on the machine that computes.
+    /// In a separate process on the machine that computes.
     Detached,
-    /// In tasks that Slurm runs.
+    /// As Slurm tasks.
     Slurm,
 }
 
-/// What Slurm is told, as it is filled in; what is empty is left to the cluster.
+/// The form of Slurm's options; an empty field leaves the choice to the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskForm {
-    /// Into how many tasks the training is cut; one for each seed where empty.
+    /// Number of tasks; one for each seed if empty.
     pub tasks: String,
     /// Partition of the cluster.
     pub partition: String,
-    /// Account that is charged.
+    /// Account to charge.
     pub account: String,
-    /// Most time of a task.
+    /// Time limit of a task.
     pub time: String,
     /// GPUs of a task.
     pub gpus: String,
@@ -36,24 +36,24 @@ pub struct TaskForm {
     pub cpus: String,
     /// Memory of a task.
     pub memory: String,
-    /// Most tasks of one array at a time.
+    /// Most tasks of an array that run at a time.
     pub array_limit: String,
-    /// Other options of `sbatch`, `KEY=VALUE` with spaces between them.
+    /// Other options of `sbatch`: `KEY=VALUE`, separated by spaces.
     pub others: String,
 }
 
-/// Where trainings are computed, as it is remembered.
+/// The remembered choice where trainings run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TrainPlaceSettings {
-    /// Where, if it can be had.
+    /// Where to run, if it is available.
     pub place: TrainPlace,
-    /// What Slurm is told.
+    /// Slurm's options.
     pub slurm: TaskForm,
 }
 
 impl TaskForm {
-    /// The flags of `ssmprobe train` that say the same.
+    /// The equivalent flags of `ssmprobe train`.
     pub fn words(&self) -> Vec<String> {
         let Self { tasks, partition, account, time, gpus, cpus, memory, array_limit, others } = self;
         let flags = [
@@ -73,25 +73,25 @@ impl TaskForm {
     }
 }
 
-/// A training that is to be handed in.
+/// A request to submit a training.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRequest {
-    /// What `ssmprobe train` is told, where to hand it in included, but for the folder of the run.
+    /// Arguments of `ssmprobe train`, those of submission included, without the run's folder.
     pub words: Vec<String>,
-    /// That folder; `~/` begins at the user's own.
+    /// The run's folder; `~/` is the user's home.
     pub out: PathBuf,
-    /// Whether this was asked before, and the answer was lost: what was handed in is not handed in again.
+    /// Whether this repeats a request whose answer was lost: what has been submitted is not submitted again.
     pub again: bool,
 }
 
-/// Tasks that wait for nothing but those before, as they would be handed in.
+/// A stage of tasks that depend only on earlier stages, as it would be submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStage {
-    /// What they are called.
+    /// Name of the stage.
     pub name: String,
-    /// How many they are.
+    /// Number of tasks.
     pub tasks: usize,
-    /// What `sbatch` would get.
+    /// The script for `sbatch`.
     pub script: String,
 }
 
@@ -109,66 +109,66 @@ impl PlannedStage {
     }
 }
 
-/// How far a task has come.
+/// The phase of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskPhase {
-    /// Nobody runs it: it was not handed in, or stopped and kept.
+    /// Not submitted, or stopped with its results kept.
     Idle,
-    /// It waits for its turn.
+    /// Waiting to run.
     Waiting,
-    /// It runs.
+    /// Running.
     Running,
-    /// It is done.
+    /// Finished.
     Done,
-    /// It came to another end.
+    /// Ended without finishing.
     Failed,
 }
 
-/// How a task goes that was handed in.
+/// The status of a submitted task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskStatus {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How far it is.
+    /// Its phase.
     pub phase: TaskPhase,
-    /// The same as `ssmprobe jobs` says it.
+    /// Its state in the words of `ssmprobe jobs`.
     pub state: String,
-    /// The last it printed, of one that failed some lines.
+    /// The last line it printed, or several of a failed task.
     pub said: Vec<String>,
 }
 
-/// The tasks of a run.
+/// The status of a run's tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tasks {
-    /// All of them, in the order they may run; none where that is not known yet.
+    /// All tasks, in the order they may run; empty while that is unknown.
     pub all: Vec<TaskStatus>,
-    /// Why it is not known how they go now.
+    /// Why their current status is unknown.
     pub problem: Option<String>,
 }
 
 impl Tasks {
-    /// Whether all of them are done.
+    /// Whether all tasks are done.
     pub fn are_done(&self) -> bool {
         !self.all.is_empty() && self.count(TaskPhase::Done) == self.all.len()
     }
 
-    /// Whether one of them will come to an end by itself.
+    /// Whether any task is waiting or running.
     pub fn are_active(&self) -> bool {
         self.count(TaskPhase::Running) + self.count(TaskPhase::Waiting) > 0
     }
 
-    /// Whether some are to be handed in again before it comes to its end.
+    /// Whether tasks have to be submitted again for the run to finish.
     pub fn can_retry(&self) -> bool {
         self.count(TaskPhase::Failed) + self.count(TaskPhase::Idle) > 0
     }
 
-    /// How many are in a phase.
+    /// Number of tasks in a phase.
     pub fn count(&self, phase: TaskPhase) -> usize {
         self.all.iter().filter(|task| task.phase == phase).count()
     }
 
-    /// How many are in which phase, in words.
+    /// The number of tasks in each phase, in words.
     pub fn summary(&self) -> String {
         let mut text = format!("{} of {} tasks done", self.count(TaskPhase::Done), self.all.len());
         for (phase, name) in [
@@ -185,12 +185,12 @@ impl Tasks {
     }
 }
 
-/// The file that says which tasks a run's folder holds.
+/// The file that lists the tasks of a run's folder.
 pub fn plan_file(folder: &Path) -> PathBuf {
     folder.join("tasks/plan.json")
 }
 
-/// The folders of the parts of a run that are not joined yet, in order.
+/// The folders of a run's parts that are not joined yet, in order.
 pub fn part_folders(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder.join("tasks")).into_iter().flatten().flatten();
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<usize>().ok();
@@ -199,7 +199,7 @@ pub fn part_folders(folder: &Path) -> Vec<PathBuf> {
     parts.into_iter().map(|part| folder.join("tasks").join(part.to_string())).collect()
 }
 
-/// Whether tasks can be handed to Slurm from this machine.
+/// Whether tasks can be submitted to Slurm from this machine.
 pub fn has_slurm() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join("sbatch").is_file())

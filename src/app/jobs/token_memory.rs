@@ -1,5 +1,5 @@
-//! Tokens of images looked at, in memory, so that another probe on a known image needs no forward
-//! pass. Bounded by bytes; the least recently used go first.
+//! A cache of images' tokens in memory, so that another probe on the same image needs no forward pass. Bounded in bytes; the least
+//! recently used are evicted first.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,11 +10,11 @@ use crate::model::data::ImageSource;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
-/// What a backbone says of an image, and what it saw.
+/// The tokens of an image, and the pixels they were computed from.
 pub(super) struct CachedTokens {
     pub(super) tokens: Tokens,
     pub(super) seen: Picture,
-    /// Attention rollout of the image, or why there is none; absent where nobody asked.
+    /// Attention rollout of the image, or why there is none; absent if it was not requested.
     pub(super) rollout: Option<Result<Vec<f32>, String>>,
 }
 
@@ -27,7 +27,7 @@ impl CachedTokens {
     }
 }
 
-/// One image as a backbone with its options reads it. A file that has changed is another one.
+/// One image as a backbone with its options reads it. A changed file has another key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     backbone: Arc<str>,
@@ -37,7 +37,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Of the file as it is now.
+    /// The key of the file as it is now.
     pub(super) fn new(backbone: &Arc<str>, place: &ImageSource) -> std::io::Result<Self> {
         let meta = std::fs::metadata(&place.path)?;
         let (length, changed) = (meta.len(), meta.modified().ok());
@@ -48,7 +48,7 @@ impl Key {
 pub(super) struct TokenMemory {
     limit: usize,
     bytes: usize,
-    /// The latest used last.
+    /// Entries, the most recently used last.
     known: IndexMap<Key, Arc<CachedTokens>>,
 }
 

@@ -1,5 +1,5 @@
-//! From photographs to tokens, for every job in the same way: decoding and preparing on all cores, then one
-//! forward pass a batch. [`prepare_ahead`] does the first on a thread of its own while the second goes on.
+//! From photographs to tokens, the same way for every job: decoding and preprocessing on all cores, then one forward pass a batch.
+//! [`prepare_ahead`] does the former on a thread of its own during the latter.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use crate::model::probe::Probe;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Attribution, AttributionSet};
 
-/// A frozen backbone, and what prepares photographs for it. It owns tensors: one thread runs it.
+/// A frozen backbone with its preprocessor. It owns tensors, so that it stays on one thread.
 pub struct TokenReader {
-    /// What reads pixels.
+    /// Computes tokens from pixels.
     pub backbone: Backbone,
-    /// What prepares them.
+    /// Computes pixels from photographs.
     pub preprocessor: Arc<Preprocessor>,
     /// The layer whose tokens are read; of several, the first.
     pub layer: usize,
     /// All layers whose tokens are read.
     pub layers: Vec<usize>,
-    /// How they are taken.
+    /// How tokens are extracted.
     pub token_spec: TokenSpec,
 }
 
-/// Tokens of an image and what they were read from, or why there are none.
+/// Tokens of an image and the pixels they were computed from, or why there are none.
 pub type Read<E, T = Tokens> = Result<(T, Pixels), E>;
 
-/// What prepares photographs for the backbone in `folder`, of `size` pixels where that is given.
+/// The preprocessor of the backbone in `folder`, for images of `size` pixels if that is given.
 pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, PreprocessError> {
     let own = Preprocessor::open(folder)?;
     match size {
@@ -43,8 +43,7 @@ pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, 
     }
 }
 
-/// Why the tokens of a backbone with these weights, taken and prepared so, are not those a probe was
-/// trained on.
+/// A warning if tokens of these weights, settings and preprocessing are not those that a probe was trained on.
 pub fn doubt(probe: &Probe, weights: &str, token_spec: &TokenSpec, preprocessing: &str) -> Option<String> {
     let trained = &probe.meta.backbone;
     if trained.fingerprint.as_deref().is_some_and(|own| own != weights) {
@@ -57,7 +56,7 @@ pub fn doubt(probe: &Probe, weights: &str, token_spec: &TokenSpec, preprocessing
 }
 
 impl TokenReader {
-    /// The backbone in `folder` on a device, reading as `token_spec` says.
+    /// Opens the backbone in `folder` on a device, with tokens as `token_spec` says.
     pub fn open(
         folder: &Path,
         preprocessor: Preprocessor,
@@ -74,15 +73,15 @@ impl TokenReader {
         Ok(Self { backbone, preprocessor, layer, layers: vec![layer], token_spec })
     }
 
-    /// The same for the tokens after these layers, at least one and none beyond the last.
+    /// The same reader for the tokens after these layers, at least one and none beyond the last.
     pub fn with_layers(self, layers: &[Layer]) -> Self {
         let last = self.backbone.layers();
         let layers: Vec<usize> = layers.iter().map(|layer| layer.0.unwrap_or(last)).collect();
         Self { layer: layers[0], layers, ..self }
     }
 
-    /// In what its tokens are others than those `probe` was trained on, in words; a file that does not say is
-    /// taken to mean the last layer and the backbone's own size.
+    /// How its tokens differ from those `probe` was trained on, in words; a probe file that does not say is taken to mean the last layer and
+    /// the backbone's own size.
     pub fn changes(&self, probe: &Probe) -> Vec<String> {
         let trained = Trained::from_training(probe.meta.training.as_ref());
         let trained = trained.unwrap_or(Trained { token_spec: TokenSpec::default(), preprocessing: None });
@@ -92,7 +91,7 @@ impl TokenReader {
         weights.into_iter().chain(trained.changes(&self.token_spec, &self.preprocessor.key())).collect()
     }
 
-    /// Pixels of a photograph, if the backbone can read them.
+    /// Pixels of a photograph; fails if the backbone cannot read their size.
     pub fn prepare(&self, photo: &Photo) -> anyhow::Result<Pixels> {
         let pixels = self.preprocessor.apply(photo)?;
         self.backbone.grid(pixels.height, pixels.width)?;
@@ -109,14 +108,14 @@ impl TokenReader {
         self.backbone.forward_layers(pixels, &self.layers, true)
     }
 
-    /// Attention rollout of an image to these tokens, `[N]`, or why there is none; where it is `asked` for.
+    /// Attention rollout of an image to its tokens, `[N]`, or why there is none; `None` unless `asked` for.
     pub fn rollout(&self, asked: AttributionSet, pixels: &Pixels) -> Option<Result<Vec<f32>, String>> {
         let rollout = || self.backbone.rollout(pixels, self.layer).map_err(|error| error.to_string());
         asked.contains(Attribution::Rollout).then(rollout)
     }
 
-    /// Tokens and pixels of a batch, each image in its place: one forward pass of those that could be
-    /// prepared. `failed` says what it means for them where that fails.
+    /// Tokens and pixels of a batch, in its order, by one forward pass over the images that could be prepared. `failed` turns an error of that
+    /// pass into one for each of them, or into one for all.
     ///
     /// # Errors
     /// Those of `failed`.
@@ -141,7 +140,7 @@ impl TokenReader {
     }
 }
 
-/// What `forward` makes of those of a batch that could be prepared, each in its place.
+/// Applies `forward` to the images of a batch that could be prepared, and puts the results in the batch's order.
 fn read_batch<T, E: Clone, X>(
     batch: Vec<Result<Pixels, E>>,
     forward: impl FnOnce(&[Pixels]) -> Result<Vec<T>, BackboneError>,
@@ -170,8 +169,8 @@ fn read_batch<T, E: Clone, X>(
     Ok(faults.into_iter().map(one).collect())
 }
 
-/// Makes batch after batch on all cores and hands it on, until all are made or nobody takes them any
-/// more; the time it took. For a thread beside the one that reads: a channel of one batch bounds what waits.
+/// Prepares batch after batch on all cores and sends them, until all are done or the receiver is gone; returns the time it took. Meant for
+/// a thread beside the one that reads: a channel of one batch bounds the queue.
 pub fn prepare_ahead<'a, T: Sync + 'a, U: Send>(
     batches: impl Iterator<Item = &'a [T]>,
     make: impl Fn(&T) -> U + Sync,

@@ -1,4 +1,4 @@
-//! What is told about training.
+//! Events of a training.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,39 +13,39 @@ use crate::app::jobs::tasks::PlannedStage;
 use crate::app::jobs::train::{Estimate, Preflight};
 use crate::model::train::run::Metric;
 
-/// What is told of training.
+/// An event of a training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TrainEvent {
-    /// What it comes to.
+    /// Its estimated cost.
     Planned(Box<Preflight>),
-    /// How long its parts take.
+    /// How long its parts took, measured.
     Timed(Estimate),
-    /// Tokens are there and training begins or goes on; the run's folder as it is.
+    /// Tokens are ready and training starts or resumes; the run's folder as it is.
     Begun(Arc<RunSnapshot>),
-    /// It runs, or ran, in a process of its own.
+    /// It runs, or ran, in a separate process.
     Detached {
-        /// The run's folder, the whole of its path.
+        /// The run's folder, as an absolute path.
         folder: PathBuf,
-        /// The process.
+        /// Process id.
         pid: u32,
-        /// Whether it was begun now.
+        /// Whether it was started by this request.
         began: bool,
     },
-    /// These tasks would be handed in.
+    /// These tasks would be submitted.
     TasksPlanned(Vec<PlannedStage>),
-    /// Its tasks are handed in, and end in this folder.
+    /// Its tasks were submitted; results go to this folder.
     HandedIn(PathBuf),
-    /// So many of its tasks are handed in again.
+    /// Number of tasks that were submitted again.
     Retried(usize),
-    /// It says this.
+    /// A line that it printed.
     Said(Said),
-    /// It has gone this far.
+    /// Progress since the last event.
     Went(Box<TrainDelta>),
-    /// It has stopped giving steps, or gives them again.
+    /// It was paused or continued.
     Paused(bool),
-    /// These probes are written, anew or again.
+    /// These probe files were written, with their times of modification.
     Probes(Vec<(PathBuf, SystemTime)>),
-    /// It is over; whether it ran to its end, and what stopped before.
+    /// It has ended.
     Ended {
         /// Whether it ran to its end.
         finished: bool,
@@ -54,17 +54,17 @@ pub enum TrainEvent {
     },
 }
 
-/// How far a training has gone since it was told before.
+/// Progress of a training since the last event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainDelta {
-    /// Losses of its steps, where there were some.
+    /// Losses of its steps, if there were any.
     pub steps: Option<Steps>,
-    /// Epochs that came to an end.
+    /// Metrics of completed epochs.
     pub epochs: Vec<Metric>,
     /// Heads that stopped before the end.
     pub failures: Vec<Failure>,
-    /// Images a second.
+    /// Images per second.
     pub rate: f64,
-    /// Time left.
+    /// Estimated time left.
     pub left: Duration,
 }
