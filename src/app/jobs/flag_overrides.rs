@@ -1,5 +1,5 @@
-//! Flags laid over what is there already: what is usual, or what a run was begun with. They are known only where the
-//! work is done, so they travel there as the words that were given.
+//! Command-line flags that override defaults, or the settings that a run was started with. Those are known only on the machine that
+//! computes, so the flags travel there as words of a command line.
 
 use std::ffi::OsStr;
 use std::fmt::{Debug, Formatter};
@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Id};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
-/// The flags of a `T`, none of them required, and which of them were given.
+/// The flags of a `T`, all optional, and which of them were given.
 #[derive(Clone)]
 pub struct FlagOverrides<T> {
     given: ArgMatches,
@@ -18,7 +18,7 @@ pub struct FlagOverrides<T> {
 }
 
 impl<T: FromArgMatches> FlagOverrides<T> {
-    /// `base` with what the flags say in its place.
+    /// `base`, overridden by the flags that were given.
     pub fn over(&self, mut base: T) -> T {
         base.update_from_arg_matches(&self.given).expect("values were checked when they were read");
         base
@@ -29,7 +29,7 @@ impl<T: FromArgMatches> FlagOverrides<T> {
         self.given.contains_id(name)
     }
 
-    /// Every value of the text `name`, of a flag that may be given several times.
+    /// All values of the text flag `name`, which may be given several times.
     pub fn all(&self, name: &str) -> Vec<String> {
         self.given.try_get_many(name).ok().flatten().into_iter().flatten().cloned().collect()
     }
@@ -44,7 +44,7 @@ impl<T: Args> FlagOverrides<T> {
     /// The flags that were given, as words of a command line.
     ///
     /// # Errors
-    /// If one is no text.
+    /// If one is not Unicode.
     pub fn words(&self) -> Result<Vec<String>, String> {
         let command = T::augment_args_for_update(Command::new("flags"));
         let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! What lies in a folder of the machine that computes: so that somebody elsewhere can look for files there.
+//! Lists a folder of the machine that computes, so that files there can be chosen from elsewhere.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,32 +10,32 @@ use super::{JobError, Reporter};
 use crate::app::paths::expanded;
 use crate::app::user_error::UserError;
 
-/// Most entries that are told.
+/// Most entries of a listing.
 pub const MAX_ENTRIES: usize = 10_000;
-/// After so long it is no longer found out what kinds of things the folders in it are.
+/// Time after which the kinds of further folders are not determined any more.
 const KINDS: Duration = Duration::from_secs(2);
 
-/// A folder, and what lies in it.
+/// A folder and its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Folder {
-    /// The whole of its path.
+    /// Its absolute path.
     pub path: PathBuf,
     /// Folders first, each by name.
     pub entries: Vec<FolderEntry>,
-    /// Whether it has more than the [`MAX_ENTRIES`] that are told.
+    /// Whether it has more than [`MAX_ENTRIES`].
     pub cut: bool,
-    /// Entries left out as their names are no text.
+    /// Number of entries left out because their names are not Unicode.
     pub unnamed: usize,
-    /// The one of them that was asked for, where that was a file.
+    /// Name of the requested entry, if the request was for a file.
     pub file: Option<String>,
 }
 
-/// Something in a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderEntry {
     /// Its name.
     pub name: String,
-    /// What can be opened as; unknown where it would have taken too long to find out.
+    /// What it can be opened as; `None` if determining that would have taken too long.
     pub kind: Option<PathKind>,
     /// Whether it is a folder.
     pub is_folder: bool,
@@ -43,10 +43,10 @@ pub struct FolderEntry {
     pub bytes: u64,
 }
 
-/// Lists a folder; of a file the folder it lies in, and of nothing the user's own.
+/// Lists a folder; for a file its parent folder, and for an empty path the user's home.
 ///
 /// # Errors
-/// If it was ended, or the folder cannot be read.
+/// If it was cancelled, or the folder cannot be read.
 pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
     let text = asked.to_str().filter(|text| !text.is_empty()).unwrap_or("~");
     let path = std::path::absolute(expanded(text)).map_err(JobError::failed)?;

@@ -1,4 +1,4 @@
-//! What an open backbone or probe is, in plain data, and whether one fits the other.
+//! Descriptions of open backbones and probes as plain data, and whether a probe fits a backbone.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::model::probe::head;
 use crate::model::probe::head::Config;
 use crate::model::probe::router::Router;
 
-/// What an open backbone is.
+/// Description of an open backbone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackboneInfo {
-    /// Its name: a folder's or the Hub's.
+    /// Its name: that of its folder or its id on the Hub.
     pub id: String,
     /// Its family.
     pub model_type: String,
@@ -26,7 +26,7 @@ pub struct BackboneInfo {
     pub layers: usize,
     /// Height and width of a patch.
     pub patch: [usize; 2],
-    /// The patch grid; absent where it depends on the image.
+    /// The patch grid; absent if it depends on the image.
     pub grid: Option<Grid>,
     /// Whether it has a CLS token.
     pub cls: bool,
@@ -34,13 +34,13 @@ pub struct BackboneInfo {
     pub fingerprint: String,
     /// Name of the device it is on.
     pub device: String,
-    /// What that hardware calls itself, and why it was taken.
+    /// The hardware's own name, and why it was chosen.
     pub adapter: String,
     /// How it reads images.
     pub options: BackboneOptions,
 }
 
-/// What an open probe is.
+/// Description of an open probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeInfo {
     /// File name without extension.
@@ -53,7 +53,7 @@ pub struct ProbeInfo {
     pub config: Config,
     /// Hidden size it reads, d.
     pub width: usize,
-    /// Number of tokens it is bound to, where it keeps an order.
+    /// Number of tokens it requires, if its order is fixed.
     pub tokens: Option<usize>,
     /// Whether it reads the CLS token.
     pub needs_cls: bool,
@@ -63,28 +63,28 @@ pub struct ProbeInfo {
     pub soft: bool,
     /// Whether that router iterates.
     pub iterated: bool,
-    /// Names of the classes; empty where only their number is known.
+    /// Names of the classes; empty if only their number is known.
     pub classes: Arc<[String]>,
     /// Number of classes, C.
     pub class_count: usize,
     /// The backbone it was trained on.
     pub backbone: String,
-    /// SHA-256 of that backbone's weights, where known.
+    /// SHA-256 of that backbone's weights, if known.
     pub backbone_fingerprint: Option<String>,
-    /// The tokens it was trained on, where its file says.
+    /// The tokens it was trained on, if its file says.
     pub trained: Option<Box<Trained>>,
-    /// How many of 100 test images it was right on when it was saved, where its file says.
+    /// Test accuracy in percent when it was saved, if its file says.
     pub accuracy: Option<f64>,
     /// SHA-256 of the probe file.
     pub fingerprint: String,
 }
 
-/// Whether a probe can read what a backbone gives.
+/// Whether a probe can read a backbone's tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compatibility {
     /// It can.
     Fits,
-    /// It can, but its numbers may mean little: why.
+    /// It can, but its results may be meaningless: why.
     Doubtful(String),
     /// It cannot: why.
     DoesNot(String),
@@ -115,7 +115,7 @@ impl BackboneInfo {
         }
     }
 
-    /// It in one line: `vit_mae, 768 wide, 12 layers, 14 x 14 patches`.
+    /// A summary in one line: `vit_mae, 768 wide, 12 layers, 14 x 14 patches`.
     pub fn summary(&self) -> String {
         let Self { model_type, width, layers, grid, .. } = self;
         let grid = grid.map_or(String::new(), |g| format!(", {} × {} patches", g.rows, g.cols));
@@ -149,7 +149,7 @@ impl ProbeInfo {
         }
     }
 
-    /// It in one line: `Sinkhorn, 200 classes, trained on facebook/vit-mae-base`.
+    /// A summary in one line: `Sinkhorn, 200 classes, trained on facebook/vit-mae-base`.
     pub fn summary(&self) -> String {
         let backbone = match self.backbone.as_str() {
             "" => format!("{} wide tokens", self.width),
@@ -159,7 +159,7 @@ impl ProbeInfo {
         format!("{}{accuracy}, {} classes, trained on {backbone}", self.head_name, self.class_count)
     }
 
-    /// Whether it can read what `backbone` gives.
+    /// Whether it can read the tokens of `backbone`.
     pub fn fits(&self, backbone: &BackboneInfo) -> Compatibility {
         if self.width != backbone.width
             && self.suits(backbone)
@@ -203,22 +203,22 @@ impl ProbeInfo {
         self.token_mismatch(backbone).map_or(Compatibility::Fits, Compatibility::Doubtful)
     }
 
-    /// Whether a layer's tokens are as wide as those of `backbone`, with a CLS token where it reads one:
-    /// whatever images are read as.
+    /// Whether tokens of `backbone` have the right width, and a CLS token if it reads one, whatever options
+    /// images are read with.
     pub fn suits(&self, backbone: &BackboneInfo) -> bool {
         let [own, other] = [self.wants(), backbone.options].map(|options| options.token_spec().joined());
         self.width * other == backbone.width * own && (backbone.cls || !self.needs_cls)
     }
 
-    /// How images have to be read for it: as its file says. One that does not say is taken to know
-    /// nothing of layers and sizes, as most PyTorch code.
+    /// The options that images have to be read with, from its file. If the file does not say: the last layer and
+    /// the backbone's own size, as in most PyTorch code.
     pub fn wants(&self) -> BackboneOptions {
         self.trained
             .as_ref()
             .map_or_else(BackboneOptions::default, |trained| BackboneOptions::from_spec(trained.token_spec))
     }
 
-    /// On which other tokens it was trained than `backbone` gives as it reads images now, in words.
+    /// How the tokens it was trained on differ from those of `backbone` with its current options, in words.
     pub fn token_mismatch(&self, backbone: &BackboneInfo) -> Option<String> {
         let token_spec =
             |options: BackboneOptions| options.token_spec().settled(backbone.layers, &backbone.model_type);
@@ -230,7 +230,7 @@ impl ProbeInfo {
         (!differences.is_empty()).then(|| format!("{known} {}", describe_differences(&differences)))
     }
 
-    /// Its settings and where it stands, in a line: `temperature 0.1, iterations 20`.
+    /// Its settings in one line: `temperature 0.1, iterations 20`.
     pub fn settings(&self) -> String {
         let fields = self.config.fields();
         fields.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")

@@ -1,8 +1,8 @@
-//! The protocol between the front ends and the worker: who reads these enums knows the program.
+//! The protocol between front ends and worker; these enums list everything that the program can do.
 //!
-//! A [`Request`] says what is wanted, an [`Event`] what came of it. Every request that starts a job ends in
-//! exactly one `Finished`, `Failed` or `Cancelled`. Only plain host data crosses, which serde can write
-//! down: no tensor, no lock, no open file. Paths are those of the machine that computes.
+//! A front end sends a [`Request`]; the worker answers with [`Event`]s. Every request that starts a job ends in
+//! exactly one `Finished`, `Failed` or `Cancelled`. Only plain host data crosses, which serde can
+//! serialise: no tensor, no lock, no open file. Paths are those of the machine that computes.
 
 pub mod detached;
 pub mod engine;
@@ -56,37 +56,37 @@ use crate::model::data::ImageSource;
 use crate::model::explain::evaluation::similarity::ImageSpace;
 use crate::model::trace::Picture;
 
-/// What is wanted. Those with a [`JobId`] are jobs, grouped by who serves them.
+/// A request to the worker. Those with a [`JobId`] and a payload are jobs, grouped by the thread that runs them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// For the thread that owns every tensor.
+    /// A job of the compute thread, which owns every tensor.
     Compute(JobId, Compute),
-    /// For a thread of its own, as a backbone may have to be downloaded; the compute thread goes on with
-    /// what it finds.
+    /// A job that starts on a thread of its own, as a backbone may have to be downloaded; the compute thread
+    /// continues it.
     Fetch(JobId, Fetch),
-    /// For the thread that reads files.
+    /// A job of the thread that reads files.
     Files(JobId, Files),
-    /// End a job early.
+    /// Cancel a job.
     Cancel(JobId),
-    /// Let a training rest between two steps, or go on.
+    /// Pause a training between two steps, or continue it.
     Pause(JobId, bool),
-    /// Free a backbone's memory.
+    /// Close a backbone and free its memory.
     CloseBackbone(BackboneId),
-    /// Forget a probe.
+    /// Close a probe.
     CloseProbe(ProbeId),
-    /// Small pictures of these images, in this order. A newer list replaces an older one.
+    /// Make thumbnails of these images, in this order. A newer list replaces an older one.
     Thumbnails {
         /// The images.
         wanted: Vec<(ImageId, ImageSource)>,
         /// Longest side, in pixels.
         side: u32,
     },
-    /// Tell of these runs' folders now, and again whenever they change. A newer list replaces an
+    /// Report the state of these runs' folders now and whenever they change. A newer list replaces an
     /// older one.
     Follow(Vec<PathBuf>),
 }
 
-/// Jobs of the thread that owns every tensor.
+/// Jobs of the compute thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Compute {
     /// Load a probe file.
@@ -96,34 +96,34 @@ pub enum Compute {
         /// The file.
         path: PathBuf,
     },
-    /// Explain images through probes. A newer one ends an older one.
+    /// Explain images through probes. A newer request cancels an older one.
     Explain(Explain),
-    /// Explain images beside those: neither ends the other.
+    /// Explain images independently of [`Explain`](Self::Explain): neither cancels the other.
     ExplainMany(Explain),
-    /// Ask probes about all images of a dataset.
+    /// Evaluate probes on all images of a dataset.
     Evaluate(evaluate::EvalRequest),
-    /// Measure how stable the order of one image is.
+    /// Measure the stability of one image's order.
     Stability(stability::StabilityRequest),
-    /// Remove the tokens of one image.
+    /// Compute removal curves of one image.
     Removal(removal::RemovalRequest),
-    /// Make what a probe made of the images of a dataset ready to be compared.
+    /// Prepare a probe's token vectors of a dataset for comparison.
     Similarity(similarity::SimilarityRequest),
-    /// What the verb `inspect` is asked, whose files are told.
+    /// Run the verb `inspect`; its files are sent as events.
     Inspect(Box<inspect::InspectFlags>),
-    /// What the verb `eval` is asked.
+    /// Run the verb `eval`.
     Eval(Box<eval::EvalFlags>),
-    /// What the verb `extract` is asked.
+    /// Run the verb `extract`.
     Extract(Box<extract::verb::ExtractFlags>),
 }
 
-/// Who is told what a job finds, from several threads; an error ends the job.
+/// Receives a job's events, from several threads; an error ends the job.
 pub type EventSink<'a> = dyn Fn(Event) -> anyhow::Result<()> + Sync + 'a;
 
 impl Compute {
-    /// Does it, and tells what it finds.
+    /// Runs the job and sends its events to `tell`.
     ///
     /// # Errors
-    /// If it was ended, could not be done, or who is told fails.
+    /// If it was cancelled or failed, or `tell` failed.
     pub fn run(
         &self,
         job: JobId,
@@ -163,7 +163,7 @@ impl Compute {
         tell(found).map_err(JobError::Failed)
     }
 
-    /// Whether it takes so long that others are done in its middle, and it never in theirs.
+    /// Whether it takes so long that other jobs may run at its pauses; it never runs at theirs.
     pub fn is_long(&self) -> bool {
         matches!(
             self,
@@ -176,20 +176,20 @@ impl Compute {
         )
     }
 
-    /// Whether it computes on the device of open backbones.
+    /// Whether it computes on the device of the open backbones.
     pub fn needs_device(&self) -> bool {
         !matches!(self, Self::OpenProbe { .. } | Self::Similarity(_))
     }
 }
 
-/// What came of a request.
+/// An event of the worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
-    /// A job has begun.
+    /// A job has started.
     Started(JobId),
-    /// A job is this far.
+    /// Progress of a job.
     Progress(JobId, Progress),
-    /// A backbone can read images.
+    /// A backbone was opened.
     BackboneOpened {
         /// The job.
         job: JobId,
@@ -198,7 +198,7 @@ pub enum Event {
         /// What it is.
         info: BackboneInfo,
     },
-    /// A probe can read tokens.
+    /// A probe was opened.
     ProbeOpened {
         /// The job.
         job: JobId,
@@ -207,23 +207,23 @@ pub enum Event {
         /// What it is.
         info: ProbeInfo,
     },
-    /// Probe files of a run, sorted.
+    /// The probe files of a run, sorted.
     ProbesListed {
-        /// Backbone and dataset they were trained on, as far as they lie on this machine.
+        /// Backbone and dataset they were trained on, those that exist on this machine.
         sources: Vec<(PathBuf, PathKind)>,
         /// The job.
         job: JobId,
         /// The files.
         paths: Vec<PathBuf>,
     },
-    /// Some more images; sorted within each folder given.
+    /// Further images, sorted within each folder of the request.
     ImagesListed {
         /// The job.
         job: JobId,
         /// The files.
         paths: Vec<PathBuf>,
     },
-    /// A dataset can be asked about.
+    /// A dataset was opened.
     DatasetOpened {
         /// The job.
         job: JobId,
@@ -232,120 +232,120 @@ pub enum Event {
         /// Its images.
         part: Arc<evaluate::EvalSplit>,
     },
-    /// What one probe made of the images of a dataset.
+    /// The evaluation of one probe on a dataset.
     Evaluated {
         /// The job.
         job: JobId,
         /// It.
         answer: evaluate::EvalAnswer,
     },
-    /// How stable the order of one image is.
+    /// The stability of one image's order.
     StabilityMeasured {
         /// The job.
         job: JobId,
         /// It.
         answer: stability::StabilityAnswer,
     },
-    /// Removal curves of one image.
+    /// The removal curves of one image.
     RemovalMeasured {
         /// The job.
         job: JobId,
         /// They.
         answer: removal::RemovalAnswer,
     },
-    /// Images of a dataset can be compared.
+    /// A dataset's token vectors are ready to be compared.
     ImagesCompared(JobId, Arc<ImageSpace>),
-    /// Something about what `inspect` was asked.
+    /// An event of the verb `inspect`.
     Inspected {
         /// The job.
         job: JobId,
         /// What.
         told: inspect::InspectEvent,
     },
-    /// Something about what `eval` was asked.
+    /// An event of the verb `eval`.
     EvalTold {
         /// The job.
         job: JobId,
         /// What.
         told: eval::EvalEvent,
     },
-    /// Something about what `extract` was asked.
+    /// An event of the verb `extract`.
     ExtractTold {
         /// The job.
         job: JobId,
         /// What.
         told: extract::verb::ExtractEvent,
     },
-    /// What dropped files are.
+    /// The kinds of dropped files.
     Recognised {
         /// The job.
         job: JobId,
-        /// Each with its kind.
+        /// Each path with its kind.
         found: Vec<(PathBuf, PathKind)>,
     },
-    /// What lies in a folder.
+    /// The entries of a folder.
     FolderListed {
         /// The job.
         job: JobId,
         /// It.
         folder: Arc<folder::Folder>,
     },
-    /// What probes made of images, in the order asked.
+    /// Explanations, in the order of the request.
     Explained {
         /// The job.
         job: JobId,
-        /// One answer for each that was asked.
+        /// One answer for each item of the request.
         seen: Vec<ExplainResult>,
     },
-    /// Something about a training.
+    /// An event of a training.
     Training {
         /// The job.
         job: JobId,
         /// What.
         news: training::TrainEvent,
     },
-    /// A run's folder as it is now.
+    /// The current state of a run's folder.
     RunRead {
-        /// The job that opens it; none where it is followed.
+        /// The job that opens it; `None` if the run is followed.
         job: Option<JobId>,
         /// The folder.
         folder: PathBuf,
-        /// What it holds, or why it cannot be read.
+        /// Its state, or why it cannot be read.
         snapshot: Result<Arc<training::RunSnapshot>, UserError>,
     },
-    /// A small picture.
+    /// A thumbnail.
     ThumbnailReady {
         /// Of this image.
         image: ImageId,
         /// The picture.
         picture: Arc<Picture>,
     },
-    /// There is no small picture.
+    /// A thumbnail could not be made.
     ThumbnailFailed {
         /// Of this image.
         image: ImageId,
         /// Why.
         error: UserError,
     },
-    /// Bytes of memory that a worker elsewhere takes.
+    /// Memory of a remote worker, in bytes.
     Memory(u64),
-    /// Something to know; the job goes on.
+    /// A warning; the job continues.
     Warning {
         /// The job.
         job: JobId,
         /// What.
         text: String,
     },
-    /// A job ended without its result.
+    /// A job failed.
     Failed(JobId, UserError),
-    /// A job was ended early.
+    /// A job was cancelled.
     Cancelled(JobId),
     /// A job is done.
     Finished(JobId),
 }
 
 impl Event {
-    /// The job it speaks of, if it speaks of one.
+    /// The job that it belongs to, if any.
     pub fn job(&self) -> Option<JobId> {
         match self {
             Self::Started(job)
@@ -377,7 +377,7 @@ impl Event {
 }
 
 impl Request {
-    /// The job it starts, if it starts one.
+    /// The job that it starts, if any.
     pub fn job(&self) -> Option<JobId> {
         match self {
             Self::Compute(job, _) | Self::Fetch(job, _) | Self::Files(job, _) => Some(*job),

@@ -1,5 +1,5 @@
-//! Opening what lies on disk: the lists of a dataset, a run and its probes, images in folders, and finding out
-//! what a path is. These jobs compute nothing, so a thread without an engine does them.
+//! Opening files: the lists of a dataset, a run and its probes, images in folders, and recognising what a
+//! path is. These jobs compute nothing, so that a thread without an engine runs them.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::model::data::image::is_named_image;
 use crate::model::data::{self, Split};
 use crate::model::train::run::{Manifest, Run};
 
-/// Images told at once.
+/// Images of one event.
 const IMAGES_PER_EVENT: usize = 1000;
 /// Most images listed by one request.
 const MAX_IMAGES: usize = 2_000_000;
@@ -32,7 +32,7 @@ pub enum Files {
         /// The folder.
         folder: PathBuf,
     },
-    /// List image files; folders are searched.
+    /// List image files; folders are searched recursively.
     OpenImages {
         /// Files and folders.
         paths: Vec<PathBuf>,
@@ -43,24 +43,24 @@ pub enum Files {
         entry: DatasetId,
         /// Its folder, or a table.
         path: PathBuf,
-        /// Which split; the held-out one where absent.
+        /// Which split; the held-out one if absent.
         split: Option<Split>,
     },
-    /// Find out what dropped files are.
+    /// Recognise dropped files.
     Recognise {
-        /// Files and folders; `~/` begins at the user's own.
+        /// Files and folders; `~/` is the user's home.
         paths: Vec<PathBuf>,
     },
-    /// Tell what lies in a folder.
+    /// List the entries of a folder.
     ListFolder {
-        /// The folder; the user's own where it is empty.
+        /// The folder; the user's home if empty.
         folder: PathBuf,
     },
-    /// Keep a file that is sent, and find out what it is.
+    /// Save a file that is sent, and recognise it.
     Receive(ResultFile),
 }
 
-/// What a path is.
+/// The kind of thing that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PathKind {
     /// A folder with a `config.json`.
@@ -75,16 +75,16 @@ pub enum PathKind {
     Images,
     /// A workspace file.
     Workspace,
-    /// Nothing is there.
+    /// The path does not exist.
     Missing,
     /// None of these.
     Unknown,
 }
 
-/// Does one, and tells what it finds.
+/// Runs a job and sends its events.
 ///
 /// # Errors
-/// If it was ended, or nothing is there that can be opened.
+/// If it was cancelled, or there is nothing that can be opened.
 pub fn run(
     job: JobId,
     spec: &Files,
@@ -121,7 +121,7 @@ pub fn run(
     Ok(())
 }
 
-/// Where the probe files of `folder` lie: in the folder itself, or in `probes` of a run's. Whether it is a run's.
+/// The folder that holds the probe files of `folder`: itself, or `probes` of a run; and whether it is a run.
 pub fn probe_folder(folder: &Path) -> (PathBuf, bool) {
     match folder.join("run.json").is_file() {
         true => (folder.join("probes"), true),
@@ -170,7 +170,7 @@ fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<()
     Ok(())
 }
 
-/// Backbone and dataset of a run, as far as they lie on this machine.
+/// Backbone and dataset of a run, those that exist on this machine.
 fn trained_on(run: &Run) -> Vec<(PathBuf, PathKind)> {
     let Manifest { backbone_source, dataset, .. } = &run.manifest;
     let places =
@@ -178,7 +178,7 @@ fn trained_on(run: &Run) -> Vec<(PathBuf, PathKind)> {
     places.into_iter().filter(|(path, kind)| kind_of(path) == *kind).collect()
 }
 
-/// Lists images, some at a time. What cannot be read is a warning, unless nothing can.
+/// Lists images in several events. What cannot be read is a warning, unless nothing can.
 fn list(
     job: JobId,
     paths: &[PathBuf],
@@ -237,7 +237,7 @@ fn list(
     }
 }
 
-/// What a path is, by its name and what lies in it.
+/// The kind of a path, from its name and its entries.
 pub(super) fn kind_of(path: &Path) -> PathKind {
     if !path.exists() {
         return PathKind::Missing;

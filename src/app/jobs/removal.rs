@@ -1,5 +1,4 @@
-//! Removal curves of one image, or of every image of a dataset: the encoder's passes on the thread that owns it, everything
-//! else on all cores.
+//! Removal curves of one image, or of every image of a dataset: the encoder's passes on the thread that owns it, all else in parallel.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
-/// Remove the tokens of one image, and ask a probe.
+/// A request for removal curves of one image through one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemovalRequest {
     /// The probe.
@@ -29,16 +28,16 @@ pub struct RemovalRequest {
     pub place: ImageSource,
     /// The class.
     pub class: ClassChoice,
-    /// What is asked.
+    /// Modes and settings.
     pub spec: RemovalSpec,
-    /// What seeds random orders, as in [`ExplainItem::draw`](super::ExplainItem::draw).
+    /// Seed of random orders, as in [`ExplainItem::draw`](super::ExplainItem::draw).
     pub draw: u64,
 }
 
 /// The curves, or why there are none.
 pub type RemovalAnswer = Result<Arc<Removal>, UserError>;
 
-/// Computes them.
+/// Computes the curves.
 pub fn run(
     engine: &mut Engine,
     request: &RemovalRequest,
@@ -79,12 +78,12 @@ fn curves(
     measure(&[subject], &image, spec, &mut passes)?.swap_remove(0).map_err(JobError::failed)
 }
 
-/// Whose encoder reads what is left.
+/// The encoder that reads the remaining patches.
 #[derive(Clone, Copy)]
 pub enum Encoder<'a> {
-    /// The engine's, of this name.
+    /// The engine's open backbone with this id.
     Open(BackboneId),
-    /// This one.
+    /// A reader outside the engine.
     Own(&'a TokenReader),
 }
 
@@ -97,7 +96,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Who reads what is left of the images of a dataset.
+/// Reads the remaining patches of a dataset's images.
 #[derive(Clone, Copy)]
 pub struct SubsetReader<'a> {
     encoder: Encoder<'a>,
@@ -106,15 +105,15 @@ pub struct SubsetReader<'a> {
 }
 
 impl<'a> SubsetReader<'a> {
-    /// Of `dataset`, where every image that is asked about lies at its place of `samples`.
+    /// A reader of `dataset`, of which `samples` lists the images to evaluate.
     pub fn new(encoder: Encoder<'a>, dataset: &'a Dataset, samples: &'a [usize]) -> Self {
         Self { encoder, dataset, samples }
     }
 
-    /// Removes the patches of an image, by its place among those that are asked about, which gave this answer.
+    /// Removes the patches of an image, given by its index in `samples`, for which the probe gave this answer.
     ///
     /// # Errors
-    /// If it was ended, the image cannot be read any more, or no patch is known to be that of a token.
+    /// If it was cancelled, the image cannot be read any more, or its tokens cannot be matched with patches.
     pub fn remove(
         self,
         engine: &mut Engine,
@@ -139,13 +138,13 @@ impl<'a> SubsetReader<'a> {
     }
 }
 
-/// The passes of one image through an encoder: others may ask the engine between them.
+/// The passes of one image through the engine's encoder, with pauses between them.
 struct EnginePasses<'a> {
     engine: &'a mut Engine,
     reporter: &'a mut dyn Reporter,
     encoder: Encoder<'a>,
     pixels: &'a Pixels,
-    /// Whether it is told how far they are: of an image alone.
+    /// Whether progress is reported: for a single image only.
     told: bool,
 }
 
@@ -172,21 +171,21 @@ impl Passes for EnginePasses<'_> {
     }
 }
 
-/// What is told of curves that are computed.
+/// The progress message of a mode.
 pub fn told(mode: Mode) -> String {
     format!("Removing tokens ({})", mode.id())
 }
 
-/// What progress of curves is counted in: readings of what is left.
+/// The unit of progress: readings of remaining patches.
 pub const UNIT: Unit = Unit::Files;
 
-/// The passes of one image through an encoder at hand.
+/// The passes of one image through an encoder outside the engine.
 pub struct ReaderPasses<'a> {
     /// The encoder.
     pub reader: &'a TokenReader,
     /// The image.
     pub pixels: &'a Pixels,
-    /// Who is told, and ends it.
+    /// Receives the progress; an error ends the job.
     pub tell: &'a mut dyn FnMut(Mode, usize, usize) -> Result<(), JobError>,
 }
 
@@ -195,7 +194,7 @@ fn rollout(reader: &TokenReader, pixels: &Pixels) -> Result<Vec<f32>, String> {
     reader.backbone.rollout(pixels, reader.layer).map_err(|error| error.to_string())
 }
 
-/// Tokens of an image of which those patches alone are left.
+/// Tokens of an image that keeps only the patches of each list of `left`.
 fn left(reader: &TokenReader, pixels: &Pixels, left: &[&[usize]]) -> Result<Vec<Tokens>, BackboneError> {
     reader.backbone.forward_subset(pixels, left, reader.layer)
 }

@@ -1,4 +1,4 @@
-//! Who a job tells how it goes, and how it ends before its end.
+//! How a job reports its progress, and how it ends early.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use super::{Cancel, Unit};
 use crate::app::user_error::UserError;
 use crate::model::data::Dataset;
 
-/// How a job ends before its end.
+/// Why a job ended early.
 pub enum JobError {
-    /// It was asked to.
+    /// It was cancelled.
     Cancelled,
-    /// It could not be done.
+    /// It failed.
     Failed(anyhow::Error),
 }
 
 impl JobError {
-    /// An error that a job's own words cannot improve on.
+    /// A failure without further context.
     pub fn failed(error: impl Into<anyhow::Error>) -> Self {
         Self::Failed(error.into())
     }
 
-    /// What a job came to; nothing where it was ended.
+    /// The result of a job; `None` if it was cancelled.
     ///
     /// # Errors
-    /// If it could not be done.
+    /// If it failed.
     pub fn unless_cancelled<T>(result: Result<T, Self>) -> anyhow::Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -34,10 +34,10 @@ impl JobError {
         }
     }
 
-    /// What one part of a job came to, where a part that failed is an answer, too.
+    /// The result of one part of a job, in which a failed part is an answer, not an error.
     ///
     /// # Errors
-    /// If the job is to end.
+    /// If the job is cancelled.
     pub fn answer<T>(part: Result<T, Self>) -> Result<Result<Arc<T>, UserError>, Self> {
         match part {
             Ok(value) => Ok(Ok(Arc::new(value))),
@@ -53,37 +53,37 @@ impl From<UserError> for JobError {
     }
 }
 
-/// Who a job tells how it goes, and who may end it.
+/// Receives a job's progress and warnings, and may cancel it.
 pub trait Reporter {
-    /// What is told next has just begun: its time is counted from now.
+    /// Starts the clock of the progress that is reported next.
     fn begin(&mut self) {}
 
-    /// So much is done of `what`.
+    /// Reports how much of `what` is done.
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit);
 
-    /// Something to know; the job goes on.
+    /// Reports a warning; the job continues.
     fn warn(&mut self, text: String);
 
-    /// Something about the tokens of a dataset that are taken: as progress and warnings, where nobody has more
-    /// room for it. What cannot be read is counted by who asked.
+    /// Reports an event of token extraction, by default as progress and warnings. The caller counts images
+    /// that cannot be read.
     fn extract(&mut self, event: &Event<'_>, _dataset: &Dataset) {
         tell_extract(self, event);
     }
 
-    /// The flag that ends the job, for whoever works on other threads.
+    /// The flag that cancels the job, for its other threads.
     fn cancel(&self) -> &Cancel;
 
-    /// Between two steps of a long job: whoever owns the thread may do something else with the engine.
-    /// What the job has borrowed of it is to be asked for again.
+    /// A point between two steps of a long job at which other jobs may use the engine. What the job had
+    /// borrowed from it must be looked up again.
     ///
     /// # Errors
-    /// If the job is to end.
+    /// If the job is cancelled.
     fn pause(&mut self, _engine: &mut Engine) -> Result<(), JobError> {
         self.cancel().check()
     }
 }
 
-/// What of an event about tokens that are taken is progress, or a warning.
+/// Reports an event of token extraction as progress or a warning.
 pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
     match event {
         Event::Verifying { read, total } => {
