@@ -1,14 +1,14 @@
 //! Stanford Cars (Krause et al. 2013) as distributed: `cars_train/`, `cars_test/` and a devkit of
 //! MATLAB files, `cars_meta.mat` (class names), `cars_train_annos.mat` and `cars_test_annos.mat`.
-//! The labels of the test images came in a file of their own, `cars_test_annos_withlabels.mat`.
-//! Mirrors nest these folders differently, so each is looked for by its name.
+//! The labels of the test images are in a separate file, `cars_test_annos_withlabels.mat`.
+//! Mirrors nest these folders differently, so each is searched for by its name.
 
 use std::path::{Path, PathBuf};
 
 use super::mat::{self, Value};
 use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
 
-/// How many folders deep the devkit and the image folders may lie.
+/// Depth to which folders are searched for the devkit and the image folders.
 pub(in crate::model) const DEPTH: usize = 3;
 
 pub(super) const LAYOUT: Layout = Layout {
@@ -16,7 +16,7 @@ pub(super) const LAYOUT: Layout = Layout {
     what: "Stanford Cars: cars_train/, cars_test/, devkit/cars_meta.mat, devkit/cars_train_annos.mat, \
            cars_test_annos_withlabels.mat",
     recognise: |path| {
-        // Shallower than it is read, so that a folder of several datasets is none itself.
+        // Searched less deep than when reading, so that a folder of several datasets does not match.
         ["", "devkit", "car_devkit/devkit"].iter().any(|kit| path.join(kit).join("cars_meta.mat").is_file())
     },
     read,
@@ -83,8 +83,8 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
 }
 
-/// The folder of that name, the innermost where it is nested in itself; beside the devkit where the
-/// devkit was opened.
+/// The image folder `name`, the inner one where it is nested in a folder of the same name; or the one
+/// beside the devkit, if the devkit was opened.
 fn image_folder(root: &Path, name: &str) -> PathBuf {
     let found = walk::find(root, DEPTH, &|path| path.is_dir() && walk::name(path).eq_ignore_ascii_case(name));
     match found {
@@ -97,7 +97,7 @@ fn image_folder(root: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// A variable of a MATLAB file.
+/// The variable `name` of a MATLAB file.
 pub(in crate::model) fn variable(file: &Path, name: &str) -> Result<Value, DataError> {
     let variables =
         mat::read(&walk::bytes(file)?).map_err(|error| DataError::file(file, error.to_string()))?;

@@ -55,7 +55,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
 }
 
-/// A list of `number value` lines: by number, the line it stands on and the value.
+/// Parses a file of `number value` lines: for every number its line, from 1, and its value.
 pub(in crate::model) fn list(file: &Path) -> Result<BTreeMap<u64, (usize, String)>, DataError> {
     let mut out = BTreeMap::new();
     for (at, line) in walk::text(file)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

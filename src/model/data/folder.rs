@@ -1,5 +1,5 @@
-//! The layout of torchvision's ImageFolder: a folder for every class, named so, either under
-//! `train`, `val` and `test`, or straight in the dataset's folder; then the split is made here.
+//! The layout of torchvision's ImageFolder: one folder per class, named after it, either under
+//! `train`, `val` and `test`, or directly in the dataset's folder; then the split is made here.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ fn read_classes(root: &Path) -> Result<Dataset, DataError> {
     gather(root, SPLIT_HERE.id, &[(Split::Train, root.into())])
 }
 
-/// All images of the class folders in some folders. A class is any folder with an image in it.
+/// All images of the class folders in the folders of `splits`. A class is any folder with an image in it.
 fn gather(root: &Path, layout: &'static str, splits: &[(Split, PathBuf)]) -> Result<Dataset, DataError> {
     let (mut skipped, mut found, mut empty) = (0, Vec::new(), Vec::new());
     for (split, folder) in splits {

@@ -1,6 +1,6 @@
-//! Holding out a share of every class: for the test where a dataset has no split of its own, and for
-//! picking the best epoch. One stream of random numbers a class: a class added later does not stir the
-//! others.
+//! Holding out a fraction of every class: for the test where a dataset has no split of its own, and to
+//! pick the best epoch. Every class has its own stream of random numbers, so that adding a class does
+//! not change the split of the others.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -8,8 +8,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Dataset, Options, Split};
 
-/// Which of the images of these classes are held out: a share of every class, always the same for one
-/// seed. Of a class of two images or more at least one is held out and one is left; one alone is left.
+/// Whether each image is held out, `classes[i]` being the class of image `i`: the fraction `share` of
+/// every class, deterministic for one seed. A class of two images or more keeps at least one image and
+/// has at least one held out; a single image is kept.
 pub fn hold_out(classes: &[usize], share: f64, seed: u64) -> Vec<bool> {
     let mut members = vec![Vec::new(); classes.iter().max().map_or(0, |last| last + 1)];
     for (image, &class) in classes.iter().enumerate() {
@@ -29,7 +30,7 @@ pub fn hold_out(classes: &[usize], share: f64, seed: u64) -> Vec<bool> {
 }
 
 impl Dataset {
-    /// Holds out a part where nothing is: samples are in their order by now.
+    /// Holds out test images unless the dataset has held-out ones; samples must be sorted already.
     pub(super) fn hold_out(&mut self, options: &Options) {
         if self.held_out().is_some() {
             return;

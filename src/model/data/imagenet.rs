@@ -12,7 +12,7 @@ use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, cars, walk};
 
 const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
 const SOLUTION: &str = "LOC_val_solution.csv";
-/// How many folders deep the lists and the images may lie: Kaggle has ILSVRC/Data/CLS-LOC/val.
+/// Depth to which folders are searched for the lists and the images: Kaggle has ILSVRC/Data/CLS-LOC/val.
 const DEPTH: usize = 3;
 
 pub(super) const LAYOUT: Layout = Layout {
@@ -25,11 +25,12 @@ pub(super) const LAYOUT: Layout = Layout {
     splits: "training images lie in train/WNID, the others in val",
 };
 
+/// The list of labels of the validation images: Kaggle's or the devkit's.
 fn list(root: &Path) -> Option<PathBuf> {
     walk::find(root, DEPTH, &|path| walk::name(path) == SOLUTION || walk::name(path) == TRUTH)
 }
 
-/// The number of a validation image, from `ILSVRC2012_val_00000001.JPEG`; also its stem.
+/// Number and stem of a validation image, from a name such as `ILSVRC2012_val_00000001.JPEG`.
 fn number(path: &Path) -> Option<(usize, String)> {
     let name = walk::name(path);
     let (stem, _) = name.split_once('.')?;
@@ -37,6 +38,7 @@ fn number(path: &Path) -> Option<(usize, String)> {
     Some((digits.parse().ok()?, stem.to_owned()))
 }
 
+/// The flat folder of the validation images.
 fn flat(root: &Path) -> Option<PathBuf> {
     let image = |path: &Path| number(path).is_some() && path.is_file();
     if let Some(found) = walk::entries(root).ok()?.into_iter().find(|path| image(path)) {
@@ -85,12 +87,12 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         }
         None => notes.push(format!("there is no train folder: {UNTRAINABLE}")),
     }
-    // Every class of the labels counts, so that a part of the images keeps the numbering.
+    // Classes of all labels are numbered, so that a subset of the images keeps the numbering.
     let labels: Vec<String> = labels.into_values().collect();
     Ok(Dataset { skipped, notes, ..Dataset::from_images(root, LAYOUT.id, &labels, found) })
 }
 
-/// Kaggle's list: `ImageId,PredictionString`, the string beginning with the WordNet id. By image stem.
+/// WordNet id by image stem, from Kaggle's `ImageId,PredictionString`; the latter begins with the id.
 fn solution(file: &Path) -> Result<BTreeMap<String, String>, DataError> {
     let mut labels = BTreeMap::new();
     for (at, line) in
@@ -106,7 +108,7 @@ fn solution(file: &Path) -> Result<BTreeMap<String, String>, DataError> {
     Ok(labels)
 }
 
-/// The devkit's list: line `i` is the class of image `i`, numbered as `meta.mat` says. By image number.
+/// WordNet id by image number, from the devkit: line `i` is the class of image `i`, as numbered in `meta.mat`.
 fn ground_truth(root: &Path, file: &Path) -> Result<BTreeMap<String, String>, DataError> {
     let beside = file.with_file_name("meta.mat");
     let meta = if beside.is_file() { Some(beside) } else { walk::find_named(root, DEPTH, "meta.mat") };

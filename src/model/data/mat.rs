@@ -1,40 +1,44 @@
 //! MATLAB files of version 5 (MathWorks, "MAT-File Format", chapter 1): numbers, text, cells and
-//! structures, plain or compressed, of either byte order. What is declared is checked against what
-//! is there before memory is taken for it.
+//! structures, plain or compressed, of either byte order. Declared sizes are checked against the bytes
+//! that are there before memory is allocated.
 
 use std::borrow::Cow;
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
 
-/// Bytes all compressed parts of a file may hold once decompressed.
+/// Most bytes of all compressed elements of a file together, once decompressed.
 const BYTE_LIMIT: usize = 1 << 28;
 /// How deep cells and structures may be nested.
 const MAX_DEPTH: usize = 32;
+/// Type of an element that holds an array (`miMATRIX`).
+const MATRIX: u64 = 14;
+/// Type of an element that holds another one, compressed (`miCOMPRESSED`).
+const COMPRESSED: u64 = 15;
 
-/// A MATLAB array; elements lie column by column.
+/// A MATLAB array, column-major.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Real numbers (the imaginary part is dropped), truth values too.
+    /// Real numbers (the imaginary part is dropped) or logical values.
     Numbers(Vec<f64>),
-    /// Text; the rows of a text of several rows are separated by line ends.
+    /// Text; the rows of a character matrix are separated by `\n`.
     Text(String),
     /// A cell array.
     Cells(Vec<Value>),
     /// A structure array: field names, and for every element its fields in that order.
     Structs(Vec<String>, Vec<Vec<Value>>),
-    /// A class this program does not read, by its number.
+    /// An array of a class that is not read: the class's number.
     Other(u8),
 }
 
 impl Value {
-    /// The field of element `i` of a structure array.
+    /// The field `name` of element `i` of a structure array.
     pub fn field(&self, i: usize, name: &str) -> Option<&Value> {
         let Self::Structs(names, elements) = self else { return None };
         elements.get(i)?.get(names.iter().position(|field| field == name)?)
     }
 
-    /// The only number of an array.
+    /// The number of an array that holds exactly one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Numbers(values) if values.len() == 1 => Some(values[0]),
@@ -42,7 +46,7 @@ impl Value {
         }
     }
 
-    /// The text of an array.
+    /// The text of a character array.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -65,7 +69,7 @@ pub enum MatError {
     Bomb,
 }
 
-/// Reads the variables of a file, in its order.
+/// Reads the variables of a file, in the order of the file: their names and values.
 pub fn read(bytes: &[u8]) -> Result<Vec<(String, Value)>, MatError> {
     if bytes.starts_with(b"\x89HDF") || bytes.get(512..516) == Some(b"\x89HDF") {
         return Err(MatError::Kind("it is HDF5, version 7.3"));
@@ -81,9 +85,9 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(String, Value)>, MatError> {
     while !stream.bytes.is_empty() {
         let (kind, data) = stream.element()?;
         let (kind, data) = match kind {
-            15 => {
+            COMPRESSED => {
                 let mut out = Vec::new();
-                // One byte more than allowed tells that there is more.
+                // One byte more than allowed shows that the limit is exceeded.
                 let most = left as u64 + 1;
                 ZlibDecoder::new(data)
                     .take(most)
@@ -96,7 +100,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(String, Value)>, MatError> {
             }
             kind => (kind, Cow::Borrowed(data)),
         };
-        if kind == 14 {
+        if kind == MATRIX {
             variables.push(Stream { bytes: &data, little }.array(MAX_DEPTH)?);
         }
     }
@@ -109,7 +113,8 @@ struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    fn word(&self, bytes: &[u8]) -> u64 {
+    /// The unsigned integer of at most 8 bytes, in the file's byte order.
+    fn uint(&self, bytes: &[u8]) -> u64 {
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
         if self.little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) }
     }
@@ -120,10 +125,10 @@ impl<'a> Stream<'a> {
         Ok(taken)
     }
 
-    /// The next element: its kind and its data. Tags are 8 bytes, or 4 with up to 4 bytes of data.
+    /// The next element: its type and its data. Tags are 8 bytes, or 4 followed by up to 4 bytes of data.
     fn element(&mut self) -> Result<(u64, &'a [u8]), MatError> {
         let tag = self.take(4, "a tag")?;
-        let head = self.word(tag);
+        let head = self.uint(tag);
         if head >> 16 != 0 {
             let data = self.take(4, "a short element")?;
             let data = data
@@ -132,34 +137,34 @@ impl<'a> Stream<'a> {
             return Ok((head & 0xFFFF, data));
         }
         let count = self.take(4, "a tag")?;
-        let count = self.word(count) as usize;
+        let count = self.uint(count) as usize;
         let data = self.take(count, "an element")?;
         // All but compressed elements are padded to 8 bytes; the last one may go without.
-        if head != 15 {
+        if head != COMPRESSED {
             let padding = (8 - count % 8) % 8;
             self.bytes = self.bytes.get(padding..).unwrap_or_default();
         }
         Ok((head, data))
     }
 
-    /// An array: flags, dimensions, name, then what its class needs. An empty one may be empty altogether.
+    /// An array: flags, dimensions, name, then the data of its class. An empty array may have no bytes at all.
     fn array(&mut self, depth: usize) -> Result<(String, Value), MatError> {
         if self.bytes.is_empty() {
             return Ok((String::new(), Value::Numbers(Vec::new())));
         }
         let depth = depth.checked_sub(1).ok_or(MatError::Broken("arrays are nested too deep"))?;
         let (_, flags) = self.element()?;
-        let flags = self.word(flags.get(..4).ok_or(MatError::Broken("an array has no flags"))?);
+        let flags = self.uint(flags.get(..4).ok_or(MatError::Broken("an array has no flags"))?);
         let class = flags as u8;
         let (_, shape) = self.element()?;
-        let shape: Vec<usize> = shape.chunks_exact(4).map(|dim| self.word(dim) as usize).collect();
+        let shape: Vec<usize> = shape.chunks_exact(4).map(|dim| self.uint(dim) as usize).collect();
         let count = shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
         let count = count.ok_or(MatError::Broken("an array has more elements than can be counted"))?;
         let (_, name) = self.element()?;
         let name = String::from_utf8_lossy(name).into_owned();
         let value = match class {
             1 => {
-                self.fits(count)?;
+                self.check_room(count)?;
                 Value::Cells((0..count).map(|_| self.inner(depth)).collect::<Result<_, _>>()?)
             }
             2 => self.structs(count, depth)?,
@@ -178,20 +183,20 @@ impl<'a> Stream<'a> {
 
     fn inner(&mut self, depth: usize) -> Result<Value, MatError> {
         match self.element()? {
-            (14, bytes) => Ok(Stream { bytes, little: self.little }.array(depth)?.1),
+            (MATRIX, bytes) => Ok(Stream { bytes, little: self.little }.array(depth)?.1),
             _ => Err(MatError::Broken("something else stands where an array belongs")),
         }
     }
 
-    /// Whether as many arrays can follow: each needs a tag of 8 bytes.
-    fn fits(&self, arrays: usize) -> Result<(), MatError> {
+    /// Fails unless so many arrays can follow: each needs a tag of 8 bytes.
+    fn check_room(&self, arrays: usize) -> Result<(), MatError> {
         if arrays > self.bytes.len() / 8 { Err(MatError::Short("an array of arrays")) } else { Ok(()) }
     }
 
     fn structs(&mut self, count: usize, depth: usize) -> Result<Value, MatError> {
         let (_, length) = self.element()?;
         let length =
-            self.word(length.get(..4).ok_or(MatError::Broken("a structure has no name length"))?) as usize;
+            self.uint(length.get(..4).ok_or(MatError::Broken("a structure has no name length"))?) as usize;
         let (_, names) = self.element()?;
         if length == 0 {
             return Err(MatError::Broken("a structure's field names have no length"));
@@ -205,7 +210,7 @@ impl<'a> Stream<'a> {
         if names.is_empty() {
             return Ok(Value::Structs(names, Vec::new()));
         }
-        self.fits(count.checked_mul(names.len()).ok_or(MatError::Short("a structure array"))?)?;
+        self.check_room(count.checked_mul(names.len()).ok_or(MatError::Short("a structure array"))?)?;
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
             elements.push(names.iter().map(|_| self.inner(depth)).collect::<Result<_, _>>()?);
@@ -213,7 +218,7 @@ impl<'a> Stream<'a> {
         Ok(Value::Structs(names, elements))
     }
 
-    /// Numbers are stored in the smallest kind that holds them, whatever their class.
+    /// Numbers are stored in the smallest type that holds them, whatever the array's class.
     fn numbers(&self, kind: u64, data: &[u8]) -> Result<Vec<f64>, MatError> {
         let size = match kind {
             1 | 2 => 1,
@@ -223,7 +228,7 @@ impl<'a> Stream<'a> {
             _ => return Err(MatError::Broken("numbers of an unknown kind")),
         };
         let value = |bytes: &[u8]| {
-            let word = self.word(bytes);
+            let word = self.uint(bytes);
             match kind {
                 1 => f64::from(word as i8),
                 3 => f64::from(word as i16),
@@ -239,17 +244,17 @@ impl<'a> Stream<'a> {
 
     fn characters(&self, kind: u64, data: &[u8], shape: &[usize]) -> Result<String, MatError> {
         let letters: Vec<char> = match kind {
-            // Kinds of one byte: UTF-8, or the plain codes of old files.
+            // Types of one byte: UTF-8, or Latin-1 in old files.
             1 | 2 | 16 => match std::str::from_utf8(data) {
                 Ok(text) => text.chars().collect(),
                 Err(_) => data.iter().map(|byte| char::from(*byte)).collect(),
             },
             3 | 4 | 17 => {
-                let units = data.chunks_exact(2).map(|unit| self.word(unit) as u16);
+                let units = data.chunks_exact(2).map(|unit| self.uint(unit) as u16);
                 char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
             }
             5 | 6 | 18 => {
-                let code = |unit: &[u8]| char::from_u32(self.word(unit) as u32);
+                let code = |unit: &[u8]| char::from_u32(self.uint(unit) as u32);
                 data.chunks_exact(4).map(|unit| code(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
             }
             _ => return Err(MatError::Broken("text of an unknown kind")),

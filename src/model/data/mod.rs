@@ -1,8 +1,8 @@
-//! Datasets: however one lies on disk, it becomes the same plain list of samples. A layout is one
-//! file here and one line in [`LAYOUTS`]; [`open`] recognises it by itself.
+//! Datasets: every layout on disk is read into the same plain list of samples. A layout is one file
+//! of this folder and one entry of [`LAYOUTS`]; [`open`] detects which one a folder has.
 //!
 //! Samples are sorted by path, classes by the dataset's own numbering or else by name, so that the
-//! same folder always gives the same list.
+//! same folder always yields the same list.
 
 pub(in crate::model) mod cars;
 pub(in crate::model) mod cub;
@@ -32,17 +32,17 @@ pub use report::{Check, Report, describe};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Folder of a dataset in which the masks of its images lie, as the images lie in the dataset.
+/// Folder of a dataset that holds the masks of its images, under the same relative paths.
 pub const MASKS: &str = "masks";
 
 /// What a sample is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Split {
-    /// Probes learn from it.
+    /// Probes are trained on it.
     Train,
-    /// Held out, to choose by.
+    /// Held out for model selection.
     Val,
-    /// Held out, to report.
+    /// Held out for the reported results.
     Test,
 }
 
@@ -55,10 +55,10 @@ impl FromStr for Split {
 }
 
 impl Split {
-    /// All of them.
+    /// Every split, in the order of the variants.
     pub const ALL: [Self; 3] = [Self::Train, Self::Val, Self::Test];
 
-    /// Its name, as folders and tables have it.
+    /// `train`, `val` or `test`, as folders and tables name it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Train => "train",
@@ -67,7 +67,7 @@ impl Split {
         }
     }
 
-    /// The split of a folder's or a table's word.
+    /// The split that a folder's name or a table's cell means, in any case; `None` for any other word.
     fn from_word(word: &str) -> Option<Self> {
         match word.trim().to_ascii_lowercase().as_str() {
             "train" | "training" => Some(Self::Train),
@@ -104,12 +104,12 @@ impl From<Source> for ImageSource {
 }
 
 impl Source {
-    /// As a person reads it.
+    /// The path, and the row where there is one, for display.
     pub fn name(&self) -> String {
         self.place().to_string()
     }
 
-    /// The same, as plain data.
+    /// The same location as plain, serialisable data.
     pub fn place(&self) -> ImageSource {
         match self {
             Self::File(path) => ImageSource::from(path.clone()),
@@ -117,7 +117,7 @@ impl Source {
         }
     }
 
-    /// The bytes of the image file.
+    /// The encoded bytes of the image, read from disk.
     pub fn bytes(&self) -> Result<Vec<u8>, ImageError> {
         match self {
             Self::File(path) => crate::model::data::image::read(path),
@@ -125,7 +125,7 @@ impl Source {
         }
     }
 
-    /// The file it lies in.
+    /// The file that holds the image: an image file or a Parquet file.
     pub fn file(&self) -> &Path {
         match self {
             Self::File(path) => path,
@@ -150,7 +150,7 @@ pub struct Sample {
     pub split: Split,
 }
 
-/// How a note ends that matters to who would train on a dataset, and to nobody else.
+/// The end of a note that matters only for training on a dataset, not for testing on it.
 pub const UNTRAINABLE: &str = "probes can be tested here, not trained";
 
 /// A labelled set of images.
@@ -158,7 +158,7 @@ pub const UNTRAINABLE: &str = "probes can be tested here, not trained";
 pub struct Dataset {
     /// The folder's name.
     pub name: String,
-    /// The folder it was found in; below the opened one where an archive is nested.
+    /// The folder it was found in: a subfolder of the opened one where an archive is nested.
     pub root: PathBuf,
     /// Id of the layout, one of [`LAYOUTS`].
     #[serde(deserialize_with = "layout_id")]
@@ -168,23 +168,23 @@ pub struct Dataset {
     /// The images, sorted by path.
     #[serde(deserialize_with = "samples")]
     pub samples: Vec<Sample>,
-    /// Files met among the images that are none, and were left out.
+    /// Number of files among the images that are not images and were left out.
     pub skipped: usize,
-    /// What a person should know: missing labels, folders left out, a split made here.
+    /// Remarks for the user: missing labels, folders left out, a split made here.
     pub notes: Vec<String>,
 }
 
 /// Id of one of [`LAYOUTS`].
 pub type LayoutId = &'static str;
 
-/// Reads the id of a layout that this program knows.
+/// Deserialises a layout's id; fails if no entry of [`LAYOUTS`] has it.
 pub fn layout_id<'de, D: Deserializer<'de>>(from: D) -> Result<LayoutId, D::Error> {
     let id = String::deserialize(from)?;
     let known = LAYOUTS.iter().find(|layout| layout.id == id);
     known.map(|layout| layout.id).ok_or_else(|| D::Error::custom(format!("there is no layout {id}")))
 }
 
-/// Reads samples; rows of one file share what is known of it.
+/// Deserialises samples; neighbouring rows of one Parquet file share its metadata, which is read once.
 fn samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Sample>, D::Error> {
     let mut samples = Vec::<Sample>::deserialize(from)?;
     for at in 1..samples.len() {
@@ -197,7 +197,7 @@ fn samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Sample>, D::Error> 
 }
 
 impl Dataset {
-    /// One that lies at `root` (a folder, or a table), whose images were all taken.
+    /// The dataset at `root` (a folder, or a table file), with no file skipped.
     fn new(
         root: &Path,
         layout: LayoutId,
@@ -210,8 +210,8 @@ impl Dataset {
         Self { name, root, layout, classes, samples, skipped: 0, notes }
     }
 
-    /// One of images found with the names of their classes, which are numbered by name; those of `more`
-    /// count without an image, too.
+    /// The dataset of images `found` with the names of their classes, which are numbered in the order of
+    /// their names; classes of `more` are numbered too, even if they have no image.
     fn from_images(
         root: &Path,
         layout: &'static str,
@@ -239,7 +239,7 @@ impl Dataset {
         self.samples.iter().filter(|sample| sample.split == split).count()
     }
 
-    /// What the image of sample `at` is called: its place below the dataset's folder.
+    /// Name of the image of sample `at`: its path relative to the dataset's folder.
     pub fn name_of_image(&self, at: usize) -> String {
         let ImageSource { path, row } = self.samples[at].source.place();
         let path = path.strip_prefix(&self.root).map(Path::to_owned).unwrap_or(path);
@@ -272,29 +272,29 @@ impl DataError {
         Self::File { file: file.into(), why: why.into() }
     }
 
-    /// Line `line` of a list, from 1, in which `found` stands; of a long one its beginning.
+    /// An error in line `line` of a list, counted from 1; `found` is cut to 80 characters.
     pub(in crate::model) fn line(file: &Path, line: usize, found: &str, expected: impl Into<String>) -> Self {
         let found = found.chars().take(80).collect();
         Self::Line { file: file.into(), line, found, expected: expected.into() }
     }
 }
 
-/// One way a dataset lies on disk.
+/// One way to store a dataset on disk.
 pub struct Layout {
     /// Its id.
     pub id: &'static str,
-    /// The files it is known by, as a person reads it.
+    /// The files it consists of, for display.
     pub what: &'static str,
-    /// Whether a folder (or file) is one, without reading more than a few names.
+    /// Whether a folder (or file) has this layout, judged by a few names.
     recognise: fn(&Path) -> bool,
     read: fn(&Path) -> Result<Dataset, DataError>,
-    /// Whether its authors have said which images are held out: then nobody else does.
+    /// Whether the dataset's authors defined the split, so that no other is made.
     official: bool,
-    /// How it says what is trained on and what is tested on.
+    /// How a dataset of this layout declares its splits, for display.
     pub splits: &'static str,
 }
 
-/// The layouts, the most particular first: almost anything is a folder of folders.
+/// The layouts, the most specific first: almost anything is a folder of folders.
 pub const LAYOUTS: &[Layout] = &[
     parquet::LAYOUT,
     table::LAYOUT,
@@ -305,12 +305,12 @@ pub const LAYOUTS: &[Layout] = &[
     folder::SPLIT_HERE,
 ];
 
-/// How a dataset without a split of its own is split.
+/// How to split a dataset that has no split of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Seed of the split.
     pub seed: u64,
-    /// Share of every class that is held out for the test, more than 0 and less than 1.
+    /// Fraction of every class that is held out for the test, more than 0 and less than 1.
     pub held_out: f64,
 }
 
@@ -320,16 +320,16 @@ impl Default for Options {
     }
 }
 
-/// A folder with more folders in it is no archive around a dataset.
+/// A folder with more subfolders than this is not searched for a nested dataset.
 const MAX_NESTING: usize = 16;
 
-/// Opens a dataset: the folder itself, or the only one in it that is of a known layout, because
-/// archives often hold one folder.
+/// Opens the dataset in a folder, or in its only subfolder of a known layout, because archives often
+/// hold one folder.
 pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
     open_with(path, &Options::default())
 }
 
-/// [`open`], with a say in how a dataset without a split of its own is split.
+/// [`open`] with explicit options for a dataset that has no split of its own.
 pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, DataError> {
     let path = path.as_ref();
     std::fs::metadata(path).map_err(|source| match source.kind() {
@@ -369,13 +369,13 @@ pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, D
     Err(DataError::Layout { path: path.into() })
 }
 
-/// Whether a path is known for a labelled dataset by a few names in it. A folder of folders is not: it
-/// may hold images of no classes.
+/// Whether a few names in a path identify it as a labelled dataset. A folder of folders does not count:
+/// it may hold unlabelled images.
 pub fn labelled(path: &Path) -> bool {
     LAYOUTS.iter().any(|layout| layout.id != folder::SPLIT_HERE.id && (layout.recognise)(path))
 }
 
-/// The name of a folder, or of a table without its ending, as the dataset's.
+/// The dataset's name: that of its folder, or of its table without the extension.
 fn name_of(root: &Path) -> String {
     let canonical = root.canonicalize().unwrap_or_else(|_| root.into());
     let name = if canonical.is_file() { canonical.file_stem() } else { canonical.file_name() };

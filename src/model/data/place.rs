@@ -1,4 +1,4 @@
-//! Where an image is, as plain data that can be written down: a file, or a row of a Parquet file.
+//! Where an image is stored, as serialisable data: a file, or a row of a Parquet file.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::Source;
 use crate::model::data::image::{ImageError, Photo};
 
-/// Where an image is.
+/// Where an image is stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ImageSource {
     /// The file.
     pub path: PathBuf,
-    /// The row of a Parquet file, from 0; absent where the file is the image.
+    /// The row of a Parquet file, from 0; `None` if the file itself is the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row: Option<usize>,
 }
@@ -24,7 +24,7 @@ impl ImageSource {
         Source::from(self.clone()).photo()
     }
 
-    /// The file's name, without its folder.
+    /// The file's name without its folder, and the row where there is one.
     pub fn short(&self) -> String {
         let file = self.path.file_name().map_or_else(|| self.path.clone(), PathBuf::from);
         Self { path: file, row: self.row }.to_string()

@@ -1,5 +1,5 @@
-//! What is in a dataset: how many images of each class and split, which cannot be read, and which
-//! stand in both the training and the held-out part, byte for byte.
+//! A dataset's report: how many images each class and split has, which cannot be read, and which occur
+//! byte for byte in both the training and the held-out part.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::model::data::image::{Photo, looks_like_image};
 use crate::model::io::catch_panic::cut;
 use crate::model::io::escape::shown;
 
-/// How closely the images are looked at.
+/// How thoroughly the images are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// Not at all: the lists are counted.
+    /// Not at all: the samples are only counted.
     Lists,
-    /// Every file is read; its first bytes must be an image's.
+    /// Every file is read; one whose first bytes are no image's is decoded, too.
     Bytes,
     /// Every file is decoded.
     Pixels,
@@ -34,23 +34,24 @@ pub struct Report {
     pub classes: Vec<String>,
     /// For every class, the images for training, validation and test.
     pub counts: Vec<[usize; 3]>,
-    /// Files met among the images that are none.
+    /// Number of files among the images that are not images.
     pub skipped: usize,
-    /// Samples that cannot be read, and why.
+    /// Indices of samples that cannot be read, and why.
     pub unreadable: Vec<(usize, String)>,
-    /// Pairs of samples with the same bytes, one for training and one held out.
+    /// Pairs of samples with the same bytes: a training sample and a held-out one.
     pub shared: Vec<(usize, usize)>,
-    /// Images looked at: fewer than there are where it was stopped.
+    /// Number of images checked: fewer than there are if it was stopped.
     pub checked: usize,
-    /// What the dataset says of itself.
+    /// The dataset's own [notes](Dataset::notes).
     pub notes: Vec<String>,
 }
 
-/// Looks into a dataset. `tell` hears of every image (done, all), from any thread, and may stop it.
+/// Counts and checks a dataset's images. `progress` is called after every image with (done, all), from any
+/// thread, and stops the check by `Break`.
 pub fn describe(
     dataset: &Dataset,
     check: Check,
-    tell: &(dyn Fn(usize, usize) -> ControlFlow<()> + Sync),
+    progress: &(dyn Fn(usize, usize) -> ControlFlow<()> + Sync),
 ) -> Report {
     let mut counts = vec![[0; 3]; dataset.classes.len()];
     for sample in &dataset.samples {
@@ -58,41 +59,41 @@ pub fn describe(
     }
     let (done, stopped) = (AtomicUsize::new(0), AtomicBool::new(check == Check::Lists));
     let all = dataset.samples.len();
-    // The fingerprint of every image, or why it has none; nothing for what was not looked at.
-    let looks: Vec<Option<Result<[u8; 32], String>>> = dataset
+    // SHA-256 of every image, or why it cannot be read; `None` if it was not checked.
+    let checks: Vec<Option<Result<[u8; 32], String>>> = dataset
         .samples
         .par_iter()
         .map(|sample| {
             if stopped.load(Ordering::Relaxed) {
                 return None;
             }
-            let look = || {
+            let check_image = || {
                 let bytes = sample.source.bytes().map_err(|error| error.to_string())?;
                 if check == Check::Pixels || !looks_like_image(&bytes[..bytes.len().min(64)]) {
                     Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string())?;
                 }
                 Ok(Sha256::digest(&bytes).into())
             };
-            let result = look();
-            if tell(done.fetch_add(1, Ordering::Relaxed) + 1, all).is_break() {
+            let result = check_image();
+            if progress(done.fetch_add(1, Ordering::Relaxed) + 1, all).is_break() {
                 stopped.store(true, Ordering::Relaxed);
             }
             Some(result)
         })
         .collect();
     let (mut unreadable, mut train) = (Vec::new(), HashMap::new());
-    for (i, look) in looks.iter().enumerate() {
-        match look {
+    for (i, check) in checks.iter().enumerate() {
+        match check {
             Some(Err(why)) => unreadable.push((i, cut(why.clone()))),
-            Some(Ok(print)) if dataset.samples[i].split == Split::Train => {
-                train.entry(print).or_insert(i);
+            Some(Ok(digest)) if dataset.samples[i].split == Split::Train => {
+                train.entry(digest).or_insert(i);
             }
             _ => {}
         }
     }
-    let held_out = looks.iter().enumerate().filter(|(i, _)| dataset.samples[*i].split != Split::Train);
+    let held_out = checks.iter().enumerate().filter(|(i, _)| dataset.samples[*i].split != Split::Train);
     let shared =
-        held_out.filter_map(|(i, look)| Some((*train.get(look.as_ref()?.as_ref().ok()?)?, i))).collect();
+        held_out.filter_map(|(i, check)| Some((*train.get(check.as_ref()?.as_ref().ok()?)?, i))).collect();
     Report {
         title: format!("{} ({})", dataset.name, dataset.layout),
         classes: dataset.classes.clone(),
@@ -100,13 +101,13 @@ pub fn describe(
         skipped: dataset.skipped,
         unreadable,
         shared,
-        checked: looks.iter().flatten().count(),
+        checked: checks.iter().flatten().count(),
         notes: dataset.notes.clone(),
     }
 }
 
 impl Report {
-    /// Images of a split.
+    /// Number of images of a split.
     pub fn total(&self, split: Split) -> usize {
         self.counts.iter().map(|counts| counts[split as usize]).sum()
     }

@@ -14,7 +14,7 @@ pub(super) const LAYOUT: Layout = Layout {
     splits: "say train or test of them in the table's column `split`",
 };
 
-/// The table: the file itself, or the only one of its kind in a folder.
+/// The table at `path`: the file itself, or the only table in a folder.
 fn table(path: &Path) -> Option<PathBuf> {
     let is_table = |path: &Path| {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
@@ -84,7 +84,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     let mut classes: Vec<String> = rows.iter().map(|(_, label, _)| label.clone()).collect();
     classes.sort();
     classes.dedup();
-    // Numbers in the order of numbers: 2 before 10.
+    // Integers are sorted by value: 2 before 10.
     if classes.iter().all(|label| label.parse::<i64>().is_ok()) {
         classes.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
     }

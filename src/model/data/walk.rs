@@ -1,4 +1,4 @@
-//! Folders and text files, read in a fixed order and within bounds.
+//! Reading folders and text files, in a fixed order and up to fixed sizes and depths.
 
 use std::fs;
 use std::io::{self, Read};
@@ -8,10 +8,10 @@ use super::DataError;
 use crate::model::data::image::{is_named_image, looks_like_image};
 use crate::model::io::atomic_file;
 
-/// Longest list or annotation file read, in bytes.
+/// Largest list or annotation file read, in bytes.
 const TEXT_LIMIT: u64 = 1 << 28;
 /// A folder of more entries holds images or classes, not the parts of a dataset.
-const CROWD: usize = 100;
+const MAX_ENTRIES: usize = 100;
 /// How deep folders inside a class folder are followed.
 const MAX_DEPTH: usize = 8;
 
@@ -19,7 +19,7 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> DataError + '_ {
     |source| DataError::Read { path: path.into(), source }
 }
 
-/// What a folder holds, sorted by name; names that begin with a dot are left out.
+/// The paths in a folder, sorted by name; names that begin with a dot are left out.
 pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let mut out = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed(folder))? {
@@ -37,11 +37,12 @@ pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(entries(folder)?.into_iter().filter(|path| path.is_dir()).collect())
 }
 
+/// The last part of a path.
 pub(super) fn name(path: &Path) -> String {
     path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Whether a file is taken for an image: by its ending, or where that is unknown by its first bytes.
+/// Whether a file counts as an image: by its extension, or if that is unknown by its first bytes.
 pub(super) fn is_image(path: &Path) -> bool {
     if is_named_image(path) {
         return true;
@@ -51,8 +52,8 @@ pub(super) fn is_image(path: &Path) -> bool {
     read.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok() && looks_like_image(&start))
 }
 
-/// The images below a folder, sorted by path; counts in `skipped` what is none. Linked folders are
-/// not followed: they might lead in circles.
+/// The images below a folder, sorted by path; adds the number of other files to `skipped`. Links to
+/// folders are not followed: they might form a cycle.
 pub(super) fn images(folder: &Path, skipped: &mut usize) -> Result<Vec<PathBuf>, DataError> {
     fn collect(
         folder: &Path,
@@ -79,7 +80,7 @@ pub(super) fn images(folder: &Path, skipped: &mut usize) -> Result<Vec<PathBuf>,
 }
 
 /// The first file or folder for which `wanted` holds, in `folder` or at most `depth` folders deeper,
-/// the shallowest first. What lies in a crowded folder is not opened: it holds images or classes.
+/// the shallowest first. Subfolders of a folder of over [`MAX_ENTRIES`] entries are not searched.
 pub(in crate::model) fn find(folder: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
     let mut level = vec![folder.to_path_buf()];
     for _ in 0..=depth {
@@ -89,7 +90,7 @@ pub(in crate::model) fn find(folder: &Path, depth: usize, wanted: &dyn Fn(&Path)
             if let Some(found) = inside.iter().find(|path| wanted(path)) {
                 return Some(found.clone());
             }
-            if inside.len() <= CROWD {
+            if inside.len() <= MAX_ENTRIES {
                 next.extend(inside.into_iter().filter(|path| path.is_dir()));
             }
         }
@@ -98,7 +99,7 @@ pub(in crate::model) fn find(folder: &Path, depth: usize, wanted: &dyn Fn(&Path)
     None
 }
 
-/// [`find`] by one name, whatever its case.
+/// [`find`] by a name, ignoring ASCII case.
 pub(in crate::model) fn find_named(folder: &Path, depth: usize, wanted: &str) -> Option<PathBuf> {
     find(folder, depth, &|path| name(path).eq_ignore_ascii_case(wanted))
 }
@@ -122,7 +123,7 @@ pub(in crate::model) fn text(path: &Path) -> Result<String, DataError> {
     decoded(path, bytes(path)?)
 }
 
-/// The first line of a list, as far as its first 64 KiB hold it: who only recognises it reads no more.
+/// The first line of a list, cut at 64 KiB, so that detecting a layout does not read whole files.
 pub(super) fn first_line(path: &Path) -> Result<String, DataError> {
     let mut start = atomic_file::start(path, 64 << 10).map_err(failed(path))?;
     let end = start.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
@@ -137,7 +138,7 @@ fn decoded(path: &Path, bytes: Vec<u8>) -> Result<String, DataError> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// A list's path below a folder; nothing where it leads out of it.
+/// `folder` joined with a path that a list names; `None` if that would leave the folder.
 pub(super) fn below(folder: &Path, relative: &str) -> Option<PathBuf> {
     let relative = Path::new(relative);
     let inside = relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));

@@ -1,8 +1,8 @@
-//! Scenes as a labelled dataset on disk: an ImageFolder `train/<class>/00000.png`, `val/...`, beside
-//! it the objects' masks `masks/<split>/<class>/<same name>`, and what was drawn in `scenes.json`.
+//! Scenes as a labelled dataset on disk: an ImageFolder `train/<class>/00000.png`, `val/...`, the
+//! objects' masks `masks/<split>/<class>/<same name>`, and the settings in `scenes.json`.
 //!
-//! A file is named by its place in its split, so no name is used twice there. The same settings
-//! give the same bytes.
+//! A file is named by its index in its split, so names are unique there. The same settings yield the
+//! same bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{CLASSES, FIRST_VAL, SIDE, Scene, VERSION, class_name, draw};
 use crate::model::data::MASKS;
 
-/// Largest number of scenes of a split: what file names of five digits can count.
+/// Largest number of scenes of a split: file names have five digits.
 pub const MAX_SCENES: u64 = 100_000;
 
 /// A set of scenes.
@@ -28,21 +28,21 @@ pub struct Set {
     pub val: u64,
 }
 
-/// What `scenes.json` says.
+/// The contents of `scenes.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// Version of the drawing, [`VERSION`].
+    /// Version of the generator, [`VERSION`].
     pub version: u32,
     /// Side of the pictures in pixels.
     pub side: usize,
     /// Seed and sizes.
     #[serde(flatten)]
     pub set: Set,
-    /// Names of the classes, in the order in which they take turns.
+    /// Names of the classes; scene `index` has class `index % CLASSES`.
     pub classes: Vec<String>,
 }
 
-/// A set that could not be written.
+/// Why a set could not be written.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum SceneError {
@@ -52,12 +52,12 @@ pub enum SceneError {
     Encode { path: PathBuf, source: ImageError },
 }
 
-/// Where a scene lies below the set's folder, and which scene it is.
+/// Where a scene is stored, relative to the set's folder, and which scene it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SceneFile {
     /// `train` or `val`.
     pub split: &'static str,
-    /// Index in the seed's endless set, as [`draw`] takes it.
+    /// Index of the scene, as [`draw`] takes it.
     pub index: u64,
     /// `<split>/<class>/<number>.png`; below `masks`, its mask.
     pub file: PathBuf,
@@ -76,8 +76,8 @@ impl Set {
         split("train", 0, self.train).chain(split("val", FIRST_VAL, self.val))
     }
 
-    /// Writes the set to `folder`; `told` hears of every scene that is done, from several threads.
-    pub fn write(&self, folder: &Path, told: &(dyn Fn() + Sync)) -> Result<(), SceneError> {
+    /// Writes the set to `folder`; calls `on_scene` after every scene written, from several threads.
+    pub fn write(&self, folder: &Path, on_scene: &(dyn Fn() + Sync)) -> Result<(), SceneError> {
         let masks = folder.join(MASKS);
         let splits = [("train", self.train), ("val", self.val)];
         for (split, _) in splits.into_iter().filter(|(_, count)| *count > 0) {
@@ -95,13 +95,13 @@ impl Set {
             let grey: Vec<u8> = mask.iter().map(|&inside| if inside { 255 } else { 0 }).collect();
             png(&folder.join(&place.file), &picture.rgb, ExtendedColorType::Rgb8)?;
             png(&masks.join(&place.file), &grey, ExtendedColorType::L8)?;
-            told();
+            on_scene();
             Ok(())
         })?;
         let classes = (0..CLASSES).map(class_name).collect();
         let about = About { version: VERSION, side: SIDE, set: *self, classes };
         let text = serde_json::to_string_pretty(&about).expect("plain data serialises") + "\n";
-        whole(&folder.join("scenes.json"), text.as_bytes())
+        write_file(&folder.join("scenes.json"), text.as_bytes())
     }
 }
 
@@ -111,10 +111,11 @@ fn png(path: &Path, bytes: &[u8], colour: ExtendedColorType) -> Result<(), Scene
     encoder
         .write_image(bytes, SIDE as u32, SIDE as u32, colour)
         .map_err(|source| SceneError::Encode { path: path.to_owned(), source })?;
-    whole(path, &file)
+    write_file(path, &file)
 }
 
-fn whole(path: &Path, bytes: &[u8]) -> Result<(), SceneError> {
+/// Writes a file atomically.
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), SceneError> {
     crate::model::io::atomic_file::write(path, bytes)
         .map_err(|source| SceneError::Write { path: path.to_owned(), source })
 }

@@ -1,9 +1,9 @@
-//! Known-truth images: a seeded, labelled set of scenes in which one small object decides the class.
+//! Synthetic images with known ground truth: a seeded set of scenes in which one small object determines the class.
 //!
 //! A scene is a textured background, distractors, and one object. The class is the object's shape
 //! AND its pattern. Every distractor has one of the two: a class shape without pattern, or a class
-//! pattern on a blob, both smaller than the object. So no bag of local features is enough, the tokens that matter lie where the
-//! object lies, and its mask says where that is: a router can be judged against the truth.
+//! pattern on a blob, both smaller than the object. So no bag of local features suffices, the tokens that matter lie on the
+//! object, and its mask says where that is: a router can be compared with the ground truth.
 
 pub mod folder;
 
@@ -14,13 +14,13 @@ use crate::model::trace::Picture;
 
 /// Side of a scene in pixels: 14 patches of 8.
 pub const SIDE: usize = 112;
-/// Version of the drawing: it changes whenever the same seed gives other pixels.
+/// Version of the generator: it changes whenever the same seed gives other pixels.
 pub const VERSION: u32 = 2;
-/// Index of the first scene for validation; those for training count from 0.
+/// Index of the first validation scene; training scenes are numbered from 0.
 pub const FIRST_VAL: u64 = (CLASSES as u64) << 32;
 
-/// Half the period of every pattern, in pixels. Patterns lie straight on the image's own lattice (only
-/// outlines are turned), so that patches of 8 pixels within one object are alike: a masked
+/// Half the period of every pattern, in pixels. Patterns are aligned with the image's axes (only
+/// outlines are rotated), so that patches of 8 pixels within one object are alike: a masked
 /// autoencoder can then fill one in from another, and has to know the pattern for it.
 const CELL: f32 = 4.0;
 
@@ -54,7 +54,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// How much of every patch of `patch` pixels the object covers, 0 to 1, row-major.
+    /// Fraction of every patch of `patch` x `patch` pixels that the object covers, row-major.
     pub fn cover(&self, patch: usize) -> Vec<f64> {
         let grid = SIDE / patch;
         let covered = |token: usize| {
@@ -66,13 +66,13 @@ impl Scene {
     }
 }
 
-/// Draws scene `index` of the set `seed`. The same pair gives the same pixels everywhere; classes
-/// take turns, so that every run of [`CLASSES`] scenes holds each class once.
+/// Draws scene `index` of the set `seed`. The same pair gives the same pixels on every machine; the
+/// class is `index` modulo [`CLASSES`].
 pub fn draw(seed: u64, index: u64) -> Scene {
     draw_with(seed, index, 1.0)
 }
 
-/// The same with a share of the distractors, 0 to 1: none make a scene that is easy to learn from.
+/// [`draw`] with the fraction `clutter` of the distractors, 0 to 1; without any, a scene is easy to learn from.
 pub fn draw_with(seed: u64, index: u64, clutter: f64) -> Scene {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(index);
@@ -94,15 +94,15 @@ pub fn draw_with(seed: u64, index: u64, clutter: f64) -> Scene {
             Item { outline: Outline::Blob(lobes), pattern, ..item }
         };
         if !item.touches(&object) {
-            distractors.push(item); // the object is always whole
+            distractors.push(item); // the object is never occluded
         }
     }
     distractors.truncate((distractors.len() as f64 * clutter).round() as usize);
     render(&ground, &distractors, &object, class, &mut rng)
 }
 
-/// Paints the layers, then a little sensor noise. The ground is smooth and sampled once a pixel;
-/// items have edges and are sampled 2 x 2 times.
+/// Composites background, distractors and object, then adds sensor noise. The background is smooth and
+/// sampled once per pixel; items have edges and are sampled 2 x 2 times.
 fn render(
     ground: &Background,
     distractors: &[Item],
@@ -137,7 +137,7 @@ fn render(
 
 type Colour = [f32; 3];
 
-/// A muted colour, or a strong one for objects, in 0..255.
+/// Red, green and blue, each uniform in `low..high`; values go from 0 to 255.
 fn random_colour(rng: &mut ChaCha8Rng, low: f32, high: f32) -> Colour {
     std::array::from_fn(|_| rng.random_range(low..high))
 }
@@ -148,7 +148,7 @@ enum Outline {
     Square,
     Triangle,
     Cross,
-    /// An irregular blob; the number turns its lobes.
+    /// An irregular blob; the number is the rotation of its lobes in radians.
     Blob(f32),
 }
 
@@ -169,7 +169,7 @@ struct Item {
     angle: f32,
     fill: Colour,
     ink: Colour,
-    /// Where its pattern begins, right of and below the image's corner.
+    /// Offset of the pattern from the image's top-left corner, in pixels.
     phase: (f32, f32),
 }
 
@@ -197,7 +197,7 @@ impl Item {
         dx.hypot(dy) < self.radius + other.radius + 2.0
     }
 
-    /// Its colour at a point, if the point lies inside.
+    /// The colour at a point in pixels; `None` outside the outline.
     fn colour(&self, (x, y): (f32, f32)) -> Option<Colour> {
         let (dx, dy) = (x - self.centre.0, y - self.centre.1);
         if dx * dx + dy * dy > (1.05 * self.radius).powi(2) {
@@ -214,7 +214,7 @@ impl Item {
 }
 
 impl Outline {
-    /// Whether a point of the unit disc lies inside.
+    /// Whether a point lies inside, in the item's rotated frame with its radius as the unit.
     fn contains(self, u: f32, v: f32) -> bool {
         match self {
             Self::Disc => u.hypot(v) <= 0.95,
@@ -230,7 +230,7 @@ impl Outline {
 }
 
 impl Pattern {
-    /// Whether the second colour shows, at a point in pixels from where the pattern begins.
+    /// Whether the pattern shows its second colour at a point, in pixels from the pattern's origin.
     fn inked(self, x: f32, y: f32) -> bool {
         let even = |t: f32| t.rem_euclid(2.0) < 1.0;
         match self {
@@ -245,7 +245,7 @@ impl Pattern {
     }
 }
 
-/// A background: two colours mixed by smooth noise of two octaves and a faint wave.
+/// A background: two colours blended by value noise of two octaves and a faint sine wave.
 struct Background {
     colours: [Colour; 2],
     lattice: Vec<f32>,
