@@ -1,10 +1,10 @@
-//! The first frame of a GIF, on its canvas, as Pillow shows it: what the frame leaves uncovered has
-//! the colour of the transparent index, or of index 0.
+//! The first frame of a GIF on its canvas, as Pillow renders it: pixels outside the frame have the
+//! colour of the transparent index, or of index 0.
 
 use gif::{ColorOutput, DecodeOptions, MemoryLimit};
 use image::RgbImage;
 
-use super::{BYTE_LIMIT, DecodeFailure, check_size, whole};
+use super::{BYTE_LIMIT, DecodeFailure, check_size, rgb_image};
 
 pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     let mut options = DecodeOptions::new();
@@ -38,5 +38,5 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
             to.copy_from_slice(&colour(*index));
         }
     }
-    whole(width as u32, height as u32, rgb)
+    rgb_image(width as u32, height as u32, rgb)
 }

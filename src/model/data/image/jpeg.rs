@@ -1,8 +1,8 @@
-//! JPEG by libjpeg-turbo, the library Pillow has: equal to the bit.
+//! JPEG by libjpeg-turbo, the library Pillow uses: results are equal to the bit.
 //!
 //! It is C, so memory-safe decoders were tried first, on 1785 files: every sampling from 4:4:4 to 4:1:0,
 //! grey, RGB, CMYK and YCCK, baseline, progressive, with restarts, odd sizes, 420 real photographs. Against Pillow 13.0
-//! (libjpeg-turbo 3.2.0), of which one grey level was allowed, the largest differences were
+//! (libjpeg-turbo 3.2.0), from which one grey level was allowed, the largest differences were
 //!
 //! | decoder | photographs, 4:2:0 | 4:4:4 | small and odd sizes, 4:2:0 | million pixels a second |
 //! |---|---|---|---|---|
@@ -11,8 +11,8 @@
 //! | libjpeg-turbo-rs 0.9.0 | 0 | 0 | 0 | 89 |
 //! | libjpeg-turbo 3.1.0 (turbojpeg-sys 1.2.0) | 0 | 0 | 0 | 233 |
 //!
-//! and libjpeg-turbo-rs warns of its own `unsafe`. Damaged data is painted over where Pillow paints it over, and
-//! refused where Pillow refuses it.
+//! and libjpeg-turbo-rs warns of its own `unsafe`. Damaged data is concealed where Pillow conceals it, and
+//! rejected where Pillow rejects it.
 
 use std::ffi::{CStr, c_int};
 
@@ -20,16 +20,16 @@ use image::RgbImage;
 use image::metadata::Orientation;
 use turbojpeg_sys as raw;
 
-use super::{BYTE_LIMIT, DecodeFailure, PIXEL_LIMIT, check_size, orientation, product, upright, whole};
+use super::{BYTE_LIMIT, DecodeFailure, PIXEL_LIMIT, check_size, orientation, product, rgb_image, upright};
 
-/// More scans are no photograph but a trap: a few bytes each make the decoder pass over all pixels.
+/// Most scans of a file: a scan of a few bytes makes the decoder process all pixels again.
 const SCAN_LIMIT: u64 = 500;
-/// Pixels that all scans together may pass over: 20 scans of 100 megapixels. Writers make 10, of CMYK 18.
+/// Most pixels of all scans together: about 20 scans of 100 megapixels. Encoders write 10, of CMYK 18.
 const PASS_LIMIT: u64 = 1 << 31;
-/// Pixels to a byte: every 8 x 8 of them have a code, and the shortest is one bit.
-const PACKED: u64 = 8 * 64;
+/// Most pixels per byte of a file: every block of 8 x 8 has a code of one bit at least.
+const MAX_PIXELS_PER_BYTE: u64 = 8 * 64;
 
-/// How the library's warnings begin: it has painted over what is damaged and gone on, as Pillow lets it.
+/// Beginnings of the library's warnings: it has concealed the damage and gone on, which Pillow accepts.
 const WARNINGS: [&str; 5] = [
     "Corrupt JPEG data",
     "Inconsistent progression",
@@ -39,36 +39,36 @@ const WARNINGS: [&str; 5] = [
 ];
 
 pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
-    let about = About::read(bytes);
-    if !about.ends {
+    let markers = Markers::read(bytes);
+    if !markers.ends {
         return Err(DecodeFailure::Broken("the file is truncated (no end marker)".into()));
     }
     let mut library = Library::new()?;
     let (width, height) = library.size(bytes)?;
     check_size(width.into(), height.into())?;
     let pixels = u64::from(width) * u64::from(height);
-    if pixels / PACKED > bytes.len() as u64 {
+    if pixels / MAX_PIXELS_PER_BYTE > bytes.len() as u64 {
         let what = format!("its {} bytes are too few for {width} x {height} pixels", bytes.len());
         return Err(DecodeFailure::Broken(what));
     }
     let most = SCAN_LIMIT.min(PASS_LIMIT / pixels);
-    if about.scans as u64 > most {
-        let what = format!("it has {} scans of {width} x {height} pixels; {most} are read", about.scans);
+    if markers.scans as u64 > most {
+        let what = format!("it has {} scans of {width} x {height} pixels; {most} are read", markers.scans);
         return Err(DecodeFailure::Broken(what));
     }
-    // Another idea of where the scans begin does not get round the limit.
+    // The library counts scans itself, so that a marker missed here does not evade the limit.
     library.set(raw::TJPARAM_TJPARAM_SCANLIMIT, most)?;
     let rgb = library.pixels(bytes, pixels as usize, width)?;
-    Ok(upright(whole(width, height, rgb)?, orientation(about.exif, about.xmp)))
+    Ok(upright(rgb_image(width, height, rgb)?, orientation(markers.exif, markers.xmp)))
 }
 
-/// Width and height of the picture turned upright, by the file's header.
+/// Width and height of the upright picture, from the file's header.
 pub(super) fn dimensions(bytes: &[u8]) -> Result<(usize, usize), DecodeFailure> {
-    let about = About::read(bytes);
+    let markers = Markers::read(bytes);
     let (width, height) = Library::new()?.size(bytes)?;
     check_size(width.into(), height.into())?;
     let (width, height) = (width as usize, height as usize);
-    Ok(match orientation(about.exif, about.xmp) {
+    Ok(match orientation(markers.exif, markers.xmp) {
         Orientation::Rotate90
         | Orientation::Rotate270
         | Orientation::Rotate90FlipH
@@ -85,7 +85,7 @@ struct Library(raw::tjhandle);
 )]
 impl Library {
     fn new() -> Result<Self, DecodeFailure> {
-        // SAFETY: makes a handle, or null.
+        // SAFETY: returns a handle, or null.
         let handle = unsafe { raw::tj3Init(raw::TJINIT_TJINIT_DECOMPRESS as c_int) };
         if handle.is_null() {
             return Err(DecodeFailure::Broken("there is no memory for a decoder".into()));
@@ -107,7 +107,7 @@ impl Library {
         unsafe { raw::tj3Get(self.0, what as c_int) }
     }
 
-    /// Width and height as the decoder itself reads them.
+    /// Reads the header: width and height as stored, not turned upright.
     fn size(&mut self, bytes: &[u8]) -> Result<(u32, u32), DecodeFailure> {
         // SAFETY: reads within the slice.
         let status = unsafe { raw::tj3DecompressHeader(self.0, bytes.as_ptr(), bytes.len() as _) };
@@ -117,14 +117,14 @@ impl Library {
         Ok((u32::try_from(width).unwrap_or(0), u32::try_from(height).unwrap_or(0)))
     }
 
-    /// The RGB values, once [`Self::size`] has read the header of the same bytes.
+    /// The RGB values; [`Self::size`] must have read the header of the same bytes.
     fn pixels(&mut self, bytes: &[u8], pixels: usize, width: u32) -> Result<Vec<u8>, DecodeFailure> {
         let colours = self.get(raw::TJPARAM_TJPARAM_COLORSPACE) as raw::TJCS;
         let inks = [raw::TJCS_TJCS_CMYK, raw::TJCS_TJCS_YCCK].contains(&colours);
         let (format, channels) = if inks { (raw::TJPF_TJPF_CMYK, 4) } else { (raw::TJPF_TJPF_RGB, 3) };
         let mut values = vec![0; pixels * channels];
         let pitch = width as c_int * channels as c_int;
-        // SAFETY: writes as many lines of `pitch` bytes as the header has told, for which there is room.
+        // SAFETY: writes one line of `pitch` bytes per row of the header's height, for which there is room.
         let status = unsafe {
             raw::tj3Decompress8(self.0, bytes.as_ptr(), bytes.len() as _, values.as_mut_ptr(), pitch, format)
         };
@@ -132,7 +132,7 @@ impl Library {
         if !inks {
             return Ok(values);
         }
-        // As all programs do, Adobe's stores how much of the paper is left white.
+        // CMYK is stored inverted, as Adobe's programs write it: 255 is no ink.
         let (inks, _) = values.as_chunks::<4>();
         Ok(inks.iter().flat_map(|&[c, m, y, k]| [c, m, y].map(|ink| k - product(255 - ink, k))).collect())
     }
@@ -142,11 +142,11 @@ impl Library {
             return Ok(());
         }
         // SAFETY: the text is the handle's, ends in a null, and is copied at once.
-        let said = unsafe { CStr::from_ptr(raw::tj3GetErrorStr(self.0)) }.to_string_lossy();
-        if WARNINGS.iter().any(|warning| said.starts_with(warning)) {
+        let message = unsafe { CStr::from_ptr(raw::tj3GetErrorStr(self.0)) }.to_string_lossy();
+        if WARNINGS.iter().any(|warning| message.starts_with(warning)) {
             Ok(())
         } else {
-            Err(DecodeFailure::broken(said))
+            Err(DecodeFailure::broken(message))
         }
     }
 }
@@ -161,43 +161,43 @@ impl Drop for Library {
     }
 }
 
-/// What the decoder does not tell of a file.
+/// What the segments of a file hold that the decoder does not report.
 #[derive(Default)]
-struct About<'a> {
+struct Markers<'a> {
     exif: Option<&'a [u8]>,
     xmp: Option<&'a [u8]>,
     scans: usize,
-    /// Whether an end marker follows the first scan. The decoder paints what is missing grey.
+    /// Whether an end marker follows the first scan. The decoder fills what is missing with grey.
     ends: bool,
 }
 
-impl<'a> About<'a> {
+impl<'a> Markers<'a> {
     fn read(bytes: &'a [u8]) -> Self {
-        let mut about = Self::default();
+        let mut markers = Self::default();
         let mut at = 2;
         // Segments up to the first scan: 0xFF, kind, length of two bytes that counts itself.
         loop {
             match bytes.get(at..) {
                 Some(rest @ [0xFF, 0xDA, ..]) => {
                     let count = |kind: u8| rest.windows(2).filter(|pair| *pair == [0xFF, kind]).count();
-                    (about.ends, about.scans) = (count(0xD9) > 0, count(0xDA));
-                    return about;
+                    (markers.ends, markers.scans) = (count(0xD9) > 0, count(0xDA));
+                    return markers;
                 }
                 Some([0xFF, 0x01 | 0xD0..=0xD8, ..]) => at += 2,
                 Some([0xFF, kind @ 0x02..=0xFE, high, low, rest @ ..]) => {
                     let length = usize::from(u16::from_be_bytes([*high, *low]));
                     let data = rest.get(..length.saturating_sub(2)).unwrap_or_default();
                     if *kind == 0xE1 && data.starts_with(b"Exif\0\0") {
-                        about.exif = about.exif.or(Some(data));
+                        markers.exif = markers.exif.or(Some(data));
                     }
                     if *kind == 0xE1 && data.starts_with(b"http://ns.adobe.com/xap/1.0/\0") {
-                        about.xmp = about.xmp.or(Some(data));
+                        markers.xmp = markers.xmp.or(Some(data));
                     }
                     at += 2 + length;
                 }
                 // Bytes between segments are skipped, as decoders do.
                 Some([_, _, ..]) => at += 1,
-                _ => return about,
+                _ => return markers,
             }
         }
     }

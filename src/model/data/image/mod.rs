@@ -1,11 +1,11 @@
-//! Photographs: a file of any common format becomes RGB bytes, upright, as Pillow's
-//! `ImageOps.exif_transpose(Image.open(path)).convert("RGB")` gives them: alpha is dropped, a palette
-//! looked up, 16 bits cut to the upper 8, four inks (CMYK, YCCK) printed without a profile. On one
-//! point this differs: of 16-bit grey Pillow keeps the lower byte, saturated, which turns almost any
-//! picture white; here it is cut like colour.
+//! Decoding of image files to upright RGB bytes, as Pillow's
+//! `ImageOps.exif_transpose(Image.open(path)).convert("RGB")` does it: alpha is dropped, palettes are
+//! looked up, 16 bits truncated to the upper 8, CMYK and YCCK converted without a colour profile. One
+//! difference: of 16-bit grey Pillow keeps the lower byte, saturated, which turns almost any picture
+//! white; here it is truncated like colour.
 //!
-//! JPEG, PNG, WebP, BMP, TIFF, GIF (first frame). The content decides, not the file's name. All equal
-//! Pillow to the bit but lossy WebP and JPEG inside TIFF, which are up to 3 grey levels apart.
+//! JPEG, PNG, WebP, BMP, TIFF, GIF (first frame), detected by content, not by the file's name. All equal
+//! Pillow to the bit except lossy WebP and JPEG inside TIFF, which differ by up to 3 grey levels.
 
 mod gif;
 mod jpeg;
@@ -21,17 +21,17 @@ use crate::model::io::atomic_file;
 use crate::model::io::catch_panic::guard;
 use crate::model::trace::Picture;
 
-/// No photograph with more pixels than this is decoded: what Pillow calls a decompression bomb.
+/// Most pixels of an image that is decoded: the limit beyond which Pillow reports a decompression bomb.
 pub const PIXEL_LIMIT: u64 = 178_956_970;
-/// No file larger than this is read.
+/// Largest file read, in bytes.
 const FILE_LIMIT: u64 = 1 << 30;
-/// Largest buffer of a decoder: 16-bit colour with alpha at the pixel limit.
+/// Largest buffer of a decoder, in bytes: 16-bit RGBA at the pixel limit.
 const BYTE_LIMIT: u64 = PIXEL_LIMIT * 8;
 
 /// A decoded photograph, upright, RGB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Photo {
-    /// Where it came from, as a person reads it: a path, most often.
+    /// Where it came from, for display: usually a path.
     pub name: String,
     /// Its pixels.
     pub picture: Picture,
@@ -60,7 +60,7 @@ pub enum ImageError {
     Decode { name: String, format: &'static str, why: String },
 }
 
-/// Why a decoder stopped; [`Photo::decode`] adds which file it was.
+/// Why a decoder failed; [`Photo::decode`] adds the file's name.
 enum DecodeFailure {
     TooLarge(u64, u64),
     Broken(String),
@@ -79,13 +79,13 @@ impl Photo {
         Self::decode(path.display().to_string(), &read(path)?)
     }
 
-    /// Decodes the bytes of a file; `name` stands in errors.
+    /// Decodes the bytes of a file; errors mention `name`.
     pub fn decode(name: impl Into<String>, bytes: &[u8]) -> Result<Self, ImageError> {
         let name = name.into();
         let Some(format) = format_of(bytes) else {
             return Err(ImageError::Format { name, found: describe(bytes) });
         };
-        // A panic of a decoder on damaged data is an error like others.
+        // A decoder's panic on damaged data is reported as an error.
         let decoded = guard(|| decode(format, bytes));
         match decoded
             .unwrap_or_else(|panic| Err(DecodeFailure::Broken(format!("the decoder failed: {panic}"))))
@@ -102,18 +102,18 @@ impl Photo {
         }
     }
 
-    /// Pixels from left to right.
+    /// Width in pixels.
     pub fn width(&self) -> usize {
         self.picture.width
     }
 
-    /// Pixels from top to bottom.
+    /// Height in pixels.
     pub fn height(&self) -> usize {
         self.picture.height
     }
 }
 
-/// Width and height of the photograph in a file, upright: of a JPEG by its header, of others by decoding them.
+/// Width and height of the upright image in a file: a JPEG's from its header, others by decoding the file.
 ///
 /// # Errors
 /// As [`Photo::open`].
@@ -137,16 +137,16 @@ const FORMATS: &[(ImageFormat, &str)] = &[
     (ImageFormat::Gif, "GIF"),
 ];
 
-/// Endings of their files' names.
+/// File extensions of the formats that are read.
 pub const ENDINGS: &[&str] = &["bmp", "gif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
 
-/// Whether a file is an image of a known format, by its ending.
+/// Whether a file's extension is one of [`ENDINGS`], ignoring case.
 pub fn is_named_image(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
-/// Whether bytes begin as an image of a known format does; 16 of them are enough.
+/// Whether `start`, the first bytes of a file (16 suffice), is the signature of a known format.
 pub fn looks_like_image(start: &[u8]) -> bool {
     format_of(start).is_some()
 }
@@ -195,7 +195,7 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, DecodeFailure> 
     let mut decoder = reader.into_decoder().map_err(DecodeFailure::broken)?;
     let (width, height) = decoder.dimensions();
     check_size(width.into(), height.into())?;
-    // A broken EXIF block says nothing; neither does Pillow stumble over it.
+    // A broken EXIF block is ignored, as by Pillow.
     let exif = decoder.exif_metadata().ok().flatten();
     let xmp = decoder.xmp_metadata().ok().flatten();
     let orientation = match format {
@@ -206,7 +206,8 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, DecodeFailure> 
     Ok(upright(image, orientation))
 }
 
-fn whole(width: u32, height: u32, rgb: Vec<u8>) -> Result<RgbImage, DecodeFailure> {
+/// An image of `width` x `height` x 3 bytes; fails if there are fewer.
+fn rgb_image(width: u32, height: u32, rgb: Vec<u8>) -> Result<RgbImage, DecodeFailure> {
     RgbImage::from_raw(width, height, rgb)
         .ok_or_else(|| DecodeFailure::Broken("its pixels are incomplete".into()))
 }
@@ -217,19 +218,19 @@ fn upright(image: RgbImage, orientation: Orientation) -> RgbImage {
     image.into_rgb8()
 }
 
-/// Eight bits a channel, no alpha. Sixteen bits are cut, not rounded, as Pillow cuts them.
+/// Converts to RGB with 8 bits per channel, without alpha. 16 bits are truncated, not rounded, as Pillow does.
 fn to_rgb(image: DynamicImage) -> Result<RgbImage, DecodeFailure> {
     let (width, height) = (image.width(), image.height());
-    let cut = |raw: Vec<u16>, channels: usize| {
+    let truncated = |raw: Vec<u16>, channels: usize| {
         let colour = |p: &[u16]| if channels < 3 { [p[0]; 3] } else { [p[0], p[1], p[2]] };
         let rgb = raw.chunks_exact(channels).flat_map(|p| colour(p).map(|v| (v >> 8) as u8)).collect();
-        whole(width, height, rgb)
+        rgb_image(width, height, rgb)
     };
     match image {
-        DynamicImage::ImageLuma16(image) => cut(image.into_raw(), 1),
-        DynamicImage::ImageLumaA16(image) => cut(image.into_raw(), 2),
-        DynamicImage::ImageRgb16(image) => cut(image.into_raw(), 3),
-        DynamicImage::ImageRgba16(image) => cut(image.into_raw(), 4),
+        DynamicImage::ImageLuma16(image) => truncated(image.into_raw(), 1),
+        DynamicImage::ImageLumaA16(image) => truncated(image.into_raw(), 2),
+        DynamicImage::ImageRgb16(image) => truncated(image.into_raw(), 3),
+        DynamicImage::ImageRgba16(image) => truncated(image.into_raw(), 4),
         DynamicImage::ImageRgb32F(_) | DynamicImage::ImageRgba32F(_) => Err(DecodeFailure::Broken(
             "its pixels are floating-point numbers, whose range no one says".into(),
         )),
@@ -237,7 +238,7 @@ fn to_rgb(image: DynamicImage) -> Result<RgbImage, DecodeFailure> {
     }
 }
 
-/// How the photograph is turned upright: the EXIF block decides, and XMP where it is silent.
+/// The transform that turns the image upright: EXIF's orientation, or else XMP's.
 fn orientation(exif: Option<&[u8]>, xmp: Option<&[u8]>) -> Orientation {
     let exif = exif.map(|exif| exif.strip_prefix(b"Exif\0\0").unwrap_or(exif));
     let from_xmp = || {
@@ -259,7 +260,7 @@ fn product(a: u8, b: u8) -> u8 {
     (((t >> 8) + t) >> 8) as u8
 }
 
-/// What bytes that are no known image look like.
+/// Describes for an error message what bytes of no known image format seem to be.
 fn describe(bytes: &[u8]) -> String {
     let starts = |magic: &[u8]| bytes.starts_with(magic);
     let brand = bytes.get(4..12).unwrap_or_default();

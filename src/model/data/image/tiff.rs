@@ -1,5 +1,5 @@
-//! TIFF colours the `image` crate does not read, or prints otherwise than Pillow: palettes, CMYK,
-//! grey with alpha, grey of 2 and 4 bits.
+//! TIFF colour types that the `image` crate does not read, or converts differently from Pillow: palettes,
+//! CMYK, grey with alpha, grey of 2 and 4 bits.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -10,9 +10,9 @@ use tiff::ColorType;
 use tiff::decoder::{Decoder, DecodingResult, Limits};
 use tiff::tags::Tag;
 
-use super::{BYTE_LIMIT, DecodeFailure, check_size, product, upright, whole};
+use super::{BYTE_LIMIT, DecodeFailure, check_size, product, rgb_image, upright};
 
-/// The picture, or nothing where the `image` crate knows its colours.
+/// The picture, or `None` if the `image` crate reads its colour type.
 pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, DecodeFailure> {
     let (bytes, palette) = match without_palette(bytes) {
         Some(grey) => (Cow::Owned(grey), true),
@@ -73,11 +73,11 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, DecodeFailure> {
         }
     }
     let turn = orientation.and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms);
-    Ok(Some(upright(whole(width, height, rgb)?, turn)))
+    Ok(Some(upright(rgb_image(width, height, rgb)?, turn)))
 }
 
-/// The same file with its palette indices declared grey, which the decoder reads; nothing where the
-/// first image has no palette.
+/// The same file with its palette indices declared to be grey, which the decoder can read; `None` if
+/// the first image has no palette.
 fn without_palette(bytes: &[u8]) -> Option<Vec<u8>> {
     let little = match bytes.get(..4)? {
         b"II*\0" => true,

@@ -1,5 +1,5 @@
-//! Which columns of a Parquet file hold images and labels, and what its labels are called. Hugging
-//! Face writes its own description under the key `huggingface`; without it the columns are known by
+//! Which columns of a Parquet file hold images and labels, and the names of the classes. Hugging Face
+//! stores a description of the columns under the key `huggingface`; without it they are recognised by
 //! their types and names.
 
 use parquet::basic::{ConvertedType, LogicalType, Type};
@@ -7,9 +7,9 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use serde_json::Value;
 
-/// Names of image columns, the likeliest first.
+/// Names of image columns, the most likely first.
 const IMAGES: [&str; 5] = ["image", "img", "picture", "photo", "jpg"];
-/// Names of label columns, the likeliest first.
+/// Names of label columns, the most likely first.
 const LABELS: [&str; 7] = ["label", "labels", "class", "fine_label", "category", "cls", "target"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,13 +20,13 @@ pub(super) struct Columns {
     pub label: usize,
     /// Name of the labels' column.
     pub label_name: String,
-    /// Names of the classes by number, where the file says them.
+    /// Names of the classes by number, if the file has them.
     pub names: Option<Vec<String>>,
     /// Other columns that hold labels.
     pub others: Vec<String>,
 }
 
-/// Whether a column holds images: tables, of results for example, have none.
+/// Whether any column holds images: a table of results, for example, has none.
 pub(super) fn has_images(metadata: &ParquetMetaData) -> bool {
     !images(metadata, features(metadata).as_ref()).is_empty()
 }
@@ -41,8 +41,8 @@ pub(super) fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
             Type::BYTE_ARRAY => is_text(leaf),
             _ => false,
         };
-        let told = told(features.as_ref(), column, "ClassLabel");
-        let label = told == Some(true) || LABELS.contains(&column.as_str());
+        let declared = is_feature(features.as_ref(), column, "ClassLabel");
+        let label = declared == Some(true) || LABELS.contains(&column.as_str());
         (known && is_flat(leaf) && label).then(|| (at, column.clone()))
     });
     let leaves = || schema.columns().iter().map(|leaf| leaf.path().string()).collect::<Vec<_>>().join(", ");
@@ -68,8 +68,8 @@ fn images(metadata: &ParquetMetaData, features: Option<&Value>) -> Vec<(usize, S
         let parts = leaf.path().parts();
         let holds_bytes = leaf.physical_type() == Type::BYTE_ARRAY && is_flat(leaf);
         let image = match parts {
-            [column, part] => part == "bytes" && told(features, column, "Image").unwrap_or(true),
-            [column] => told(features, column, "Image").unwrap_or(!is_text(leaf)),
+            [column, part] => part == "bytes" && is_feature(features, column, "Image").unwrap_or(true),
+            [column] => is_feature(features, column, "Image").unwrap_or(!is_text(leaf)),
             _ => false,
         };
         (holds_bytes && image).then(|| (at, parts[0].clone()))
@@ -77,8 +77,8 @@ fn images(metadata: &ParquetMetaData, features: Option<&Value>) -> Vec<(usize, S
     leaves.filter_map(image).collect()
 }
 
-/// Whether a column is of this kind, where the file says of what kind it is.
-fn told(features: Option<&Value>, column: &str, kind: &str) -> Option<bool> {
+/// Whether Hugging Face's description gives a column the feature type `kind`; `None` if it gives none.
+fn is_feature(features: Option<&Value>, column: &str, kind: &str) -> Option<bool> {
     Some(features?.get(column)?.get("_type")?.as_str()? == kind)
 }
 
@@ -86,7 +86,7 @@ fn is_flat(leaf: &ColumnDescriptor) -> bool {
     leaf.max_rep_level() == 0
 }
 
-/// The candidate with the likeliest name; the first where none has one.
+/// The candidate whose name comes first in `names`; else the first candidate.
 fn best(candidates: Vec<(usize, String)>, names: &[&str]) -> Option<(usize, String)> {
     let rank = |name: &str| names.iter().position(|known| *known == name).unwrap_or(names.len());
     candidates.into_iter().min_by_key(|(at, name)| (rank(name), *at))
@@ -97,11 +97,12 @@ fn is_text(leaf: &ColumnDescriptor) -> bool {
         || leaf.converted_type() == ConvertedType::UTF8
 }
 
+/// The columns as Hugging Face's description declares them, by name.
 fn features(metadata: &ParquetMetaData) -> Option<Value> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
     let text = pairs.iter().find(|pair| pair.key == "huggingface")?.value.as_deref()?;
-    let mut told: Value = serde_json::from_str(text).ok()?;
-    Some(told.get_mut("info")?.get_mut("features")?.take())
+    let mut description: Value = serde_json::from_str(text).ok()?;
+    Some(description.get_mut("info")?.get_mut("features")?.take())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A Parquet file, read within bounds: what its description and the headers of its pages claim is held against
-//! what is there before the reader makes room for it or counts to it.
+//! Reading a Parquet file within bounds: sizes and counts in its metadata and its page headers are checked against
+//! the file's own size before the reader allocates memory or loops for them.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,49 +11,49 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::thrift::{FILE, Flaw, PAGE, walk};
+use super::thrift::{FILE, Flaw, PAGE, scan};
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Longest description; those of a million images have some hundred kilobytes.
+/// Longest metadata, in bytes; a dataset of a million images has some hundred kilobytes.
 const DESCRIPTION_LIMIT: u64 = 8 << 20;
-/// Most columns, those within columns counted too: the reader goes into them by calling itself.
+/// Most columns, nested ones included: the reader recurses into them.
 const MAX_COLUMNS: i64 = 1000;
-/// Bytes of a page's header that are read at first. One that holds samples of its values is longer.
+/// Bytes of a page header that are read at first. A header with statistics of its values may be longer.
 const MAX_HEADER_BYTES: u64 = 512;
-/// Longest header of a page: [`MAX_HEADER_BYTES`] a few times sixteenfold.
+/// Longest page header, in bytes: [`MAX_HEADER_BYTES`] times 16, three times over.
 const HEADER_LIMIT: u64 = MAX_HEADER_BYTES << 12;
-/// Most bytes of one page, unpacked. Writers close a page at a megabyte; only a single larger image
+/// Most bytes of one decompressed page. Writers end a page at a megabyte; only a single larger image
 /// makes a larger one.
 const PAGE_LIMIT: i64 = 1 << 28;
-/// Most values of a dictionary. Writers close one at a megabyte.
+/// Most values of a dictionary. Writers end one at a megabyte.
 const MAX_ENTRIES: i64 = 1 << 20;
-/// Encodings of values that are read: plain, by dictionary, by runs. The others, which no writer takes unasked,
-/// state a number of values that their reader makes room for.
+/// Encodings of values that are read: plain, dictionary, run-length. The others, which no writer uses by default,
+/// state a number of values for which their reader allocates memory.
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
 
 pub(super) struct Guarded {
     file: File,
     len: u64,
-    /// Bytes that one packed byte may become.
+    /// Most bytes that one compressed byte may expand to.
     ratio: i64,
 }
 
 impl Guarded {
-    /// Opens a file whose pages are not packed.
+    /// Opens a file to read uncompressed pages.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
         Ok(Self { file, len, ratio: 1 })
     }
 
-    /// The same for pages that are packed so.
+    /// The same file, to read pages compressed with `packing`.
     pub(super) fn packed(self, packing: Compression) -> Result<Self> {
         Ok(Self { ratio: ratio(packing)?, ..self })
     }
 
-    /// What stands at the file's end: columns, groups of rows and where they lie.
+    /// The metadata at the file's end: columns, row groups and their offsets.
     pub(super) fn description(&self) -> Result<ParquetMetaData> {
-        // Behind it lie its length in four bytes, and the mark.
+        // It is followed by its length in four bytes and the magic number.
         let end = self.len.checked_sub(8).filter(|end| *end >= MAGIC.len() as u64);
         let tail = end.map(|end| self.get_bytes(end, 8)).transpose()?;
         let Some((end, tail)) = end.zip(tail).filter(|(_, tail)| tail.ends_with(MAGIC)) else {
@@ -68,7 +68,7 @@ impl Guarded {
         }
         let bytes = self.get_bytes(end - length, length as usize)?;
         let (mut columns, mut rows) = (0, 0_i64);
-        let told = &mut |path: &[i16], number: i64| match path {
+        let check_field = &mut |path: &[i16], number: i64| match path {
             [2] if number > MAX_COLUMNS => {
                 Err(format!("it has {number} columns; up to {MAX_COLUMNS} are read"))
             }
@@ -86,14 +86,14 @@ impl Guarded {
             }
             _ => Ok(()),
         };
-        match walk(&bytes, FILE, told) {
+        match scan(&bytes, FILE, check_field) {
             Ok(_) => ParquetMetaDataReader::decode_metadata(&bytes),
             Err(Flaw::Short) => general("its description ends before it is told"),
             Err(Flaw::Wrong(why)) => general(why),
         }
     }
 
-    /// The header of the page at byte `start`, or what is wrong with it.
+    /// The bytes of the page header at offset `start`, or what is wrong with it.
     fn header(&self, start: u64) -> std::result::Result<Bytes, String> {
         let mut most = MAX_HEADER_BYTES;
         loop {
@@ -108,6 +108,7 @@ impl Guarded {
         }
     }
 
+    /// Fails if a range of bytes ends beyond the file.
     fn check(&self, start: u64, length: usize) -> Result<()> {
         match start.checked_add(length as u64) {
             Some(end) if end <= self.len => Ok(()),
@@ -129,8 +130,8 @@ impl Length for Guarded {
     }
 }
 
-/// The header of a page, looked at when it is read: the reader asks for it again where it knows it, and where
-/// it is not any more.
+/// A page header, validated on the first read: the reader also opens headers it already knows, and ones past
+/// the last page, without reading them.
 pub(super) struct Header {
     file: Guarded,
     start: u64,
@@ -150,7 +151,7 @@ impl Read for Header {
 impl ChunkReader for Guarded {
     type T = Header;
 
-    /// Only headers of pages are read through this.
+    /// The reader calls this for page headers only.
     fn get_read(&self, start: u64) -> Result<Self::T> {
         self.check(start, 0)?;
         let file = Self { file: self.file.try_clone()?, ..*self };
@@ -167,10 +168,10 @@ impl ChunkReader for Guarded {
     }
 }
 
-/// The length of the header of a page that `bytes` begin with, if what it claims can be.
+/// The length of the page header at the start of `bytes`, if its sizes are possible.
 fn header(bytes: &[u8], ratio: i64) -> std::result::Result<usize, Flaw> {
     let (mut unpacked, mut packed, mut entries) = (0, 0, 0);
-    let length = walk(bytes, PAGE, &mut |path, number| {
+    let length = scan(bytes, PAGE, &mut |path, number| {
         match path {
             [2] => unpacked = number,
             [3] => packed = number,
@@ -193,20 +194,20 @@ fn header(bytes: &[u8], ratio: i64) -> std::result::Result<usize, Flaw> {
         let why = format!("a page claims to unpack to {unpacked} bytes from {packed}, which cannot be");
         return Err(Flaw::Wrong(why));
     }
-    // A value takes four bytes at the least: a number, or the length of a text.
+    // A value takes at least four bytes: a number, or the length of a text.
     if !(0..=MAX_ENTRIES.min(unpacked / 4)).contains(&entries) {
         return Err(Flaw::Wrong(format!("a dictionary claims {entries} values in {unpacked} bytes")));
     }
     Ok(length)
 }
 
-/// Bytes that one byte may become where it is packed so; an error where this packing is not read. Read are those
-/// that Hugging Face and pyarrow write unasked, and gzip.
+/// Most bytes that one byte compressed with `packing` may expand to; an error for codecs that are not read. Those
+/// that Hugging Face and pyarrow use by default are read, and gzip.
 pub(super) fn ratio(packing: Compression) -> Result<i64> {
     match packing {
         Compression::UNCOMPRESSED => Ok(1),
-        Compression::SNAPPY => Ok(22),    // 64 bytes from three
-        Compression::GZIP(_) => Ok(1032), // 258 bytes from two bits
+        Compression::SNAPPY => Ok(22),    // 64 bytes from 3
+        Compression::GZIP(_) => Ok(1032), // 258 bytes from 2 bits
         other => general(format!("it is packed as {other}; write it again with Snappy, gzip or no packing")),
     }
 }
@@ -219,7 +220,7 @@ mod tests {
 
     use super::{Flaw, header, ratio};
 
-    /// A header: kind 0, `unpacked` and `packed` bytes, and what follows them.
+    /// A page header: type 0, `unpacked` and `packed` sizes, and the bytes that follow.
     fn page(unpacked: &[u8], packed: &[u8], rest: &[u8]) -> Vec<u8> {
         [&[0x15, 0x00, 0x15], unpacked, &[0x15], packed, rest].concat()
     }
@@ -263,7 +264,7 @@ mod tests {
         );
     }
 
-    /// A positive integer as Thrift writes it: the last bit for its sign, seven bits a byte.
+    /// A non-negative integer as Thrift encodes it: zigzag, 7 bits per byte.
     fn number(value: usize) -> Vec<u8> {
         let mut left = 2 * value;
         let mut bytes = Vec::new();

@@ -1,6 +1,6 @@
-//! Parquet files as Hugging Face's datasets have them: in every row an image file's bytes and a
-//! label. Splits are told by the files' names (`train-00000-of-00002.parquet`) or by their folder's
-//! (`train/0000.parquet`), names of classes by the description Hugging Face writes into the file.
+//! Parquet files as Hugging Face's datasets have them: every row holds an image file's bytes and a
+//! label. Splits are taken from the files' names (`train-00000-of-00002.parquet`) or their folder's
+//! (`train/0000.parquet`), names of classes from the description Hugging Face stores in the file.
 
 mod columns;
 mod guard;
@@ -15,7 +15,7 @@ use super::{DataError, Dataset, Layout, Sample, Source, Split, UNTRAINABLE, walk
 use shard::Label;
 pub use shard::{Row, Shard};
 
-/// How many folders deep files may lie: `data/`, or `CONFIGURATION/train/`.
+/// Depth to which folders are searched for files: `data/`, or `CONFIGURATION/train/`.
 const DEPTH: usize = 2;
 
 pub(super) const LAYOUT: Layout = Layout {
@@ -32,21 +32,21 @@ fn is_parquet(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
 }
 
-/// Whether it is a part of a dataset and no table of results; a damaged one counts, too, so that it can say what is wrong.
+/// Whether a file belongs to a dataset and is no table of results; damaged ones count, so that reading reports the damage.
 fn holds_images(path: &Path) -> bool {
     is_parquet(path) && !shard::is_table(path)
 }
 
-/// A file's place in its split, as its name says.
+/// What a file's name says: its split, and which part of it the file is.
 #[derive(Debug, PartialEq, Eq)]
 struct Name {
     split: Option<Split>,
-    /// Its number and how many there are.
+    /// The file's number, from 0, and the number of files.
     part: Option<(usize, usize)>,
 }
 
 impl Name {
-    /// From `train-00000-of-00002-0123abcd.parquet`, or from the folder's name.
+    /// Parses a name such as `train-00000-of-00002-0123abcd.parquet`; the split may also be the folder's name.
     fn from_path(path: &Path) -> Self {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let word = stem.split(['-', '_', '.']).next().unwrap_or_default();
@@ -99,7 +99,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         let first_row = Row::first(shard);
         for (row, label) in labels.into_iter().enumerate() {
             match label {
-                Some(Label::Number(..0)) if names.is_some() => unlabelled += 1, // -1: a hidden label
+                Some(Label::Number(..0)) if names.is_some() => unlabelled += 1, // negative: a hidden label
                 Some(label) => {
                     rows.push((first_row.sibling(row), label, place.split.unwrap_or(Split::Train)));
                 }
@@ -136,7 +136,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
 }
 
-/// All files of the dataset, by path. They lie in one folder, or in folders named as splits.
+/// All files of the dataset, in the order of their paths; they lie in one folder, or in folders named after splits.
 fn files(root: &Path) -> Result<Vec<(PathBuf, Name)>, DataError> {
     if root.is_file() {
         return Ok(vec![(root.into(), Name::from_path(root))]);
@@ -159,7 +159,7 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, Name)>, DataError> {
     Ok(found.into_iter().map(|path| (path.clone(), Name::from_path(&path))).collect())
 }
 
-/// What is told of files that should be there and are not.
+/// A note on files that are missing according to the names of the others; `None` if none is.
 fn missing(files: &[(PathBuf, Name)]) -> Option<String> {
     let mut parts: BTreeMap<(Option<Split>, usize), BTreeSet<usize>> = BTreeMap::new();
     for place in files.iter().map(|(_, place)| place) {
@@ -175,7 +175,7 @@ fn missing(files: &[(PathBuf, Name)]) -> Option<String> {
         .then(|| format!("only {} are here; fetch the others for the whole dataset", gaps.join(", ")))
 }
 
-/// Every label that counts, in the order of the classes, with its name.
+/// The labels in the order of the classes, each with its class's name.
 fn classes(
     names: Option<Vec<String>>,
     rows: &[(Row, Label, Split)],

@@ -1,5 +1,5 @@
-//! One Parquet file of a dataset: its labels at once, its images one by one. An image is found by
-//! walking over the headers of the pages before it in its row group; one page is unpacked, so
+//! One Parquet file of a dataset: its labels are read at once, its images one by one. An image is found
+//! by skipping the pages before it in its row group by their headers; one page is decompressed, so
 //! memory does not grow with the file.
 
 use std::cmp::Ordering;
@@ -21,8 +21,8 @@ use super::columns::{self, Columns};
 use super::guard::{Guarded, ratio};
 use crate::model::io::catch_panic::guard;
 
-/// Rows whose labels are read at a time.
-const ROWS: usize = 4096;
+/// Number of rows whose labels are read at a time.
+const LABELS_PER_READ: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Label {
@@ -39,25 +39,25 @@ impl fmt::Display for Label {
     }
 }
 
-/// One file.
+/// One Parquet file, its metadata read.
 #[derive(Debug)]
 pub struct Shard {
     path: PathBuf,
     bytes: u64,
     metadata: ParquetMetaData,
     pub(super) columns: Columns,
-    /// Number of the first row of every row group, and behind them the number of all rows.
+    /// Index of the first row of every row group, then the number of all rows.
     starts: Vec<usize>,
 }
 
-/// One image in it.
+/// One image in a Parquet file.
 #[derive(Clone, Debug)]
 pub struct Row {
     shard: Arc<LazyShard>,
     row: usize,
 }
 
-/// A file that is read when the first of its images is.
+/// A file whose metadata is read together with its first image.
 #[derive(Debug)]
 struct LazyShard {
     path: PathBuf,
@@ -65,7 +65,7 @@ struct LazyShard {
 }
 
 impl Shard {
-    /// Reads what the file says of itself.
+    /// Reads and checks the file's metadata.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         guarded(|| {
             let file = Guarded::open(path)?;
@@ -90,18 +90,22 @@ impl Shard {
         &self.path
     }
 
-    /// The label of every row; nothing for a row without one.
+    /// The label of every row; `None` for a row without one.
     pub(super) fn labels(&self) -> Result<Vec<Option<Label>>, String> {
         let mut labels = Vec::new();
-        // A text that every row repeats is stored once.
+        // A dictionary stores a text once that any number of rows repeat: bounds their total length.
         let mut room = self.bytes;
         for group in 0..self.metadata.num_row_groups() {
             let rows = self.rows(group).len();
             let before = labels.len();
             guarded(|| match self.column(group, self.columns.label)? {
-                Int32ColumnReader(column) => all(column, rows, |v| Ok(Label::Number(v.into())), &mut labels),
-                Int64ColumnReader(column) => all(column, rows, |v| Ok(Label::Number(v)), &mut labels),
-                BoolColumnReader(column) => all(column, rows, |v| Ok(Label::Number(v.into())), &mut labels),
+                Int32ColumnReader(column) => {
+                    append(column, rows, |v| Ok(Label::Number(v.into())), &mut labels)
+                }
+                Int64ColumnReader(column) => append(column, rows, |v| Ok(Label::Number(v)), &mut labels),
+                BoolColumnReader(column) => {
+                    append(column, rows, |v| Ok(Label::Number(v.into())), &mut labels)
+                }
                 ByteArrayColumnReader(column) => {
                     let text = |v: ByteArray| {
                         room = room.checked_sub(v.len() as u64).ok_or_else(|| {
@@ -109,7 +113,7 @@ impl Shard {
                         })?;
                         Ok(Label::Text(String::from_utf8_lossy(v.data()).into_owned()))
                     };
-                    all(column, rows, text, &mut labels)
+                    append(column, rows, text, &mut labels)
                 }
                 _ => Err(ParquetError::General("labels are neither numbers nor text".into())),
             })?;
@@ -123,7 +127,7 @@ impl Shard {
         Ok(labels)
     }
 
-    /// The bytes of the image in a row; nothing where it has none.
+    /// The bytes of the image in a row; `None` if it has none.
     fn image(&self, row: usize) -> Result<Option<Vec<u8>>, String> {
         let all = self.starts.last().copied().unwrap_or(0);
         if row >= all {
@@ -157,7 +161,8 @@ impl Shard {
     }
 }
 
-fn all<T: DataType>(
+/// Appends the labels of `rows` rows of a column to `out`; fewer if the column ends before.
+fn append<T: DataType>(
     mut column: ColumnReaderImpl<T>,
     rows: usize,
     mut label: impl FnMut(T::T) -> Result<Label, ParquetError>,
@@ -166,7 +171,7 @@ fn all<T: DataType>(
     let end = out.len() + rows;
     while out.len() < end {
         let (mut present, mut values) = (Vec::new(), Vec::new());
-        let most = ROWS.min(end - out.len());
+        let most = LABELS_PER_READ.min(end - out.len());
         let (records, ..) = column.read_records(most, Some(&mut present), None, &mut values)?;
         let values: Result<Vec<Label>, _> = values.into_iter().map(&mut label).collect();
         let mut values = values?.into_iter();
@@ -182,12 +187,12 @@ fn all<T: DataType>(
     Ok(())
 }
 
-/// Whether a sound file has no column of images: a table, of results for example.
+/// Whether a valid file has no column of images: a table of results, for example.
 pub(super) fn is_table(path: &Path) -> bool {
     guarded(|| Ok(!columns::has_images(&Guarded::open(path)?.description()?))).unwrap_or(false)
 }
 
-/// A panic of the reader on damaged data is an error like others.
+/// Runs `read`; a panic of the Parquet reader on damaged data becomes an error.
 fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     match guard(read) {
         Ok(read) => read.map_err(|error| match error {
@@ -200,7 +205,7 @@ fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Strin
 }
 
 impl Row {
-    /// The first row of a file that was read.
+    /// The first row of a file whose metadata was read.
     pub(super) fn first(shard: Arc<Shard>) -> Self {
         let lazy = LazyShard { path: shard.path.clone(), shard: Ok(shard).into() };
         Self { shard: Arc::new(lazy), row: 0 }
@@ -210,12 +215,12 @@ impl Row {
         Self { shard: Arc::clone(&self.shard), row }
     }
 
-    /// A row of a file that nothing is known of yet.
+    /// A row of a file whose metadata is read when needed.
     pub fn at(path: PathBuf, row: usize) -> Self {
         Self { shard: Arc::new(LazyShard { path, shard: OnceLock::new() }), row }
     }
 
-    /// What is read of the file of `other` holds for this row too, where that is its file.
+    /// Shares the file's metadata with `other` if both rows are of the same file.
     pub(in crate::model::data) fn share(&mut self, other: &Self) {
         if self.file() == other.file() {
             *self = other.sibling(self.row);
@@ -227,12 +232,12 @@ impl Row {
         &self.shard.path
     }
 
-    /// Its number in the file, from 0.
+    /// Its index in the file, from 0.
     pub fn number(&self) -> usize {
         self.row
     }
 
-    /// The bytes of the image file, or why there are none.
+    /// The encoded bytes of the image, or why there are none.
     pub fn bytes(&self) -> Result<Vec<u8>, String> {
         let LazyShard { path, shard } = &*self.shard;
         let shard = shard.get_or_init(|| Shard::open(path).map(Arc::new)).as_ref().map_err(String::clone)?;
