@@ -1,4 +1,4 @@
-//! Reading a token cache in any order.
+//! Random access to the tokens of a cache.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,14 @@ use super::{
 use crate::model::grid::Grid;
 use crate::model::tokens::Tokens;
 
-/// One mapped shard and where its tensors begin.
+/// One memory-mapped shard.
 pub(super) struct Shard {
     map: Mmap,
+    /// Byte offset of the patch tokens in `map`.
     patches: usize,
+    /// Byte offset of the CLS tokens, where there are any.
     cls: Option<usize>,
+    /// Indices within the shard of images that could not be read.
     skipped: Vec<usize>,
 }
 
@@ -60,8 +63,8 @@ impl Shard {
         let skipped = skipped.map_err(|error| damaged(error.to_string()))?;
         let length = map.len();
         drop(map);
-        // A new map holds no page yet: where pages are large, reading the header alone has mapped the
-        // whole shard, and all shards together would count as memory although nobody reads them.
+        // A new map has no resident pages: where pages are large, reading the header alone has loaded the
+        // whole shard, and all shards together would count as used memory although nobody reads them.
         let map = mapped(&file, path)?;
         if map.len() != length {
             return Err(damaged("it changed while it was opened".to_owned()));
@@ -76,7 +79,7 @@ fn mapped(file: &File, path: &Path) -> Result<Mmap, CacheError> {
     map.map_err(io_error("map it", path))
 }
 
-/// The cached tokens of a dataset, read in any order.
+/// The cached tokens of a dataset, readable in any order.
 #[derive(Clone)]
 pub struct TokenCache {
     pub(super) manifest: CacheManifest,
@@ -84,19 +87,19 @@ pub struct TokenCache {
     pub(super) folder: PathBuf,
 }
 
-/// A shard takes seconds to write: a temporary file that is older was left by a kill.
+/// A shard takes seconds to write: an older temporary file was left by a killed process.
 pub(super) const STALE_AFTER: Duration = Duration::from_mins(10);
 
 impl TokenCache {
-    /// The complete cache for `source` under `root`, if there is one. Its shards are looked at, not
-    /// read: [`CacheScan::verify`] does that.
+    /// The complete cache for `source` under `root`, if there is one. Only the headers of its
+    /// shards are checked; [`CacheScan::verify`] reads their contents.
     pub fn find(root: &Path, source: &TokenKey) -> Result<Option<Self>, CacheError> {
-        let stock = CacheScan::open(root, source, None)?;
-        if let Some(Damage { path, found, expected, .. }) = stock.damage.first() {
+        let scan = CacheScan::open(root, source, None)?;
+        if let Some(Damage { path, found, expected, .. }) = scan.damage.first() {
             let (path, found) = (path.clone(), format!("{found}, expected {expected}"));
             return Err(CacheError::Damaged { path, found });
         }
-        Ok(stock.into_cache().ok())
+        Ok(scan.into_cache().ok())
     }
 
     pub(super) fn from_manifest(manifest: CacheManifest, folder: &Path) -> Result<Self, CacheError> {
@@ -116,7 +119,7 @@ impl TokenCache {
         self.len() == 0
     }
 
-    /// How the patch tokens lie over the images.
+    /// The grid of patch tokens of an image.
     pub fn grid(&self) -> Grid {
         self.manifest.grid
     }
@@ -126,17 +129,17 @@ impl TokenCache {
         self.manifest.width
     }
 
-    /// Whether `image` could be read when its tokens were taken.
+    /// Whether the file of `image` could be read when its tokens were computed.
     pub fn readable(&self, image: usize) -> bool {
         !self.shards[image / SHARD].skipped.contains(&(image % SHARD))
     }
 
-    /// Where it lies.
+    /// The cache's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Bytes of tokens it holds.
+    /// Size of all its tokens in bytes.
     pub fn bytes(&self) -> u64 {
         self.manifest.image_bytes() * self.len() as u64
     }
@@ -151,8 +154,8 @@ impl TokenCache {
         )
     }
 
-    /// The same as they are kept, `[B, N, d]`.
-    pub(super) fn patches_as_kept(&self, images: &[usize]) -> TensorData {
+    /// Patch tokens of `images`, `[B, N, d]`, in the precision of the cache.
+    pub(super) fn patches_as_stored(&self, images: &[usize]) -> TensorData {
         let shape = [images.len(), self.manifest.grid.len(), self.manifest.width];
         match self.manifest.source.precision {
             Precision::Float32 => TensorData::new(self.patches(images), shape),
@@ -162,7 +165,7 @@ impl TokenCache {
                         .zip(bytes.as_chunks::<2>().0)
                         .for_each(|(x, b)| *x = u16::from_le_bytes(*b));
                 };
-                // Of plain integers, since room for them is had without writing it first.
+                // As plain integers: a vector of zeros is allocated without being written first.
                 let halves = self.gather(images, shape[1] * shape[2], |shard| shard.patches, words);
                 TensorData::from_bytes(Bytes::from_elems(halves), shape, DType::F16)
             }
@@ -190,7 +193,8 @@ impl TokenCache {
         }
     }
 
-    /// The numbers of `images`, `row` of each, which `decode` makes of the bytes from `start` on.
+    /// The values of `images`, `row` per image, `[B, row]`: decoded by `decode` from a tensor that begins at byte
+    /// `start` of each shard.
     fn gather<T: Default + Clone + Send>(
         &self,
         images: &[usize],
@@ -208,7 +212,7 @@ impl TokenCache {
         values
     }
 
-    /// What makes float32 of its bytes.
+    /// The conversion of stored bytes to float32.
     fn decode(&self) -> fn(&[u8], &mut [f32]) {
         match self.manifest.source.precision {
             Precision::Float32 => decode_single,

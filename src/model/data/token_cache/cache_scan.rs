@@ -1,4 +1,4 @@
-//! What lies in a cache's folder: shards that can be used, and those that have to be made.
+//! The state of a cache on disk: which shards can be used, and which have to be made.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use super::{
 };
 use crate::model::io::temporary;
 
-/// A shard that is not the one it should be. It is made again.
+/// A shard that is damaged or belongs elsewhere, and has to be made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The shard's file.
     pub path: PathBuf,
-    /// Its place among the shards.
+    /// Its index among the shards.
     pub shard: usize,
-    /// What is wrong with it.
+    /// What was found instead.
     pub found: String,
-    /// What it should be.
+    /// What was expected.
     pub expected: String,
 }
 
@@ -29,27 +29,27 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What lies in a cache's folder. Nothing is written by looking.
+/// The state of a cache on disk. Opening it writes nothing.
 pub struct CacheScan {
     pub(super) folder: PathBuf,
     pub(super) source: TokenKey,
     pub(super) images: usize,
     pub(super) manifest: Option<CacheManifest>,
-    /// The shards that can be used, each at its place.
+    /// The usable shards by index, with their records; `None` for a shard that has to be made.
     pub(super) shards: Vec<Option<(Shard, Option<Record>)>>,
     pub(super) damage: Vec<Damage>,
 }
 
 impl CacheScan {
-    /// What there is of the cache for `source` under `root`, which is to hold `images` images; or as many as
-    /// its manifest says, and then up to the first shard that is missing. Headers of shards are read, their
+    /// Scans the cache for `source` under `root`, which is to hold `images` images. If `None`, it is as many
+    /// as its manifest says, and the scan ends at the first unusable shard. Headers of shards are read, their
     /// tokens are not.
     pub fn open(root: &Path, source: &TokenKey, images: Option<usize>) -> Result<Self, CacheError> {
         let (key, source) = (source.key(), source.clone());
         let folder = root.join(&key);
         let manifest = read_manifest(&folder)?;
         let known = manifest.as_ref().map_or(0, |manifest| manifest.images);
-        let (asked, images) = (images.is_some(), images.unwrap_or(known));
+        let (is_given, images) = (images.is_some(), images.unwrap_or(known));
         if let Some(manifest) = &manifest {
             let found = match (manifest.source == source, known == images) {
                 (true, true) => None,
@@ -64,7 +64,7 @@ impl CacheScan {
         for index in 0..images.div_ceil(SHARD) {
             let path = shard_path(&folder, index);
             let shard = match &manifest {
-                Some(manifest) if path.exists() => match usable(&folder, &key, manifest, index) {
+                Some(manifest) if path.exists() => match open_shard(&folder, &key, manifest, index) {
                     Ok(shard) => Some(shard),
                     Err((found, expected)) => {
                         damage.push(Damage { path, shard: index, found, expected });
@@ -73,8 +73,8 @@ impl CacheScan {
                 },
                 _ => None,
             };
-            // A manifest alone may say any number.
-            let ends = shard.is_none() && !asked;
+            // A manifest alone may claim any number of images.
+            let ends = shard.is_none() && !is_given;
             shards.push(shard);
             if ends {
                 break;
@@ -83,68 +83,67 @@ impl CacheScan {
         Ok(Self { folder, source, images, manifest, shards, damage })
     }
 
-    /// Where it lies.
+    /// The cache's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Number of images it is to hold.
+    /// Number of images the complete cache holds.
     pub fn images(&self) -> usize {
         self.images
     }
 
-    /// Shards that are there and cannot be used.
+    /// Shards that exist and cannot be used.
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// Images whose tokens are there.
+    /// Number of images in usable shards.
     pub fn done(&self) -> usize {
-        let there = (0..self.shards.len()).filter(|&index| self.shards[index].is_some());
-        there.map(|index| count(self.images, index)).sum()
+        let usable = (0..self.shards.len()).filter(|&index| self.shards[index].is_some());
+        usable.map(|index| count(self.images, index)).sum()
     }
 
-    /// Shards that have to be made, in order.
+    /// Indices of the shards that have to be made, in order.
     pub(super) fn missing(&self) -> Vec<usize> {
         (0..self.shards.len()).filter(|&index| self.shards[index].is_none()).collect()
     }
 
-    /// Images whose tokens are wanted anew: their shards are made again.
+    /// Drops the shards of `images`, so that they are made again.
     pub fn forget(&mut self, images: &[usize]) {
         for image in images {
             self.shards[image / SHARD] = None;
         }
     }
 
-    /// The record of the images around `image`, where its tokens are there and it is known what they were
-    /// taken from.
+    /// SHA-256 of the images in the shard of `image`; `None` if the shard is not usable or its record has none.
     fn digests(&self, image: usize) -> Option<&[Option<String>]> {
         let (_, record) = self.shards[image / SHARD].as_ref()?;
         record.as_ref()?.images.as_deref()
     }
 
-    /// Whether it is known what `image` was when its tokens were taken.
+    /// Whether the state of `image` when its tokens were computed is on record.
     pub fn knows(&self, image: usize) -> bool {
         self.digests(image).is_some()
     }
 
-    /// Whether `image`, whose file has this SHA-256 now (none if it cannot be read), is another than when its
-    /// tokens were taken, as far as that is known.
+    /// Whether `image` changed since its tokens were computed; `now` is the SHA-256 of its file, `None` if it
+    /// cannot be read. `false` if nothing is on record.
     pub fn changed(&self, image: usize, now: Option<&str>) -> bool {
         self.digests(image).is_some_and(|digests| digests[image % SHARD].as_deref() != now)
     }
 
-    /// Whether nothing is missing.
+    /// Whether there is a manifest and every shard is usable.
     pub fn is_complete(&self) -> bool {
         self.manifest.is_some() && self.shards.iter().all(Option::is_some)
     }
 
-    /// The cache, where nothing is missing; else what there is.
+    /// The cache if it is complete; otherwise the scan itself as the error.
     pub fn into_cache(self) -> Result<TokenCache, Box<Self>> {
         let complete = self.is_complete();
         match self {
             Self { manifest: Some(manifest), shards, folder, .. } if complete => {
-                // What a kill left beside them; where nothing may be written, it stays.
+                // Removes temporary files of killed processes; a failure on a read-only disk is ignored.
                 let _ = temporary::tidy(&folder, STALE_AFTER);
                 let shards = shards.into_iter().flatten().map(|(shard, _)| shard).collect();
                 Ok(TokenCache { manifest, shards, folder })
@@ -154,8 +153,8 @@ impl CacheScan {
     }
 }
 
-/// A shard that is what its header and its record say; what is wrong with it, and what was expected.
-fn usable(
+/// Opens a shard and checks it against the manifest and its record; or what was found and what was expected.
+fn open_shard(
     folder: &Path,
     key: &str,
     manifest: &CacheManifest,

@@ -1,4 +1,4 @@
-//! Which token caches lie in a folder, and removing them.
+//! Listing the token caches in a folder, and removing them.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -10,33 +10,33 @@ use super::{CacheError, MANIFEST, SHARD, TokenKey, count, io_error, read_manifes
 use crate::model::grid::Grid;
 use crate::model::io::{atomic_file, temporary};
 
-/// A cache on disk, whole or not.
+/// A cache on disk, complete or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
-    /// Name of its folder: a hash of its source.
+    /// Name of its folder: [`TokenKey::key`].
     pub name: String,
     /// Bytes on disk.
     pub bytes: u64,
-    /// What it holds; absent where not one image was done.
+    /// What it holds; `None` if it has no readable manifest.
     pub about: Option<About>,
 }
 
 /// What a cache holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct About {
-    /// What its tokens depend on.
+    /// Everything its tokens depend on.
     pub source: TokenKey,
-    /// How the patch tokens lie.
+    /// The grid of patch tokens of an image.
     pub grid: Grid,
     /// Hidden size.
     pub width: usize,
-    /// Images there are to be.
+    /// Number of images of the complete cache.
     pub images: usize,
-    /// Images there are.
+    /// Number of images in the shards on disk.
     pub done: usize,
 }
 
-/// The caches in `root`, by name; none where there is no such folder.
+/// The caches in `root`, sorted by name; empty if there is no such folder.
 pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
     let mut listed = match atomic_file::nearest_folder(root).and_then(|_| inside(root)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -52,7 +52,7 @@ pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
 /// Removes the cache `name` of `root`, and nothing else that may lie in its folder.
 pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
     let folder = root.join(name);
-    // The manifest last: what is half removed is still known for a cache.
+    // The manifest last, so that a partly removed cache is still recognised as one.
     let mut files = own_files(&folder)?;
     files.sort_by_key(|path| path.ends_with(MANIFEST));
     for path in files {
@@ -79,7 +79,7 @@ fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
     Ok(Entry { name, bytes, about })
 }
 
-/// The files a cache writes: manifest, shards and their records, and temporary ones a kill has left.
+/// The files of a cache: manifest, shards, their records, and temporary files of a killed process.
 fn own_files(folder: &Path) -> Result<Vec<PathBuf>, CacheError> {
     let own = |name: &str| {
         let shard =

@@ -1,14 +1,14 @@
-//! The token cache: a frozen backbone runs once per image, and its tokens stay on disk.
+//! The token cache: a frozen backbone runs once per image, and its tokens are kept on disk.
 //!
 //! A cache is a folder of shards, each a safetensors file with `patches [n, N, d]` and `cls [n, d]`
 //! in float16 or float32, beside a `manifest.json`. The folder's name is a hash of everything the
-//! tokens depend on ([`TokenKey`]), so a stale cache is never found. A shard is written whole or not
-//! at all: a killed extraction goes on after its last shard. Shards are memory-mapped, so memory
+//! tokens depend on ([`TokenKey`]), so a stale cache is never found. Shards are written
+//! atomically: a killed extraction resumes after its last shard. Shards are memory-mapped, so memory
 //! stays bounded whatever the dataset's size.
 //!
-//! Beside every shard lies its record: the cache and the place it belongs to, the SHA-256 of the
-//! file, and that of every image it was made from. Before a process uses a cache for the first time, all
-//! its shards are read once and compared ([`CacheScan::verify`]); one that is another is made again.
+//! Beside every shard lies its record: its cache and index there, the SHA-256 of the file, and that of
+//! every image it was made from. Before a process uses a cache for the first time, all its shards are
+//! read once and compared with their records ([`CacheScan::verify`]); one that differs is made again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,12 +34,12 @@ pub use token_source::{Batches, LayerRows, Rows, TokenSource, TokenSourceError, 
 pub use verify::Verified;
 pub use writer::{Writer, fits};
 
-/// Images a shard holds.
+/// Images per shard; the last shard may hold fewer.
 pub const SHARD: usize = 64;
 const MANIFEST: &str = "manifest.json";
-/// No manifest is longer, in bytes.
+/// Longest manifest that is read, in bytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 20;
-/// Metadata key of a shard: which of its images could not be read.
+/// Metadata key of a shard: a JSON list of the indices within it of images that could not be read.
 const SKIPPED: &str = "skipped";
 
 /// How tokens are stored.
@@ -54,7 +54,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Bytes a value takes.
+    /// Bytes per value.
     pub const fn bytes(self) -> u64 {
         match self {
             Self::Float16 => 2,
@@ -70,24 +70,24 @@ impl Precision {
     }
 }
 
-/// Everything the cached tokens depend on; its hash names the folder.
+/// Everything the cached tokens depend on; its hash is the folder's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenKey {
     /// SHA-256 of the backbone's weights.
     pub weights: String,
-    /// What turns a file into pixels.
+    /// The preprocessing from image file to pixels, as the preprocessor's key states it.
     pub preprocessing: String,
     /// Hash of the ordered list of samples.
     pub dataset: String,
-    /// Which layer's tokens: `last`, or a number, how MAE's tokens are ordered, and in which numbers they
-    /// were computed, if not float32.
+    /// The layer, `last` or a number, the order of MAE's tokens, and the precision of the backbone's products
+    /// if that is not float32.
     pub layer: String,
-    /// How they are stored.
+    /// Precision of the stored values.
     pub precision: Precision,
 }
 
 impl TokenKey {
-    /// Name of the cache folder: the first 24 hexadecimal digits of a SHA-256.
+    /// Name of the cache folder: the first 24 hexadecimal digits of the SHA-256 of this key as JSON.
     pub fn key(&self) -> String {
         let text = serde_json::to_string(self).expect("plain strings serialise");
         let mut digits = sha256::of_bytes(text.as_bytes());
@@ -144,7 +144,7 @@ pub enum CacheError {
     Large { image: usize, value: f32 },
 }
 
-/// What to do where the disk refuses.
+/// Advice after a failed file operation `what`.
 fn remedy(what: &str) -> &'static str {
     match what {
         "list it" | "remove it" => "check the path and its permissions",
@@ -157,7 +157,7 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CacheE
     move |source| CacheError::Io { what, path, source }
 }
 
-/// Writes `bytes` to `path` whole or not at all.
+/// Writes `bytes` to `path` atomically.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
     atomic_file::write(path, bytes).map_err(io_error("write it", path))
 }
@@ -166,12 +166,12 @@ fn shard_path(folder: &Path, index: usize) -> PathBuf {
     folder.join(format!("tokens-{index:06}.safetensors"))
 }
 
-/// Images in the shard `index` of a cache of `images`.
+/// Number of images in shard `index` of a cache of `images` images.
 fn count(images: usize, index: usize) -> usize {
     (images - index * SHARD).min(SHARD)
 }
 
-/// What a cache folder says of itself; nothing where it does not.
+/// The manifest of a cache folder; `None` if there is none.
 fn read_manifest(folder: &Path) -> Result<Option<CacheManifest>, CacheError> {
     let path = folder.join(MANIFEST);
     match atomic_file::read(&path, MAX_MANIFEST_BYTES) {
@@ -243,8 +243,8 @@ mod tests {
             writer.push(digest.map(|_| tokens(image)), digest.map(str::to_owned)).unwrap();
         }
         writer.finish().unwrap();
-        let stock = CacheScan::open(root.path(), &source, Some(3)).unwrap();
-        assert!((0..3).all(|image| stock.knows(image)));
+        let scan = CacheScan::open(root.path(), &source, Some(3)).unwrap();
+        assert!((0..3).all(|image| scan.knows(image)));
         for (image, now, changed) in [
             (0, Some("a"), false),
             (0, Some("b"), true),
@@ -253,7 +253,7 @@ mod tests {
             (1, Some("b"), true),
             (2, Some("c"), false),
         ] {
-            assert_eq!(stock.changed(image, now), changed, "image {image}, now {now:?}");
+            assert_eq!(scan.changed(image, now), changed, "image {image}, now {now:?}");
         }
     }
 
@@ -265,15 +265,15 @@ mod tests {
             first.push(Some(tokens(image)), Some("a".to_owned())).unwrap();
         }
         let mapped = first.finish().unwrap();
-        // Its processor rounds otherwise.
+        // As on a processor that rounds differently.
         for image in 0..2 {
             late.push(Some(tokens(image + 1)), Some("b".to_owned())).unwrap();
         }
         assert_eq!(late.finish().unwrap().tokens(0), tokens(0));
         assert_eq!(mapped.tokens(1), tokens(1));
-        let stock = CacheScan::open(root.path(), &source, Some(2)).unwrap();
-        assert!(stock.damage().is_empty() && stock.done() == 2 && !stock.changed(0, Some("a")));
-        // One that is damaged is another matter.
+        let scan = CacheScan::open(root.path(), &source, Some(2)).unwrap();
+        assert!(scan.damage().is_empty() && scan.done() == 2 && !scan.changed(0, Some("a")));
+        // A damaged shard is replaced.
         let path = shard_path(mapped.folder(), 0);
         drop(mapped);
         fs::write(&path, b"no shard").unwrap();
@@ -306,19 +306,19 @@ mod tests {
         }
         let look = || CacheScan::open(root.path(), &source, Some(2 * SHARD)).unwrap();
         let whole = fs::read(shard_path(look().folder(), 0)).unwrap();
-        // As this program writes: beside its place, under another name.
+        // A temporary file, as this program writes it before renaming.
         fs::write(look().folder().join(".ssmprobe-1a2b3c"), &whole[..whole.len() / 2]).unwrap();
         let first = "tokens-000000.safetensors";
-        let stock = look();
-        assert_eq!((stock.done(), mapped(root.path())), (SHARD, vec![first.to_owned()]));
-        assert!(stock.damage().is_empty() && TokenCache::find(root.path(), &source).unwrap().is_none());
-        drop(stock);
+        let scan = look();
+        assert_eq!((scan.done(), mapped(root.path())), (SHARD, vec![first.to_owned()]));
+        assert!(scan.damage().is_empty() && TokenCache::find(root.path(), &source).unwrap().is_none());
+        drop(scan);
         assert!(mapped(root.path()).is_empty());
-        // As a copy from elsewhere grows, in its place: half of it, then all of it, but with nothing said of it.
+        // A copy in place by another program: half of it, then all of it, without a record.
         for part in [&whole[..whole.len() / 2], &whole] {
             fs::write(shard_path(look().folder(), 1), part).unwrap();
-            let stock = look();
-            assert_eq!((stock.done(), stock.damage().len()), (SHARD, 1));
+            let scan = look();
+            assert_eq!((scan.done(), scan.damage().len()), (SHARD, 1));
             assert_eq!(mapped(root.path()), [first]);
         }
     }

@@ -1,4 +1,4 @@
-//! What is known of a shard, in a file beside it: where it belongs, and what is in it.
+//! The record of a shard, in a file beside it: its cache, its index there, and digests of its contents.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 use super::{CacheError, write_whole};
 use crate::model::io::atomic_file;
 
-/// No record is longer, in bytes.
+/// Longest record that is read, in bytes.
 const MAX_RECORD_BYTES: u64 = 1 << 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The cache it belongs to: [`Source::key`](super::TokenKey::key).
+    /// The cache it belongs to: [`TokenKey::key`](super::TokenKey::key).
     pub cache: String,
-    /// Its place among the cache's shards.
+    /// Its index among the cache's shards.
     pub shard: usize,
-    /// SHA-256 of its file.
+    /// SHA-256 of the shard's file.
     pub sha256: String,
-    /// SHA-256 of the file (or table row) of each of its images, none of one that could not be read at
-    /// all. Absent where nobody knows: in caches of earlier versions.
+    /// SHA-256 of the file (or Parquet row) of each of its images, `None` for one that could not be read at
+    /// all. Absent if unknown, as in caches of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Vec<Option<String>>>,
 }
 
-/// The record of the shard `index`.
+/// Path of the record of shard `index`.
 pub(super) fn path(folder: &Path, index: usize) -> PathBuf {
     folder.join(format!("tokens-{index:06}.json"))
 }
 
 impl Record {
-    /// That of the shard `index` of the cache `key` with `count` images; nothing where there is none.
+    /// Reads the record of shard `index`, of `count` images, of the cache `key`; `None` if there is none.
     ///
     /// # Errors
-    /// What is wrong with it, and what was expected.
+    /// What was found, and what was expected.
     pub fn read(
         folder: &Path,
         key: &str,
@@ -59,7 +59,7 @@ impl Record {
         }
     }
 
-    /// Puts it beside its shard.
+    /// Writes it beside its shard.
     pub fn write(&self, folder: &Path) -> Result<(), CacheError> {
         let path = path(folder, self.shard);
         let mut bytes = serde_json::to_vec(self).expect("plain data serialises");

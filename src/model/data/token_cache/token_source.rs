@@ -1,4 +1,4 @@
-//! Where training reads its tokens, batch by batch: from a cache, or from whoever makes them anew.
+//! The source of training's tokens, batch by batch: a cache, or an encoder that computes them anew.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -16,27 +16,27 @@ use crate::model::ops::cpu::on_cpu;
 
 /// The tokens of a batch of images.
 pub struct Rows {
-    /// Patch tokens, `[B, N, d]`, in float32; for a GPU, which makes float32 of them itself, in float16 where they are kept so.
+    /// Patch tokens, `[B, N, d]`, in float32; for a GPU, which converts them itself, float16 if stored so.
     pub patches: TensorData,
-    /// CLS tokens, `[B, d]` row-major; absent where the backbone has none.
+    /// CLS tokens, `[B, d]` row-major; `None` if the backbone has none.
     pub cls: Option<Vec<f32>>,
 }
 
-/// Why there are no tokens where there were to be some.
+/// Why the tokens of a batch could not be provided.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct TokenSourceError(pub Box<dyn Error + Send + Sync>);
 
-/// The tokens of one batch after every layer that is read, one layer after the other.
+/// The tokens of one batch after each layer that is read, in the order of the layers.
 pub type LayerRows<'a> = Box<dyn ExactSizeIterator<Item = Rows> + 'a>;
 
-/// Batches of tokens, one after the other.
+/// The tokens of all requested batches, in order.
 pub type Batches<'a> = Box<dyn Iterator<Item = Result<LayerRows<'a>, TokenSourceError>> + 'a>;
 
-/// Where training reads its tokens, of one layer or of several. The same images have the same tokens, to the bit, from a cache and
-/// from what makes them anew in the cache's precision.
+/// A source of training's tokens, of one layer or of several. A cache and an encoder that computes tokens anew in the cache's
+/// precision give the same tokens to the bit.
 pub trait TokenSource {
-    /// How the patch tokens lie over the images.
+    /// The grid of patch tokens of an image.
     fn grid(&self) -> Grid;
 
     /// Hidden size, d.
@@ -45,11 +45,11 @@ pub trait TokenSource {
     /// Whether `image` has tokens.
     fn readable(&self, image: usize) -> bool;
 
-    /// The tokens of each of `batches` of images, in this order, for this device: what comes next may be prepared while
-    /// the one before is worked on.
+    /// The tokens of each of `batches` of image indices, in order, for `device`. The next batch may be read while the
+    /// current one is being processed.
     fn read(&self, batches: Vec<Vec<usize>>, device: &Device) -> Batches<'_>;
 
-    /// The same to be trained on in an epoch, from 0, by a training of this seed: of images changed anew, where they are.
+    /// The same for training in an epoch, counted from 0, with a seed: sources that augment images do so here.
     fn read_changed(
         &self,
         batches: Vec<Vec<usize>>,
@@ -98,8 +98,8 @@ impl TokenSource for Vec<TokenCache> {
     }
 }
 
-/// A layer is read when it is its turn, so that no two of a batch are in memory; for a GPU, which needs no processor for its
-/// work, the next one while the one before is worked on.
+/// On the CPU each layer is read when it is needed, so that only one of a batch is in memory. For a GPU, the next layer is read
+/// in the background while the current one is being processed.
 fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device) -> Batches<'a> {
     if on_cpu(device) {
         return Box::new(batches.into_iter().map(|images| {
@@ -111,58 +111,59 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
         }));
     }
     let (count, layers) = (batches.len(), caches.len());
-    let turns = batches.into_iter().flat_map(move |images| {
+    let requests = batches.into_iter().flat_map(move |images| {
         let images = Arc::<[usize]>::from(images);
         caches.iter().map(move |cache| (cache.clone(), images.clone()))
     });
-    let ahead = Rc::new(RefCell::new(Ahead::new(Box::new(turns))));
+    let prefetch = Rc::new(RefCell::new(Prefetch::new(Box::new(requests))));
     Box::new((0..count).map(move |_| {
-        let ahead = ahead.clone();
-        let next = move |_| ahead.borrow_mut().next().expect("every layer of every batch has its turn");
+        let prefetch = prefetch.clone();
+        let next = move |_| prefetch.borrow_mut().next().expect("every layer of every batch has its turn");
         Ok(Box::new((0..layers).map(next)) as LayerRows)
     }))
 }
 
-/// Whose tokens of which images.
-type Turn = (TokenCache, Arc<[usize]>);
+/// A cache, and the images to read from it.
+type Request = (TokenCache, Arc<[usize]>);
 
-/// Reads tokens as they are kept, turn by turn: those of the next one while the ones before are worked on.
-struct Ahead<'a> {
-    turns: Box<dyn Iterator<Item = Turn> + 'a>,
-    /// Where the next ones come from; none behind the last.
-    coming: Option<Receiver<Rows>>,
+/// Reads tokens in their stored precision, one request ahead of the caller.
+struct Prefetch<'a> {
+    requests: Box<dyn Iterator<Item = Request> + 'a>,
+    /// Receives the result of the request in progress; `None` after the last one.
+    pending: Option<Receiver<Rows>>,
 }
 
-impl<'a> Ahead<'a> {
-    fn new(turns: Box<dyn Iterator<Item = Turn> + 'a>) -> Self {
-        let mut ahead = Self { turns, coming: None };
-        ahead.ask();
-        ahead
+impl<'a> Prefetch<'a> {
+    fn new(requests: Box<dyn Iterator<Item = Request> + 'a>) -> Self {
+        let mut prefetch = Self { requests, pending: None };
+        prefetch.start_next();
+        prefetch
     }
 
-    fn ask(&mut self) {
-        self.coming = self.turns.next().map(|(cache, images)| {
-            let (send, coming) = sync_channel(1);
+    /// Starts reading the next request on a worker thread.
+    fn start_next(&mut self) {
+        self.pending = self.requests.next().map(|(cache, images)| {
+            let (sender, receiver) = sync_channel(1);
             rayon::spawn(move || {
-                let rows = Rows { patches: cache.patches_as_kept(&images), cls: cache.cls(&images) };
-                let _ = send.send(rows); // nobody takes them where a training was stopped
+                let rows = Rows { patches: cache.patches_as_stored(&images), cls: cache.cls(&images) };
+                let _ = sender.send(rows); // nobody receives them if training was stopped
             });
-            coming
+            receiver
         });
     }
 }
 
-impl Iterator for Ahead<'_> {
+impl Iterator for Prefetch<'_> {
     type Item = Rows;
 
     fn next(&mut self) -> Option<Rows> {
-        let rows = self.coming.take()?.recv().expect("who was asked answers");
-        self.ask();
+        let rows = self.pending.take()?.recv().expect("who was asked answers");
+        self.start_next();
         Some(rows)
     }
 }
 
-/// Rounds `values` to what a cache of this precision gives back.
+/// Rounds `values` as storing them in a cache of this precision would.
 pub fn round(values: &mut [f32], precision: Precision) {
     if precision == Precision::Float16 {
         let mut halves = [f16::ZERO; 512];

@@ -1,7 +1,7 @@
-//! Reading shards once to see whether they are what was written. It happens before the first use in a
-//! process, all shards side by side, at the speed of SHA-256 (1.5 to 2 GB/s a core with the processor's
-//! own instructions) or of the disk, if that is slower. Training then reads memory maps of the same
-//! files: what is damaged while a process runs is found by the next.
+//! Verifying shards by their SHA-256. It happens before the first use in a process, shards in parallel,
+//! at the speed of SHA-256 (1.5 to 2 GB/s per core with the processor's own instructions) or of the
+//! disk, if that is slower. Training then reads memory maps of the same files: damage that occurs while
+//! a process runs is found by the next one.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -16,40 +16,40 @@ use super::record::Record;
 use super::{CacheError, MANIFEST, io_error, shard_path, write_whole};
 use crate::model::io::sha256;
 
-/// A shard's file as it was when it was read: length, time of change, what its record said.
+/// State of a shard's file when it was verified: length, modification time, SHA-256 of its record.
 type Stamp = (u64, SystemTime, String);
 
-/// Shards this process has read and found right.
-static KNOWN: LazyLock<Mutex<HashMap<PathBuf, Stamp>>> = LazyLock::new(Mutex::default);
+/// Shards that this process has verified, by path.
+static VERIFIED: LazyLock<Mutex<HashMap<PathBuf, Stamp>>> = LazyLock::new(Mutex::default);
 
-fn known() -> MutexGuard<'static, HashMap<PathBuf, Stamp>> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn verified_shards() -> MutexGuard<'static, HashMap<PathBuf, Stamp>> {
+    VERIFIED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file that was written just now may be written again within the same tick of the clock.
+/// Age from which a modification time counts: a newer file may change again within the same clock tick.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
-/// Shards read between two words of how far it is.
-const AT_ONCE: usize = 32;
+/// Shards hashed between two progress reports.
+const SHARDS_PER_REPORT: usize = 32;
 
-/// What a reading of all shards came to.
+/// The result of [`CacheScan::verify`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Whether it went to its end.
+    /// Whether all shards were read, without being stopped.
     pub finished: bool,
-    /// Shards of an earlier version, which had no digest: believed, and written down.
+    /// Number of shards of an earlier version, without a record: trusted, and given one.
     pub adopted: usize,
 }
 
 impl CacheScan {
-    /// Reads every shard that this process has not read yet and compares it with its record; what is not
-    /// the same is put among the [`damage`](Self::damage) and has to be made again. Shards of an earlier
-    /// version get their record. `tell` hears how many bytes of how many are read and may stop it.
+    /// Reads every shard that this process has not verified yet and compares it with its record; one that
+    /// differs is added to the [`damage`](Self::damage) and has to be made again. Shards of an earlier
+    /// version get a record. `progress` is called with (bytes read, bytes in all) and stops it by `Break`.
     ///
     /// # Errors
-    /// If a shard is not there any more.
+    /// If a shard's file does not exist any more.
     pub fn verify(
         &mut self,
-        tell: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+        progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Verified, CacheError> {
         let mut unread = Vec::new();
         for index in 0..self.shards.len() {
@@ -59,35 +59,35 @@ impl CacheScan {
             let changed = about.modified().map_err(io_error("look at it", &path))?;
             let expected = record.as_ref().map(|record| record.sha256.clone());
             let stamp = expected.map(|expected| (about.len(), changed, expected));
-            if stamp.is_none() || known().get(&path) != stamp.as_ref() {
+            if stamp.is_none() || verified_shards().get(&path) != stamp.as_ref() {
                 unread.push((index, path, about.len(), changed));
             }
         }
         let total: u64 = unread.iter().map(|(.., length, _)| length).sum();
         let (mut read, mut verified) = (0, Verified::default());
-        for some in unread.chunks(AT_ONCE) {
-            if tell(read, total).is_break() {
+        for batch in unread.chunks(SHARDS_PER_REPORT) {
+            if progress(read, total).is_break() {
                 return Ok(verified);
             }
-            let digests: Vec<_> = some.par_iter().map(|(_, path, ..)| sha256::of_file(path)).collect();
-            for ((index, path, length, changed), found) in some.iter().zip(digests) {
+            let digests: Vec<_> = batch.par_iter().map(|(_, path, ..)| sha256::of_file(path)).collect();
+            for ((index, path, length, changed), found) in batch.iter().zip(digests) {
                 read += length;
                 let found = match found {
                     Ok(found) => found,
                     Err(error) => {
-                        self.drop_shard(*index, format!("it cannot be read: {error}"), "a file".to_owned());
+                        self.mark_damaged(*index, format!("it cannot be read: {error}"), "a file".to_owned());
                         continue;
                     }
                 };
                 verified.adopted += usize::from(self.compare(*index, &found));
                 let settled = changed.elapsed().is_ok_and(|age| age > SETTLING_TIME);
                 if settled && self.shards[*index].is_some() {
-                    known().insert(path.clone(), (*length, *changed, found));
+                    verified_shards().insert(path.clone(), (*length, *changed, found));
                 }
             }
         }
         if !unread.is_empty() {
-            let _ = tell(total, total); // there is nothing left to stop
+            let _ = progress(total, total); // there is nothing left to stop
         }
         if verified.adopted > 0 {
             self.adopt();
@@ -95,7 +95,7 @@ impl CacheScan {
         Ok(Verified { finished: true, ..verified })
     }
 
-    /// Holds the digest of a shard against its record; whether it had none, and has one now.
+    /// Compares the digest of a shard with its record; returns whether it had none and was given one.
     fn compare(&mut self, index: usize, found: &str) -> bool {
         let Some((_, record)) = &mut self.shards[index] else { return false };
         let Some(record) = record else {
@@ -105,24 +105,25 @@ impl CacheScan {
         };
         if record.sha256 != found {
             let expected = record.sha256.clone();
-            let of = |other: &usize| matches!(&self.shards[*other], Some((_, Some(r))) if r.sha256 == found);
+            let is_twin =
+                |other: &usize| matches!(&self.shards[*other], Some((_, Some(r))) if r.sha256 == found);
             let found_before = || self.damage.iter().find(|d| d.expected == found).map(|d| d.shard);
-            let twin = (0..self.shards.len()).find(of).or_else(found_before);
+            let twin = (0..self.shards.len()).find(is_twin).or_else(found_before);
             let place = twin.map(|other| format!(", that of shard {other}")).unwrap_or_default();
-            self.drop_shard(index, format!("its SHA-256 is {found}{place}"), expected);
+            self.mark_damaged(index, format!("its SHA-256 is {found}{place}"), expected);
         }
         false
     }
 
-    /// Counts a shard among the damaged ones.
-    fn drop_shard(&mut self, index: usize, found: String, expected: String) {
+    /// Moves a shard from the usable to the damaged ones.
+    fn mark_damaged(&mut self, index: usize, found: String, expected: String) {
         let path = shard_path(&self.folder, index);
         self.damage.push(Damage { path, shard: index, found, expected });
         self.shards[index] = None;
     }
 
-    /// Writes down the records of shards of an earlier version. On a disk that cannot be written to they
-    /// are read again by the next process.
+    /// Writes the records of shards of an earlier version. If the disk is read-only, the next process verifies
+    /// them again.
     fn adopt(&mut self) {
         let records = self.shards.iter().flatten().filter_map(|(_, record)| record.as_ref());
         let written =

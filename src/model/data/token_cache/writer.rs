@@ -17,23 +17,23 @@ use super::{
 use crate::model::io::{atomic_file, sha256, temporary};
 use crate::model::tokens::Tokens;
 
-/// Takes the tokens of the missing images, one after another, and writes a shard whenever one is full.
+/// Receives the tokens of the missing images in order, and writes a shard as soon as it is full.
 pub struct Writer {
     folder: PathBuf,
     source: TokenKey,
     images: usize,
     manifest: Option<CacheManifest>,
-    pending: Vec<Taken>,
+    pending: Vec<PendingImage>,
     /// Shards still to be written, in order.
     wanted: VecDeque<usize>,
-    /// Those of them that lie there and cannot be used.
+    /// Those of them whose file exists and is damaged.
     replaced: Vec<usize>,
-    /// Images whose shards were missing and are left to others.
-    others: usize,
+    /// Number of missing images that are left to other writers.
+    left_to_others: usize,
 }
 
 /// The tokens of an image, none where it could not be read, and the SHA-256 of its file, where known.
-type Taken = (Option<Tokens>, Option<String>);
+type PendingImage = (Option<Tokens>, Option<String>);
 
 impl Writer {
     /// Opens the cache for `source` under `root`, to hold `images` images, keeping what an earlier
@@ -42,37 +42,46 @@ impl Writer {
         Self::resume(CacheScan::open(root, &source, Some(images))?)
     }
 
-    /// Goes on with what there is: the shards that are missing are made.
-    pub fn resume(stock: CacheScan) -> Result<Self, CacheError> {
-        let wanted: VecDeque<usize> = stock.missing().into();
+    /// Continues the cache of a scan: its missing and damaged shards will be written.
+    pub fn resume(scan: CacheScan) -> Result<Self, CacheError> {
+        let wanted: VecDeque<usize> = scan.missing().into();
         let replaced =
-            wanted.iter().copied().filter(|&shard| shard_path(&stock.folder, shard).exists()).collect();
-        let CacheScan { folder, source, images, manifest, .. } = stock;
+            wanted.iter().copied().filter(|&shard| shard_path(&scan.folder, shard).exists()).collect();
+        let CacheScan { folder, source, images, manifest, .. } = scan;
         atomic_file::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
         temporary::tidy(&folder, STALE_AFTER).map_err(io_error("tidy it", &folder))?;
-        Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted, replaced, others: 0 })
+        Ok(Self {
+            folder,
+            source,
+            images,
+            manifest,
+            pending: Vec::new(),
+            wanted,
+            replaced,
+            left_to_others: 0,
+        })
     }
 
-    /// Leaves the shards that are not in this range to others, who may write them meanwhile.
+    /// Restricts this writer to the shards of a range; other writers may write the others at the same time.
     pub fn only(&mut self, shards: Range<usize>) {
         let before = self.missing().len();
         self.wanted.retain(|shard| shards.contains(shard));
-        self.others = before - self.missing().len();
+        self.left_to_others = before - self.missing().len();
     }
 
-    /// Number of images that were on disk when it was opened, or are by now.
+    /// Number of images on disk: those found when it was opened, and those written since.
     pub fn done(&self) -> usize {
-        self.images - self.others - self.missing().len()
+        self.images - self.left_to_others - self.missing().len()
     }
 
-    /// The images whose tokens are to be pushed, in this order: those of every shard that is missing.
+    /// The images whose tokens are to be pushed, in this order: those of every shard not written yet.
     pub fn missing(&self) -> Vec<usize> {
-        let of = |&shard: &usize| shard * SHARD..shard * SHARD + count(self.images, shard);
-        self.wanted.iter().flat_map(of).collect()
+        let images_of = |&shard: &usize| shard * SHARD..shard * SHARD + count(self.images, shard);
+        self.wanted.iter().flat_map(images_of).collect()
     }
 
     /// Adds the tokens of the next image; `None` for one that could not be read, which keeps its
-    /// place so that indices stay those of the dataset. `sha256` is that of the image's file.
+    /// index, so that indices are those of the dataset. `sha256` is the digest of the image's file.
     pub fn push(&mut self, tokens: Option<Tokens>, sha256: Option<String>) -> Result<(), CacheError> {
         if let Some(tokens) = &tokens {
             self.check(tokens)?;
@@ -86,12 +95,13 @@ impl Writer {
         Ok(())
     }
 
+    /// Index in the dataset of the next image to be pushed.
     fn next(&self) -> usize {
         let ahead = self.pending.len();
         self.wanted.get(ahead / SHARD).map_or(self.images, |shard| shard * SHARD + ahead % SHARD)
     }
 
-    /// Holds the tokens against those before; the first ones set the shape.
+    /// Checks the tokens' values and shape; the first ones set the shape and write the manifest.
     fn check(&mut self, tokens: &Tokens) -> Result<(), CacheError> {
         fits(tokens, self.source.precision, self.next())?;
         if let Some(manifest) = &self.manifest {
@@ -119,7 +129,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the oldest pending images as this shard, then its record.
+    /// Writes the oldest pending images as shard `shard`, then its record.
     fn flush(&mut self, shard: usize) -> Result<(), CacheError> {
         let manifest = self.manifest.as_ref().expect("some tokens came, so the shape is known");
         let (n, width, precision) = (manifest.grid.len(), manifest.width, self.source.precision);
@@ -144,15 +154,15 @@ impl Writer {
         }
         let bytes = safetensors::serialize(views, Some(metadata))
             .map_err(|error| CacheError::Damaged { path: path.clone(), found: error.to_string() })?;
-        // Where somebody else took the same tokens meanwhile theirs stay: another machine may have mapped them, and would
-        // lose what it reads if another file got that name.
-        let made = match self.replaced.contains(&shard) {
+        // A shard that another writer has written in the meantime is kept: another machine may have mapped it, and would
+        // lose its data if a new file took that name.
+        let is_written = match self.replaced.contains(&shard) {
             true => write_whole(&path, &bytes).map(|()| true)?,
             false => atomic_file::write_new(&path, &bytes).map_err(io_error("write it", &path))?,
         };
         let digests: Vec<Option<String>> = self.pending.drain(..count).map(|(_, sha256)| sha256).collect();
-        if made {
-            // Killed between the two, the shard is made again.
+        if is_written {
+            // A shard whose record is missing after a kill is made again.
             let known = digests.iter().any(Option::is_some);
             let images = known.then_some(digests);
             let (cache, sha256) = (self.source.key(), sha256::of_bytes(&bytes));
@@ -162,7 +172,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Opens what was written for reading.
+    /// Opens the written cache for reading.
     pub fn finish(self) -> Result<TokenCache, CacheError> {
         let manifest = self.manifest.ok_or_else(|| {
             io_error("read it", &self.folder.join(MANIFEST))(std::io::ErrorKind::NotFound.into())
@@ -171,11 +181,11 @@ impl Writer {
     }
 }
 
-/// What rounds to infinity in float16, from here on.
+/// Smallest value that rounds to infinity in float16.
 const F16_END: f32 = 65520.0;
 
-/// Whether the tokens of the image of this index are numbers that `precision` holds. Layers before the
-/// last norm may go beyond float16; a training would only see its loss become NaN.
+/// Checks that the tokens of image `image` are finite and within the range of `precision`. Layers before
+/// the last norm may exceed float16; in training that would show only as a loss of NaN.
 pub fn fits(tokens: &Tokens, precision: Precision, image: usize) -> Result<(), CacheError> {
     let mut values = tokens.patches.iter().chain(tokens.cls.iter().flatten());
     match values.find(|x| !x.is_finite() || precision == Precision::Float16 && x.abs() >= F16_END) {
@@ -185,6 +195,7 @@ pub fn fits(tokens: &Tokens, precision: Precision, image: usize) -> Result<(), C
     }
 }
 
+/// The values of all rows as little-endian bytes in `precision`.
 fn encode<'a>(rows: impl Iterator<Item = &'a Vec<f32>>, precision: Precision) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut halves = Vec::new();
