@@ -1,5 +1,5 @@
-//! What stands between the two maps of the feed-forward network in one launch: `f(y + bias)`, or of a gated network
-//! `f(a + bias_a) (b + bias_b)` of the two halves of a row, in float32 by the formulas of
+//! Bias and activation between the two maps of the feed-forward network in one launch: `f(y + bias)`, or in a gated network
+//! `f(a + bias_a) (b + bias_b)` with the two halves `a`, `b` of a row, in float32 by the formulas of
 //! [`activation`](crate::model::backbone::activation).
 
 use burn::backend::cubecl::dtype_to_storage_type;
@@ -12,7 +12,7 @@ use crate::model::backbone::activation::{P, QUICK, SERIES, SILU, Slope, TANH};
 use crate::model::backbone::config::Activation;
 use crate::model::ops::gpu::{FLAT, arg};
 
-/// Of `y` `[M, m]`, or `[M, 2 m]` where `gated`, and a bias `[1, m]` or `[1, 2 m]` in the same numbers: `[M, m]` in these.
+/// The activated rows `[M, m]` of `y` `[M, m]`, or `[M, 2 m]` if `gated`, with a bias `[1, m]` or `[1, 2 m]`, all of one type.
 pub(super) fn activate(y: CubeTensor, bias: CubeTensor, activation: Activation, gated: bool) -> CubeTensor {
     let y = Rows::of(y);
     let width = y.width / (1 + usize::from(gated));
@@ -42,7 +42,7 @@ pub(super) fn activate(y: CubeTensor, bias: CubeTensor, activation: Activation, 
     out.tensor
 }
 
-/// Rows of `vectors` vectors, or twice as many in `y` where `gated`, `from` and `to` vectors apart.
+/// Rows of `vectors` vectors (in `y` twice as many if `gated`), `y_stride` and `output_stride` vectors apart.
 #[cube(launch, address_type = "dynamic")]
 fn activate_rows<F: Float, N: Size>(
     y: &[Vector<F, N>],
@@ -50,8 +50,8 @@ fn activate_rows<F: Float, N: Size>(
     output: &mut [Vector<F, N>],
     rows: usize,
     vectors: usize,
-    from: usize,
-    to: usize,
+    y_stride: usize,
+    output_stride: usize,
     #[comptime] activation: Activation,
     #[comptime] gated: bool,
     #[comptime] split: Split,
@@ -63,42 +63,46 @@ fn activate_rows<F: Float, N: Size>(
         for step in 0..comptime!(split.steps) {
             let at = own_vector(step, split);
             if at < vectors {
-                let y = &y[row * from..(row + 1) * from];
-                let activated = each::<N>(sum::<F, N>(y, bias, at), activation);
+                let y = &y[row * y_stride..(row + 1) * y_stride];
+                let activated = activate_vector::<N>(load_biased::<F, N>(y, bias, at), activation);
                 if comptime!(gated) {
-                    let gate = sum::<F, N>(y, bias, at + vectors);
-                    output[row * to + at] = Vector::cast_from(activated * gate);
+                    let value = load_biased::<F, N>(y, bias, at + vectors);
+                    output[row * output_stride + at] = Vector::cast_from(activated * value);
                 } else {
-                    output[row * to + at] = Vector::cast_from(activated);
+                    output[row * output_stride + at] = Vector::cast_from(activated);
                 }
             }
         }
     }
 }
 
-/// The vector at this place and its bias.
+/// Vector `at` of a row plus its bias, in float32.
 #[cube]
-pub(super) fn sum<F: Float, N: Size>(y: &[Vector<F, N>], bias: &[Vector<F, N>], at: usize) -> Vector<f32, N> {
+pub(super) fn load_biased<F: Float, N: Size>(
+    y: &[Vector<F, N>],
+    bias: &[Vector<F, N>],
+    at: usize,
+) -> Vector<f32, N> {
     Vector::<f32, N>::cast_from(y[at]) + Vector::<f32, N>::cast_from(bias[at])
 }
 
 #[cube]
-fn each<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vector<f32, N> {
+fn activate_vector<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vector<f32, N> {
     let mut activated = Vector::<f32, N>::empty();
     #[unroll]
     for lane in 0..N::value() {
-        activated.insert(lane, one(x.extract(lane), activation));
+        activated.insert(lane, activate_scalar(x.extract(lane), activation));
     }
     activated
 }
 
 #[cube]
-fn one(x: f32, #[comptime] activation: Activation) -> f32 {
+fn activate_scalar(x: f32, #[comptime] activation: Activation) -> f32 {
     match comptime!(activation) {
         Activation::Gelu => gelu(x),
         Activation::GeluTanh => gate(x, TANH),
         Activation::QuickGelu => gate(x, QUICK),
-        Activation::Relu => max_nan(x, 0.0f32), // what is no number stays none
+        Activation::Relu => max_nan(x, 0.0f32), // NaN stays NaN
         Activation::Silu => gate(x, SILU),
     }
 }
@@ -113,9 +117,9 @@ fn gelu(x: f32) -> f32 {
     for back in 0..4usize {
         series = series * t + comptime!(SERIES[3 - back]);
     }
-    let beyond = 0.5f32 * series * t * (-scaled * scaled).exp();
-    let below = if x < 0.0f32 { beyond } else { 1.0f32 - beyond };
-    x * below
+    let tail = 0.5f32 * series * t * (-scaled * scaled).exp();
+    let probability = if x < 0.0f32 { tail } else { 1.0f32 - tail };
+    x * probability
 }
 
 /// `x sigmoid(s(x))`.
@@ -163,7 +167,8 @@ mod gpu_tests {
     const ALL: [Activation; 5] =
         [Activation::Gelu, Activation::GeluTanh, Activation::QuickGelu, Activation::Relu, Activation::Silu];
 
-    /// The largest difference of `[-20, 20]` in some numbers, as a share of `1 + |x|`, of gated ones of that of both.
+    /// The largest difference from float64 over inputs of `[-20, 20]` of type `dtype`, divided by `1 + |x|`; for gated networks
+    /// by the product of both halves' `1 + |x|`.
     fn check(name: &str, device: &Device, dtype: DType, most: f64) -> f64 {
         let mut worst = 0.0_f64;
         let share = |y: &[f64], of: &[f64]| -> Vec<f64> { y.iter().zip(of).map(|(y, of)| y / of).collect() };

@@ -1,4 +1,4 @@
-//! What tests of the kernels share: devices, tensors on them, and sizes that fit no vector, no workgroup and no register evenly.
+//! Helpers for the kernels' tests: tensors on devices, references in float64, and sizes that are no multiple of a vector or workgroup.
 
 use burn::tensor::{DType, Device, Shape, Tensor, TensorData};
 use burn_cubecl::tensor::CubeTensor;
@@ -12,12 +12,12 @@ use crate::model::backbone::arithmetic::Arithmetic;
 pub(super) const WIDTHS: [usize; 5] = [1, 3, 64, 768, 1025];
 const EPSILON: f64 = 1e-6;
 
-/// Numbers of rows, each with every width.
+/// Pairs of a number of rows and a width of [`WIDTHS`].
 pub(super) fn sizes() -> impl Iterator<Item = (usize, usize)> {
     [1, 5, 197].into_iter().flat_map(|rows| WIDTHS.map(|width| (rows, width)))
 }
 
-/// The halves that a device has, and by how much each rounds 1 at most.
+/// The 16-bit types that a device supports, each with its unit roundoff.
 pub(super) fn halves(name: &str, device: &Device) -> Vec<(DType, f64)> {
     let has = |(arithmetic, _): &(Arithmetic, f64)| {
         let has = arithmetic.on(device);
@@ -30,13 +30,13 @@ pub(super) fn halves(name: &str, device: &Device) -> Vec<(DType, f64)> {
     all.into_iter().filter(has).map(|(arithmetic, unit)| (arithmetic.dtype(), unit)).collect()
 }
 
-/// So many numbers of [-1, 1).
+/// `count` random numbers of [-1, 1).
 pub(super) fn random(count: usize, seed: u64) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     (0..count).map(|_| rng.random_range(-1.0..1.0)).collect()
 }
 
-/// The values as a tensor of a device in some numbers, and what these make of them.
+/// A tensor of `values` converted to `dtype` on a device, and the rounded values.
 pub(super) fn put<const D: usize>(
     values: &[f32],
     shape: [usize; D],
@@ -48,14 +48,14 @@ pub(super) fn put<const D: usize>(
     (cube(Tensor::<D>::from_data(data, (device, dtype))), rounded)
 }
 
-/// Random gain and offset.
+/// Random gain and offset, and their values.
 pub(super) fn random_affine(width: usize, device: &Device) -> (Affine, [Vec<f64>; 2]) {
     let (gain, gains) = put(&random(width, 1), [width], device, DType::F32);
     let (offset, offsets) = put(&random(width, 2), [width], device, DType::F32);
     (Affine { gain, offset, epsilon: EPSILON }, [gains, offsets])
 }
 
-/// The norm of rows in float64.
+/// The layer norm of every row in float64.
 pub(super) fn normed(x: &[f64], gain: &[f64], offset: &[f64]) -> Vec<f64> {
     let width = gain.len();
     let row = |x: &[f64]| -> Vec<f64> {
@@ -69,7 +69,7 @@ pub(super) fn normed(x: &[f64], gain: &[f64], offset: &[f64]) -> Vec<f64> {
     x.chunks(width).flat_map(row).collect()
 }
 
-/// A random matrix whose rows lie further apart than they are long, as CUDA lays them out.
+/// A random matrix with padding between its rows, as CUDA lays them out, and its values without the padding.
 pub(super) fn spaced(rows: usize, width: usize, device: &Device) -> (CubeTensor, Vec<f64>) {
     let apart = width + 4;
     let (mut matrix, all) = put(&random(rows * apart, 7), [rows, apart], device, DType::F32);
@@ -86,7 +86,7 @@ pub(super) fn get(found: CubeTensor) -> Vec<f64> {
     data.iter::<f64>().collect()
 }
 
-/// The largest difference, which is `most` at most.
+/// The largest absolute difference; panics if it exceeds `most` or is NaN.
 #[track_caller]
 pub(super) fn close(what: &str, found: &[f64], expected: &[f64], most: f64) -> f64 {
     assert_eq!(found.len(), expected.len(), "{what}");

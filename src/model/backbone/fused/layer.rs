@@ -1,4 +1,4 @@
-//! One layer of these kernels and of matrix products: [`Block::forward`] where [`takes`](super::takes) says so.
+//! One layer made of these kernels and of matrix products: [`Block::forward`] where [`applies_to`](super::applies_to) holds.
 
 use burn::tensor::{DType, Tensor};
 use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
@@ -12,7 +12,7 @@ use crate::model::backbone::rotary::{Rotary, Rotation};
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 impl Block {
-    /// Arguments as [`forward`](Block::forward) takes them. 6 kernels, a copy (of what the heads mixed, token by token again)
+    /// [`forward`](Block::forward) by 6 kernels (up to 2 more in EVA-02, for its inner norms), one copy (heads back to tokens)
     /// and 6 matrix products.
     pub(in crate::model::backbone) fn forward_fused(
         &self,
@@ -22,36 +22,36 @@ impl Block {
         rotation: Option<&Rotation>,
     ) -> Tensor<2> {
         let dtype = self.qkv.weight.dtype();
-        let again = |by: Option<&Norm>, x: Tensor<2>| match by {
+        let norm_if = |by: Option<&Norm>, x: Tensor<2>| match by {
             Some(by) => norm(by, x, dtype),
             None => x,
         };
         let normed = norm(&self.norm1, x.clone(), dtype);
         let [query, key, value] = heads(&self.qkv, normed, batch, self.heads, rotation);
         let weights = softmax::softmax(logits(query, key), self.scale(), bias.map(cube), dtype);
-        let mixed = tensor::<4>(weights).precise_matmul(value); // [B, heads, T, part]
-        let mixed = again(self.mixed.as_ref(), mixed.swap_dims(1, 2).reshape(x.dims()));
-        let (y, bias) = self.out.parts(mixed);
+        let mixed = tensor::<4>(weights).precise_matmul(value); // [B, heads, T, head_dim]
+        let mixed = norm_if(self.attention_norm.as_ref(), mixed.swap_dims(1, 2).reshape(x.dims()));
+        let (y, bias) = self.out.product_and_bias(mixed);
         let [x, normed] = residual::add_and_norm(cube(x), cube(y), cube(bias), &affine(&self.norm2));
-        let (down, inside) = match &self.mlp {
+        let (down, hidden) = match &self.mlp {
             Mlp::Perceptron(up, f, down) => (down, activated(up, *f, false, tensor(normed))),
             Mlp::Gated(both, f, norm, down) => {
-                (down, again(norm.as_deref(), activated(both, *f, true, tensor(normed))))
+                (down, norm_if(norm.as_deref(), activated(both, *f, true, tensor(normed))))
             }
         };
-        let (y, bias) = down.parts(inside);
+        let (y, bias) = down.product_and_bias(hidden);
         tensor(residual::add(x, cube(y), cube(bias)))
     }
 }
 
 impl Linear {
-    /// The product without its bias, and this.
-    fn parts(&self, x: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+    /// The product without its bias, and the bias.
+    fn product_and_bias(&self, x: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
         (self.product(x), self.bias.clone().expect("maps of a layer on a GPU have a bias"))
     }
 }
 
-/// Queries, keys and values, `[B, heads, T, part]` each, of normed tokens.
+/// Queries, keys and values, `[B, heads, T, head_dim]` each, of normed tokens `[B T, d]`.
 fn heads(
     qkv: &Linear,
     x: Tensor<2>,
@@ -59,7 +59,7 @@ fn heads(
     heads: usize,
     rotation: Option<&Rotation>,
 ) -> [Tensor<4>; 3] {
-    let (qkv, bias) = qkv.parts(x);
+    let (qkv, bias) = qkv.product_and_bias(x);
     let angles = rotation.map(|Rotation { cos, sin, rotary }| Angles {
         cos: cube(cos.clone()),
         sin: cube(sin.clone()),
@@ -71,7 +71,7 @@ fn heads(
     split_heads(cube(qkv), cube(bias), batch, heads, angles).map(tensor)
 }
 
-/// The attention's logits in float32, whatever queries and keys are in.
+/// The attention logits, `[B, heads, T, T]`, in float32 whatever the precision of queries and keys.
 fn logits(query: Tensor<4>, key: Tensor<4>) -> CubeTensor {
     let key = key.transpose();
     match query.dtype() {
@@ -81,8 +81,8 @@ fn logits(query: Tensor<4>, key: Tensor<4>) -> CubeTensor {
     }
 }
 
-/// The feed-forward network's inside, without its last map.
+/// The hidden layer of the feed-forward network: its first map, then the activation.
 fn activated(map: &Linear, by: Activation, gated: bool, x: Tensor<2>) -> Tensor<2> {
-    let (y, bias) = map.parts(x);
+    let (y, bias) = map.product_and_bias(x);
     tensor(activation::activate(cube(y), cube(bias), by, gated))
 }

@@ -1,17 +1,17 @@
-//! A layer of a frozen backbone on GPUs, where what stands between its matrix products costs more than these: tensors that
-//! are read and written once more for every operation. Here each is read and written once, by CubeCL kernels for wgpu and CUDA.
+//! A layer of a frozen backbone on GPUs. Between its matrix products, separate operations would each read and write whole
+//! tensors, which costs more than the products; CubeCL kernels for wgpu and CUDA fuse them, so that each tensor is read and
+//! written once.
 //!
-//! | file | one launch for |
+//! | file | what one launch computes |
 //! |---|---|
-//! | `norm` | layer norm, and the numbers of the product that follows |
-//! | `heads` | bias of queries, keys and values, rotary positions, and their layout by heads |
-//! | `softmax` | scale, bias, softmax, and the numbers of the product that follows |
+//! | `norm` | layer norm, and the conversion to the precision of the next product |
+//! | `heads` | bias of queries, keys and values, rotary positions, and the split into heads |
+//! | `softmax` | scale, bias, softmax, and the conversion to the precision of the next product |
 //! | `activation` | bias and nonlinearity, gated or not |
-//! | `residual` | bias, sum with what runs through the layers, and the norm that follows |
+//! | `residual` | bias, residual sum, and the layer norm that follows |
 //!
-//! `rows` has what they share, `layer` puts them together. Tensors come as float32, float16 or bfloat16; everything is
-//! computed in float32. There is no way back: where a gradient is recorded, and on the processor, `block` computes with
-//! burn's own operations.
+//! `rows` has what they share, `layer` combines them. Tensors are float32, float16 or bfloat16; all arithmetic is in float32.
+//! There is no backward pass: on autodiff devices, and on the CPU, `block` uses burn's own operations.
 
 #![expect(
     clippy::used_underscore_binding,
@@ -34,12 +34,12 @@ use self::norm::Affine;
 use super::block::Norm;
 use crate::model::ops::gpu::{cube, gpu, tensor};
 
-/// Whether a tensor lies on a GPU, and no gradient is recorded there.
+/// Whether a tensor is on a GPU, and not on an autodiff device.
 pub(super) fn applies_to<const D: usize>(x: &Tensor<D>) -> bool {
     gpu(x).is_some() && !x.device().is_autodiff()
 }
 
-/// The norm of `x` over its last axis, in one kind of numbers or another.
+/// The layer norm of `x` over its last axis, converted to `dtype`.
 pub(super) fn norm<const D: usize>(by: &Norm, x: Tensor<D>, dtype: DType) -> Tensor<D> {
     tensor(norm::norm(cube(x), &affine(by), dtype))
 }

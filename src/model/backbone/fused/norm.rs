@@ -7,18 +7,18 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::rows::{Rows, Split, address, own_row, own_vector, vector, within};
+use super::rows::{Rows, Split, address, clamped, own_row, own_vector, vector};
 use crate::model::ops::gpu::arg;
 use crate::model::ops::gpu::fold::{Fold, fold, total};
 
-/// Gain and offset `[d]` in float32, and what is added to the variance.
+/// Gain and offset `[d]` in float32, and the epsilon added to the variance.
 pub(super) struct Affine {
     pub gain: CubeTensor,
     pub offset: CubeTensor,
     pub epsilon: f64,
 }
 
-/// The norm of every row of `x`, written as `dtype`.
+/// The layer norm of every row of `x`, converted to `dtype`.
 pub(super) fn norm(x: CubeTensor, affine: &Affine, dtype: DType) -> CubeTensor {
     let x = Rows::of(x);
     let out = Rows::empty(&x.tensor, x.tensor.shape(), dtype);
@@ -47,7 +47,7 @@ pub(super) fn norm(x: CubeTensor, affine: &Affine, dtype: DType) -> CubeTensor {
     out.tensor
 }
 
-/// Rows of `vectors` vectors, `from` and `to` vectors apart.
+/// Rows of `vectors` vectors, `x_stride` and `output_stride` vectors apart.
 #[cube(launch, address_type = "dynamic")]
 fn norm_rows<I: Float, O: Float, N: Size>(
     x: &[Vector<I, N>],
@@ -57,36 +57,36 @@ fn norm_rows<I: Float, O: Float, N: Size>(
     epsilon: f32,
     rows: usize,
     vectors: usize,
-    from: usize,
-    to: usize,
+    x_stride: usize,
+    output_stride: usize,
     #[comptime] split: Split,
     #[define(I, O)] _dtypes: [ElemType; 2],
 ) {
     let row = own_row(split);
-    let start = within(row, rows) * from;
+    let start = clamped(row, rows) * x_stride;
     let mut values = Sequence::<Vector<f32, N>>::new();
     #[unroll]
     for step in 0..comptime!(split.steps) {
-        values.push(Vector::cast_from(x[start + within(own_vector(step, split), vectors)]));
+        values.push(Vector::cast_from(x[start + clamped(own_vector(step, split), vectors)]));
     }
     let moments = moments::<N>(&values, vectors, epsilon, split);
     if row < rows {
-        write_normed::<O, N>(&values, &moments, gain, offset, output, row * to, vectors, split);
+        write_normed::<O, N>(&values, &moments, gain, offset, output, row * output_stride, vectors, split);
     }
 }
 
-/// What a row is normed by.
+/// Mean and scale of a row.
 #[derive(CubeType)]
 pub(super) struct Moments {
     mean: f32,
-    /// What rounding left of the mean.
-    left: f32,
+    /// Mean of the deviations from the rounded `mean`: its rounding error.
+    mean_error: f32,
     /// `1 / sqrt(variance + epsilon)`.
     scale: f32,
 }
 
-/// Those of a row whose vectors its threads hold: the mean first, then the variance about it. Where the mean is large, so is
-/// its rounding beside the deviations; the mean of these is what is left of it.
+/// The moments of a row whose vectors its threads hold: first the mean, then the variance around it. If the mean is large, its
+/// rounding error is not small against the deviations; the mean of the deviations corrects it.
 #[cube]
 pub(super) fn moments<N: Size>(
     values: &Sequence<Vector<f32, N>>,
@@ -104,22 +104,23 @@ pub(super) fn moments<N: Size>(
         }
     }
     let mean = fold(sum, &mut lanes, Fold::Sum, comptime!(split.units)) / width;
-    let mut apart = 0.0f32;
+    let mut deviation_sum = 0.0f32;
     let mut squares = 0.0f32;
     #[unroll]
     for step in 0..comptime!(split.steps) {
         if own_vector(step, split) < vectors {
             let deviations = values[step] - Vector::new(mean);
-            apart += total::<N>(deviations);
+            deviation_sum += total::<N>(deviations);
             squares += total::<N>(deviations * deviations);
         }
     }
-    let left = fold(apart, &mut lanes, Fold::Sum, comptime!(split.units)) / width;
-    let variance = fold(squares, &mut lanes, Fold::Sum, comptime!(split.units)) / width - left * left;
-    Moments { mean, left, scale: 1.0 / (variance + epsilon).sqrt() }
+    let mean_error = fold(deviation_sum, &mut lanes, Fold::Sum, comptime!(split.units)) / width;
+    let variance =
+        fold(squares, &mut lanes, Fold::Sum, comptime!(split.units)) / width - mean_error * mean_error;
+    Moments { mean, mean_error, scale: 1.0 / (variance + epsilon).sqrt() }
 }
 
-/// Writes the row that its threads hold, normed, from vector `start` on.
+/// Writes the normed row that its threads hold, from vector `start` of `output` on.
 #[cube]
 pub(super) fn write_normed<O: Float, N: Size>(
     values: &Sequence<Vector<f32, N>>,
@@ -131,13 +132,14 @@ pub(super) fn write_normed<O: Float, N: Size>(
     vectors: usize,
     #[comptime] split: Split,
 ) {
-    let (mean, left, scale) =
-        (Vector::new(moments.mean), Vector::new(moments.left), Vector::new(moments.scale));
+    let mean = Vector::new(moments.mean);
+    let mean_error = Vector::new(moments.mean_error);
+    let scale = Vector::new(moments.scale);
     #[unroll]
     for step in 0..comptime!(split.steps) {
         let at = own_vector(step, split);
         if at < vectors {
-            let normed = (values[step] - mean - left) * scale;
+            let normed = (values[step] - mean - mean_error) * scale;
             output[start + at] = Vector::cast_from(normed * gain[at] + offset[at]);
         }
     }

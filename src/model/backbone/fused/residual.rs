@@ -1,4 +1,4 @@
-//! The end of a branch in one launch: `x + y + bias`, and where a norm comes next, that of the sum, too.
+//! The end of a residual branch in one launch: `x + y + bias`, and where a layer norm follows, the norm of the sum, too.
 
 use burn::backend::TensorMetadata;
 use burn::backend::cubecl::dtype_to_storage_type;
@@ -7,12 +7,12 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::activation::sum;
+use super::activation::load_biased;
 use super::norm::{Affine, moments, write_normed};
-use super::rows::{Rows, Split, address, own_row, own_vector, vector, within};
+use super::rows::{Rows, Split, address, clamped, own_row, own_vector, vector};
 use crate::model::ops::gpu::arg;
 
-/// `x + y + bias` in float32, for `x` `[M, d]` in float32, `y` `[M, d]` and `bias` `[1, d]` in one kind of numbers.
+/// `x + y + bias` in float32, for `x` `[M, d]` in float32, `y` `[M, d]` and `bias` `[1, d]` of one type.
 pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor {
     let (x, y) = (Rows::of(x), Rows::of(y));
     let out = Rows::empty(&x.tensor, x.tensor.shape(), DType::F32);
@@ -41,7 +41,7 @@ pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor 
     out.tensor
 }
 
-/// The same, and its norm in the numbers of `y`.
+/// `x + y + bias` as [`add`] computes it, and its layer norm converted to the type of `y`.
 pub(super) fn add_and_norm(
     x: CubeTensor,
     y: CubeTensor,
@@ -81,7 +81,7 @@ pub(super) fn add_and_norm(
     [out.tensor, normed.tensor]
 }
 
-/// Rows of `vectors` vectors, so many apart in each tensor.
+/// Rows of `vectors` vectors; the strides are in vectors, too.
 #[cube(launch, address_type = "dynamic")]
 fn add_rows<F: Float, N: Size>(
     x: &[Vector<f32, N>],
@@ -90,26 +90,26 @@ fn add_rows<F: Float, N: Size>(
     output: &mut [Vector<f32, N>],
     rows: usize,
     vectors: usize,
-    x_apart: usize,
-    y_apart: usize,
-    output_apart: usize,
+    x_stride: usize,
+    y_stride: usize,
+    output_stride: usize,
     #[comptime] split: Split,
     #[define(F)] _dtype: ElemType,
 ) {
     let row = own_row(split);
     if row < rows {
-        let y = &y[row * y_apart..(row + 1) * y_apart];
+        let y = &y[row * y_stride..(row + 1) * y_stride];
         #[unroll]
         for step in 0..comptime!(split.steps) {
             let at = own_vector(step, split);
             if at < vectors {
-                output[row * output_apart + at] = x[row * x_apart + at] + sum::<F, N>(y, bias, at);
+                output[row * output_stride + at] = x[row * x_stride + at] + load_biased::<F, N>(y, bias, at);
             }
         }
     }
 }
 
-/// The same, and the norm of every row.
+/// The sums of `add_rows`, and the layer norm of every row.
 #[cube(launch, address_type = "dynamic")]
 fn add_and_norm_rows<F: Float, N: Size>(
     x: &[Vector<f32, N>],
@@ -122,21 +122,21 @@ fn add_and_norm_rows<F: Float, N: Size>(
     epsilon: f32,
     rows: usize,
     vectors: usize,
-    x_apart: usize,
-    y_apart: usize,
-    output_apart: usize,
-    normed_apart: usize,
+    x_stride: usize,
+    y_stride: usize,
+    output_stride: usize,
+    normed_stride: usize,
     #[comptime] split: Split,
     #[define(F)] _dtype: ElemType,
 ) {
     let row = own_row(split);
-    let own = within(row, rows);
-    let y = &y[own * y_apart..(own + 1) * y_apart];
+    let own = clamped(row, rows);
+    let y = &y[own * y_stride..(own + 1) * y_stride];
     let mut values = Sequence::<Vector<f32, N>>::new();
     #[unroll]
     for step in 0..comptime!(split.steps) {
-        let at = within(own_vector(step, split), vectors);
-        values.push(x[own * x_apart + at] + sum::<F, N>(y, bias, at));
+        let at = clamped(own_vector(step, split), vectors);
+        values.push(x[own * x_stride + at] + load_biased::<F, N>(y, bias, at));
     }
     let moments = moments::<N>(&values, vectors, epsilon, split);
     if row < rows {
@@ -144,10 +144,10 @@ fn add_and_norm_rows<F: Float, N: Size>(
         for step in 0..comptime!(split.steps) {
             let at = own_vector(step, split);
             if at < vectors {
-                output[row * output_apart + at] = values[step];
+                output[row * output_stride + at] = values[step];
             }
         }
-        write_normed::<F, N>(&values, &moments, gain, offset, normed, row * normed_apart, vectors, split);
+        write_normed::<F, N>(&values, &moments, gain, offset, normed, row * normed_stride, vectors, split);
     }
 }
 

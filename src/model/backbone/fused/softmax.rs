@@ -1,4 +1,4 @@
-//! The softmax of attention in one launch: `exp(l - max l) / sum exp(l - max l)` with `l = scale logit + bias` along every
+//! The softmax of attention in one launch: `exp(l - max l) / sum exp(l - max l)` with `l = scale * logit + bias` along every
 //! row, in float32.
 
 use burn::backend::TensorMetadata;
@@ -8,10 +8,11 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::rows::{Rows, Split, address, own_row, own_vector, vector, within};
+use super::rows::{Rows, Split, address, clamped, own_row, own_vector, vector};
 use crate::model::ops::gpu::fold::{Fold, fold, total};
 
-/// Of logits `[B, heads, T, T]` in float32, written as `dtype`. `bias`: `[1 or B, heads, T, T]` in float32.
+/// The softmax over the last axis of logits `[B, heads, T, T]` in float32, converted to `dtype`. `bias`: `[1 or B, heads, T, T]`
+/// in float32.
 pub(super) fn softmax(logits: CubeTensor, scale: f64, bias: Option<CubeTensor>, dtype: DType) -> CubeTensor {
     let logits = Rows::of(logits);
     let bias = bias.map(Rows::of);
@@ -22,7 +23,7 @@ pub(super) fn softmax(logits: CubeTensor, scale: f64, bias: Option<CubeTensor>, 
     let vectors = logits.width / size;
     let split = Split::new(vectors, &logits.tensor);
     let (cubes, units) = split.launch(logits.count);
-    let [biases, apart] = bias.as_ref().map_or([1; 2], |bias| [bias.count, bias.stride / size]);
+    let [bias_rows, bias_stride] = bias.as_ref().map_or([1; 2], |bias| [bias.count, bias.stride / size]);
     softmax_rows::launch(
         &logits.tensor.client,
         cubes,
@@ -37,15 +38,15 @@ pub(super) fn softmax(logits: CubeTensor, scale: f64, bias: Option<CubeTensor>, 
         vectors,
         logits.stride / size,
         out.stride / size,
-        biases,
-        apart,
+        bias_rows,
+        bias_stride,
         split,
         dtype_to_storage_type(dtype),
     );
     out.tensor
 }
 
-/// Rows of `vectors` vectors, `from` and `to` vectors apart; `biases` rows of the bias, `apart` vectors apart, over and over.
+/// Rows of `vectors` vectors; the strides are in vectors, too. The `bias_rows` rows of the bias are repeated.
 #[cube(launch, address_type = "dynamic")]
 fn softmax_rows<O: Float, N: Size>(
     logits: &[Vector<f32, N>],
@@ -54,24 +55,25 @@ fn softmax_rows<O: Float, N: Size>(
     scale: f32,
     rows: usize,
     vectors: usize,
-    from: usize,
-    to: usize,
-    biases: usize,
-    apart: usize,
+    logits_stride: usize,
+    output_stride: usize,
+    bias_rows: usize,
+    bias_stride: usize,
     #[comptime] split: Split,
     #[define(O)] _dtype: ElemType,
 ) {
     let row = own_row(split);
-    let own = within(row, rows);
+    let own = clamped(row, rows);
     let mut lanes = Shared::<[f32]>::new_slice(comptime!(split.cube()));
     let mut values = Sequence::<Vector<f32, N>>::new();
     let mut largest = f32::new(LOWEST);
     #[unroll]
     for step in 0..comptime!(split.steps) {
-        // Past the end the last vector stands a second time, which no maximum minds.
-        let at = within(own_vector(step, split), vectors);
-        let more: ComptimeOption<Vector<f32, N>> = bias.as_ref().map(|bias| bias[own % biases * apart + at]);
-        let value = logits[own * from + at] * Vector::new(scale) + more.unwrap_or_default();
+        // Past the end the last vector is read again, which does not change the maximum.
+        let at = clamped(own_vector(step, split), vectors);
+        let offset: ComptimeOption<Vector<f32, N>> =
+            bias.as_ref().map(|bias| bias[own % bias_rows * bias_stride + at]);
+        let value = logits[own * logits_stride + at] * Vector::new(scale) + offset.unwrap_or_default();
         #[unroll]
         for lane in 0..N::value() {
             largest = max(largest, value.extract(lane));
@@ -95,13 +97,13 @@ fn softmax_rows<O: Float, N: Size>(
         for step in 0..comptime!(split.steps) {
             let at = own_vector(step, split);
             if at < vectors {
-                output[row * to + at] = Vector::cast_from(powers[step] / sum);
+                output[row * output_stride + at] = Vector::cast_from(powers[step] / sum);
             }
         }
     }
 }
 
-/// Below every logit.
+/// The initial maximum, below every logit.
 const LOWEST: f32 = -3e38;
 
 #[cfg(test)]
@@ -110,7 +112,7 @@ mod gpu_tests {
     use super::*;
     use crate::gpus::gpus;
 
-    /// Rows of `width` logits in float64; rows of the bias come over and over.
+    /// Rows of `width` logits in float64; the rows of the bias are repeated.
     fn weights(logits: &[f64], width: usize, scale: f64, bias: &[f64]) -> Vec<f64> {
         let biased = logits.iter().zip(bias.iter().cycle()).map(|(logit, bias)| scale * logit + bias);
         let biased: Vec<f64> = biased.collect();
