@@ -1,4 +1,4 @@
-//! Activations on the CPU in one pass and in wide registers. GELU (Hendrycks and Gimpel, 2016):
+//! Activations on the CPU in one SIMD pass. GELU (Hendrycks and Gimpel, 2016):
 //! `x (1 + erf(x / sqrt 2)) / 2`. Gates `x sigmoid(s(x))`: SiLU with `s = x`, quick GELU with `s = 1.702 x`, GELU by its tanh
 //! approximation with `s = 2 sqrt(2 / pi) (x + 0.044715 x^3)`, because `(1 + tanh u) / 2 = sigmoid(2 u)`.
 
@@ -9,16 +9,16 @@ use rayon::prelude::*;
 use crate::model::ops::cpu::{flex, on_cpu};
 use crate::model::ops::simd::{exp_single, multiply_add, vectorised};
 
-/// Values a thread takes at once.
+/// Values per parallel task.
 const CHUNK: usize = 1 << 13;
 
-/// GELU of every value; in place on the CPU where nobody else holds them.
+/// GELU of every value; on the CPU in place if the tensor is not shared.
 pub(super) fn gelu(x: Tensor<2>) -> Tensor<2> {
     in_parts(x, by_error_function, activation::gelu)
 }
 
-/// `each` of the values, in place and in parts on the CPU where nobody else holds them; `elementary`
-/// elsewhere.
+/// Applies `each` to chunks of the values in parallel on the CPU, in place if the tensor is not shared;
+/// applies `elementary` for other devices, types and autodiff.
 fn in_parts(
     x: Tensor<2>,
     each: impl Fn(&mut [f32]) + Send + Sync,
@@ -39,7 +39,7 @@ pub(super) const P: f32 = 0.327_591_1;
 /// See [`P`].
 pub(super) const SERIES: [f32; 5] = [0.254_829_6, -0.284_496_72, 1.421_413_8, -1.453_152, 1.061_405_4];
 
-/// What a normal variable has beyond `|x|`, in one tail, and `exp(-x^2 / 2)`.
+/// The probability that a standard normal variable exceeds `|x|`, and `exp(-x^2 / 2)`.
 #[inline(always)]
 pub(in crate::model) fn tail<const FUSED: bool>(x: f32) -> [f32; 2] {
     let scaled = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
@@ -58,13 +58,13 @@ vectorised! {
     fn by_error_function<const FUSED: bool>(values: &mut [f32]) {
         for value in values {
             let x = *value;
-            let [beyond, _] = tail::<FUSED>(x);
-            *value = x * if x < 0.0 { beyond } else { 1.0 - beyond };
+            let [above, _] = tail::<FUSED>(x);
+            *value = x * if x < 0.0 { above } else { 1.0 - above };
         }
     }
 }
 
-/// `s(x) = linear x + cubic x^3`.
+/// Coefficients of `s(x) = linear x + cubic x^3`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slope {
     pub linear: f32,
@@ -78,11 +78,12 @@ pub(super) const TANH: Slope = {
     Slope { linear: twice, cubic: twice * 0.044715 }
 };
 
-/// `x sigmoid(s(x))` of every value; in place on the CPU where nobody else holds them.
+/// `x sigmoid(s(x))` of every value; on the CPU in place if the tensor is not shared.
 pub(super) fn swish(x: Tensor<2>, slope: Slope) -> Tensor<2> {
     in_parts(x, |part| gate(part, slope), |x| elementary(x, slope))
 }
 
+/// [`swish`] by burn's elementary operations.
 fn elementary(x: Tensor<2>, Slope { linear, cubic }: Slope) -> Tensor<2> {
     let slope = match cubic {
         0.0 => x.clone() * linear,

@@ -1,9 +1,9 @@
-//! In which numbers a backbone multiplies.
+//! The precision of a backbone's matrix products.
 //!
-//! With halves, weights and matrix products are float16 or bfloat16; what runs through all layers (the
-//! residual), layer norms and softmax stay float32, as PyTorch's autocast has it. Half the memory, and
-//! on GPUs with matrix units a multiple of the speed; tokens to two or three digits. Float16 has 11
-//! bits and ends at 65,504; bfloat16 has 8 and the range of float32.
+//! In 16 bits, weights and matrix products are float16 or bfloat16; the residual stream, layer norms and
+//! softmax stay float32, as in PyTorch's autocast. That takes half the memory, is several times faster
+//! on GPUs with matrix units, and gives tokens accurate to two or three digits. Float16 has 11 bits of
+//! precision and a maximum of 65,504; bfloat16 has 8 bits and the range of float32.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BackboneError;
 
-/// In which numbers a backbone multiplies.
+/// The precision of a backbone's matrix products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
@@ -36,7 +36,7 @@ impl FromStr for Arithmetic {
 }
 
 impl Arithmetic {
-    /// All of them.
+    /// Every precision.
     pub const ALL: [Self; 3] = [Self::Float32, Self::Float16, Self::Bfloat16];
 
     /// Its name on the command line.
@@ -48,7 +48,7 @@ impl Arithmetic {
         }
     }
 
-    /// The type of weights and products.
+    /// The type of weights and matrix products.
     pub(super) const fn dtype(self) -> DType {
         match self {
             Self::Float32 => DType::F32,
@@ -57,12 +57,12 @@ impl Arithmetic {
         }
     }
 
-    /// Whether the device has it; the processor has float32, which is what it is fast at.
+    /// Whether the device supports it; the CPU is used with float32 alone, which is its fastest.
     pub fn on(self, device: &Device) -> bool {
         self == Self::Float32 || (*device != Device::flex() && device.supports_dtype(self.dtype()))
     }
 
-    /// Refuses what the device does not have.
+    /// Fails if the device does not support it; the error lists what it supports.
     pub(super) fn check(self, device: &Device) -> Result<(), BackboneError> {
         if self.on(device) {
             return Ok(());

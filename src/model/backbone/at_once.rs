@@ -1,4 +1,4 @@
-//! How many images go through a device together: as many as its memory is said to hold, and fewer once it ran out.
+//! Batch sizes under memory pressure: as many images as the device's memory is estimated to hold, and fewer once it ran out.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use burn::tensor::Device;
 use crate::model::io::catch_panic::guard;
 use crate::model::io::failpoint;
 
-/// What a device says when it has no room for a tensor: CUDA, Vulkan, and burn of either; and who then reads what was never made.
-const NO_ROOM: [&str; 7] = [
+/// Parts of the messages of CUDA, Vulkan and burn on running out of memory; the last two appear when the missing tensor is read.
+const OUT_OF_MEMORY: [&str; 7] = [
     "out of device memory",
     "out of memory",
     "out-of-memory",
@@ -19,25 +19,25 @@ const NO_ROOM: [&str; 7] = [
     "holds no allocation",
 ];
 
-/// Passes that a device is asked for before the answer to the one ahead of them is waited for: while the host copies what came of
-/// one, the device computes the next and has the one after that.
-const AHEAD: usize = 2;
+/// Passes submitted after the one whose result is being waited for: while the host copies the result of one, the device computes
+/// the next and has another one queued.
+const PASSES_AHEAD: usize = 2;
 
-/// The most images that a device was found to hold; nothing is known before it ran out of memory.
-pub(super) struct AtOnce(AtomicUsize);
+/// The most images per pass; `usize::MAX` until the device has run out of memory.
+pub(super) struct BatchLimit(AtomicUsize);
 
-impl AtOnce {
+impl BatchLimit {
     pub(super) fn new() -> Self {
         Self(AtomicUsize::new(usize::MAX))
     }
 
-    /// How many, where it ran out of memory with more.
-    pub(super) fn held(&self) -> Option<usize> {
+    /// The limit; `None` if the device has not run out of memory.
+    pub(super) fn get(&self) -> Option<usize> {
         Some(self.0.load(Ordering::Relaxed)).filter(|most| *most != usize::MAX)
     }
 
-    /// What `pass` makes of a batch; of its halves, one after the other, where a GPU has no room for all of it, and so for
-    /// every batch from then on. A panic of any other kind, or of a single image, goes on.
+    /// The results of `pass` for a batch. If a GPU runs out of memory, the batch is halved recursively, and the limit is lowered
+    /// for all later batches. Any other panic, or one on a single image, is propagated.
     pub(super) fn run<'a, T, U>(
         &self,
         batch: &'a [T],
@@ -53,54 +53,59 @@ impl AtOnce {
         }
         if batch.len() <= self.0.load(Ordering::Relaxed) {
             match guard(whole) {
-                Ok(made) => return made,
-                Err(said) => self.ran_out(batch.len(), device, &said),
+                Ok(results) => return results,
+                Err(message) => self.lower(batch.len(), device, &message),
             }
         }
         let size = batch.len().div_ceil(2);
         batch.chunks(size).flat_map(|half| self.run(half, device, pass)).collect()
     }
 
-    /// The same of a batch that a GPU reads in passes of `size` images at most. `ask` leaves a pass to the device and gives what
-    /// waits for it, which is called only when the next [`AHEAD`] have been left to it too; at once where room was short before.
+    /// The results for a batch that a GPU processes in passes of at most `size` images. `submit` enqueues a pass and returns a
+    /// function that waits for its results, which is called once the next [`PASSES_AHEAD`] passes have been submitted, or
+    /// immediately if the device has run out of memory before.
     pub(super) fn run_ahead<'a, T, U, A: FnOnce() -> Vec<U>>(
         &self,
         batch: &'a [T],
         size: usize,
         device: &Device,
-        ask: &impl Fn(&'a [T]) -> A,
+        submit: &impl Fn(&'a [T]) -> A,
     ) -> Vec<U> {
-        let (mut left, mut asked, mut made) = (batch, VecDeque::new(), Vec::with_capacity(batch.len()));
+        let (mut rest, mut submitted) = (batch, VecDeque::new());
+        let mut results = Vec::with_capacity(batch.len());
         loop {
-            while !left.is_empty() && asked.len() <= self.held().map_or(AHEAD, |_| 0) {
+            while !rest.is_empty() && submitted.len() <= self.get().map_or(PASSES_AHEAD, |_| 0) {
                 let most = size.min(self.0.load(Ordering::Relaxed));
-                let (pass, rest) = left.split_at(most.min(left.len()));
-                left = rest;
+                let (pass, after) = rest.split_at(most.min(rest.len()));
+                rest = after;
                 let step = || {
                     failpoint::device_step(pass.len());
-                    ask(pass)
+                    submit(pass)
                 };
-                asked.push_back((pass, guard(step)));
+                submitted.push_back((pass, guard(step)));
             }
-            let Some((pass, first)) = asked.pop_front() else { return made };
-            let mut answers = vec![(pass, first.and_then(guard))];
-            if answers[0].1.is_err() {
-                // Nothing of the others may lie on the device when it is asked again, nor be copied when nobody waits for it.
-                answers.extend(asked.drain(..).map(|(pass, next)| (pass, next.and_then(guard))));
+            let Some((pass, first)) = submitted.pop_front() else { return results };
+            let mut finished = vec![(pass, first.and_then(guard))];
+            if finished[0].1.is_err() {
+                // The other passes are finished first, so that they hold no memory on the device when this one is repeated.
+                finished.extend(submitted.drain(..).map(|(pass, next)| (pass, next.and_then(guard))));
             }
-            for (pass, answer) in answers {
-                made.extend(answer.unwrap_or_else(|said| {
-                    self.ran_out(pass.len(), device, &said);
-                    self.run(pass, device, &|part| ask(part)())
+            for (pass, result) in finished {
+                results.extend(result.unwrap_or_else(|message| {
+                    self.lower(pass.len(), device, &message);
+                    self.run(pass, device, &|part| submit(part)())
                 }));
             }
         }
     }
 
-    /// Has fewer images than these go through the device from now on, which `said` that it has no room for them.
-    fn ran_out(&self, images: usize, device: &Device, said: &str) {
-        let no_room = NO_ROOM.iter().any(|words| said.to_lowercase().contains(words));
-        assert!(no_room && images > 1, "{said}");
+    /// Lowers the limit to half of `images` after the panic `message` of a pass of so many.
+    ///
+    /// # Panics
+    /// With the same message, if it does not say that memory ran out, or with a single image.
+    fn lower(&self, images: usize, device: &Device, message: &str) {
+        let no_room = OUT_OF_MEMORY.iter().any(|words| message.to_lowercase().contains(words));
+        assert!(no_room && images > 1, "{message}");
         let _ = guard(|| device.memory_cleanup());
         self.0.fetch_min(images.div_ceil(2), Ordering::Relaxed);
     }
@@ -114,9 +119,9 @@ mod tests {
 
     #[test]
     fn passes_are_asked_for_ahead_and_one_without_room_again() {
-        let (at_once, batch) = (AtOnce::new(), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        let (limit, batch) = (BatchLimit::new(), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
         let (steps, refused) = (&RefCell::new(String::new()), &Cell::new(false));
-        let made = at_once.run_ahead(&batch, 2, &Device::flex(), &|pass| {
+        let made = limit.run_ahead(&batch, 2, &Device::flex(), &|pass| {
             *steps.borrow_mut() += &format!("ask {} ", pass[0]);
             move || {
                 *steps.borrow_mut() += &format!("take {} ", pass[0]);
@@ -129,6 +134,6 @@ mod tests {
             *steps.borrow(),
             "ask 0 ask 2 ask 4 take 0 ask 6 take 2 ask 8 take 4 take 6 take 8 ask 4 take 4 "
         );
-        assert_eq!(at_once.held(), Some(1));
+        assert_eq!(limit.get(), Some(1));
     }
 }

@@ -1,25 +1,26 @@
-//! How many images a GPU reads at once: as many as fit; and how many of these in a pass.
+//! How many images fit in a GPU's memory, and how many of them are processed per pass.
 
 use super::config::Config;
 use crate::model::device::FreeMemory;
 
-/// Most bytes of a copy to a GPU or back. The allocator fills a block below 32 MiB again and gets a larger one anew, page by page
+/// Most bytes of a copy to a GPU or back. The allocator reuses blocks below 32 MiB, but maps a larger one anew, page by page
 /// (`app::process_memory`), which takes longer than the copy.
-const COPY: usize = 31 << 20;
-/// Images of a pass, even where their copy is larger: products of fewer leave a GPU without work.
-const FEWEST: usize = 16;
+const MAX_COPY_BYTES: usize = 31 << 20;
+/// Fewest images of a pass, even if their copy is larger: smaller matrix products do not occupy a GPU.
+const MIN_IMAGES: usize = 16;
 
-/// Images of a pass where a batch of so many goes through a GPU in several about equal ones, which copy `numbers` of each.
+/// Images per pass, when a batch is split into passes of about equal size that copy `numbers` floats per image.
 pub(super) fn images_a_pass(batch: usize, numbers: usize) -> usize {
-    let most = (COPY / (4 * numbers)).max(FEWEST);
+    let most = (MAX_COPY_BYTES / (4 * numbers)).max(MIN_IMAGES);
     batch.div_ceil(batch.div_ceil(most))
 }
 
-/// Images of so many `tokens` and `pixels` each that `memory` holds in one forward pass, at least 1.
+/// Number of images, of `tokens` tokens and `pixels` values each, that fit in `memory` in one forward
+/// pass, at least 1.
 ///
-/// The largest tensors of a layer are the attention's logits, `[heads, T, T]`, and the feed-forward
-/// network's inside, `[T, mlp_dim]`; about three of each live at a time. Weights, and what the device
-/// keeps for later, have the other half of the memory.
+/// The largest tensors of a layer are the attention logits, `[heads, T, T]`, and the hidden layer of the
+/// feed-forward network, `[T, mlp_dim]`; about three of each are alive at a time. The other half of the
+/// memory is left to the weights and the device's memory pools.
 pub(super) fn images_at_once(config: &Config, tokens: usize, pixels: usize, memory: FreeMemory) -> usize {
     let Config { width, heads, mlp_dim, .. } = *config;
     let logits = 4 * (heads * tokens * tokens) as u64;

@@ -1,7 +1,7 @@
 //! One pre-norm transformer layer: `x += s1 * attention(norm1(x))`, `x += s2 * mlp(norm2(x))`.
 //!
-//! Tokens of a batch lie in one `[B * T, d]` matrix, so every linear map is one matrix product.
-//! Queries, keys and values are one product of width 3d. The layer scales `s1`, `s2` of BEiT, DINOv2
+//! Tokens of a batch form one `[B * T, d]` matrix, so every linear map is one matrix product; queries,
+//! keys and values together are one of width 3d. The layer scales `s1`, `s2` of BEiT, DINOv2
 //! and DINOv3 are folded into the rows of the projection before them when the weights are read.
 
 use burn::tensor::activation::{relu, softmax};
@@ -23,16 +23,16 @@ use crate::model::ops::matmul::PreciseMatmul as _;
 pub struct Reader<'a> {
     /// The file or files.
     pub weights: &'a Weights,
-    /// What stands before the encoder's names.
+    /// Prefix of the encoder's tensor names.
     pub prefix: &'a str,
-    /// Where the tensors go.
+    /// The device of the tensors.
     pub device: &'a Device,
-    /// In which numbers to multiply.
+    /// The precision of matrix products.
     pub arithmetic: Arithmetic,
 }
 
 impl Reader<'_> {
-    /// The values of the weight `name`.
+    /// The values of the tensor `name`, row-major.
     pub fn values(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
         let data = self.weights.tensor(&format!("{}{name}", self.prefix))?;
         Ok(data.try_into_vec::<f32>().expect("weights come as float32"))
@@ -43,30 +43,30 @@ impl Reader<'_> {
         Tensor::from_data(TensorData::new(values, shape), self.device)
     }
 
-    /// A factor of a product, in the numbers chosen.
+    /// A tensor of these values in the precision of matrix products.
     fn factor<const D: usize>(&self, values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
         let dtype = self.arithmetic.dtype();
         Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (self.device, dtype))
     }
 }
 
-/// `y = W x + b`. The weight is transposed when it is read: a matrix product on the CPU takes a
-/// third longer when it has to do that.
+/// `y = W x + b`. The weight is transposed once when it is read: a matrix product on the CPU takes a
+/// third longer if it has to transpose.
 pub struct Linear {
     pub(super) weight: Tensor<2>,       // [columns, rows]
     pub(super) bias: Option<Tensor<2>>, // [1, rows]
 }
 
 impl Linear {
-    /// From the row-major weight and bias.
+    /// From the row-major weight `[rows, columns]` and bias `[rows]`.
     pub fn new(reader: &Reader, weight: Vec<f32>, bias: Option<Vec<f32>>, rows: usize) -> Self {
         let columns = weight.len() / rows;
         let weight = reader.factor(transposed(&weight, columns), [columns, rows]);
         Self { weight, bias: bias.map(|bias| reader.factor(bias, [1, rows])) }
     }
 
-    /// Maps of the same input as one, row below row, each of `rows` rows: their `{name}.weight` and,
-    /// where `biased`, `{name}.bias`; row by row times `scale`.
+    /// Reads maps of the same input as one, stacked along the rows, each of `rows` rows: `{name}.weight` and,
+    /// if `biased`, `{name}.bias`. Every row is multiplied by its entry of `scale`.
     fn read(
         reader: &Reader,
         parts: &[(String, bool)],
@@ -91,31 +91,31 @@ impl Linear {
                 *bias *= scale;
             }
         }
-        // The kernels of GPUs take a bias, be it 0.
+        // The GPU kernels always take a bias, possibly 0.
         let biased = parts.iter().any(|(_, biased)| *biased) || !on_cpu(reader.device);
         Ok(Self::new(reader, weight, biased.then_some(bias), parts.len() * rows))
     }
 
-    /// `[M, columns]` to `[M, rows]`, in the numbers of the weight.
+    /// Maps `[M, columns]` to `[M, rows]`, in the precision of the weight.
     pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        plus(self.product(x), self.bias.as_ref())
+        add_optional(self.product(x), self.bias.as_ref())
     }
 
-    /// The same without the bias.
+    /// [`forward`](Self::forward) without the bias.
     pub(super) fn product(&self, x: Tensor<2>) -> Tensor<2> {
         x.cast(self.weight.dtype()).precise_matmul(self.weight.clone()) // [M, rows]
     }
 }
 
-/// `x + more`, where there is more.
-pub(super) fn plus<const D: usize>(x: Tensor<D>, more: Option<&Tensor<D>>) -> Tensor<D> {
-    match more {
-        Some(more) => x + more.clone(),
+/// `x + summand`, or `x` without one.
+pub(super) fn add_optional<const D: usize>(x: Tensor<D>, summand: Option<&Tensor<D>>) -> Tensor<D> {
+    match summand {
+        Some(summand) => x + summand.clone(),
         None => x,
     }
 }
 
-/// `[rows, columns]` to `[columns, rows]`, a strip of columns at a time.
+/// Transposes `[rows, columns]` to `[columns, rows]`, one strip of columns at a time.
 fn transposed(matrix: &[f32], columns: usize) -> Vec<f32> {
     const STRIP: usize = 32;
     let rows = matrix.len() / columns;
@@ -139,7 +139,7 @@ pub struct Norm {
 }
 
 impl Norm {
-    /// `{name}.weight` and `{name}.bias`.
+    /// Reads `{name}.weight` and `{name}.bias`.
     pub fn read(reader: &Reader, name: &str, epsilon: f64) -> Result<Self, WeightsError> {
         let read = |part: &str| {
             let values = reader.values(&format!("{name}.{part}"))?;
@@ -149,7 +149,7 @@ impl Norm {
         Ok(Self { gain: read("weight")?, offset: read("bias")?, epsilon })
     }
 
-    /// Over the last axis, in float32.
+    /// Normalises over the last axis, in float32.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         if fused::applies_to(&x) {
             return fused::norm(self, x, DType::F32);
@@ -158,8 +158,8 @@ impl Norm {
     }
 }
 
-/// The same in float32 through a norm, where there is one.
-fn normed(x: Tensor<2>, norm: Option<&Norm>) -> Tensor<2> {
+/// `x` in float32 through a norm; unchanged without one.
+fn norm_optional(x: Tensor<2>, norm: Option<&Norm>) -> Tensor<2> {
     match norm {
         Some(norm) => norm.forward(x.cast(DType::F32)),
         None => x,
@@ -169,7 +169,7 @@ fn normed(x: Tensor<2>, norm: Option<&Norm>) -> Tensor<2> {
 pub(super) enum Mlp {
     /// `down(f(up(x)))`.
     Perceptron(Linear, Activation, Linear),
-    /// `down(f(a) * b)` with `[a b] = in(x)` (Shazeer, 2020); in some sizes of EVA-02 a norm before `down`.
+    /// `down(f(a) * b)` with `[a b] = in(x)` (Shazeer, 2020); some sizes of EVA-02 have a norm before `down`.
     Gated(Linear, Activation, Option<Box<Norm>>, Linear),
 }
 
@@ -180,7 +180,7 @@ impl Mlp {
             Self::Gated(both, activation, norm, down) => {
                 let mut halves = both.forward(x).chunk(2, 1); // [M, mlp_dim] twice
                 let value = halves.remove(1);
-                down.forward(normed(activation.apply(halves.remove(0)) * value, norm.as_deref()))
+                down.forward(norm_optional(activation.apply(halves.remove(0)) * value, norm.as_deref()))
             }
         }
     }
@@ -198,15 +198,15 @@ impl Activation {
     }
 }
 
-/// The softmax of the attention's logits over keys, `[B, heads, T, T]`, in float32. `query`, `key`: `[B, heads, T, part]`, the
-/// scale in the query; `bias`: `[1, heads, T, T]`, float32.
-fn weights(query: Tensor<4>, key: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
-    softmax(plus(query.precise_matmul(key.transpose()).cast(DType::F32), bias.as_ref()), 3)
+/// The softmax of the attention logits over keys, `[B, heads, T, T]`, in float32. `query` (already scaled), `key`:
+/// `[B, heads, T, head_dim]`; `bias`: `[1 or B, heads, T, T]`, float32.
+fn attention_weights(query: Tensor<4>, key: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
+    softmax(add_optional(query.precise_matmul(key.transpose()).cast(DType::F32), bias.as_ref()), 3)
 }
 
-/// Attention whose softmax is in float32, of arguments as [`weights`] takes them.
-fn mix(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
-    weights(query, key, bias).cast(value.dtype()).precise_matmul(value)
+/// Attention with its softmax in float32, `[B, heads, T, head_dim]`; arguments as in [`attention_weights`].
+fn weighted_values(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
+    attention_weights(query, key, bias).cast(value.dtype()).precise_matmul(value)
 }
 
 /// One layer.
@@ -214,15 +214,15 @@ pub struct Block {
     pub(super) heads: usize,
     pub(super) norm1: Norm,
     pub(super) qkv: Linear,
-    /// Between attention and its projection, in some sizes of EVA-02.
-    pub(super) mixed: Option<Norm>,
+    /// The norm between attention and its projection, in some sizes of EVA-02.
+    pub(super) attention_norm: Option<Norm>,
     pub(super) out: Linear,
     pub(super) norm2: Norm,
     pub(super) mlp: Mlp,
 }
 
 impl Block {
-    /// Layer `i`.
+    /// Reads layer `i`, from 0.
     pub fn read(reader: &Reader, config: &Config, i: usize) -> Result<Self, WeightsError> {
         let layer = keys::layer(config, i);
         let Config { width, mlp_dim, biases, .. } = *config;
@@ -258,21 +258,21 @@ impl Block {
             heads: config.heads,
             norm1: Norm::read(reader, &format!("{layer}{}", names.norm1), config.epsilon)?,
             qkv: Linear::read(reader, &qkv, width, None)?,
-            mixed: norm(config.attention_norm, names.attention_norm)?,
+            attention_norm: norm(config.attention_norm, names.attention_norm)?,
             out: one(names.out, width, biases.out, scale1.as_deref())?,
             norm2: Norm::read(reader, &format!("{layer}{}", names.norm2), config.epsilon)?,
             mlp,
         })
     }
 
-    /// What queries are multiplied with: `1 / sqrt(part)`.
+    /// The factor of queries, `1 / sqrt(head_dim)`.
     pub(super) fn scale(&self) -> f64 {
         let [width, _] = self.out.weight.dims();
         ((width / self.heads) as f64).powf(-0.5)
     }
 
-    /// `x`: `[B * T, d]` of `batch` images. `bias`: `[1, heads, T, T]`, added to the logits; `rotation`
-    /// turns queries and keys.
+    /// The tokens after this layer, `[B * T, d]`. `x`: `[B * T, d]` of `batch` images. `bias`: `[1 or B, heads, T, T]`,
+    /// added to the logits; `rotation` applies to queries and keys.
     pub fn forward(
         &self,
         x: Tensor<2>,
@@ -287,8 +287,8 @@ impl Block {
         self.mlp.forward(self.norm2.forward(x.clone())).cast(DType::F32) + x
     }
 
-    /// What every token attends to, `[B, T, T]`, rows sum to 1: the mean of the heads, in float32. Arguments as
-    /// [`forward`](Self::forward) takes them.
+    /// Attention weights averaged over heads, `[B, T, T]` in float32; rows sum to 1. Arguments as in
+    /// [`forward`](Self::forward).
     pub fn attention(
         &self,
         x: Tensor<2>,
@@ -297,23 +297,24 @@ impl Block {
         rotation: Option<&Rotation>,
     ) -> Tensor<3> {
         let [query, key, _] = self.qkv(self.norm1.forward(x), batch, rotation);
-        weights(query * self.scale(), key, bias).mean_dim(1).squeeze_dim(1)
+        attention_weights(query * self.scale(), key, bias).mean_dim(1).squeeze_dim(1)
     }
 
-    /// Queries, keys and values, `[B, heads, T, part]` each, of normed tokens `[B T, d]`.
+    /// Queries, keys and values, `[B, heads, T, head_dim]` each, of normed tokens `[B T, d]`.
     fn qkv(&self, x: Tensor<2>, batch: usize, rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
         let [rows, width] = x.dims();
-        let (tokens, part) = (rows / batch, width / self.heads);
-        let qkv = self.qkv.forward(x).reshape([batch, tokens, 3, self.heads, part]);
-        let qkv = qkv.permute([2, 0, 3, 1, 4]); // [3, B, heads, T, part]
+        let (tokens, head_dim) = (rows / batch, width / self.heads);
+        let qkv = self.qkv.forward(x).reshape([batch, tokens, 3, self.heads, head_dim]);
+        let qkv = qkv.permute([2, 0, 3, 1, 4]); // [3, B, heads, T, head_dim]
         let pick = |i: usize| qkv.clone().slice_dim(0, i..i + 1).squeeze_dim::<4>(0);
-        let turned = |x: Tensor<4>| match rotation {
-            Some(rotation) => rotation.turn(x),
+        let rotated = |x: Tensor<4>| match rotation {
+            Some(rotation) => rotation.apply(x),
             None => x,
         };
-        [turned(pick(0)), turned(pick(1)), pick(2)]
+        [rotated(pick(0)), rotated(pick(1)), pick(2)]
     }
 
+    /// Attention and its projection, `[B T, d]`, of normed tokens.
     fn attend(
         &self,
         x: Tensor<2>,
@@ -324,12 +325,13 @@ impl Block {
         let [rows, width] = x.dims();
         let [query, key, value] = self.qkv(x, batch, rotation);
         let scale = self.scale();
-        let mixed = if on_cpu(&query.device()) {
+        let attended = if on_cpu(&query.device()) {
             let options = AttentionModuleOptions { scale: Some(scale), ..Default::default() };
             attention(query, key, value, None, bias, options)
         } else {
-            mix(query * scale, key, value, bias)
-        }; // [B, heads, T, part]
-        self.out.forward(normed(mixed.swap_dims(1, 2).reshape([rows, width]), self.mixed.as_ref()))
+            weighted_values(query * scale, key, value, bias)
+        }; // [B, heads, T, head_dim]
+        let attended = attended.swap_dims(1, 2).reshape([rows, width]);
+        self.out.forward(norm_optional(attended, self.attention_norm.as_ref()))
     }
 }

@@ -1,5 +1,5 @@
-//! What a backbone is, as its `config.json` says: the sizes and choices in which the families of
-//! vision transformers differ, under transformers' field names and with transformers' defaults.
+//! The configuration of a backbone, from its `config.json`: the sizes and options in which the families
+//! of vision transformers differ, under transformers' field names and with transformers' defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use super::{BackboneError, FAMILIES, find};
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
 
-/// More patches than this are refused: attention takes memory by their square.
+/// Most patches per image: the memory of attention grows with their square.
 pub const PATCH_LIMIT: usize = 1 << 13;
 
-/// No `config.json` is larger than this.
+/// Largest `config.json` read, in bytes.
 const FILE_LIMIT: u64 = 16 << 20;
 
 /// Why a `config.json` cannot be used.
@@ -90,23 +90,23 @@ pub struct Config {
     pub image: [usize; 2],
     /// Height and width of a patch.
     pub patch: [usize; 2],
-    /// Tokens between CLS and the patches: registers, or the one of distillation.
+    /// Number of tokens between CLS and the patches: registers, or the distillation token.
     pub registers: usize,
     /// Which linear maps have a bias.
     pub biases: Biases,
-    /// How the table of absolute positions is resampled, where there is one.
+    /// The kernel that resamples the table of absolute positions, where there is one.
     pub absolute: Option<Kernel>,
-    /// Whether every layer has a table of relative biases.
+    /// Whether every layer has its own table of relative position biases.
     pub relative: bool,
-    /// Whether there is one table of relative biases for all layers.
+    /// Whether all layers share a table of relative position biases.
     pub shared_relative: bool,
     /// Rotary positions, where there are any.
     pub rotary: Option<Rotary>,
-    /// Whether a layer norm stands within attention, before its projection.
+    /// Whether attention has a layer norm before its projection.
     pub attention_norm: bool,
-    /// Whether one stands within the gated network, before its second layer.
+    /// Whether the gated network has a layer norm before its second layer.
     pub mlp_norm: bool,
-    /// Whether both branches of a layer are scaled channel by channel.
+    /// Whether both branches of a layer have a layer scale, one factor per channel.
     pub layer_scale: bool,
     /// Whether a layer norm follows the last layer.
     pub final_norm: bool,
@@ -118,19 +118,19 @@ impl Config {
         let path = dir.join("config.json");
         let read = |source| ConfigError::Read { path: path.clone(), source };
         match serde_json::from_slice(&atomic_file::read(&path, FILE_LIMIT).map_err(read)?) {
-            Ok(Value::Object(map)) => Self::of_object(&path, &map),
+            Ok(Value::Object(map)) => Self::from_object(&path, &map),
             Ok(_) => Err(ConfigError::Json { path, why: "it holds another kind of value".into() }),
             Err(error) => Err(ConfigError::Json { path, why: error.to_string() }),
         }
     }
 
-    /// Of what a `config.json` holds; `path` names it in errors.
-    pub fn of_object(path: &Path, map: &Map<String, Value>) -> Result<Self, ConfigError> {
-        Self::of_file(&Fields { path, map, within: "" })
+    /// Parses the object of a `config.json`; `path` is the file's name in errors.
+    pub fn from_object(path: &Path, map: &Map<String, Value>) -> Result<Self, ConfigError> {
+        Self::from_file(&Fields { path, map, within: "" })
     }
 
-    /// Of a whole file, whose fields may lie in an object of it.
-    fn of_file(file: &Fields) -> Result<Self, ConfigError> {
+    /// Parses a file whose fields may be in a nested object.
+    fn from_file(file: &Fields) -> Result<Self, ConfigError> {
         let model_type = file.map.get("model_type").and_then(Value::as_str);
         let family = model_type.and_then(find).ok_or_else(|| {
             let known: Vec<&str> = FAMILIES.iter().map(|family| family.model_type).collect();
@@ -230,12 +230,12 @@ impl Config {
         })
     }
 
-    /// Tokens before the patches: CLS where there is one, registers.
+    /// Number of tokens before the patches: CLS, if there is one, and registers.
     pub fn prefix_tokens(&self) -> usize {
         usize::from(self.family.cls) + self.registers
     }
 
-    /// How many of them have a place in the table of absolute positions.
+    /// Number of tokens before the patches that have a row in the table of absolute positions.
     pub fn placed(&self) -> usize {
         match self.family.prefix_kind {
             PrefixKind::Distillation => self.prefix_tokens(),
@@ -243,7 +243,7 @@ impl Config {
         }
     }
 
-    /// The layer norm after the last layer.
+    /// The name of the layer norm after the last layer, if tokens go through one.
     pub fn last_norm(&self) -> Option<&'static str> {
         self.family.names.last.filter(|_| self.final_norm)
     }
@@ -300,7 +300,7 @@ fn biases(fields: &Fields, dialect: ConfigSchema) -> Result<Biases, ConfigError>
 }
 
 impl Config {
-    /// That there is this layer, and so many up to it.
+    /// Checks that `layer` exists, and that `joined` layers end at it, the embeddings counted as layer 0.
     pub fn check_layer(&self, layer: usize, joined: usize) -> Result<(), BackboneError> {
         match layer {
             _ if layer > self.layers => Err(BackboneError::Layer { layer, layers: self.layers }),
@@ -309,7 +309,7 @@ impl Config {
         }
     }
 
-    /// The patch grid of an image, if it can be cut into patches.
+    /// The patch grid of an image of this size in pixels; an error if it cannot be cut into patches.
     pub fn grid_of(&self, height: usize, width: usize) -> Result<Grid, BackboneError> {
         let [down, right] = self.patch;
         if height == 0 || width == 0 || !height.is_multiple_of(down) || !width.is_multiple_of(right) {

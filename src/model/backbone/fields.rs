@@ -1,4 +1,4 @@
-//! The fields of one `config.json`, read with errors that name them.
+//! Typed access to the fields of a `config.json`, with errors that name the field.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -7,18 +7,18 @@ use serde_json::{Map, Value};
 
 use super::config::ConfigError;
 
-/// The fields of one file, with errors that name them.
+/// The fields of one file, or of one object in it.
 pub(super) struct Fields<'a> {
-    /// The file.
+    /// The file, for errors.
     pub path: &'a Path,
-    /// The object of it that holds them.
+    /// The JSON object that holds the fields.
     pub map: &'a Map<String, Value>,
-    /// What that object is called there; nothing for the whole file.
+    /// The key of that object in the file; empty for the whole file.
     pub within: &'a str,
 }
 
 impl Fields<'_> {
-    /// That `field` is not what it should be.
+    /// The error that `field` is not one of the `supported` values.
     pub fn error(&self, field: &'static str, supported: impl Into<String>) -> ConfigError {
         let found = match self.map.get(field) {
             None => "absent".to_owned(),
@@ -35,7 +35,7 @@ impl Fields<'_> {
         value.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| range.contains(n))
     }
 
-    /// A whole number.
+    /// An integer within `range`; `default` if absent.
     pub fn count(
         &self,
         field: &'static str,
@@ -47,7 +47,7 @@ impl Fields<'_> {
         Self::within(value, &range).ok_or_else(supported)
     }
 
-    /// One number for a square, or `[height, width]`.
+    /// `[height, width]`, written so or as one integer for both; `default` for both if absent.
     pub fn size(
         &self,
         field: &'static str,
@@ -64,7 +64,7 @@ impl Fields<'_> {
         })
     }
 
-    /// Any number.
+    /// A real number within `range`; `default` if absent.
     pub fn number(
         &self,
         field: &'static str,
@@ -76,7 +76,7 @@ impl Fields<'_> {
         value.as_f64().filter(|x| range.contains(x)).ok_or_else(supported)
     }
 
-    /// Yes or no.
+    /// A boolean; `default` if absent.
     pub fn flag(&self, field: &'static str, default: bool) -> Result<bool, ConfigError> {
         let Some(value) = self.map.get(field) else { return Ok(default) };
         value.as_bool().ok_or_else(|| self.error(field, "true, false"))

@@ -1,11 +1,11 @@
 //! Frozen backbones: from pixels to tokens (docs/definitions.md, section 7), and the one list of their families.
 //!
 //! A backbone is a folder as the Hugging Face Hub lays it out: `config.json` ([`config`]) and the
-//! weights ([`weights`]), checked key by key against [`keys`]. The network behind it is an
-//! [`encoder::Encoder`]; one ([`vit`], built of [`block`]s) serves every family of today; [`family`] and [`names`]
-//! hold what tells them apart, [`position`] and [`rotary`] how they know where a patch lies. The tokens equal
+//! weights ([`weights`]), checked key by key against [`keys`]. The network is an [`encoder::Encoder`]; a single
+//! one ([`vit`], built of [`block`]s) serves all families; [`family`] and [`names`] hold their differences,
+//! [`position`] and [`rotary`] their position encodings. The tokens equal
 //! `last_hidden_state` of transformers for the same files and pixels (timm's `forward_features` in EVA-02): after the final layer norm
-//! (`post_layernorm` in SigLIP), except in BEiT, data2vec and EVA-02 with mean pooling and in CLIP, which have none on their tokens.
+//! (`post_layernorm` in SigLIP), except in BEiT, data2vec and EVA-02 with mean pooling and in CLIP, which apply none to their tokens.
 
 pub(in crate::model) mod activation;
 pub mod arithmetic;
@@ -37,7 +37,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use self::arithmetic::Arithmetic;
-use self::at_once::AtOnce;
+use self::at_once::BatchLimit;
 use self::block::Reader;
 use self::config::Config;
 use self::encoder::{Encoder, GridEncoder};
@@ -71,12 +71,12 @@ pub const FAMILIES: &[&Family] = &[
     &family::VIT,
 ];
 
-/// The family of a `model_type`.
+/// The family of a `model_type`, if it is known.
 pub fn find(model_type: &str) -> Option<&'static Family> {
     FAMILIES.iter().copied().find(|family| family.model_type == model_type)
 }
 
-/// Every family by its `model_type`, a line each: for help.
+/// The help text that lists every family by its `model_type`, one per line.
 pub fn listed() -> String {
     let wide = FAMILIES.iter().map(|family| family.model_type.len()).max().unwrap_or(0);
     let line = |family: &&Family| {
@@ -94,19 +94,19 @@ pub struct Backbone {
     config: Config,
     encoder: Box<dyn Encoder>,
     device: Device,
-    at_once: AtOnce,
+    batch_limit: BatchLimit,
     order: MaeOrder,
-    /// Layers that are joined in a token, 1 or more.
+    /// Number of layers concatenated in a token, 1 or more.
     joined: usize,
 }
 
 impl Backbone {
-    /// Opens the folder `dir` and puts the weights on `device`, in float32, tensor by tensor.
+    /// Opens the folder `dir` and loads the weights to `device` in float32, one tensor at a time.
     pub fn open(dir: &Path, device: &Device) -> Result<Self, BackboneError> {
         Self::open_in(dir, device, Arithmetic::Float32)
     }
 
-    /// The same, multiplying in other numbers where the device has them.
+    /// [`open`](Self::open), with matrix products in another precision; an error if the device does not support it.
     pub fn open_in(dir: &Path, device: &Device, arithmetic: Arithmetic) -> Result<Self, BackboneError> {
         arithmetic.check(device)?;
         let config = Config::open(dir)?;
@@ -121,20 +121,20 @@ impl Backbone {
             encoder: (config.family.architecture.read)(&config, &reader)?,
             config,
             device: device.clone(),
-            at_once: AtOnce::new(),
+            batch_limit: BatchLimit::new(),
             order: MaeOrder::default(),
             joined: 1,
         })
     }
 
-    /// The same backbone handing out the patch tokens of ViT-MAE in this order; other families
-    /// always keep theirs.
+    /// Sets the order in which ViT-MAE's patch tokens are returned; other families always keep raster
+    /// order.
     pub fn with_mae_order(self, order: MaeOrder) -> Self {
         Self { order, ..self }
     }
 
-    /// The same backbone whose tokens after a layer have those after so many layers side by side, that layer's last: CLS,
-    /// registers and patches `joined` times as wide.
+    /// Sets the number of layers that are concatenated: a token after layer `l` then holds those after `joined` consecutive
+    /// layers, `l` being the last, and CLS, registers and patches are `joined` times as wide.
     pub fn with_joined(self, joined: usize) -> Self {
         Self { joined, ..self }
     }
@@ -149,12 +149,12 @@ impl Backbone {
         self.config().family.model_type
     }
 
-    /// Width of its tokens, d: the hidden size, once for every layer that is joined.
+    /// Width of its tokens, d: the hidden size times the number of concatenated layers.
     pub fn width(&self) -> usize {
         self.joined * self.config().width
     }
 
-    /// Height and width of a patch.
+    /// Height and width of a patch in pixels.
     pub fn patch(&self) -> [usize; 2] {
         self.config().patch
     }
@@ -169,17 +169,17 @@ impl Backbone {
         &self.fingerprint
     }
 
-    /// Everything its `config.json` says of it.
+    /// The configuration read from its `config.json`.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Images that go through the device together, where it ran out of memory with more.
+    /// Most images per pass, if the device has run out of memory with more.
     pub fn held_at_once(&self) -> Option<usize> {
-        self.at_once.held()
+        self.batch_limit.get()
     }
 
-    /// The patch grid of an image, if it can be cut into patches.
+    /// The patch grid of an image of this size in pixels; an error if it cannot be cut into patches.
     pub fn grid(&self, height: usize, width: usize) -> Result<Grid, BackboneError> {
         self.config().grid_of(height, width)
     }
@@ -192,8 +192,8 @@ impl Backbone {
 
     /// For each image, the tokens after each of `layers`: 0 are the embeddings, `l` is the output
     /// of layer `l` with its residual. `normed` applies the backbone's final layer norm to every
-    /// one of them, where it has one. Images of one size lying side by side are computed together, on a
-    /// GPU as many as it holds, in passes that it computes while the host copies those before and after.
+    /// one of them, where it has one. Consecutive images of one size are batched, on a GPU up to its
+    /// memory, in passes whose computation overlaps with the host's copies of the others.
     pub fn forward_layers(
         &self,
         pixels: &[Pixels],
@@ -203,8 +203,8 @@ impl Backbone {
         for image in pixels {
             self.grid(image.height, image.width)?;
         }
-        let wanted = self.blocks(layers)?;
-        // burn's CPU backend runs all but matrix products on one core: there, cores share images.
+        let wanted = self.layers_to_compute(layers)?;
+        // burn's CPU backend runs all but matrix products on one core: images are spread over the cores instead.
         let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
         let mut batches = Vec::new();
         for group in pixels.chunk_by(|a, b| (a.height, a.width) == (b.height, b.width)) {
@@ -218,22 +218,22 @@ impl Backbone {
         }
         let gpu = gpu_of(&self.device).map(|gpu| gpu.client());
         let run = |(grid, encoder, batch): (Grid, GridEncoder, &[Pixels])| {
-            let stages = |pixels| self.side_by_side(encoder(pixels, &wanted, normed));
+            let stages = |pixels| self.join_layers(encoder(pixels, &wanted, normed));
             let Some(gpu) = &gpu else {
-                let pass = |batch: &[Pixels]| self.run(batch, grid, stages);
-                return self.at_once.run(batch, &self.device, &pass);
+                let pass = |batch: &[Pixels]| self.run_on_cpu(batch, grid, stages);
+                return self.batch_limit.run(batch, &self.device, &pass);
             };
             let tokens = (self.config().prefix_tokens() + grid.len()) * self.width();
             let size = batch::images_a_pass(batch.len(), (layers.len() * tokens).max(batch[0].values.len()));
-            self.at_once.run_ahead(batch, size, &self.device, &|pass| {
-                // Asked for by this thread, right behind what computes it: cubecl has a copy wait for all that the device was
-                // asked for before it, which on another thread may be the next pass as well.
-                let copies = stages(self.on_gpu(pass)).into_iter().map(copy_to_host).collect();
+            self.batch_limit.run_ahead(batch, size, &self.device, &|pass| {
+                // Enqueued by this thread, directly after the computation: a copy waits for everything enqueued on the device
+                // before it, which from another thread could include the next pass.
+                let copies = stages(self.upload(pass)).into_iter().map(copy_to_host).collect();
                 let (read, numbers) = (gpu.read_tensor_async(copies), [pass.len() * tokens]);
                 move || {
                     let stages = pollster::block_on(read).expect("tokens that were computed").into_iter();
                     let stages = stages.map(|bytes| TensorData::from_bytes(bytes, numbers, DType::F32));
-                    self.images(pass, grid, stages)
+                    self.tokens_by_image(pass, grid, stages)
                 }
             })
         };
@@ -243,24 +243,24 @@ impl Backbone {
         })
     }
 
-    /// Every layer that is computed for tokens after these, those of one token side by side.
-    fn blocks(&self, layers: &[usize]) -> Result<Vec<usize>, BackboneError> {
+    /// The layers whose tokens are concatenated for each of `layers`, `joined` per layer, in order.
+    fn layers_to_compute(&self, layers: &[usize]) -> Result<Vec<usize>, BackboneError> {
         layers.iter().try_for_each(|&layer| self.config().check_layer(layer, self.joined))?;
         Ok(layers.iter().flat_map(|&layer| layer + 1 - self.joined..=layer).collect())
     }
 
-    /// Stages `[B, T, d]` of the layers of [`blocks`](Self::blocks), joined.
-    fn side_by_side(&self, stages: Vec<Tensor<3>>) -> Vec<Tensor<3>> {
+    /// Concatenates stages `[B, T, d]` of [`layers_to_compute`](Self::layers_to_compute) along the channels, `joined` at a time.
+    fn join_layers(&self, stages: Vec<Tensor<3>>) -> Vec<Tensor<3>> {
         match self.joined {
             1 => stages,
             joined => stages.chunks(joined).map(|own| Tensor::cat(own.to_vec(), 2)).collect(),
         }
     }
 
-    /// Attention rollout of one image (docs/definitions.md, section 11): how much of each patch reaches the patch tokens after
-    /// `layer` on average, `[N]`, patches in the order in which tokens are handed out, in the precision of the device.
+    /// Attention rollout of one image (docs/definitions.md, section 11): the influence of each patch on the patch tokens after
+    /// `layer`, averaged over these, `[N]`, in the order of the returned tokens and in the precision of the device.
     ///
-    /// It is another pass of the image, in which every layer's attention is made whole.
+    /// It takes another forward pass, in which every layer's attention matrix is materialised.
     ///
     /// # Errors
     /// If the image cannot be cut into patches, there is no such layer, or no attention before it.
@@ -279,25 +279,25 @@ impl Backbone {
         let (first, n) = (self.config().prefix_tokens(), grid.len());
         let patches = rollout.narrow(1, first, n).mean_dim(1).narrow(2, first, n); // [1, 1, N]
         let patches = patches.into_data().try_into_vec::<f32>().expect("attention is float32");
-        Ok(self.handed_out(patches, 1, pixels))
+        Ok(self.reordered(patches, 1, pixels))
     }
 
-    /// Values of the patches, `[N, width]`, in the order in which their tokens are handed out.
-    fn handed_out(&self, patches: Vec<f32>, width: usize, pixels: &Pixels) -> Vec<f32> {
+    /// Values of the patches, `[N, width]`, in the order of the returned tokens: ViT-MAE's may be shuffled.
+    fn reordered(&self, patches: Vec<f32>, width: usize, pixels: &Pixels) -> Vec<f32> {
         match *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept {
             true => self.order.apply(&patches, width, pixels),
             false => patches,
         }
     }
 
-    /// The tokens of a grid from a stage `[B, T, d]`, as the encoder orders them.
-    fn taken(&self, stage: Tensor<3>, grid: Grid) -> Vec<Tokens> {
-        self.cut(stage.into_data(), grid)
+    /// The tokens of every image of a stage `[B, T, d]`, in raster order.
+    fn tokens_of(&self, stage: Tensor<3>, grid: Grid) -> Vec<Tokens> {
+        self.split_stage(stage.into_data(), grid)
     }
 
-    /// The same of the stage's numbers. They are cut where they lie: a GPU's are in its driver's memory, and a vector of them
-    /// would be another copy.
-    fn cut(&self, stage: TensorData, grid: Grid) -> Vec<Tokens> {
+    /// The same from the stage's data, which is split in place: a GPU's data is in its driver's memory, and a vector would be
+    /// another copy.
+    fn split_stage(&self, stage: TensorData, grid: Grid) -> Vec<Tokens> {
         let d = self.width();
         let (cls, prefix) = (usize::from(self.config().family.cls) * d, self.config().prefix_tokens() * d);
         let values = stage.as_slice::<f32>().expect("tokens are float32"); // [B, T, d]
@@ -311,8 +311,8 @@ impl Backbone {
         values.par_chunks_exact(prefix + grid.len() * d).map(one).collect()
     }
 
-    /// [`Self::forward_layers`] on the processor for images of one size, whose `stages` are `[B, T, d]` each.
-    fn run(
+    /// [`Self::forward_layers`] on the CPU for images of one size; `stages` computes the stages `[B, T, d]` of their pixels.
+    fn run_on_cpu(
         &self,
         batch: &[Pixels],
         grid: Grid,
@@ -323,11 +323,11 @@ impl Backbone {
         let values = values.concat();
         let data = TensorData::new(values, [batch.len(), 3, height, width]);
         let stages = stages(Tensor::from_data(data, &self.device));
-        self.images(batch, grid, stages.into_iter().map(Tensor::into_data))
+        self.tokens_by_image(batch, grid, stages.into_iter().map(Tensor::into_data))
     }
 
-    /// The pixels of images of one size, `[B, 3, H, W]`, gathered by all cores.
-    fn on_gpu(&self, batch: &[Pixels]) -> Tensor<4> {
+    /// Uploads the pixels of images of one size, `[B, 3, H, W]`, gathered by all cores.
+    fn upload(&self, batch: &[Pixels]) -> Tensor<4> {
         let (height, width) = (batch[0].height, batch[0].width);
         let mut values = vec![0.0_f32; batch.len() * 3 * height * width];
         let gathered = values.par_chunks_exact_mut(3 * height * width).zip(batch);
@@ -335,8 +335,8 @@ impl Backbone {
         Tensor::from_data(TensorData::new(values, [batch.len(), 3, height, width]), &self.device)
     }
 
-    /// The tokens of every image after each of the `stages`, `[B, T, d]` each.
-    fn images(
+    /// The tokens of every image at each of the `stages`, `[B, T, d]` each.
+    fn tokens_by_image(
         &self,
         batch: &[Pixels],
         grid: Grid,
@@ -344,9 +344,9 @@ impl Backbone {
     ) -> Vec<Vec<Tokens>> {
         let mut images: Vec<Vec<Tokens>> = vec![Vec::with_capacity(stages.len()); batch.len()];
         for stage in stages {
-            let tokens = self.cut(stage, grid).into_iter();
+            let tokens = self.split_stage(stage, grid).into_iter();
             for ((mut tokens, image), pixels) in tokens.zip(&mut images).zip(batch) {
-                tokens.patches = self.handed_out(tokens.patches, tokens.width, pixels);
+                tokens.patches = self.reordered(tokens.patches, tokens.width, pixels);
                 image.push(tokens);
             }
         }
@@ -354,8 +354,8 @@ impl Backbone {
     }
 }
 
-/// What the backbone in a folder is called: the Hub's cache keeps `owner/name` in
-/// `models--owner--name/snapshots/revision`.
+/// The name of the backbone in a folder: `owner/name` in the Hub's cache, which stores it in
+/// `models--owner--name/snapshots/revision`, else that of the folder.
 pub fn id(dir: &Path) -> String {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let names: Vec<_> = dir.iter().map(|part| part.to_string_lossy()).collect();

@@ -1,9 +1,9 @@
-//! The order in which ViT-MAE hands out its patch tokens.
+//! The order in which ViT-MAE returns its patch tokens.
 //!
 //! transformers shuffles the patches on every forward pass, even at mask ratio 0 where none is
 //! masked: `ids_shuffle = argsort(noise)` with uniform noise, and token `k` of the output belongs
-//! to patch `ids_shuffle[k]`. The encoder does not care for the order of its tokens (positions are
-//! added before), so shuffling its output gives the same as shuffling its input.
+//! to patch `ids_shuffle[k]`. The encoder is equivariant to the order of its tokens (positions are
+//! added before), so shuffling its output is equivalent to shuffling its input.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,18 +15,18 @@ use sha2::{Digest, Sha256};
 
 use crate::model::backbone::preprocess::Pixels;
 
-/// In which order ViT-MAE hands out its patch tokens.
+/// The order of ViT-MAE's patch tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MaeOrder {
-    /// Raster order, as every other backbone.
+    /// Raster order, as in every other backbone.
     #[default]
     Kept,
-    /// Shuffled as transformers does, but by this seed and the image's pixels alone: the same
-    /// image has the same order in whatever batch.
+    /// Shuffled as in transformers, but by this seed and the image's pixels alone: an image has the
+    /// same order in every batch.
     Shuffled(u64),
-    /// Afresh at every pass, as transformers does: a training draws an order of every image at every step and every
-    /// evaluation ([`train`](crate::model::train)). Who reads an image once has one such order of it, that of seed 0.
+    /// Shuffled anew at every pass, as in transformers: training draws a new order for every image at every step and every
+    /// evaluation ([`train`](crate::model::train)). Reading an image once yields the order of seed 0.
     Redrawn,
 }
 
@@ -47,7 +47,7 @@ impl FromStr for MaeOrder {
 }
 
 impl fmt::Display for MaeOrder {
-    /// What it is read from.
+    /// The text that [`from_str`](Self::from_str) parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kept => f.write_str("kept"),
@@ -58,7 +58,7 @@ impl fmt::Display for MaeOrder {
 }
 
 impl MaeOrder {
-    /// In words, of tokens that do not lie as their patches do.
+    /// A description for display; `None` for raster order.
     pub fn words(self) -> Option<String> {
         match self {
             Self::Kept => None,
@@ -67,7 +67,7 @@ impl MaeOrder {
         }
     }
 
-    /// `order[k]` is the patch whose token comes `k`-th, for an image of `patches` patches.
+    /// The order for an image of `patches` patches: `order[k]` is the patch of the `k`-th token.
     pub fn permutation(self, patches: usize, pixels: &Pixels) -> Vec<usize> {
         let mut order: Vec<usize> = (0..patches).collect();
         let seed = match self {
@@ -85,7 +85,7 @@ impl MaeOrder {
         order
     }
 
-    /// Patch tokens `[N, width]` in this order.
+    /// Reorders patch tokens `[N, width]` from raster order to this order.
     pub fn apply(self, patches: &[f32], width: usize, pixels: &Pixels) -> Vec<f32> {
         match self {
             Self::Kept => patches.to_vec(),

@@ -1,5 +1,5 @@
-//! Some patches of an image, without the others: what removal curves ask of an encoder. Patches leave before the first layer, as
-//! MAE's own masking takes them away (He et al. 2022), so that a step costs as much less as there are fewer.
+//! Encoding a subset of an image's patches, for removal curves. Patches are dropped before the first layer, as in MAE's masking
+//! (He et al. 2022), so that fewer patches cost less time.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ use crate::model::grid::Grid;
 use crate::model::tokens::Tokens;
 
 impl Backbone {
-    /// Why it cannot read some patches of an image, if it cannot.
+    /// Why this backbone cannot encode a subset of an image's patches; `None` if it can.
     pub fn why_no_subset(&self) -> Option<&'static str> {
         let is_shuffled = *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept;
         is_shuffled.then_some(
@@ -20,28 +20,28 @@ impl Backbone {
         )
     }
 
-    /// The tokens of one image after `layer`, through the final norm, where the encoder reads those patches alone that are
-    /// left, with their own positions: for every set of `left`, each in raster order, as an image of one row. What stands
-    /// before the patches never leaves. Sets of one length lying side by side are computed together.
+    /// The tokens of one image after `layer`, final norm included, once for every set of patches in `kept`, each in raster
+    /// order: the encoder reads only these patches, with their original positions, and they are returned as an image of one
+    /// row. CLS and registers are always kept. Consecutive sets of one size are computed together.
     ///
     /// # Errors
     /// If the image cannot be cut into patches, or there is no such layer.
     ///
     /// # Panics
-    /// If a set is empty or no set of patches, or [`Self::why_no_subset`] says why not: bugs of the caller.
+    /// If a set is empty or has patches outside the grid, or [`Self::why_no_subset`] gives a reason.
     pub fn forward_subset(
         &self,
         pixels: &Pixels,
-        left: &[&[usize]],
+        kept: &[&[usize]],
         layer: usize,
     ) -> Result<Vec<Tokens>, BackboneError> {
         let Pixels { height, width, .. } = *pixels;
         let grid = self.grid(height, width)?;
-        let layers = self.blocks(&[layer])?;
+        let layers = self.layers_to_compute(&[layer])?;
         assert!(self.why_no_subset().is_none(), "tokens of known patches");
         let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
         let mut batches = Vec::new();
-        for group in left.chunk_by(|a, b| a.len() == b.len()) {
+        for group in kept.chunk_by(|a, b| a.len() == b.len()) {
             let own = Grid::new(1, group[0].len());
             let fit = |memory| self.encoder.images_at_once(height, width, own, memory);
             let most = device::free_memory(&self.device).map_or(usize::MAX, fit);
@@ -52,9 +52,9 @@ impl Backbone {
                 let data = TensorData::new(pixels.values.clone(), [1, 3, height, width]);
                 let pixels = Tensor::from_data(data, &self.device);
                 let stages = self.encoder.encode_subset(pixels, grid, batch, &layers, true);
-                self.taken(self.side_by_side(stages).swap_remove(0), own)
+                self.tokens_of(self.join_layers(stages).swap_remove(0), own)
             };
-            self.at_once.run(batch, &self.device, &pass)
+            self.batch_limit.run(batch, &self.device, &pass)
         };
         Ok(match cores {
             1 => batches.into_iter().flat_map(run).collect(),

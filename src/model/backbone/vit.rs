@@ -1,17 +1,17 @@
-//! The vision transformer (Dosovitskiy et al., 2021) as its families vary it.
+//! The vision transformer (Dosovitskiy et al., 2021) with the variations of its families.
 //!
-//! Patches are projected, positions added, CLS and registers put before them, where there are any; in
-//! CLIP a layer norm follows. [`Block`]s come next, then a layer norm, but in CLIP. `x_0` is what the
-//! first block reads and `x_l` the tokens after layer `l`, `[B, T, d]` with T = prefix + N: CLS, registers,
-//! patches. What follows from the grid (resampled positions, relative biases, angles) is kept for the
-//! grid seen last.
+//! Patches are projected, positions added, CLS and registers prepended, where there are any; in CLIP a
+//! layer norm follows. Then come the [`Block`]s and, except in CLIP, a layer norm. `x_0` is the input of
+//! the first block and `x_l` the tokens after layer `l`, `[B, T, d]` with T = prefix + N: CLS, registers,
+//! patches. What depends on the grid (resampled positions, relative biases, angles) is cached for the
+//! last grid.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::batch;
-use super::block::{Block, Linear, Norm, Reader, plus};
+use super::block::{Block, Linear, Norm, Reader, add_optional};
 use super::config::Config;
 use super::encoder::{Architecture, Encoder, GridEncoder};
 use super::keys::{self, RELATIVE};
@@ -28,11 +28,11 @@ pub struct Vit {
     projection: Linear,
     /// CLS and registers, `[prefix, d]`.
     prefix: Vec<f32>,
-    /// Position table, that of CLS first, `[placed + N, d]`.
+    /// Position table of the trained grid, prefix tokens first, `[placed + N, d]`.
     positions: Option<Vec<f32>>,
     /// The shared table of relative biases, `[offsets, heads]`.
     shared: Option<Vec<f32>>,
-    /// A table of relative biases per layer, `[offsets, heads]`, or none.
+    /// A table of relative biases per layer, `[offsets, heads]`; empty if there are none.
     relative: Vec<Vec<f32>>,
     first: Option<Norm>,
     blocks: Vec<Block>,
@@ -40,7 +40,7 @@ pub struct Vit {
     layout: Mutex<Option<Arc<Layout>>>,
 }
 
-/// The vision transformer, for the families of the list.
+/// The architecture of every family in [`FAMILIES`](super::FAMILIES).
 pub const VIT: Architecture = Architecture {
     keys: keys::expected,
     read: |config, reader| Ok(Box::new(Vit::read(config.clone(), reader)?)),
@@ -62,7 +62,7 @@ impl Encoder for Vit {
         for (l, block) in self.blocks[..layers].iter().enumerate() {
             let (bias, rotation) = (self.bias(&layout, l), layout.rotation.as_ref());
             let attention = block.attention(x.clone(), images, bias.clone(), rotation); // [B, T, T]
-            rollout = (attention.precise_matmul(rollout.clone()) + rollout) / 2.0; // (A + I) / 2 of what came before
+            rollout = (attention.precise_matmul(rollout.clone()) + rollout) / 2.0; // (A + I) / 2 times the rollout before this layer
             x = block.forward(x, images, bias, rotation);
         }
         Some(rollout)
@@ -72,16 +72,16 @@ impl Encoder for Vit {
         &self,
         pixels: Tensor<4>,
         grid: Grid,
-        left: &[&[usize]],
+        kept: &[&[usize]],
         layers: &[usize],
         normed: bool,
     ) -> Vec<Tensor<3>> {
         let layout = self.layout(grid, &pixels.device());
         let embedded = self.embed(pixels, &layout).squeeze_dim::<2>(0); // [T, d]
-        let left = PatchSubset::new(left, self.config.prefix_tokens(), &layout);
-        let tokens = left.rows.dims()[0] / left.sets;
-        let x = embedded.select(0, left.rows.clone()).reshape([left.sets, tokens, self.config.width]);
-        self.encode(x, &layout, Some(&left), layers, normed)
+        let subset = PatchSubset::new(kept, self.config.prefix_tokens(), &layout);
+        let tokens = subset.rows.dims()[0] / subset.sets;
+        let x = embedded.select(0, subset.rows.clone()).reshape([subset.sets, tokens, self.config.width]);
+        self.encode(x, &layout, Some(&subset), layers, normed)
     }
 
     fn images_at_once(&self, height: usize, width: usize, grid: Grid, memory: FreeMemory) -> usize {
@@ -90,6 +90,7 @@ impl Encoder for Vit {
     }
 }
 
+/// Everything that depends on the grid, on one device.
 struct Layout {
     grid: Grid,
     device: Device,
@@ -101,47 +102,47 @@ struct Layout {
     rotation: Option<Rotation>,
 }
 
-/// Which tokens of an image are left, in each of several sets.
+/// Which tokens of an image are kept, in each of several sets of one size.
 struct PatchSubset {
     sets: usize,
-    rows: Tensor<1, Int>,          // [B T'], among those of the whole image
-    pairs: Option<Tensor<1, Int>>, // [B T' T'], where relative positions count
+    rows: Tensor<1, Int>,          // [B T'], indices among the tokens of the whole image
+    pairs: Option<Tensor<1, Int>>, // [B T' T'], indices of (query, key) pairs, if there are relative biases
 }
 
 impl PatchSubset {
-    fn new(left: &[&[usize]], prefix: usize, layout: &Layout) -> Self {
+    fn new(kept: &[&[usize]], prefix: usize, layout: &Layout) -> Self {
         let all = prefix + layout.grid.len();
-        let rows = |left: &&[usize]| -> Vec<usize> {
-            (0..prefix).chain(left.iter().map(|&patch| prefix + patch)).collect()
+        let rows = |kept: &&[usize]| -> Vec<usize> {
+            (0..prefix).chain(kept.iter().map(|&patch| prefix + patch)).collect()
         };
-        let sets: Vec<Vec<usize>> = left.iter().map(rows).collect();
+        let sets: Vec<Vec<usize>> = kept.iter().map(rows).collect();
         let indices = |values: Vec<i32>| {
             let shape = [values.len()];
             Tensor::from_data(TensorData::new(values, shape), &layout.device)
         };
         let has_bias = layout.shared.is_some() || !layout.relative.is_empty();
         let pairs = has_bias.then(|| {
-            let of = |rows: &Vec<usize>| -> Vec<i32> {
+            let pairs_of = |rows: &Vec<usize>| -> Vec<i32> {
                 rows.iter().flat_map(|q| rows.iter().map(move |k| (q * all + k) as i32)).collect()
             };
-            indices(sets.iter().flat_map(of).collect())
+            indices(sets.iter().flat_map(pairs_of).collect())
         });
         let rows = sets.iter().flatten().map(|&row| row as i32).collect();
         Self { sets: sets.len(), rows: indices(rows), pairs }
     }
 
-    /// Of a bias of all pairs `[1, heads, T, T]` those of the tokens left, `[B, heads, T', T']`.
+    /// The part `[B, heads, T', T']` of a bias of all pairs `[1, heads, T, T]` that belongs to the kept tokens.
     fn bias(&self, all: Tensor<4>) -> Tensor<4> {
         let [_, heads, tokens, _] = all.dims();
         let pairs = self.pairs.clone().expect("there is a bias, so there are pairs");
-        let left = self.rows.dims()[0] / self.sets;
+        let kept = self.rows.dims()[0] / self.sets;
         let own = all.reshape([heads, tokens * tokens]).select(1, pairs); // [heads, B T' T']
-        own.reshape([heads, self.sets, left, left]).swap_dims(0, 1)
+        own.reshape([heads, self.sets, kept, kept]).swap_dims(0, 1)
     }
 }
 
 impl Vit {
-    /// Reads the weights; [`keys::expected`] has been checked before.
+    /// Reads the weights; the file must have been checked against [`keys::expected`].
     fn read(config: Config, reader: &Reader) -> Result<Self, WeightsError> {
         let names = config.family.names;
         let mut prefix = Vec::with_capacity(config.prefix_tokens() * config.width);
@@ -151,12 +152,12 @@ impl Vit {
         if config.registers > 0 {
             prefix.extend(reader.values(names.extra_prefix)?);
         }
-        let when = |on: bool, name: &str| match on {
+        let read_if = |on: bool, name: &str| match on {
             true => reader.values(name).map(Some),
             false => Ok(None),
         };
         let weight = reader.values(&format!("{}.weight", names.patches))?; // [d, 3, ph, pw]
-        let bias = when(config.family.patch_bias, &format!("{}.bias", names.patches))?;
+        let bias = read_if(config.family.patch_bias, &format!("{}.bias", names.patches))?;
         let tables = if config.relative { config.layers } else { 0 };
         let table =
             |i: usize| reader.values(&format!("{}attention.attention.{RELATIVE}", keys::layer(&config, i)));
@@ -164,8 +165,8 @@ impl Vit {
         Ok(Self {
             projection: Linear::new(reader, weight, bias, config.width),
             prefix,
-            positions: when(config.absolute.is_some(), names.positions)?,
-            shared: when(config.shared_relative, &format!("encoder.{RELATIVE}"))?,
+            positions: read_if(config.absolute.is_some(), names.positions)?,
+            shared: read_if(config.shared_relative, &format!("encoder.{RELATIVE}"))?,
             relative: (0..tables).map(table).collect::<Result<_, _>>()?,
             first: norm(names.first)?,
             blocks: (0..config.layers).map(|i| Block::read(reader, &config, i)).collect::<Result<_, _>>()?,
@@ -185,19 +186,19 @@ impl Vit {
         self.encode(self.embed(pixels, layout), layout, None, layers, normed)
     }
 
-    /// The same of what the first block reads, `[B, T, d]`: all tokens of a grid, or those of `left`.
+    /// [`forward`](Self::forward) from the input of the first block, `[B, T, d]`: all tokens of a grid, or those of `subset`.
     fn encode(
         &self,
         embedded: Tensor<3>,
         layout: &Layout,
-        left: Option<&PatchSubset>,
+        subset: Option<&PatchSubset>,
         layers: &[usize],
         normed: bool,
     ) -> Vec<Tensor<3>> {
         let last = layers.iter().copied().max().unwrap_or(0);
         let [batch, tokens, d] = embedded.dims();
-        let rotation = match left {
-            Some(left) => layout.rotation.as_ref().map(|all| all.select(&left.rows, batch)),
+        let rotation = match subset {
+            Some(subset) => layout.rotation.as_ref().map(|all| all.select(&subset.rows, batch)),
             None => layout.rotation.clone(),
         };
         let mut x = embedded.reshape([batch * tokens, d]); // [B T, d]
@@ -205,8 +206,8 @@ impl Vit {
         for l in 0..=last {
             if l > 0 {
                 let bias = self.bias(layout, l - 1);
-                let bias = match left {
-                    Some(left) => bias.map(|bias| left.bias(bias)),
+                let bias = match subset {
+                    Some(subset) => bias.map(|bias| subset.bias(bias)),
                     None => bias,
                 };
                 x = self.blocks[l - 1].forward(x, batch, bias, rotation.as_ref());
@@ -222,7 +223,7 @@ impl Vit {
         wanted.into_iter().map(|stage| stage.expect("every layer up to the last was visited")).collect()
     }
 
-    /// What the first block reads: CLS, registers and patches with their positions, `[B, T, d]`.
+    /// The input of the first block: CLS, registers and patches with their positions, `[B, T, d]`.
     fn embed(&self, pixels: Tensor<4>, layout: &Layout) -> Tensor<3> {
         let batch = pixels.dims()[0];
         let Grid { rows, cols } = layout.grid;
@@ -233,7 +234,7 @@ impl Vit {
             .reshape([batch * rows * cols, 3 * down * right]);
         let patches = self.projection.forward(patches).cast(DType::F32);
         let patches = patches.reshape([batch, rows * cols, self.config.width]);
-        let patches = plus(patches, layout.positions.as_ref());
+        let patches = add_optional(patches, layout.positions.as_ref());
         let tokens = match &layout.prefix {
             Some(prefix) => {
                 let [_, count, width] = prefix.dims();
@@ -247,31 +248,31 @@ impl Vit {
         }
     }
 
-    /// What is added to the attention logits of layer `i`, `[1, heads, T, T]`.
+    /// The bias of the attention logits of layer `i`, from 0: `[1, heads, T, T]`.
     fn bias(&self, layout: &Layout, i: usize) -> Option<Tensor<4>> {
         let tokens = self.config.prefix_tokens() + layout.grid.len();
         let (Some(table), Some(index)) = (layout.relative.get(i), &layout.index) else {
             return layout.shared.clone();
         };
         let own = table.clone().select(1, index.clone()); // [heads, T T]
-        Some(plus(own.reshape([1, self.config.heads, tokens, tokens]), layout.shared.as_ref()))
+        Some(add_optional(own.reshape([1, self.config.heads, tokens, tokens]), layout.shared.as_ref()))
     }
 
-    /// What follows from `grid`, on `device`; remembered for the grid asked for last.
+    /// The layout of `grid` on `device`; cached for the last grid.
     fn layout(&self, grid: Grid, device: &Device) -> Arc<Layout> {
-        // Never computed under the lock: a tensor operation may run other work on this thread
-        // while it waits for its own, and that work may come here. Whatever panicked while it
-        // held the lock left the old layout or the new one, both whole.
-        let remembered = || self.layout.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = remembered().as_ref().filter(|layout| layout.grid == grid).cloned();
+        // Not computed under the lock: while a tensor operation waits, it may run other work on
+        // this thread, which may call this function. A poisoned lock is safe to use: it holds either
+        // the old layout or the new one.
+        let cached = || self.layout.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = cached().as_ref().filter(|layout| layout.grid == grid).cloned();
         known.unwrap_or_else(|| {
-            let layout = Arc::new(self.lay_out(grid, device));
-            *remembered() = Some(layout.clone());
+            let layout = Arc::new(self.build_layout(grid, device));
+            *cached() = Some(layout.clone());
             layout
         })
     }
 
-    fn lay_out(&self, grid: Grid, device: &Device) -> Layout {
+    fn build_layout(&self, grid: Grid, device: &Device) -> Layout {
         let Config { width, heads, rotary, .. } = self.config;
         let count = self.config.prefix_tokens();
         let trained = self.config.grid();
@@ -286,7 +287,7 @@ impl Vit {
             Tensor::from_data(TensorData::new(patches, [1, grid.len(), width]), device)
         });
         let tokens = grid.len() + 1; // BEiT has no registers
-        let by_head = |table: &Vec<f32>| {
+        let resampled = |table: &Vec<f32>| {
             let values = resample_relative(table, trained, grid, heads);
             Tensor::<2>::from_data(TensorData::new(values, [heads, relative_len(grid)]), device)
         };
@@ -296,7 +297,7 @@ impl Vit {
         });
         let spread = |table: &Vec<f32>| {
             let index = index.clone().expect("there is a table, so there is an index");
-            by_head(table).select(1, index).reshape([1, heads, tokens, tokens])
+            resampled(table).select(1, index).reshape([1, heads, tokens, tokens])
         };
         Layout {
             grid,
@@ -305,7 +306,7 @@ impl Vit {
                 .then(|| Tensor::from_data(TensorData::new(prefix, [1, count, width]), device)),
             positions,
             shared: self.shared.as_ref().map(spread),
-            relative: self.relative.iter().map(by_head).collect(),
+            relative: self.relative.iter().map(resampled).collect(),
             index: index.clone(),
             rotation: rotary.map(|rotary| Rotation::new(grid, count, width / heads, rotary, device)),
         }

@@ -75,7 +75,7 @@ impl Original {
         let encoder = Encoder { path, weights: &weights, project, prefix: &prefix };
         let (config, written, mut told) = encoder.describe(asked)?;
         let Value::Object(fields) = &config else { unreachable!("it is made as an object") };
-        let parsed = Config::of_object(path, fields)
+        let parsed = Config::from_object(path, fields)
             .map_err(|source| OriginalError::Config { path: path.to_owned(), source })?;
         let targets = layout::targets(&parsed, &written);
         told.extend(encoder.check(&targets)?);
