@@ -1,6 +1,6 @@
-//! What tells the families of vision transformers apart, as plain data: the tokens before the patches,
-//! how they know where a patch lies, what their `config.json` leaves out. What their weights are called
-//! stands in [`super::names`]; the list of families is [`super::FAMILIES`].
+//! The differences between the families of vision transformers, as plain data: the tokens before the
+//! patches, position encodings, defaults of their `config.json`. The names of their weights are in
+//! [`super::names`]; the list of families is [`super::FAMILIES`].
 
 use super::config::Activation;
 use super::encoder::Architecture;
@@ -13,29 +13,29 @@ use super::vit;
 pub struct Family {
     /// `model_type` of its `config.json`.
     pub model_type: &'static str,
-    /// What it is called on the screen.
+    /// Its name for display.
     pub name: &'static str,
-    /// What computes its tokens.
+    /// The network that computes its tokens.
     pub architecture: Architecture,
-    /// What its weights' names begin with where something stands beside it in the file.
+    /// Prefix of its weights' names in files that hold more than the encoder.
     pub prefix: &'static str,
-    /// How the names of what stands beside it begin, other than the heads of [`super::keys`].
+    /// Prefixes of other tensors in such files, besides the heads listed in [`super::keys`].
     pub beside: &'static [&'static str],
-    /// Objects of `config.json` that may hold its fields; the first that is there does. None: the whole.
+    /// Objects of `config.json` that may hold its fields; the first one present does. Empty: the whole file.
     pub within: &'static [&'static str],
-    /// In which words its `config.json` says how layers are built.
+    /// The fields by which its `config.json` describes layers.
     pub dialect: ConfigSchema,
-    /// What its weights are called.
+    /// The names of its weights.
     pub names: &'static Names,
-    /// Whether a CLS token stands before all others.
+    /// Whether a CLS token comes before all others.
     pub cls: bool,
-    /// What stands between CLS and the patches.
+    /// The tokens between CLS and the patches.
     pub prefix_kind: PrefixKind,
-    /// How it knows where a patch lies.
+    /// The position encoding.
     pub positions: Positions,
     /// Whether the projection of patches has a bias.
     pub patch_bias: bool,
-    /// What `config.json` may leave out.
+    /// Values of fields that `config.json` leaves out.
     pub defaults: Defaults,
 }
 
@@ -45,7 +45,7 @@ impl PartialEq for Family {
     }
 }
 
-/// In which words `config.json` says how layers are built; what each says stands in [`super::config`].
+/// The fields by which `config.json` describes layers; [`super::config`] interprets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigSchema {
     /// `qkv_bias`.
@@ -59,35 +59,35 @@ pub enum ConfigSchema {
     /// `qkv_bias`, `use_attention_norm`, `use_mlp_norm`, `rope_theta`, `rope_reference_size`, `use_mean_pooling`; keys have no
     /// bias, and the feed-forward network is gated.
     Eva02,
-    /// Nothing to choose.
+    /// No fields: all layers have one form.
     Clip,
 }
 
-/// What stands between CLS and the patches.
+/// The tokens between CLS and the patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefixKind {
     /// Nothing.
     None,
-    /// Register tokens, without a position; so many where `config.json` leaves `num_register_tokens` out.
+    /// Register tokens, without positions; the number is the default of `num_register_tokens`.
     Registers(usize),
-    /// One token that learnt from a teacher, with a position of its own.
+    /// One distillation token, trained against a teacher, with its own position.
     Distillation,
 }
 
-/// How a family knows where a patch lies.
+/// The position encoding of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Positions {
-    /// A table added to the embeddings, resampled so.
+    /// A table added to the embeddings, resampled with this kernel.
     Absolute(Kernel),
-    /// Tables of relative biases, as `config.json` says; perhaps an absolute one, resampled so.
+    /// Tables of relative biases, if `config.json` says so; and an absolute one, resampled with this kernel, if it says so.
     Relative(Kernel),
-    /// Queries and keys are turned by angles that follow from the place.
+    /// Rotary positions of queries and keys.
     Rotary,
-    /// The same, and a table added to the embeddings, resampled so.
+    /// Rotary positions, and a table added to the embeddings, resampled with this kernel.
     RotaryAndAbsolute(Kernel),
 }
 
-/// What `config.json` may leave out.
+/// Values of fields that `config.json` leaves out.
 #[derive(Debug, PartialEq)]
 pub struct Defaults {
     /// `hidden_size`.
@@ -179,7 +179,7 @@ pub const DINOV3: Family = Family {
     ..VIT
 };
 
-/// Fang et al., 2023, as `ssmprobe import` writes it: transformers has no module of it.
+/// Fang et al., 2023, as `ssmprobe import` writes it: transformers does not implement it.
 pub const EVA02: Family = Family {
     model_type: "eva02",
     name: "EVA-02",
@@ -206,11 +206,11 @@ pub const CLIP: Family = Family {
     ..VIT
 };
 
-/// CLIP's vision encoder alone.
+/// CLIP's vision encoder only.
 pub const CLIP_VISION: Family =
     Family { model_type: "clip_vision_model", name: "CLIP, vision alone", within: &[], ..CLIP };
 
-/// Zhai et al., 2023, with its text encoder; SigLIP 2 (Tschannen et al., 2025) of one resolution, too.
+/// Zhai et al., 2023, with its text encoder; SigLIP 2 (Tschannen et al., 2025) at a fixed resolution, too.
 /// Tokens go through `post_layernorm`. It pools by attention and has no CLS token.
 pub const SIGLIP: Family = Family {
     model_type: "siglip",
@@ -224,7 +224,7 @@ pub const SIGLIP: Family = Family {
     ..CLIP
 };
 
-/// SigLIP's vision encoder alone.
+/// SigLIP's vision encoder only.
 pub const SIGLIP_VISION: Family =
     Family { model_type: "siglip_vision_model", name: "SigLIP, vision alone", within: &[], ..SIGLIP };
 

@@ -1,12 +1,12 @@
 //! The names and shapes of a backbone's weights on the Hub, so that a file can be checked key by
-//! key before anything is computed with it.
+//! key before it is used.
 
 use super::FAMILIES;
 use super::config::Config;
 use super::family::PrefixKind;
 use super::position::relative_len;
 
-/// Names outside the encoder: heads, decoders and necks of the models that contain it.
+/// Prefixes of names outside the encoder: heads, decoders and necks of models that contain it.
 const OUTSIDE: &[&str] = &[
     "classifier.",
     "decoder.",
@@ -20,11 +20,11 @@ const OUTSIDE: &[&str] = &[
     "fpn4.",
 ];
 
-/// The table of relative biases, below `encoder.` (shared) or a layer's attention.
+/// Name of the table of relative biases, after `encoder.` (shared) or the prefix of a layer's attention.
 pub const RELATIVE: &str = "relative_position_bias.relative_position_bias_table";
 
-/// What stands before the encoder's names in a file whose names `contains` tells: nothing, or what
-/// any family has there; the family's own if there is no encoder.
+/// The prefix of the encoder's names in a file; `contains` says whether the file has a name. It is empty
+/// or that of any family, or the family's own if the file has no encoder.
 pub fn prefix(config: &Config, contains: impl Fn(&str) -> bool) -> &'static str {
     let known = FAMILIES.iter().map(|family| family.prefix);
     let patches = config.family.names.patches;
@@ -32,12 +32,12 @@ pub fn prefix(config: &Config, contains: impl Fn(&str) -> bool) -> &'static str 
     found.find(|prefix| contains(&format!("{prefix}{patches}.weight"))).unwrap_or(config.family.prefix)
 }
 
-/// What the names of layer `i` of the encoder begin with.
+/// The prefix of the names of layer `i` within the encoder.
 pub fn layer(config: &Config, i: usize) -> String {
     format!("{}.{i}.", config.family.names.layers)
 }
 
-/// Every key the encoder reads, with its shape.
+/// The name, beginning with `prefix`, and shape of every tensor that the encoder reads.
 pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
     let Config { width, heads, mlp_dim, biases, .. } = *config;
     let names = config.family.names;
@@ -46,7 +46,7 @@ pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
     if config.family.cls {
         key(names.cls.into(), if names.bare { vec![width] } else { vec![1, 1, width] });
     }
-    // DINOv2 and DINOv3 keep the key where there are none of them.
+    // DINOv2 and DINOv3 store the key even with 0 registers.
     if config.family.prefix_kind != PrefixKind::None {
         key(names.extra_prefix.into(), vec![1, config.registers, width]);
     }
@@ -109,8 +109,8 @@ pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
     keys
 }
 
-/// Whether a file may hold `name` though the encoder does not read it: the heads it was trained
-/// with, what stands beside it, the mask token, indices that follow from the grid.
+/// Whether a file may hold `name` although the encoder does not read it: heads it was trained with,
+/// other networks, the mask token, indices that are computed from the grid.
 pub fn ignored(config: &Config, prefix: &str, name: &str) -> bool {
     let outside = OUTSIDE.iter().chain(config.family.beside);
     let outside = |name: &str| outside.clone().any(|start| name.starts_with(start));

@@ -1,4 +1,4 @@
-//! What weights are called on the Hub. Layer `i` stands below `{layers}.{i}.`.
+//! The names of weights on the Hub. Those of layer `i` begin with `{layers}.{i}.`.
 
 /// The names of one family's weights.
 #[derive(Debug, PartialEq)]
@@ -11,11 +11,11 @@ pub struct Names {
     pub patches: &'static str,
     /// The table of absolute positions.
     pub positions: &'static str,
-    /// Whether CLS is stored as `[d]` and positions as `[N, d]`, without the axis of images.
+    /// Whether CLS is stored as `[d]` and positions as `[N, d]`, without a batch axis of 1.
     pub bare: bool,
     /// Layer norm before the first layer.
     pub first: Option<&'static str>,
-    /// What the layers stand below.
+    /// The prefix of all layers.
     pub layers: &'static str,
     /// Layer norm before attention.
     pub norm1: &'static str,
@@ -29,7 +29,7 @@ pub struct Names {
     pub up: &'static str,
     /// Second layer of the feed-forward network.
     pub down: &'static str,
-    /// Gate and value of the gated network: both in one, or one each.
+    /// Gate and value of the gated network: one tensor for both, or one each.
     pub gate: &'static [&'static str],
     /// Second layer of the gated network.
     pub gated_down: &'static str,
@@ -45,7 +45,7 @@ pub struct Names {
     pub last: Option<&'static str>,
 }
 
-/// As ViT's.
+/// ViT's names.
 pub const VIT: Names = Names {
     cls: "embeddings.cls_token",
     extra_prefix: "embeddings.register_tokens",
@@ -69,7 +69,7 @@ pub const VIT: Names = Names {
     last: Some("layernorm"),
 };
 
-/// As DINOv2's.
+/// DINOv2's names.
 pub const DINOV2: Names = Names {
     norm1: "norm1",
     norm2: "norm2",
@@ -82,7 +82,7 @@ pub const DINOV2: Names = Names {
     ..VIT
 };
 
-/// As DINOv3's.
+/// DINOv3's names.
 pub const DINOV3: Names = Names {
     patches: "embeddings.patch_embeddings",
     layers: "layer",
@@ -96,10 +96,10 @@ pub const DINOV3: Names = Names {
     ..DINOV2
 };
 
-/// EVA-02's, which the Hub has under timm's names alone: as DINOv3's, with the norms within.
+/// EVA-02's names, chosen here since the Hub has it under timm's names alone: DINOv3's, and the inner norms.
 pub const EVA02: Names = Names { attention_norm: "attention.norm", mlp_norm: "mlp.norm", ..DINOV3 };
 
-/// As CLIP's, whose first layer norm is misspelt.
+/// CLIP's names; the first layer norm is misspelt there.
 pub const CLIP: Names = Names {
     cls: "embeddings.class_embedding",
     patches: "embeddings.patch_embedding",
@@ -117,8 +117,8 @@ pub const CLIP: Names = Names {
     ..VIT
 };
 
-/// As SigLIP's.
+/// SigLIP's names.
 pub const SIGLIP: Names = Names { first: None, last: Some("post_layernorm"), ..CLIP };
 
-/// As DeiT's.
+/// DeiT's names.
 pub const DEIT: Names = Names { extra_prefix: "embeddings.distillation_token", ..VIT };

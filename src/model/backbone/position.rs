@@ -1,30 +1,30 @@
-//! Where a patch lies: position tables and relative biases, resampled to other grids.
+//! Position encodings by tables: absolute positions and relative biases, resampled to other grids.
 //!
-//! A table learned on one grid serves another after resampling, to the letter as transformers do
-//! it (`torch.nn.functional.interpolate`, `align_corners` false):
+//! A table learned on one grid is resampled to another exactly as transformers does it
+//! (`torch.nn.functional.interpolate`, `align_corners` false):
 //!
 //! | kernel | used by | reads at `(i + 1/2) n / m - 1/2` |
 //! |---|---|---|
 //! | [`Kernel::Bicubic`] | ViT, ViT-MAE, BEiT, DINOv2 position tables | 4 taps, Keys' cubic with a = -0.75 |
-//! | [`Kernel::BicubicAntialiased`] | DINOv2 with registers | cubic with a = -0.5, as wide as the shrinkage, normalised |
+//! | [`Kernel::BicubicAntialiased`] | DINOv2 with registers | cubic with a = -0.5, stretched by the downscaling factor, normalised |
 //! | [`Kernel::Bilinear`] | BEiT's relative biases | 2 taps |
 //!
-//! Taps beyond the border read the border (antialiased: are left out). Computed in float64.
+//! Taps beyond the border read the border (antialiased: are dropped). Computed in float64.
 //!
 //! BEiT (Bao et al., 2022, after Swin) adds to every attention logit a bias that depends on the
 //! offset between two patches: a table of `(2 rows - 1)(2 cols - 1)` offsets and three more for
-//! CLS to patch, patch to CLS and CLS to CLS; [`relative_index`] says which entry a pair reads.
+//! CLS to patch, patch to CLS and CLS to CLS; [`relative_index`] maps pairs to entries.
 
 use crate::model::grid::Grid;
 
-/// How a table is resampled.
+/// The interpolation kernel of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// Two taps.
     Bilinear,
     /// Four taps, a = -0.75.
     Bicubic,
-    /// a = -0.5, stretched where the table shrinks.
+    /// a = -0.5, stretched by the scale when downscaling.
     BicubicAntialiased,
 }
 
@@ -40,7 +40,7 @@ fn cubic(x: f64, a: f64) -> f64 {
 }
 
 impl Kernel {
-    /// Which of `from` entries count how much in each of `to` entries.
+    /// For each of `to` output entries, the indices among `from` input entries and their weights.
     fn taps(self, from: usize, to: usize) -> Vec<Vec<(usize, f64)>> {
         let scale = from as f64 / to as f64;
         let clamp = |i: f64| i.clamp(0.0, (from - 1) as f64) as usize;
@@ -98,14 +98,14 @@ impl Kernel {
     }
 }
 
-/// Entries of a relative bias table for `grid`: every offset, and the three of CLS.
+/// Number of entries of a relative bias table for `grid`: one per offset, and three for CLS.
 pub const fn relative_len(grid: Grid) -> usize {
     (2 * grid.rows - 1) * (2 * grid.cols - 1) + 3
 }
 
-/// BEiT's relative bias table `[relative_len(from), heads]` for another grid, head by head:
+/// Resamples BEiT's relative bias table `[relative_len(from), heads]` to another grid, transposed:
 /// `[heads, relative_len(to)]`. transformers reads the table's offsets as `[2 cols - 1, 2 rows - 1]`,
-/// rows and columns exchanged; that matters for oblong windows only, and is kept.
+/// with rows and columns exchanged; that matters for non-square grids only, and is reproduced.
 pub fn resample_relative(table: &[f32], from: Grid, to: Grid, heads: usize) -> Vec<f32> {
     let offsets = relative_len(from) - 3;
     let old = Grid::new(2 * from.cols - 1, 2 * from.rows - 1);
@@ -115,8 +115,8 @@ pub fn resample_relative(table: &[f32], from: Grid, to: Grid, heads: usize) -> V
     (0..heads).flat_map(|h| resampled.iter().skip(h).step_by(heads).copied()).collect()
 }
 
-/// Which entry of the relative bias table each pair (query, key) of tokens reads, CLS first:
-/// `[(N + 1) * (N + 1)]`.
+/// The entry of the relative bias table for each pair (query, key) of tokens, CLS first:
+/// `[(N + 1) * (N + 1)]`, row-major.
 pub fn relative_index(grid: Grid) -> Vec<i32> {
     let offsets = relative_len(grid) - 3;
     let entry = |query: usize, key: usize| match (query, key) {

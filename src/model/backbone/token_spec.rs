@@ -1,6 +1,6 @@
-//! How tokens are taken from a backbone: after which layer, of images of which size, in which order
-//! and numbers. Caches, runs and probe files keep it, so that a probe is not asked about other tokens
-//! than those it was trained on.
+//! How tokens are taken from a backbone: the layer, the image size, the order and the precision.
+//! Caches, runs and probe files store it, so that a probe is not applied to other tokens than those it
+//! was trained on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use super::arithmetic::Arithmetic;
 use super::family;
 use super::order::MaeOrder;
 
-/// A layer of a backbone as a person names it: its number (0: embeddings), or `last`.
+/// A layer of a backbone as the user writes it: its number (0: embeddings), or `last` (`None`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Layer(pub Option<usize>);
@@ -55,7 +55,7 @@ impl From<Layer> for String {
     }
 }
 
-/// What is listed with commas between, as flags and names have it: layers, rates.
+/// The values separated by commas, as in flags and names.
 pub fn joined(all: &[impl fmt::Display]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
@@ -100,7 +100,7 @@ fn blocks(text: &str) -> Result<usize, String> {
 }
 
 impl TokenSpec {
-    /// How many layers are joined, 1 or more.
+    /// Number of layers concatenated in a token, 1 or more.
     pub fn joined(&self) -> usize {
         self.blocks.unwrap_or(1).max(1)
     }
@@ -115,8 +115,8 @@ impl TokenSpec {
         }
     }
 
-    /// The same as a backbone of so many layers, of this `model_type`, has it: its last layer goes
-    /// without a number, and only ViT-MAE knows another order.
+    /// The canonical form for a backbone of `layers` layers and this `model_type`: the last layer has
+    /// no number, one block is `None`, and only ViT-MAE has another order than raster order.
     pub fn settled(self, layers: usize, model_type: &str) -> Self {
         let mae = model_type == family::VIT_MAE.model_type;
         let mae_order = if mae { self.mae_order } else { MaeOrder::Kept };
@@ -124,7 +124,7 @@ impl TokenSpec {
         Self { layer: self.layer.filter(|&layer| layer != layers), blocks, mae_order, ..self }
     }
 
-    /// Layer, order and numbers as caches and runs name them: `last`, or `last, 4 blocks, shuffled by seed 7, in
+    /// Layer, order and precision as caches and runs name them: `last`, or `last, 4 blocks, shuffled by seed 7, in
     /// float16`.
     pub fn name(&self) -> String {
         let mut layer = Layer(self.layer).to_string();
@@ -138,7 +138,7 @@ impl TokenSpec {
         }
     }
 
-    /// What [`name`](Self::name) says, of images of this size.
+    /// Parses what [`name`](Self::name) writes; `size` is the image size, which the name does not contain.
     pub fn read(name: &str, size: Option<usize>) -> Option<Self> {
         let (text, arithmetic) = match name.split_once(", in ") {
             Some((text, name)) => (text, name.parse().ok()?),
@@ -158,8 +158,8 @@ impl TokenSpec {
         Some(Self { layer, blocks, size, mae_order, arithmetic })
     }
 
-    /// In what `other` takes other tokens, in words: of these, then of `other`. The numbers a backbone
-    /// multiplies in are none: they change a token's last digits.
+    /// Descriptions of every difference to `other`: (this, other). Precision does not count: it changes
+    /// only a token's last digits.
     pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
         let layer = |spec: &Self| {
             let the = if spec.layer.is_none() { "the " } else { "" };
@@ -177,17 +177,17 @@ impl TokenSpec {
     }
 }
 
-/// What a probe file says of the tokens it was trained on.
+/// What a probe file records of the tokens it was trained on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trained {
     /// How they were taken.
     pub token_spec: TokenSpec,
-    /// What turned a file into pixels, as the preprocessor's key has it.
+    /// The preprocessor's [key](super::preprocess::Preprocessor::key), if recorded.
     pub preprocessing: Option<String>,
 }
 
 impl Trained {
-    /// From the `training` of a probe file; absent where it does not say.
+    /// Parses the `training` metadata of a probe file; `None` if it does not record the tokens.
     pub fn from_training(training: Option<&Value>) -> Option<Self> {
         let training = training?;
         let tokens = training.get("tokens")?;
@@ -197,13 +197,13 @@ impl Trained {
         Some(Self { token_spec, preprocessing })
     }
 
-    /// In what these tokens are others: what it was trained on, then what they are.
+    /// Descriptions of every difference to other tokens: (those it was trained on, the others).
     pub fn differences(&self, token_spec: &TokenSpec, preprocessing: &str) -> Vec<(String, String)> {
         let mut differences = self.token_spec.differences(token_spec);
         if let Some(own) = &self.preprocessing {
             let pixels = |text: &String| text.starts_with("images ");
             if own == preprocessing {
-                // The same pixels, whatever the size was called.
+                // The pixels are the same even if the sizes are written differently.
                 differences.retain(|(text, _)| !pixels(text));
             } else if !differences.iter().any(|(text, _)| pixels(text)) {
                 differences.push((format!("images prepared by {own}"), format!("by {preprocessing}")));
@@ -212,7 +212,7 @@ impl Trained {
         differences
     }
 
-    /// In what tokens taken and prepared so are others than those it was trained on: what they are, in words.
+    /// Descriptions of what differs in other tokens from those it was trained on; only the others are described.
     pub fn changes(&self, token_spec: &TokenSpec, preprocessing: &str) -> Vec<String> {
         let differences = self.differences(token_spec, preprocessing).into_iter();
         let words = |(own, now): (String, String)| match own.starts_with("images prepared by") {
@@ -223,7 +223,7 @@ impl Trained {
     }
 }
 
-/// Differences in one sentence's end: `tokens after layer 6, not after the last layer`.
+/// Joins differences for the end of a sentence: `tokens after layer 6, not tokens after the last layer`.
 pub fn describe_differences(differences: &[(String, String)]) -> String {
     let one = |(own, other): &(String, String)| format!("{own}, not {other}");
     differences.iter().map(one).collect::<Vec<_>>().join("; ")

@@ -1,5 +1,5 @@
-//! A picture that is trained on, changed anew every time it is seen: moved, or a random part of it resized; and mirrored half
-//! the time. What is drawn depends on (seed, epoch, picture) alone, so that a step can be made again without those before it.
+//! Augmentation of training images: a random shift or a random resized crop, and a horizontal flip with probability 1/2. The
+//! random numbers depend on (seed, epoch, picture) alone, so that a step can be repeated without those before it.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -12,31 +12,31 @@ use super::Filter;
 use super::resample::resize;
 use crate::model::trace::Picture;
 
-/// How a picture is changed every time it is seen.
+/// How a training image is augmented.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Augmentation {
-    /// Not at all: it is seen as the backbone will read it.
+    /// Not at all.
     #[default]
     None,
-    /// Moved by up to an eighth of its sides with what lies at an edge mirrored, and mirrored half the time (He et al. 2016 on
-    /// CIFAR-10).
+    /// A shift by up to an eighth of each side with reflected edges, and a horizontal flip with probability 1/2 (He et al. 2016
+    /// on CIFAR-10).
     Shift,
-    /// A random part of it ([`RandomCrop`]), resized bicubically, and mirrored half the time (Szegedy et al. 2015).
+    /// A random crop ([`RandomCrop`]), resized bicubically, and a horizontal flip with probability 1/2 (Szegedy et al. 2015).
     Crop,
 }
 
 impl Augmentation {
-    /// All of them, with their names.
+    /// Every augmentation and its name.
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::None, "none"), (Self::Shift, "shift"), (Self::Crop, "crop")];
 
-    /// Whether nothing is changed.
+    /// Whether it is [`None`](Self::None).
     pub fn is_none(&self) -> bool {
         *self == Self::None
     }
 
-    /// `picture` as it is seen this time, `width` by `height` pixels; `whole` makes what is seen of it where nothing is cut.
+    /// An augmented view of `picture`, `width` x `height` pixels; `whole` prepares the uncropped picture at this size.
     ///
     /// # Errors
     /// Those of `whole`.
@@ -59,7 +59,7 @@ impl Augmentation {
             }
             Self::Crop => {
                 let [left, top, w, h] = crop.draw((picture.width, picture.height), rng);
-                let part = taken(picture, (w, h), |x, y| (left + x, top + y));
+                let part = remapped(picture, (w, h), |x, y| (left + x, top + y));
                 resize(&part, (width, height), 0..width, 0..height, Filter::Bicubic)
             }
         };
@@ -83,28 +83,28 @@ impl FromStr for Augmentation {
     }
 }
 
-/// Which part of a picture is cut out: of an area that is uniform from a share of the picture's to all of it, and of a shape
-/// (width to height) whose logarithm is uniform from 3:4 to 4:3.
+/// A random crop: its fraction of the picture's area is uniform from `smallest` to 1, the logarithm of its aspect ratio (width to
+/// height) uniform from that of 3:4 to that of 4:3.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomCrop {
-    /// The smallest share of the area.
+    /// The smallest fraction of the area.
     pub smallest: f64,
-    /// Whether one that is too wide or too high is cut to fit, as Grill et al. 2020 (BYOL) do; otherwise another is drawn, ten at
-    /// most, as torchvision's `RandomResizedCrop` does, which then takes the largest in the middle that is of such a shape.
+    /// Whether a crop that is too wide or too high is clipped, as in BYOL (Grill et al. 2020). Otherwise up to ten are drawn, as in
+    /// torchvision's `RandomResizedCrop`, which falls back to the largest centred crop within the range of aspect ratios.
     pub clipped: bool,
 }
 
-/// The narrowest and the widest shape.
-const SHAPES: [f64; 2] = [3.0 / 4.0, 4.0 / 3.0];
+/// The smallest and the largest aspect ratio, width to height.
+const ASPECT_RATIOS: [f64; 2] = [3.0 / 4.0, 4.0 / 3.0];
 
 impl RandomCrop {
-    /// Left edge, top edge, width and height of a part of a picture so wide and so high.
+    /// Draws a crop of a picture of `width` x `height` pixels: left edge, top edge, width and height.
     fn draw(self, (width, height): (usize, usize), rng: &mut impl Rng) -> [usize; 4] {
         let pixels = |x: f64| x.round_ties_even() as usize;
         for _ in 0..if self.clipped { 1 } else { 10 } {
             let area = width as f64 * height as f64 * rng.random_range(self.smallest..1.0);
-            let shape = rng.random_range(SHAPES[0].ln()..SHAPES[1].ln()).exp();
-            let (mut w, mut h) = (pixels((area * shape).sqrt()), pixels((area / shape).sqrt()));
+            let ratio = rng.random_range(ASPECT_RATIOS[0].ln()..ASPECT_RATIOS[1].ln()).exp();
+            let (mut w, mut h) = (pixels((area * ratio).sqrt()), pixels((area / ratio).sqrt()));
             if self.clipped {
                 (w, h) = (w.clamp(1, width), h.clamp(1, height));
             }
@@ -112,13 +112,14 @@ impl RandomCrop {
                 return [rng.random_range(0..=width - w), rng.random_range(0..=height - h), w, h];
             }
         }
-        let w = width.min(pixels(height as f64 * SHAPES[1]));
-        let h = height.min(pixels(width as f64 / SHAPES[0]));
+        let w = width.min(pixels(height as f64 * ASPECT_RATIOS[1]));
+        let h = height.min(pixels(width as f64 / ASPECT_RATIOS[0]));
         [(width - w) / 2, (height - h) / 2, w, h]
     }
 }
 
-/// The numbers of an epoch's `part`: 0 is its order, others are its pictures. Parts lie so far apart that none reaches the next.
+/// The random numbers of `part` of an epoch: part 0 is for the epoch's order, the others for its pictures. The parts' positions in
+/// the generator's stream are 2^32 words apart, so that they do not overlap.
 pub fn draws(seed: u64, epoch: usize, part: usize) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x7069_6374_7572_6573);
     rng.set_stream(epoch as u64);
@@ -126,8 +127,8 @@ pub fn draws(seed: u64, epoch: usize, part: usize) -> ChaCha8Rng {
     rng
 }
 
-/// The picture whose pixel (x, y) is that at `from(x, y)` of another.
-fn taken(
+/// The picture whose pixel (x, y) is the pixel `from(x, y)` of another.
+fn remapped(
     picture: &Picture,
     (width, height): (usize, usize),
     from: impl Fn(usize, usize) -> (usize, usize),
@@ -140,19 +141,21 @@ fn taken(
     Picture { width, height, rgb: (0..width * height).flat_map(pixel).collect() }
 }
 
-/// Moved; what comes in at an edge is what lies at it, mirrored.
+/// Shifts a picture; pixels from beyond an edge are reflected.
 fn shifted(picture: &Picture, right: i64, down: i64) -> Picture {
-    let within = |at: i64, size: usize| {
+    let reflected = |at: i64, size: usize| {
         let last = size as i64 - 1;
         (last - (last - at.abs()).abs()) as usize
     };
     let (width, height) = (picture.width, picture.height);
-    taken(picture, (width, height), |x, y| (within(x as i64 + right, width), within(y as i64 + down, height)))
+    remapped(picture, (width, height), |x, y| {
+        (reflected(x as i64 + right, width), reflected(y as i64 + down, height))
+    })
 }
 
-/// Left for right.
+/// Flips a picture horizontally.
 fn mirrored(picture: &Picture) -> Picture {
-    taken(picture, (picture.width, picture.height), |x, y| (picture.width - 1 - x, y))
+    remapped(picture, (picture.width, picture.height), |x, y| (picture.width - 1 - x, y))
 }
 
 #[cfg(test)]
@@ -173,7 +176,7 @@ mod tests {
         Picture { width, height, rgb }
     }
 
-    /// Numbers that were given.
+    /// A generator that returns given numbers.
     struct Words(Vec<u64>);
 
     impl RngCore for Words {

@@ -1,5 +1,5 @@
-//! `preprocessor_config.json` as transformers understands it: each processor class fills in what
-//! the file leaves out. Fields no listed processor reads are ignored.
+//! `preprocessor_config.json` as transformers understands it: each processor class has defaults for
+//! fields that the file leaves out. Fields that no listed processor reads are ignored.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::{Filter, PreprocessError, Preprocessor, Size};
 use crate::model::backbone;
 use crate::model::io::atomic_file;
 
-/// Largest edge a configuration may ask for, in pixels.
+/// Largest edge in a configuration, in pixels.
 const MAX_EDGE: u64 = 1 << 16;
-/// No configuration file is longer, in bytes.
+/// Largest configuration file read, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// What a processor does where the file is silent.
+/// A processor class, and its defaults for fields that the file leaves out.
 struct Defaults {
     /// The class, without the suffix that names its implementation.
     class: &'static str,
@@ -25,9 +25,9 @@ struct Defaults {
     mean: [f64; 3],
     std: [f64; 3],
     size: Size,
-    /// Whether a plain number as `size` is both edges, not the shorter one.
+    /// Whether a plain number as `size` means both edges, not the shorter one.
     square: bool,
-    /// Whether it crops by default, and to what.
+    /// Whether it crops by default; `crop` is the default size as (height, width).
     crops: bool,
     crop: Option<(usize, usize)>,
 }
@@ -50,8 +50,8 @@ const VIT: Defaults = Defaults {
     crop: None,
 };
 
-/// The processors. DINOv3's resizes without rounding to bytes; here it rounds as the others do, a
-/// grey level apart at most.
+/// The supported processors. DINOv3's resizes without rounding to bytes; here it rounds like the others,
+/// a difference of at most one grey level.
 const PROCESSORS: &[Defaults] = &[
     VIT,
     Defaults {
@@ -96,20 +96,20 @@ const CLIP: Defaults = Defaults {
 
 pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
     let (path, text) = read(folder)?;
-    // A missing or broken config.json is the backbone's error to tell.
+    // A missing or broken config.json is reported when the backbone is opened.
     let cut = backbone::config::Config::open(folder)
         .ok()
         .filter(|config| (0..2).any(|axis| !config.image[axis].is_multiple_of(config.patch[axis])));
     let cut = cut.map(|config| config.patch);
-    // The model type helps old files only.
+    // The model type matters for old files only.
     let model = atomic_file::read(&folder.join("config.json"), MAX_FILE_BYTES).ok();
     let model = model.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
     let model = model.as_ref().and_then(|config| config.get("model_type")).and_then(Value::as_str);
     Ok(Preprocessor { cut, ..parse(&path.display().to_string(), &text, model)? })
 }
 
-/// The file that says how images are prepared, and its text: `processor_config.json` where an
-/// `image_processor` stands in it, as processors of text and images are stored since transformers 5.
+/// The path and contents of the configuration: the `image_processor` of `processor_config.json` if there
+/// is one, as processors of text and images are stored since transformers 5, or `preprocessor_config.json`.
 fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
     let get = |name: &str| {
         let path = folder.join(name);
@@ -128,7 +128,7 @@ fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
     get("preprocessor_config.json")?.ok_or_else(|| PreprocessError::Missing { folder: folder.into() })
 }
 
-/// Reads a configuration; `file` stands in errors, `model` is the `model_type` of the backbone.
+/// Parses a configuration; `file` is its name in errors, `model` the `model_type` of the backbone.
 pub fn parse(file: &str, text: &[u8], model: Option<&str>) -> Result<Preprocessor, PreprocessError> {
     let json = |why: String| PreprocessError::Json { file: file.into(), why };
     let fields = match serde_json::from_slice(text).map_err(|error| json(error.to_string()))? {
@@ -161,7 +161,7 @@ pub fn parse(file: &str, text: &[u8], model: Option<&str>) -> Result<Preprocesso
             None => 1.0 / 255.0,
             Some(value) => value.as_f64().unwrap_or(f64::NAN),
         };
-        // Smaller or larger ones do not survive f32.
+        // Smaller or larger factors would underflow or overflow f32.
         if !(1e-30..=1e30).contains(&factor.abs()) {
             return Err(config.wrong("rescale_factor", "a number other than 0, such as 0.00392156862745098"));
         }
@@ -212,7 +212,7 @@ impl Config<'_> {
         })
     }
 
-    /// A flag; `null` is false, even where the class says true.
+    /// A boolean; `null` is false even if the default is true.
     fn flag(&self, field: &'static str, default: bool) -> Result<bool, PreprocessError> {
         match self.get(field) {
             None => Ok(default),

@@ -1,12 +1,12 @@
-//! Where a photograph comes to lie: the size it is resized to and what the crop takes of it.
+//! The geometry of preprocessing: the size an image is resized to, and the window that is cropped from it.
 
 use super::{PreprocessError, Preprocessor};
 use crate::model::data::image::Photo;
 
-/// No prepared picture has more pixels than this; a backbone could not read it anyway.
+/// Most pixels of a prepared picture; a backbone could not read more anyway.
 pub(super) const PIXEL_LIMIT: u64 = 1 << 26;
 
-/// A rectangle on a photograph, in its pixels; the origin is the top-left corner.
+/// A rectangle on an image, in pixels; the origin is the top-left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rect {
     /// Left edge.
@@ -19,22 +19,22 @@ pub struct Rect {
     pub height: f64,
 }
 
-/// To which size a photograph is resized.
+/// The size an image is resized to.
 #[expect(missing_docs, reason = "each variant says what its fields are")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
-    /// To this size, whatever its shape was.
+    /// To this size, whatever the aspect ratio.
     Exact { height: usize, width: usize },
-    /// The shorter edge becomes this long, the shape stays.
+    /// The shorter edge gets this length; the aspect ratio is kept.
     Shortest(usize),
-    /// The shorter edge becomes `shortest` long, unless the longer one would exceed `longest`.
+    /// The shorter edge gets the length `shortest`, or less so that the longer one does not exceed `longest`.
     Between { shortest: usize, longest: usize },
-    /// As large as fits into this, the shape stays.
+    /// The largest size that fits into this; the aspect ratio is kept.
     Within { height: usize, width: usize },
 }
 
-/// How one photograph is placed: resized to `to`, then cut to `size` at `offset`, which is negative
-/// where black is added. All (horizontal, vertical).
+/// The geometry of one image: resized to `to`, then cropped to `size` at `offset`, which is negative
+/// where black is added. All are (horizontal, vertical) in pixels.
 pub(super) struct Placing {
     pub to: (usize, usize),
     pub size: (usize, usize),
@@ -42,12 +42,12 @@ pub(super) struct Placing {
 }
 
 impl Placing {
-    /// Places a photograph, or says that nothing sensible would come of it.
+    /// The geometry of an image; an error if the result would be empty or too large.
     pub fn from_photo(preprocessor: &Preprocessor, photo: &Photo) -> Result<Self, PreprocessError> {
         Self::new(preprocessor, &photo.name, (photo.width(), photo.height()))
     }
 
-    /// The same of one called `name`, so wide and so high.
+    /// The same for an image of `width` x `height` pixels; errors mention `name`.
     pub fn new(
         preprocessor: &Preprocessor,
         name: &str,
@@ -85,7 +85,7 @@ impl Placing {
 }
 
 impl Size {
-    /// Width and height of a resized photograph; the roundings are transformers'.
+    /// Width and height of the resized image, rounded as in transformers.
     fn resized(self, width: u64, height: u64) -> (u64, u64) {
         let (short, long) = (width.min(height), width.max(height));
         let ordered = |short, long| if width <= height { (short, long) } else { (long, short) };
@@ -110,7 +110,7 @@ impl Size {
         }
     }
 
-    /// Every edge changed.
+    /// Applies `edge` to every length.
     pub(super) fn map(self, edge: impl Fn(usize) -> usize) -> Self {
         match self {
             Self::Exact { height, width } => Self::Exact { height: edge(height), width: edge(width) },

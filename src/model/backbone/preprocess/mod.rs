@@ -1,7 +1,7 @@
-//! What a backbone does to a photograph before it looks: resize, crop, rescale, normalise, as its
-//! `preprocessor_config.json` says and transformers' Pillow processors do it:
+//! Preprocessing of images for a backbone: resize, crop, rescale, normalise, as its
+//! `preprocessor_config.json` says and as transformers' Pillow processors do it:
 //! `x = (rescale_factor * pixel - mean) / std` for every pixel of the centre crop of the resized
-//! photograph. The resized picture equals Pillow's to the bit.
+//! image. The resized picture equals Pillow's to the bit.
 
 pub mod augment;
 pub mod config;
@@ -16,14 +16,14 @@ use crop_geometry::Placing;
 pub use crop_geometry::{Rect, Size};
 pub use resample::Filter;
 
-/// What a backbone reads: normalised pixels of one image.
+/// The input of a backbone: normalised pixels of one image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pixels {
-    /// Pixels from top to bottom.
+    /// Height in pixels.
     pub height: usize,
-    /// Pixels from left to right.
+    /// Width in pixels.
     pub width: usize,
-    /// `[3, H, W]` row-major: red, green, blue plane.
+    /// `[3, H, W]` row-major: red, green and blue plane.
     pub values: Vec<f32>,
 }
 
@@ -55,23 +55,23 @@ pub enum PreprocessError {
 /// The preprocessing of one backbone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preprocessor {
-    /// How it is resized, if at all.
+    /// Target size and filter, if the image is resized.
     pub resize: Option<(Size, Filter)>,
-    /// Height and width of the centre crop, if any. What lies beyond the picture is black.
+    /// Height and width of the centre crop, if any. Beyond the picture it is black.
     pub crop: Option<(usize, usize)>,
-    /// Height and width of a patch, where the backbone was trained on images that are no multiple of it
-    /// (SigLIP's 384 pixels of patches of 14): what is over at the right and at the bottom is left out, as
-    /// the backbone does.
+    /// Height and width of a patch, if the backbone was trained on images that are no multiple of it
+    /// (SigLIP: 384 pixels, patches of 14): the remainder at the right and at the bottom is cut off, as by
+    /// the backbone.
     pub cut: Option<[usize; 2]>,
-    /// By what a byte is multiplied, if at all.
+    /// The factor of a byte's value, if it is rescaled.
     pub rescale: Option<f64>,
     /// Mean and standard deviation of red, green and blue, if they are normalised.
     pub normalise: Option<([f64; 3], [f64; 3])>,
 }
 
 impl Preprocessor {
-    /// Reads `preprocessor_config.json` of a backbone's folder. An old file that does not name its
-    /// processor is understood through the `model_type` of the `config.json` beside it.
+    /// Reads `preprocessor_config.json` of a backbone's folder. For an old file that does not name
+    /// its processor, it is derived from the `model_type` of the `config.json` beside it.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, PreprocessError> {
         config::open(folder.as_ref())
     }
@@ -102,7 +102,7 @@ impl Preprocessor {
         })
     }
 
-    /// Height and width of what the backbone reads, where it is the same for every photograph.
+    /// Height and width of the prepared image, if they are the same for every image.
     pub fn output(&self) -> Option<(usize, usize)> {
         let (height, width) = match (self.crop, self.resize) {
             (Some(crop), _) => crop,
@@ -112,7 +112,8 @@ impl Preprocessor {
         Some((self.whole(0, height), self.whole(1, width)))
     }
 
-    /// Pixels of whole patches, of so many along an axis (0 is the height); all where none is whole.
+    /// `pixels` along an axis (0: height, 1: width) less the remainder of a patch, if [`cut`](Self::cut) is set; unchanged if
+    /// less than one patch.
     fn whole(&self, axis: usize, pixels: usize) -> usize {
         match self.cut {
             Some(patch) if pixels >= patch[axis] => pixels - pixels % patch[axis],
@@ -120,7 +121,7 @@ impl Preprocessor {
         }
     }
 
-    /// Everything it does, in one line: equal lines mean equal pixels. For caches.
+    /// All settings in one line, for the keys of caches: equal lines mean equal pixels.
     pub fn key(&self) -> String {
         let resize = match self.resize {
             None => "none".into(),
@@ -141,12 +142,12 @@ impl Preprocessor {
         format!("1; resize {resize}; crop {crop}; rescale {rescale}; normalise {normalise}{cut}")
     }
 
-    /// Prepares a photograph.
+    /// Prepares an image: resizes, crops, rescales and normalises it.
     pub fn apply(&self, photo: &Photo) -> Result<Pixels, PreprocessError> {
         Ok(self.pixels(&self.picture(photo)?))
     }
 
-    /// What the backbone reads of a picture that is resized and cropped already.
+    /// Rescales and normalises a picture that is already resized and cropped.
     pub fn pixels(&self, picture: &Picture) -> Pixels {
         let plane = picture.width * picture.height;
         let mut values = vec![0.0; plane * 3]; // [3, H, W]
@@ -159,11 +160,11 @@ impl Preprocessor {
         Pixels { height: picture.height, width: picture.width, values }
     }
 
-    /// The prepared photograph as a picture: resized and cropped, not normalised.
+    /// The resized and cropped image, not normalised.
     pub fn picture(&self, photo: &Photo) -> Result<Picture, PreprocessError> {
         let at = Placing::from_photo(self, photo)?;
         let filter = self.resize.map_or(Filter::Nearest, |(_, filter)| filter);
-        // What of the crop lies on the resized picture, in its pixels.
+        // The part of the crop that lies on the resized picture, in the latter's pixels.
         let part = |offset: i64, size: usize, to: usize| {
             offset.max(0) as usize..((offset + size as i64).max(0) as usize).min(to)
         };
@@ -182,7 +183,7 @@ impl Preprocessor {
         Ok(Picture { width: at.size.0, height: at.size.1, rgb })
     }
 
-    /// What the backbone saw: prepared pixels as a picture again, exactly the resized and cropped one.
+    /// Inverts rescaling and normalisation: exactly the resized and cropped picture of these pixels.
     pub fn seen(&self, pixels: &Pixels) -> Picture {
         let plane = pixels.width * pixels.height;
         let byte = |value: f32, c: usize| {
@@ -196,8 +197,8 @@ impl Preprocessor {
         Picture { width: pixels.width, height: pixels.height, rgb }
     }
 
-    /// Where on the photograph the patch in `row` and `col` lies, for patches of `patch` pixels. The
-    /// rectangle leaves the photograph where the crop is larger than the resized picture.
+    /// The rectangle of the patch in `row` and `col` on the original image, for patches of `patch` pixels.
+    /// It may extend beyond the image if the crop is larger than the resized picture.
     pub fn patch_rect(
         &self,
         photo: &Photo,
@@ -215,8 +216,8 @@ impl Preprocessor {
         })
     }
 
-    /// Where the rectangle `on` of a photograph called `name`, so wide and so high, comes to lie on the prepared picture, in that
-    /// one's pixels; and that one's width and height.
+    /// The rectangle `on` of an image of `size` = (width, height), mapped to the prepared picture, in the latter's pixels; and the
+    /// prepared picture's width and height. Errors mention `name`.
     pub fn prepared_rect(
         &self,
         name: &str,
@@ -234,8 +235,8 @@ impl Preprocessor {
         Ok((rect, at.size))
     }
 
-    /// The value of a byte in channel `c`. The product is rounded to f32 before the mean is taken
-    /// off, as the reference does.
+    /// The normalised value of a byte in channel `c`. The product is rounded to f32 before the mean is
+    /// subtracted, as in transformers.
     fn value(&self, byte: u8, c: usize) -> f32 {
         let x = (f64::from(byte) * self.rescale.unwrap_or(1.0)) as f32;
         self.normalise.map_or(x, |(mean, std)| (x - mean[c] as f32) / std[c] as f32)

@@ -1,7 +1,7 @@
 //! Pillow's resampling, to the bit: an antialiased convolution whose support grows with the scale
 //! (Keys 1981 for the cubic, a = -0.5), one pass along the rows and one along the columns, each rounded
-//! to 8 bits, weights in fixed point with 22 bits. Only the asked window of the resized picture is computed, so that a thin
-//! photograph, whose resized form would be enormous, costs no more than its crop.
+//! to 8 bits, weights in fixed point with 22 bits. Only the requested window of the resized picture is computed, so that a
+//! very narrow image, whose resized form would be enormous, costs no more than its crop.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -10,9 +10,9 @@ use rayon::prelude::*;
 
 use crate::model::trace::Picture;
 
-/// Fractional bits of a weight: 32 less 8 of the result less 2 for what overshoots.
+/// Fractional bits of a weight: 32, less 8 of the result, less 2 for overshoot.
 const PRECISION: u32 = 22;
-/// What is added before the bits are cut off, so that they are rounded.
+/// One half, added so that the shift by [`PRECISION`] rounds.
 const HALF: i32 = 1 << (PRECISION - 1);
 
 /// The filters, in Pillow's numbering.
@@ -33,7 +33,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// The filter of Pillow's number.
+    /// The filter with Pillow's number.
     pub fn from_number(number: u64) -> Option<Self> {
         [Self::Nearest, Self::Lanczos, Self::Bilinear, Self::Bicubic, Self::Box, Self::Hamming]
             .get(usize::try_from(number).ok()?)
@@ -76,20 +76,20 @@ impl Filter {
     }
 }
 
-/// The weights of one resized pixel: they start at `first`.
+/// The weights of one output pixel; they apply to input pixels from `first` on.
 struct Taps {
     first: usize,
     weights: Vec<i32>,
 }
 
-/// The weights of the pixels `window` of a line of `from` pixels resized to `to`.
+/// The weights of output pixels `window` when a line of `from` pixels is resized to `to`.
 fn taps(from: usize, to: usize, window: Range<usize>, filter: Filter) -> Vec<Taps> {
     let scale = from as f64 / to as f64;
     let stretch = scale.max(1.0);
     let radius = filter.radius() * stretch;
     let one = |at: usize| {
         let centre = (at as f64 + 0.5) * scale;
-        // Casts cut towards zero and below at zero, as the reference does.
+        // Casts truncate towards zero and saturate at zero, which equals Pillow's rounding and clamping.
         let first = (centre - radius + 0.5) as usize;
         let last = ((centre + radius + 0.5) as usize).min(from);
         let raw: Vec<f64> =
@@ -108,8 +108,8 @@ fn clip(sum: i32) -> u8 {
     (sum >> PRECISION).clamp(0, 255) as u8
 }
 
-/// The window `cols` x `rows` of `picture` resized to `to` = (width, height). The window lies within
-/// `to`, and neither `picture` nor `to` is empty.
+/// The window `cols` x `rows` of `picture` resized to `to` = (width, height). The window must lie within
+/// `to`, and neither `picture` nor `to` may be empty.
 pub fn resize(
     picture: &Picture,
     to: (usize, usize),
@@ -132,8 +132,8 @@ pub fn resize(
     }
     let across = taps(picture.width, to.0, cols, filter);
     let down = taps(picture.height, to.1, rows, filter);
-    // Which pass comes first is Pillow's choice (since version 12), and shows in the roundings. It
-    // also bounds the picture between the passes by the larger of the given and the resized one.
+    // The order of the passes is Pillow's (since version 12) and affects rounding. It also bounds the
+    // intermediate picture by the larger of the input and the output.
     let (less_wide, less_high) = (picture.width.saturating_sub(to.0), picture.height.saturating_sub(to.1));
     if less_high > 2 * less_wide {
         let (middle, left) = pass_down(picture, &down, span(&across));
@@ -147,12 +147,13 @@ pub fn resize(
     }
 }
 
+/// The range of input pixels that any of the taps reads.
 fn span(taps: &[Taps]) -> Range<usize> {
     let first = taps.iter().map(|t| t.first).min().unwrap_or(0);
     first..taps.iter().map(|t| t.first + t.weights.len()).max().unwrap_or(first)
 }
 
-/// Resizes `rows` of a picture horizontally; its first column is column `left` of what the taps mean.
+/// Resizes `rows` of a picture horizontally; its first column is column `left` in the coordinates of the taps.
 fn pass_across(picture: &Picture, left: usize, taps: &[Taps], rows: Range<usize>) -> Picture {
     let mut rgb = vec![0; rows.len() * taps.len() * 3];
     rgb.par_chunks_exact_mut(taps.len() * 3).enumerate().for_each(|(y, line)| {
@@ -171,7 +172,7 @@ fn pass_across(picture: &Picture, left: usize, taps: &[Taps], rows: Range<usize>
     Picture { width: taps.len(), height: rows.len(), rgb }
 }
 
-/// Resizes `cols` of a picture vertically; returns its first column too.
+/// Resizes `cols` of a picture vertically; also returns the first of these columns.
 fn pass_down(picture: &Picture, taps: &[Taps], cols: Range<usize>) -> (Picture, usize) {
     let mut rgb = vec![0; taps.len() * cols.len() * 3];
     rgb.par_chunks_exact_mut(cols.len() * 3).zip(taps).for_each(|(line, taps)| {
@@ -189,8 +190,8 @@ fn pass_down(picture: &Picture, taps: &[Taps], cols: Range<usize>) -> (Picture, 
     (Picture { width: cols.len(), height: taps.len(), rgb }, cols.start)
 }
 
-/// Where the pixels `window` of a line of `from` pixels resized to `to` come from. The step is added
-/// up, not multiplied, because the reference adds: the roundings decide ties.
+/// The input pixels of output pixels `window` when a line of `from` pixels is resized to `to`. The step is
+/// accumulated, not multiplied, as in Pillow: its rounding errors decide ties.
 fn nearest(from: usize, to: usize, window: Range<usize>) -> Vec<usize> {
     let step = from as f64 / to as f64;
     let mut at = 0.5 * step;
