@@ -1,11 +1,11 @@
-//! The cache that all programs of the Hub share, in the layout of Python's `huggingface_hub`.
+//! The cache shared by all programs that use the Hub, in the layout of Python's `huggingface_hub`.
 //!
 //! ```text
-//! models--ORG--NAME/blobs/ETAG                   contents; ETAG.incomplete while they arrive
+//! models--ORG--NAME/blobs/ETAG                   contents; ETAG.incomplete during the download
 //!                   snapshots/COMMIT/FILE        links to them
 //!                   refs/REVISION                the commit of a branch or tag
 //!                   .no_exist/COMMIT/FILE        empty: the Hub has no such file
-//! .locks/models--ORG--NAME/ETAG.lock             held while a content is written
+//! .locks/models--ORG--NAME/ETAG.lock             locked while a content is written
 //! ```
 
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use hf_hub::{Cache, CacheRepo, Repo};
 use super::HubError;
 use crate::model::io::atomic_file;
 
-/// Longest file that holds a commit, in bytes.
+/// Largest `refs` file read, in bytes.
 const MAX_REF_BYTES: u64 = 1 << 16;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct CachedRepo {
     locks: PathBuf,
 }
 
-/// Whether `name` may become the name of a file: what a server sends must not leave the cache.
+/// Whether `name` is a safe file name: names from a server must not lead out of the cache.
 pub(super) fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     (1..=128).contains(&name.len())
@@ -36,24 +36,24 @@ pub(super) fn is_name(name: &str) -> bool {
         && !name.contains("..")
 }
 
-/// Whether `revision` is the full name of a commit.
+/// Whether `revision` is a full commit hash.
 pub(super) fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// Names the path of an input or output error.
-pub(super) fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, HubError> {
+/// Adds the path to an I/O error.
+pub(super) fn with_path<T>(path: &Path, result: io::Result<T>) -> Result<T, HubError> {
     result.map_err(|source| HubError::Io { path: path.into(), source })
 }
 
 impl CachedRepo {
-    /// The place of `repo` in the cache at `cache`.
+    /// `repo` in the cache folder `cache`.
     pub fn new(cache: &Path, repo: &Repo) -> Self {
         let (name, layout) = (repo.folder_name(), Cache::new(cache.into()).repo(repo.clone()));
         Self { layout, root: cache.join(&name), locks: cache.join(".locks").join(name) }
     }
 
-    /// The commit that `revision` stood for when it was last fetched.
+    /// The commit that `revision` was resolved to when it was last fetched.
     pub fn commit(&self, revision: &str) -> Option<String> {
         if is_commit(revision) {
             return Some(revision.into());
@@ -62,23 +62,23 @@ impl CachedRepo {
         Some(commit.trim().to_owned()).filter(|commit| is_name(commit))
     }
 
-    /// Remembers that `revision` stands for `commit`.
+    /// Records that `revision` resolves to `commit`.
     pub fn set_commit(&self, revision: &str, commit: &str) -> Result<(), HubError> {
         let path = self.root.join("refs").join(revision);
         if is_commit(revision) || atomic_file::text(&path, MAX_REF_BYTES).is_ok_and(|old| old == commit) {
             return Ok(());
         }
         let dir = path.parent().unwrap_or(&self.root);
-        at(&path, atomic_file::make_folder(dir))?;
-        at(&path, atomic_file::write(&path, commit.as_bytes()))
+        with_path(&path, atomic_file::make_folder(dir))?;
+        with_path(&path, atomic_file::write(&path, commit.as_bytes()))
     }
 
-    /// The folder of `commit`.
+    /// The snapshot folder of `commit`.
     pub fn snapshot(&self, commit: &str) -> PathBuf {
         self.layout.pointer_path(commit)
     }
 
-    /// `file` of `commit`, if it is here.
+    /// The path of `file` of `commit`, if it is in the cache.
     pub fn file(&self, commit: &str, file: &str) -> Option<PathBuf> {
         Some(self.snapshot(commit).join(file)).filter(|path| path.is_file())
     }
@@ -88,52 +88,55 @@ impl CachedRepo {
         self.root.join(".no_exist").join(commit).join(file).is_file()
     }
 
-    /// Remembers that the Hub has no `file` in `commit`. Failing costs a question next time.
+    /// Records that the Hub has no `file` in `commit`. Failure is ignored: it costs a request next time.
     pub fn set_absent(&self, commit: &str, file: &str) {
         let dir = self.root.join(".no_exist").join(commit);
         let _ =
             atomic_file::make_folder(&dir).and_then(|()| atomic_file::step(|| File::create(dir.join(file))));
     }
 
-    /// Where the content `etag` belongs.
+    /// The path of the content `etag`.
     pub fn blob(&self, etag: &str) -> PathBuf {
         self.layout.blob_path(etag)
     }
 
-    /// Where the content `etag` grows.
+    /// The path of the content `etag` during its download.
     pub fn partial(&self, etag: &str) -> PathBuf {
         self.layout.blob_path(&format!("{etag}.incomplete"))
     }
 
-    /// The file whose lock says who writes the content `etag`; makes the folders for both.
+    /// Opens the lock file for writing the content `etag`; creates the folders of both.
     pub fn lock_file(&self, etag: &str) -> Result<File, HubError> {
         let blobs = self.root.join("blobs");
-        at(&blobs, atomic_file::make_folder(&blobs))?;
-        at(&self.locks, atomic_file::make_folder(&self.locks))?;
+        with_path(&blobs, atomic_file::make_folder(&blobs))?;
+        with_path(&self.locks, atomic_file::make_folder(&self.locks))?;
         let path = self.locks.join(format!("{etag}.lock"));
-        at(&path, atomic_file::step(|| File::options().create(true).write(true).truncate(false).open(&path)))
+        with_path(
+            &path,
+            atomic_file::step(|| File::options().create(true).write(true).truncate(false).open(&path)),
+        )
     }
 
-    /// Lets `file` of `commit` be the content `etag`.
+    /// Links `file` of `commit` to the content `etag`; returns the link's path.
     pub fn link(&self, commit: &str, file: &str, etag: &str) -> Result<PathBuf, HubError> {
         let dir = self.snapshot(commit);
         let path = dir.join(file);
         if path.is_file() {
             return Ok(path);
         }
-        at(&path, atomic_file::make_folder(path.parent().unwrap_or(&dir)))?;
+        with_path(&path, atomic_file::make_folder(path.parent().unwrap_or(&dir)))?;
         if path.symlink_metadata().is_ok() {
-            at(&path, atomic_file::step(|| fs::remove_file(&path)))?; // a link to a content that was deleted
+            with_path(&path, atomic_file::step(|| fs::remove_file(&path)))?; // a dangling link: its content was deleted
         }
         let up = "../".repeat(file.matches('/').count());
         let target = Path::new(&up).join("../../blobs").join(etag);
         #[cfg(unix)]
         let linked = atomic_file::step(|| std::os::unix::fs::symlink(target, &path));
-        // Windows allows links to few users; Python's cache then moves the content, too.
+        // On Windows few users may create links; like Python's cache, this then moves the content.
         #[cfg(windows)]
         let linked =
             std::os::windows::fs::symlink_file(target, &path).or_else(|_| fs::rename(self.blob(etag), &path));
-        at(&path, linked)?;
+        with_path(&path, linked)?;
         Ok(path)
     }
 }

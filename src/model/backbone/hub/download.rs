@@ -1,4 +1,4 @@
-//! Fetches one file of a repository over HTTP into the cache.
+//! Downloads one file of a repository over HTTP into the cache.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
@@ -13,22 +13,23 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, RequestBuilder};
 
-use super::cache::{CachedRepo, at, is_name};
+use super::cache::{CachedRepo, is_name, with_path};
 use super::file::encoded;
 use super::rate::Rate;
 use super::url::{join, same_origin};
 use super::{Callback, Hub, HubError, Progress};
 use crate::model::io::atomic_file;
 
-/// Longest configuration or index of shards that is fetched, in bytes.
+/// Largest configuration or index of shards that is downloaded, in bytes.
 const JSON_LIMIT: u64 = 64 << 20;
 
+/// What the Hub says of a file.
 pub(super) struct Remote {
-    /// Of the revision that was asked for.
+    /// The commit of the requested revision.
     pub commit: String,
-    /// Name of the content: the SHA-256 of large files.
+    /// Identifier of the content: the SHA-256 of large files.
     etag: String,
-    /// Bytes.
+    /// Size in bytes.
     size: u64,
 }
 
@@ -38,9 +39,9 @@ pub(super) struct Client<'a> {
     agent: Agent,
 }
 
-/// Tries in a row that bring nothing before a download is given up.
+/// Consecutive attempts without a byte received before a download is given up.
 const MAX_ATTEMPTS: u32 = 3;
-/// Redirects in a row that are followed.
+/// Most consecutive redirects that are followed.
 const MAX_REDIRECTS: usize = 10;
 
 impl<'a> Client<'a> {
@@ -49,15 +50,14 @@ impl<'a> Client<'a> {
         Ok(Self { hub, repo, agent: agent(hub, None)? })
     }
 
-    /// The header that holds the token, for a request to `url`: only where its scheme, host and port
-    /// are the endpoint's.
+    /// The authorization header for a request to `url`; `None` unless its origin is the endpoint's.
     fn token(&self, url: &str) -> Option<(&'static str, String)> {
         let token = self.hub.token.as_ref().filter(|_| same_origin(url, &self.hub.endpoint))?;
         Some(("authorization", format!("Bearer {token}")))
     }
 
     fn url(&self, revision: &str, file: &str) -> String {
-        let (page, repo) = (self.hub.page(self.repo), super::at(self.repo, revision.into()));
+        let (page, repo) = (self.hub.page(self.repo), super::at_revision(self.repo, revision.into()));
         format!("{page}/resolve/{}/{}", repo.url_revision(), encoded(file))
     }
 
@@ -70,7 +70,7 @@ impl<'a> Client<'a> {
         HubError::Network { id, page, url: url.into(), reason }
     }
 
-    /// The answer to a request to `url`; the token goes to the endpoint only.
+    /// Sends a request to `url`; the token is sent to the endpoint only.
     fn send(&self, request: RequestBuilder<WithoutBody>, url: &str) -> Result<Response<Body>, HubError> {
         let request = match self.token(url) {
             Some((name, token)) => request.header(name, token),
@@ -79,8 +79,8 @@ impl<'a> Client<'a> {
         request.call().map_err(|error| self.network(url, error))
     }
 
-    /// What the Hub says of `file` at `revision`; `None` if it has no such file there.
-    pub fn ask(&self, revision: &str, file: &str) -> Result<Option<Remote>, HubError> {
+    /// Requests the metadata of `file` at `revision`; `None` if the revision has no such file.
+    pub fn metadata(&self, revision: &str, file: &str) -> Result<Option<Remote>, HubError> {
         let mut url = self.url(revision, file);
         for _ in 0..MAX_REDIRECTS {
             let response = self.send(self.agent.head(&url), &url)?;
@@ -94,7 +94,7 @@ impl<'a> Client<'a> {
                 url = redirected(&url, location)?;
                 continue;
             }
-            // The redirect of a renamed repository tells nothing of the file yet.
+            // The redirect of a renamed repository has no metadata of the file yet.
             let location = header("location").filter(|l| status.is_redirection() && l.starts_with('/'));
             if let Some(next) = location.and_then(|location| join(&url, location)) {
                 url = next;
@@ -121,7 +121,7 @@ impl<'a> Client<'a> {
         Err(malformed(&url, "it redirects without end"))
     }
 
-    /// The size of the content at `url`, where it is not told without being asked.
+    /// The size of the content at `url`, by a request for its first byte, if the metadata lacks it.
     fn measure(&self, url: &str) -> Result<u64, HubError> {
         let response = self.get(url, "bytes=0-0")?;
         let total = header(&response, "content-range").and_then(|range| range.rsplit('/').next());
@@ -129,7 +129,7 @@ impl<'a> Client<'a> {
         size.ok_or_else(|| malformed(url, "no size"))
     }
 
-    /// Requests a range of `url`, following redirects.
+    /// Requests a range of `url`, or all of it if `range` is empty, following redirects.
     fn get(&self, url: &str, range: &str) -> Result<Response<Body>, HubError> {
         let mut url = url.to_owned();
         for _ in 0..=MAX_REDIRECTS {
@@ -144,7 +144,7 @@ impl<'a> Client<'a> {
         Err(malformed(&url, "it redirects without end"))
     }
 
-    /// The meaning of an error status; `Ok(None)` if only the file is missing.
+    /// The error that a status stands for; `Ok(None)` if only the file is missing.
     fn refusal<T>(
         &self,
         response: &Response<Body>,
@@ -167,7 +167,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Brings `file`, of which the Hub said `remote`, into the cache; what is there is not fetched.
+    /// Downloads `file`, whose metadata is `remote`, into the cache, unless it is there; returns its path.
     pub fn fetch(
         &self,
         cache: &CachedRepo,
@@ -180,7 +180,7 @@ impl<'a> Client<'a> {
             return Ok(path);
         }
         let lock = cache.lock_file(etag)?;
-        // A file system without locks is no reason to fail: two programs would fetch the same.
+        // On a file system without locks it goes on: two programs might then download the same file.
         while let Err(TryLockError::WouldBlock) = lock.try_lock() {
             report(progress, file, 0, *size)?;
             sleep(Duration::from_millis(200));
@@ -188,14 +188,14 @@ impl<'a> Client<'a> {
         let blob = cache.blob(etag);
         if !blob.is_file() {
             let partial = cache.partial(etag);
-            self.grow(&partial, file, remote, progress)?;
-            at(&blob, atomic_file::step(|| fs::rename(&partial, &blob)))?;
+            self.complete(&partial, file, remote, progress)?;
+            with_path(&blob, atomic_file::step(|| fs::rename(&partial, &blob)))?;
         }
         cache.link(commit, file, etag)
     }
 
-    /// Lets the file `partial` grow until it is whole, and checks it.
-    fn grow(
+    /// Downloads the rest of the file `partial`, retrying after failures, and checks its SHA-256 if known.
+    fn complete(
         &self,
         partial: &Path,
         file: &str,
@@ -203,55 +203,55 @@ impl<'a> Client<'a> {
         progress: &mut Callback,
     ) -> Result<(), HubError> {
         let open = || File::options().create(true).append(true).read(true).open(partial);
-        let out = at(partial, atomic_file::step(open))?;
-        let done = at(partial, out.metadata())?.len();
-        // The rate is counted over all tries: a connection that breaks after every byte is as slow.
+        let out = with_path(partial, atomic_file::step(open))?;
+        let done = with_path(partial, out.metadata())?.len();
+        // The rate is measured over all attempts, so that reconnecting after every byte counts as slow.
         let rate = Rate::new(self.hub.patience, Instant::now());
-        let mut growing = Growing { out, path: partial, done, rate };
+        let mut target = PartialFile { out, path: partial, done, rate };
         if done > remote.size {
-            growing.empty()?;
+            target.truncate()?;
         }
-        let mut tries = 0;
-        while growing.done < remote.size {
-            report(progress, file, growing.done, remote.size)?;
-            let before = growing.done;
-            match self.pour(&mut growing, file, remote, progress) {
+        let mut attempts = 0;
+        while target.done < remote.size {
+            report(progress, file, target.done, remote.size)?;
+            let before = target.done;
+            match self.receive(&mut target, file, remote, progress) {
                 Ok(()) => {}
                 Err(HubError::Network { reason, .. }) => {
-                    tries = if growing.done > before { 1 } else { tries + 1 };
-                    if tries >= MAX_ATTEMPTS {
-                        return Err(growing.interrupted(file, remote, reason));
+                    attempts = if target.done > before { 1 } else { attempts + 1 };
+                    if attempts >= MAX_ATTEMPTS {
+                        return Err(target.interrupted(file, remote, reason));
                     }
-                    sleep(Duration::from_millis(300 * u64::from(tries)));
+                    sleep(Duration::from_millis(300 * u64::from(attempts)));
                 }
                 Err(error) => return Err(error),
             }
         }
-        at(partial, atomic_file::step(|| growing.out.sync_all()))?;
-        report(progress, file, growing.done, remote.size)?;
+        with_path(partial, atomic_file::step(|| target.out.sync_all()))?;
+        report(progress, file, target.done, remote.size)?;
         let is_hash = remote.etag.len() == 64 && remote.etag.bytes().all(|b| b.is_ascii_hexdigit());
         let found = if is_hash {
-            at(partial, crate::model::io::sha256::of_file(partial))?
+            with_path(partial, crate::model::io::sha256::of_file(partial))?
         } else {
             remote.etag.clone()
         };
         if found != remote.etag {
-            at(partial, atomic_file::step(|| fs::remove_file(partial)))?;
+            with_path(partial, atomic_file::step(|| fs::remove_file(partial)))?;
             return Err(HubError::Damaged { file: file.into(), found, expected: remote.etag.clone() });
         }
         Ok(())
     }
 
-    /// One request: appends to what has come for as long as the connection lasts.
-    fn pour(
+    /// Makes one request for the missing bytes and appends them until the connection ends.
+    fn receive(
         &self,
-        growing: &mut Growing,
+        target: &mut PartialFile,
         file: &str,
         remote: &Remote,
         progress: &mut Callback,
     ) -> Result<(), HubError> {
         let url = self.url(&remote.commit, file);
-        let done = growing.done;
+        let done = target.done;
         let range = if done > 0 { format!("bytes={done}-") } else { String::new() };
         let response = self.get(&url, &range)?;
         match response.status().as_u16() {
@@ -262,38 +262,38 @@ impl<'a> Client<'a> {
                     return Err(malformed(&url, what));
                 }
             }
-            200 => growing.empty()?, // the server knows no ranges: all anew
+            200 => target.truncate()?, // the server ignores ranges: start over
             status if status >= 500 => return Err(self.network(&url, format!("status {status}"))),
             416 => {
-                growing.empty()?;
+                target.truncate()?;
                 return Err(self.network(&url, "the rest is refused (status 416)"));
             }
             status => return Err(HubError::Status { url, status }),
         }
         let mut body = response.into_body().into_reader();
         let mut buffer = vec![0; 128 << 10];
-        while growing.done < remote.size {
+        while target.done < remote.size {
             let n = body.read(&mut buffer).map_err(|error| self.network(&url, error))?;
             if n == 0 {
                 return Err(self.network(&url, "the connection was closed"));
             }
-            if n as u64 > remote.size - growing.done {
-                growing.empty()?;
+            if n as u64 > remote.size - target.done {
+                target.truncate()?;
                 let what = format!("{file} is longer than the {} bytes that were announced", remote.size);
                 return Err(malformed(&url, what));
             }
-            at(growing.path, atomic_file::step(|| growing.out.write_all(&buffer[..n])))?;
-            growing.done += n as u64;
-            report(progress, file, growing.done, remote.size)?;
-            if growing.done < remote.size && growing.rate.slow(growing.done, Instant::now()) {
-                return Err(growing.interrupted(file, remote, growing.rate.reason()));
+            with_path(target.path, atomic_file::step(|| target.out.write_all(&buffer[..n])))?;
+            target.done += n as u64;
+            report(progress, file, target.done, remote.size)?;
+            if target.done < remote.size && target.rate.slow(target.done, Instant::now()) {
+                return Err(target.interrupted(file, remote, target.rate.reason()));
             }
         }
         Ok(())
     }
 }
 
-/// Who asks `hub`, and sends a body for no longer than `sending`.
+/// An HTTP client for `hub`; `sending` limits the time to send a request's body.
 pub(super) fn agent(hub: &Hub, sending: Option<Duration>) -> Result<Agent, HubError> {
     let patience = Some(Duration::from_secs(30));
     let roots = match &hub.certificates {
@@ -303,13 +303,13 @@ pub(super) fn agent(hub: &Hub, sending: Option<Duration>) -> Result<Agent, HubEr
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .user_agent(concat!("ssmprobe/", env!("CARGO_PKG_VERSION")))
-        .accept_encoding("identity") // ranges and sizes are those of the file itself
+        .accept_encoding("identity") // ranges and sizes refer to the uncompressed file
         .timeout_connect(patience)
         .timeout_send_body(sending)
         .timeout_recv_response(patience)
         .timeout_per_read(patience)
-        // What the Hub says of a large file stands in its redirect to the store, and whether the
-        // token may go along is decided here, at every redirect.
+        // The metadata of a large file is in the headers of its redirect to the store, and every
+        // redirect needs its own decision whether the token may be sent.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .tls_config(TlsConfig::builder().root_certs(roots).build());
@@ -324,22 +324,24 @@ fn malformed(url: &str, what: impl Into<String>) -> HubError {
     HubError::Malformed { url: url.into(), what: what.into() }
 }
 
-/// Where a redirect of `url` leads.
+/// The target of a redirect of `url`.
 fn redirected(url: &str, location: &str) -> Result<String, HubError> {
     join(url, location).ok_or_else(|| malformed(url, "a redirect to what is no address"))
 }
 
-struct Growing<'a> {
+/// A file that is being downloaded.
+struct PartialFile<'a> {
     out: File,
     path: &'a Path,
     done: u64,
     rate: Rate,
 }
 
-impl Growing<'_> {
-    fn empty(&mut self) -> Result<(), HubError> {
+impl PartialFile<'_> {
+    /// Discards what has been downloaded.
+    fn truncate(&mut self) -> Result<(), HubError> {
         self.done = 0;
-        at(self.path, self.out.set_len(0))
+        with_path(self.path, self.out.set_len(0))
     }
 
     fn interrupted(&self, file: &str, remote: &Remote, reason: String) -> HubError {

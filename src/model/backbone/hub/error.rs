@@ -1,4 +1,4 @@
-//! Why a backbone or a probe cannot be fetched, or probes not be pushed, and what to do about it.
+//! Errors of downloads from the Hub and of pushes to it, with advice on what to do.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::model::backbone::weights::WeightsError;
 
-/// Why a source of a backbone leads to no folder.
+/// Why a backbone or file cannot be fetched, or a probe cannot be pushed.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, Error)]
 pub enum HubError {
@@ -101,7 +101,7 @@ pub enum HubError {
     Cancelled,
 }
 
-/// How to do without the network.
+/// Advice on how to provide the files without a network.
 fn by_hand(id: &str, page: &str) -> String {
     let name = id.rsplit('/').next().unwrap_or(id);
     format!(

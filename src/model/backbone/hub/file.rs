@@ -1,4 +1,4 @@
-//! One file of a repository of the Hub: a probe that somebody pushed, as `hf:ORGANISATION/NAME[@REVISION]/FILE`.
+//! A single file of a repository of the Hub, such as a pushed probe, named `hf:ORGANISATION/NAME[@REVISION]/FILE`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::cache::{CachedRepo, is_name};
 use super::download::Client;
 use super::{Callback, Hub, HubError};
 
-/// What such a name begins with.
+/// The prefix of such a name.
 pub const SCHEME: &str = "hf:";
 
 /// Whether `path` names a file of the Hub.
@@ -16,7 +16,7 @@ pub fn is_file_of_hub(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.starts_with(SCHEME))
 }
 
-/// Whether `file` may be the name of a file of a repository, folders included: none that leads elsewhere.
+/// Whether `file` is a safe relative path of a file in a repository, folders included.
 pub(super) fn is_file(file: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-=+,[]".contains(c);
     let part = |part: &str| {
@@ -25,13 +25,13 @@ pub(super) fn is_file(file: &str) -> bool {
     file.len() <= 200 && file.split('/').all(part)
 }
 
-/// `file` as it stands in an address.
+/// `file`, percent-encoded for a URL.
 pub(super) fn encoded(file: &str) -> String {
     let one = |c: char| if "=+,[]".contains(c) { format!("%{:02X}", c as u32) } else { c.to_string() };
     file.chars().map(one).collect()
 }
 
-/// Repository and file that `source` names.
+/// The repository and file that `source` names; `None` if it is malformed.
 fn parse(source: &str) -> Option<(Repo, &str)> {
     let (organisation, rest) = source.strip_prefix(SCHEME)?.split_once('/')?;
     let (name, file) = rest.split_once('/')?;
@@ -42,23 +42,23 @@ fn parse(source: &str) -> Option<(Repo, &str)> {
 }
 
 impl Hub {
-    /// The file on this machine that `source` names. The Hub is asked for it as it is now; where it cannot be reached, what
-    /// is in the cache is taken.
+    /// The local path of the file that `source` names, in its current version on the Hub, which is downloaded if necessary; the
+    /// cached version if the Hub is unreachable or offline mode is set.
     ///
     /// # Errors
-    /// If it names none, there is none, or it cannot be fetched.
+    /// If the name is malformed, there is no such file, or it cannot be downloaded.
     pub fn file(&self, source: &str, progress: &mut Callback) -> Result<PathBuf, HubError> {
         let (repo, file) = parse(source).ok_or_else(|| HubError::NotAFile(source.into()))?;
         let cache = CachedRepo::new(&self.cache, &repo);
-        let here = || cache.file(&cache.commit(repo.revision())?, file);
+        let cached = || cache.file(&cache.commit(repo.revision())?, file);
         if self.offline {
-            return here()
+            return cached()
                 .ok_or_else(|| HubError::OfflineFile { asked: source.into(), cache: self.cache.clone() });
         }
         let client = Client::new(self, &repo)?;
-        let remote = match client.ask(repo.revision(), file) {
+        let remote = match client.metadata(repo.revision(), file) {
             Err(HubError::Network { url, reason, .. }) => {
-                return here().ok_or(HubError::Unreachable { url, reason });
+                return cached().ok_or(HubError::Unreachable { url, reason });
             }
             other => other?,
         };

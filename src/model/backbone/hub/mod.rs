@@ -1,21 +1,21 @@
-//! From what a user types, a folder or an id of the Hugging Face Hub, to a folder with a backbone; from `hf:` to a probe that
-//! was pushed; and probes to the Hub.
+//! Access to the Hugging Face Hub: resolves a folder or an id that the user typed to a folder with a backbone, and an `hf:` name
+//! to a probe file; pushes probes.
 //!
 //! Downloads go to the cache that Python's `huggingface_hub` uses, in its layout, and a backbone
-//! that is complete there is opened without a single request. The environment counts as it does
-//! in Python: `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, and for
-//! networks of their own `HTTPS_PROXY` and `SSL_CERT_FILE`.
+//! that is complete there is opened without a single request. Environment variables have the same
+//! meaning as in Python: `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, and for
+//! private networks `HTTPS_PROXY` and `SSL_CERT_FILE`.
 //!
-//! A repository, its addresses and the layout of its cache are `hf-hub`'s (0.5, with `ureq`). What
-//! fetches is our own, two requests a file. Held against `tests/suite/hub`, the download of hf-hub
+//! Repositories, their URLs and the layout of the cache are `hf-hub`'s (0.5, with `ureq`). The download
+//! is our own, with two requests per file. Of the tests in `tests/suite/hub`, the download of hf-hub
 //! 0.5.0 passes 1 of 15: it sends the token to the store that the Hub redirects to, keeps contents
-//! whose SHA-256 is another, waits for ever on a connection that drips, cannot be stopped, follows
-//! no redirect of a Hub behind another, needs a server with ranges, reads a configuration of any
-//! size, remembers no absent file, and tells a gated repository from a misspelt one only by number.
-//! Its references are neither written whole nor checked when read. hf-hub 1.0.0 (123 more crates:
-//! tokio, reqwest, aws-lc, Xet) was read, not run: it knows errors, offline mode and absent files,
-//! but its `download_file` begins anew each time, and its stream of a range hides the status, so
-//! that a server which ignores the range cannot be told from one that heeds it.
+//! with a wrong SHA-256, waits for ever on a very slow connection, cannot be stopped, follows no
+//! redirect from one Hub to another, needs a server with ranges, reads a configuration of any size,
+//! does not record absent files, and distinguishes gated from misspelt repositories only by status.
+//! Its refs are neither written atomically nor checked when read. hf-hub 1.0.0 (123 more crates:
+//! tokio, reqwest, aws-lc, Xet) was read, not run: it handles errors, offline mode and absent files,
+//! but its `download_file` starts over each time, and its stream of a range hides the status, so
+//! that a server which ignores the range cannot be distinguished from one that respects it.
 
 mod cache;
 mod download;
@@ -40,58 +40,58 @@ pub use error::HubError;
 pub use file::{SCHEME, is_file_of_hub};
 pub use push::{PushSpec, Upload, is_id};
 
-/// How far a download is.
+/// The progress of a download or an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {
-    /// The file of the repository.
+    /// The file's path in the repository.
     pub file: &'a str,
-    /// Bytes that have arrived, those of an earlier try included.
+    /// Bytes transferred, including those of earlier attempts.
     pub done: u64,
-    /// Bytes of the file.
+    /// Bytes in all.
     pub total: u64,
 }
 
-/// Is told how far a download is, and ends it with `Break`.
+/// Called with the progress; `Break` cancels the transfer.
 pub type Callback<'a> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + 'a;
 
-/// Where the Hub is and how it is used. Not `Debug`: that would print the token.
+/// How to access the Hub. Not `Debug`, which would print the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hub {
     /// `https://huggingface.co` or a mirror, without a slash at the end.
     pub endpoint: String,
     /// The cache: the folder that holds `models--ORG--NAME`.
     pub cache: PathBuf,
-    /// Sent to the endpoint, and to no other scheme, host or port.
+    /// The access token, sent to the endpoint's scheme, host and port only.
     pub token: Option<String>,
-    /// Whether only the cache is used.
+    /// Whether to use only the cache and make no requests.
     pub offline: bool,
-    /// Certificates (PEM) to trust in place of Mozilla's, for networks that look into TLS.
+    /// File of root certificates (PEM) to trust instead of Mozilla's, for networks that intercept TLS.
     pub certificates: Option<PathBuf>,
-    /// How long a download may bring next to nothing (less than 64 KiB) before it is given up; what
-    /// has come is kept.
+    /// A download that receives less than 64 KiB in this time is given up; the received bytes are
+    /// kept.
     pub patience: Duration,
 }
 
-/// How long a download may bring next to nothing.
+/// The default of [`Hub::patience`].
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The folder of the backbone `source`: an existing folder, or `organisation/name[@revision]` on
 /// the Hub that the environment describes. See [`Hub::resolve`].
 pub fn resolve(source: &str, progress: &mut Callback) -> Result<PathBuf, HubError> {
-    match local(source)? {
-        Local::Folder(path) => Ok(path), // needs no home and no Hub
-        Local::Remote(repo) => Hub::from_env()?.fetch(&repo, progress),
+    match parse(source)? {
+        Source::Folder(path) => Ok(path), // needs no home and no Hub
+        Source::Remote(repo) => Hub::from_env()?.fetch(&repo, progress),
     }
 }
 
 impl Hub {
-    /// As the environment says, with Python's names and defaults.
+    /// Reads the environment variables, with Python's names and defaults.
     pub fn from_env() -> Result<Self, HubError> {
         let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
         Self::from_vars(&|name| std::env::var(name).ok(), home.as_deref())
     }
 
-    /// As the variables `var` say, for a user whose home folder is `home`.
+    /// The same with variables looked up by `var`, for a user whose home folder is `home`.
     pub fn from_vars(var: &dyn Fn(&str) -> Option<String>, home: Option<&Path>) -> Result<Self, HubError> {
         let var =
             |name: &str| var(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
@@ -122,18 +122,18 @@ impl Hub {
         })
     }
 
-    /// The folder of the backbone `source`. An existing folder wins; what looks like a path is
-    /// never looked for on the Hub. From there come `config.json`, `preprocessor_config.json` (or
-    /// else `processor_config.json`) and the weights, safetensors before pickles; a revision stays at the commit that was first
-    /// complete here. A download that broke off or was cancelled goes on where it ended.
+    /// The folder of the backbone `source`. An existing folder takes precedence; what looks like a path is
+    /// never searched on the Hub. Downloaded are `config.json`, `preprocessor_config.json` (or else
+    /// `processor_config.json`) and the weights, safetensors preferred to pickles. A revision stays at the commit that was
+    /// first complete in the cache. An interrupted or cancelled download is resumed.
     pub fn resolve(&self, source: &str, progress: &mut Callback) -> Result<PathBuf, HubError> {
-        match local(source)? {
-            Local::Folder(path) => Ok(path),
-            Local::Remote(repo) => self.fetch(&repo, progress),
+        match parse(source)? {
+            Source::Folder(path) => Ok(path),
+            Source::Remote(repo) => self.fetch(&repo, progress),
         }
     }
 
-    /// The page of `repo` for people.
+    /// The URL of `repo`'s web page.
     fn page(&self, repo: &Repo) -> String {
         format!("{}/{}", self.endpoint, repo.url())
     }
@@ -143,28 +143,29 @@ impl Hub {
         let mut cached = None;
         if let Some(commit) = cache.commit(repo.revision()) {
             let mut unknown = false;
-            let whole = self.gather(repo, &mut |file| {
+            let complete = self.visit_files(repo, &mut |file| {
                 let path = cache.file(&commit, file);
                 unknown |= path.is_none() && !cache.is_absent(&commit, file);
                 Ok(path)
             });
             let snapshot = cache.snapshot(&commit);
-            if whole.is_ok() && (self.offline || !unknown) {
+            if complete.is_ok() && (self.offline || !unknown) {
                 return Ok(snapshot);
             }
-            cached = whole.is_ok().then_some((commit, snapshot));
+            cached = complete.is_ok().then_some((commit, snapshot));
         }
         if self.offline {
             return Err(self.missing(repo, &cache));
         }
         let Some((commit, snapshot)) = cached else { return self.download(repo, &cache, progress) };
-        // Enough is here: the Hub is only asked for files that it may not have at all, at the same commit.
-        match self.download(&at(repo, commit), &cache, progress) {
+        // The cache suffices: only optional files whose absence is not on record are requested, at the same commit.
+        match self.download(&at_revision(repo, commit), &cache, progress) {
             Err(error) if !matches!(error, HubError::Cancelled) => Ok(snapshot),
             result => result,
         }
     }
 
+    /// Downloads the missing files of a backbone; returns its snapshot folder.
     fn download(
         &self,
         repo: &Repo,
@@ -172,9 +173,9 @@ impl Hub {
         progress: &mut Callback,
     ) -> Result<PathBuf, HubError> {
         let client = Client::new(self, repo)?;
-        // Once known, the commit is asked for, so that all files are of one state.
+        // Once the commit is known it is requested, so that all files are of the same commit.
         let mut commit = is_commit(repo.revision()).then(|| repo.revision().to_owned());
-        self.gather(repo, &mut |file| {
+        self.visit_files(repo, &mut |file| {
             if let Some(commit) = &commit {
                 if let Some(path) = cache.file(commit, file) {
                     return Ok(Some(path));
@@ -183,7 +184,7 @@ impl Hub {
                     return Ok(None);
                 }
             }
-            let Some(remote) = client.ask(commit.as_deref().unwrap_or(repo.revision()), file)? else {
+            let Some(remote) = client.metadata(commit.as_deref().unwrap_or(repo.revision()), file)? else {
                 if let Some(commit) = &commit {
                     cache.set_absent(commit, file);
                 }
@@ -198,8 +199,8 @@ impl Hub {
         Ok(cache.snapshot(&commit))
     }
 
-    /// Walks through the files of a backbone; `get` has a file or `None` where there is none.
-    fn gather(
+    /// Calls `get` for every file of a backbone; it returns the file's path, or `None` if there is none.
+    fn visit_files(
         &self,
         repo: &Repo,
         get: &mut dyn FnMut(&str) -> Result<Option<PathBuf>, HubError>,
@@ -227,7 +228,7 @@ impl Hub {
         Err(none("model.safetensors or pytorch_model.bin"))
     }
 
-    /// The error that names what the cache lacks.
+    /// The error that lists the files missing in the cache.
     fn missing(&self, repo: &Repo, cache: &CachedRepo) -> HubError {
         let commit = cache.commit(repo.revision());
         let file = |name: &str| commit.as_ref().and_then(|commit| cache.file(commit, name));
@@ -244,21 +245,22 @@ impl Hub {
     }
 }
 
-enum Local {
+/// What a source given by the user is.
+enum Source {
     Folder(PathBuf),
     Remote(Repo),
 }
 
 /// `repo` at `revision`.
-fn at(repo: &Repo, revision: String) -> Repo {
+fn at_revision(repo: &Repo, revision: String) -> Repo {
     Repo::with_revision(repo.url(), RepoType::Model, revision)
 }
 
-/// What `source` means on this machine.
-fn local(source: &str) -> Result<Local, HubError> {
+/// Parses `source`: an existing folder, or the id of a repository.
+fn parse(source: &str) -> Result<Source, HubError> {
     let path = Path::new(source);
     if path.is_dir() {
-        return Ok(Local::Folder(path.into()));
+        return Ok(Source::Folder(path.into()));
     }
     if path.exists() {
         return Err(HubError::NotAFolder(path.into()));
@@ -276,7 +278,7 @@ fn local(source: &str) -> Result<Local, HubError> {
     if !named || !revision.split('/').all(is_name) {
         return Err(HubError::NotAnId(source.into()));
     }
-    Ok(Local::Remote(Repo::with_revision(name.into(), RepoType::Model, revision.into())))
+    Ok(Source::Remote(Repo::with_revision(name.into(), RepoType::Model, revision.into())))
 }
 
 #[cfg(test)]
@@ -285,20 +287,20 @@ mod tests {
 
     #[test]
     fn ids_are_told_from_paths() {
-        let id = |source| match local(source) {
-            Ok(Local::Remote(repo)) => (repo.url(), repo.revision().to_owned()),
+        let id = |source| match parse(source) {
+            Ok(Source::Remote(repo)) => (repo.url(), repo.revision().to_owned()),
             _ => panic!("{source} is no id"),
         };
         assert_eq!(id("facebook/vit-mae-base"), ("facebook/vit-mae-base".into(), "main".into()));
         assert_eq!(id("a/b.c@refs/pr/1"), ("a/b.c".into(), "refs/pr/1".into()));
         for path in ["/no/where", "./x", "../x", "~/x", "a/b/c", "a/b/", "a\\b", "models/x/y@main"] {
-            assert!(matches!(local(path), Err(HubError::NoFolder(_))), "{path}");
+            assert!(matches!(parse(path), Err(HubError::NoFolder(_))), "{path}");
         }
         for wrong in ["", "name", "a/b@", "a/b@../x", "a/b@x/../y", "a b/c", "a/b?x", "a/@main", "a/b@.."] {
-            assert!(matches!(local(wrong), Err(HubError::NotAnId(_))), "{wrong}");
+            assert!(matches!(parse(wrong), Err(HubError::NotAnId(_))), "{wrong}");
         }
-        assert!(matches!(local("src"), Ok(Local::Folder(_))));
-        assert!(matches!(local("Cargo.toml"), Err(HubError::NotAFolder(_))));
+        assert!(matches!(parse("src"), Ok(Source::Folder(_))));
+        assert!(matches!(parse("Cargo.toml"), Err(HubError::NotAFolder(_))));
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Files to a repository of the Hub, in one commit, by its HTTP interface: the repository is made, the Hub says of every file
-//! whether it wants it within the commit (base64) or in its store of large files (Git LFS, the basic transfer), and the
-//! commit names them all. Until that nothing is seen of them.
+//! Pushing files to a repository of the Hub in one commit, by its HTTP API: the repository is created, the Hub decides for every
+//! file whether it is sent inside the commit (base64) or to its store of large files (Git LFS, basic transfer), and the commit
+//! lists them all. No file is visible before the commit.
 //!
-//! The token goes to the endpoint alone, never along a redirect, and into no message.
+//! The token is sent to the endpoint only, never along a redirect, and appears in no message.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -18,37 +18,38 @@ use super::url::same_origin;
 use super::{Callback, Hub, HubError, Progress, download};
 use crate::model::io::sha256;
 
-/// Longest answer that is read, in bytes.
+/// Largest response that is read, in bytes.
 const MAX_ANSWER: u64 = 4 << 20;
-/// How long a file may take.
+/// Time limit for sending one request's body.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// Bytes of a file by which the Hub tells text from other files.
+/// Number of leading bytes of a file by which the Hub distinguishes text from binary files.
 const SAMPLE: usize = 512;
+/// Media type of the Git LFS API.
 const LFS: &str = "application/vnd.git-lfs+json";
 
-/// A file, and what it is called in the repository.
+/// A file to push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// Its name there.
+    /// Its path in the repository.
     pub path: String,
-    /// What it holds.
+    /// Its contents.
     pub bytes: Vec<u8>,
 }
 
-/// How files are pushed.
+/// Where and how files are pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushSpec {
     /// `organisation/name`.
     pub id: String,
-    /// Whether the repository is there already; else it is made.
+    /// Whether the repository exists already; otherwise it is created.
     pub update: bool,
-    /// Whether a new one is seen by its owners alone.
+    /// Whether a new repository is private.
     pub private: bool,
-    /// One line that says what was done.
+    /// The first line of the commit message.
     pub summary: String,
 }
 
-/// Whether `id` may be a repository: `organisation/name`.
+/// Whether `id` has the form of a repository id, `organisation/name`.
 pub fn is_id(id: &str) -> bool {
     id.split('/').count() == 2 && id.split('/').all(is_name)
 }
@@ -61,11 +62,11 @@ struct Session<'a> {
 }
 
 impl Hub {
-    /// Pushes `files`; returns the page of the repository.
+    /// Pushes `files`; returns the URL of the repository's page.
     ///
     /// # Errors
-    /// If there is no token, the Hub refuses something, or it cannot be reached. What was made or sent until then stays there
-    /// and is seen by nobody: doing it again with [`PushSpec::update`] goes on.
+    /// If there is no token, the Hub refuses a request, or it cannot be reached. A repository created by then stays, and files sent
+    /// by then stay invisible; repeat with [`PushSpec::update`].
     pub fn push(
         &self,
         spec: &PushSpec,
@@ -87,7 +88,7 @@ impl Hub {
         if !spec.update {
             session.create(spec.private)?;
         }
-        let large = session.large(files)?;
+        let large = session.upload_modes(files)?;
         let total: usize = files.iter().map(|file| file.bytes.len()).sum();
         let mut done = 0;
         let mut lines = vec![json!({"key": "header", "value": {"summary": spec.summary, "description": ""}})];
@@ -95,7 +96,7 @@ impl Hub {
             if progress(Progress { file: &file.path, done, total: total as u64 }).is_break() {
                 return Err(HubError::CancelledPush);
             }
-            lines.push(if large { session.store(file)? } else { within(file) });
+            lines.push(if large { session.upload_large(file)? } else { inline(file) });
             done += file.bytes.len() as u64;
         }
         if let ControlFlow::Break(()) = progress(Progress { file: "commit", done, total: total as u64 }) {
@@ -108,29 +109,31 @@ impl Hub {
     }
 }
 
-/// The line of a commit that holds a file itself.
-fn within(file: &Upload) -> Value {
+/// The commit's entry of a file whose contents it includes.
+fn inline(file: &Upload) -> Value {
     let content = BASE64_STANDARD.encode(&file.bytes);
     json!({"key": "file", "value": {"path": file.path, "encoding": "base64", "content": content}})
 }
 
 impl Session<'_> {
+    /// Creates the repository.
     fn create(&self, private: bool) -> Result<(), HubError> {
         let (organisation, name) = self.id.split_once('/').expect("it is an id");
-        let asked = json!({"type": "model", "organization": organisation, "name": name, "private": private});
+        let request =
+            json!({"type": "model", "organization": organisation, "name": name, "private": private});
         let url = format!("{}/api/repos/create", self.hub.endpoint);
-        self.ask(&url, &asked, "make it").map(drop)
+        self.post_json(&url, &request, "make it").map(drop)
     }
 
-    /// Of every file whether the Hub wants it in its store.
-    fn large(&self, files: &[Upload]) -> Result<Vec<bool>, HubError> {
+    /// For every file, whether the Hub wants it in its store of large files.
+    fn upload_modes(&self, files: &[Upload]) -> Result<Vec<bool>, HubError> {
         let url = format!("{}/api/models/{}/preupload/main", self.hub.endpoint, self.id);
         let file = |file: &Upload| {
             let sample = BASE64_STANDARD.encode(&file.bytes[..file.bytes.len().min(SAMPLE)]);
             json!({"path": file.path, "size": file.bytes.len(), "sample": sample})
         };
-        let asked = json!({"files": files.iter().map(file).collect::<Vec<_>>()});
-        let answer = self.ask(&url, &asked, "write to it")?;
+        let request = json!({"files": files.iter().map(file).collect::<Vec<_>>()});
+        let answer = self.post_json(&url, &request, "write to it")?;
         let mode = |file: &Upload| {
             let found =
                 answer["files"].as_array()?.iter().find(|found| found["path"] == file.path.as_str())?;
@@ -140,18 +143,18 @@ impl Session<'_> {
                 _ => None,
             }
         };
-        let unsaid =
+        let missing =
             |file: &Upload| self.malformed(&url, format!("it does not say how {} goes there", file.path));
-        files.iter().map(|file| mode(file).ok_or_else(|| unsaid(file))).collect()
+        files.iter().map(|file| mode(file).ok_or_else(|| missing(file))).collect()
     }
 
-    /// Brings a file to the store of large files; the line of the commit that names it.
-    fn store(&self, file: &Upload) -> Result<Value, HubError> {
+    /// Uploads a file to the store of large files; returns the commit's entry that refers to it.
+    fn upload_large(&self, file: &Upload) -> Result<Value, HubError> {
         let (oid, size) = (sha256::of_bytes(&file.bytes), file.bytes.len());
         let url = format!("{}/{}.git/info/lfs/objects/batch", self.hub.endpoint, self.id);
         let object = json!({"oid": oid, "size": size});
-        let asked = json!({"operation": "upload", "transfers": ["basic"], "hash_algo": "sha256", "objects": [object]});
-        let answer = self.post(&url, LFS, asked.to_string().as_bytes(), "write to it")?;
+        let request = json!({"operation": "upload", "transfers": ["basic"], "hash_algo": "sha256", "objects": [object]});
+        let answer = self.post(&url, LFS, request.to_string().as_bytes(), "write to it")?;
         let found = &answer["objects"][0];
         if let Some(message) = found["error"]["message"].as_str() {
             return Err(self.malformed(&url, format!("its store refuses {}: {message}", file.path)));
@@ -159,7 +162,7 @@ impl Session<'_> {
         if found["oid"] != oid.as_str() {
             return Err(self.malformed(&url, format!("it does not say where {} goes", file.path)));
         }
-        // Without an address it is there already.
+        // Without a URL, the store has the file already.
         if let Some(href) = found["actions"]["upload"]["href"].as_str() {
             self.put(href, &found["actions"]["upload"]["header"], file)?;
         }
@@ -171,6 +174,7 @@ impl Session<'_> {
         )
     }
 
+    /// Sends a file to the URL that the store gave for it.
     fn put(&self, href: &str, headers: &Value, file: &Upload) -> Result<(), HubError> {
         let mut request = self.agent.put(href).header("content-type", "application/octet-stream");
         for (name, value) in headers.as_object().into_iter().flatten() {
@@ -188,11 +192,11 @@ impl Session<'_> {
         }
     }
 
-    fn ask(&self, url: &str, asked: &Value, what: &'static str) -> Result<Value, HubError> {
-        self.post(url, "application/json", asked.to_string().as_bytes(), what)
+    fn post_json(&self, url: &str, body: &Value, what: &'static str) -> Result<Value, HubError> {
+        self.post(url, "application/json", body.to_string().as_bytes(), what)
     }
 
-    /// The answer to `body`; what a refusal keeps the token from is `what`.
+    /// Sends `body` and returns the JSON response; `what` describes the action in the error of a missing permission.
     fn post(&self, url: &str, kind: &str, body: &[u8], what: &'static str) -> Result<Value, HubError> {
         let accepted = if kind == LFS { LFS } else { "application/json" };
         let mut request = self.agent.post(url).header("content-type", kind).header("accept", accepted);
@@ -202,16 +206,17 @@ impl Session<'_> {
         let response = request.send(body).map_err(|error| unreachable(url, &error))?;
         let status = response.status();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let told = header("x-error-message").map(str::to_owned);
+        let message = header("x-error-message").map(str::to_owned);
         let body = response.into_body().into_with_config().limit(MAX_ANSWER).read_to_vec();
         let answer: Option<Value> = body.ok().and_then(|body| serde_json::from_slice(&body).ok());
         if status.is_success() {
-            // A store's word on a file may be empty.
+            // The store's response may be empty.
             return Ok(answer.unwrap_or_default());
         }
-        let told = told.or_else(|| Some(answer?["error"].as_str()?.to_owned())).unwrap_or("no reason".into());
-        let told = told.replace(self.token, "TOKEN");
-        let message: String = told.chars().filter(|c| !c.is_control()).take(300).collect();
+        let message =
+            message.or_else(|| Some(answer?["error"].as_str()?.to_owned())).unwrap_or("no reason".into());
+        let message = message.replace(self.token, "TOKEN");
+        let message: String = message.chars().filter(|c| !c.is_control()).take(300).collect();
         let (id, page) = (self.id.to_owned(), format!("{}/{}", self.hub.endpoint, self.id));
         Err(match status.as_u16() {
             409 if url.ends_with("/api/repos/create") => HubError::RepositoryExists { id, page },
@@ -235,7 +240,7 @@ fn unreachable(url: &str, error: &ureq::Error) -> HubError {
     HubError::Unreachable { reason: error.to_string().replace(url, &shown), url: shown }
 }
 
-/// An address without what may give a right: stores sign theirs.
+/// A URL without its query, which may hold a signature that grants access.
 fn without_query(url: &str) -> String {
     url.split('?').next().unwrap_or(url).to_owned()
 }

@@ -1,36 +1,39 @@
-//! The least rate of a download: one that brings next to nothing would never end.
+//! The minimum rate of a download: one that receives next to nothing would never end.
 
 use std::time::{Duration, Instant};
 
-/// Bytes that have to arrive within a [`Rate`]'s time.
+/// Fewest bytes that have to arrive in every interval of a [`Rate`].
 pub(super) const MIN_BYTES: u64 = 64 << 10;
 
+/// Measures a download over consecutive intervals.
 pub(super) struct Rate {
-    within: Duration,
+    interval: Duration,
+    /// Begin of the current interval.
     since: Instant,
+    /// Bytes that had arrived by then.
     before: u64,
 }
 
 impl Rate {
-    /// At least [`MIN_BYTES`] bytes are to arrive in every `within` from `now` on.
-    pub fn new(within: Duration, now: Instant) -> Self {
-        Self { within, since: now, before: 0 }
+    /// Requires [`MIN_BYTES`] bytes in every `interval` from `now` on.
+    pub fn new(interval: Duration, now: Instant) -> Self {
+        Self { interval, since: now, before: 0 }
     }
 
-    /// Whether too little came in the last stretch of time, `done` bytes being there `now`. What was
-    /// there at the beginning counts as having come in the first stretch.
+    /// Whether an interval has ended at `now` with too few bytes, `done` being there in all. Bytes that
+    /// were there at the beginning count towards the first interval.
     pub fn slow(&mut self, done: u64, now: Instant) -> bool {
-        if now.duration_since(self.since) < self.within {
+        if now.duration_since(self.since) < self.interval {
             return false;
         }
-        let came = done.saturating_sub(self.before);
+        let received = done.saturating_sub(self.before);
         (self.since, self.before) = (now, done);
-        came < MIN_BYTES
+        received < MIN_BYTES
     }
 
-    /// What is wrong with one that is too slow.
+    /// The reason for giving up, for an error message.
     pub fn reason(&self) -> String {
-        format!("less than {MIN_BYTES} bytes came within {:.0?}", self.within)
+        format!("less than {MIN_BYTES} bytes came within {:.0?}", self.interval)
     }
 }
 
@@ -46,7 +49,7 @@ mod tests {
         assert!(!rate.slow(MIN_BYTES, begun + minute));
         assert!(!rate.slow(MIN_BYTES + 1, begun + minute * 3 / 2));
         assert!(rate.slow(MIN_BYTES + 2, begun + minute * 2));
-        // A file that was cut back to nothing counts from there.
+        // A file that was truncated counts from zero.
         assert!(rate.slow(0, begun + minute * 3));
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the Hub answers at all.
+//! A check of whether the Hub is reachable.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use ureq::tls::{RootCerts, TlsConfig};
 
 use super::{Hub, download};
 
-/// How long it may take.
+/// Time limit of the request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Hub {
-    /// The HTTP status of its front page, asked for without the token; or why there is no answer.
+    /// The HTTP status of the endpoint's front page, requested without the token; or why there is no response.
     pub fn reach(&self) -> Result<u16, String> {
         let roots = self.certificates.as_deref().map_or(Ok(RootCerts::WebPki), download::certificates);
         let config = Agent::config_builder()

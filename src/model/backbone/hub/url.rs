@@ -1,8 +1,8 @@
-//! Addresses of the Hub: where a redirect leads, and whether that is still the Hub.
+//! URLs of the Hub: the target of a redirect, and whether it has the same origin.
 
 use ureq::http::Uri;
 
-/// The address that `location`, absolute or starting with a slash, means on the page `base`.
+/// Resolves `location`, absolute or starting with a slash, against the URL `base`; `None` for any other.
 pub(super) fn join(base: &str, location: &str) -> Option<String> {
     if !location.starts_with('/') {
         return ["http://", "https://"].iter().any(|s| location.starts_with(s)).then(|| location.into());
@@ -10,18 +10,18 @@ pub(super) fn join(base: &str, location: &str) -> Option<String> {
     let base: Uri = base.parse().ok()?;
     let scheme = base.scheme_str()?;
     match location.starts_with("//") {
-        true => Some(format!("{scheme}:{location}")), // another host by the same scheme
+        true => Some(format!("{scheme}:{location}")), // another host, same scheme
         false => Some(format!("{scheme}://{}{location}", base.authority()?)),
     }
 }
 
-/// Whether two addresses are of one origin: scheme, host and port. What is no address is of none.
+/// Whether two URLs have the same origin: scheme, host and port. A string that is no HTTP URL has none.
 pub(super) fn same_origin(one: &str, other: &str) -> bool {
     let (one, other) = (origin(one), origin(other));
     one.is_some() && one == other
 }
 
-/// Scheme, host and port, the scheme's own port where none is named.
+/// Scheme, host and port; the scheme's default port if none is given.
 fn origin(url: &str) -> Option<(String, String, u16)> {
     let url: Uri = url.parse().ok()?;
     let scheme = url.scheme_str()?.to_ascii_lowercase();
