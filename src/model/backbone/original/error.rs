@@ -1,4 +1,4 @@
-//! Why a checkpoint cannot become a backbone.
+//! Errors of importing a checkpoint.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::model::backbone::config::ConfigError;
 use crate::model::backbone::weights::{KeyErrors, WeightsError};
 
-/// Why a checkpoint cannot become a backbone.
+/// Why a checkpoint cannot be imported as a backbone.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum OriginalError {

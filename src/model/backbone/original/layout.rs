@@ -1,5 +1,5 @@
-//! From timm's names, which all these projects share, to those of the Hub: queries, keys and values in one matrix
-//! become three, gate and value two, and a position table without a place for CLS gets one.
+//! Maps timm's names, which all these projects share, to those of the Hub: a joint matrix of queries, keys and values is
+//! split in three, one of gate and value in two, and a position table without a row for CLS gets one.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,32 @@ use crate::model::backbone::encoder::Keys;
 use crate::model::backbone::family::PrefixKind;
 use crate::model::backbone::keys::{self, RELATIVE};
 
-/// Where a tensor of the Hub's layout comes from. Names stand behind the prefix of the encoder.
+/// The source of a tensor of the Hub's layout. Names are without the prefix of the encoder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// A tensor as it is.
+    /// A tensor, unchanged.
     Whole(String),
-    /// Rows of a tensor: of so many equal parts this one, from 0.
+    /// The rows of one part of a tensor: its name, the index of the part, the number of equal parts.
     Part(String, usize, usize),
-    /// A table of positions of the patches alone, `[1, N, d]`, behind so many rows of zeros.
+    /// A position table of the patches only, `[1, N, d]`, and the number of zero rows to prepend.
     Positions(String, usize),
-    /// Ones: layer scale where there is none.
+    /// Ones, for a layer scale that the checkpoint does not have.
     Ones,
 }
 
 /// A tensor of the Hub's layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// Its name there.
+    /// Its name in the Hub's layout.
     pub name: String,
-    /// Its shape there.
+    /// Its shape in the Hub's layout.
     pub shape: Vec<usize>,
-    /// Where it comes from.
+    /// Its source in the checkpoint.
     pub source: Source,
 }
 
 impl Target {
-    /// The tensor it needs, and the shape that one has to have.
+    /// The tensor of the checkpoint that it needs, and that tensor's required shape.
     pub fn needs(&self) -> Option<(&str, Vec<usize>)> {
         let mut shape = self.shape.clone();
         match &self.source {
@@ -51,8 +51,8 @@ impl Target {
     }
 }
 
-/// What the names of each block begin with, by its number: `blocks.0.`, or `blocks.0.3.` where blocks stand in chunks
-/// (as DINOv2's trainings save them), with the number in the last place.
+/// The prefix of each block's names, by its number: `blocks.3.`, or `blocks.0.3.` if blocks are stored in chunks (as by
+/// DINOv2's training code), with the number last.
 pub fn blocks<'n>(names: impl Iterator<Item = &'n str>) -> BTreeMap<usize, String> {
     let mut found = BTreeMap::new();
     for name in names {
@@ -67,19 +67,19 @@ pub fn blocks<'n>(names: impl Iterator<Item = &'n str>) -> BTreeMap<usize, Strin
     found
 }
 
-/// What the parts of a feed-forward network are called.
+/// The names of the parts of a feed-forward network.
 #[derive(Debug)]
 pub struct Mlp {
-    /// The first layer; gate and value, where they stand apart.
+    /// The first layer; gate and value, if they are separate.
     pub up: &'static [&'static str],
     /// The second layer.
     pub down: &'static str,
-    /// The norm before it.
+    /// The norm before the second layer.
     pub norm: &'static str,
 }
 
-/// The feed-forward networks of these projects, the last where none is found: of DINOv2 and EVA-02 with gate and value in
-/// one; of EVA-02; of its larger sizes in timm; of all others.
+/// The feed-forward networks of these projects: DINOv2's and EVA-02's with gate and value in one matrix; EVA-02's; that of
+/// timm's larger EVA-02; all others, which is the default.
 pub const MLPS: &[Mlp] = &[
     Mlp { up: &["mlp.w12"], down: "mlp.w3", norm: "mlp.ffn_ln" },
     Mlp { up: &["mlp.w1", "mlp.w2"], down: "mlp.w3", norm: "mlp.ffn_ln" },
@@ -87,29 +87,29 @@ pub const MLPS: &[Mlp] = &[
     Mlp { up: &["mlp.fc1"], down: "mlp.fc2", norm: "mlp.norm" },
 ];
 
-/// How the encoder of a file is written down, beyond what its configuration says.
+/// How the tensors of a checkpoint's encoder are named, beyond what its configuration says.
 pub struct Written {
-    /// What the names of each block begin with.
+    /// The prefix of each block's names, by number.
     pub blocks: BTreeMap<usize, String>,
     /// Whether the position table has no row for CLS.
     pub bare_positions: bool,
-    /// What the registers, or the token of distillation, are called.
+    /// The name of the registers or the distillation token.
     pub extra: &'static str,
-    /// Names of both layer scales; none where there are none.
+    /// Names of both layer scales, if there are any.
     pub scales: Option<[&'static str; 2]>,
-    /// Whether query, key and value have a matrix each (`q_proj`, `k_proj`, `v_proj`).
+    /// Whether query, key and value have separate matrices (`q_proj`, `k_proj`, `v_proj`).
     pub split_qkv: bool,
-    /// What stands behind `q`, `k` and `v` in the names of biases of their own; none: theirs are one with the matrix.
+    /// The suffix after `q`, `k` and `v` in the names of separate biases; `None`: one joint bias.
     pub own_biases: Option<&'static str>,
-    /// The feed-forward network.
+    /// The names of the feed-forward network.
     pub mlp: &'static Mlp,
-    /// The norm within attention.
+    /// The name of the norm within attention.
     pub attention_norm: &'static str,
-    /// Whether there is a mask token, and its shape.
+    /// The shape of the mask token, if there is one.
     pub mask: Option<Vec<usize>>,
 }
 
-/// Every tensor of the Hub's layout for `config`, the file written as `written`.
+/// Every tensor of the Hub's layout for `config`, with its source in a file named as in `written`.
 pub fn targets(config: &Config, written: &Written) -> Vec<Target> {
     let names = config.family.names;
     let mut sources: BTreeMap<String, Source> = BTreeMap::new();
@@ -192,7 +192,7 @@ pub fn targets(config: &Config, written: &Written) -> Vec<Target> {
         put("embeddings.mask_token".into(), whole("mask_token"));
         expected.push(("embeddings.mask_token".into(), shape.clone()));
     }
-    // What this configuration has none of is not among the keys, and its source is not asked for.
+    // Sources of tensors that this configuration does not have are not used.
     let target = |(name, shape): (String, Vec<usize>)| {
         let source = sources.remove(&name).expect("a source for every key of these families");
         Target { name, shape, source }

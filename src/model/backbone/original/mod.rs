@@ -1,11 +1,11 @@
-//! Checkpoints as their projects publish them (MAE, timm, DINO, DINOv2, MoCo v3, BEiT, EVA-02), and the folder that each becomes.
+//! Checkpoints as their projects publish them (MAE, timm, DINO, DINOv2, MoCo v3, BEiT, EVA-02), and their import as a folder of the Hub's layout.
 //!
-//! What the shapes say exactly is taken from them: width, layers, patch, registers, layer scale, the grid of the
-//! positions, heads where a table of relative biases has a column for each. What they do not say is what the project
-//! publishes, or asked for. Every tensor is either used, left out by a name of the [project]'s, or an error: so
-//! is one that is missing or has another shape. Values are not changed: float32 stays what it is, to the bit.
+//! The configuration is derived from the shapes as far as they determine it: width, layers, patch, registers, layer scale, the
+//! grid of positions, heads if a table of relative biases has a column for each. The rest is the project's published value, or
+//! an option of the import. Every tensor is either used, left out by a name of the [project]'s list, or an error, as is a
+//! tensor that is missing or has another shape. Values are not changed: float32 is kept to the bit.
 //!
-//! Positions are resampled for other sizes as transformers does it (EVA-02: timm), to the grid's size; the code of DINO and of
+//! Positions are resampled for other sizes as in transformers (EVA-02: timm), to the grid's size; the code of DINO and of
 //! DINOv2 without registers adds a tenth of a patch to it.
 
 mod error;
@@ -26,25 +26,26 @@ use self::shapes::Encoder;
 use super::config::Config;
 use super::weights::Weights;
 
-/// Keys of a checkpoint that hold a model, the likeliest first; nothing for the file itself.
-const UNDER: &[&str] = &["", "teacher", "state_dict", "model", "module", "model_ema", "state_dict_ema"];
+/// Keys of a checkpoint that hold a model, the most likely first; empty for the file itself.
+const STATE_DICT_KEYS: &[&str] =
+    &["", "teacher", "state_dict", "model", "module", "model_ema", "state_dict_ema"];
 
-/// What is asked for beside a checkpoint, where it does not say it itself.
+/// Options for what a checkpoint does not determine.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Attention heads.
     pub heads: Option<usize>,
     /// Height and width of the images it was trained on.
     pub image: Option<[usize; 2]>,
-    /// What pixels are normalised by.
+    /// The normalisation of pixels.
     pub scale: Option<Scale>,
     /// The key of the checkpoint that holds the model.
     pub key: Option<String>,
-    /// What stands before the names of the encoder.
+    /// Prefix of the encoder's names.
     pub prefix: Option<String>,
 }
 
-/// A checkpoint, read as far as its names and shapes, and the folder it becomes.
+/// A checkpoint whose names and shapes are read, ready to be written as a folder of the Hub's layout.
 #[derive(Debug)]
 pub struct Original {
     weights: Weights,
@@ -52,7 +53,7 @@ pub struct Original {
     targets: Vec<Target>,
     config: Value,
     preprocessor: Value,
-    /// What it is and where that is known from, a line each.
+    /// Lines for the user: what the checkpoint is, how that is known, and what is left out.
     pub told: Vec<String>,
 }
 
@@ -60,49 +61,49 @@ impl Original {
     /// Reads the names and shapes of a checkpoint of `project`: a file, or a folder with weights as the Hub names them.
     ///
     /// # Errors
-    /// If it is none, or of another project, or something has to be asked for.
+    /// If it is no checkpoint, or of another project, or an option is needed.
     pub fn open(
         path: &Path,
         project: &'static Project,
-        asked: &ImportOptions,
+        options: &ImportOptions,
     ) -> Result<Self, OriginalError> {
-        let weights = match (path.is_dir(), &asked.key) {
+        let weights = match (path.is_dir(), &options.key) {
             (true, _) => Weights::open(path)?,
             (false, Some(key)) => Weights::open_file(path, &[key])?,
-            (false, None) => Weights::open_file(path, UNDER)?,
+            (false, None) => Weights::open_file(path, STATE_DICT_KEYS)?,
         };
-        let prefix = prefix(path, &weights, project, asked)?;
+        let prefix = prefix(path, &weights, project, options)?;
         let encoder = Encoder { path, weights: &weights, project, prefix: &prefix };
-        let (config, written, mut told) = encoder.describe(asked)?;
+        let (config, written, mut told) = encoder.describe(options)?;
         let Value::Object(fields) = &config else { unreachable!("it is made as an object") };
         let parsed = Config::from_object(path, fields)
             .map_err(|source| OriginalError::Config { path: path.to_owned(), source })?;
         let targets = layout::targets(&parsed, &written);
         told.extend(encoder.check(&targets)?);
-        let preprocessor = encoder.preprocessor(asked, &parsed)?;
+        let preprocessor = encoder.preprocessor(options, &parsed)?;
         Ok(Self { weights, prefix, targets, config, preprocessor, told })
     }
 }
 
-/// What stands before the names of the encoder.
+/// The prefix of the encoder's names in the file.
 fn prefix(
     path: &Path,
     weights: &Weights,
     project: &'static Project,
-    asked: &ImportOptions,
+    options: &ImportOptions,
 ) -> Result<String, OriginalError> {
     const PATCHES: &str = "patch_embed.proj.weight";
     let found: Vec<&str> = weights.names().filter_map(|(name, _)| name.strip_suffix(PATCHES)).collect();
     let found: Vec<&str> =
         found.into_iter().filter(|before| before.is_empty() || before.ends_with('.')).collect();
     let listed = |names: Vec<&str>| names.into_iter().take(10).collect::<Vec<_>>().join(", ");
-    let chosen = match &asked.prefix {
+    let chosen = match &options.prefix {
         Some(asked) => found.iter().find(|prefix| *prefix == asked),
         None => project.encoders.iter().find_map(|known| found.iter().find(|prefix| *prefix == known)),
     };
     match (chosen, found.as_slice()) {
         (Some(chosen), _) => Ok((*chosen).to_owned()),
-        (None, [one]) if asked.prefix.is_none() => Ok((*one).to_owned()),
+        (None, [one]) if options.prefix.is_none() => Ok((*one).to_owned()),
         (None, []) => {
             let hub = weights.names().any(|(name, _)| name.contains("patch_embeddings."));
             let hub = if hub { ": these are the Hub's names, which need no import" } else { "" };

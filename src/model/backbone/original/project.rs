@@ -1,45 +1,45 @@
-//! What tells the projects apart whose checkpoints are read: how their weights are wrapped, what stands beside the
-//! encoder, what a checkpoint does not say. Their encoders share the names of timm's vision transformer.
+//! The projects whose checkpoints are read, and their differences: prefixes of the weights, tensors besides the encoder,
+//! values that a checkpoint does not contain. Their encoders share the names of timm's vision transformer.
 
 use crate::model::backbone::preprocess::config::{CLIP_MEAN, CLIP_STD, HALF, IMAGENET_MEAN, IMAGENET_STD};
 
-/// A project that publishes checkpoints under names of its own.
+/// A project that publishes checkpoints with its own tensor names.
 #[derive(Debug)]
 pub struct Project {
-    /// What a person calls it in a flag.
+    /// Its name in flags.
     pub id: &'static str,
-    /// What it is called on the screen.
+    /// Its name for display.
     pub name: &'static str,
-    /// `model_type` of what it becomes; `None`: the weights tell (timm holds many).
+    /// The `model_type` it is imported as; `None`: derived from the weights (timm has several).
     pub model_type: Option<&'static str>,
-    /// What stands before the names of the encoder, the likeliest first, where a file has more than one encoder.
+    /// Prefixes of the encoder to import, the most likely first, for files with several encoders.
     pub encoders: &'static [&'static str],
-    /// How the names begin that are left out: heads, decoders, the other of two encoders; what begins with a dot stands
-    /// anywhere in them.
+    /// Prefixes of names that are left out: heads, decoders, the other of two encoders. An entry that begins with a dot
+    /// matches anywhere in a name.
     pub left_out: &'static [&'static str],
-    /// Width and attention heads of the published models: shapes do not tell them.
+    /// (width, attention heads) of the published models: shapes do not determine the heads.
     pub heads: &'static [(usize, usize)],
-    /// What its images are normalised by; `None`: it differs from model to model.
+    /// The normalisation of its images; `None`: it differs from model to model.
     pub scale: Option<Scale>,
-    /// How its evaluation resizes: 2 (bilinear) or 3 (bicubic), as Pillow counts.
+    /// The filter of its evaluation's resizing, as Pillow's number: 2 (bilinear) or 3 (bicubic).
     pub resample: u8,
-    /// Edge of the images it is evaluated on, where that is not the one its positions were trained on.
+    /// Edge in pixels of the images it is evaluated on, if it differs from that of its trained positions.
     pub edge: Option<usize>,
 }
 
-/// What pixels from 0 to 1 are normalised by.
+/// The normalisation of pixels in 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Mean and deviation of ImageNet.
+    /// ImageNet's mean and standard deviation.
     Imagenet,
-    /// To -1 to 1 (Inception).
+    /// To the range -1 to 1, as in Inception.
     Half,
-    /// CLIP's.
+    /// CLIP's mean and standard deviation.
     Clip,
 }
 
 impl Scale {
-    /// Mean and deviation of red, green and blue.
+    /// Mean and standard deviation of red, green and blue.
     pub fn statistics(self) -> ([f64; 3], [f64; 3]) {
         match self {
             Self::Imagenet => (IMAGENET_MEAN, IMAGENET_STD),
@@ -52,7 +52,7 @@ impl Scale {
 /// Every project, in the order menus show them.
 pub const PROJECTS: &[&Project] = &[&MAE, &TIMM, &DINO, &DINOV2, &MOCO_V3, &BEIT, &EVA02];
 
-/// The project of an id.
+/// The project with an id, if it is known.
 pub fn find(id: &str) -> Option<&'static Project> {
     PROJECTS.iter().copied().find(|project| project.id == id)
 }
@@ -72,8 +72,8 @@ pub const MAE: Project = Project {
     edge: None,
 };
 
-/// timm's `vision_transformer`, `beit` and EVA-02 of its `eva`: ViT, DeiT, with layer scale or registers, and what others
-/// save so.
+/// timm's `vision_transformer`, `beit` and EVA-02 of its `eva`: ViT, DeiT, with layer scale or registers, and models of
+/// others in this format.
 pub const TIMM: Project = Project {
     id: "timm",
     name: "timm",

@@ -1,5 +1,5 @@
-//! What the names and shapes of a checkpoint say: the configuration of its encoder, how images are made ready for it,
-//! and what of it is left out.
+//! Derives from the names and shapes of a checkpoint the configuration of its encoder, its preprocessing, and the tensors
+//! that are left out.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -15,28 +15,29 @@ use crate::model::backbone::position::relative_len;
 use crate::model::backbone::weights::Weights;
 use crate::model::grid::Grid;
 
-/// What wraps a model's names: `DataParallel`, a training's own classes, `torch.compile`.
+/// Prefixes of a model's names from wrappers: `DataParallel`, training classes, `torch.compile`.
 const WRAPPERS: &[&str] = &["module.", "model.", "_orig_mod.", "teacher.", "backbone.", "base_encoder."];
 /// Most layers of a backbone.
 const MAX_LAYERS: usize = 512;
 /// Width and layers of EVA-02-CLIP-E (Sun et al. 2023): named as BEiT's are, but normalised after attention, which no shape says.
 const EVA02_CLIP_E: [usize; 2] = [1792, 64];
-/// What layer norms of all these projects add to the variance.
+/// The epsilon of the layer norms of all these projects.
 const EPSILON: f64 = 1e-6;
 
-/// The names of the encoder in a checkpoint.
+/// The encoder within a checkpoint.
 pub(super) struct Encoder<'a> {
     /// The file.
     pub path: &'a Path,
-    /// What it holds.
+    /// Its tensors.
     pub weights: &'a Weights,
-    /// Whose it is.
+    /// The project that published it.
     pub project: &'static Project,
-    /// What stands before the names of the encoder.
+    /// Prefix of the encoder's names.
     pub prefix: &'a str,
 }
 
 impl Encoder<'_> {
+    /// The shape of the encoder's tensor `name`.
     pub(super) fn shape(&self, name: &str) -> Option<&[usize]> {
         self.weights.shape(&format!("{}{name}", self.prefix))
     }
@@ -45,11 +46,12 @@ impl Encoder<'_> {
         self.weights.names().filter_map(|(name, _)| name.strip_prefix(self.prefix))
     }
 
+    /// Whether any block has a tensor whose name ends with `end`.
     fn has(&self, end: &str) -> bool {
         self.names().any(|name| name.starts_with("blocks.") && name.ends_with(end))
     }
 
-    /// The axes of a tensor that has so many, none of length 0; zeros where it is not there.
+    /// The shape of a tensor, which must have `N` axes of lengths from 1 to 2^20; zeros if there is no such tensor.
     pub(super) fn axes<const N: usize>(
         &self,
         name: &str,
@@ -65,8 +67,8 @@ impl Encoder<'_> {
         })
     }
 
-    /// `config.json`, how the file is written, and what is told of it.
-    pub fn describe(&self, asked: &ImportOptions) -> Result<(Value, Written, Vec<String>), OriginalError> {
+    /// The contents of `config.json`, the file's naming scheme, and lines for the user.
+    pub fn describe(&self, options: &ImportOptions) -> Result<(Value, Written, Vec<String>), OriginalError> {
         let [width, _, down, right] =
             self.axes("patch_embed.proj.weight", "[width, 3, height, width] of a patch")?;
         let blocks = layout::blocks(self.names());
@@ -115,8 +117,8 @@ impl Encoder<'_> {
         };
         let [offsets, columns] = self.axes::<2>(&table, "[offsets, heads]")?;
         let placed = 1 + usize::from(extra == Some("dist_token"));
-        let (image, bare_positions) = self.image(asked, [down, right], placed, offsets)?;
-        let (heads, known) = match (asked.heads, columns) {
+        let (image, bare_positions) = self.image(options, [down, right], placed, offsets)?;
+        let (heads, known) = match (options.heads, columns) {
             (Some(heads), 0) => (heads, "as asked"),
             (_, 1..) => (columns, "a column each in the relative biases"),
             (None, 0) => {
@@ -215,8 +217,8 @@ impl Encoder<'_> {
         Ok((config, written, told))
     }
 
-    /// What the feed-forward networks are called, their units, and whether they are gated. `first`: how names of the first
-    /// block begin.
+    /// The names of the feed-forward networks, their number of hidden units, and whether they are gated. `first` is the prefix
+    /// of the first block.
     fn mlp(&self, first: &str, width: usize) -> Result<(&'static Mlp, usize, bool), OriginalError> {
         let (plain, gates) = MLPS.split_last().expect("four of them");
         let gate = gates.iter().find(|mlp| self.has(&format!(".{}.weight", mlp.up[0])));
@@ -225,7 +227,7 @@ impl Encoder<'_> {
         let [_, units] = self.axes::<2>(&format!("{first}{}.weight", mlp.down), "[width, units]")?;
         let rows = rows * mlp.up.len();
         let gated = gate.is_some() || (units > 0 && rows == 2 * units);
-        // Where one of them is missing, the others still say what is expected.
+        // If one of them is missing, the other still determines the expected shapes.
         let units = match (gated, rows, units) {
             (_, 0, 0) => 4 * width,
             (_, 0, units) => units,
@@ -235,7 +237,7 @@ impl Encoder<'_> {
         Ok((mlp, units, gated))
     }
 
-    /// Where in the file it was found, for what is told.
+    /// The key and prefix at which the encoder was found, for the lines for the user.
     fn under(&self) -> String {
         match (self.weights.under(), self.prefix) {
             ("", "") => String::new(),
@@ -246,10 +248,10 @@ impl Encoder<'_> {
     }
 
     /// Height and width of the images it was trained on, and whether its position table has no row for CLS. `placed`:
-    /// tokens before the patches that have a row there; `offsets`: those of relative biases, 0 where there are none.
+    /// number of tokens before the patches that have a row there; `offsets`: rows of the table of relative biases, or 0.
     fn image(
         &self,
-        asked: &ImportOptions,
+        options: &ImportOptions,
         [down, right]: [usize; 2],
         placed: usize,
         offsets: usize,
@@ -257,7 +259,7 @@ impl Encoder<'_> {
         let wrong = |what: String| OriginalError::Image { path: self.path.to_owned(), what };
         let [_, rows, _] = self.axes("pos_embed", "[1, tokens, width]")?;
         let of = |n: usize| Some(n.isqrt()).filter(|side| n > 0 && side * side == n);
-        if let Some(image) = asked.image {
+        if let Some(image) = options.image {
             let cut = image[0].is_multiple_of(down) && image[1].is_multiple_of(right);
             let patches = (image[0] / down).saturating_mul(image[1] / right);
             let fits = [placed + patches, patches].contains(&rows) || rows == 0;
@@ -288,7 +290,7 @@ impl Encoder<'_> {
         Ok(([side * down, side * right], bare))
     }
 
-    /// What is left out, a line; or everything in which the file differs from what `targets` need.
+    /// A line that lists what is left out, if anything; an error with all differences from what `targets` need.
     pub fn check(&self, targets: &[Target]) -> Result<Option<String>, OriginalError> {
         let mut needed: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (name, shape) in targets.iter().filter_map(Target::needs) {
@@ -312,7 +314,7 @@ impl Encoder<'_> {
         Ok((!parts.is_empty()).then(|| format!("left out: {}", parts.join(", "))))
     }
 
-    /// How the names begin that this one is left out with.
+    /// The entry of the project's [`left_out`](Project::left_out) that matches a name.
     fn left_out(&self, name: &str) -> Option<&'static str> {
         let mut rest = name.strip_prefix(self.prefix).unwrap_or(name);
         loop {
@@ -327,9 +329,9 @@ impl Encoder<'_> {
         }
     }
 
-    /// `preprocessor_config.json`: how the project's evaluation makes images ready.
-    pub fn preprocessor(&self, asked: &ImportOptions, config: &Config) -> Result<Value, OriginalError> {
-        let scale = asked
+    /// The contents of `preprocessor_config.json`: the preprocessing of the project's evaluation.
+    pub fn preprocessor(&self, options: &ImportOptions, config: &Config) -> Result<Value, OriginalError> {
+        let scale = options
             .scale
             .or(self.project.scale)
             .ok_or_else(|| OriginalError::Scale { path: self.path.to_owned(), project: self.project.name })?;
@@ -338,10 +340,10 @@ impl Encoder<'_> {
         let fits = |edge: &usize| edge.is_multiple_of(down) && edge.is_multiple_of(right);
         let edge = self.project.edge.filter(|edge| config.image[0].min(config.image[1]) > *edge);
         let [height, width] = edge.filter(fits).map_or(config.image, |edge| [edge; 2]);
-        // Below 384 all of them leave an eighth of the shorter edge out.
+        // Below 384 pixels all of them crop an eighth off the shorter edge.
         let short = height.min(width);
         let shortest = if short < 384 { short * 256 / 224 } else { short };
-        // An oblong image needs more of its other edge than the shorter one leaves.
+        // For non-square images, resizing the shorter edge may leave less than the crop along the other one.
         let oblong = height != width;
         let size = match oblong {
             true => json!({"height": height, "width": width}),
@@ -363,8 +365,8 @@ impl Encoder<'_> {
     }
 }
 
-/// `mlp_ratio` that stands for so many units: transformers multiplies it with the width and cuts what is behind the
-/// point; of a gated network it keeps two thirds, up to a multiple of 8.
+/// The `mlp_ratio` that gives `units` hidden units: transformers multiplies it by the width and truncates; in a gated
+/// network it then takes two thirds, rounded up to a multiple of 8.
 fn ratio(width: usize, units: usize, gated: bool) -> Value {
     let wide = if gated { units + units / 2 } else { units };
     match wide.is_multiple_of(width.max(1)) {

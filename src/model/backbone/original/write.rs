@@ -1,5 +1,5 @@
-//! The folder of the Hub that a checkpoint becomes, tensor by tensor, so that a large one needs no more memory than its
-//! largest tensor.
+//! Writes an imported checkpoint as a folder of the Hub's layout, one tensor at a time, so that it needs no more memory
+//! than the largest tensor.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{Original, OriginalError};
 use crate::model::io::atomic_file;
 
 impl Original {
-    /// Writes the folder, whole or not at all; an empty one may be there already.
+    /// Writes the folder atomically; an empty one may exist already.
     pub fn write(&self, folder: &Path) -> Result<(), OriginalError> {
         let written = atomic_file::write_folder(folder, |inside| {
             let text = |value: &Value| format!("{value:#}\n").into_bytes();
@@ -25,10 +25,10 @@ impl Original {
         })
     }
 
-    /// Writes `model.safetensors` alone: the length of the header, the header, the numbers.
+    /// Writes `model.safetensors` only: the length of the header, the header, the values.
     ///
     /// # Errors
-    /// If a number is NaN or infinite, or the file refuses.
+    /// If a value is NaN or infinite, or writing fails.
     pub fn write_weights(&self, file: &mut impl Write) -> Result<(), OriginalError> {
         let mut header = Map::new();
         header.insert("__metadata__".into(), json!({"format": "pt"}));
@@ -41,7 +41,7 @@ impl Original {
         }
         let mut header = Value::Object(header).to_string();
         while !header.len().is_multiple_of(8) {
-            header.push(' '); // numbers begin at a multiple of eight bytes
+            header.push(' '); // the values begin at a multiple of eight bytes
         }
         file.write_all(&(header.len() as u64).to_le_bytes())?;
         file.write_all(header.as_bytes())?;
@@ -52,7 +52,7 @@ impl Original {
         Ok(())
     }
 
-    /// The values of a tensor; its source's shape has been checked.
+    /// The values of a tensor; the shape of its source must have been checked.
     fn values(&self, target: &Target) -> Result<Vec<f32>, OriginalError> {
         let read = |name: &str| {
             let tensor = self.weights.tensor(&format!("{}{name}", self.prefix))?;

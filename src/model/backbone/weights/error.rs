@@ -1,4 +1,4 @@
-//! What can be wrong with the weights of a backbone, and what to do about it.
+//! Errors of reading a backbone's weights, with advice on what to do.
 
 use std::path::PathBuf;
 use std::{fmt, io};
@@ -43,12 +43,12 @@ pub enum WeightsError {
     Dtype { path: PathBuf, name: String, dtype: String },
 }
 
-/// Everything in which a file differs from what the model needs; shown behind a message, 20 a kind.
+/// All differences between the tensors of a file and those the model needs; at most 20 of each kind are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyErrors {
     /// Needed but not in the file.
     pub missing: Vec<String>,
-    /// In the file but not needed, nor known to be superfluous.
+    /// In the file but neither needed nor ignored.
     pub unused: Vec<String>,
     /// In the file with another shape: `name [found], expected [expected]`.
     pub misshapen: Vec<String>,

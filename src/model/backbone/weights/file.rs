@@ -1,4 +1,4 @@
-//! A weights file, mapped into memory: its bytes are read by the system as they are touched.
+//! A memory-mapped weights file: the system loads its pages when they are accessed.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -9,22 +9,22 @@ use memmap2::Mmap;
 
 use super::error::WeightsError;
 
-/// The bytes of a file on disk and where they came from.
+/// The bytes of a file on disk.
 #[derive(Debug)]
 pub(super) struct Mapped {
     /// The file.
     pub path: PathBuf,
-    /// When it was changed last, where the system says.
+    /// Its modification time, if the system provides it.
     pub changed: Option<SystemTime>,
     map: Mmap,
 }
 
 impl Mapped {
-    /// Maps the file at `path`, and says so when it is none or holds something else than weights.
+    /// Maps the file at `path`; an error if it is no regular file, empty, a Git LFS pointer or a web page.
     /// Links are followed: the Hub's cache consists of them.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let failed = |source| WeightsError::Io { path: path.into(), source };
-        // Asked before opening: to open a named pipe would wait for ever.
+        // Checked before opening: opening a named pipe would block.
         let meta = path.metadata().map_err(failed)?;
         if !meta.is_file() {
             return Err(WeightsError::NotAFile(path.into()));
@@ -33,8 +33,8 @@ impl Mapped {
             return Err(WeightsError::Empty(path.into()));
         }
         let file = File::open(path).map_err(failed)?;
-        // SAFETY: the map is only read, as bytes of any value. Should another program cut the
-        // file short meanwhile, the system ends this one; every reader that maps shares that.
+        // SAFETY: the map is only read, as bytes of any value. If another program
+        // truncates the file meanwhile, the system kills this one, as with every memory-mapped file.
         #[expect(unsafe_code, reason = "a map of a file cannot be made otherwise")]
         let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
         let changed = file.metadata().and_then(|about| about.modified()).ok();
@@ -49,7 +49,7 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// The error for a file of `format` in which `what` was found.
+    /// The error that this is no valid file of `format`, because of `what`.
     pub fn damaged(&self, format: &'static str, what: impl Into<String>) -> WeightsError {
         WeightsError::Damaged { path: self.path.clone(), format, what: what.into() }
     }

@@ -1,9 +1,9 @@
 //! The index of weights that are split over several files (shards).
 //!
 //! `{"metadata": ..., "weight_map": {"tensor name": "model-00001-of-00002.safetensors", ...}}`.
-//! A shard lies beside its index: any other path is refused, whatever the file at its end. Links
-//! are followed, since the folders of the Hub's cache consist of them; whoever can place links in
-//! the folder could place the files themselves.
+//! A shard must be in the folder of its index: any other path is refused, whatever it leads to. Links
+//! are followed, since the Hub's cache consists of them; whoever can place links in the folder could
+//! place the files themselves.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use super::error::WeightsError;
 use super::file::Mapped;
 
-/// Indices of the largest models are a few MB.
+/// Largest index read, in bytes; those of the largest models have a few MB.
 const MAX_INDEX: usize = 64 << 20;
 
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ struct Index {
     weight_map: Map<String>,
 }
 
-/// The file name of the shard of every tensor that the index at `path` names.
+/// Reads the index at `path`: for every tensor, the file name of its shard.
 pub(in super::super) fn read(path: &Path) -> Result<IndexMap<String, String>, WeightsError> {
     let wrong = |what: String| WeightsError::Index { path: path.into(), what };
     let file = Mapped::open(path)?;
@@ -50,12 +50,12 @@ pub(in super::super) fn read(path: &Path) -> Result<IndexMap<String, String>, We
     Ok(map)
 }
 
-/// Says so if the JSON object `json` gives a key twice (or is none).
+/// Fails if `json` is no JSON object or has a key twice.
 pub(super) fn unique_keys(json: &[u8]) -> Result<(), String> {
     serde_json::from_slice::<Map<IgnoredAny>>(json).map(drop).map_err(|error| error.to_string())
 }
 
-/// A JSON object with every key given once.
+/// A JSON object whose keys are unique.
 struct Map<V>(IndexMap<String, V>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
@@ -83,7 +83,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
     }
 }
 
-/// The shards that `map` names, each once, by name.
+/// The distinct shards that `map` names, sorted by name.
 pub(in super::super) fn shards(map: &IndexMap<String, String>) -> Vec<&str> {
     let mut names: Vec<_> = map.values().map(String::as_str).collect::<HashSet<_>>().into_iter().collect();
     names.sort_unstable();

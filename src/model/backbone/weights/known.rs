@@ -1,5 +1,5 @@
-//! Fingerprints that were computed already. A gigabyte takes a second to hash, and plans ask for the same
-//! weights at every change; a file is known by its path, length and time of change.
+//! A cache of fingerprints. Hashing takes a second per gigabyte, and plans request the same weights' fingerprint
+//! at every change; a file is identified by its path, length and modification time.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,21 +11,21 @@ use sha2::{Digest, Sha256};
 use super::file::Mapped;
 use crate::model::io::sha256;
 
-/// Path, length and time of change of every file.
+/// Path, length and modification time of every file.
 type Stamp = Vec<(PathBuf, usize, SystemTime)>;
 
-static KNOWN: LazyLock<Mutex<HashMap<Stamp, String>>> = LazyLock::new(Mutex::default);
+static FINGERPRINTS: LazyLock<Mutex<HashMap<Stamp, String>>> = LazyLock::new(Mutex::default);
 
-/// A file that was written just now may be written again within the same tick of the clock.
+/// Age from which a modification time counts: a newer file may change again within the same clock tick.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
 
-/// SHA-256 of all files, one after another.
+/// SHA-256 of the concatenated files, in hexadecimal digits.
 pub(super) fn fingerprint(files: &[Mapped]) -> String {
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let cache = || FINGERPRINTS.lock().unwrap_or_else(PoisonError::into_inner);
     let settled = |time: &SystemTime| time.elapsed().is_ok_and(|age| age > SETTLING_TIME);
     let one = |file: &Mapped| Some((file.path.clone(), file.len(), file.changed.filter(settled)?));
     let stamp: Option<Stamp> = files.iter().map(one).collect();
-    if let Some(found) = stamp.as_ref().and_then(|stamp| known().get(stamp).cloned()) {
+    if let Some(found) = stamp.as_ref().and_then(|stamp| cache().get(stamp).cloned()) {
         return found;
     }
     let mut hash = Sha256::new();
@@ -34,7 +34,7 @@ pub(super) fn fingerprint(files: &[Mapped]) -> String {
     }
     let digest = sha256::hex(&hash.finalize());
     if let Some(stamp) = stamp {
-        known().insert(stamp, digest.clone());
+        cache().insert(stamp, digest.clone());
     }
     digest
 }

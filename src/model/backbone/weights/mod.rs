@@ -1,11 +1,11 @@
 //! The weights of a backbone: named tensors in a folder as the Hugging Face Hub lays it out.
 //!
-//! The first that is there of `model.safetensors`, `model.safetensors.index.json` (with shards),
+//! Read is the first one present of `model.safetensors`, `model.safetensors.index.json` (with shards),
 //! `pytorch_model.bin` and `pytorch_model.bin.index.json`. Files are memory-mapped; a tensor is
-//! converted to float32 when it is asked for, from float32, float16, bfloat16, float64 or
+//! converted to float32 on demand, from float32, float16, bfloat16, float64 or
 //! integers. Nothing in a file is executed, and its claims are checked against its size before
-//! anything is allocated: a tensor may repeat what is stored and many may share it, all together
-//! within [`MAX_REPEATS`]. NaN and infinities are errors: no backbone works with them.
+//! anything is allocated: a tensor may repeat stored values and tensors may share them, in all up
+//! to [`MAX_REPEATS`] times. NaN and infinities are errors: no backbone works with them.
 
 mod error;
 mod file;
@@ -26,27 +26,27 @@ pub use error::{KeyErrors, WeightsError};
 use file::Mapped;
 use view::View;
 
-/// How often all tensors together may hold what the files do: as many layers may be tied to one.
+/// Largest ratio of the size of all tensors to that of the files: so many layers may be tied.
 const MAX_REPEATS: u64 = 32;
-/// What they may come to however short the files are: tables that `expand` made, of any sensible size.
+/// Size of all tensors in bytes that is allowed for any file: tables made by `expand`.
 const FREE_REPEATED_BYTES: u64 = 64 << 20;
 
 /// The named tensors of one folder, on disk.
 #[derive(Debug)]
 pub struct Weights {
-    /// The file, or the index of the files: what messages name.
+    /// The file, or the index of the shards, for messages.
     path: PathBuf,
-    /// By name; the order of the hash.
+    /// The files in the order of their names, in which they are hashed.
     files: Vec<Mapped>,
-    /// File and place of every tensor.
+    /// For every tensor, the index of its file and its view.
     tensors: IndexMap<String, (usize, View)>,
     fingerprint: OnceLock<String>,
-    /// The key of a checkpoint that they stand under; nothing for the whole file.
+    /// The key of the checkpoint under which they are stored; empty for the whole file.
     under: String,
 }
 
 impl Weights {
-    /// Finds the weights in `dir` and reads what they hold, but not yet the numbers.
+    /// Finds the weights in `dir` and reads the names and shapes of the tensors, not their values.
     pub fn open(dir: &Path) -> Result<Self, WeightsError> {
         match dir.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -56,7 +56,7 @@ impl Weights {
             Ok(meta) if !meta.is_dir() => return Err(WeightsError::NotAFolder(dir.into())),
             Ok(_) => {}
         }
-        // A link to nowhere counts as present, so that it is reported and not passed over.
+        // A dangling link counts as present, so that it is reported, not skipped.
         let present = |name: &str| {
             let path = dir.join(name);
             path.symlink_metadata().is_ok().then_some(path)
@@ -74,8 +74,8 @@ impl Weights {
         Err(WeightsError::NoWeights { dir: dir.into(), found: found(dir) })
     }
 
-    /// The tensors of one file, whatever it is called: safetensors, or of `torch.save` and then those under the first
-    /// of the keys `under` that holds any (nothing for the file itself).
+    /// Opens one file of any name: safetensors, or a file of `torch.save`, of which it takes the tensors under the first
+    /// of the keys `under` that holds any (an empty key stands for the file itself).
     pub fn open_file(path: &Path, under: &[&str]) -> Result<Self, WeightsError> {
         let file = Mapped::open(path)?;
         // A safetensors file begins with eight bytes of length, then its header, a JSON object.
@@ -94,7 +94,7 @@ impl Weights {
         Self::bounded(path, vec![file], tensors)
     }
 
-    /// The tensors, if they do not come to far more bytes than the files have.
+    /// The weights, unless the tensors are much larger than the files.
     fn bounded(
         path: &Path,
         files: Vec<Mapped>,
@@ -134,8 +134,8 @@ impl Weights {
         for shard in &shards {
             let file = Mapped::open(&dir.join(shard))?;
             for (name, view) in read(&file)? {
-                // A tensor in several shards counts where the index says; others are kept, so
-                // that `check` reports what the index leaves out.
+                // A tensor in several shards is taken from the one in the index; tensors outside the
+                // index are kept, so that `check` reports them.
                 if map.get(&name).is_some_and(|there| there != shard) {
                     continue;
                 }
@@ -157,7 +157,7 @@ impl Weights {
         self.tensors.iter().map(|(name, (_, view))| (name.as_str(), view.shape.as_slice()))
     }
 
-    /// The key of a checkpoint that the tensors stand under; nothing for the whole file.
+    /// The key of the checkpoint under which the tensors are stored; empty for the whole file.
     pub fn under(&self) -> &str {
         &self.under
     }
@@ -177,9 +177,9 @@ impl Weights {
         self.tensors.contains_key(name)
     }
 
-    /// Holds the file against `needed` (names and shapes): one error lists all that is missing,
-    /// misshapen, or in the file without being needed. Left out of the last are names that
-    /// `ignored` accepts and integer tensors, which are buffers (position ids and counters).
+    /// Compares the tensors with `needed` (names and shapes): one error lists all that are missing,
+    /// misshapen or unused. Not counted as unused are names that `ignored` accepts and integer
+    /// tensors, which are buffers (position ids and counters).
     pub fn check(
         &self,
         needed: &[(String, Vec<usize>)],
@@ -189,7 +189,7 @@ impl Weights {
         if keys.is_empty() { Ok(()) } else { Err(WeightsError::Keys { path: self.path.clone(), keys }) }
     }
 
-    /// All in which the file differs from `needed`, as [`Self::check`] counts it.
+    /// All differences from `needed`, as defined in [`Self::check`].
     pub fn key_errors(&self, needed: &[(String, Vec<usize>)], ignored: &dyn Fn(&str) -> bool) -> KeyErrors {
         let mut keys = KeyErrors::default();
         let mut used = std::collections::HashSet::new();
@@ -227,16 +227,17 @@ impl Weights {
         Ok(TensorData::new(values, view.shape.clone()))
     }
 
-    /// SHA-256 of the weights file in hex; of shards, that of all of them in order of their names
-    /// (`cat model-*.safetensors | sha256sum`). Computed when first asked for.
+    /// SHA-256 of the weights file in hexadecimal digits; for shards, that of all in the order of their names
+    /// (`cat model-*.safetensors | sha256sum`). Computed on first use.
     pub fn fingerprint(&self) -> &str {
         self.fingerprint.get_or_init(|| known::fingerprint(&self.files))
     }
 }
 
+/// Reads the names and views of a file's tensors.
 type Reader = fn(&Mapped) -> Result<Vec<(String, View)>, WeightsError>;
 
-/// "; it holds a, b", for a folder without weights.
+/// Lists the contents of a folder without weights for a message: `; it holds a, b`.
 fn found(dir: &Path) -> String {
     let Ok(entries) = dir.read_dir() else { return String::new() };
     let mut names: Vec<String> =

@@ -1,8 +1,8 @@
-//! Reads the header of a safetensors file into views; the numbers stay on disk.
+//! Reads the header of a safetensors file into views; the values stay on disk.
 //!
-//! Eight bytes of header length, a JSON header, then the numbers, row-major and without gaps:
+//! Eight bytes of header length, a JSON header, then the values, row-major and without gaps:
 //! <https://huggingface.co/docs/safetensors>. The safetensors crate checks types, sizes and
-//! offsets; names given twice, which JSON parsers let pass, are refused here.
+//! offsets; duplicate names, which JSON parsers accept, are refused here.
 
 use safetensors::SafeTensors;
 
@@ -12,10 +12,10 @@ use super::index::unique_keys;
 use super::view::View;
 
 const FORMAT: &str = "safetensors";
-/// Headers of the largest vision models are below 1 MB.
+/// Largest header read, in bytes; those of the largest vision models are below 1 MB.
 const MAX_HEADER: u64 = 32 << 20;
 
-/// The tensors of `file` in the order of their bytes.
+/// Names and views of the tensors of `file`, in the order of their data.
 pub(super) fn tensors(file: &Mapped) -> Result<Vec<(String, View)>, WeightsError> {
     let Some(length) = file.first_chunk::<8>().copied().map(u64::from_le_bytes) else {
         return Err(file.damaged(FORMAT, format!("it has only {} bytes", file.len())));

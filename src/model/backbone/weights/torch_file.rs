@@ -1,6 +1,6 @@
-//! Reads where the tensors of a file of `torch.save` lie, without running anything in it.
+//! Locates the tensors in a file of `torch.save`, without executing anything in it.
 //!
-//! Two forms. Since PyTorch 1.6: an uncompressed ZIP with `NAME/data.pkl`, the pickle of the state
+//! There are two formats. Since PyTorch 1.6: an uncompressed ZIP with `NAME/data.pkl`, the pickle of the state
 //! dict, and `NAME/data/KEY`, the bytes of each storage. Before: five pickles one after another
 //! (magic number, protocol, system, state dict, keys of the storages), then for each key the
 //! number of elements (8 bytes) and the elements.
@@ -22,15 +22,15 @@ const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0
 
 type Tensors = Vec<(String, View)>;
 
-/// Keys under which checkpoints of backbones keep their state dict; none: it is the file itself.
-const UNDER: &[&str] = &["", "state_dict", "model"];
+/// Keys under which checkpoints of backbones store their state dict; empty: the file itself is one.
+const STATE_DICT_KEYS: &[&str] = &["", "state_dict", "model"];
 
-/// The tensors of `file` in the order of its state dict.
+/// Names and views of the tensors of `file`, in the order of its state dict.
 pub(super) fn tensors(file: &Mapped) -> Result<Tensors, WeightsError> {
-    Ok(tensors_under(file, UNDER)?.0)
+    Ok(tensors_under(file, STATE_DICT_KEYS)?.0)
 }
 
-/// The same of the first of the keys `under` that holds tensors (nothing for the file itself), and that key.
+/// The same for the state dict under the first of the keys `under` that holds tensors (empty: the file itself), and that key.
 pub(super) fn tensors_under<'k>(
     file: &Mapped,
     under: &[&'k str],
@@ -47,6 +47,7 @@ pub(super) fn tensors_under<'k>(
     }
 }
 
+/// The position of a storage in the file.
 struct ByteRange {
     start: usize,
     bytes: usize,
@@ -143,8 +144,8 @@ fn legacy<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), We
     collect(file, &state, under, |tensor| places.get(tensor.storage.key))
 }
 
-/// The tensors of the state dict in `pickle`, under the first of the keys `under` that holds any; `place` finds the
-/// storage of one.
+/// The tensors of the state dict in `pickle`, under the first of the keys `under` that holds any, and that key; `place`
+/// finds the storage of a tensor.
 fn collect<'p, 'k>(
     file: &Mapped,
     pickle: &Pickle,
@@ -201,7 +202,7 @@ fn collect<'p, 'k>(
     Ok((views, key))
 }
 
-/// That there are no tensors under any of the keys `under`, and which keys there are.
+/// The message that none of the keys `under` holds tensors; it lists the keys that exist.
 fn no_state_dict(pickle: &Pickle, under: &[&str]) -> String {
     let Value::Dict(entries) = pickle.root() else {
         return "it holds no dict of named tensors (a state dict)".to_owned();

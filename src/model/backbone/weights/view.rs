@@ -1,22 +1,22 @@
-//! A tensor as a strided view of a range of bytes of a file: nothing is read before it is asked for.
+//! A tensor as a strided view of a range of bytes of a file; values are read on demand.
 
 use half::{bf16, f16};
 use safetensors::Dtype;
 
-/// Where one tensor lies in a memory-mapped file.
+/// The type, position and layout of one tensor in a memory-mapped file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct View {
-    /// How its numbers are stored, little-endian.
+    /// Type of its elements, stored little-endian.
     pub dtype: Dtype,
-    /// First byte of its storage within the file.
+    /// Offset of its storage in the file, in bytes.
     pub start: usize,
-    /// Elements of its storage, from `start`.
+    /// Number of elements of its storage.
     pub stored: usize,
-    /// Element of the storage that holds index 0.
+    /// Index in the storage of its first element.
     pub offset: usize,
     /// Length of every axis; empty for a scalar.
     pub shape: Vec<usize>,
-    /// Elements from one index to the next, per axis.
+    /// Stride of every axis, in elements.
     pub strides: Vec<usize>,
 }
 
@@ -37,13 +37,13 @@ impl View {
         self.shape.iter().product()
     }
 
-    /// Bytes that its numbers take, each as often as it is repeated.
+    /// Size of its elements in bytes, repeated ones counted each time.
     pub fn bytes(&self) -> u64 {
         (self.len() as u64).saturating_mul(self.dtype.bitsize() as u64 / 8)
     }
 
-    /// What is wrong with it in a file of `bytes` bytes, in words. It may repeat a number any number of times
-    /// (stride 0, as `expand` leaves it): how much a whole file may repeat is [`super::Weights`]' to say.
+    /// Describes what is wrong with it in a file of `bytes` bytes; `None` if it is valid. It may repeat an element any
+    /// number of times (stride 0, as from `expand`): [`super::Weights`] bounds the repetition in a whole file.
     pub fn flaw(&self, bytes: usize) -> Option<String> {
         let describe =
             |what: &str| Some(format!("{what} (shape {:?}, strides {:?})", self.shape, self.strides));

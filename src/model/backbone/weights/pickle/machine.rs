@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use super::{Global, Id, Pickle, PickleError, Storage, Tensor, Value, global, spell};
 
-/// Opcodes and copied items of one pickle; a tensor takes about 45, a large backbone has 1000.
+/// Most opcodes and copied items of one pickle; a tensor takes about 45, a large backbone has 1000 tensors.
 const MAX_STEPS: u32 = 1 << 21;
-/// PyTorch's own limit of axes.
+/// Most axes of a tensor, as in PyTorch.
 const MAX_AXES: usize = 64;
 
-/// Runs the pickle at the start of `bytes` up to its end mark.
+/// Runs the pickle at the start of `bytes` up to its STOP opcode.
 pub(super) fn run(bytes: &[u8]) -> Result<Pickle<'_>, PickleError> {
     Unpickler { bytes, budget: MAX_STEPS, ..Unpickler::default() }.run()
 }
@@ -25,14 +25,14 @@ struct Unpickler<'a> {
     memo: HashMap<u32, Id>,
 }
 
-type Done<T = ()> = Result<T, PickleError>;
+type PickleResult<T = ()> = Result<T, PickleError>;
 
-fn malformed<T>(what: impl Into<String>) -> Done<T> {
+fn malformed<T>(what: impl Into<String>) -> PickleResult<T> {
     Err(PickleError::Malformed(what.into()))
 }
 
 impl<'a> Unpickler<'a> {
-    fn run(mut self) -> Done<Pickle<'a>> {
+    fn run(mut self) -> PickleResult<Pickle<'a>> {
         loop {
             self.spend(1)?;
             let start = self.at;
@@ -157,7 +157,8 @@ impl<'a> Unpickler<'a> {
         }
     }
 
-    fn spend(&mut self, n: usize) -> Done {
+    /// Takes `n` steps from the budget.
+    fn spend(&mut self, n: usize) -> PickleResult {
         match u32::try_from(n).ok().and_then(|n| self.budget.checked_sub(n)) {
             Some(rest) => self.budget = rest,
             None => return malformed(format!("more than {MAX_STEPS} steps: no weights need that many")),
@@ -165,7 +166,7 @@ impl<'a> Unpickler<'a> {
         Ok(())
     }
 
-    fn take(&mut self, n: usize) -> Done<&'a [u8]> {
+    fn take(&mut self, n: usize) -> PickleResult<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         if n > rest.len() {
             return malformed(format!(
@@ -178,25 +179,25 @@ impl<'a> Unpickler<'a> {
         Ok(&rest[..n])
     }
 
-    fn array<const N: usize>(&mut self) -> Done<[u8; N]> {
+    fn array<const N: usize>(&mut self) -> PickleResult<[u8; N]> {
         Ok(self.take(N)?.try_into().expect("as many bytes as asked for"))
     }
 
     /// An unsigned size of `N` bytes.
-    fn size<const N: usize>(&mut self) -> Done<usize> {
+    fn size<const N: usize>(&mut self) -> PickleResult<usize> {
         let mut wide = [0; 8];
         wide[..N].copy_from_slice(&self.array::<N>()?);
         Ok(usize::try_from(u64::from_le_bytes(wide)).unwrap_or(usize::MAX))
     }
 
-    fn text<const N: usize>(&mut self) -> Done {
+    fn text<const N: usize>(&mut self) -> PickleResult {
         let n = self.size::<N>()?;
         let text = self.take(n)?;
         self.push(Value::Text(text));
         Ok(())
     }
 
-    fn line(&mut self) -> Done<&'a [u8]> {
+    fn line(&mut self) -> PickleResult<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         match rest.iter().take(1000).position(|&b| b == b'\n') {
             Some(n) => {
@@ -212,29 +213,29 @@ impl<'a> Unpickler<'a> {
     }
 
     fn push(&mut self, value: Value<'a>) {
-        self.stack.push(self.values.len() as Id); // fewer than the budget
+        self.stack.push(self.values.len() as Id); // fits: there are at most as many values as steps
         self.values.push(value);
     }
 
-    /// Height of the stack below which the values of an open mark lie.
+    /// Height of the stack at the last open mark; values below it may not be popped.
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
 
-    fn top(&self) -> Done<Id> {
+    fn top(&self) -> PickleResult<Id> {
         match self.stack.last() {
             Some(&id) if self.stack.len() > self.floor() => Ok(id),
             _ => malformed(format!("a value is missing before byte {}", self.at)),
         }
     }
 
-    fn pop(&mut self) -> Done<Id> {
+    fn pop(&mut self) -> PickleResult<Id> {
         let top = self.top()?;
         self.stack.pop();
         Ok(top)
     }
 
-    fn pop_mark(&mut self) -> Done<Vec<Id>> {
+    fn pop_mark(&mut self) -> PickleResult<Vec<Id>> {
         match self.marks.pop() {
             Some(from) => Ok(self.stack.split_off(from)),
             None => malformed(format!("a mark is missing before byte {}", self.at)),
@@ -242,19 +243,19 @@ impl<'a> Unpickler<'a> {
     }
 
     /// An integer that is written in `N` bytes.
-    fn int<const N: usize>(&mut self, read: fn([u8; N]) -> i64) -> Done {
+    fn int<const N: usize>(&mut self, read: fn([u8; N]) -> i64) -> PickleResult {
         let bytes = self.array()?;
         self.push(Value::Int(read(bytes)));
         Ok(())
     }
 
-    fn remember<const N: usize>(&mut self) -> Done {
+    fn remember<const N: usize>(&mut self) -> PickleResult {
         let slot = self.size::<N>()? as u32;
         self.memo.insert(slot, self.top()?);
         Ok(())
     }
 
-    fn recall<const N: usize>(&mut self) -> Done {
+    fn recall<const N: usize>(&mut self) -> PickleResult {
         let slot = self.size::<N>()? as u32;
         match self.memo.get(&slot) {
             Some(&id) => self.stack.push(id),
@@ -263,7 +264,7 @@ impl<'a> Unpickler<'a> {
         Ok(())
     }
 
-    fn append(&mut self, items: Vec<Id>) -> Done {
+    fn append(&mut self, items: Vec<Id>) -> PickleResult {
         let list = self.top()?;
         match &mut self.values[list as usize] {
             Value::List(list) => list.extend(items),
@@ -272,7 +273,7 @@ impl<'a> Unpickler<'a> {
         Ok(())
     }
 
-    fn set(&mut self, items: &[Id]) -> Done {
+    fn set(&mut self, items: &[Id]) -> PickleResult {
         let dict = self.top()?;
         let (pairs, odd) = items.as_chunks::<2>();
         match &mut self.values[dict as usize] {
@@ -282,12 +283,12 @@ impl<'a> Unpickler<'a> {
         Ok(())
     }
 
-    fn reduce(&mut self) -> Done {
+    fn reduce(&mut self) -> PickleResult {
         let (arguments, function) = (self.pop()?, self.pop()?);
         let Value::Tuple(arguments) = self.value(arguments) else {
             return malformed("a call without arguments");
         };
-        let made = match (self.value(function), arguments.as_slice()) {
+        let value = match (self.value(function), arguments.as_slice()) {
             (Value::Global(Global::OrderedDict), []) => Value::Dict(vec![]),
             (Value::Global(Global::OrderedDict), &[pairs]) => {
                 let (pairs, spent) = self.pairs(pairs)?;
@@ -307,12 +308,12 @@ impl<'a> Unpickler<'a> {
             }
             _ => return malformed(format!("a call that makes no tensor before byte {}", self.at)),
         };
-        self.push(made);
+        self.push(value);
         Ok(())
     }
 
     /// The entries of `OrderedDict([[key, value], ...])`, as Python 2 wrote it, and their number.
-    fn pairs(&self, id: Id) -> Done<(Vec<(Id, Id)>, usize)> {
+    fn pairs(&self, id: Id) -> PickleResult<(Vec<(Id, Id)>, usize)> {
         let (Value::List(items) | Value::Tuple(items)) = self.value(id) else {
             return malformed("an OrderedDict of what is no list");
         };
@@ -323,17 +324,17 @@ impl<'a> Unpickler<'a> {
             Value::List(pair) | Value::Tuple(pair) if pair.len() == 2 => Ok((pair[0], pair[1])),
             _ => malformed("an OrderedDict of what are no pairs"),
         });
-        Ok((pairs.collect::<Done<_>>()?, items.len()))
+        Ok((pairs.collect::<PickleResult<_>>()?, items.len()))
     }
 
-    fn index(&self, id: Id) -> Done<usize> {
+    fn index(&self, id: Id) -> PickleResult<usize> {
         match *self.value(id) {
             Value::Int(n) => usize::try_from(n).or_else(|_| malformed(format!("a negative size {n}"))),
             _ => malformed("a size that is no integer"),
         }
     }
 
-    fn axes(&self, id: Id) -> Done<Vec<usize>> {
+    fn axes(&self, id: Id) -> PickleResult<Vec<usize>> {
         match self.value(id) {
             Value::Tuple(axes) if axes.len() <= MAX_AXES => axes.iter().map(|&n| self.index(n)).collect(),
             _ => malformed("a tensor whose shape is no tuple"),
@@ -341,7 +342,7 @@ impl<'a> Unpickler<'a> {
     }
 
     /// `('storage', type, key, location, numel[, (view key, offset, size) or None])`.
-    fn storage(&self, id: Id) -> Done<Storage<'a>> {
+    fn storage(&self, id: Id) -> PickleResult<Storage<'a>> {
         let Value::Tuple(parts) = self.value(id) else { return malformed("a storage without description") };
         let &[kind, dtype, key, _, numel, ref view @ ..] = parts.as_slice() else {
             return malformed("a storage with an incomplete description");

@@ -1,18 +1,18 @@
-//! Reads the pickles that PyTorch writes, and can build nothing but tensors and plain data.
+//! Reads the pickles that PyTorch writes; it can build nothing but tensors and plain data.
 //!
 //! A pickle is a program for a stack machine (the opcodes: `pickletools.py` of CPython) that may
 //! call any function by name. This machine knows dicts, lists, tuples, numbers, strings,
 //! `OrderedDict`, PyTorch's storages, the three functions that rebuild tensors, and `argparse.Namespace`, in which
-//! trainings keep their flags (it stands for nothing here); whatever else is named ends the reading with that name. Values live in one arena and refer to each other by
-//! number: neither cycles nor depth nor sharing cost more than the opcodes that made them, and
-//! strings stay in the file.
+//! training scripts store their flags (read as `None`); any other name is an error that mentions it. Values are in one arena
+//! and refer to each other by index: cycles, depth and sharing cost no more than the opcodes that made
+//! them, and strings are borrowed from the file.
 //!
-//! Why not the `pytorch-reader` crate, burn's own: 0.22.1 passes over names that it does not know where they
-//! make no tensor, so that a pickle that calls `posix.system` beside its weights opens without a word
-//! (it runs nothing; of the fixtures `hostile-zip`); it bounds a tensor at 10 GiB and a file
-//! not at all (one of 50 kB, whose tensors repeat one number, opens as 9.7 GB); it hands out tensors without order or
-//! places in the file, and reads them anew for each; and it asks for another compressor (zlib-rs), which would
-//! change the bytes of every NPZ and PDF written.
+//! Why not burn's own `pytorch-reader` crate: 0.22.1 ignores unknown names that make no tensor, so that a
+//! pickle that calls `posix.system` beside its weights opens without an error (it executes nothing; see the
+//! fixture `hostile-zip`); it bounds a tensor at 10 GiB and a file not at all (one of 50 kB, whose tensors
+//! repeat one number, opens as 9.7 GB); it returns tensors without their order or position in the file, and
+//! reads the file anew for each; and it requires another compressor (zlib-rs), which would change the bytes
+//! of every NPZ and PDF written.
 
 mod machine;
 #[cfg(test)]
@@ -23,13 +23,13 @@ use safetensors::Dtype;
 /// Why a pickle was not read.
 #[derive(Debug, PartialEq)]
 pub(super) enum PickleError {
-    /// It names something that is neither a tensor nor plain data.
+    /// It uses a global name, given here, that is neither a tensor's nor plain data's.
     Refused(String),
-    /// It is no well-formed pickle of this kind.
+    /// It is malformed or uses unsupported opcodes.
     Malformed(String),
 }
 
-/// Number of a value in the arena.
+/// Index of a value in the arena.
 pub(super) type Id = u32;
 
 /// A part of a storage that a tensor may view.
@@ -37,9 +37,9 @@ pub(super) type Id = u32;
 pub(super) struct Storage<'a> {
     pub dtype: Dtype,
     pub key: &'a [u8],
-    /// Elements.
+    /// Number of elements.
     pub numel: usize,
-    /// Elements of the stored storage before this one (views, as the oldest files have them).
+    /// Offset in elements within the stored storage (for storage views, in the oldest files).
     pub skip: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Tensor<'a> {
     pub strides: Vec<usize>,
 }
 
-/// The names that may be used.
+/// The global names that are allowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Global {
     OrderedDict,
@@ -70,7 +70,7 @@ pub(super) enum Value<'a> {
     /// An integer beyond 64 bits, little-endian.
     Long(&'a [u8]),
     Float,
-    /// A string, or bytes: Python 2 did not tell them apart.
+    /// A string, or bytes: Python 2 did not distinguish them.
     Text(&'a [u8]),
     Tuple(Vec<Id>),
     List(Vec<Id>),
@@ -85,27 +85,27 @@ pub(super) enum Value<'a> {
 pub(super) struct Pickle<'a> {
     values: Vec<Value<'a>>,
     root: Id,
-    /// Bytes it took.
+    /// Length in bytes.
     pub len: usize,
 }
 
 impl<'a> Pickle<'a> {
-    /// Runs the pickle at the start of `bytes` up to its end mark.
+    /// Runs the pickle at the start of `bytes` up to its STOP opcode.
     pub fn read(bytes: &'a [u8]) -> Result<Self, PickleError> {
         machine::run(bytes)
     }
 
-    /// The value that the pickle stands for.
+    /// The pickled value.
     pub fn root(&self) -> &Value<'a> {
         self.get(self.root)
     }
 
-    /// A value that another one refers to.
+    /// The value with an index.
     pub fn get(&self, id: Id) -> &Value<'a> {
         &self.values[id as usize]
     }
 
-    /// Every storage that is named.
+    /// Every storage that the pickle refers to.
     pub fn storages(&self) -> impl Iterator<Item = &Storage<'a>> {
         self.values.iter().filter_map(|value| match value {
             Value::Storage(storage) => Some(storage),
@@ -113,7 +113,7 @@ impl<'a> Pickle<'a> {
         })
     }
 
-    /// The entry `key` of a dict.
+    /// The value of `key` in a dict, the last one if the key occurs twice.
     pub fn entry(&self, dict: &Value<'a>, key: &str) -> Option<&Value<'a>> {
         let Value::Dict(entries) = dict else { return None };
         let found = entries.iter().rfind(|(k, _)| self.get(*k) == &Value::Text(key.as_bytes()));
@@ -121,13 +121,13 @@ impl<'a> Pickle<'a> {
     }
 }
 
-/// `module.name` for messages, harmless and of bounded length.
+/// `module.name` for messages, escaped and of bounded length.
 fn spell(module: &[u8], name: &[u8]) -> String {
     let text = [module, b".", name].concat();
     String::from_utf8_lossy(&text[..text.len().min(200)]).escape_debug().to_string()
 }
 
-/// What `module.name` stands for, if it is allowed.
+/// The allowed global `module.name`, or [`PickleError::Refused`].
 fn global(module: &[u8], name: &[u8]) -> Result<Global, PickleError> {
     Ok(match (module, name) {
         (b"collections", b"OrderedDict") => Global::OrderedDict,

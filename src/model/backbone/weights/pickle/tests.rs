@@ -1,4 +1,4 @@
-//! The machine on pickles written by hand.
+//! Tests of the machine with hand-written pickles.
 
 use super::{Pickle, PickleError, Value};
 
