@@ -15,8 +15,7 @@ pub(super) fn images_a_pass(batch: usize, numbers: usize) -> usize {
     batch.div_ceil(batch.div_ceil(most))
 }
 
-/// Number of images, of `tokens` tokens and `pixels` values each, that fit in `memory` in one forward
-/// pass, at least 1.
+/// Number of images, of `tokens` tokens and `pixels` values each, that fit in `memory` in one forward pass, at least 1.
 ///
 /// The largest tensors of a layer are the attention logits, `[heads, T, T]`, and the hidden layer of the
 /// feed-forward network, `[T, mlp_dim]`; about three of each are alive at a time. The other half of the

@@ -1,5 +1,4 @@
-//! The names and shapes of a backbone's weights on the Hub, so that a file can be checked key by
-//! key before it is used.
+//! The names and shapes of a backbone's weights on the Hub, so that a file can be checked key by key before it is used.
 
 use super::FAMILIES;
 use super::config::Config;

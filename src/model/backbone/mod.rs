@@ -127,8 +127,7 @@ impl Backbone {
         })
     }
 
-    /// Sets the order in which ViT-MAE's patch tokens are returned; other families always keep raster
-    /// order.
+    /// Sets the order in which ViT-MAE's patch tokens are returned; other families always keep raster order.
     pub fn with_mae_order(self, order: MaeOrder) -> Self {
         Self { order, ..self }
     }

@@ -1,6 +1,5 @@
-//! How tokens are taken from a backbone: the layer, the image size, the order and the precision.
-//! Caches, runs and probe files store it, so that a probe is not applied to other tokens than those it
-//! was trained on.
+//! How tokens are taken from a backbone: the layer, the image size, the order and the precision. Caches, runs and probe
+//! files store it, so that a probe is not applied to other tokens than those it was trained on.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,10 +1,9 @@
 //! The vision transformer (Dosovitskiy et al., 2021) with the variations of its families.
 //!
-//! Patches are projected, positions added, CLS and registers prepended, where there are any; in CLIP a
-//! layer norm follows. Then come the [`Block`]s and, except in CLIP, a layer norm. `x_0` is the input of
-//! the first block and `x_l` the tokens after layer `l`, `[B, T, d]` with T = prefix + N: CLS, registers,
-//! patches. What depends on the grid (resampled positions, relative biases, angles) is cached for the
-//! last grid.
+//! Patches are projected, positions added, CLS and registers prepended, where there are any; in CLIP a layer norm
+//! follows. Then come the [`Block`]s and, except in CLIP, a layer norm. `x_0` is the input of the first block and `x_l`
+//! the tokens after layer `l`, `[B, T, d]` with T = prefix + N: CLS, registers, patches. What depends on the grid
+//! (resampled positions, relative biases, angles) is cached for the last grid.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -260,9 +259,8 @@ impl Vit {
 
     /// The layout of `grid` on `device`; cached for the last grid.
     fn layout(&self, grid: Grid, device: &Device) -> Arc<Layout> {
-        // Not computed under the lock: while a tensor operation waits, it may run other work on
-        // this thread, which may call this function. A poisoned lock is safe to use: it holds either
-        // the old layout or the new one.
+        // Not computed under the lock: while a tensor operation waits, it may run other work on this thread, which may
+        // call this function. A poisoned lock is safe to use: it holds either the old layout or the new one.
         let cached = || self.layout.lock().unwrap_or_else(PoisonError::into_inner);
         let known = cached().as_ref().filter(|layout| layout.grid == grid).cloned();
         known.unwrap_or_else(|| {

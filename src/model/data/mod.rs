@@ -323,8 +323,7 @@ impl Default for Options {
 /// A folder with more subfolders than this is not searched for a nested dataset.
 const MAX_NESTING: usize = 16;
 
-/// Opens the dataset in a folder, or in its only subfolder of a known layout, because archives often
-/// hold one folder.
+/// Opens the dataset in a folder, or in its only subfolder of a known layout, because archives often hold one folder.
 pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
     open_with(path, &Options::default())
 }

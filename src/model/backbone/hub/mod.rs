@@ -6,16 +6,15 @@
 //! meaning as in Python: `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, and for
 //! private networks `HTTPS_PROXY` and `SSL_CERT_FILE`.
 //!
-//! Repositories, their URLs and the layout of the cache are `hf-hub`'s (0.5, with `ureq`). The download
-//! is our own, with two requests per file. Of the tests in `tests/suite/hub`, the download of hf-hub
-//! 0.5.0 passes 1 of 15: it sends the token to the store that the Hub redirects to, keeps contents
-//! with a wrong SHA-256, waits for ever on a very slow connection, cannot be stopped, follows no
-//! redirect from one Hub to another, needs a server with ranges, reads a configuration of any size,
-//! does not record absent files, and distinguishes gated from misspelt repositories only by status.
-//! Its refs are neither written atomically nor checked when read. hf-hub 1.0.0 (123 more crates:
-//! tokio, reqwest, aws-lc, Xet) was read, not run: it handles errors, offline mode and absent files,
-//! but its `download_file` starts over each time, and its stream of a range hides the status, so
-//! that a server which ignores the range cannot be distinguished from one that respects it.
+//! Repositories, their URLs and the layout of the cache are `hf-hub`'s (0.5, with `ureq`). The download is our own, with
+//! two requests per file. Of the tests in `tests/suite/hub`, the download of hf-hub 0.5.0 passes 1 of 15: it sends the
+//! token to the store that the Hub redirects to, keeps contents with a wrong SHA-256, waits for ever on a very slow
+//! connection, cannot be stopped, follows no redirect from one Hub to another, needs a server with ranges, reads a
+//! configuration of any size, does not record absent files, and distinguishes gated from misspelt repositories only by
+//! status. Its refs are neither written atomically nor checked when read. hf-hub 1.0.0 (123 more crates: tokio, reqwest,
+//! aws-lc, Xet) was read, not run: it handles errors, offline mode and absent files, but its `download_file` starts over
+//! each time, and its stream of a range hides the status, so that a server which ignores the range cannot be
+//! distinguished from one that respects it.
 
 mod cache;
 mod download;
@@ -67,8 +66,7 @@ pub struct Hub {
     pub offline: bool,
     /// File of root certificates (PEM) to trust instead of Mozilla's, for networks that intercept TLS.
     pub certificates: Option<PathBuf>,
-    /// A download that receives less than 64 KiB in this time is given up; the received bytes are
-    /// kept.
+    /// A download that receives less than 64 KiB in this time is given up; the received bytes are kept.
     pub patience: Duration,
 }
 

@@ -1,7 +1,6 @@
-//! Preprocessing of images for a backbone: resize, crop, rescale, normalise, as its
-//! `preprocessor_config.json` says and as transformers' Pillow processors do it:
-//! `x = (rescale_factor * pixel - mean) / std` for every pixel of the centre crop of the resized
-//! image. The resized picture equals Pillow's to the bit.
+//! Preprocessing of images for a backbone: resize, crop, rescale, normalise, as its `preprocessor_config.json` says and
+//! as transformers' Pillow processors do it: `x = (rescale_factor * pixel - mean) / std` for every pixel of the centre
+//! crop of the resized image. The resized picture equals Pillow's to the bit.
 
 pub mod augment;
 pub mod config;
@@ -59,9 +58,8 @@ pub struct Preprocessor {
     pub resize: Option<(Size, Filter)>,
     /// Height and width of the centre crop, if any. Beyond the picture it is black.
     pub crop: Option<(usize, usize)>,
-    /// Height and width of a patch, if the backbone was trained on images that are no multiple of it
-    /// (SigLIP: 384 pixels, patches of 14): the remainder at the right and at the bottom is cut off, as by
-    /// the backbone.
+    /// Height and width of a patch, if the backbone was trained on images that are no multiple of it (SigLIP: 384 pixels,
+    /// patches of 14): the remainder at the right and at the bottom is cut off, as by the backbone.
     pub cut: Option<[usize; 2]>,
     /// The factor of a byte's value, if it is rescaled.
     pub rescale: Option<f64>,

@@ -1,9 +1,8 @@
 //! The index of weights that are split over several files (shards).
 //!
-//! `{"metadata": ..., "weight_map": {"tensor name": "model-00001-of-00002.safetensors", ...}}`.
-//! A shard must be in the folder of its index: any other path is refused, whatever it leads to. Links
-//! are followed, since the Hub's cache consists of them; whoever can place links in the folder could
-//! place the files themselves.
+//! `{"metadata": ..., "weight_map": {"tensor name": "model-00001-of-00002.safetensors", ...}}`. A shard must be in the
+//! folder of its index: any other path is refused, whatever it leads to. Links are followed, since the Hub's cache
+//! consists of them; whoever can place links in the folder could place the files themselves.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,11 +1,10 @@
 //! The weights of a backbone: named tensors in a folder as the Hugging Face Hub lays it out.
 //!
 //! Read is the first one present of `model.safetensors`, `model.safetensors.index.json` (with shards),
-//! `pytorch_model.bin` and `pytorch_model.bin.index.json`. Files are memory-mapped; a tensor is
-//! converted to float32 on demand, from float32, float16, bfloat16, float64 or
-//! integers. Nothing in a file is executed, and its claims are checked against its size before
-//! anything is allocated: a tensor may repeat stored values and tensors may share them, in all up
-//! to [`MAX_REPEATS`] times. NaN and infinities are errors: no backbone works with them.
+//! `pytorch_model.bin` and `pytorch_model.bin.index.json`. Files are memory-mapped; a tensor is converted to float32 on
+//! demand, from float32, float16, bfloat16, float64 or integers. Nothing in a file is executed, and its claims are
+//! checked against its size before anything is allocated: a tensor may repeat stored values and tensors may share them,
+//! in all up to [`MAX_REPEATS`] times. NaN and infinities are errors: no backbone works with them.
 
 mod error;
 mod file;

@@ -1,9 +1,8 @@
 //! Locates the tensors in a file of `torch.save`, without executing anything in it.
 //!
-//! There are two formats. Since PyTorch 1.6: an uncompressed ZIP with `NAME/data.pkl`, the pickle of the state
-//! dict, and `NAME/data/KEY`, the bytes of each storage. Before: five pickles one after another
-//! (magic number, protocol, system, state dict, keys of the storages), then for each key the
-//! number of elements (8 bytes) and the elements.
+//! There are two formats. Since PyTorch 1.6: an uncompressed ZIP with `NAME/data.pkl`, the pickle of the state dict, and
+//! `NAME/data/KEY`, the bytes of each storage. Before: five pickles one after another (magic number, protocol, system,
+//! state dict, keys of the storages), then for each key the number of elements (8 bytes) and the elements.
 
 use std::collections::HashMap;
 use std::io::Cursor;

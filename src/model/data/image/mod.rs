@@ -1,7 +1,6 @@
-//! Decoding of image files to upright RGB bytes, as Pillow's
-//! `ImageOps.exif_transpose(Image.open(path)).convert("RGB")` does it: alpha is dropped, palettes are
-//! looked up, 16 bits truncated to the upper 8, CMYK and YCCK converted without a colour profile. One
-//! difference: of 16-bit grey Pillow keeps the lower byte, saturated, which turns almost any picture
+//! Decoding of image files to upright RGB bytes, as Pillow's `ImageOps.exif_transpose(Image.open(path)).convert("RGB")`
+//! does it: alpha is dropped, palettes are looked up, 16 bits truncated to the upper 8, CMYK and YCCK converted without a
+//! colour profile. One difference: of 16-bit grey Pillow keeps the lower byte, saturated, which turns almost any picture
 //! white; here it is truncated like colour.
 //!
 //! JPEG, PNG, WebP, BMP, TIFF, GIF (first frame), detected by content, not by the file's name. All equal

@@ -1,6 +1,5 @@
-//! Which columns of a Parquet file hold images and labels, and the names of the classes. Hugging Face
-//! stores a description of the columns under the key `huggingface`; without it they are recognised by
-//! their types and names.
+//! Which columns of a Parquet file hold images and labels, and the names of the classes. Hugging Face stores a
+//! description of the columns under the key `huggingface`; without it they are recognised by their types and names.
 
 use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::file::metadata::ParquetMetaData;

@@ -22,8 +22,7 @@ const MAX_COLUMNS: i64 = 1000;
 const MAX_HEADER_BYTES: u64 = 512;
 /// Longest page header, in bytes: [`MAX_HEADER_BYTES`] times 16, three times over.
 const HEADER_LIMIT: u64 = MAX_HEADER_BYTES << 12;
-/// Most bytes of one decompressed page. Writers end a page at a megabyte; only a single larger image
-/// makes a larger one.
+/// Most bytes of one decompressed page. Writers end a page at a megabyte; only a single larger image makes a larger one.
 const PAGE_LIMIT: i64 = 1 << 28;
 /// Most values of a dictionary. Writers end one at a megabyte.
 const MAX_ENTRIES: i64 = 1 << 20;

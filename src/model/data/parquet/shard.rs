@@ -1,6 +1,5 @@
-//! One Parquet file of a dataset: its labels are read at once, its images one by one. An image is found
-//! by skipping the pages before it in its row group by their headers; one page is decompressed, so
-//! memory does not grow with the file.
+//! One Parquet file of a dataset: its labels are read at once, its images one by one. An image is found by skipping the
+//! pages before it in its row group by their headers; one page is decompressed, so memory does not grow with the file.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -60,8 +60,7 @@ pub(super) const PAGE: Fields = |path| match path {
 
 const STATISTICS: &[u8] = b"ssnnssbb";
 
-/// Called with every integer, and the length of every list, and its path of field numbers; an error ends the
-/// scan.
+/// Called with every integer, and the length of every list, and its path of field numbers; an error ends the scan.
 pub(super) type OnField<'t> = dyn FnMut(&[i16], i64) -> Result<(), String> + 't;
 
 /// Scans the structure at the start of `bytes`; returns its length in bytes.

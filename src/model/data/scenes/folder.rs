@@ -1,8 +1,7 @@
 //! Scenes as a labelled dataset on disk: an ImageFolder `train/<class>/00000.png`, `val/...`, the
 //! objects' masks `masks/<split>/<class>/<same name>`, and the settings in `scenes.json`.
 //!
-//! A file is named by its index in its split, so names are unique there. The same settings yield the
-//! same bytes.
+//! A file is named by its index in its split, so names are unique there. The same settings yield the same bytes.
 
 use std::path::{Path, PathBuf};
 

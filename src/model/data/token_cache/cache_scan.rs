@@ -41,9 +41,8 @@ pub struct CacheScan {
 }
 
 impl CacheScan {
-    /// Scans the cache for `source` under `root`, which is to hold `images` images. If `None`, it is as many
-    /// as its manifest says, and the scan ends at the first unusable shard. Headers of shards are read, their
-    /// tokens are not.
+    /// Scans the cache for `source` under `root`, which is to hold `images` images. If `None`, it is as many as its
+    /// manifest says, and the scan ends at the first unusable shard. Headers of shards are read, their tokens are not.
     pub fn open(root: &Path, source: &TokenKey, images: Option<usize>) -> Result<Self, CacheError> {
         let (key, source) = (source.key(), source.clone());
         let folder = root.join(&key);

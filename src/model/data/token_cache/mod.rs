@@ -1,10 +1,9 @@
 //! The token cache: a frozen backbone runs once per image, and its tokens are kept on disk.
 //!
-//! A cache is a folder of shards, each a safetensors file with `patches [n, N, d]` and `cls [n, d]`
-//! in float16 or float32, beside a `manifest.json`. The folder's name is a hash of everything the
-//! tokens depend on ([`TokenKey`]), so a stale cache is never found. Shards are written
-//! atomically: a killed extraction resumes after its last shard. Shards are memory-mapped, so memory
-//! stays bounded whatever the dataset's size.
+//! A cache is a folder of shards, each a safetensors file with `patches [n, N, d]` and `cls [n, d]` in float16 or
+//! float32, beside a `manifest.json`. The folder's name is a hash of everything the tokens depend on ([`TokenKey`]), so a
+//! stale cache is never found. Shards are written atomically: a killed extraction resumes after its last shard. Shards
+//! are memory-mapped, so memory stays bounded whatever the dataset's size.
 //!
 //! Beside every shard lies its record: its cache and index there, the SHA-256 of the file, and that of
 //! every image it was made from. Before a process uses a cache for the first time, all its shards are

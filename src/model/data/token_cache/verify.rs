@@ -1,7 +1,6 @@
-//! Verifying shards by their SHA-256. It happens before the first use in a process, shards in parallel,
-//! at the speed of SHA-256 (1.5 to 2 GB/s per core with the processor's own instructions) or of the
-//! disk, if that is slower. Training then reads memory maps of the same files: damage that occurs while
-//! a process runs is found by the next one.
+//! Verifying shards by their SHA-256. It happens before the first use in a process, shards in parallel, at the speed of
+//! SHA-256 (1.5 to 2 GB/s per core with the processor's own instructions) or of the disk, if that is slower. Training
+//! then reads memory maps of the same files: damage that occurs while a process runs is found by the next one.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -1,18 +1,16 @@
 //! Reads the pickles that PyTorch writes; it can build nothing but tensors and plain data.
 //!
-//! A pickle is a program for a stack machine (the opcodes: `pickletools.py` of CPython) that may
-//! call any function by name. This machine knows dicts, lists, tuples, numbers, strings,
-//! `OrderedDict`, PyTorch's storages, the three functions that rebuild tensors, and `argparse.Namespace`, in which
-//! training scripts store their flags (read as `None`); any other name is an error that mentions it. Values are in one arena
-//! and refer to each other by index: cycles, depth and sharing cost no more than the opcodes that made
-//! them, and strings are borrowed from the file.
+//! A pickle is a program for a stack machine (the opcodes: `pickletools.py` of CPython) that may call any function by
+//! name. This machine knows dicts, lists, tuples, numbers, strings, `OrderedDict`, PyTorch's storages, the three
+//! functions that rebuild tensors, and `argparse.Namespace`, in which training scripts store their flags (read as
+//! `None`); any other name is an error that mentions it. Values are in one arena and refer to each other by index:
+//! cycles, depth and sharing cost no more than the opcodes that made them, and strings are borrowed from the file.
 //!
-//! Why not burn's own `pytorch-reader` crate: 0.22.1 ignores unknown names that make no tensor, so that a
-//! pickle that calls `posix.system` beside its weights opens without an error (it executes nothing; see the
-//! fixture `hostile-zip`); it bounds a tensor at 10 GiB and a file not at all (one of 50 kB, whose tensors
-//! repeat one number, opens as 9.7 GB); it returns tensors without their order or position in the file, and
-//! reads the file anew for each; and it requires another compressor (zlib-rs), which would change the bytes
-//! of every NPZ and PDF written.
+//! Why not burn's own `pytorch-reader` crate: 0.22.1 ignores unknown names that make no tensor, so that a pickle that
+//! calls `posix.system` beside its weights opens without an error (it executes nothing; see the fixture `hostile-zip`);
+//! it bounds a tensor at 10 GiB and a file not at all (one of 50 kB, whose tensors repeat one number, opens as 9.7 GB);
+//! it returns tensors without their order or position in the file, and reads the file anew for each; and it requires
+//! another compressor (zlib-rs), which would change the bytes of every NPZ and PDF written.
 
 mod machine;
 #[cfg(test)]
