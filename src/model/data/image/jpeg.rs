@@ -27,7 +27,7 @@ const SCAN_LIMIT: u64 = 500;
 /// Most pixels of all scans together: about 20 scans of 100 megapixels. Encoders write 10, of CMYK 18.
 const PASS_LIMIT: u64 = 1 << 31;
 /// Most pixels per byte of a file: every block of 8 x 8 has a code of one bit at least.
-const MAX_PIXELS_PER_BYTE: u64 = 8 * 64;
+const PACKED: u64 = 8 * 64;
 
 /// Beginnings of the library's warnings: it has concealed the damage and gone on, which Pillow accepts.
 const WARNINGS: [&str; 5] = [
@@ -47,7 +47,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     let (width, height) = library.size(bytes)?;
     check_size(width.into(), height.into())?;
     let pixels = u64::from(width) * u64::from(height);
-    if pixels / MAX_PIXELS_PER_BYTE > bytes.len() as u64 {
+    if pixels / PACKED > bytes.len() as u64 {
         let what = format!("its {} bytes are too few for {width} x {height} pixels", bytes.len());
         return Err(DecodeFailure::Broken(what));
     }
