@@ -41,7 +41,7 @@ pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor 
     out.tensor
 }
 
-/// `x + y + bias` as [`add`] computes it, and its layer norm converted to the type of `y`.
+/// `x + y + bias` as [`add()`] computes it, and its layer norm converted to the type of `y`.
 pub(super) fn add_and_norm(
     x: CubeTensor,
     y: CubeTensor,
