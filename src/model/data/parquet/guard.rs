@@ -66,7 +66,7 @@ impl Guarded {
             ));
         }
         let bytes = self.get_bytes(end - length, length as usize)?;
-        let (mut columns, mut rows) = (0, 0_i64);
+        let mut columns = 0;
         let check_field = &mut |path: &[i16], number: i64| match path {
             [2] if number > MAX_COLUMNS => {
                 Err(format!("it has {number} columns; up to {MAX_COLUMNS} are read"))
@@ -77,11 +77,6 @@ impl Guarded {
             }
             [2, 5] if !(0..=columns).contains(&number) => {
                 Err(format!("a column claims {number} others within it, of {columns} in all"))
-            }
-            [4, 3] => {
-                rows = rows.saturating_add(number);
-                let possible = number >= 0 && rows as u64 <= self.len; // each has an image
-                possible.then_some(()).ok_or_else(|| format!("it claims {rows} rows in {} bytes", self.len))
             }
             _ => Ok(()),
         };

@@ -199,6 +199,7 @@ fn classes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::io::columns::{Column, Values, parquet as write_table};
 
     #[test]
     fn a_name_tells_split_and_part() {
@@ -212,5 +213,17 @@ mod tests {
         assert_eq!(place("test.parquet"), (Some(Split::Test), None));
         assert_eq!(place("things.parquet"), (None, None));
         assert_eq!(place("train-00007-of-00002.parquet"), (Some(Split::Train), None));
+    }
+
+    #[test]
+    fn a_table_of_more_rows_than_bytes_holds_no_images() {
+        let rows = 1 << 20;
+        let table = write_table(&[Column::new("accuracy", Values::Float64(vec![Some(0.5); rows]))], &[]);
+        let table = table.expect("a table");
+        assert!(table.len() < rows, "{} bytes", table.len());
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("results.parquet");
+        std::fs::write(&path, table).expect("a file");
+        assert!(!holds_images(&path));
     }
 }

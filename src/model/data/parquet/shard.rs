@@ -81,6 +81,11 @@ impl Shard {
                 starts
                     .push(next.ok_or_else(|| ParquetError::General("its row counts are impossible".into()))?);
             }
+            let rows = starts[starts.len() - 1];
+            if rows as u64 > file.len() {
+                let bytes = file.len(); // each row has an image
+                return Err(ParquetError::General(format!("it claims {rows} rows in {bytes} bytes")));
+            }
             Ok(Self { path: path.to_owned(), bytes: file.len(), metadata, columns, starts })
         })
     }
