@@ -1,25 +1,25 @@
-//! Where a worker is: here as a process of its own, or on a machine behind ssh.
+//! The address of a worker: a child process on this machine, or a machine reached over ssh.
 
 use std::fmt::{Display, Formatter};
 use std::io;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
-/// The program where nobody names another.
-const PROGRAM: &str = "ssmprobe";
+/// The program to start if none is named.
+const DEFAULT_PROGRAM: &str = "ssmprobe";
 
-/// Where a worker is.
+/// The address of a worker. Parsed from, and displayed as, `local` or `ssh://[USER@]HOST[:PORT]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerAddress {
-    /// On this machine.
+    /// A child process on this machine.
     Local,
-    /// On one that ssh reaches.
+    /// A process on a machine reached over ssh.
     Ssh {
-        /// Who logs in; whoever ssh's configuration says where absent.
+        /// The user to log in as; if absent, ssh's configuration decides.
         user: Option<String>,
-        /// The machine, as ssh knows it.
+        /// A host name, an address or an alias of ssh's configuration.
         host: String,
-        /// Its port; what ssh's configuration says where absent.
+        /// The port of the ssh server; if absent, ssh's configuration decides.
         port: Option<u16>,
     },
 }
@@ -35,7 +35,7 @@ impl FromStr for WorkerAddress {
         let rest = text.strip_prefix("ssh://").ok_or_else(expected)?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
-        // An address of IPv6 stands in brackets.
+        // IPv6 addresses are in brackets.
         let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
             Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(expected)?)),
@@ -44,7 +44,7 @@ impl FromStr for WorkerAddress {
         let port = port.map(|port| port.parse().ok().filter(|port| *port > 0));
         let port = port.map(|port: Option<u16>| port.ok_or("expected a port from 1 to 65535")).transpose()?;
         for name in [Some(host), user].into_iter().flatten() {
-            // ssh would read it as a flag, and a shell as more than a name.
+            // Other characters could make ssh read a flag, or a shell more than one word.
             let plain = |c: char| c.is_alphanumeric() || "-_.:%+\\".contains(c);
             if name.is_empty() || name.starts_with('-') || !name.chars().all(plain) {
                 return Err(format!("`{name}` is no name of a host or a user; {}", expected()));
@@ -55,11 +55,11 @@ impl FromStr for WorkerAddress {
 }
 
 impl WorkerAddress {
-    /// A place and a path on it: `ssh://gpu1/data/run`, or `ssh://gpu1/~/run` below the home there; no path where none
-    /// is named.
+    /// Splits an address and a path: `ssh://gpu1/data/run`, or `ssh://gpu1/~/run` below the remote home folder. The path
+    /// is absent if the text has none.
     ///
     /// # Errors
-    /// If it names no place.
+    /// If the text does not begin with a valid ssh address.
     pub fn with_path(text: &str) -> Result<(Self, Option<String>), String> {
         let rest = text.strip_prefix("ssh://").ok_or("expected ssh://[USER@]HOST[:PORT]/PATH")?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -71,7 +71,7 @@ impl WorkerAddress {
         Ok((format!("ssh://{host}").parse()?, path))
     }
 
-    /// What `--on` takes for it.
+    /// The address as the flag `--on` takes it.
     pub fn word(&self) -> String {
         if *self == Self::Local { "local".to_owned() } else { self.to_string() }
     }
@@ -88,10 +88,11 @@ impl Display for WorkerAddress {
 }
 
 impl WorkerAddress {
-    /// What starts the worker there, with pipes. It does not get this program's Ctrl-C: it is asked to end.
+    /// The command that starts the worker, with all three standard streams piped. The child is in a process group of its
+    /// own: Ctrl-C does not reach it, it ends when its standard input is closed.
     ///
     /// # Errors
-    /// If this program does not know where it lies.
+    /// If the path of this executable is unknown.
     pub(super) fn command(&self, program: Option<&str>) -> io::Result<Command> {
         let mut command = match self {
             Self::Local => {
@@ -101,7 +102,7 @@ impl WorkerAddress {
                 command
             }
             Self::Ssh { .. } => {
-                self.shell(&format!("exec {} serve --stdio", quoted(program.unwrap_or(PROGRAM))))?
+                self.shell(&format!("exec {} serve --stdio", quoted(program.unwrap_or(DEFAULT_PROGRAM))))?
             }
         };
         #[cfg(unix)]
@@ -110,15 +111,15 @@ impl WorkerAddress {
         Ok(command)
     }
 
-    /// What runs a script of the shell there, with pipes.
+    /// The command that runs a shell script on the remote machine, with standard output and error piped.
     ///
     /// # Errors
-    /// If no ssh leads there.
+    /// If the address is [`Local`](Self::Local).
     pub(super) fn shell(&self, script: &str) -> io::Result<Command> {
         let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("no ssh leads there")) };
         let mut command = Command::new("ssh");
-        // Nobody is asked for a password: keys, agents and jumps are those of the user's own configuration. A network that
-        // is gone is noticed within a minute.
+        // Never prompts for a password: keys, agents and jump hosts come from the user's own configuration. A lost network
+        // is noticed within a minute.
         command.args([
             "-T",
             "-o",
@@ -138,26 +139,26 @@ impl WorkerAddress {
         Ok(command)
     }
 
-    /// Whether messages to it are packed.
-    pub(super) fn packs(&self) -> bool {
+    /// Whether messages are compressed: over ssh only.
+    pub(super) fn compresses(&self) -> bool {
         *self != Self::Local
     }
 
-    /// What is started first.
-    pub(super) fn starter(&self, program: Option<&str>) -> String {
+    /// The executable that this machine runs: the worker itself, or `ssh`.
+    pub(super) fn executable(&self, program: Option<&str>) -> String {
         match self {
-            Self::Local => program.unwrap_or(PROGRAM).to_owned(),
+            Self::Local => program.unwrap_or(DEFAULT_PROGRAM).to_owned(),
             Self::Ssh { .. } => "ssh".to_owned(),
         }
     }
 
-    /// The program that is to be there.
-    pub(super) fn program(program: Option<&str>) -> &str {
-        program.unwrap_or(PROGRAM)
+    /// The program that runs as the worker, with the default filled in.
+    pub(super) fn worker_program(program: Option<&str>) -> &str {
+        program.unwrap_or(DEFAULT_PROGRAM)
     }
 }
 
-/// One word of a shell, whatever is in it; a `~/` before it still means the home there.
+/// Quotes text as one word for a POSIX shell; a leading `~/` stays outside the quotes, so that it is expanded there.
 fn quoted(word: &str) -> String {
     let (home, rest) = word.strip_prefix("~/").map_or(("", word), |rest| ("~/", rest));
     format!("{home}'{}'", rest.replace('\'', r"'\''"))

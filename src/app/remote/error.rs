@@ -1,21 +1,21 @@
-//! Why a worker elsewhere does not answer, and what to do: the place, what was found there, and the last that it said.
+//! Failures of a connection to a worker: its address, the kind of failure with a remedy, and the last lines of its stderr.
 
 use std::fmt::{Display, Formatter};
 
 use super::hello::PROTOCOL;
 
-/// Why a worker elsewhere does not answer.
+/// Why a worker could not be started, or the connection to it failed.
 #[derive(Debug)]
 pub struct RemoteError {
-    /// Where it is, or was to be.
+    /// The worker's address, as displayed.
     pub place: String,
-    /// What was found.
+    /// The kind of failure.
     pub fault: RemoteErrorKind,
-    /// The last lines on its standard error, or ssh's.
+    /// The last lines on the standard error of the worker or of ssh.
     pub said: Vec<String>,
 }
 
-/// What was found at the other end; its words say what to do.
+/// The kind of failure; each message says what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 pub enum RemoteErrorKind {
@@ -58,8 +58,8 @@ pub enum RemoteErrorKind {
 }
 
 impl RemoteErrorKind {
-    /// Whether it may pass by itself: a machine that starts again, a network that comes back.
-    pub(super) fn may_pass(&self) -> bool {
+    /// Whether a later attempt may succeed without anybody's help: a machine that reboots, a network that returns.
+    pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable | Self::Lost { .. } | Self::Damaged { .. })
     }
 }

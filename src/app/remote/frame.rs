@@ -1,14 +1,14 @@
-//! What stands between two programs on a pipe, message by message:
+//! The framing of messages on the pipe between two programs:
 //!
 //! ```text
 //! length of the body   u32, little-endian, at most LARGEST
-//! packing              u8: 0 as it is, 1 raw deflate
+//! packing              u8: 0 uncompressed, 1 raw deflate
 //! body                 one value as CBOR
 //! ```
 //!
-//! CBOR (`ciborium`, which burn brings already) names its fields as JSON does. That is needed: traces and surveys leave
-//! out what is empty, and tell variants apart by what they hold, which a format without names (postcard) cannot read
-//! back. Pictures, matrices and files are one block of bytes each ([`block`](crate::model::io::block)).
+//! CBOR (`ciborium`, already a dependency of burn) names its fields as JSON does. That is required: traces and evaluations
+//! omit empty fields and have untagged variants, which a format without field names (postcard) cannot read back.
+//! Pictures, matrices and files are one byte string each ([`block`](crate::model::io::block)).
 
 use std::io::{self, Read, Write};
 
@@ -17,61 +17,61 @@ use flate2::read::{DeflateDecoder, DeflateEncoder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Most bytes of a body, packed or not: the plan of 16,384 tokens.
+/// Largest body in bytes, compressed or not: the plan of 16,384 tokens.
 pub const LARGEST: usize = 1 << 30;
-/// Shorter bodies are not packed.
-const SHORT: usize = 1 << 12;
-/// So much of a longer one is packed to see what it comes to.
+/// Bodies of at most this many bytes are not compressed.
+const MIN_COMPRESSED: usize = 1 << 12;
+/// Leading bytes of a longer body that are compressed first, to see whether it pays.
 const SAMPLE: usize = 1 << 14;
 
-/// Why there is no message.
+/// Why a message could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The pipe fails.
+    /// Reading or writing the pipe failed.
     #[error("the connection fails: {0}")]
     Io(#[from] io::Error),
-    /// It ended within a message.
+    /// The pipe ended in the middle of a message.
     #[error("the connection ends in the middle of a message")]
     Torn,
-    /// It is too long.
+    /// The message is longer than [`LARGEST`].
     #[error("a message of {found} bytes, expected at most {LARGEST}")]
     Large {
-        /// How long it is said to be.
+        /// Its length in bytes.
         found: usize,
     },
-    /// It is none of ours.
+    /// The bytes are no valid message.
     #[error("a message that cannot be read: {found}")]
     Damaged {
+        /// What is wrong with them.
+        found: String,
+    },
+    /// The value cannot be serialised, as a path that is not valid Unicode, or is too long.
+    #[error("a message that cannot be written: {found}")]
+    Unwritable {
         /// What is wrong with it.
         found: String,
     },
-    /// It holds what cannot be written down, as a path that is no text.
-    #[error("a message that cannot be written: {found}")]
-    Unwritable {
-        /// What.
-        found: String,
-    },
-    /// Something else than this program speaks.
+    /// The other end is another program.
     #[error("something else than this program speaks: {found}")]
     Foreign {
-        /// What it says.
+        /// What it printed.
         found: String,
     },
-    /// The programs do not understand each other.
+    /// The other end speaks another version of the protocol.
     #[error("protocol {found} of version {version}")]
     Protocol {
-        /// The other side's protocol.
+        /// The other end's protocol number.
         found: u32,
-        /// The other side's version.
+        /// The other end's program version.
         version: String,
     },
 }
 
-/// Writes a message, packed where that is wanted and pays.
+/// Writes a message, compressed if `compress` is set and its first bytes shrink by more than a quarter.
 ///
 /// # Errors
-/// If the pipe fails, or the value cannot be written down: then nothing was written.
-pub fn write(to: &mut impl Write, value: &impl Serialize, pack: bool) -> Result<(), FrameError> {
+/// If the pipe fails; or, with nothing written, if the value cannot be serialised or is longer than [`LARGEST`].
+pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Result<(), FrameError> {
     let mut body = Vec::new();
     ciborium::into_writer(value, &mut body)
         .map_err(|error| FrameError::Unwritable { found: error.to_string() })?;
@@ -79,29 +79,26 @@ pub fn write(to: &mut impl Write, value: &impl Serialize, pack: bool) -> Result<
         let found = format!("it has {} bytes, {LARGEST} are the most", body.len());
         return Err(FrameError::Unwritable { found });
     }
-    let packed = match pack && body.len() > SHORT && packed(&body[..body.len().min(SAMPLE)])?.1 {
-        true => Some(packed(&body)?.0),
-        false => None,
-    };
-    let (packing, body) = packed.map_or((0, body), |packed| (1, packed));
+    let pays = compress && body.len() > MIN_COMPRESSED && deflate(&body[..body.len().min(SAMPLE)])?.1;
+    let (packing, body) = if pays { (1, deflate(&body)?.0) } else { (0, body) };
     to.write_all(&(body.len() as u32).to_le_bytes())?;
     to.write_all(&[packing])?;
     Ok(to.write_all(&body)?)
 }
 
-/// Bytes packed, and whether that saves a quarter.
-fn packed(bytes: &[u8]) -> io::Result<(Vec<u8>, bool)> {
-    let mut packed = Vec::new();
-    DeflateEncoder::new(bytes, Compression::fast()).read_to_end(&mut packed)?;
-    let pays = packed.len() < bytes.len() / 4 * 3;
-    Ok((packed, pays))
+/// Compresses bytes; also returns whether that saves more than a quarter.
+fn deflate(bytes: &[u8]) -> io::Result<(Vec<u8>, bool)> {
+    let mut deflated = Vec::new();
+    DeflateEncoder::new(bytes, Compression::fast()).read_to_end(&mut deflated)?;
+    let pays = deflated.len() < bytes.len() / 4 * 3;
+    Ok((deflated, pays))
 }
 
-/// Reads the next message; nothing where the other side has closed the pipe behind the last one. Memory grows
-/// with what comes, not with what is announced.
+/// Reads the next message; `None` if the other end closed the pipe after the last one. Memory grows with the bytes
+/// that arrive, not with the length that is announced.
 ///
 /// # Errors
-/// If the pipe fails, or what comes is no message.
+/// If the pipe fails or ends within a message, or the bytes are no valid message.
 pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, FrameError> {
     let mut head = Vec::new();
     from.take(5).read_to_end(&mut head)?;
@@ -122,9 +119,9 @@ pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, Fram
         0 => body,
         1 => {
             let mut whole = Vec::new();
-            let most = LARGEST as u64 + 1;
-            let unpacked = DeflateDecoder::new(&body[..]).take(most).read_to_end(&mut whole);
-            unpacked.map_err(|error| damaged(format!("its packing is damaged: {error}")))?;
+            let limit = LARGEST as u64 + 1;
+            let inflated = DeflateDecoder::new(&body[..]).take(limit).read_to_end(&mut whole);
+            inflated.map_err(|error| damaged(format!("its packing is damaged: {error}")))?;
             if whole.len() > LARGEST {
                 return Err(FrameError::Large { found: whole.len() });
             }
@@ -144,13 +141,13 @@ pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, Fram
 mod tests {
     use super::*;
 
-    fn written(value: &impl Serialize, pack: bool) -> Vec<u8> {
+    fn written(value: &impl Serialize, compress: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
-        write(&mut bytes, value, pack).unwrap();
+        write(&mut bytes, value, compress).unwrap();
         bytes
     }
 
-    fn said(bytes: &[u8]) -> String {
+    fn error_text(bytes: &[u8]) -> String {
         read::<String>(&mut &bytes[..]).unwrap_err().to_string()
     }
 
@@ -179,15 +176,17 @@ mod tests {
     fn what_is_no_message_is_refused_in_words() {
         let whole = written(&"one", false);
         for end in 1..whole.len() {
-            assert!(said(&whole[..end]).contains("in the middle"), "{end}");
+            assert!(error_text(&whole[..end]).contains("in the middle"), "{end}");
         }
-        assert!(said(&[255, 255, 255, 255, 0]).contains("4294967295 bytes, expected at most 1073741824"));
-        assert!(said(&[1, 0, 0, 0, 7, 0]).contains("packing 7, expected 0 or 1"));
-        assert!(said(&[1, 0, 0, 0, 1, 7]).contains("its packing is damaged"));
-        assert!(said(&written(&1, false)).contains("cannot be read"));
+        assert!(
+            error_text(&[255, 255, 255, 255, 0]).contains("4294967295 bytes, expected at most 1073741824")
+        );
+        assert!(error_text(&[1, 0, 0, 0, 7, 0]).contains("packing 7, expected 0 or 1"));
+        assert!(error_text(&[1, 0, 0, 0, 1, 7]).contains("its packing is damaged"));
+        assert!(error_text(&written(&1, false)).contains("cannot be read"));
         let mut long = whole.clone();
         long[0] += 1;
         long.push(0);
-        assert!(said(&long).contains("1 bytes are left over"));
+        assert!(error_text(&long).contains("1 bytes are left over"));
     }
 }

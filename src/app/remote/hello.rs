@@ -1,6 +1,6 @@
-//! How two programs greet each other: eight bytes that say what they are, the number of the protocol, and a message
-//! that says more. Who serves greets first; who asks answers. Whatever else changes, this stays, so that programs of
-//! any two versions can say which of them is to be updated.
+//! The handshake: eight magic bytes, the protocol number (u32, little-endian) and a [`Hello`] message, sent first by the
+//! worker, then by the client. Its layout never changes, so that programs of any two versions can say which of them is
+//! to be updated.
 
 use std::fmt::{Display, Formatter};
 use std::io::{BufRead, Write};
@@ -11,22 +11,22 @@ use super::frame::{self, FrameError};
 use crate::model::device::{self, Found};
 use crate::model::io::escape::shown;
 
-/// What both sides must speak. A change of a request or an event that the other side would misread makes it the next
-/// number.
+/// The protocol number, which both ends must share. It is incremented when a request or an event changes in a way that
+/// the other end would misread.
 pub const PROTOCOL: u32 = 1;
 const MAGIC: [u8; 8] = *b"ssmprobe";
-/// Bytes that are shown of what is no greeting.
-const SHOWN: usize = 80;
+/// Bytes of another program's output that an error quotes.
+const MAX_QUOTED: usize = 80;
 
-/// What a program says of itself.
+/// What a program tells the other end about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hello {
-    /// Its version.
+    /// The version of the program.
     pub version: String,
-    /// What it can compute on; of who asks nothing.
+    /// The devices that the worker can compute on; empty for a client.
     pub devices: Vec<Found>,
-    /// Whether who asks wants messages packed: not on the same machine.
+    /// Whether the client wants messages compressed: not on the same machine.
     pub packs: bool,
 }
 
@@ -39,17 +39,17 @@ impl Display for Hello {
 }
 
 impl Hello {
-    /// Of who asks.
+    /// The client's hello.
     pub fn asking(packs: bool) -> Self {
         Self { version: env!("CARGO_PKG_VERSION").to_owned(), devices: Vec::new(), packs }
     }
 
-    /// Of who serves.
+    /// The worker's hello, with its devices.
     pub fn serving() -> Self {
         Self { devices: device::list(), ..Self::asking(false) }
     }
 
-    /// Greets.
+    /// Sends the handshake.
     ///
     /// # Errors
     /// If the pipe fails.
@@ -60,21 +60,21 @@ impl Hello {
         Ok(to.flush()?)
     }
 
-    /// Hears who is at the other end.
+    /// Receives the handshake of the other end.
     ///
     /// # Errors
-    /// If it is another program, or one that speaks another protocol.
+    /// If the pipe ends, or the other end is another program or speaks another protocol.
     pub fn read(from: &mut impl BufRead) -> Result<Self, FrameError> {
         let mut left = &MAGIC[..];
         while !left.is_empty() {
-            // What is there: whoever says `hi` waits for an answer, and no more comes.
-            let said = from.fill_buf()?;
-            let same = said.len().min(left.len());
-            if said.is_empty() {
+            // Compares what has arrived: a program that prints `hi` and waits would never send eight bytes.
+            let arrived = from.fill_buf()?;
+            let same = arrived.len().min(left.len());
+            if arrived.is_empty() {
                 return Err(FrameError::Torn);
-            } else if said[..same] != left[..same] {
-                let said = String::from_utf8_lossy(&said[..said.len().min(SHOWN)]);
-                return Err(FrameError::Foreign { found: shown(said.trim_end()).into_owned() });
+            } else if arrived[..same] != left[..same] {
+                let found = String::from_utf8_lossy(&arrived[..arrived.len().min(MAX_QUOTED)]);
+                return Err(FrameError::Foreign { found: shown(found.trim_end()).into_owned() });
             }
             left = &left[same..];
             from.consume(same);

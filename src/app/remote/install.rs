@@ -1,4 +1,4 @@
-//! Copies this very program to another machine, where it is for such a machine.
+//! Copies this executable to another machine over ssh, if it can run there.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -10,80 +10,86 @@ use anyhow::{Context, bail, ensure};
 use super::{RemoteError, WorkerAddress, refused_by_ssh};
 use crate::model::io::escape::shown_line;
 
-/// Where it comes to lie, below the home there.
+/// Where the program is installed, below the remote home folder.
 pub const INSTALLED: &str = "~/.local/bin/ssmprobe";
-/// How the program names the version of the C library that it needs.
+/// Prefix of the symbol versions by which an executable names the glibc that it needs.
 const GLIBC: &[u8] = b"GLIBC_2.";
-/// Bytes of the program that are looked at at once.
-const PART: usize = 1 << 20;
+/// Bytes of the executable that are read at a time.
+const CHUNK: usize = 1 << 20;
 
-/// What another machine is.
+/// The platform of another machine.
 struct Machine {
-    /// As `uname -sm` says it.
+    /// The output of `uname -sm`.
     system: String,
-    /// The second number of its C library's version, where it has glibc.
+    /// The minor version of its glibc; absent if it has another C library.
     glibc: Option<u32>,
 }
 
-/// Copies this program to a place, and has it say its version there, which is the answer. Whether it stands on the PATH
-/// there is the second.
+/// Copies this program to a machine and runs it there with `--version`. Returns what it printed, and whether `ssmprobe`
+/// is on the remote PATH.
 ///
 /// # Errors
-/// If the machine is not reached, is another one than this program is for, or the copy fails or does not run.
+/// If the machine is not reached or is of another platform, or the copy fails or does not run.
 pub fn install(place: &WorkerAddress) -> anyhow::Result<(String, bool)> {
     let own = std::env::current_exe().context("this program does not know where it lies")?;
-    let there = machine(&asked(place, "uname -sm; getconf GNU_LIBC_VERSION 2>/dev/null || true")?)?;
+    let there =
+        parse_machine(&remote_output(place, "uname -sm; getconf GNU_LIBC_VERSION 2>/dev/null || true")?)?;
     let here =
         std::process::Command::new("uname").arg("-sm").output().context("`uname` cannot be started")?;
     let here = String::from_utf8_lossy(&here.stdout).trim().to_owned();
-    let needs = glibc(&own).with_context(|| format!("{}: cannot be read", own.display()))?;
-    suits(&place.word(), &here, needs, &there)?;
+    let needs = required_glibc(&own).with_context(|| format!("{}: cannot be read", own.display()))?;
+    check_platform(&place.word(), &here, needs, &there)?;
     let mut copy = place.shell(
         "mkdir -p ~/.local/bin && cat > ~/.local/bin/.ssmprobe-new && chmod 755 ~/.local/bin/.ssmprobe-new && \
          mv ~/.local/bin/.ssmprobe-new ~/.local/bin/ssmprobe",
     )?;
     let program = File::open(&own).with_context(|| format!("{}: cannot be read", own.display()))?;
-    came(place, copy.stdin(Stdio::from(program)).output(), "copy")?;
-    let version = asked(place, &format!("{INSTALLED} --version"))?;
-    let on_path = asked(place, "command -v ssmprobe || true")?;
+    check_output(place, copy.stdin(Stdio::from(program)).output(), "copy")?;
+    let version = remote_output(place, &format!("{INSTALLED} --version"))?;
+    let on_path = remote_output(place, "command -v ssmprobe || true")?;
     Ok((version.trim().to_owned(), !on_path.trim().is_empty()))
 }
 
-/// What a script prints there.
-fn asked(place: &WorkerAddress, script: &str) -> anyhow::Result<String> {
-    let output = came(place, place.shell(script)?.stdin(Stdio::null()).output(), script)?;
+/// The standard output of a shell script on the remote machine.
+fn remote_output(place: &WorkerAddress, script: &str) -> anyhow::Result<String> {
+    let output = check_output(place, place.shell(script)?.stdin(Stdio::null()).output(), script)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What came of something there, if it went well.
-fn came(place: &WorkerAddress, output: std::io::Result<Output>, what: &str) -> anyhow::Result<Output> {
+/// The output of a remote command that ended with success; `what` names it in errors.
+fn check_output(
+    place: &WorkerAddress,
+    output: std::io::Result<Output>,
+    what: &str,
+) -> anyhow::Result<Output> {
     let output =
         output.context("`ssh` cannot be started. Install the client of OpenSSH, or put it on the PATH")?;
     if output.status.success() {
         return Ok(output);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said: Vec<String> = said.lines().map(|line| shown_line(line.trim_end()).into_owned()).collect();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let said: Vec<String> = stderr.lines().map(|line| shown_line(line.trim_end()).into_owned()).collect();
     if let Some(fault) = refused_by_ssh(output.status.code(), &said) {
         return Err(RemoteError { place: place.to_string(), fault, said }.into());
     }
     bail!("{place}: `{what}` fails there ({}):\n  {}", output.status, said.join("\n  "))
 }
 
-fn machine(said: &str) -> anyhow::Result<Machine> {
-    let mut lines = said.lines();
+/// Parses the output of `uname -sm; getconf GNU_LIBC_VERSION`.
+fn parse_machine(output: &str) -> anyhow::Result<Machine> {
+    let mut lines = output.lines();
     let system = lines.next().unwrap_or_default().trim().to_owned();
     ensure!(system.split(' ').count() == 2, "`uname -sm` says `{}` there", shown_line(&system));
     let glibc = lines.next().and_then(|line| line.trim().strip_prefix("glibc 2.")?.parse().ok());
     Ok(Machine { system, glibc })
 }
 
-/// The newest version of glibc that a program asks for, by its second number.
-fn glibc(program: &Path) -> std::io::Result<u32> {
-    let mut from = BufReader::with_capacity(PART, File::open(program)?);
+/// The minor version of the newest glibc that an executable requires; 0 if it requires none.
+fn required_glibc(program: &Path) -> std::io::Result<u32> {
+    let mut from = BufReader::with_capacity(CHUNK, File::open(program)?);
     let (mut newest, mut bytes) = (0, Vec::new());
-    // A name that is cut between two parts is found in the second.
-    while from.by_ref().take(PART as u64).read_to_end(&mut bytes)? > 0 {
+    // A version that is split between two chunks is found with the second.
+    while from.by_ref().take(CHUNK as u64).read_to_end(&mut bytes)? > 0 {
         for at in 0..bytes.len().saturating_sub(GLIBC.len()) {
             if bytes[at] == GLIBC[0] && bytes[at..].starts_with(GLIBC) {
                 let digits =
@@ -96,8 +102,8 @@ fn glibc(program: &Path) -> std::io::Result<u32> {
     Ok(newest)
 }
 
-/// Refuses a machine that this program is not for.
-fn suits(place: &str, here: &str, needs: u32, there: &Machine) -> anyhow::Result<()> {
+/// Fails if this program cannot run on the machine `there`.
+fn check_platform(place: &str, here: &str, needs: u32, there: &Machine) -> anyhow::Result<()> {
     let build = "Build it there (`cargo build --release`), and say where it is with --remote-program PATH";
     ensure!(
         there.system == here,
@@ -120,8 +126,9 @@ mod tests {
     #[test]
     fn a_machine_of_another_kind_is_refused_with_what_to_build() {
         let here = "Linux x86_64";
-        let refused =
-            |said: &str| suits("ssh://gpu1", here, 34, &machine(said).unwrap()).unwrap_err().to_string();
+        let refused = |said: &str| {
+            check_platform("ssh://gpu1", here, 34, &parse_machine(said).unwrap()).unwrap_err().to_string()
+        };
         for (said, words) in [
             ("Linux aarch64\nglibc 2.39\n", "`Linux aarch64`, and this program is for `Linux x86_64`"),
             ("Linux x86_64\nglibc 2.28\n", "has glibc 2.28, and this program needs 2.34"),
@@ -130,20 +137,23 @@ mod tests {
             let error = refused(said);
             assert!(error.contains(words) && error.contains("cargo build --release"), "{error}");
         }
-        assert!(suits("ssh://gpu1", here, 34, &machine("Linux x86_64\nglibc 2.34\n").unwrap()).is_ok());
-        assert!(machine("Welcome to gpu1!\n").is_err() && machine("").is_err());
+        assert!(
+            check_platform("ssh://gpu1", here, 34, &parse_machine("Linux x86_64\nglibc 2.34\n").unwrap())
+                .is_ok()
+        );
+        assert!(parse_machine("Welcome to gpu1!\n").is_err() && parse_machine("").is_err());
     }
 
     #[test]
     fn the_newest_library_that_is_asked_for_is_found_wherever_it_stands() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
-        for before in [0, 10, PART - 11, PART - 9, PART - 3, PART] {
+        for before in [0, 10, CHUNK - 11, CHUNK - 9, CHUNK - 3, CHUNK] {
             let bytes = [&vec![b'G'; before][..], b"GLIBC_2.34\0GLIBC_2.5\0", &[0; 40]].concat();
             crate::model::io::atomic_file::write(&path, &bytes).unwrap();
-            assert_eq!(glibc(&path).unwrap(), 34, "{before}");
+            assert_eq!(required_glibc(&path).unwrap(), 34, "{before}");
         }
         crate::model::io::atomic_file::write(&path, b"no program").unwrap();
-        assert_eq!(glibc(&path).unwrap(), 0);
+        assert_eq!(required_glibc(&path).unwrap(), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! A worker elsewhere as a window asks it: no call waits. A connection that is lost is made again by itself, and the
-//! worker at its other end is asked for what was open and for what has no answer yet.
+//! The window's connection to a worker in another process: no call blocks. A lost connection is made again without the
+//! window's help, and the new worker is sent everything that was open and every request without an answer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,74 +14,90 @@ use crate::app::state::connection::{Connection, Host};
 use crate::app::worker::Waker;
 use crate::app::worker::task_queue::TaskQueue;
 
-/// The longest time between two tries.
-const MAX_WAIT: Duration = Duration::from_secs(30);
+/// The longest delay between two attempts to connect.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// The way to a worker elsewhere. Dropping it ends the worker.
+/// A connection to a worker in another process. Dropping it ends the worker.
 pub struct Link {
     host: Host,
     place: WorkerAddress,
     waker: Waker,
     phase: Phase,
-    asked: PendingRequests,
-    /// What is told in the worker's place.
-    told: VecDeque<Event>,
+    pending: PendingRequests,
+    /// Events made here in the worker's place, as for jobs cancelled while it is away.
+    local_events: VecDeque<Event>,
     log: VecDeque<String>,
-    /// Tries in a row that came to nothing, or to nothing that was answered.
-    tries: u32,
-    /// Whether it stood at some time.
-    stood: bool,
-    /// Why it does not stand, where it did not at the last look.
-    why: Option<String>,
+    /// Attempts in a row that failed, or whose connection was lost before a job finished.
+    attempts: u32,
+    /// Whether a connection was ever established.
+    was_connected: bool,
+    /// The error of the last attempt or connection; cleared once connected.
+    last_error: Option<String>,
 }
 
-/// How far it has come.
+/// The state of the connection.
 enum Phase {
-    /// It is being made.
+    /// A thread is connecting.
     Starting(Receiver<Result<Remote, RemoteError>>),
-    /// It stands.
+    /// Connected.
     Up { remote: Box<Remote>, requests: TaskQueue<Request>, hello: String },
-    /// It is lost; it is found out why.
+    /// Lost; a thread is finding out why.
     Ending(Receiver<RemoteError>),
-    /// It is made again then, if by itself.
+    /// Not connected. The next attempt is at this time; absent if only the user starts one.
     Down(Option<Instant>),
 }
 
 impl Link {
-    /// Begins to connect. `waker` is called whenever there is something to hear.
+    /// Begins to connect. `waker` is called whenever there may be an event or a change of the connection.
     ///
     /// # Errors
-    /// If the host names no place.
+    /// If the host's address is not valid.
     pub fn start(host: Host, waker: Waker) -> Result<Self, String> {
         let place = host.place.parse().map_err(|why| format!("{}: {why}", host.place))?;
-        let (told, log) = (VecDeque::new(), VecDeque::new());
-        let (asked, phase) = (PendingRequests::default(), Phase::Down(None));
-        let mut link =
-            Self { host, place, waker, phase, asked, told, log, tries: 0, stood: false, why: None };
+        let mut link = Self::new(host, place, waker);
         link.connect();
         Ok(link)
     }
 
-    /// Tries now what is tried again later, or by nobody.
+    fn new(host: Host, place: WorkerAddress, waker: Waker) -> Self {
+        Self {
+            host,
+            place,
+            waker,
+            phase: Phase::Down(None),
+            pending: PendingRequests::default(),
+            local_events: VecDeque::new(),
+            log: VecDeque::new(),
+            attempts: 0,
+            was_connected: false,
+            last_error: None,
+        }
+    }
+
+    /// Starts an attempt to connect at once, unless connected or connecting.
     pub fn connect(&mut self) {
         if !matches!(self.phase, Phase::Down(_)) {
             return;
         }
         let (place, program, waker) = (self.place.clone(), self.host.program.clone(), self.waker.clone());
         let start = move || Remote::with_waker(&place, program.as_deref(), waker);
-        self.phase = match beside(&self.waker, "connect", start) {
+        self.phase = match spawn_task(&self.waker, "connect", start) {
             Ok(outcome) => Phase::Starting(outcome),
             Err(error) => return self.down(self.not_started(&error)),
         };
     }
 
-    /// How it stands.
+    /// The state of the connection, as the window shows it.
     pub fn connection(&mut self) -> Connection {
         self.advance();
         let host = self.host.clone();
-        let lost =
-            |why: &str, retry| Connection::Lost { host, why: why.to_owned(), stood: self.stood, retry };
-        match (&self.phase, &self.why) {
+        let lost = |why: &str, retry| Connection::Lost {
+            host,
+            why: why.to_owned(),
+            stood: self.was_connected,
+            retry,
+        };
+        match (&self.phase, &self.last_error) {
             (Phase::Up { hello, .. }, _) => {
                 Connection::Connected { host: self.host.clone(), hello: hello.clone() }
             }
@@ -89,14 +105,14 @@ impl Link {
             (Phase::Starting(_), Some(why)) => lost(why, Some(Duration::ZERO)),
             (Phase::Ending(_), why) => lost(why.as_deref().unwrap_or_default(), Some(Duration::ZERO)),
             (Phase::Down(at), why) => {
-                // In whole seconds: what is shown changes once a second.
+                // In whole seconds, so that the text changes once a second.
                 let left = at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64().ceil());
                 lost(why.as_deref().unwrap_or_default(), left.map(|left| Duration::from_secs(left as u64)))
             }
         }
     }
 
-    /// What the worker said beside its answers.
+    /// The next unread line of the worker's standard error.
     pub fn log(&mut self) -> Option<String> {
         if let Phase::Up { remote, .. } = &self.phase {
             self.log.extend(remote.log());
@@ -104,33 +120,32 @@ impl Link {
         self.log.pop_front()
     }
 
-    /// Takes a request; of one that nobody hears now, whoever comes next is asked.
+    /// Sends a request. While there is no connection, it is kept for the next worker.
     pub fn send(&mut self, request: Request) {
-        let waits = self.asked.waits();
-        let hears = matches!(self.phase, Phase::Up { .. }) && !waits;
-        self.asked.sent(&request, hears);
+        let delivers = matches!(self.phase, Phase::Up { .. }) && !self.pending.is_deferring();
+        self.pending.record(&request, delivers);
         match &mut self.phase {
-            Phase::Up { requests, .. } if hears => requests.send(request),
-            _ => self.told.extend(self.asked.ended()),
+            Phase::Up { requests, .. } if delivers => requests.send(request),
+            _ => self.local_events.extend(self.pending.take_ended()),
         }
     }
 
-    /// The next event, if one comes in time.
+    /// Waits up to `at_most` for the next event.
     pub fn soon(&mut self, at_most: Duration) -> Option<Event> {
         self.advance();
         loop {
-            if let Some(event) = self.told.pop_front() {
+            if let Some(event) = self.local_events.pop_front() {
                 return Some(event);
             }
             let Phase::Up { remote, requests, .. } = &mut self.phase else { return None };
             requests.pump();
-            match remote.hear(at_most) {
+            match remote.receive(at_most) {
                 Ok(Some(event)) => {
-                    self.tries = tries_after(&event, self.tries);
-                    let news = self.asked.heard(event);
-                    self.asked.rest().into_iter().for_each(|request| requests.send(request));
-                    if news.is_some() {
-                        return news;
+                    self.attempts = attempts_after(&event, self.attempts);
+                    let event = self.pending.receive(event);
+                    self.pending.deferred_requests().into_iter().for_each(|request| requests.send(request));
+                    if event.is_some() {
+                        return event;
                     }
                 }
                 Ok(None) => return None,
@@ -139,7 +154,7 @@ impl Link {
         }
     }
 
-    /// Goes on with what was begun.
+    /// Collects the outcome of a thread that connects or closes, and connects again when it is time.
     fn advance(&mut self) {
         match &self.phase {
             Phase::Starting(outcome) => match outcome.try_recv() {
@@ -163,45 +178,46 @@ impl Link {
         }
     }
 
-    /// Somebody is there: asks for what is to be asked.
+    /// Connected: sends what the new worker must be asked.
     fn up(&mut self, mut remote: Box<Remote>) {
         let hello = remote.hello.as_ref().map(ToString::to_string).unwrap_or_default();
         match remote.queue() {
             Ok(mut requests) => {
-                let first = self.asked.again();
-                first.into_iter().chain(self.asked.rest()).for_each(|request| requests.send(request));
+                let reopening = self.pending.reopen_requests();
+                let all = reopening.into_iter().chain(self.pending.deferred_requests());
+                all.for_each(|request| requests.send(request));
                 self.phase = Phase::Up { remote, requests, hello };
-                (self.stood, self.why) = (true, None);
+                (self.was_connected, self.last_error) = (true, None);
             }
             Err(error) => self.down(self.not_started(&error)),
         }
     }
 
-    /// Nobody is there any more: `why` finds out why.
-    fn lost(&mut self, why: impl FnOnce(&mut Remote) -> RemoteError + Send + 'static) {
+    /// The connection is lost: a thread runs `find_cause`, which may block.
+    fn lost(&mut self, find_cause: impl FnOnce(&mut Remote) -> RemoteError + Send + 'static) {
         let Phase::Up { mut remote, requests, .. } = std::mem::replace(&mut self.phase, Phase::Down(None))
         else {
             return;
         };
         drop(requests);
         self.log.extend(remote.log());
-        self.told.extend(self.asked.lost());
-        let find_out = move || why(&mut remote);
-        match beside(&self.waker, "far end", find_out) {
+        self.local_events.extend(self.pending.lost());
+        match spawn_task(&self.waker, "far end", move || find_cause(&mut remote)) {
             Ok(outcome) => self.phase = Phase::Ending(outcome),
             Err(error) => self.down(self.not_started(&error)),
         }
     }
 
+    /// Records a failure and schedules the next attempt, if another one may succeed.
     fn down(&mut self, error: RemoteError) {
-        let tries = match error.fault {
+        let retries = match error.fault {
             RemoteErrorKind::Protocol { .. } => false,
-            _ => self.stood || error.fault.may_pass(),
+            _ => self.was_connected || error.fault.is_transient(),
         };
-        let wait = wait_after(self.tries);
-        self.tries += 1;
-        self.why = Some(error.to_string());
-        self.phase = Phase::Down(tries.then(|| Instant::now() + wait));
+        let delay = retry_delay(self.attempts);
+        self.attempts += 1;
+        self.last_error = Some(error.to_string());
+        self.phase = Phase::Down(retries.then(|| Instant::now() + delay));
     }
 
     fn error(&self, fault: RemoteErrorKind) -> RemoteError {
@@ -209,7 +225,7 @@ impl Link {
     }
 
     fn not_started(&self, error: &io::Error) -> RemoteError {
-        let program = self.place.starter(self.host.program.as_deref());
+        let program = self.place.executable(self.host.program.as_deref());
         self.error(RemoteErrorKind::NotStarted { program, why: error.to_string() })
     }
 }
@@ -220,36 +236,38 @@ impl Drop for Link {
             return;
         };
         drop(requests);
-        // It ends with its input; a window does not wait for that. Nor does this program, whose end closes the pipe.
+        // The worker ends when its standard input is closed. The thread waits for it in place of the window; if this program
+        // ends first, that closes the pipe too.
         let _ = Builder::new().name("far end".into()).spawn(move || drop(remote));
     }
 }
 
-/// Tries in a row that came to nothing, once this is heard: a job that comes to its end shows that the way stands.
-fn tries_after(event: &Event, tries: u32) -> u32 {
-    if matches!(event, Event::Finished(_)) { 0 } else { tries }
+/// The count of failed attempts after an event: a job that finished shows that the connection works.
+fn attempts_after(event: &Event, attempts: u32) -> u32 {
+    if matches!(event, Event::Finished(_)) { 0 } else { attempts }
 }
 
-/// How long nobody tries after so many tries in a row before this one came to nothing: a second, then twice as long each time.
-fn wait_after(tries: u32) -> Duration {
-    Duration::from_secs(1 << tries.min(10)).min(MAX_WAIT)
+/// The delay after a failure that `attempts` failures in a row preceded: a second, doubled each time up to
+/// [`MAX_RETRY_DELAY`].
+fn retry_delay(attempts: u32) -> Duration {
+    Duration::from_secs(1 << attempts.min(10)).min(MAX_RETRY_DELAY)
 }
 
-/// Does something that takes its time on a thread of its own; what comes of it.
-fn beside<T: Send + 'static>(
+/// Runs blocking work on a thread of its own. The receiver gets its result; `waker` is called then.
+fn spawn_task<T: Send + 'static>(
     waker: &Waker,
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Receiver<T>> {
-    let (tell, told) = sync_channel(1);
+    let (sender, receiver) = sync_channel(1);
     let waker = waker.clone();
     let run = move || {
-        // Whoever asked may be gone: then what came of it ends here.
-        let _ = tell.send(work());
+        // The link may have been dropped: then the result is dropped here.
+        let _ = sender.send(work());
         waker();
     };
     Builder::new().name(name.into()).spawn(run)?;
-    Ok(told)
+    Ok(receiver)
 }
 
 #[cfg(test)]
@@ -259,18 +277,15 @@ mod tests {
     use super::*;
     use crate::app::jobs::JobId;
 
-    /// A link that was never made.
+    /// A link that never connected.
     fn link() -> Link {
         let host = Host { place: "local".to_owned(), program: None };
-        let (told, log) = (VecDeque::new(), VecDeque::new());
-        let (asked, phase, place) = (PendingRequests::default(), Phase::Down(None), WorkerAddress::Local);
-        let waker: Waker = Arc::new(|| {});
-        Link { host, place, waker, phase, asked, told, log, tries: 0, stood: false, why: None }
+        Link::new(host, WorkerAddress::Local, Arc::new(|| {}))
     }
 
     #[test]
     fn each_wait_is_twice_the_one_before_up_to_half_a_minute() {
-        let seconds = [0, 1, 2, 3, 4, 5, 6, 40, u32::MAX].map(|tries| wait_after(tries).as_secs());
+        let seconds = [0, 1, 2, 3, 4, 5, 6, 40, u32::MAX].map(|attempts| retry_delay(attempts).as_secs());
         assert_eq!(seconds, [1, 2, 4, 8, 16, 30, 30, 30, 30]);
     }
 
@@ -285,20 +300,23 @@ mod tests {
             let (least, most) = (before, Instant::now());
             let wait = Duration::from_secs(seconds);
             assert!(least + wait <= at && at <= most + wait, "{seconds} s");
-            // It is said in whole seconds, rounded up, and nobody tries before they are over.
+            // Shown in whole seconds, rounded up; the next attempt is not earlier.
             let Connection::Lost { retry, why, .. } = link.connection() else { panic!("it is lost") };
             assert_eq!(retry, Some(wait), "{why}");
         }
-        // One job done, and the next try comes as soon as the first did; what has begun is not done.
-        assert_eq!(tries_after(&Event::Started(JobId(1)), link.tries), 7);
-        assert_eq!(wait_after(tries_after(&Event::Finished(JobId(1)), link.tries)), Duration::from_secs(1));
-        // What does not pass by itself is tried by nobody, unless it stood before; another version never is.
+        // A finished job resets the delay; a started one does not.
+        assert_eq!(attempts_after(&Event::Started(JobId(1)), link.attempts), 7);
+        assert_eq!(
+            retry_delay(attempts_after(&Event::Finished(JobId(1)), link.attempts)),
+            Duration::from_secs(1)
+        );
+        // A permanent failure is retried only if there was a connection before; another protocol never is.
         let ended = || RemoteErrorKind::Ended { program: "ssmprobe".to_owned(), status: "1".to_owned() };
         let other = || RemoteErrorKind::Protocol { found: 0, version: "0".to_owned() };
         for (stood, fault, again) in
             [(false, ended(), false), (true, ended(), true), (true, other(), false), (false, lost(), true)]
         {
-            link.stood = stood;
+            link.was_connected = stood;
             link.down(link.error(fault));
             assert_eq!(matches!(link.phase, Phase::Down(Some(_))), again);
         }

@@ -1,6 +1,6 @@
-//! The worker at the other end of a pipe: what goes through it ([`frame`], [`hello`]), who serves ([`serve`]) and who
-//! asks ([`Remote`]), here as a child process or on another machine through the user's own ssh. A window asks through
-//! a [`Link`], which never waits and connects again by itself.
+//! A worker in another process, on this machine or on another one through the user's own ssh: the messages on the pipe
+//! ([`frame`], [`hello`]), the worker's end ([`serve`]) and the client's end ([`Remote`]). A window uses a [`Link`], which
+//! never blocks and reconnects on its own.
 
 mod address;
 mod error;
@@ -27,54 +27,55 @@ use self::frame::FrameError;
 use self::hello::Hello;
 pub use self::install::{INSTALLED, install};
 pub use self::link::Link;
-use self::process::{Tail, ended};
+use self::process::{StderrTail, wait_or_kill};
 pub use self::ssh_config::{hosts, user_config};
 use super::jobs::{Event, Request};
 use super::user_error::UserError;
 use super::worker::Waker;
 use super::worker::task_queue::TaskQueue;
 
-/// Events that wait to be fetched; then the far worker waits.
-const EVENTS: usize = 16;
-/// How long a worker may take to end by itself; it looks between two steps whether it should.
+/// Capacity of the queue of events that were received and not fetched; when it is full, the far worker waits.
+const EVENT_CAPACITY: usize = 16;
+/// How long a worker may take to exit after its input is closed, before it is killed.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long the last words of a process that has ended may take.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// What ssh ends with where it failed itself.
+/// How long to wait for the rest of the standard error of a process that has ended.
+const STDERR_PATIENCE: Duration = Duration::from_secs(1);
+/// The exit code of ssh for failures of its own.
 const SSH_FAILED: i32 = 255;
-/// What a shell ends with where it has no such program, or may not run it.
+/// The exit codes of a shell that did not find the program, or may not execute it.
 const NO_PROGRAM: [i32; 2] = [127, 126];
 
-/// A worker that is asked through a pipe: requests go in, events come out, as with one in this process. Dropping it
-/// ends it, and with it what it does.
+/// A worker in a child process: requests go in through its standard input, events come out of its standard output.
+/// Dropping it ends the worker and its jobs.
 pub struct Remote {
     place: WorkerAddress,
     program: String,
     child: Child,
-    /// Absent once nothing more is asked.
+    /// Absent once it is closed, or a thread writes to it ([`queue`](Self::queue)).
     requests: Option<ChildStdin>,
     events: Receiver<Result<Event, FrameError>>,
-    tell: SyncSender<Result<Event, FrameError>>,
-    said: Tail,
+    event_sender: SyncSender<Result<Event, FrameError>>,
+    stderr: StderrTail,
     waker: Waker,
-    /// Who is at the other end; nobody before it has said so.
+    /// The worker's hello; absent until it has arrived.
     pub hello: Option<Hello>,
 }
 
 impl Remote {
-    /// Starts the worker `program` at a place, and waits until it has said who it is.
+    /// Starts the worker `program` (by default `ssmprobe`, or this executable if local) at an address, and waits for its
+    /// hello.
     ///
     /// # Errors
-    /// If it cannot be reached, is not there, or speaks another protocol; the message says what to do.
+    /// If the machine is not reached, the program is missing or speaks another protocol; the message says what to do.
     pub fn start(place: &WorkerAddress, program: Option<&str>) -> Result<Self, RemoteError> {
         Self::with_waker(place, program, Arc::new(|| {}))
     }
 
-    /// [`start`](Self::start); `waker` is called whenever there is something to hear.
+    /// [`start`](Self::start); `waker` is called after every event and every line of standard error.
     fn with_waker(place: &WorkerAddress, program: Option<&str>, waker: Waker) -> Result<Self, RemoteError> {
         let not_started = |error: std::io::Error| RemoteError {
             place: place.to_string(),
-            fault: RemoteErrorKind::NotStarted { program: place.starter(program), why: error.to_string() },
+            fault: RemoteErrorKind::NotStarted { program: place.executable(program), why: error.to_string() },
             said: Vec::new(),
         };
         let mut child =
@@ -84,57 +85,57 @@ impl Remote {
         else {
             unreachable!("all three are pipes");
         };
-        let (tell_hello, hello) = sync_channel(1);
-        let (tell, events) = sync_channel(EVENTS);
+        let (hello_sender, hello) = sync_channel(1);
+        let (event_sender, events) = sync_channel(EVENT_CAPACITY);
         let reading = Builder::new().name("far events".into());
-        let (teller, wake) = (tell.clone(), waker.clone());
+        let (reader_events, reader_waker) = (event_sender.clone(), waker.clone());
         reading
-            .spawn(move || listen(BufReader::new(stdout), &tell_hello, &teller, &wake))
+            .spawn(move || read_events(BufReader::new(stdout), &hello_sender, &reader_events, &reader_waker))
             .map_err(not_started)?;
         let mut remote = Self {
             place: place.clone(),
-            program: WorkerAddress::program(program).to_owned(),
+            program: WorkerAddress::worker_program(program).to_owned(),
             child,
             requests: Some(stdin),
             events,
-            tell,
-            said: Tail::of(stderr, waker.clone()),
+            event_sender,
+            stderr: StderrTail::spawn(stderr, waker.clone()),
             waker,
             hello: None,
         };
         let hello = hello.recv().unwrap_or(Err(FrameError::Torn)).map_err(|error| remote.failed(error))?;
-        // From here on whoever goes is lost: it was there.
+        // From here on a closed pipe is a lost connection, no longer a failed start.
         remote.hello = Some(hello);
         let greeted = remote
             .requests
             .as_mut()
-            .map_or(Err(FrameError::Torn), |to| Hello::asking(place.packs()).write(to));
+            .map_or(Err(FrameError::Torn), |to| Hello::asking(place.compresses()).write(to));
         greeted.map_err(|error| remote.failed(error))?;
         Ok(remote)
     }
 
-    /// Sends a request.
+    /// Writes a request to the pipe.
     ///
     /// # Errors
-    /// If nobody is at the other end any more.
+    /// If the connection is lost, or the request cannot be serialised.
     pub fn send(&mut self, request: &Request) -> Result<(), RemoteError> {
         let sent = self.requests.as_mut().map_or(Err(FrameError::Torn), |to| {
-            frame::write(to, request, self.place.packs())?;
+            frame::write(to, request, self.place.compresses())?;
             Ok(to.flush()?)
         });
         sent.map_err(|error| self.failed(error))
     }
 
-    /// The next event, if one comes in time.
+    /// Waits up to `at_most` for the next event.
     ///
     /// # Errors
-    /// If the connection is lost, or what came is damaged: nothing more comes then.
+    /// If the connection is lost, or a message is damaged: no more events follow.
     pub fn soon(&mut self, at_most: Duration) -> Result<Option<Event>, RemoteError> {
-        self.hear(at_most).map_err(|error| self.failed(error))
+        self.receive(at_most).map_err(|error| self.failed(error))
     }
 
-    /// [`soon`](Self::soon), without finding out why nothing more comes.
-    fn hear(&mut self, at_most: Duration) -> Result<Option<Event>, FrameError> {
+    /// [`soon`](Self::soon) without the wait for the process to end, which finds the cause of a failure.
+    fn receive(&mut self, at_most: Duration) -> Result<Option<Event>, FrameError> {
         match self.events.recv_timeout(at_most) {
             Ok(event) => event.map(Some),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -142,28 +143,31 @@ impl Remote {
         }
     }
 
-    /// From now on requests are written by a thread of its own, for who must not wait. Dropping the queue closes the pipe.
+    /// Moves the writing of requests to a thread, so that sending never blocks. Dropping the queue closes the pipe.
     fn queue(&mut self) -> std::io::Result<TaskQueue<Request>> {
         let (queue, requests) = TaskQueue::new();
-        let (to, packs, tell) = (self.requests.take(), self.place.packs(), self.tell.clone());
+        let (to, compress, events) =
+            (self.requests.take(), self.place.compresses(), self.event_sender.clone());
         let writing = Builder::new().name("far requests".into());
         let waker = self.waker.clone();
-        writing.spawn(move || to.into_iter().for_each(|to| ask(to, packs, &requests, &tell, &waker)))?;
+        writing.spawn(move || {
+            to.into_iter().for_each(|to| write_requests(to, compress, &requests, &events, &waker))
+        })?;
         Ok(queue)
     }
 
-    /// What it said on standard error since this was last asked.
+    /// Takes the lines of standard error that were not taken before.
     fn log(&self) -> VecDeque<String> {
-        self.said.unheard()
+        self.stderr.take_unread()
     }
 
-    /// Closes the pipe, and finds out what has happened.
+    /// Closes the pipe, waits for the process to end, and finds the cause of a failure.
     fn failed(&mut self, error: FrameError) -> RemoteError {
         self.requests = None;
-        // Whoever speaks something else need not notice that nobody listens.
+        // Another program may not exit when its input is closed.
         let patience = if matches!(error, FrameError::Foreign { .. }) { Duration::ZERO } else { PATIENCE };
-        let status = ended(&mut self.child, patience);
-        let said = self.said.lines(LAST_WORDS);
+        let status = wait_or_kill(&mut self.child, patience);
+        let said = self.stderr.lines(STDERR_PATIENCE);
         let code = status.and_then(|status| status.code());
         let program = self.program.clone();
         let is_ssh = self.place != WorkerAddress::Local;
@@ -185,9 +189,9 @@ impl Remote {
     }
 }
 
-/// Why ssh ended with a code of its own, by what it said; nothing where the code is that of what it started.
+/// Why ssh failed, by its messages; `None` if the exit code is that of the remote command.
 fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<RemoteErrorKind> {
-    let says = |words: &str| said.iter().any(|line| line.contains(words));
+    let says = |text: &str| said.iter().any(|line| line.contains(text));
     (code == Some(SSH_FAILED)).then(|| match () {
         () if says("Host key verification failed") => RemoteErrorKind::HostKey,
         () if says("Permission denied") => RemoteErrorKind::Denied,
@@ -198,36 +202,36 @@ fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<RemoteErrorKind>
 impl Drop for Remote {
     fn drop(&mut self) {
         self.requests = None;
-        let _ = ended(&mut self.child, PATIENCE);
+        let _ = wait_or_kill(&mut self.child, PATIENCE);
     }
 }
 
-/// Writes requests until nobody has more, or nobody reads them: who listens says so.
-fn ask(
+/// Writes requests until the queue is dropped or the pipe fails, which the reading thread reports.
+fn write_requests(
     mut to: ChildStdin,
-    packs: bool,
+    compress: bool,
     requests: &Receiver<Option<Request>>,
-    tell: &SyncSender<Result<Event, FrameError>>,
+    events: &SyncSender<Result<Event, FrameError>>,
     waker: &Waker,
 ) {
     for request in requests.iter().flatten() {
-        let written = frame::write(&mut to, &request, packs).and_then(|()| Ok(to.flush()?));
+        let written = frame::write(&mut to, &request, compress).and_then(|()| Ok(to.flush()?));
         match (written, request.job()) {
             (Err(FrameError::Unwritable { found }), Some(job)) => {
                 let error = UserError::new(format!("It cannot be asked for elsewhere: {found}"));
-                if tell.send(Ok(Event::Failed(job, error))).is_err() {
+                if events.send(Ok(Event::Failed(job, error))).is_err() {
                     return;
                 }
             }
             (Err(FrameError::Unwritable { .. }) | Ok(()), _) => {}
             (Err(_), _) => return,
         }
-        waker(); // there is room for one more
+        waker(); // the queue has room for one more
     }
 }
 
-/// Reads the greeting, then events, until the pipe is closed at either end, which is the last that is told.
-fn listen(
+/// Reads the hello, then events, until the pipe fails or is closed: the last item sent is that error.
+fn read_events(
     mut from: impl BufRead,
     hello: &SyncSender<Result<Hello, FrameError>>,
     events: &SyncSender<Result<Event, FrameError>>,

@@ -1,4 +1,4 @@
-//! The process at this end of the pipe, the worker itself or ssh: the last it said, and its end.
+//! The child process, the worker itself or ssh: the last lines of its standard error, and how it ends.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -10,57 +10,58 @@ use std::time::{Duration, Instant};
 use crate::app::worker::Waker;
 use crate::model::io::escape::shown_line;
 
-/// Lines that an error repeats.
-const LINES: usize = 12;
-/// Lines that wait to be heard; of more the oldest go.
-const ROOM: usize = 200;
-/// Bytes of a line that are.
-const LONGEST: u64 = 2000;
-/// How often it is looked at.
-const LOOK: Duration = Duration::from_millis(5);
+/// Last lines that an error quotes.
+const MAX_LAST: usize = 12;
+/// Lines that are kept unread; beyond that the oldest are dropped.
+const MAX_UNREAD: usize = 200;
+/// Bytes at which a longer line is split.
+const MAX_LINE_BYTES: u64 = 2000;
+/// How often the child and the reading thread are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The last lines on standard error, which is read to its end.
-pub(super) struct Tail {
-    kept: Arc<Mutex<StderrTail>>,
+/// The last lines on a child's standard error, which a thread reads to its end.
+pub(super) struct StderrTail {
+    shared: Arc<Mutex<TailLines>>,
     reader: Option<JoinHandle<()>>,
 }
 
-/// The last lines, and those of them that nobody has heard.
+/// The last lines, and those that were not taken yet.
 #[derive(Default)]
-struct StderrTail {
+struct TailLines {
     last: VecDeque<String>,
-    unheard: VecDeque<String>,
+    unread: VecDeque<String>,
 }
 
-impl Tail {
-    /// That of a child; `waker` is called after every line.
-    pub(super) fn of(stderr: ChildStderr, waker: Waker) -> Self {
-        let kept = Arc::<Mutex<StderrTail>>::default();
-        let written = kept.clone();
-        let reader = Builder::new().name("far errors".into()).spawn(move || keep(stderr, &written, &waker));
-        Self { kept, reader: reader.ok() }
+impl StderrTail {
+    /// Starts to read; `waker` is called after every line.
+    pub(super) fn spawn(stderr: ChildStderr, waker: Waker) -> Self {
+        let shared = Arc::<Mutex<TailLines>>::default();
+        let writer = shared.clone();
+        let reader =
+            Builder::new().name("far errors".into()).spawn(move || read_lines(stderr, &writer, &waker));
+        Self { shared, reader: reader.ok() }
     }
 
-    /// Lines that came since this was last asked.
-    pub(super) fn unheard(&self) -> VecDeque<String> {
-        std::mem::take(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner).unheard)
+    /// Takes the lines that came since the last call.
+    pub(super) fn take_unread(&self) -> VecDeque<String> {
+        std::mem::take(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner).unread)
     }
 
-    /// They; those of a process that has ended are all there within `patience`.
+    /// The last lines, after waiting up to `patience` for the end of the stream.
     pub(super) fn lines(&self, patience: Duration) -> Vec<String> {
         let begun = Instant::now();
         while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && begun.elapsed() < patience {
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
     }
 }
 
-fn keep(stderr: ChildStderr, kept: &Mutex<StderrTail>, waker: &Waker) {
+fn read_lines(stderr: ChildStderr, shared: &Mutex<TailLines>, waker: &Waker) {
     let mut from = BufReader::new(stderr);
     loop {
         let mut line = Vec::new();
-        match from.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
+        match from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
@@ -70,10 +71,10 @@ fn keep(stderr: ChildStderr, kept: &Mutex<StderrTail>, waker: &Waker) {
             continue;
         }
         {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let StderrTail { last, unheard } = &mut *kept;
-            for (lines, room) in [(last, LINES), (unheard, ROOM)] {
-                if lines.len() == room {
+            let mut lines = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let TailLines { last, unread } = &mut *lines;
+            for (lines, limit) in [(last, MAX_LAST), (unread, MAX_UNREAD)] {
+                if lines.len() == limit {
                     lines.pop_front();
                 }
                 lines.push_back(line.clone());
@@ -83,16 +84,16 @@ fn keep(stderr: ChildStderr, kept: &Mutex<StderrTail>, waker: &Waker) {
     }
 }
 
-/// How a process ends whose pipe is closed; one that does not within `patience` is ended.
-pub(super) fn ended(child: &mut Child, patience: Duration) -> Option<std::process::ExitStatus> {
+/// Waits for a child to exit, and kills it after `patience`. Returns its exit status, if the system tells it.
+pub(super) fn wait_or_kill(child: &mut Child, patience: Duration) -> Option<std::process::ExitStatus> {
     let begun = Instant::now();
     while begun.elapsed() < patience {
         match child.try_wait() {
-            Ok(None) => sleep(LOOK),
+            Ok(None) => sleep(POLL_INTERVAL),
             Ok(status) => return status,
             Err(_) => break,
         }
     }
-    let _ = child.kill(); // it has ended by itself
+    let _ = child.kill(); // fails if it has exited meanwhile
     child.wait().ok()
 }

@@ -1,5 +1,5 @@
-//! The worker alone, for who asks through a pipe: requests come on standard input, events go out on standard output,
-//! and nothing else does. The end of the input ends it, whatever it is doing.
+//! The worker's end of the pipe: requests come in on standard input, and nothing but events goes out on standard output.
+//! The end of the input ends the process, whatever jobs are running.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use crate::app::jobs::{Event, Request};
 use crate::app::process_memory;
 use crate::app::worker::{Worker, WorkerEnv};
 
-/// Events that wait before the worker waits itself: each may be a file.
-const ROOM: usize = 16;
-/// How often it looks at its memory.
-const LOOK: Duration = Duration::from_secs(2);
-/// Less of it, in bytes, is no news.
+/// Capacity of the event queue, beyond which the worker waits; small, as an event may hold a whole file.
+const EVENT_CAPACITY: usize = 16;
+/// How often the memory of this process is measured.
+const MEMORY_PERIOD: Duration = Duration::from_secs(2);
+/// Changes of fewer bytes are not reported.
 const MEMORY_STEP: u64 = 1 << 20;
-/// Requests and wake-ups that wait.
-const TURNS: usize = 64;
+/// Capacity of the queue of requests and wake-ups.
+const INPUT_CAPACITY: usize = 64;
 
-/// What happens next.
-enum Turn {
-    Ask(Request),
-    /// There may be events.
-    Tell,
-    /// Nobody asks any more.
+/// What the main loop waits for.
+enum Input {
+    Request(Request),
+    /// The worker may have events.
+    Wake,
+    /// The input has ended, with the error if it failed.
     End(Option<FrameError>),
 }
 
-/// Serves until the input ends.
+/// Runs the worker until the input ends.
 ///
 /// # Errors
-/// If the other side speaks another protocol, sends what is no request, or goes before it has heard all.
+/// If the client speaks another protocol or sends an invalid request, or closes the output before the input.
 pub fn serve() -> anyhow::Result<()> {
-    let mut out = BufWriter::new(output().context("standard output cannot be had")?);
+    let mut out = BufWriter::new(claim_stdout().context("standard output cannot be had")?);
     Hello::serving().write(&mut out).context("the other side has gone")?;
-    let packs = match Hello::read(&mut io::stdin().lock()) {
+    let compress = match Hello::read(&mut io::stdin().lock()) {
         Ok(theirs) => theirs.packs,
         Err(FrameError::Protocol { found, version }) => bail!(
             "the other side speaks protocol {found} (version {version}), this program {PROTOCOL} (version {}); update the \
@@ -53,91 +53,92 @@ pub fn serve() -> anyhow::Result<()> {
             );
         }
     };
-    let (turn, turns) = sync_channel(TURNS);
-    let waker = turn.clone();
-    // Where there is no room, something waits after which events are looked for anyway.
-    let waker = Arc::new(move || drop(waker.try_send(Turn::Tell)));
-    let mut worker = Worker::with_room(WorkerEnv::default(), waker, ROOM)
+    let (sender, inputs) = sync_channel(INPUT_CAPACITY);
+    let wake = sender.clone();
+    // A full queue needs no wake-up: events are fetched after every input.
+    let waker = Arc::new(move || drop(wake.try_send(Input::Wake)));
+    let mut worker = Worker::with_room(WorkerEnv::default(), waker, EVENT_CAPACITY)
         .context("cannot start the threads that compute")?;
     let listening = Builder::new().name("requests".into());
-    listening.spawn(move || listen(&turn)).context("cannot start the thread that listens")?;
-    let mut memory = Memory::default();
+    listening.spawn(move || read_requests(&sender)).context("cannot start the thread that listens")?;
+    let mut memory = MemoryReporter::default();
     loop {
-        match turns.recv_timeout(LOOK) {
-            Ok(Turn::Ask(request)) => worker.send(request),
-            Ok(Turn::Tell) | Err(RecvTimeoutError::Timeout) => {}
-            Ok(Turn::End(None)) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Ok(Turn::End(Some(error))) => return Err(error.into()),
+        match inputs.recv_timeout(MEMORY_PERIOD) {
+            Ok(Input::Request(request)) => worker.send(request),
+            Ok(Input::Wake) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(Input::End(None)) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(Input::End(Some(error))) => return Err(error.into()),
         }
         while let Some(event) = worker.event() {
-            tell(&mut out, &event, packs)?;
+            write_event(&mut out, &event, compress)?;
         }
-        if let Some(bytes) = memory.news() {
-            tell(&mut out, &Event::Memory(bytes), packs)?;
+        if let Some(bytes) = memory.changed() {
+            write_event(&mut out, &Event::Memory(bytes), compress)?;
         }
         out.flush()?;
     }
 }
 
-/// What was told of this program's memory, and when it was looked at.
+/// The resident memory that was last reported, in bytes, and when it was last measured.
 #[derive(Default)]
-struct Memory {
-    told: u64,
-    looked: Option<Instant>,
+struct MemoryReporter {
+    reported: u64,
+    measured: Option<Instant>,
 }
 
-impl Memory {
-    /// What it takes, where that is news.
-    fn news(&mut self) -> Option<u64> {
-        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+impl MemoryReporter {
+    /// The resident bytes, if it is time to measure and they changed by [`MEMORY_STEP`] or more.
+    fn changed(&mut self) -> Option<u64> {
+        if self.measured.is_some_and(|measured| measured.elapsed() < MEMORY_PERIOD) {
             return None;
         }
-        self.looked = Some(Instant::now());
-        let bytes = process_memory::resident().filter(|bytes| bytes.abs_diff(self.told) >= MEMORY_STEP)?;
-        self.told = bytes;
+        self.measured = Some(Instant::now());
+        let bytes =
+            process_memory::resident().filter(|bytes| bytes.abs_diff(self.reported) >= MEMORY_STEP)?;
+        self.reported = bytes;
         Some(bytes)
     }
 }
 
-/// Tells an event; of one that cannot be written down, why.
-fn tell(out: &mut impl Write, event: &Event, packs: bool) -> Result<(), FrameError> {
-    match (frame::write(out, event, packs), event.job()) {
+/// Writes an event; in place of one that cannot be serialised, a warning of its job.
+fn write_event(out: &mut impl Write, event: &Event, compress: bool) -> Result<(), FrameError> {
+    match (frame::write(out, event, compress), event.job()) {
         (Err(FrameError::Unwritable { found }), Some(job)) => {
             let text = format!("Something cannot be told: {found}");
-            frame::write(out, &Event::Warning { job, text }, packs)
+            frame::write(out, &Event::Warning { job, text }, compress)
         }
-        (told, _) => told,
+        (written, _) => written,
     }
 }
 
-fn listen(turn: &SyncSender<Turn>) {
+fn read_requests(sender: &SyncSender<Input>) {
     let mut from = io::stdin();
     loop {
         let next = match frame::read(&mut from) {
-            Ok(Some(request)) => Turn::Ask(request),
-            Ok(None) => Turn::End(None),
-            Err(error) => Turn::End(Some(error)),
+            Ok(Some(request)) => Input::Request(request),
+            Ok(None) => Input::End(None),
+            Err(error) => Input::End(Some(error)),
         };
-        let ends = matches!(next, Turn::End(_));
-        if turn.send(next).is_err() || ends {
+        let ends = matches!(next, Input::End(_));
+        if sender.send(next).is_err() || ends {
             return;
         }
     }
 }
 
-/// Standard output for messages alone: whatever else prints, a driver too, prints to standard error from now on.
+/// Reserves standard output for messages: from now on all other output, a driver's too, goes to standard error.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn output() -> io::Result<std::fs::File> {
+fn claim_stdout() -> io::Result<std::fs::File> {
     use std::os::fd::AsFd;
     let own = io::stdout().as_fd().try_clone_to_owned()?;
-    // SAFETY: both numbers are open files of this process, whose names are swapped; nothing owns the first alone.
+    // SAFETY: both descriptors are open for as long as the process runs; no Rust value owns descriptor 1, which is replaced.
     #[expect(unsafe_code, reason = "a call of C that makes one number of a file mean another file")]
-    let told = unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) };
-    if told < 0 { Err(io::Error::last_os_error()) } else { Ok(own.into()) }
+    let replaced = unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) };
+    if replaced < 0 { Err(io::Error::last_os_error()) } else { Ok(own.into()) }
 }
 
-/// Standard output, where the system offers no way to keep it for messages alone; the program itself prints nothing.
+/// Standard output, on systems where it is not reserved for messages; the program itself prints nothing else.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn output() -> io::Result<io::Stdout> {
+fn claim_stdout() -> io::Result<io::Stdout> {
     Ok(io::stdout())
 }

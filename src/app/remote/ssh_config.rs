@@ -1,4 +1,4 @@
-//! The hosts that a user's ssh configuration names: to be chosen from, ssh itself reads all of it.
+//! The host names of the user's ssh configuration, as suggestions; ssh itself evaluates the configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,24 +6,25 @@ use std::path::{Path, PathBuf};
 use super::WorkerAddress;
 use crate::model::io::atomic_file;
 
-/// No file of a configuration is larger.
+/// Largest configuration file that is read, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
-/// Most hosts that are listed, and files that are included.
+/// Most hosts that are listed, and most files that one `Include` names.
 const MAX_ENTRIES: usize = 1000;
 
-/// The user's configuration; nothing where the user has no home.
+/// The path of the user's configuration; `None` if there is no home folder.
 pub fn user_config() -> Option<PathBuf> {
     Some(directories::BaseDirs::new()?.home_dir().join(".ssh/config"))
 }
 
-/// The hosts a configuration names, in its order, with those of the files it includes; no patterns. What cannot be
-/// read names none.
+/// The hosts that a configuration and the files it includes name, in order, without patterns. Files that cannot be
+/// read are skipped.
 pub fn hosts(config: &Path) -> Vec<String> {
     let mut hosts = Vec::new();
     read(config, true, &mut hosts);
     hosts
 }
 
+/// Adds the hosts of one file; follows `Include` only if `includes` is set.
 fn read(config: &Path, includes: bool, hosts: &mut Vec<String>) {
     let Ok(bytes) = atomic_file::read(config, FILE_LIMIT) else { return };
     for line in String::from_utf8_lossy(&bytes).lines() {
@@ -34,8 +35,8 @@ fn read(config: &Path, includes: bool, hosts: &mut Vec<String>) {
         match keyword.to_ascii_lowercase().as_str() {
             "host" => {
                 for name in words(rest) {
-                    let known = format!("ssh://{name}").parse::<WorkerAddress>().is_ok();
-                    if known && !hosts.contains(&name) && hosts.len() < MAX_ENTRIES {
+                    let is_host = format!("ssh://{name}").parse::<WorkerAddress>().is_ok();
+                    if is_host && !hosts.contains(&name) && hosts.len() < MAX_ENTRIES {
                         hosts.push(name);
                     }
                 }
@@ -50,7 +51,7 @@ fn read(config: &Path, includes: bool, hosts: &mut Vec<String>) {
     }
 }
 
-/// Words with blanks between them, in quotes where they hold some; none after a `#`.
+/// Splits a line at white space. Words may be in double quotes; a word that begins with `#` begins a comment.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -65,7 +66,8 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The files of a pattern, sorted: from `folder` where it is relative; with `*` and `?` in its last part.
+/// The files that match a pattern, sorted. A relative pattern starts from `folder`; only its last component may have `*`
+/// and `?`.
 fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let path = folder.join(crate::app::paths::expanded(pattern));
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -78,22 +80,22 @@ fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
         .flatten()
         .flatten()
         .take(MAX_ENTRIES)
-        .filter(|entry| fits(&entry.file_name().to_string_lossy(), &name))
+        .filter(|entry| matches_pattern(&entry.file_name().to_string_lossy(), &name))
         .map(|entry| entry.path())
         .collect();
     found.sort();
     found
 }
 
-/// Whether a name is one of a pattern's.
-fn fits(name: &str, pattern: &str) -> bool {
+/// Whether a name matches a pattern of `*` and `?`.
+fn matches_pattern(name: &str, pattern: &str) -> bool {
     let Some(first) = pattern.chars().next() else { return name.is_empty() };
     let rest = &pattern[first.len_utf8()..];
     let next = name.chars().next().map(|c| (c, &name[c.len_utf8()..]));
     match (first, next) {
-        ('*', None) => fits(name, rest),
-        ('*', Some((_, after))) => fits(name, rest) || fits(after, pattern),
-        (first, Some((c, after))) => (first == '?' || first == c) && fits(after, rest),
+        ('*', None) => matches_pattern(name, rest),
+        ('*', Some((_, after))) => matches_pattern(name, rest) || matches_pattern(after, pattern),
+        (first, Some((c, after))) => (first == '?' || first == c) && matches_pattern(after, rest),
         (_, None) => false,
     }
 }
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_name_is_held_to_a_pattern() {
-        for (name, pattern, fit) in [
+        for (name, pattern, expected) in [
             ("a.conf", "*.conf", true),
             ("a.con", "*.conf", false),
             ("ab", "a?", true),
@@ -133,7 +135,7 @@ mod tests {
             ("é", "*", true),
             ("", "*", true),
         ] {
-            assert_eq!(fits(name, pattern), fit, "{name} {pattern}");
+            assert_eq!(matches_pattern(name, pattern), expected, "{name} {pattern}");
         }
     }
 }
