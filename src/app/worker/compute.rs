@@ -1,12 +1,12 @@
-//! The compute thread: it owns the [`Engine`] and every tensor in it, and does one job after the other. In
-//! the middle of a long one, between two steps, it does the short ones that have come meanwhile.
+//! The compute thread: it owns the [`Engine`] and every tensor in it, and runs one job after the other. Between two
+//! steps of a long job it runs the short ones that have arrived in the meantime.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::mpsc::Receiver;
 
 use super::event_sender::{EventSender, JobEvents};
-use super::train_report::Report;
+use super::train_report::TrainReporter;
 use crate::app::jobs::engine::{BackboneSpec, Engine};
 use crate::app::jobs::extract::{self, ExtractError, Line, Messages};
 use crate::app::jobs::train::{self, TimeSpec, TrainSpec, TrainingError};
@@ -17,10 +17,10 @@ use crate::app::jobs::{
 use crate::app::user_error::ON_CPU;
 use crate::model::data::Dataset;
 
-/// What the thread is asked.
+/// A message to the thread.
 pub(super) enum Task {
-    Do(Job),
-    /// The flag of the job is set already: this wakes a training that rests, and ends one that waits.
+    Run(Job),
+    /// The job's flag is set already: this wakes a paused training, and ends a deferred job.
     Cancel(JobId),
     Pause(JobId, bool),
     CloseBackbone(BackboneId),
@@ -34,113 +34,114 @@ pub(super) struct Job {
     pub(super) cancel: Cancel,
 }
 
-/// What jobs there are: what was asked of this thread, and what another has made ready for it.
+/// What a job computes: a request as it came, or one that the fetch thread has prepared.
 pub(super) enum Kind {
-    Asked(Compute),
+    Compute(Compute),
     OpenBackbone(BackboneSpec),
     Time(Box<TimeSpec>),
     Train(Box<TrainSpec>),
 }
 
 impl Kind {
-    /// Whether it takes so long that others are done in its middle, and it never in theirs.
+    /// Whether short jobs are run between its steps; it is itself never run inside another job.
     fn is_long(&self) -> bool {
         match self {
             Self::Time(_) | Self::Train(_) => true,
-            Self::Asked(asked) => asked.is_long(),
+            Self::Compute(request) => request.is_long(),
             Self::OpenBackbone(_) => false,
         }
     }
 
-    /// The device it is computed on, by name.
+    /// The name of the device that it uses, if any.
     fn device(&self, engine: &Engine) -> Option<String> {
         match self {
             Self::OpenBackbone(spec) => Some(spec.device.clone()),
             Self::Train(spec) => Some(spec.plan.settings.device.clone()),
             Self::Time(spec) => Some(spec.plan.settings.device.clone()),
-            Self::Asked(asked) => engine.device().filter(|_| asked.needs_device()).map(str::to_owned),
+            Self::Compute(request) => engine.device().filter(|_| request.needs_device()).map(str::to_owned),
         }
     }
 }
 
-/// What waits for the thread, and the way back.
+/// The state of the thread: waiting tasks, and the sender of events.
 pub(super) struct Queue {
-    outbox: EventSender,
-    /// Set once no more tasks are to be begun.
+    sender: EventSender,
+    /// Set when the worker shuts down: no more tasks are begun.
     closing: Cancel,
-    /// Nothing only wakes.
+    /// `None` only wakes the thread.
     tasks: Receiver<Option<Task>>,
-    /// Long jobs that came while another was under way.
-    later: VecDeque<Job>,
-    /// Trainings that are to rest.
-    resting: HashSet<JobId>,
+    /// Long jobs that came while another was running.
+    deferred: VecDeque<Job>,
+    /// Trainings that are to be paused.
+    paused: HashSet<JobId>,
 }
 
 impl Queue {
-    pub(super) fn new(outbox: EventSender, closing: Cancel, tasks: Receiver<Option<Task>>) -> Self {
-        Self { outbox, closing, tasks, later: VecDeque::new(), resting: HashSet::new() }
+    pub(super) fn new(sender: EventSender, closing: Cancel, tasks: Receiver<Option<Task>>) -> Self {
+        Self { sender, closing, tasks, deferred: VecDeque::new(), paused: HashSet::new() }
     }
 
-    /// Works until the other ends of the queue are gone, or it is closed.
+    /// Handles tasks until the worker shuts down, or all senders of the queue are dropped.
     pub(super) fn run(mut self, mut engine: Engine) {
         loop {
-            let task = match self.later.pop_front() {
-                Some(job) => Ok(Some(Task::Do(job))),
+            let task = match self.deferred.pop_front() {
+                Some(job) => Ok(Some(Task::Run(job))),
                 None => self.tasks.recv(),
             };
             match task {
                 Ok(_) if self.closing.is_cancelled() => return,
-                Ok(task) => task.into_iter().for_each(|task| self.begin(&mut engine, task)),
+                Ok(task) => task.into_iter().for_each(|task| self.handle(&mut engine, task)),
                 Err(_) => return,
             }
         }
     }
 
-    fn begin(&mut self, engine: &mut Engine, task: Task) {
+    fn handle(&mut self, engine: &mut Engine, task: Task) {
         match task {
-            Task::Do(job) => self.perform(engine, job),
+            Task::Run(job) => self.run_job(engine, job),
             Task::Cancel(job) => {
-                let waits = self.later.iter().position(|waits| waits.id == job);
-                if let Some(job) = waits.and_then(|at| self.later.remove(at)) {
-                    self.perform(engine, job);
+                let index = self.deferred.iter().position(|deferred| deferred.id == job);
+                if let Some(job) = index.and_then(|index| self.deferred.remove(index)) {
+                    self.run_job(engine, job);
                 }
             }
-            Task::Pause(job, true) => drop(self.resting.insert(job)),
-            Task::Pause(job, false) => drop(self.resting.remove(&job)),
+            Task::Pause(job, true) => drop(self.paused.insert(job)),
+            Task::Pause(job, false) => drop(self.paused.remove(&job)),
             Task::CloseBackbone(entry) => engine.close_backbone(entry),
             Task::CloseProbe(entry) => engine.close_probe(entry),
         }
-        self.outbox.wake();
+        self.sender.wake();
     }
 
-    /// Begins one more task in the middle of a long job, `waiting` for one if need be; whether there
-    /// was one. Another long job comes later.
-    fn serve(&mut self, engine: &mut Engine, waiting: bool) -> bool {
-        let task = if waiting { self.tasks.recv().ok() } else { self.tasks.try_recv().ok() };
+    /// Handles one task in the middle of a long job, and returns whether there was one; if `blocking`, waits for it.
+    /// Another long job is deferred.
+    fn handle_next(&mut self, engine: &mut Engine, blocking: bool) -> bool {
+        let task = if blocking { self.tasks.recv().ok() } else { self.tasks.try_recv().ok() };
         match task {
-            Some(Some(Task::Do(job))) if job.kind.is_long() && !job.cancel.is_cancelled() => {
-                self.later.push_back(job);
+            Some(Some(Task::Run(job))) if job.kind.is_long() && !job.cancel.is_cancelled() => {
+                self.deferred.push_back(job);
             }
-            Some(Some(task)) if !self.closing.is_cancelled() => self.begin(engine, task),
+            Some(Some(task)) if !self.closing.is_cancelled() => self.handle(engine, task),
             Some(_) => {}
             None => {
-                // Nobody is left to wait for.
-                self.resting.clear();
+                // The queue is empty, or its senders are gone and nothing would end a pause.
+                self.paused.clear();
                 return false;
             }
         }
         true
     }
 
-    fn perform(&mut self, engine: &mut Engine, Job { id, kind, cancel }: Job) {
-        let (outbox, device) = (self.outbox.clone(), kind.device(engine));
-        let verb = matches!(kind, Kind::Asked(Compute::Eval(_) | Compute::Extract(_)));
-        let words = verb.then(Messages::default);
-        let done = outbox
-            .job(id, &cancel, |events| run(engine, kind, &mut QueueReporter { queue: self, events, words }));
-        self.resting.remove(&id);
+    fn run_job(&mut self, engine: &mut Engine, Job { id, kind, cancel }: Job) {
+        let (sender, device) = (self.sender.clone(), kind.device(engine));
+        let verb = matches!(kind, Kind::Compute(Compute::Eval(_) | Compute::Extract(_)));
+        let messages = verb.then(Messages::default);
+        let done = sender.run_job(id, &cancel, |events| {
+            run(engine, kind, &mut QueueReporter { queue: self, events, messages })
+        });
+        self.paused.remove(&id);
         if let Err(error) = done {
-            // What runs on a device may leave it lost.
+            // A panic on a device may leave the device unusable.
             let remedy = match device.as_deref() {
                 Some("cpu") | None => {
                     "The program goes on. Try again; if it comes back, copy the log and report it"
@@ -150,12 +151,12 @@ impl Queue {
             if device.is_some() {
                 engine.recover();
             }
-            outbox.tell(Event::Failed(id, error.remedy(remedy)));
+            sender.send(Event::Failed(id, error.remedy(remedy)));
         }
     }
 }
 
-/// Does a job and tells what it found.
+/// Runs a job and sends its result.
 fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Result<(), JobError> {
     let job = reporter.events.job;
     let found = match kind {
@@ -163,10 +164,10 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
             let entry = spec.entry;
             Event::BackboneOpened { job, entry, info: engine.open_backbone(spec, reporter)? }
         }
-        Kind::Asked(asked) => {
-            let outbox = reporter.events.outbox.clone();
-            return asked.run(job, engine, reporter, &|event| {
-                outbox.tell(event);
+        Kind::Compute(request) => {
+            let sender = reporter.events.sender.clone();
+            return request.run(job, engine, reporter, &|event| {
+                sender.send(event);
                 Ok(())
             });
         }
@@ -175,9 +176,9 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
             Event::Training { job, news: TrainEvent::Timed(estimate) }
         }
         Kind::Train(spec) => {
-            let mut report = Report::new(reporter.events.clone(), spec.plan.settings.epochs);
+            let mut report = TrainReporter::new(reporter.events.clone(), spec.plan.settings.epochs);
             let summary = train::run(engine.env.device, &spec, &mut |event| {
-                report.hear(event);
+                report.receive(event);
                 match reporter.pause(engine) {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(_) => ControlFlow::Break(()),
@@ -191,16 +192,16 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
             return report.end(&summary?, &spec.out);
         }
     };
-    reporter.events.outbox.tell(found);
+    reporter.events.sender.send(found);
     Ok(())
 }
 
-/// Tells the window how a job goes, and answers it between two steps.
+/// Reports the progress of a job on the compute thread, and handles other tasks between its steps.
 struct QueueReporter<'a> {
     queue: &'a mut Queue,
     events: JobEvents,
-    /// What was said of tokens that are taken, to a verb: it hears it nowhere else.
-    words: Option<Messages>,
+    /// Messages about token extraction, for jobs of the command line, which gets them in no other way.
+    messages: Option<Messages>,
 }
 
 impl Reporter for QueueReporter<'_> {
@@ -218,7 +219,7 @@ impl Reporter for QueueReporter<'_> {
 
     fn extract(&mut self, event: &extract::Event<'_>, dataset: &Dataset) {
         let name = |sample: usize| dataset.samples[sample].source.name();
-        match self.words.as_mut().and_then(|words| words.of(event, name)) {
+        match self.messages.as_mut().and_then(|messages| messages.of(event, name)) {
             Some(Line::Warning(text) | Line::Note(text) | Line::End(text)) => self.events.warn(text),
             None => tell_extract(self, event),
         }
@@ -228,18 +229,18 @@ impl Reporter for QueueReporter<'_> {
         self.events.cancel()
     }
 
-    /// Answers what waits. A job that rests stays here.
+    /// Handles the waiting tasks. Does not return while the job is paused.
     fn pause(&mut self, engine: &mut Engine) -> Result<(), JobError> {
-        let (mut rested, job) = (false, self.events.job);
+        let (mut was_paused, job) = (false, self.events.job);
         loop {
             self.events.cancel().check()?;
             self.queue.closing.check()?;
-            let rests = self.queue.resting.contains(&job);
-            if rests != rested {
-                rested = rests;
-                self.events.outbox.tell(Event::Training { job, news: TrainEvent::Paused(rests) });
+            let is_paused = self.queue.paused.contains(&job);
+            if is_paused != was_paused {
+                was_paused = is_paused;
+                self.events.sender.send(Event::Training { job, news: TrainEvent::Paused(is_paused) });
             }
-            if !self.queue.serve(engine, rests) {
+            if !self.queue.handle_next(engine, is_paused) {
                 return Ok(());
             }
         }

@@ -1,7 +1,7 @@
-//! A training as a process of its own: begun here, followed by its files, and none the worse for it where who follows goes.
+//! A training as a process of its own: started here and followed through its files. It goes on if this worker ends.
 //!
-//! The process holds the lock of `train.lock` as its standard input, so whether it runs is known whoever began it, however it
-//! ended; where a file system has no locks, a file beside it says whose the right is, which the process keeps.
+//! The process inherits the lock on `train.lock` as its standard input, so the lock is held exactly as long as it runs,
+//! whoever started it. On a file system without locks, a file beside it names the owner, and the process keeps it fresh.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -23,79 +23,82 @@ use crate::app::paths::expanded;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
 
-/// How often its files are looked at.
+/// Time between two looks at its files.
 const PERIOD: Duration = Duration::from_millis(200);
-/// No file that says who runs it is larger.
+/// Largest file that describes the process, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
-/// Most bytes of its words that are read at once.
+/// Most bytes of a log that are read at a time.
 const MAX_READ: u64 = 1 << 20;
-/// Its last words that an error repeats.
-const LINES: usize = 12;
-/// How a failed verb begins what it says.
-const FAILED: &str = "error: ";
-/// Tries to get a lock that somebody else only looks at.
+/// Last lines of its log that an error quotes.
+const MAX_LINES: usize = 12;
+/// How the message of a failed verb begins.
+const ERROR_PREFIX: &str = "error: ";
+/// Attempts to get a lock, which another process may hold for a moment to test it.
 const TRIES: usize = 5;
 
-/// Begins a training, unless it runs already, and follows it to its end. Cancelling stops it, saved; `closing` only ends
-/// the following.
+/// Starts a training, unless it runs already, and follows it to its end. `cancel` stops the training, which saves;
+/// `closing` ends the following alone.
 ///
 /// # Errors
-/// If it cannot be begun, another one runs in its folder, or it ends before its end.
+/// If it cannot be started, another one runs in its folder, or it ends before it has finished.
 pub(super) fn run(
-    asked: &Detached,
+    request: &Detached,
     events: &JobEvents,
     cancel: &Cancel,
     closing: &Cancel,
 ) -> anyhow::Result<()> {
-    let out = asked.out.to_str().map_or_else(|| asked.out.clone(), expanded);
+    let out = request.out.to_str().map_or_else(|| request.out.clone(), expanded);
     let out = std::path::absolute(&out).with_context(|| format!("{}", out.display()))?;
     atomic_file::make_folder(&out).with_context(|| format!("{}: cannot be made", out.display()))?;
     let began = match claim(&out)? {
-        Some(held) if asked.again && started(&out).is_some_and(|known| known.words == asked.words) => {
-            drop(held); // it has ended meanwhile
+        Some(held)
+            if request.again && read_started(&out).is_some_and(|known| known.words == request.words) =>
+        {
+            drop(held); // the earlier request started it, and it has ended meanwhile
             false
         }
         Some(held) => {
-            begin(&out, &asked.words, held)?;
+            begin(&out, &request.words, held)?;
             true
         }
-        None if asked.again || asked.resumes() => false,
+        None if request.again || request.resumes() => false,
         None => bail!(
             "{}: a training runs in there already; `--resume` follows it, another folder begins another",
             out.display()
         ),
     };
-    let pid = started(&out).with_context(|| format!("{} says nobody", Started::path(&out).display()))?.pid;
-    let tell = |news| events.outbox.tell(Event::Training { job: events.job, news });
-    tell(TrainEvent::Detached { folder: out.clone(), pid, began });
+    let pid =
+        read_started(&out).with_context(|| format!("{} says nobody", Started::path(&out).display()))?.pid;
+    let send = |news| events.sender.send(Event::Training { job: events.job, news });
+    send(TrainEvent::Detached { folder: out.clone(), pid, began });
     let mut logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
     let (mut known, mut stopped, mut last) = (None, false, None);
     loop {
-        let ended = !runs(&out)?;
+        let ended = !is_running(&out)?;
         for (log, file) in logs.iter_mut().enumerate() {
             file.lines(ended, |line, at| {
                 if last.is_none() && log == 0 {
                     events.progress(line.clone(), 0, None, Unit::Files);
                 }
-                tell(TrainEvent::Said(Said { line, log, at }));
+                send(TrainEvent::Said(Said { line, log, at }));
             });
         }
         let stamp = Stamp::read(&out);
         if known.as_ref() != Some(&stamp) && out.join("run.json").exists() {
             known = Some(stamp);
-            // What is written while it is read changes the stamp, and is read again.
+            // A write during the read changes the stamp, so that the folder is read again.
             if let Ok(snapshot) = read(&out) {
                 let snapshot = Arc::new(snapshot);
-                progress(events, &snapshot);
-                tell(TrainEvent::Begun(snapshot.clone()));
-                tell(TrainEvent::Probes(snapshot.probes.clone()));
+                report_progress(events, &snapshot);
+                send(TrainEvent::Begun(snapshot.clone()));
+                send(TrainEvent::Probes(snapshot.probes.clone()));
                 last = Some(snapshot);
             }
         }
         if ended {
             break;
         }
-        // The end of this worker cancels everything, after it has said that it closes.
+        // A worker that shuts down sets `closing` before it cancels every job: that must not stop the training.
         if cancel.is_cancelled() && !closing.is_cancelled() && !stopped {
             stop(pid)?;
             stopped = true;
@@ -105,27 +108,27 @@ pub(super) fn run(
         }
         sleep(PERIOD);
     }
-    let words = atomic_file::text(&logs[0].path, u64::MAX).unwrap_or_default();
-    let failed = words.lines().any(|line| line.starts_with(FAILED));
+    let log = atomic_file::text(&logs[0].path, u64::MAX).unwrap_or_default();
+    let failed = log.lines().any(|line| line.starts_with(ERROR_PREFIX));
     let finished = !failed && last.as_ref().is_some_and(|snapshot| history(snapshot).finished());
     if !failed && (finished || stopped) {
         let failures = last.map(|snapshot| snapshot.failures.clone()).unwrap_or_default();
-        tell(TrainEvent::Ended { finished, failures });
+        send(TrainEvent::Ended { finished, failures });
         return Ok(());
     }
-    let lines: Vec<&str> = words.lines().collect();
-    let lines = lines[lines.len().saturating_sub(LINES)..].join("\n  ");
+    let lines: Vec<&str> = log.lines().collect();
+    let lines = lines[lines.len().saturating_sub(MAX_LINES)..].join("\n  ");
     bail!("the training in {} ended before its end; the last it said:\n  {lines}", out.display())
 }
 
-/// The right to train there; nothing while a training runs.
+/// Acquires the lock to train there; `None` while a training runs.
 fn claim(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
     let path = lock(out);
     for attempt in 0..TRIES {
-        let right =
+        let held =
             ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))?;
-        if right.is_some() {
-            return Ok(right);
+        if held.is_some() {
+            return Ok(held);
         }
         if attempt + 1 < TRIES {
             sleep(Duration::from_millis(2));
@@ -135,27 +138,27 @@ fn claim(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
 }
 
 /// Whether a training runs there.
-fn runs(out: &Path) -> anyhow::Result<bool> {
+fn is_running(out: &Path) -> anyhow::Result<bool> {
     let path = lock(out);
     for _ in 0..TRIES {
         if !ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))? {
             return Ok(false);
         }
-        sleep(Duration::from_millis(2)); // somebody may look at the same moment
+        sleep(Duration::from_millis(2)); // another process may be testing the lock
     }
     Ok(true)
 }
 
-/// Who runs, or ran, the training there.
-fn started(out: &Path) -> Option<Started> {
+/// The process that runs, or ran, the training there.
+fn read_started(out: &Path) -> Option<Started> {
     serde_json::from_slice(&atomic_file::read(&Started::path(out), FILE_LIMIT).ok()?).ok()
 }
 
-/// Begins it: in a session of its own, which no signal for this one reaches.
-fn begin(out: &Path, words: &[String], right: ExclusiveLock) -> anyhow::Result<()> {
+/// Starts the training in a session of its own, which signals to this process do not reach.
+fn begin(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<()> {
     let mut command =
         Command::new(std::env::current_exe().context("this program does not know where it lies")?);
-    // The words of a training are all flags.
+    // The words of `train` are all flags; those of a sweep begin with the verb.
     let verb = if words.first().is_some_and(|word| word == SWEEP) { None } else { Some("train") };
     command.args(verb).args(words).arg("--out").arg(out);
     let log = |name: &str| {
@@ -163,35 +166,36 @@ fn begin(out: &Path, words: &[String], right: ExclusiveLock) -> anyhow::Result<(
         let file = File::options().write(true).create(true).truncate(true).open(&path);
         file.with_context(|| format!("{}: cannot be written", path.display()))
     };
-    let [told, found] = LOGS;
-    let sign_of_life = match right {
-        ExclusiveLock::File(held) => {
-            command.stdin(Stdio::from(held));
+    let [stderr, stdout] = LOGS;
+    let owner_file = match held {
+        ExclusiveLock::File(file) => {
+            command.stdin(Stdio::from(file));
             None
         }
-        ExclusiveLock::Sign(held) => {
+        ExclusiveLock::Sign(owner) => {
             command.stdin(Stdio::null()).arg(OWNER_FILE).arg(sign(&lock(out)));
-            Some(held)
+            Some(owner)
         }
     };
-    command.stderr(log(told)?).stdout(log(found)?);
-    apart(&mut command);
+    command.stderr(log(stderr)?).stdout(log(stdout)?);
+    detach(&mut command);
     let mut child = command.spawn().context("the training cannot be started")?;
-    if let Some(held) = sign_of_life {
-        held.hand_to(child.id()).context("the training's process cannot be given its lock")?;
+    if let Some(owner) = owner_file {
+        owner.hand_to(child.id()).context("the training's process cannot be given its lock")?;
     }
     let known = Started { pid: child.id(), words: words.to_owned() };
     let path = Started::path(out);
     let kept = serde_json::to_vec(&known).map_err(std::io::Error::other);
     kept.and_then(|bytes| atomic_file::write(&path, &bytes))
         .with_context(|| format!("{}: cannot be written", path.display()))?;
-    // Asked how it ended, so that it is no process any more then.
+    // Waits for it, so that it leaves no zombie process.
     Builder::new().name("training".into()).spawn(move || child.wait()).context("no thread waits for it")?;
     Ok(())
 }
 
+/// Lets the child lead a session of its own; a process group where there are no sessions.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn apart(command: &mut Command) {
+fn detach(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     let own_session = || {
         // SAFETY: it changes this process alone, which is a child that has started no thread.
@@ -199,7 +203,7 @@ fn apart(command: &mut Command) {
         let session = unsafe { libc::setsid() };
         if session < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     };
-    // SAFETY: what is done between fork and exec takes no lock and no memory.
+    // SAFETY: the closure runs between fork and exec; it takes no lock and allocates nothing.
     #[expect(unsafe_code, reason = "what a child does before it becomes the program")]
     unsafe {
         command.pre_exec(own_session);
@@ -207,13 +211,13 @@ fn apart(command: &mut Command) {
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn apart(command: &mut Command) {
+fn detach(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     let _ = command;
 }
 
-/// Lets it save and end.
+/// Asks the process to save and end (SIGTERM).
 fn stop(pid: u32) -> anyhow::Result<()> {
     let sent = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
     let sent = sent.with_context(|| format!("process {pid} cannot be stopped"))?;
@@ -230,20 +234,20 @@ fn history(snapshot: &RunSnapshot) -> TrainHistory {
     history
 }
 
-fn progress(events: &JobEvents, snapshot: &RunSnapshot) {
+fn report_progress(events: &JobEvents, snapshot: &RunSnapshot) {
     let (done, total) = history(snapshot).done();
     events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Files);
 }
 
-/// A file that grows by lines, and how far it was read.
+/// A log file that grows by lines, and the offset up to which it was read.
 struct Log {
     path: PathBuf,
     read: u64,
 }
 
 impl Log {
-    /// The lines that have come, each with what stands before it; at the end what is left counts as one.
-    fn lines(&mut self, ended: bool, mut tell: impl FnMut(String, u64)) {
+    /// Passes on each new line with its byte offset. An incomplete last line is passed on once the process has `ended`.
+    fn lines(&mut self, ended: bool, mut on_line: impl FnMut(String, u64)) {
         loop {
             let mut bytes = Vec::new();
             let read = File::open(&self.path).and_then(|mut file| {
@@ -257,7 +261,7 @@ impl Log {
             let whole =
                 if whole == 0 && (ended || bytes.len() as u64 == MAX_READ) { bytes.len() } else { whole };
             for line in bytes[..whole].split_inclusive(|byte| *byte == b'\n') {
-                tell(String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned(), self.read);
+                on_line(String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned(), self.read);
                 self.read += line.len() as u64;
             }
             if whole == 0 {
@@ -303,16 +307,16 @@ mod tests {
         use crate::model::io::failpoint;
         let folder = tempfile::tempdir().unwrap();
         failpoint::locks(Some(libc::ENOLCK));
-        assert!(!runs(folder.path()).unwrap());
+        assert!(!is_running(folder.path()).unwrap());
         let held = claim(folder.path()).unwrap().expect("nobody trains");
-        assert!(runs(folder.path()).unwrap() && claim(folder.path()).unwrap().is_none());
+        assert!(is_running(folder.path()).unwrap() && claim(folder.path()).unwrap().is_none());
         let ExclusiveLock::Sign(held) = held else { panic!("there are no locks") };
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         held.hand_to(child.id()).unwrap();
-        assert!(runs(folder.path()).unwrap());
+        assert!(is_running(folder.path()).unwrap());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!runs(folder.path()).unwrap() && claim(folder.path()).unwrap().is_some());
+        assert!(!is_running(folder.path()).unwrap() && claim(folder.path()).unwrap().is_some());
         failpoint::locks(None);
     }
 }

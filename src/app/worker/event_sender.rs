@@ -1,4 +1,4 @@
-//! The way back: events, each followed by a wake-up, and how a job ends.
+//! Sending events from the worker's threads to the front end, each followed by a wake-up, and the life cycle of a job.
 
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
@@ -9,6 +9,7 @@ use crate::app::log;
 use crate::app::user_error::UserError;
 use crate::model::io::catch_panic::contain;
 
+/// The sending end of the event queue, and the wake-up of its reader.
 #[derive(Clone)]
 pub(super) struct EventSender {
     sender: SyncSender<Event>,
@@ -20,15 +21,15 @@ impl EventSender {
         Self { sender, waker }
     }
 
-    /// Tells an event; waits while there is no room for it. A window that is gone hears nothing.
-    pub(super) fn tell(&self, event: Event) {
+    /// Sends an event; blocks while the queue is full. Does nothing if the receiver was dropped.
+    pub(super) fn send(&self, event: Event) {
         if self.sender.send(event).is_ok() {
             self.wake();
         }
     }
 
-    /// Tells an event if there is room for it: for a thread that must not wait.
-    pub(super) fn try_tell(&self, event: Event) {
+    /// Sends an event if the queue has room, else drops it: for a thread that must not block.
+    pub(super) fn try_send(&self, event: Event) {
         let _ = self.sender.try_send(event);
         self.wake();
     }
@@ -37,62 +38,64 @@ impl EventSender {
         (self.waker)();
     }
 
-    /// Runs a job from `Started` to its one end. A panic is a fault of that job alone; what it said
-    /// is returned, for whoever has to clean up.
-    pub(super) fn job(
+    /// Runs a job and sends [`Event::Started`] and its end: finished, failed or cancelled.
+    ///
+    /// # Errors
+    /// If the job panics. Its end is not sent then: the caller sends it after cleaning up.
+    pub(super) fn run_job(
         &self,
         job: JobId,
         cancel: &Cancel,
         work: impl FnOnce(JobEvents) -> Result<(), JobError>,
     ) -> Result<(), UserError> {
         if cancel.is_cancelled() {
-            self.tell(Event::Cancelled(job));
+            self.send(Event::Cancelled(job));
             return Ok(());
         }
-        self.tell(Event::Started(job));
+        self.send(Event::Started(job));
         let events = JobEvents::new(self, job, cancel);
         match contain(|| work(events)) {
-            Ok(Ok(())) => self.tell(Event::Finished(job)),
-            Ok(Err(JobError::Cancelled)) => self.tell(Event::Cancelled(job)),
+            Ok(Ok(())) => self.send(Event::Finished(job)),
+            Ok(Err(JobError::Cancelled)) => self.send(Event::Cancelled(job)),
             Ok(Err(JobError::Failed(error))) => {
                 let error = UserError::from_error(error);
                 log::note(&format!("job {} failed: {error}", job.0));
-                self.tell(Event::Failed(job, error));
+                self.send(Event::Failed(job, error));
             }
-            Err(said) => return Err(UserError::from_panic(said)),
+            Err(message) => return Err(UserError::from_panic(message)),
         }
         Ok(())
     }
 }
 
-/// What is told of one job.
+/// Sends the events of one job.
 #[derive(Clone)]
 pub(super) struct JobEvents {
-    pub(super) outbox: EventSender,
+    pub(super) sender: EventSender,
     pub(super) job: JobId,
     cancel: Cancel,
-    /// When what is told of began.
+    /// When the current part of the job began, from which elapsed time counts.
     begun: Instant,
 }
 
 impl JobEvents {
-    pub(super) fn new(outbox: &EventSender, job: JobId, cancel: &Cancel) -> Self {
-        Self { outbox: outbox.clone(), job, cancel: cancel.clone(), begun: Instant::now() }
+    pub(super) fn new(sender: &EventSender, job: JobId, cancel: &Cancel) -> Self {
+        Self { sender: sender.clone(), job, cancel: cancel.clone(), begun: Instant::now() }
     }
 
     pub(super) fn progress(&self, what: impl Into<String>, done: u64, total: Option<u64>, unit: Unit) {
         let progress = Progress { what: what.into(), done, total, unit, elapsed: self.begun.elapsed() };
-        self.outbox.tell(Event::Progress(self.job, progress));
+        self.sender.send(Event::Progress(self.job, progress));
     }
 
     pub(super) fn warn(&self, text: impl Into<String>) {
         let text = text.into();
         log::note(&format!("job {} warned: {text}", self.job.0));
-        self.outbox.tell(Event::Warning { job: self.job, text });
+        self.sender.send(Event::Warning { job: self.job, text });
     }
 }
 
-/// Of a job that has its thread to itself.
+/// For a job that has its thread to itself, which answers no requests in its middle.
 impl Reporter for JobEvents {
     fn begin(&mut self) {
         self.begun = Instant::now();

@@ -1,5 +1,5 @@
-//! What has to be found out before the compute thread is asked: the folder of a backbone that may
-//! have to be downloaded, what a training would come to. On a thread of its own for each request.
+//! Work that may take long before the compute thread is needed: downloading a backbone, planning a training. Each
+//! request has a thread of its own.
 
 use std::sync::mpsc::SyncSender;
 
@@ -18,57 +18,59 @@ use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::io::catch_panic::contain;
 use crate::model::train::run::Run;
 
-/// From what a person asked to what the compute thread can do; the job goes on there.
+/// Prepares a request and passes it on to the compute thread, where the job continues. Requests that other processes
+/// carry out end here.
 pub(super) fn fetch(
-    outbox: &EventSender,
+    sender: &EventSender,
     to_compute: &SyncSender<Option<Task>>,
     id: JobId,
     kind: Fetch,
     cancel: Cancel,
     closing: &Cancel,
 ) {
-    let events = JobEvents::new(outbox, id, &cancel);
+    let events = JobEvents::new(sender, id, &cancel);
     if kind.is_apart() {
-        let done = outbox.job(id, &cancel, |events| {
-            apart(&kind, &events, &cancel, closing).map_err(JobError::Failed)?;
+        let done = sender.run_job(id, &cancel, |events| {
+            run_apart(&kind, &events, &cancel, closing).map_err(JobError::Failed)?;
             cancel.check()
         });
-        return done.err().into_iter().for_each(|error| outbox.tell(Event::Failed(id, error)));
+        return done.err().into_iter().for_each(|error| sender.send(Event::Failed(id, error)));
     }
-    let fault = match contain(|| prepare(&events, kind, &cancel)) {
-        _ if cancel.is_cancelled() => return outbox.tell(Event::Cancelled(id)),
+    let error = match contain(|| prepare(&events, kind, &cancel)) {
+        _ if cancel.is_cancelled() => return sender.send(Event::Cancelled(id)),
         Ok(Ok(kind)) => {
-            // A compute thread that is gone needs nothing more.
-            let _ = to_compute.send(Some(Task::Do(Job { id, kind, cancel })));
+            // Fails only if the compute thread is gone.
+            let _ = to_compute.send(Some(Task::Run(Job { id, kind, cancel })));
             return;
         }
         Ok(Err(error)) => UserError::from_error(error),
-        Err(said) => UserError::from_panic(said),
+        Err(message) => UserError::from_panic(message),
     };
-    outbox.tell(Event::Failed(id, fault));
+    sender.send(Event::Failed(id, error));
 }
 
-/// What other processes do.
-fn apart(kind: &Fetch, events: &JobEvents, cancel: &Cancel, closing: &Cancel) -> anyhow::Result<()> {
+/// Runs a request that other processes carry out.
+fn run_apart(kind: &Fetch, events: &JobEvents, cancel: &Cancel, closing: &Cancel) -> anyhow::Result<()> {
     let news = match kind {
-        Fetch::PlanTasks(asked) => TrainEvent::TasksPlanned(tasks::plan(asked)?),
-        Fetch::HandIn(asked) => TrainEvent::HandedIn(tasks::begin(asked)?),
+        Fetch::PlanTasks(request) => TrainEvent::TasksPlanned(tasks::plan(request)?),
+        Fetch::HandIn(request) => TrainEvent::HandedIn(tasks::begin(request)?),
         Fetch::RetryTasks(folder) => TrainEvent::Retried(tasks::retry(folder)?),
         Fetch::EndTasks(folder) => return tasks::end(folder),
-        Fetch::Detached(asked) => return detached::run(asked, events, cancel, closing),
+        Fetch::Detached(request) => return detached::run(request, events, cancel, closing),
         Fetch::OpenBackbone { .. } | Fetch::Plan(_) | Fetch::Begin(_) | Fetch::Resume { .. } => {
             unreachable!("it is computed here")
         }
     };
-    events.outbox.tell(Event::Training { job: events.job, news });
+    events.sender.send(Event::Training { job: events.job, news });
     Ok(())
 }
 
+/// Downloads and checks what a request needs before it is computed.
 fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<Kind> {
     Ok(match kind {
         Fetch::OpenBackbone { entry, source, device, options } => {
             let folder = fetch::backbone(&source, &mut events.clone())?;
-            // What is no backbone is told before the one in use is dropped for it.
+            // An invalid folder is refused here, before the backbone in use is dropped for it.
             Config::open(&folder)?;
             Preprocessor::open(&folder)?;
             Kind::OpenBackbone(BackboneSpec { entry, folder, device, options })
@@ -79,7 +81,7 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
             let (preflight, tokens, dataset) = train::preflight(&plan)?;
             let news = TrainEvent::Planned(Box::new(preflight.clone()));
             if !cancel.is_cancelled() {
-                events.outbox.tell(Event::Training { job: events.job, news });
+                events.sender.send(Event::Training { job: events.job, news });
             }
             let tried = if tokens.complete() { 0 } else { TRIED };
             let samples = dataset.samples.into_iter().take(tried).collect();

@@ -1,4 +1,4 @@
-//! The file thread: does the jobs that only read files, and makes thumbnails. It owns no tensor.
+//! The file thread: runs the jobs that only read files, and makes thumbnails. It owns no tensor.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,48 +15,48 @@ use crate::model::data::ImageSource;
 use crate::model::io::catch_panic::guard;
 use crate::model::trace::Picture;
 
-/// Threads that decode thumbnails: two leave the others to the backbone.
+/// Threads that decode thumbnails; few, as the backbone needs the other cores.
 const DECODERS: usize = 2;
 
-/// What the thread is asked.
+/// A message to the thread.
 pub(super) enum Task {
-    Do(JobId, Files, Cancel),
-    /// Small pictures, in the place of those still to be made.
-    Thumbnails(Wanted),
+    Run(JobId, Files, Cancel),
+    /// Thumbnails to make, in place of all that are still to be made.
+    Thumbnails(ThumbnailQueue),
 }
 
 pub(super) struct FileReader {
-    world: WorkerEnv,
-    outbox: EventSender,
+    env: WorkerEnv,
+    sender: EventSender,
     closing: Cancel,
     decoders: rayon::ThreadPool,
 }
 
 /// The thumbnails still to be made.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(super) struct ThumbnailQueue {
     pub(super) images: VecDeque<(ImageId, ImageSource)>,
     pub(super) side: u32,
     pub(super) cancel: Cancel,
 }
 
-impl Wanted {
+impl ThumbnailQueue {
     fn is_done(&self) -> bool {
         self.images.is_empty() || self.cancel.is_cancelled()
     }
 }
 
 impl FileReader {
-    pub(super) fn new(world: WorkerEnv, outbox: EventSender, closing: Cancel) -> std::io::Result<Self> {
+    pub(super) fn new(env: WorkerEnv, sender: EventSender, closing: Cancel) -> std::io::Result<Self> {
         let named = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("thumbnails-{index}"));
         let decoders = named.num_threads(DECODERS).build().map_err(std::io::Error::other)?;
-        Ok(Self { world, outbox, closing, decoders })
+        Ok(Self { env, sender, closing, decoders })
     }
 
-    /// Works until the other end of the queue is gone, or it is closed. Thumbnails are made while
-    /// nothing else is asked.
+    /// Handles tasks until the worker shuts down, or the sender of the queue is dropped. Makes thumbnails while no task
+    /// waits.
     pub(super) fn run(self, tasks: &Receiver<Option<Task>>) {
-        let mut wanted = Wanted::default();
+        let mut wanted = ThumbnailQueue::default();
         loop {
             let task = match wanted.is_done() {
                 true => tasks.recv().map_err(|_| TryRecvError::Disconnected),
@@ -67,48 +67,48 @@ impl FileReader {
             }
             match task {
                 Ok(Some(Task::Thumbnails(newer))) => wanted = newer,
-                Ok(Some(Task::Do(job, kind, cancel))) => self.job(job, kind, &cancel),
+                Ok(Some(Task::Run(job, kind, cancel))) => self.run_job(job, kind, &cancel),
                 Ok(None) => {}
                 Err(TryRecvError::Empty) => self.thumbnails(&mut wanted),
                 Err(TryRecvError::Disconnected) => return,
             }
-            self.outbox.wake();
+            self.sender.wake();
         }
     }
 
-    fn job(&self, job: JobId, kind: Files, cancel: &Cancel) {
-        let result = self.outbox.job(job, cancel, |mut events| {
-            open::run(job, &kind, &mut events, &mut |event| self.outbox.tell(event))
+    fn run_job(&self, job: JobId, kind: Files, cancel: &Cancel) {
+        let result = self.sender.run_job(job, cancel, |mut events| {
+            open::run(job, &kind, &mut events, &mut |event| self.sender.send(event))
         });
         if let Err(error) = result {
-            self.outbox.tell(Event::Failed(job, error));
+            self.sender.send(Event::Failed(job, error));
         }
     }
 
-    /// The next few small pictures, in the order wanted.
-    fn thumbnails(&self, wanted: &mut Wanted) {
+    /// Makes and sends the next [`DECODERS`] thumbnails, in the order wanted.
+    fn thumbnails(&self, wanted: &mut ThumbnailQueue) {
         let count = wanted.images.len().min(DECODERS);
-        let part: Vec<_> = wanted.images.drain(..count).collect();
-        let made: Vec<Event> = self.decoders.install(|| {
-            part.par_iter().map(|(image, path)| self.thumbnail(*image, path, wanted.side)).collect()
+        let batch: Vec<_> = wanted.images.drain(..count).collect();
+        let events: Vec<Event> = self.decoders.install(|| {
+            batch.par_iter().map(|(image, path)| self.thumbnail(*image, path, wanted.side)).collect()
         });
-        made.into_iter().for_each(|event| self.outbox.tell(event));
+        events.into_iter().for_each(|event| self.sender.send(event));
     }
 
     fn thumbnail(&self, image: ImageId, place: &ImageSource, side: u32) -> Event {
-        let photo = self.world.photo;
+        let photo = self.env.photo;
         let made = guard(|| photo(place).map(|photo| shrink(photo.picture, side)));
         match made {
             Ok(Ok(picture)) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
             Ok(Err(error)) => {
                 Event::ThumbnailFailed { image, error: UserError::from_file_error(&place.path, error) }
             }
-            Err(said) => Event::ThumbnailFailed { image, error: UserError::from_panic(said) },
+            Err(message) => Event::ThumbnailFailed { image, error: UserError::from_panic(message) },
         }
     }
 }
 
-/// The picture with its longest side of `side` pixels, if it is larger.
+/// Scales a picture down to `side` pixels on its longer side; smaller ones stay as they are.
 fn shrink(picture: Picture, side: u32) -> Picture {
     let (width, height) = (picture.width as u32, picture.height as u32);
     let longest = width.max(height);

@@ -1,10 +1,10 @@
 //! The worker: one thread that owns every tensor, some that read files, and the handle to them.
 //!
-//! The compute thread opens backbones and probes, answers looks and trains, looks between two steps;
-//! the file thread lists folders and decodes thumbnails, so that neither waits for the other; a third
-//! follows the folders of runs; a download or a plan has a thread of its own.
-//! All queues are bounded, no call of the handle waits (but `soon`, as long as it is told), and nothing is shared with the window but
-//! the flag of each job that asks it to end ([`Cancel`]).
+//! The compute thread opens backbones and probes, explains and trains, and answers short requests between two training
+//! steps; the file thread lists folders and decodes thumbnails, so that neither waits for the other; a third watches run
+//! folders; a download or a plan has a thread of its own. All channels are bounded, no call of the handle blocks (except
+//! [`Worker::soon`], up to its timeout), and nothing is shared with the window but each job's cancellation flag
+//! ([`Cancel`]).
 
 mod compute;
 mod detached;
@@ -24,24 +24,24 @@ use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use self::event_sender::EventSender;
-use self::files::{FileReader, Wanted};
-use self::run_watcher::Follower;
+use self::files::{FileReader, ThumbnailQueue};
+use self::run_watcher::RunWatcher;
 use self::task_queue::TaskQueue;
 use super::jobs::engine::Engine;
 pub use super::jobs::engine::WorkerEnv;
 use super::jobs::{Cancel, Compute, Event, Fetch, JobId, Request};
 use super::user_error::UserError;
 
-/// What is called after every event, from any thread: it asks the window for a frame.
+/// Called after every event, from any thread: requests a frame of the window.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// How long the end waits for a job that does not notice; a training was saved after its last epoch.
+/// How long a shutdown waits for a job that does not react; a training was saved after its last epoch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Events that wait to be fetched before the worker waits itself.
-const EVENTS: usize = 256;
+/// Capacity of the event queue, beyond which the worker waits.
+const EVENT_CAPACITY: usize = 256;
 
-/// The handle to the worker's threads. Dropping it ends them and waits for it.
+/// The handle to the worker's threads. Dropping it shuts them down ([`shutdown`](Self::shutdown)).
 pub struct Worker {
     compute: TaskQueue<compute::Task>,
     files: TaskQueue<files::Task>,
@@ -49,79 +49,85 @@ pub struct Worker {
     /// Absent once the worker is shut down.
     events: Option<Receiver<Event>>,
     cancels: HashMap<JobId, Cancel>,
-    /// The look, the thumbnails and the plan that a newer one ends.
-    looking: Cancel,
-    shrinking: Cancel,
+    /// The flags of the latest explanation, thumbnails and plan: a newer request cancels them.
+    explaining: Cancel,
+    thumbnails: Cancel,
     planning: Cancel,
-    /// Tells the threads to begin nothing more.
+    /// Set at shutdown: the threads begin nothing more.
     closing: Cancel,
-    outbox: EventSender,
+    sender: EventSender,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Starts the threads. `waker` is called whenever there are events to fetch.
-    pub fn start(world: WorkerEnv, waker: Waker) -> std::io::Result<Self> {
-        Self::with_room(world, waker, EVENTS)
+    /// Starts the threads. `waker` is called after every event.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn start(env: WorkerEnv, waker: Waker) -> std::io::Result<Self> {
+        Self::with_capacity(env, waker, EVENT_CAPACITY)
     }
 
-    /// [`start`](Self::start) with room for so many events that wait to be fetched before the worker waits itself.
-    pub fn with_room(world: WorkerEnv, waker: Waker, room: usize) -> std::io::Result<Self> {
-        let (event_sender, events) = sync_channel(room);
-        let outbox = EventSender::new(event_sender, waker);
+    /// [`start`](Self::start) with an event queue of another capacity.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn with_capacity(env: WorkerEnv, waker: Waker, capacity: usize) -> std::io::Result<Self> {
+        let (event_sender, events) = sync_channel(capacity);
+        let sender = EventSender::new(event_sender, waker);
         let closing = Cancel::default();
         let (compute, tasks) = TaskQueue::new();
-        let queue = compute::Queue::new(outbox.clone(), closing.clone(), tasks);
-        let computing = Builder::new().name("compute".into()).spawn(move || queue.run(Engine::new(world)))?;
+        let queue = compute::Queue::new(sender.clone(), closing.clone(), tasks);
+        let computing = Builder::new().name("compute".into()).spawn(move || queue.run(Engine::new(env)))?;
         let (files, tasks) = TaskQueue::new();
-        let reader = FileReader::new(world, outbox.clone(), closing.clone())?;
+        let reader = FileReader::new(env, sender.clone(), closing.clone())?;
         let reading = Builder::new().name("files".into()).spawn(move || reader.run(&tasks))?;
         let (runs, tasks) = TaskQueue::new();
-        let follower = Follower::new(outbox.clone(), closing.clone());
-        let following = Builder::new().name("runs".into()).spawn(move || follower.run(&tasks))?;
+        let watcher = RunWatcher::new(sender.clone(), closing.clone());
+        let watching = Builder::new().name("runs".into()).spawn(move || watcher.run(&tasks))?;
         Ok(Self {
             compute,
             files,
             runs,
             events: Some(events),
             cancels: HashMap::new(),
-            looking: Cancel::default(),
-            shrinking: Cancel::default(),
+            explaining: Cancel::default(),
+            thumbnails: Cancel::default(),
             planning: Cancel::default(),
             closing,
-            outbox,
-            threads: vec![computing, reading, following],
+            sender,
+            threads: vec![computing, reading, watching],
         })
     }
 
-    /// Sends a request; never waits.
+    /// Sends a request; never blocks.
     pub fn send(&mut self, request: Request) {
         let cancel = Cancel::default();
         if let Some(job) = request.job() {
             self.cancels.insert(job, cancel.clone());
         }
-        let newest = |before: &mut Cancel| std::mem::replace(before, cancel.clone()).cancel();
+        let supersede = |latest: &mut Cancel| std::mem::replace(latest, cancel.clone()).cancel();
         match request {
             Request::Compute(id, kind) => {
                 if matches!(kind, Compute::Explain(_)) {
-                    newest(&mut self.looking);
+                    supersede(&mut self.explaining);
                 }
-                let kind = compute::Kind::Asked(kind);
-                self.compute.send(compute::Task::Do(compute::Job { id, kind, cancel }));
+                let kind = compute::Kind::Compute(kind);
+                self.compute.send(compute::Task::Run(compute::Job { id, kind, cancel }));
             }
             Request::Fetch(job, kind) => {
                 if matches!(kind, Fetch::Plan(_)) {
-                    newest(&mut self.planning);
+                    supersede(&mut self.planning);
                 }
                 self.fetch(job, kind, cancel);
             }
-            Request::Files(job, kind) => self.files.send(files::Task::Do(job, kind, cancel)),
+            Request::Files(job, kind) => self.files.send(files::Task::Run(job, kind, cancel)),
             Request::Thumbnails { wanted, side } => {
-                newest(&mut self.shrinking);
-                // Only one list waits: it has no answer of its own, unlike a job.
-                let wanted = Wanted { images: wanted.into(), side, cancel };
-                let old = |task: &files::Task| matches!(task, files::Task::Thumbnails(_));
-                self.files.replace(files::Task::Thumbnails(wanted), old);
+                supersede(&mut self.thumbnails);
+                // Unlike a job it has no end that must be sent, so an older list in the backlog is dropped.
+                let wanted = ThumbnailQueue { images: wanted.into(), side, cancel };
+                let is_old = |task: &files::Task| matches!(task, files::Task::Thumbnails(_));
+                self.files.replace(files::Task::Thumbnails(wanted), is_old);
             }
             Request::Follow(folders) => self.runs.send(folders),
             Request::Cancel(job) => {
@@ -134,60 +140,64 @@ impl Worker {
         }
     }
 
-    /// Finds out what has to be known first, on a thread of its own as a download may take an hour,
-    /// then asks the compute thread. It is not waited for at the end: what has arrived by then is kept.
+    /// Prepares a request on a thread of its own, as a download may take an hour, then passes it on to the compute thread.
+    /// A shutdown does not wait for the thread: the part of a download that has arrived is kept.
     fn fetch(&self, job: JobId, kind: Fetch, cancel: Cancel) {
-        let (Some(to_compute), outbox) = (self.compute.sender(), self.outbox.clone()) else { return };
+        let (Some(to_compute), sender) = (self.compute.sender(), self.sender.clone()) else { return };
         let fetching = Builder::new().name("fetch".into());
         let closing = self.closing.clone();
-        let fetch = move || fetch::fetch(&outbox, &to_compute, job, kind, cancel, &closing);
+        let fetch = move || fetch::fetch(&sender, &to_compute, job, kind, cancel, &closing);
         if let Err(error) = fetching.spawn(fetch) {
-            self.outbox.try_tell(Event::Failed(job, UserError::from_error(error)));
+            self.sender.try_send(Event::Failed(job, UserError::from_error(error)));
         }
     }
 
-    /// Sends many.
+    /// Sends several requests.
     pub fn send_all(&mut self, requests: impl IntoIterator<Item = Request>) {
         requests.into_iter().for_each(|request| self.send(request));
     }
 
-    /// The next event, if there is one; never waits. To be called until there is none, once a frame.
+    /// The next event, if there is one; never blocks. To be called once a frame until there is none.
     pub fn event(&mut self) -> Option<Event> {
-        self.compute.pump();
-        self.files.pump();
-        self.runs.pump();
+        self.pump();
         let event = self.events.as_ref()?.try_recv().ok()?;
-        Some(self.heard(event))
+        Some(self.forget_ended(event))
     }
 
-    /// The next event, if one comes in time.
+    /// Waits up to `at_most` for the next event.
     pub fn soon(&mut self, at_most: Duration) -> Option<Event> {
+        self.pump();
+        let event = self.events.as_ref()?.recv_timeout(at_most).ok()?;
+        Some(self.forget_ended(event))
+    }
+
+    /// Moves waiting requests into the threads' queues.
+    fn pump(&mut self) {
         self.compute.pump();
         self.files.pump();
         self.runs.pump();
-        let event = self.events.as_ref()?.recv_timeout(at_most).ok()?;
-        Some(self.heard(event))
     }
 
-    fn heard(&mut self, event: Event) -> Event {
+    /// Drops the cancellation flag of a job that has ended; returns the event.
+    fn forget_ended(&mut self, event: Event) -> Event {
         if let Event::Finished(job) | Event::Failed(job, _) | Event::Cancelled(job) = &event {
             self.cancels.remove(job);
         }
         event
     }
 
-    /// Ends every job and all threads, and waits until the running job notices; not for one that is held
-    /// up for longer than [`PATIENCE`], by a file that is never read to its end: it ends with the program.
+    /// Cancels every job, ends all threads and waits for them; not longer than [`PATIENCE`] for one that is blocked, by a
+    /// file whose reading never ends: that thread ends with the program.
     pub fn shutdown(&mut self) {
-        // First, as it says to a training apart that the rest does not mean it.
+        // First: it tells the follower of a detached training that the cancellation below is not meant for the training.
         self.closing.cancel();
         self.cancels.values().for_each(Cancel::cancel);
-        self.looking.cancel();
-        self.shrinking.cancel();
+        self.explaining.cancel();
+        self.thumbnails.cancel();
         self.compute.close();
         self.files.close();
         self.runs.close();
-        // A thread that waits for room among the events is let go.
+        // Unblocks a thread that waits for room in the event queue.
         self.events = None;
         let begun = Instant::now();
         for thread in self.threads.drain(..) {
@@ -195,7 +205,7 @@ impl Worker {
                 sleep(Duration::from_millis(1));
             }
             if thread.is_finished() {
-                // A thread that panicked outside a job has said so on standard error.
+                // A panic outside a job was printed to standard error.
                 let _ = thread.join();
             }
         }

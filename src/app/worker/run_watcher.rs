@@ -1,5 +1,5 @@
-//! The thread that follows runs on disk: it looks once a second whether a folder has changed, and
-//! reads it only then. A run that has come to its end is read once.
+//! The thread that watches run folders: it checks once a second whether a folder has changed, and reads it only then.
+//! The folder of a finished run is read once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,33 +15,34 @@ use crate::app::jobs::{Cancel, Event};
 use crate::app::user_error::UserError;
 use crate::model::io::catch_panic::contain;
 
-/// How often a folder is looked at.
+/// Time between two checks of the folders.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often it is asked how tasks go: Slurm serves others as well.
+/// Shortest time between two queries of task states: other users need Slurm's controller too.
 const TASKS_PERIOD: Duration = Duration::from_secs(3);
 
-pub(super) struct Follower {
-    outbox: EventSender,
+/// The folders that are watched, and the sender of events.
+pub(super) struct RunWatcher {
+    sender: EventSender,
     closing: Cancel,
-    /// The folders, and what is known of each.
-    runs: BTreeMap<PathBuf, Known>,
+    /// The folders, each as it was last read.
+    runs: BTreeMap<PathBuf, KnownRun>,
 }
 
-/// How a folder was when it was read.
+/// A folder as it was last read.
 #[derive(Clone, Default)]
-struct Known {
+struct KnownRun {
     stamp: Option<Stamp>,
     tasks: Option<Tasks>,
-    /// When its tasks were looked at.
-    looked: Option<Instant>,
+    /// When the states of its tasks were last queried.
+    queried: Option<Instant>,
 }
 
-impl Follower {
-    pub(super) fn new(outbox: EventSender, closing: Cancel) -> Self {
-        Self { outbox, closing, runs: BTreeMap::new() }
+impl RunWatcher {
+    pub(super) fn new(sender: EventSender, closing: Cancel) -> Self {
+        Self { sender, closing, runs: BTreeMap::new() }
     }
 
-    /// Follows until the other end of the queue is gone, or it is closed.
+    /// Watches until the worker shuts down, or the sender of the queue is dropped.
     pub(super) fn run(mut self, tasks: &Receiver<Option<Vec<PathBuf>>>) {
         loop {
             let task = match self.runs.is_empty() {
@@ -54,39 +55,40 @@ impl Follower {
             match task {
                 Ok(Some(folders)) => {
                     let known = std::mem::take(&mut self.runs);
-                    let of = |folder: &PathBuf| known.get(folder).cloned().unwrap_or_default();
-                    self.runs = folders.into_iter().map(|folder| (folder.clone(), of(&folder))).collect();
+                    let known_of = |folder: &PathBuf| known.get(folder).cloned().unwrap_or_default();
+                    self.runs =
+                        folders.into_iter().map(|folder| (folder.clone(), known_of(&folder))).collect();
                 }
                 Ok(None) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.look();
+            self.poll();
         }
     }
 
-    /// Reads what has changed.
-    fn look(&mut self) {
+    /// Reads the folders that have changed, and sends them.
+    fn poll(&mut self) {
         for (folder, known) in &mut self.runs {
             let stamp = Stamp::read(folder);
-            let tasks = match known.looked {
-                Some(looked) if looked.elapsed() < TASKS_PERIOD => known.tasks.clone(),
+            let tasks = match known.queried {
+                Some(queried) if queried.elapsed() < TASKS_PERIOD => known.tasks.clone(),
                 _ => {
-                    known.looked = Some(Instant::now());
-                    tasks::look(folder, known.tasks.as_ref())
+                    known.queried = Some(Instant::now());
+                    tasks::read(folder, known.tasks.as_ref())
                 }
             };
             if known.stamp.as_ref() == Some(&stamp) && known.tasks == tasks {
                 continue;
             }
-            // What is written while it is read changes the stamp, and is read again.
+            // A write during the read changes the stamp, so that the folder is read again.
             let snapshot = match contain(|| read(folder)) {
                 Ok(snapshot) => snapshot.map_err(UserError::from_error),
-                Err(said) => Err(UserError::from_panic(said)),
+                Err(message) => Err(UserError::from_panic(message)),
             };
             let snapshot =
                 snapshot.map(|snapshot| Arc::new(RunSnapshot { tasks: tasks.clone(), ..snapshot }));
             (known.stamp, known.tasks) = (Some(stamp), tasks);
-            self.outbox.tell(Event::RunRead { job: None, folder: folder.clone(), snapshot });
+            self.sender.send(Event::RunRead { job: None, folder: folder.clone(), snapshot });
         }
     }
 }

@@ -1,57 +1,58 @@
-//! The way to a thread, or to a worker elsewhere: a short bounded queue, and before it what has no room yet. The window's
-//! side never waits, and what is out of date before it starts is not even queued.
+//! A queue to a thread: a short bounded channel, and an unbounded backlog before it on the sender's side. Sending never
+//! blocks, and a task in the backlog can be replaced when it is out of date.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// Tasks in the queue itself.
-const ROOM: usize = 16;
+/// Capacity of the channel.
+const CAPACITY: usize = 16;
 
-/// The sending end; nothing in the place of a task only wakes the thread.
+/// The sending end. `None` in place of a task only wakes the thread.
 pub(in crate::app) struct TaskQueue<T> {
     /// Absent once closed.
     sender: Option<SyncSender<Option<T>>>,
-    waiting: VecDeque<T>,
+    /// Tasks for which the channel had no room yet.
+    backlog: VecDeque<T>,
 }
 
 impl<T> TaskQueue<T> {
     pub(in crate::app) fn new() -> (Self, Receiver<Option<T>>) {
-        let (sender, receiver) = sync_channel(ROOM);
-        (Self { sender: Some(sender), waiting: VecDeque::new() }, receiver)
+        let (sender, receiver) = sync_channel(CAPACITY);
+        (Self { sender: Some(sender), backlog: VecDeque::new() }, receiver)
     }
 
-    /// Another way in, for a thread that may wait; absent once closed.
+    /// The channel itself, for a thread that may block; `None` once closed.
     pub(in crate::app) fn sender(&self) -> Option<SyncSender<Option<T>>> {
         self.sender.clone()
     }
 
     pub(in crate::app) fn send(&mut self, task: T) {
-        self.waiting.push_back(task);
+        self.backlog.push_back(task);
         self.pump();
     }
 
-    /// Sends a task in the place of those that wait and are `old`.
-    pub(in crate::app) fn replace(&mut self, task: T, old: impl Fn(&T) -> bool) {
-        self.waiting.retain(|waits| !old(waits));
+    /// Sends a task in place of those in the backlog for which `is_old` holds.
+    pub(in crate::app) fn replace(&mut self, task: T, is_old: impl Fn(&T) -> bool) {
+        self.backlog.retain(|task| !is_old(task));
         self.send(task);
     }
 
-    /// Moves on what has room.
+    /// Moves tasks from the backlog into the channel while it has room.
     pub(in crate::app) fn pump(&mut self) {
-        let Some(sender) = &self.sender else { return self.waiting.clear() };
-        while let Some(task) = self.waiting.pop_front() {
+        let Some(sender) = &self.sender else { return self.backlog.clear() };
+        while let Some(task) = self.backlog.pop_front() {
             match sender.try_send(Some(task)) {
                 Ok(()) | Err(TrySendError::Full(None)) => {}
-                Err(TrySendError::Full(Some(task))) => return self.waiting.push_front(task),
-                Err(TrySendError::Disconnected(_)) => return self.waiting.clear(),
+                Err(TrySendError::Full(Some(task))) => return self.backlog.push_front(task),
+                Err(TrySendError::Disconnected(_)) => return self.backlog.clear(),
             }
         }
     }
 
-    /// Lets nothing more through, and wakes a thread that waits for a task; where there is no room for
-    /// that, the thread does not wait.
+    /// Drops the backlog and closes the channel, after waking a thread that waits for a task; if the channel is full, the
+    /// thread is not waiting.
     pub(in crate::app) fn close(&mut self) {
-        self.waiting.clear();
+        self.backlog.clear();
         if let Some(sender) = self.sender.take() {
             let _ = sender.try_send(None);
         }

@@ -1,4 +1,4 @@
-//! What the window hears of a training, not more often than anyone looks.
+//! The events of a training for the window, rate-limited to what a screen can show.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,40 +14,40 @@ use crate::app::rate;
 use crate::model::train::run::{Metric, ProbeCheckpoint};
 use crate::model::train::{HeadTrainer, Running, TrainCursor};
 
-/// How often the window hears of steps.
+/// Shortest time between two reports of steps.
 const MIN_INTERVAL: Duration = Duration::from_millis(80);
-/// Unreadable images told one by one; the others are counted.
-const UNREADABLE: usize = 5;
+/// Unreadable images that are reported one by one; the first one after them is reported as "more".
+const MAX_UNREADABLE: usize = 5;
 
-/// Tells the window how a training goes, not more often than anyone looks.
-pub(super) struct Report {
+/// Turns the events of a training into events for the window, at most every [`MIN_INTERVAL`].
+pub(super) struct TrainReporter {
     events: JobEvents,
     epochs: usize,
-    /// Sums of every head as they were told last, and where that was, in epochs.
-    before: Vec<Running>,
-    from: f64,
-    /// What is to be told.
-    went: TrainDelta,
+    /// The running sums of every head at the last report, and its position in epochs.
+    last_running: Vec<Running>,
+    last_position: f64,
+    /// What is to be sent.
+    delta: TrainDelta,
     progress: Option<Progress>,
-    told: Instant,
+    sent: Instant,
     unreadable: usize,
 }
 
-impl Report {
+impl TrainReporter {
     pub(super) fn new(events: JobEvents, epochs: usize) -> Self {
         Self {
             events,
             epochs,
-            before: Vec::new(),
-            from: 0.0,
-            went: nothing(),
+            last_running: Vec::new(),
+            last_position: 0.0,
+            delta: empty_delta(),
             progress: None,
-            told: Instant::now(),
+            sent: Instant::now(),
             unreadable: 0,
         }
     }
 
-    pub(super) fn hear(&mut self, event: train::Event<'_>) {
+    pub(super) fn receive(&mut self, event: train::Event<'_>) {
         match event {
             train::Event::Plan { tokens, .. } if !tokens.complete() => {
                 let what = format!("Taking tokens, {}", format::bytes(tokens.missing()));
@@ -68,19 +68,19 @@ impl Report {
             train::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
                 self.unreadable += 1;
                 match self.unreadable {
-                    ..=UNREADABLE => {
+                    ..=MAX_UNREADABLE => {
                         let name = dataset.samples[sample].source.name();
                         self.events.warn(format!("Left out: {name}: {why}"));
                     }
-                    count if count == UNREADABLE + 1 => self.events.warn("More images are left out"),
+                    count if count == MAX_UNREADABLE + 1 => self.events.warn("More images are left out"),
                     _ => {}
                 }
             }
             train::Event::Begin { run, .. } => {
                 self.flush();
-                // What cannot be read again will be told by the training itself.
+                // If it cannot be read, the training itself reports the error.
                 if let Ok(snapshot) = disk::read(run.folder()) {
-                    self.tell(TrainEvent::Begun(snapshot.into()));
+                    self.send(TrainEvent::Begun(snapshot.into()));
                 }
             }
             train::Event::Step { seed, position, steps, trainers, progress } => {
@@ -91,52 +91,52 @@ impl Report {
             train::Event::Between { seed, trainers } => {
                 for trainer in trainers.iter().filter(|trainer| trainer.progress.failure.is_none()) {
                     let (head, epoch) = (trainer.name.clone(), trainer.progress.between.last().cloned());
-                    self.went.epochs.extend(epoch.map(|epoch| Metric { head, seed, epoch }));
+                    self.delta.epochs.extend(epoch.map(|epoch| Metric { head, seed, epoch }));
                 }
-                self.flush_now_and_then();
+                self.flush_if_due();
             }
             train::Event::Epoch { seed, trainers, .. } => {
                 self.epoch(seed, trainers);
-                self.flush_now_and_then();
+                self.flush_if_due();
             }
-            train::Event::Evaluation => self.flush_now_and_then(),
+            train::Event::Evaluation => self.flush_if_due(),
             train::Event::Seed(_) => self.flush(),
-            // What is left: the end of taking tokens, and comparing images, which the window does not ask for.
+            // The end of token extraction, and the comparison of images, which the window never requests.
             train::Event::Plan { .. } | train::Event::Extract { .. } => {}
         }
     }
 
-    /// Adds the steps since the window heard of some, once it is to hear again.
+    /// Adds the mean losses since the last report, when the next report is due.
     fn step(&mut self, seed: u64, position: TrainCursor, steps: usize, trainers: &[HeadTrainer]) {
-        let at = position.epoch as f64 + position.step as f64 / steps as f64;
-        if self.before.len() != trainers.len() || at < self.from {
-            self.before = vec![Running::default(); trainers.len()];
-            self.from = position.epoch as f64;
+        let now = position.epoch as f64 + position.step as f64 / steps as f64;
+        if self.last_running.len() != trainers.len() || now < self.last_position {
+            self.last_running = vec![Running::default(); trainers.len()];
+            self.last_position = position.epoch as f64;
         }
-        // The end of an epoch is told: its sums begin anew.
-        if self.told.elapsed() < MIN_INTERVAL && position.step < steps {
+        // Always at the end of an epoch, as the running sums begin anew after it.
+        if self.sent.elapsed() < MIN_INTERVAL && position.step < steps {
             return;
         }
         let running = || trainers.iter().map(|trainer| trainer.progress.running);
-        let losses = running().zip(&self.before).map(|(now, before)| now.loss_since(before)).collect();
-        self.wait(Steps { seed, at: f64::midpoint(self.from, at), losses });
-        (self.before, self.from) = (running().collect(), at);
+        let losses = running().zip(&self.last_running).map(|(now, last)| now.loss_since(last)).collect();
+        self.add_steps(Steps { seed, at: f64::midpoint(self.last_position, now), losses });
+        (self.last_running, self.last_position) = (running().collect(), now);
     }
 
-    /// Steps that wait to be told are told before others join them.
-    fn wait(&mut self, steps: Steps) {
-        if self.went.steps.is_some() {
+    /// Sets the steps to send; earlier ones that were not sent yet are sent first.
+    fn add_steps(&mut self, steps: Steps) {
+        if self.delta.steps.is_some() {
             self.flush();
         }
-        self.went.steps = Some(steps);
+        self.delta.steps = Some(steps);
     }
 
     fn epoch(&mut self, seed: u64, trainers: &[HeadTrainer]) {
         for trainer in trainers {
             let head = trainer.name.clone();
             match (&trainer.progress.failure, trainer.progress.history.last()) {
-                (Some(why), _) => self.went.failures.push(Failure { head, seed, why: why.clone() }),
-                (None, Some(epoch)) => self.went.epochs.push(Metric { head, seed, epoch: epoch.clone() }),
+                (Some(why), _) => self.delta.failures.push(Failure { head, seed, why: why.clone() }),
+                (None, Some(epoch)) => self.delta.epochs.push(Metric { head, seed, epoch: epoch.clone() }),
                 (None, None) => {}
             }
         }
@@ -144,62 +144,65 @@ impl Report {
 
     fn advance(&mut self, what: String, now: rate::Progress) {
         let rate::Progress { done, total, rate, left } = now;
-        (self.went.rate, self.went.left) = (rate, left);
-        // The time all of it would have taken at this speed, so that what is left follows from it.
+        (self.delta.rate, self.delta.left) = (rate, left);
+        // The time that the work done would have taken at this rate, so that the time left follows from it.
         let elapsed = Duration::try_from_secs_f64(done as f64 / rate.max(1e-9)).unwrap_or_default();
         let (done, total) = (done as u64, Some(total as u64));
         self.progress = Some(Progress { what, done, total, unit: Unit::Files, elapsed });
-        self.flush_now_and_then();
+        self.flush_if_due();
     }
 
-    fn flush_now_and_then(&mut self) {
-        if self.told.elapsed() >= MIN_INTERVAL {
+    fn flush_if_due(&mut self) {
+        if self.sent.elapsed() >= MIN_INTERVAL {
             self.flush();
         }
     }
 
-    /// Tells what waits to be told.
+    /// Sends everything that is collected.
     pub(super) fn flush(&mut self) {
-        self.told = Instant::now();
+        self.sent = Instant::now();
         if let Some(progress) = self.progress.take() {
-            self.events.outbox.tell(Event::Progress(self.events.job, progress));
+            self.events.sender.send(Event::Progress(self.events.job, progress));
         }
-        let TrainDelta { rate, left, .. } = self.went;
-        let went = std::mem::replace(&mut self.went, TrainDelta { rate, left, ..nothing() });
-        if went.steps.is_some() || !went.epochs.is_empty() || !went.failures.is_empty() {
-            self.tell(TrainEvent::Went(Box::new(went)));
+        let TrainDelta { rate, left, .. } = self.delta;
+        let delta = std::mem::replace(&mut self.delta, TrainDelta { rate, left, ..empty_delta() });
+        if delta.steps.is_some() || !delta.epochs.is_empty() || !delta.failures.is_empty() {
+            self.send(TrainEvent::Went(Box::new(delta)));
         }
     }
 
-    /// The training is over: what came of it, in the folder `out`.
+    /// Sends the end of a training: its probes in the folder `out`, and the heads that failed.
+    ///
+    /// # Errors
+    /// [`JobError::Cancelled`] if it was stopped before its end.
     pub(super) fn end(&self, summary: &Summary, out: &Path) -> Result<(), JobError> {
-        self.probes(disk::probes(out));
+        self.send_probes(disk::probes(out));
         let failures = summary.outcomes.iter().filter_map(|outcome| {
             let (head, seed) = (outcome.head.clone(), outcome.seed);
             Some(Failure { head, seed, why: outcome.failure.clone()? })
         });
         let (finished, failures) = (summary.finished, failures.collect());
-        self.tell(TrainEvent::Ended { finished, failures });
+        self.send(TrainEvent::Ended { finished, failures });
         if finished { Ok(()) } else { Err(JobError::Cancelled) }
     }
 
-    /// A stopped or finished training has written these.
-    fn probes(&self, mut probes: Vec<(PathBuf, SystemTime)>) {
-        // The best of a head first: it is what one looks at.
-        let last = |path: &Path| {
+    /// Sends the probe files that a training has written.
+    fn send_probes(&self, mut probes: Vec<(PathBuf, SystemTime)>) {
+        // Best checkpoints before last ones: they are what is looked at.
+        let is_last = |path: &Path| {
             path.file_stem()
                 .is_some_and(|stem| stem.to_string_lossy().ends_with(ProbeCheckpoint::Last.name()))
         };
-        probes.sort_by_key(|(path, _)| last(path));
-        self.tell(TrainEvent::Probes(probes));
+        probes.sort_by_key(|(path, _)| is_last(path));
+        self.send(TrainEvent::Probes(probes));
     }
 
-    fn tell(&self, news: TrainEvent) {
-        self.events.outbox.tell(Event::Training { job: self.events.job, news });
+    fn send(&self, news: TrainEvent) {
+        self.events.sender.send(Event::Training { job: self.events.job, news });
     }
 }
 
-fn nothing() -> TrainDelta {
+fn empty_delta() -> TrainDelta {
     let (steps, epochs, failures) = (None, Vec::new(), Vec::new());
     TrainDelta { steps, epochs, failures, rate: 0.0, left: Duration::ZERO }
 }
