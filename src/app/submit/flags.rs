@@ -1,4 +1,4 @@
-//! Where long work is handed in, and what Slurm is told of it: flags of every verb that can be cut into tasks.
+//! The flags that submit work as tasks, and the options passed on to Slurm: those of every verb that can be cut.
 
 use clap::{Args, Command, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -39,10 +39,10 @@ pub struct SubmitFlags {
 }
 
 impl SubmitFlags {
-    /// The command line of this process without the program and without these flags.
+    /// The arguments of this process without these flags and their values.
     ///
     /// # Errors
-    /// If a word of it is no text.
+    /// If an argument is not valid Unicode.
     pub fn others_typed() -> Result<Vec<String>, Usage> {
         let typed = std::env::args_os()
             .skip(1)
@@ -51,7 +51,7 @@ impl SubmitFlags {
     }
 }
 
-/// Words of a command line without the flags of [`SubmitFlags`] and their values.
+/// Removes the flags of [`SubmitFlags`] and their values from the arguments of a command line.
 fn without_own(typed: Vec<String>) -> Vec<String> {
     let own = SubmitFlags::augment_args(Command::new("submit"));
     let (mut typed, mut others) = (typed.into_iter(), Vec::new());
@@ -98,7 +98,7 @@ pub struct SlurmFlags {
 }
 
 impl SlurmFlags {
-    /// The options of `sbatch` that the flags come to.
+    /// The flags as options of `sbatch`, without leading dashes: `partition=NAME`.
     pub fn options(&self) -> Vec<String> {
         let Self { partition, account, time, gpus, cpus, memory, others, array_limit: _ } = self;
         let cpus = cpus.map(|cpus| cpus.to_string());

@@ -1,4 +1,4 @@
-//! Handing tasks in: all of them at first, later those that failed.
+//! Submitting tasks: all of them at first, later those that failed, and cancelling them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -15,10 +15,11 @@ use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::train::run::{Run, RunError};
 
-/// Hands in everything of a new plan.
+/// Submits all tasks of a new plan.
 ///
 /// # Errors
-/// If its folder holds tasks already, or some that cannot be read; if Slurm refuses: what it took until then is kept.
+/// If its folder holds unfinished tasks, or a plan that cannot be read; if the disk or Slurm refuses: the tasks that were
+/// submitted until then stay submitted.
 pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
     let folder = plan.folder.display();
     if plan_file(&plan.folder).exists() {
@@ -43,7 +44,7 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
     }
     plan.save()?;
     for task in plan.tasks() {
-        let _ = std::fs::remove_file(plan.state(task)); // of tasks that were done before, if any
+        let _ = std::fs::remove_file(plan.state(task)); // left by an earlier plan, if any
     }
     if plan.place == SubmitTarget::Slurm {
         for stage in &plan.stages {
@@ -52,10 +53,10 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
                 .with_context(|| path.display().to_string())?;
         }
     }
-    some(plan, &plan.tasks(), &[])
+    submit_tasks(plan, &plan.tasks(), &[])
 }
 
-/// Hands in what is neither done nor under way: how many tasks. A part that is damaged is put aside, and made again.
+/// Submits the tasks that are neither done nor active again; returns how many. A damaged part is renamed, and made again.
 ///
 /// # Errors
 /// As [`all`].
@@ -63,56 +64,58 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
     let busy = plan.place == SubmitTarget::Local && local::is_running(plan);
     if !busy {
         for (task, part) in plan.parts().into_iter().filter(|(_, part)| part.exists()) {
-            aside_if_damaged(plan, task, &part)?;
+            set_aside_if_damaged(plan, task, &part)?;
         }
     }
     let mut states = states(plan)?;
-    let over = |(_, state): &&(Task, State)| *state != State::Done && !state.is_active();
-    let broken: Vec<usize> = states.iter().filter(over).map(|(task, _)| task.stage).collect();
-    if broken.is_empty() {
+    let has_failed = |(_, state): &&(Task, State)| *state != State::Done && !state.is_active();
+    let failed: Vec<usize> = states.iter().filter(has_failed).map(|(task, _)| task.stage).collect();
+    if failed.is_empty() {
         return Ok(0);
     }
     if busy {
-        return Err(under_way_here(plan));
+        return Err(already_running(plan));
     }
-    // What waits for tasks that failed never runs: it is handed in anew, to wait for the new ones.
-    let late = |task: Task, state: &State| {
-        matches!(state, State::Waiting { .. }) && broken.iter().any(|stage| plan.waits(task.stage, *stage))
+    // Tasks that depend on failed ones never start: they are submitted again, depending on the new ones.
+    let is_blocked = |task: Task, state: &State| {
+        matches!(state, State::Waiting { .. }) && failed.iter().any(|stage| plan.waits(task.stage, *stage))
     };
     if plan.place == SubmitTarget::Slurm {
-        let late = |array: &&Array| {
+        let is_array_blocked = |array: &&Array| {
             states.iter().any(|(task, state)| {
-                late(*task, state) && array.stage == task.stage && array.tasks.contains(&task.index)
+                is_blocked(*task, state) && array.stage == task.stage && array.tasks.contains(&task.index)
             })
         };
-        slurm::cancel(&plan.handed_in.iter().filter(late).map(|array| array.id.clone()).collect::<Vec<_>>())?;
+        slurm::cancel(
+            &plan.handed_in.iter().filter(is_array_blocked).map(|array| array.id.clone()).collect::<Vec<_>>(),
+        )?;
     }
     for (task, state) in &mut states {
-        if late(*task, state) {
+        if is_blocked(*task, state) {
             *state = State::NotHandedIn;
         }
     }
     let wanted: Vec<Task> =
         states.iter().filter(|(_, s)| *s != State::Done && !s.is_active()).map(|(task, _)| *task).collect();
-    let under_way = under_way(&states);
+    let active = active_tasks(&states);
     for task in &wanted {
-        let _ = std::fs::remove_file(plan.state(*task)); // it may have left none
+        let _ = std::fs::remove_file(plan.state(*task)); // it may not exist
     }
-    some(plan, &wanted, &under_way)?;
+    submit_tasks(plan, &wanted, &active)?;
     Ok(wanted.len())
 }
 
-/// Hands in what never was, because Slurm took no more: as much as it takes now.
+/// Submits the tasks that never were, because Slurm's limit was reached: as many as it takes now.
 ///
 /// # Errors
-/// As [`all`]; also where it takes no more yet.
+/// As [`all`]; also if the limit is still reached.
 pub fn rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
-    let never = states.iter().filter(|(task, _)| plan.array(*task).is_none());
-    let wanted: Vec<Task> = never.map(|(task, _)| *task).collect();
-    some(plan, &wanted, &under_way(states))
+    let unsubmitted = states.iter().filter(|(task, _)| plan.array(*task).is_none());
+    let wanted: Vec<Task> = unsubmitted.map(|(task, _)| *task).collect();
+    submit_tasks(plan, &wanted, &active_tasks(states))
 }
 
-/// Ends all tasks: what they did is kept, and [`again`] goes on with it.
+/// Cancels all tasks. What they did is kept, and [`again`] continues from it.
 ///
 /// # Errors
 /// If the disk or Slurm refuses.
@@ -127,8 +130,8 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
     }
 }
 
-/// Why nothing is begun here while others are at work.
-fn under_way_here(plan: &Plan) -> anyhow::Error {
+/// The error while a process on this machine runs the tasks.
+fn already_running(plan: &Plan) -> anyhow::Error {
     let folder = plan.folder.display();
     Usage(format!(
         "the tasks of {folder} are still under way here; `ssmprobe jobs {folder} --wait` waits for them"
@@ -136,25 +139,25 @@ fn under_way_here(plan: &Plan) -> anyhow::Error {
     .into()
 }
 
-/// Tasks that are not over, and will be by themselves.
-fn under_way(states: &[(Task, State)]) -> Vec<Task> {
+/// The tasks that wait or run.
+fn active_tasks(states: &[(Task, State)]) -> Vec<Task> {
     states.iter().filter(|(_, state)| state.is_active()).map(|(task, _)| *task).collect()
 }
 
-/// Hands in `wanted`; those of a stage wait for those of the one before, also where these are `under_way`.
-fn some(plan: &mut Plan, wanted: &[Task], under_way: &[Task]) -> anyhow::Result<()> {
+/// Submits the tasks `wanted`. Each stage depends on the stage before it in its chain, including its `active` tasks.
+fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Result<()> {
     if plan.place == SubmitTarget::Local {
         if local::is_running(plan) {
-            return Err(under_way_here(plan));
+            return Err(already_running(plan));
         }
         return local::start(plan);
     }
     let all = plan.tasks().len();
-    let mut taken = all - wanted.len();
+    let mut submitted = all - wanted.len();
     let mut chains: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for stage in 0..plan.stages.len() {
         let chain = plan.stages[stage].out.clone();
-        let before = chains.remove(&chain).unwrap_or_default();
+        let dependencies = chains.remove(&chain).unwrap_or_default();
         let mut arrays: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for task in wanted.iter().filter(|task| task.stage == stage) {
             arrays.entry(task.index / plan.largest_array).or_default().push(task.index);
@@ -163,42 +166,43 @@ fn some(plan: &mut Plan, wanted: &[Task], under_way: &[Task]) -> anyhow::Result<
             .into_iter()
             .map(|(turn, tasks)| (turn.saturating_mul(plan.largest_array), tasks))
             .collect();
-        let mut now: Vec<String> = Vec::new();
+        let mut ids: Vec<String> = Vec::new();
         while let Some((ahead, tasks)) = arrays.pop_front() {
             let script = script_path(plan, &plan.stages[stage].id());
-            match slurm::submit(&script, &options(plan, stage, ahead, &tasks, &before)) {
-                // Fewer at a time may have room.
+            match slurm::submit(&script, &options(plan, stage, ahead, &tasks, &dependencies)) {
+                // A smaller array may still fit below the limit.
                 Err(error) if error.is_limit() && tasks.len() > 1 => {
                     let (first, second) = tasks.split_at(tasks.len() / 2);
                     arrays.push_front((ahead, second.to_vec()));
                     arrays.push_front((ahead, first.to_vec()));
                 }
                 id => {
-                    let id = id.with_context(|| match taken {
+                    let id = id.with_context(|| match submitted {
                         0 => "nothing was handed in".to_owned(),
                         _ => format!(
-                            "{taken} of {all} tasks are handed in; `ssmprobe jobs {} --retry` hands in the others",
+                            "{submitted} of {all} tasks are handed in; `ssmprobe jobs {} --retry` hands in the others",
                             plan.folder.display()
                         ),
                     })?;
-                    taken += tasks.len();
-                    now.push(id.clone());
+                    submitted += tasks.len();
+                    ids.push(id.clone());
                     plan.handed_in.push(Array { id, stage, before: ahead, tasks });
                     plan.save()?;
                     plan.forget_cancelled();
                 }
             }
         }
-        for task in under_way.iter().filter(|task| task.stage == stage) {
-            now.extend(plan.slurm_id(*task));
+        for task in active.iter().filter(|task| task.stage == stage) {
+            ids.extend(plan.slurm_id(*task));
         }
-        chains.insert(chain, now);
+        chains.insert(chain, ids);
     }
     Ok(())
 }
 
-/// What `sbatch` is told of these tasks, `ahead` of which others of their stage come, and which wait for `before`.
-fn options(plan: &Plan, stage: usize, ahead: usize, tasks: &[usize], before: &[String]) -> Vec<String> {
+/// The options of `sbatch` for some tasks of a stage: array numbers count from 1 after the first `ahead` tasks, and the
+/// jobs `dependencies` must end with success first.
+fn options(plan: &Plan, stage: usize, ahead: usize, tasks: &[usize], dependencies: &[String]) -> Vec<String> {
     let mut options = Vec::new();
     if plan.stages[stage].parts.is_some() {
         let limit = plan.slurm.array_limit.map_or(String::new(), |limit| format!("%{limit}"));
@@ -207,19 +211,19 @@ fn options(plan: &Plan, stage: usize, ahead: usize, tasks: &[usize], before: &[S
     if ahead > 0 {
         options.push(format!("--export=ALL,SSMPROBE_BEFORE={ahead}"));
     }
-    if !before.is_empty() {
-        options.push(format!("--dependency=afterok:{}", before.join(":")));
+    if !dependencies.is_empty() {
+        options.push(format!("--dependency=afterok:{}", dependencies.join(":")));
         options.push("--kill-on-invalid-dep=yes".to_owned());
     }
     options
 }
 
-/// Where the script of a stage lies.
+/// The path of a stage's script.
 fn script_path(plan: &Plan, stage: &str) -> PathBuf {
     plan.home().join(format!("{stage}.sh"))
 }
 
-/// Numbers in ascending order as Slurm takes them: `1-3,7`.
+/// Ascending numbers in Slurm's notation: `1-3,7`.
 fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for number in numbers {
@@ -235,8 +239,9 @@ fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// A part whose files cannot be gone on with, or joined, is kept under another name; its task is one that failed.
-fn aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<()> {
+/// Renames a part whose files can be neither resumed nor joined, and forgets its task's exit code: the task counts as
+/// failed.
+fn set_aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<()> {
     let found = Run::open(part).and_then(|run| run.check_finished());
     let damaged = match found {
         Err(RunError::Damaged { .. } | RunError::Io { .. }) => true,
@@ -250,7 +255,7 @@ fn aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<()> 
             aside = part.with_extension(format!("damaged-{number}"));
         }
         std::fs::rename(part, &aside).with_context(|| part.display().to_string())?;
-        let _ = std::fs::remove_file(plan.state(task)); // it may have left none
+        let _ = std::fs::remove_file(plan.state(task)); // it may not exist
     }
     Ok(())
 }

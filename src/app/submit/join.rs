@@ -1,4 +1,4 @@
-//! What the last task of a training does: it joins the parts into the run.
+//! The last task of a training: it joins the parts into one run.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use anyhow::Context;
 use super::plan::Plan;
 use crate::model::train::run::Run;
 
-/// Joins the parts of a training into the folder that its chain ends in and removes them; what a reader must know of it. Where they are
-/// joined already, nothing is done.
+/// Joins the parts of a training into the folder of its chain, and removes the parts; if they are joined already, removes
+/// what is left of them. Returns notes for whoever reads the results.
 ///
 /// # Errors
 /// If a part is not finished, or damaged: nothing is removed then.

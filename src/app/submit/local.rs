@@ -1,5 +1,5 @@
-//! The same tasks as processes on this machine: one process of its own starts them, so that they go on when who handed
-//! them in has gone.
+//! Tasks as processes on this machine: a background process starts them, so that they go on after the submitting process
+//! has ended.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,23 +16,27 @@ use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::ExclusiveLock;
 
-/// How often processes are looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// A lock that is held for longer is another process's.
+/// Time between two looks at processes and locks.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// A lock that is held for longer belongs to another process that runs the tasks.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Within this time the process that starts the others is at work.
-const START: Duration = Duration::from_mins(1);
+/// How long the background process may take to start.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
+/// The state file of a task that could not be started: the exit code of a shell that finds no program.
+const NOT_STARTED: &[u8] = b"127\n";
+/// The state file of a task that a signal ended: the exit code of a shell for SIGKILL.
+const KILLED: &[u8] = b"137\n";
 
-/// Starts the process that runs what is to be run of `plan`.
+/// Starts the background process that runs the tasks of `plan`, and returns once it holds the lock, or has done them all.
 ///
 /// # Errors
-/// If it cannot be started, or one is at work already.
+/// If it cannot be started, ends with an error, or does not begin in time.
 pub fn start(plan: &Plan) -> anyhow::Result<()> {
     let log = plan.home().join("log/local.txt");
     let mut command = Command::new(&plan.program);
     command.arg("jobs").arg(&plan.folder).arg("--work").current_dir(&plan.directory);
-    command.stdin(Stdio::null()).stdout(appended(&log)?).stderr(appended(&log)?);
-    // What ends the terminal's programs does not reach it.
+    command.stdin(Stdio::null()).stdout(open_log(&log)?).stderr(open_log(&log)?);
+    // Ctrl-C in this terminal does not reach it.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child =
@@ -49,32 +53,33 @@ pub fn start(plan: &Plan) -> anyhow::Result<()> {
                 said.lines().last().unwrap_or("it said nothing")
             );
         }
-        if begun.elapsed() > START {
+        if begun.elapsed() > START_TIMEOUT {
             bail!("the process that runs the tasks does not begin; {} says more", log.display());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }
 
-/// Whether a process runs the tasks.
+/// Whether a background process runs the tasks.
 pub fn is_running(plan: &Plan) -> bool {
     ExclusiveLock::is_held(&lock(plan)).unwrap_or(false)
 }
 
-/// Runs every task that is not done, stage by stage, at most so many at a time as the plan says; whether all are done.
+/// Runs every task that is not done, stage by stage, at most `array_limit` at a time; returns whether all are done. This
+/// is the background process.
 ///
 /// # Errors
-/// If another process does so, or the disk refuses.
+/// If another process runs them, or the disk refuses.
 pub fn work(plan: &Plan) -> anyhow::Result<bool> {
     interrupt::listen();
     let path = lock(plan);
     let begun = Instant::now();
-    // Who looks whether somebody works holds it for a moment.
-    let right = loop {
+    // A process that calls `is_running` holds the lock for a moment.
+    let held = loop {
         match ExclusiveLock::ask(&path).with_context(|| path.display().to_string())? {
-            Some(right) => break right,
-            None if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            Some(held) => break held,
+            None if begun.elapsed() < PATIENCE => std::thread::sleep(POLL_INTERVAL),
             None => {
                 let folder = plan.folder.display();
                 return Err(Usage(format!("another process runs the tasks of {folder}")).into());
@@ -83,40 +88,40 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
     };
     plan.forget_cancelled();
     let states = states(plan)?;
-    let most = plan.slurm.array_limit.unwrap_or(1) as usize;
+    let limit = plan.slurm.array_limit.unwrap_or(1) as usize;
     let mut failed: Vec<usize> = Vec::new();
     for stage in 0..plan.stages.len() {
         if failed.iter().any(|earlier| plan.waits(stage, *earlier)) {
             continue;
         }
-        let open = states.iter().filter(|(task, state)| task.stage == stage && *state != State::Done);
-        let waiting: VecDeque<Task> = open.map(|(task, _)| *task).collect();
+        let unfinished = states.iter().filter(|(task, state)| task.stage == stage && *state != State::Done);
+        let waiting: VecDeque<Task> = unfinished.map(|(task, _)| *task).collect();
         waiting.iter().for_each(|task| drop(std::fs::remove_file(plan.state(*task))));
-        if !run(plan, waiting, most, &right)? {
+        if !run(plan, waiting, limit, &held)? {
             failed.push(stage);
         }
     }
     Ok(failed.is_empty())
 }
 
-/// Ends the tasks: what they did is kept.
+/// Cancels the tasks, and waits until the background process has ended. What they did is kept.
 ///
 /// # Errors
 /// If the disk refuses.
 pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
     loop {
-        // Who has just begun may have taken it for one of before.
+        // A background process that has just started removes a mark, as left by an earlier one.
         if !plan.is_cancelled() {
             plan.mark_cancelled()?;
         }
         if !is_running(plan) || interrupt::flow().is_break() {
             return Ok(());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Tasks at work. Where something keeps this process from looking after them, they save and stop.
+/// Running tasks. Dropping them, as on an error, asks them to save and stop, and waits for that.
 struct Running(Vec<(Task, Child)>);
 
 impl Drop for Running {
@@ -126,31 +131,31 @@ impl Drop for Running {
     }
 }
 
-/// Runs the tasks of a stage; whether all of them are done.
-fn run(plan: &Plan, mut waiting: VecDeque<Task>, most: usize, right: &ExclusiveLock) -> anyhow::Result<bool> {
+/// Runs the tasks of a stage, at most `limit` at a time; returns whether all of them succeeded.
+fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveLock) -> anyhow::Result<bool> {
     let mut tasks = Running(Vec::new());
     let running = &mut tasks.0;
-    let (mut all, mut told) = (true, false);
+    let (mut all_succeeded, mut stop_sent) = (true, false);
     loop {
-        // Another machine has taken over from one that showed no life: what runs here saves and ends.
-        let lost = right.beat().is_err();
+        // If another machine has taken the lock over because this one seemed dead, the tasks here save and end.
+        let lost = held.beat().is_err();
         let stopping = lost || interrupt::flow().is_break() || plan.is_cancelled();
         if stopping {
-            all &= waiting.is_empty();
+            all_succeeded &= waiting.is_empty();
             waiting.clear();
-            if !told {
+            if !stop_sent {
                 running.iter_mut().for_each(|(_, child)| stop(child));
-                told = true;
+                stop_sent = true;
             }
         }
-        while running.len() < most
+        while running.len() < limit
             && let Some(task) = waiting.pop_front()
         {
             atomic_file::write(&plan.state(task), RUNNING.as_bytes())?;
             match spawn(plan, task) {
                 Ok(child) => running.push((task, child)),
                 Err(error) => {
-                    atomic_file::write(&plan.state(task), b"127\n")?;
+                    atomic_file::write(&plan.state(task), NOT_STARTED)?;
                     return Err(error);
                 }
             }
@@ -160,21 +165,21 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, most: usize, right: &ExclusiveL
             let (task, child) = &mut running[index];
             match child.try_wait().context("a task is not seen")? {
                 Some(status) => {
-                    // One that a signal ended has no code of its own.
+                    // A process that a signal ended has no exit code.
                     match status.code() {
                         Some(code) => atomic_file::write(&plan.state(*task), format!("{code}\n").as_bytes())?,
-                        None => atomic_file::write(&plan.state(*task), b"137\n")?,
+                        None => atomic_file::write(&plan.state(*task), KILLED)?,
                     }
-                    all &= status.success();
+                    all_succeeded &= status.success();
                     running.remove(index);
                 }
                 None => index += 1,
             }
         }
         if running.is_empty() && waiting.is_empty() {
-            return Ok(all);
+            return Ok(all_succeeded);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -182,52 +187,55 @@ fn spawn(plan: &Plan, task: Task) -> anyhow::Result<Child> {
     let (log, program) = (plan.log(task), &plan.program);
     let mut command = Command::new(program);
     command.args(plan.words(task)).current_dir(&plan.directory).stdin(Stdio::null());
-    command.stdout(appended(&log)?).stderr(appended(&log)?);
-    // What ends this process from a terminal asks the task once, through this one.
+    command.stdout(open_log(&log)?).stderr(open_log(&log)?);
+    // A signal from the terminal reaches the task once, through this process.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     stops_with_this_process(&mut command);
     command.spawn().with_context(|| format!("{} cannot be started", program.display()))
 }
 
-/// Where this process is killed, whoever ends the tasks would not find them any more: they save and stop.
+/// If this process is killed, nothing could cancel the task any more: the system sends it SIGTERM, so that it saves and
+/// stops.
 #[cfg(target_os = "linux")]
 fn stops_with_this_process(command: &mut Command) {
     use std::os::unix::process::CommandExt;
-    let asked = || {
-        // SAFETY: it changes this process alone, and takes a number.
+    let ask_for_signal = || {
+        // SAFETY: it changes a setting of this process alone, and takes a number.
         #[expect(unsafe_code, reason = "a call of C that asks for a signal")]
         let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong) };
         if refused < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     };
-    // SAFETY: what is done between fork and exec takes no lock and no memory.
+    // SAFETY: the closure runs between fork and exec; it takes no lock and allocates nothing.
     #[expect(unsafe_code, reason = "what a child does before it becomes the program")]
     unsafe {
-        command.pre_exec(asked);
+        command.pre_exec(ask_for_signal);
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn stops_with_this_process(_: &mut Command) {}
 
-/// Asks a task to save and stop.
+/// Asks a task to save and stop (SIGTERM); kills it on systems without that signal.
 fn stop(child: &mut Child) {
     #[cfg(unix)]
-    let asked = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status();
+    let sent = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status();
     #[cfg(unix)]
-    let asked = asked.is_ok_and(|status| status.success());
+    let sent = sent.is_ok_and(|status| status.success());
     #[cfg(not(unix))]
-    let asked = false;
-    if !asked {
-        let _ = child.kill(); // it has ended
+    let sent = false;
+    if !sent {
+        let _ = child.kill(); // fails if it has ended
     }
 }
 
-fn appended(path: &Path) -> anyhow::Result<File> {
+/// Opens a log to append to it.
+fn open_log(path: &Path) -> anyhow::Result<File> {
     let file = File::options().append(true).create(true).open(path);
     file.with_context(|| format!("{}: cannot be written", path.display()))
 }
 
+/// The lock that the background process holds.
 fn lock(plan: &Plan) -> PathBuf {
     plan.home().join("state/.lock")
 }

@@ -1,18 +1,18 @@
-//! Long work handed to Slurm, or to processes here: cut into tasks, each a command line that anyone could type, which
-//! wait for one another in stages, the last of which joins what they made.
+//! Long work submitted to Slurm, or to processes on this machine: cut into tasks, each a command line that anyone could
+//! type, in stages that depend on one another; the last stage joins the results.
 //!
 //! Everything about it lies in one folder, `tasks` in the folder of the run:
 //!
 //! | file | holds |
 //! |---|---|
-//! | `plan.json` | [`Plan`]: the stages, and what they were handed in as |
-//! | `STAGE.sh` | what `sbatch` gets ([`script`]) |
-//! | `state/STAGE-N` | the exit code of a task that came to an end ([`status`]) |
-//! | `state/.cancel` | nothing: tasks were ended, and none was handed in since |
-//! | `log/STAGE-N.txt` | what it printed |
-//! | `1`, `2`, ... | what each part makes, until they are joined |
+//! | `plan.json` | [`Plan`]: the stages, and the job ids they were submitted as |
+//! | `STAGE.sh` | the batch script of a stage ([`script`]) |
+//! | `state/STAGE-N` | the exit code of a task that has ended ([`status`]) |
+//! | `state/.cancel` | nothing: it marks that the tasks were cancelled, and none was submitted since |
+//! | `log/STAGE-N.txt` | the output of a task |
+//! | `1`, `2`, ... | the results of each part, until they are joined |
 //!
-//! Of several backbones each has a chain of stages of its own, which ends in a folder below; the parts lie in `tasks` there.
+//! With several backbones each has its own chain of stages, whose result is a folder below; its parts lie in `tasks` there.
 
 mod flags;
 pub mod hand_in;

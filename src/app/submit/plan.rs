@@ -1,5 +1,4 @@
-//! What tasks there are, as plain data, in a file from which everybody goes on: who hands them in, who shows how they
-//! go, who hands in again what failed.
+//! The plan: all stages and tasks as plain data, in a file that submitting, showing and retrying share.
 
 use std::path::{Path, PathBuf};
 
@@ -12,92 +11,92 @@ use crate::app::jobs::tasks::plan_file;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 
-/// The version of the file.
+/// The version of the file format.
 const FORMAT: u64 = 1;
-/// No plan is longer, in bytes.
+/// Largest plan file, in bytes.
 const MAX_PLAN_BYTES: u64 = 1 << 24;
-/// No plan has more tasks.
+/// Most tasks of a plan.
 const MAX_TASKS: u64 = 1_000_000;
-/// The stage of trainings, each into a folder of its own.
+/// The name of the stage whose tasks train, each into a folder of its own.
 pub const TRAIN: &str = "train";
-/// The last stage.
+/// The name of the last stage.
 pub const JOIN: &str = "join";
 
-/// All tasks of one piece of work.
+/// All tasks of one submitted command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     format: u64,
-    /// The folder that everything ends in; `tasks` lies in it.
+    /// The folder of the results; `tasks` lies in it.
     #[serde(skip)]
     pub folder: PathBuf,
-    /// This program: not the one that a file names.
+    /// The executable of this process, whichever one wrote the file.
     #[serde(skip)]
     pub program: PathBuf,
-    /// The folder in which its words are read.
+    /// The working directory of the tasks' command lines.
     pub directory: PathBuf,
     /// Who runs the tasks.
     pub place: SubmitTarget,
-    /// What Slurm is told.
+    /// Options for Slurm.
     pub slurm: SlurmFlags,
     /// Most tasks of one array, where there are arrays.
     pub largest_array: usize,
-    /// The stages, each of which waits for the one before.
+    /// The stages; each depends on the one before it in its chain.
     pub stages: Vec<Stage>,
-    /// What was handed in to Slurm, in order.
+    /// The arrays that were submitted to Slurm, in order.
     #[serde(default)]
     pub handed_in: Vec<Array>,
 }
 
-/// Tasks that wait for nothing but the stage before.
+/// Tasks that depend on nothing but the stage before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
     /// `tokens`, `train`, `eval`, `join`.
     pub name: String,
-    /// The command line, after the program.
+    /// The arguments of the program.
     pub words: Vec<String>,
-    /// Into how many parts it is cut, each called by `--part I/N`; absent where it is one task.
+    /// The number of parts it is cut into, each run with `--part I/N`; absent if it is a single task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<usize>,
-    /// The folder below the plan's that it ends in; absent where it is the plan's own. Stages of one folder are a chain: each
-    /// waits for the one before, and for none of another chain.
+    /// The folder of its results below the plan's; absent if it is the plan's own. Stages of one folder form a chain: each
+    /// depends on the one before, and on none of another chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
 }
 
-/// One task.
+/// A task: a stage, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Task {
-    /// Its stage.
+    /// The index of its stage.
     pub stage: usize,
-    /// Its place in the stage, from 0.
+    /// Its index in the stage, from 0.
     pub index: usize,
 }
 
-/// Tasks that were handed in together.
+/// Tasks of one stage that were submitted together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Array {
-    /// What Slurm calls it.
+    /// Slurm's job id.
     pub id: String,
-    /// Their stage.
+    /// The index of their stage.
     pub stage: usize,
-    /// Slurm counts its tasks from 1; this many tasks of the stage come before.
+    /// The number of tasks of the stage before the array's task 1.
     pub before: usize,
-    /// Which tasks of the stage.
+    /// The indices of the tasks in their stage.
     pub tasks: Vec<usize>,
 }
 
 impl Stage {
-    /// One task.
+    /// A stage of a single task.
     pub fn whole(name: &str, words: Vec<String>) -> Self {
         Self { name: name.to_owned(), words, parts: None, out: None }
     }
 
-    /// As many tasks as `parts`.
+    /// A stage that is cut into `parts` tasks.
     pub fn cut(name: &str, words: Vec<String>, parts: usize) -> Self {
         Self { name: name.to_owned(), words, parts: Some(parts), out: None }
     }
 
-    /// What tells it from every other: its name, and its folder where it has one.
+    /// Its unique id in the plan: its name, followed by its folder if it has one.
     pub fn id(&self) -> String {
         match &self.out {
             Some(out) => format!("{}-{out}", self.name),
@@ -105,17 +104,17 @@ impl Stage {
         }
     }
 
-    /// How many tasks.
+    /// The number of its tasks.
     pub fn tasks(&self) -> usize {
         self.parts.unwrap_or(1)
     }
 }
 
 impl Plan {
-    /// Of these stages, in `folder`.
+    /// A plan with its results in `folder`.
     ///
     /// # Errors
-    /// If nobody could read it again; if nobody knows where this program lies, or where it was called.
+    /// If it is not valid, as with too many tasks; if this executable or the working directory cannot be determined.
     pub fn new(
         folder: &Path,
         place: SubmitTarget,
@@ -136,10 +135,10 @@ impl Plan {
         }
     }
 
-    /// That of `folder`.
+    /// Reads the plan of the results' folder.
     ///
     /// # Errors
-    /// If there is none, or it cannot be read.
+    /// If there is none, or it cannot be read or is not valid.
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = plan_file(folder);
         let shown = path.display();
@@ -173,38 +172,40 @@ impl Plan {
         Ok(Self { folder: std::path::absolute(folder)?, program: program()?, ..plan })
     }
 
-    /// What is wrong with one that was read.
+    /// Why the plan is not valid, or `None`.
     fn fault(&self) -> Option<String> {
         let plain =
             |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
         if let Some(stage) = self.stages.iter().find(|stage| !plain(&stage.name)) {
             return Some(format!("`{}` is no name of a stage", stage.name));
         }
-        let below = |out: &&String| {
+        let is_subfolder = |out: &&String| {
             let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
             !out.is_empty() && !out.starts_with(['.', '-']) && out.bytes().all(plain)
         };
-        if let Some(out) = self.stages.iter().filter_map(|stage| stage.out.as_ref()).find(|out| !below(out)) {
+        if let Some(out) =
+            self.stages.iter().filter_map(|stage| stage.out.as_ref()).find(|out| !is_subfolder(out))
+        {
             return Some(format!("`{out}` is no name of a folder"));
         }
         let tasks = self.stages.iter().fold(0_u64, |sum, stage| sum.saturating_add(stage.tasks() as u64));
         if tasks > MAX_TASKS {
             return Some(format!("it has {tasks} tasks, and no plan has more than {MAX_TASKS}"));
         }
-        let some = self.largest_array > 0 && self.stages.iter().all(|stage| stage.tasks() > 0);
-        let own = |array: &Array| {
+        let has_tasks = self.largest_array > 0 && self.stages.iter().all(|stage| stage.tasks() > 0);
+        let is_valid = |array: &Array| {
             let stage = self.stages.get(array.stage);
-            let known =
+            let is_task =
                 |task: &usize| stage.is_some_and(|stage| *task < stage.tasks() && *task >= array.before);
-            array.tasks.iter().all(known)
+            array.tasks.iter().all(is_task)
         };
-        match some && self.handed_in.iter().all(own) {
+        match has_tasks && self.handed_in.iter().all(is_valid) {
             true => None,
             false => Some("its stages and arrays do not fit".to_owned()),
         }
     }
 
-    /// Writes it where it is opened.
+    /// Writes the plan file, making the folders of the tasks.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -218,35 +219,35 @@ impl Plan {
         atomic_file::write(&path, &bytes).with_context(|| path.display().to_string())
     }
 
-    /// The folder of everything about the tasks.
+    /// The folder of the plan, the scripts, states and logs.
     pub fn home(&self) -> PathBuf {
         self.folder.join("tasks")
     }
 
     /// All tasks, in the order they may run.
     pub fn tasks(&self) -> Vec<Task> {
-        let of = |stage: usize| (0..self.stages[stage].tasks()).map(move |index| Task { stage, index });
-        (0..self.stages.len()).flat_map(of).collect()
+        let tasks_of = |stage: usize| (0..self.stages[stage].tasks()).map(move |index| Task { stage, index });
+        (0..self.stages.len()).flat_map(tasks_of).collect()
     }
 
-    /// The array that a task was handed in with last.
+    /// The array that a task was last submitted with.
     pub fn array(&self, task: Task) -> Option<&Array> {
         self.handed_in.iter().rfind(|array| array.stage == task.stage && array.tasks.contains(&task.index))
     }
 
-    /// A task's number in the array it was handed in with, from 1; nothing where its stage is a single task.
+    /// A task's number in the array it was submitted with, from 1; `None` if its stage is a single task.
     pub fn number_in(&self, array: &Array, task: Task) -> Option<usize> {
         self.stages[task.stage].parts.map(|_| task.index + 1 - array.before)
     }
 
-    /// What Slurm calls a task that was handed in: `12_3`, the third of an array, or `12`.
+    /// Slurm's id of a task that was submitted: `12_3`, the third of an array, or `12`.
     pub fn slurm_id(&self, task: Task) -> Option<String> {
         let array = self.array(task)?;
         let number = self.number_in(array, task).map_or_else(String::new, |number| format!("_{number}"));
         Some(format!("{}{number}", array.id))
     }
 
-    /// A task's name: that of its stage, and its number where there are several.
+    /// A task's name: the id of its stage, and its number from 1 if the stage is cut.
     pub fn name(&self, task: Task) -> String {
         let stage = &self.stages[task.stage];
         match stage.parts {
@@ -255,24 +256,24 @@ impl Plan {
         }
     }
 
-    /// The command line of a task, after the program.
+    /// The arguments of the program for a task.
     pub fn words(&self, task: Task) -> Vec<String> {
         let stage = &self.stages[task.stage];
         let part = stage.parts.map(|of| format!("--part={}", Part { index: task.index, of }));
         stage.words.iter().cloned().chain(part).collect()
     }
 
-    /// Where a task's exit code lies once it has come to an end.
+    /// The state file of a task: its exit code once it has ended.
     pub fn state(&self, task: Task) -> PathBuf {
         self.home().join("state").join(self.name(task))
     }
 
-    /// Whether all tasks were ended, and none was handed in since.
+    /// Whether the tasks were cancelled, and none was submitted since.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled().exists()
     }
 
-    /// Says that all tasks were ended.
+    /// Marks the tasks as cancelled.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -281,31 +282,31 @@ impl Plan {
         atomic_file::write(&path, b"").with_context(|| path.display().to_string())
     }
 
-    /// Says so no more.
+    /// Removes the mark of [`mark_cancelled`](Self::mark_cancelled).
     pub fn forget_cancelled(&self) {
-        let _ = std::fs::remove_file(self.cancelled()); // it may not be there
+        let _ = std::fs::remove_file(self.cancelled()); // it may not exist
     }
 
     fn cancelled(&self) -> PathBuf {
         self.home().join("state/.cancel")
     }
 
-    /// What a task printed.
+    /// The log file of a task.
     pub fn log(&self, task: Task) -> PathBuf {
         self.home().join("log").join(format!("{}.txt", self.name(task)))
     }
 
-    /// The folder that a chain ends in.
+    /// The folder of the results of a chain.
     pub fn out(&self, chain: Option<&str>) -> PathBuf {
         chain.map_or_else(|| self.folder.clone(), |out| self.folder.join(out))
     }
 
-    /// Whether the stage `later` waits for the stage `earlier`.
+    /// Whether the stage `later` depends on the stage `earlier`.
     pub fn waits(&self, later: usize, earlier: usize) -> bool {
         earlier < later && self.stages[earlier].out == self.stages[later].out
     }
 
-    /// The tasks whose runs are joined, and their folders.
+    /// The tasks that train the parts to be joined, each with its folder.
     pub fn parts(&self) -> Vec<(Task, PathBuf)> {
         let trains = |task: &Task| self.stages[task.stage].name == TRAIN;
         let folder = |task: Task| part_folder(&self.out(self.stages[task.stage].out.as_deref()), task.index);
@@ -313,7 +314,7 @@ impl Plan {
     }
 }
 
-/// Where this program lies.
+/// The path of this executable.
 fn program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("where this program lies is not known")
 }

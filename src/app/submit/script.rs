@@ -1,4 +1,4 @@
-//! What `sbatch` gets: one page a stage, to be read, and edited and handed in by hand where somebody wants to.
+//! The batch script of a stage, short enough to be read, edited and submitted by hand.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -7,26 +7,26 @@ use std::path::Path;
 use super::plan::{Plan, Stage};
 use crate::app::format::shell_word;
 
-/// Seconds before the end of a task's time at which it is told: saving takes less.
-const WARNING: u32 = 120;
+/// Seconds before a task's time limit at which Slurm signals it: saving takes less.
+const WARNING_SECONDS: u32 = 120;
 
 /// The script of a stage.
 pub fn script(plan: &Plan, stage: &Stage) -> String {
     let mut text = String::from("#!/bin/bash\n");
     let mut line = |line: &str| {
-        let _ = writeln!(text, "{line}"); // a String takes all
+        let _ = writeln!(text, "{line}"); // writing to a String cannot fail
     };
     let verb = stage.words.first().map_or("", String::as_str);
     let (program, home) = (path(&plan.program), plan.home());
     let name = stage.id();
     line(&format!("#SBATCH --job-name=ssmprobe-{name}"));
-    let several = plan.largest_array < stage.tasks();
+    let is_split = plan.largest_array < stage.tasks();
     let log = match stage.parts {
         Some(parts) => {
             let limit = plan.slurm.array_limit.map_or(String::new(), |limit| format!("%{limit}"));
             line(&format!("#SBATCH --array=1-{}{limit}", parts.min(plan.largest_array)));
-            // Tasks of several arrays have the same numbers in Slurm: each finds its log below.
-            if several { "slurm-%A_%a.txt".to_owned() } else { format!("{name}-%a.txt") }
+            // In several arrays Slurm's task numbers repeat: the script redirects its output to the task's own log below.
+            if is_split { "slurm-%A_%a.txt".to_owned() } else { format!("{name}-%a.txt") }
         }
         None => format!("{name}.txt"),
     };
@@ -35,7 +35,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     line(&format!("#SBATCH --output={}", option(&format!("{folder}/{log}"))));
     line("#SBATCH --open-mode=append");
     line("#SBATCH --requeue");
-    line(&format!("#SBATCH --signal=B:USR1@{WARNING}"));
+    line(&format!("#SBATCH --signal=B:USR1@{WARNING_SECONDS}"));
     for other in plan.slurm.options() {
         line(&format!("#SBATCH --{}", option_pair(&other)));
     }
@@ -45,10 +45,10 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     let (state, part) = match stage.parts {
         None => (state, String::new()),
         Some(parts) => {
-            // An array of a part of the tasks counts from 1 as every other.
-            let first = if several { " + ${SSMPROBE_BEFORE:-0}" } else { "" };
+            // Every array counts from 1, also one that begins in the middle of the stage.
+            let first = if is_split { " + ${SSMPROBE_BEFORE:-0}" } else { "" };
             line(&format!("task=$((SLURM_ARRAY_TASK_ID{first}))"));
-            if several {
+            if is_split {
                 line(&format!("exec >>{}-$task.txt 2>&1", path(&logs.join(&name))));
             }
             (format!("{state}-$task"), format!(" \\\n    --part=$task/{parts}"))
@@ -57,7 +57,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     line(&format!("cd {} && rm -f {state} || exit", path(&plan.directory)));
     line("");
     line(&format!(
-        "# {WARNING} s before its time is over it saves what is done, and waits in the queue for more."
+        "# {WARNING_SECONDS} s before its time is over it saves what is done, and waits in the queue for more."
     ));
     line("trap 'over=yes; kill -TERM $program' USR1");
     line("trap : TERM # whoever sends this to the script sends it to the program as well, which saves");
@@ -79,12 +79,12 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     text
 }
 
-/// A path as a word of the shell.
+/// A path quoted as one word for the shell.
 fn path(path: &Path) -> String {
     shell_word(&path.to_string_lossy())
 }
 
-/// The value of an option, as `sbatch` reads it from a script.
+/// The value of an option, quoted for an `#SBATCH` line.
 fn option(value: &str) -> Cow<'_, str> {
     match value.contains([' ', '#', '\'']) {
         true => format!("\"{}\"", value.replace('"', "\\\"")).into(),
@@ -92,7 +92,7 @@ fn option(value: &str) -> Cow<'_, str> {
     }
 }
 
-/// `KEY=VALUE` as `sbatch` reads it from a script.
+/// `KEY=VALUE`, or a key alone, quoted for an `#SBATCH` line.
 fn option_pair(pair: &str) -> String {
     match pair.split_once('=') {
         Some((key, value)) => format!("{key}={}", option(value)),

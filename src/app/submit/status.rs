@@ -1,4 +1,4 @@
-//! How the tasks go: from the exit codes they leave, and from whoever runs them.
+//! The states of the tasks: from the exit codes they leave, and from Slurm or the local background process.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,49 +11,50 @@ use super::{SlurmError, local, slurm};
 use crate::app::jobs::tasks::plan_file;
 use crate::model::io::atomic_file;
 
-/// No exit code is longer, in bytes.
+/// Largest state file, in bytes.
 const MAX_STATE_BYTES: u64 = 64;
-/// Bytes of a log that its tail is looked for in.
+/// Bytes at the end of a log in which its last lines are looked for.
 const TAIL_BYTES: u64 = 1 << 14;
-/// What a local task leaves until it ends.
+/// The state file of a local task until it ends.
 pub const RUNNING: &str = "running";
-/// Exit codes of a task that was told to stop, and saved: its own, and that of a script whose waiting a signal ended.
+/// Exit codes of a task that was asked to stop and saved: its own (130), and those of a script whose `wait` was ended by
+/// SIGUSR1 (138) or SIGTERM (143).
 const STOPPED: [i32; 3] = [130, 138, 143];
 
-/// How a task goes.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum State {
-    /// Nobody was asked to run it, or it was taken back.
+    /// It was not submitted, or it was cancelled before it started.
     NotHandedIn,
-    /// It waits.
+    /// It waits in the queue.
     Waiting {
-        /// For what, in Slurm's word.
+        /// Why, in Slurm's word; empty for a local task.
         reason: String,
     },
     /// It runs.
     Running {
-        /// Time left, in Slurm's word.
+        /// Time left until its limit, in Slurm's notation; empty for a local task.
         left: String,
     },
     /// It is done.
     Done,
-    /// It was told to stop; what it did is kept.
+    /// It was asked to stop; what it did is kept.
     Stopped,
-    /// It came to an end with another exit code than 0.
+    /// It ended with an exit code other than 0.
     Failed {
-        /// Which.
+        /// The exit code.
         code: i32,
     },
-    /// Whoever ran it does so no longer, and it left no exit code.
+    /// It runs no longer, and left no exit code.
     Lost {
-        /// What Slurm's accounting says of it.
+        /// Its final state in Slurm's accounting, if known.
         why: Option<String>,
     },
 }
 
 impl State {
-    /// Whether it will come to an end by itself.
+    /// Whether it waits or runs.
     pub fn is_active(&self) -> bool {
         matches!(self, Self::Waiting { .. } | Self::Running { .. })
     }
@@ -76,7 +77,7 @@ impl fmt::Display for State {
     }
 }
 
-/// How every task goes, in the order of [`Plan::tasks`].
+/// The state of every task, in the order of [`Plan::tasks`].
 ///
 /// # Errors
 /// If Slurm does not answer.
@@ -86,19 +87,19 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
         _ => Vec::new(),
     };
     let cancelled = plan.is_cancelled();
-    // The plan is written as tasks are handed in: a log that is older is of a turn before.
-    let written = |path: PathBuf| path.metadata().and_then(|about| about.modified()).ok();
-    let handed_in = written(plan_file(&plan.folder));
+    // The plan is saved whenever tasks are submitted: an older log is of an earlier submission.
+    let modified = |path: PathBuf| path.metadata().and_then(|about| about.modified()).ok();
+    let submitted = modified(plan_file(&plan.folder));
     let began =
-        |task: Task| written(plan.log(task)).is_some_and(|log| handed_in.is_none_or(|then| log >= then));
+        |task: Task| modified(plan.log(task)).is_some_and(|log| submitted.is_none_or(|then| log >= then));
     let alive = plan.place == SubmitTarget::Local && local::is_running(plan);
     let state = |task: Task| {
-        // The queue is asked first: a task that ended since has left its code.
-        let left = left(plan, task);
-        let left = left.as_deref().map(str::trim);
-        match (left.and_then(|left| left.parse::<i32>().ok()), plan.place) {
+        // Read after the queue was queried: a task that ended in between has left its exit code.
+        let content = read_state(plan, task);
+        let content = content.as_deref().map(str::trim);
+        match (content.and_then(|content| content.parse::<i32>().ok()), plan.place) {
             (Some(0), _) => State::Done,
-            (code, SubmitTarget::Local) => match (code, left == Some(RUNNING), alive) {
+            (code, SubmitTarget::Local) => match (code, content == Some(RUNNING), alive) {
                 (Some(code), ..) => ended(code),
                 (None, true, true) => State::Running { left: String::new() },
                 (None, false, true) => State::Waiting { reason: String::new() },
@@ -115,7 +116,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
                     }
                     (Some(queued), _) => State::Waiting { reason: queued.reason.clone() },
                     (None, Some(code)) => ended(code),
-                    // It was taken back before it began.
+                    // It was cancelled before it started.
                     (None, None) if cancelled && !began(task) => State::NotHandedIn,
                     (None, None) => State::Lost { why: None },
                 }
@@ -123,17 +124,17 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
         }
     };
     let mut states: Vec<(Task, State)> = plan.tasks().into_iter().map(|task| (task, state(task))).collect();
-    // What waited for a task that failed was taken out of the queue, and never began.
-    let done = |stage: usize| {
+    // Slurm removes tasks from the queue whose dependencies failed: they never started.
+    let dependencies_done = |stage: usize| {
         states.iter().filter(|(task, _)| plan.waits(stage, task.stage)).all(|(_, s)| *s == State::Done)
     };
-    let whole: Vec<bool> = (0..plan.stages.len()).map(done).collect();
+    let may_start: Vec<bool> = (0..plan.stages.len()).map(dependencies_done).collect();
     for (task, state) in &mut states {
-        if matches!(state, State::Lost { .. }) && !whole[task.stage] {
+        if matches!(state, State::Lost { .. }) && !may_start[task.stage] {
             *state = State::NotHandedIn;
         }
     }
-    // Accounting is asked once, and of nothing else.
+    // Accounting is queried once, for lost tasks alone.
     let lost = states.iter().filter(|(_, state)| matches!(state, State::Lost { .. }));
     let known = slurm::ended(&lost.filter_map(|(task, _)| Some(plan.array(*task)?.id.as_str())).collect());
     for (task, state) in &mut states {
@@ -147,21 +148,22 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     Ok(states)
 }
 
-/// Whether every task has left that it is done; Slurm is not asked.
+/// Whether every task has left the exit code 0; Slurm is not queried.
 pub fn are_done(plan: &Plan) -> bool {
-    plan.tasks().into_iter().all(|task| left(plan, task).is_some_and(|code| code.trim() == "0"))
+    plan.tasks().into_iter().all(|task| read_state(plan, task).is_some_and(|code| code.trim() == "0"))
 }
 
-/// What a task has left of how it goes: [`RUNNING`], or its exit code.
-fn left(plan: &Plan, task: Task) -> Option<String> {
+/// The content of a task's state file: [`RUNNING`], or its exit code.
+fn read_state(plan: &Plan, task: Task) -> Option<String> {
     atomic_file::text(&plan.state(task), MAX_STATE_BYTES).ok()
 }
 
+/// The state of a task with an exit code other than 0.
 fn ended(code: i32) -> State {
     if STOPPED.contains(&code) { State::Stopped } else { State::Failed { code } }
 }
 
-/// The last lines that a task printed, at most so many.
+/// The last non-empty lines of a task's log, at most `lines`.
 pub fn tail(plan: &Plan, task: Task, lines: usize) -> Vec<String> {
     let path = plan.log(task);
     let length = path.metadata().map_or(0, |about| about.len());
@@ -171,10 +173,11 @@ pub fn tail(plan: &Plan, task: Task, lines: usize) -> Vec<String> {
     all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect()
 }
 
-fn read_from(path: &std::path::Path, at: u64) -> std::io::Result<Vec<u8>> {
+/// At most [`TAIL_BYTES`] of a file from an offset on.
+fn read_from(path: &std::path::Path, offset: u64) -> std::io::Result<Vec<u8>> {
     use std::io::{Read, Seek, SeekFrom};
     let mut file = std::fs::File::open(path)?;
-    file.seek(SeekFrom::Start(at))?;
+    file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
