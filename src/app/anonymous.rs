@@ -1,21 +1,23 @@
-//! Text that leaves this machine (`ssmprobe doctor`, a report of a crash, pages): without the user's folders and name, without
-//! tokens, without passwords in addresses.
+//! Anonymises text that leaves this machine (`ssmprobe doctor`, crash reports, pages): removes the user's folders and name,
+//! access tokens, and passwords in URLs.
 
 use std::collections::BTreeMap;
 
-/// What every token of the Hub begins with.
-const TOKEN: &str = "hf_";
+/// The prefix of access tokens of the Hub.
+const TOKEN_PREFIX: &str = "hf_";
 
-/// `text` as anybody may read it: the home folder is `~`, the user's name as a part of a path USER.
+/// Replaces the home folder by `~`, the user's name as a whole word by `USER`, access tokens by `TOKEN`, and drops user
+/// names and passwords from URLs.
 pub fn anonymous(text: &str) -> String {
     let home = directories::UserDirs::new().map(|dirs| dirs.home_dir().display().to_string());
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let user = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(set);
     let secrets = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"].into_iter().filter_map(set).collect::<Vec<_>>();
-    of(text, home.as_deref(), user.as_deref(), &secrets)
+    redacted(text, home.as_deref(), user.as_deref(), &secrets)
 }
 
-fn of(text: &str, home: Option<&str>, user: Option<&str>, secrets: &[String]) -> String {
+/// [`anonymous`] for a given home folder, user name and secrets. Secrets of three characters or fewer are not replaced.
+fn redacted(text: &str, home: Option<&str>, user: Option<&str>, secrets: &[String]) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().filter(|secret| secret.len() > 3) {
         text = text.replace(secret.as_str(), "TOKEN");
@@ -26,13 +28,13 @@ fn of(text: &str, home: Option<&str>, user: Option<&str>, secrets: &[String]) ->
     let edge = |c: char| "/\\ ,:=\n\"'`()".contains(c);
     let word = |word: &str| match word.trim_end_matches(edge) {
         bare if user == Some(bare) => word.replacen(bare, "USER", 1),
-        bare if bare.starts_with(TOKEN) => word.replacen(bare, "TOKEN", 1),
+        bare if bare.starts_with(TOKEN_PREFIX) => word.replacen(bare, "TOKEN", 1),
         _ => word.to_owned(),
     };
     without_passwords(&text).split_inclusive(edge).map(word).collect()
 }
 
-/// Addresses without what stands before their host.
+/// Removes the user name and password of every URL (`//USER:PASSWORD@HOST`).
 fn without_passwords(text: &str) -> String {
     let mut parts = text.split("://");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -45,27 +47,27 @@ fn without_passwords(text: &str) -> String {
     })
 }
 
-/// Names of files for whoever is elsewhere: paths that begin in no folder of this machine as they are, of others the file alone.
-/// Of files of one name those that come later say in which folder they lie: `1.png`, `1 · dog.png`.
+/// Names of files for readers on other machines: relative paths stay as they are, of other paths only the file name is left.
+/// If names collide, the later ones also name the folder: `1.png`, `1 · dog.png`.
 #[derive(Default)]
 pub struct ShortNames(BTreeMap<String, String>);
 
 impl ShortNames {
-    /// What the file of this path is called, every time the same and no other one as it.
+    /// The name of a path: the same at every call, and different from that of every other path.
     pub fn name(&mut self, path: &str) -> String {
         if let Some(known) = self.0.get(path) {
             return known.clone();
         }
         let mut parts = path.rsplit(['/', '\\']).filter(|part| !part.trim_matches('.').is_empty());
         let file = parts.next().unwrap_or_default();
-        let leads_away = path.starts_with(['/', '\\', '~']) || path.contains(':') || path.contains("..");
-        let mut name = if leads_away { file } else { path.trim_start_matches("./") }.to_owned();
-        let mut more = parts.map(str::to_owned).chain((2..).map(|number: usize| number.to_string()));
+        let is_absolute = path.starts_with(['/', '\\', '~']) || path.contains(':') || path.contains("..");
+        let mut name = if is_absolute { file } else { path.trim_start_matches("./") }.to_owned();
+        let mut suffixes = parts.map(str::to_owned).chain((2..).map(|number: usize| number.to_string()));
         while self.0.values().any(|other| *other == name) {
-            let more = more.next().unwrap_or_default();
+            let suffix = suffixes.next().unwrap_or_default();
             name = match name.rsplit_once('.') {
-                Some((stem, ending)) => format!("{stem} · {more}.{ending}"),
-                None => format!("{name} · {more}"),
+                Some((stem, ending)) => format!("{stem} · {suffix}.{ending}"),
+                None => format!("{name} · {suffix}"),
             };
         }
         self.0.insert(path.to_owned(), name.clone());
@@ -75,26 +77,26 @@ impl ShortNames {
 
 #[cfg(test)]
 mod tests {
-    use super::{ShortNames, of};
+    use super::{ShortNames, redacted};
 
     #[test]
     fn files_of_one_name_say_where_they_lie() {
         let mut names = ShortNames::default();
-        let mut told = |paths: [&str; 4]| paths.map(|path| names.name(path));
-        let two = told(["/data/cat/1.png", "/data/dog/1.png", "/old/dog/1.png", "/data/cat/1.png"]);
+        let mut all_names = |paths: [&str; 4]| paths.map(|path| names.name(path));
+        let two = all_names(["/data/cat/1.png", "/data/dog/1.png", "/old/dog/1.png", "/data/cat/1.png"]);
         assert_eq!(two, ["1.png", "1 · dog.png", "1 · dog · old.png", "1.png"]);
-        let others = told(["./1.png", "D:\\a\\t.parquet, row 3", "b/t.parquet, row 3", ""]);
+        let others = all_names(["./1.png", "D:\\a\\t.parquet, row 3", "b/t.parquet, row 3", ""]);
         assert_eq!(others, ["1 · 2.png", "t.parquet, row 3", "b/t.parquet, row 3", ""]);
     }
 
     #[test]
     fn neither_home_nor_user_nor_tokens_stay() {
         let page = "tokens /home/alice/.cache\ndemo /data/alice/demo, D:\\alice\nalice=1 malice /srv/alice";
-        let clean = of(page, Some("/home/alice"), Some("alice"), &[]);
+        let clean = redacted(page, Some("/home/alice"), Some("alice"), &[]);
         assert_eq!(clean, "tokens ~/.cache\ndemo /data/USER/demo, D:\\USER\nUSER=1 malice /srv/USER");
-        assert_eq!(of("a/b", Some("/"), None, &[]), "a/b");
+        assert_eq!(redacted("a/b", Some("/"), None, &[]), "a/b");
         let page = "token=hf_AbC \"hf_x\" sent odds; http://bob:word@host:80/a, org/name@v1";
-        let clean = of(page, None, None, &["odds".into(), "seven".into()]);
+        let clean = redacted(page, None, None, &["odds".into(), "seven".into()]);
         assert_eq!(clean, "token=TOKEN \"TOKEN\" sent TOKEN; http://host:80/a, org/name@v1");
     }
 }

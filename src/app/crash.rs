@@ -1,6 +1,6 @@
-//! A fault of the program itself (a panic) leaves a report: what it said, where it was, and the last lines of what was said
-//! and done before, without the user's name, folders and tokens. Faults of code that is not ours, which whoever called it
-//! turns into an error of a file or a device, leave none.
+//! Crash reports: a panic leaves a file with its message, location and backtrace and the last lines of the [`log`], without
+//! the user's name, folders and tokens. Panics of other crates that a guard ([`catch_panic`]) turns into the error of a file
+//! or a device leave none.
 
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
@@ -14,39 +14,40 @@ use super::terminal::stdout::say;
 use super::{log, paths};
 use crate::model::io::{atomic_file, catch_panic};
 
-/// Reports that one process writes at most: a fault may come again with every frame.
-const MAX_OF_A_RUN: usize = 5;
-/// Reports that are kept.
+/// Most reports of one process: a panic may come again with every frame.
+const MAX_PER_PROCESS: usize = 5;
+/// Most reports in the folder; the oldest are deleted.
 const MAX_REPORTS: usize = 20;
 const PREFIX: &str = "crash-";
 
 thread_local! {
-    /// The report of this thread's last fault.
+    /// The report of this thread's last panic.
     static LAST: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// From now on every fault of this process leaves a report in `folder`; where there is none, nowhere.
+/// Installs the panic hook that writes a report into `folder`, if one is given.
 pub fn install(folder: Option<PathBuf>) {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
-    let usual = std::panic::take_hook();
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |fault| {
         if catch_panic::is_guarded() {
-            log::note(&catch_panic::panic_message(fault.payload())); // whoever guards it says it as an error
+            log::note(&catch_panic::panic_message(fault.payload())); // the guard reports it as an error
             return;
         }
-        usual(fault);
+        default_hook(fault);
         let number = WRITTEN.load(Ordering::SeqCst);
-        let Some(folder) = folder.as_deref().filter(|_| !is_device_thread() && number < MAX_OF_A_RUN) else {
+        let Some(folder) = folder.as_deref().filter(|_| !is_device_thread() && number < MAX_PER_PROCESS)
+        else {
             return;
         };
         WRITTEN.fetch_add(1, Ordering::SeqCst);
-        let said = catch_panic::panic_message(fault.payload());
+        let message = catch_panic::panic_message(fault.payload());
         let place = fault.location().map_or("nowhere".to_owned(), ToString::to_string);
-        let backtrace = match has_room_for_names() {
+        let backtrace = match has_memory_for_backtrace() {
             true => Backtrace::force_capture().to_string(),
             false => "none: there is too little memory for the names of its functions".to_owned(),
         };
-        match write(folder, number, &page(&said, &place, &backtrace)) {
+        match write(folder, number, &page(&message, &place, &backtrace)) {
             Ok(path) => {
                 say!(
                     "a report of this fault, which names no user and holds no token, is in {}",
@@ -59,30 +60,32 @@ pub fn install(folder: Option<PathBuf>) {
     }));
 }
 
-/// Whether the names of functions can be read from the program. Where memory ends while they are, the standard library waits for
-/// a lock that it holds itself, for ever.
-fn has_room_for_names() -> bool {
+/// Whether there is enough memory to symbolise a backtrace. If memory runs out while it is symbolised, the standard library
+/// deadlocks on a lock that it holds itself.
+fn has_memory_for_backtrace() -> bool {
     let program = std::env::current_exe().and_then(std::fs::metadata).map_or(0, |file| file.len());
-    let needed = usize::try_from(3 * program).unwrap_or(usize::MAX); // its file in memory, and tables made of it
+    let needed = usize::try_from(3 * program).unwrap_or(usize::MAX); // the mapped file, and tables built from it
     Vec::<u8>::new().try_reserve_exact(needed).is_ok()
 }
 
-/// Whether this is a thread of burn's devices (`DSU-0-0`), whose faults come back as errors of whoever waits for them.
+/// Whether this is a thread of burn's devices (`DSU-0-0`), whose panics are returned as errors to the threads that wait for
+/// them.
 fn is_device_thread() -> bool {
     std::thread::current().name().is_some_and(|name| name.starts_with("DSU-") || name.starts_with("DSD-"))
 }
 
-/// The report of the last fault of this thread, once.
+/// Takes the path of the report of this thread's last panic.
 pub fn take() -> Option<PathBuf> {
     LAST.take()
 }
 
-/// Where reports go; absent where the user has no home.
+/// The folder of the reports; `None` if the user has no home folder.
 pub fn folder() -> Option<PathBuf> {
     Some(paths::state()?.join("crashes"))
 }
 
-fn page(said: &str, place: &str, backtrace: &str) -> String {
+/// The text of a report, anonymised.
+fn page(message: &str, place: &str, backtrace: &str) -> String {
     let mut page = String::new();
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
@@ -93,7 +96,7 @@ fn page(said: &str, place: &str, backtrace: &str) -> String {
     let _ = write!(
         page,
         "ssmprobe {} stopped by a fault of its own. Please put this page into an issue.\n\n\
-         system   {os} {arch}\ncommand  ssmprobe {}\nthread   {name}\nfault    {said}\nat       {place}\n\n\
+         system   {os} {arch}\ncommand  ssmprobe {}\nthread   {name}\nfault    {message}\nat       {place}\n\n\
          What was said and done before:\n{lines}\n\nBacktrace:\n{backtrace}",
         env!("CARGO_PKG_VERSION"),
         words.join(" "),
@@ -101,6 +104,7 @@ fn page(said: &str, place: &str, backtrace: &str) -> String {
     anonymous(&page)
 }
 
+/// Writes a report, and deletes the oldest beyond [`MAX_REPORTS`].
 fn write(folder: &Path, number: usize, page: &str) -> std::io::Result<PathBuf> {
     atomic_file::make_folder(folder)?;
     let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
@@ -112,7 +116,7 @@ fn write(folder: &Path, number: usize, page: &str) -> std::io::Result<PathBuf> {
     let mut reports: Vec<PathBuf> = entries.filter(is_report).collect();
     reports.sort();
     for old in &reports[..reports.len().saturating_sub(MAX_REPORTS)] {
-        let _ = std::fs::remove_file(old); // another process was first
+        let _ = std::fs::remove_file(old); // fails if another process has deleted it
     }
     Ok(path)
 }

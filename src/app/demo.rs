@@ -1,4 +1,4 @@
-//! What comes with the program: where the bundled demo lies, and what it says of itself.
+//! The bundled demo: where it is installed, and its description `demo.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,14 @@ use crate::model::io::atomic_file;
 use crate::model::pretrain::Plan;
 use crate::model::train::TrainConfig;
 
-/// Names the folder of assets where it lies elsewhere.
+/// The environment variable that overrides the folder of assets.
 pub const ASSETS_VARIABLE: &str = "SSMPROBE_ASSETS";
 
-/// The folder of the bundled demo: `demo` in the folder that [`ASSETS_VARIABLE`] names; else in `assets`
-/// beside the program, or above it as in a checkout, or in `share/ssmprobe` as installed; else in
-/// the sources it was built from.
+/// The folder of the bundled demo: `demo` in the folder that [`ASSETS_VARIABLE`] names; else in `assets` beside the
+/// executable, or above it as in a checkout, or in `share/ssmprobe` as installed; else in the sources it was built from.
+///
+/// # Errors
+/// If none of these holds the demo.
 pub fn demo() -> anyhow::Result<PathBuf> {
     let named = std::env::var_os(ASSETS_VARIABLE).map(PathBuf::from);
     let places = places(named.as_deref(), std::env::current_exe().ok().as_deref());
@@ -31,7 +33,7 @@ pub fn demo() -> anyhow::Result<PathBuf> {
     )
 }
 
-/// Where the demo may lie, the likeliest first. A folder that was named is the only one.
+/// The folders that may hold the demo, the most likely first. If `named` is given, it is the only one.
 fn places(named: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
     if let Some(named) = named {
         return vec![named.join("demo")];
@@ -41,11 +43,11 @@ fn places(named: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
     beside.chain([Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo")]).collect()
 }
 
-/// Heads of the demo that are shown at first, side by side.
+/// The heads of the demo that are compared at first.
 const SHOWN_FIRST: [&str; 4] = ["sinkhorn", "neuralsort", "raster", "gap"];
 
-/// What opens the bundled demo: its first backbone with all probes, and its scenes as a dataset, which
-/// have classes and masks. Nothing where there is no demo: the empty window says what to do.
+/// The commands that open the bundled demo: its first backbone with all probes, and its scenes as a dataset with classes
+/// and masks. Empty if there is no demo: the empty window says what to do.
 pub fn opening() -> Vec<Command> {
     let Ok(folder) = demo() else { return Vec::new() };
     let Ok(about) = DemoInfo::open(&folder) else { return Vec::new() };
@@ -60,19 +62,19 @@ pub fn opening() -> Vec<Command> {
     ]
 }
 
-/// What `demo.json` says: how the demo was made and what came out.
+/// The content of `demo.json`: how the demo was made, and its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DemoInfo {
     /// Version of the program that made it.
     pub made_by: String,
-    /// Version of the scenes.
+    /// Version of the scene generator's output.
     pub scenes_version: u32,
-    /// Seed of all of it.
+    /// The seed of everything.
     pub seed: u64,
     /// The scenes that the probes were trained and validated on; the first of the validation ones
     /// are in the folder `scenes`.
     pub scenes: Set,
-    /// How many validation scenes the object's AUC was taken on.
+    /// The number of validation scenes on which the AUC was computed.
     pub auc_scenes: u64,
     /// How the probes were trained.
     #[serde(rename = "protocol")]
@@ -92,12 +94,12 @@ pub struct DemoBackbone {
     pub heads: Vec<DemoHead>,
 }
 
-/// What became of one head.
+/// A head of the demo, and its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DemoHead {
     /// Head id; its probe is `probes/<backbone>/<id>.safetensors`.
     pub id: String,
-    /// Number of trained values.
+    /// Number of trained parameters.
     pub parameters: usize,
     /// Accuracy on the training scenes over the last epoch, in percent.
     pub train: f64,
@@ -109,12 +111,15 @@ pub struct DemoHead {
 }
 
 impl DemoInfo {
-    /// Its file in the demo's folder.
+    /// The name of its file in the demo's folder.
     pub const FILE: &str = "demo.json";
-    /// It is no longer than this, in bytes.
+    /// Largest file, in bytes.
     const MAX_BYTES: u64 = 1 << 20;
 
     /// Reads it from the demo's folder.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or describes no demo.
     pub fn open(demo: &Path) -> anyhow::Result<Self> {
         let path = demo.join(Self::FILE);
         let text = atomic_file::read(&path, Self::MAX_BYTES)
@@ -124,7 +129,7 @@ impl DemoInfo {
         })
     }
 
-    /// The scenes in the demo's folder, in the order in which classes take turns.
+    /// The scene images in the demo's folder, in the order of the set, which alternates between classes.
     pub fn images(&self, demo: &Path) -> Vec<PathBuf> {
         let shipped = Set { train: 0, ..self.scenes };
         let files = shipped.places().map(|place| demo.join("scenes").join(place.file));

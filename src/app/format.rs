@@ -1,8 +1,8 @@
-//! Amounts and times as a person reads them, and words as a shell does, the same everywhere.
+//! Formatting of sizes and times for people, and of words for a shell.
 
 use std::time::Duration;
 
-/// Bytes, in decimal units as disks are sold.
+/// A number of bytes with one decimal, in decimal units from kB to TB.
 pub fn bytes(bytes: u64) -> String {
     let (unit, name) = match bytes {
         1_000_000_000_000.. => (1e12, "TB"),
@@ -13,7 +13,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{:.1} {name}", bytes as f64 / unit)
 }
 
-/// Minutes and seconds, or hours before them.
+/// `M:SS`, or `H:MM:SS` from an hour on.
 pub fn clock(time: Duration) -> String {
     let s = time.as_secs();
     match s / 3600 {
@@ -22,7 +22,7 @@ pub fn clock(time: Duration) -> String {
     }
 }
 
-/// A time that is only guessed, in one unit or two: `40 s`, `12 min`, `3 h 20 min`, `2 days`.
+/// An estimated time, in one unit or two: `40 s`, `12 min`, `3 h 20 min`, `2.0 days`.
 pub fn roughly(time: Duration) -> String {
     let s = time.as_secs_f64();
     match s {
@@ -40,7 +40,7 @@ pub fn roughly(time: Duration) -> String {
     }
 }
 
-/// A word of a command line that means these characters.
+/// Quotes text as one word for a POSIX shell, if it needs quotes.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

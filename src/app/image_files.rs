@@ -1,4 +1,4 @@
-//! The walk that finds images, and which files are probes and workspaces, by their names.
+//! Finds images below a folder, and tells probes and workspaces by their file names.
 
 use std::io::Error;
 use std::ops::ControlFlow;
@@ -6,22 +6,21 @@ use std::path::{Path, PathBuf};
 
 use crate::model::data::image::is_named_image;
 
-/// Whether a file is a probe, by its name.
+/// Whether a path has the extension of a probe (`.safetensors`).
 pub fn is_probe(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("safetensors"))
 }
 
-/// How workspace files end.
+/// The extension of workspace files.
 pub const WORKSPACE_EXTENSION: &str = "ssmprobe";
 
-/// Whether a file is a workspace, by its name.
+/// Whether a path has the extension of a workspace.
 pub fn is_workspace(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(WORKSPACE_EXTENSION))
 }
 
-/// Hands the images in `folder` and below to `found`, in sorted order. Hidden entries are skipped,
-/// and so are links to folders, which may lead in circles. `unread` is told of a folder below that
-/// cannot be read; the walk goes on unless it breaks.
+/// Passes every image in `folder` and below to `found`, in sorted order. Skips hidden entries, and symbolic links to
+/// folders, which may form cycles. Calls `unread` for each entry that cannot be read. Stops as soon as a callback breaks.
 pub fn images_below(
     folder: &Path,
     found: &mut dyn FnMut(PathBuf) -> ControlFlow<()>,

@@ -1,17 +1,17 @@
-//! The last lines of what was said and done in this process: what a report of a crash ends with.
+//! The last messages and requests of this process, kept in memory for crash reports.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Write};
 use std::sync::{Mutex, TryLockError};
 
-/// Lines that are kept.
-const LINES: usize = 100;
-/// Bytes of a line that are kept.
-const LINE_BYTES: usize = 500;
+/// Most lines that are kept.
+const MAX_LINES: usize = 100;
+/// Bytes of a line beyond which it is cut off.
+const MAX_LINE_BYTES: usize = 500;
 
 static RECENT: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
-/// Keeps a line. One that comes while another is kept on a thread that crashed is lost.
+/// Adds a line. Never blocks, as it is called from the panic hook: while another thread holds the lock, the line is lost.
 pub fn note(line: &str) {
     match RECENT.try_lock() {
         Ok(mut kept) => keep(&mut kept, line),
@@ -20,12 +20,12 @@ pub fn note(line: &str) {
     }
 }
 
-/// Keeps that something was asked for, by the name of its variant alone: what a person typed stays out.
+/// Adds that something was requested, by the name of its variant alone: what the user typed stays out.
 pub fn asked(what: &impl Debug) {
     note(&format!("asked: {}", variant(what)));
 }
 
-/// What is kept, the oldest first.
+/// The lines that are kept, the oldest first; empty while another thread holds the lock.
 pub fn tail() -> Vec<String> {
     match RECENT.try_lock() {
         Ok(kept) => kept.iter().cloned().collect(),
@@ -34,14 +34,15 @@ pub fn tail() -> Vec<String> {
     }
 }
 
+/// Appends a line, cut to [`MAX_LINE_BYTES`], and drops the oldest beyond [`MAX_LINES`].
 fn keep(kept: &mut VecDeque<String>, line: &str) {
-    if kept.len() == LINES {
+    if kept.len() == MAX_LINES {
         kept.pop_front();
     }
-    kept.push_back(line[..line.floor_char_boundary(LINE_BYTES)].to_owned());
+    kept.push_back(line[..line.floor_char_boundary(MAX_LINE_BYTES)].to_owned());
 }
 
-/// The first word of what is told of it.
+/// The leading alphanumeric characters of a value's `Debug` text: the name of its type or variant.
 fn variant(what: &impl Debug) -> String {
     struct Word(String);
     impl Write for Word {
@@ -52,7 +53,7 @@ fn variant(what: &impl Debug) -> String {
         }
     }
     let mut word = Word(String::new());
-    let _ = write!(word, "{what:?}"); // it ends where the word does
+    let _ = write!(word, "{what:?}"); // the error only ends the formatting
     word.0
 }
 
@@ -66,8 +67,8 @@ mod tests {
         (0..200).for_each(|line| keep(&mut kept, &format!("line {line}")));
         keep(&mut kept, &"ä".repeat(1000));
         assert_eq!(
-            (kept.len(), kept[0].as_str(), kept[LINES - 1].as_str()),
-            (LINES, "line 101", &*"ä".repeat(250))
+            (kept.len(), kept[0].as_str(), kept[MAX_LINES - 1].as_str()),
+            (MAX_LINES, "line 101", &*"ä".repeat(250))
         );
         assert_eq!((variant(&Some("a secret")), variant(&None::<u8>)), ("Some".into(), "None".into()));
     }

@@ -1,7 +1,7 @@
 //! The wiring: command line, threads and window. The only folder that knows `model` and `viz`.
 //!
-//! Front ends send [`jobs::Request`]s to the [`worker`] and hear [`jobs::Event`]s. The window keeps a
-//! [`state`], plain data: events and [`command`]s change it and may ask for more.
+//! Front ends send [`jobs::Request`]s to the [`worker`] and receive [`jobs::Event`]s. The window keeps its [`state`] as plain
+//! data: events and commands ([`state::command`]) change it and may result in further requests.
 
 mod anonymous;
 pub mod cli;

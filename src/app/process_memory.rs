@@ -1,16 +1,15 @@
-//! Memory of this process: what is kept for the next step, and how much is resident, where the system
-//! says it as Linux does.
+//! Memory of this process: the allocator's thresholds, and the resident size as Linux reports it in `/proc/self/status`.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
-/// Lets freed memory be used again at once. A training step frees megabytes that the next one asks for;
-/// left to itself, the GNU allocator gives most of them back to the system in between and gets them
-/// again page by page, which took half the time of the lightest heads (docs/speed.md). It would come to
-/// these limits by itself once a block of 32 MiB was freed. Other systems' allocators are left alone.
+/// Makes the allocator keep freed memory for reuse. A training step frees megabytes that the next one allocates; by
+/// default, the GNU allocator returns most of them to the system in between and gets them again page by page, which took
+/// half the time of the lightest heads (docs/speed.md). It would adapt to these thresholds by itself once a block of 32 MiB
+/// was freed. Other systems' allocators are left as they are.
 pub fn keep_freed() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: both are settings of the allocator, which locks itself while it takes them.
+    // SAFETY: both set a parameter of the allocator, which takes its own lock meanwhile.
     #[expect(unsafe_code, reason = "a call of C that sets a number")]
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20); // larger blocks go straight back
@@ -18,22 +17,23 @@ pub fn keep_freed() {
     }
 }
 
-/// Forgets the peak so far; whether the system can.
+/// Resets the peak to the current size; returns whether the system supports it.
 pub fn forget_peak() -> bool {
     let file = OpenOptions::new().write(true).open("/proc/self/clear_refs");
     file.and_then(|mut file| file.write_all(b"5")).is_ok()
 }
 
-/// Bytes it holds.
+/// The resident size in bytes; `None` if the system does not report it.
 pub fn resident() -> Option<u64> {
     status("VmRSS:")
 }
 
-/// The most bytes it has held since the peak was last forgotten.
+/// The largest resident size in bytes since the last [`forget_peak`]; `None` if the system does not report it.
 pub fn peak() -> Option<u64> {
     status("VmHWM:")
 }
 
+/// A field of `/proc/self/status`, in bytes.
 fn status(field: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;

@@ -1,8 +1,8 @@
-//! How long the processor worked for this process or thread, where the system says it; elsewhere how much time passed.
+//! CPU time of this process or thread on Unix; wall-clock time elsewhere.
 
 use std::time::Duration;
 
-/// For all threads of this process, from some moment on.
+/// CPU time of all threads of this process. Only differences are meaningful.
 pub fn of_process() -> Duration {
     #[cfg(unix)]
     return clock(libc::CLOCK_PROCESS_CPUTIME_ID);
@@ -10,7 +10,7 @@ pub fn of_process() -> Duration {
     passed()
 }
 
-/// For the thread that asks, from some moment on.
+/// CPU time of the calling thread. Only differences are meaningful.
 pub fn of_thread() -> Duration {
     #[cfg(unix)]
     return clock(libc::CLOCK_THREAD_CPUTIME_ID);

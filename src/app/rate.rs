@@ -1,8 +1,8 @@
-//! How fast a job goes, and how long it still takes.
+//! The rate of a job, and its remaining time.
 
 use std::time::{Duration, Instant};
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Images done, those of earlier attempts included.
@@ -15,7 +15,7 @@ pub struct Progress {
     pub left: Duration,
 }
 
-/// Measures one attempt at a job.
+/// Measures the rate of one attempt at a job.
 pub struct RateMeter {
     total: usize,
     start: usize,
@@ -23,12 +23,12 @@ pub struct RateMeter {
 }
 
 impl RateMeter {
-    /// Begins now, with `start` of `total` images done before.
+    /// Starts the clock, with `start` of `total` images done by earlier attempts.
     pub fn new(total: usize, start: usize) -> Self {
         Self { total, start, begun: Instant::now() }
     }
 
-    /// Does something that is no part of the job: its time does not count.
+    /// Runs something that is not part of the job, and excludes its time.
     pub fn without<T>(&mut self, other: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let done = other();

@@ -1,5 +1,5 @@
-//! What is open when the program ends is open when it starts again, after a crash too: a workspace beside the
-//! settings, written whole or not at all, a moment after something changed.
+//! The session: what is open is saved as a workspace beside the settings shortly after every change, atomically, and
+//! opened again at the next start, also after a crash.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,47 +12,47 @@ use crate::model::io::atomic_file;
 
 /// The file of the last session, beside the settings.
 const FILE: &str = "session.ssmprobe";
-/// What was open before something else was opened in its place.
+/// The file of the session before something else was opened in its place.
 const PREVIOUS: &str = "previous.ssmprobe";
-/// A session that could not be read, kept for whoever can mend it.
+/// The name given to a session file that could not be read, which is kept for repair.
 const DAMAGED: &str = "session-damaged.ssmprobe";
 
-/// Where sessions are kept, and what is kept there.
+/// The session file, and what was last written to it.
 pub struct Session {
     path: PathBuf,
-    /// What was written, or is being written.
-    kept: Option<Workspace>,
-    /// What comes of the writing under way.
+    /// The workspace that was last written, or is being written.
+    last_written: Option<Workspace>,
+    /// The result of the write in progress.
     writing: Option<Receiver<Result<(), WorkspaceError>>>,
 }
 
-/// What there was of the last session.
+/// The last session, as found at the start of the program.
 pub enum Last {
-    /// This; `unsaved` changes of the named workspace it is of are part of it.
+    /// It was read. If it belongs to a named workspace, it includes that one's unsaved changes.
     Open(Box<Workspace>),
-    /// None.
+    /// There is none, or it was empty.
     Nothing,
-    /// One of which nothing is where it was, a disk that is not there say.
+    /// None of its files exists any more, as when a disk is not mounted.
     Gone,
-    /// None that can be read: why, and where its file is now.
+    /// It could not be read: why, and where its file is now.
     Damaged(UserError),
 }
 
 impl Session {
-    /// Beside the settings in the file `settings`.
+    /// The session beside the settings file `settings`.
     pub fn beside(settings: &Path) -> Self {
-        Self { path: settings.with_file_name(FILE), kept: None, writing: None }
+        Self { path: settings.with_file_name(FILE), last_written: None, writing: None }
     }
 
-    /// Reads the last session. One with nothing in it counts as none; one that is damaged is put aside.
+    /// Reads the last session. A file that cannot be read is renamed.
     pub fn load(&self) -> Last {
         match Workspace::load(&self.path) {
             Ok(workspace) => {
                 let missing = workspace.missing().len();
                 let all = workspace.ids().count() + workspace.runs.len() - workspace.columns.len();
-                let noted = !workspace.findings.is_empty() || !workspace.notes.is_empty();
+                let has_notes = !workspace.findings.is_empty() || !workspace.notes.is_empty();
                 match all {
-                    _ if noted || missing < all => Last::Open(Box::new(workspace)),
+                    _ if has_notes || missing < all => Last::Open(Box::new(workspace)),
                     0 => Last::Nothing,
                     _ => Last::Gone,
                 }
@@ -71,18 +71,18 @@ impl Session {
         }
     }
 
-    /// Puts the last session aside for what is opened in its place; where it is now, if there was one.
+    /// Renames the file of the last session, as something else is opened in its place; returns its new path, if it existed.
     pub fn put_aside(&self) -> Option<PathBuf> {
         let previous = self.path.with_file_name(PREVIOUS);
         std::fs::rename(&self.path, &previous).ok().map(|()| previous)
     }
 
-    /// Whether this is the file of what was open before something else was opened in its place.
+    /// Whether a path is the file that [`put_aside`](Self::put_aside) and [`keep_previous`](Self::keep_previous) write.
     pub fn is_previous(&self, path: &Path) -> bool {
         path == self.path.with_file_name(PREVIOUS)
     }
 
-    /// Keeps what was open before something else is opened in its place; where.
+    /// Saves what is open before something else is opened in its place; returns the path.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -91,12 +91,12 @@ impl Session {
         save(workspace, &previous).map(|()| previous)
     }
 
-    /// Whether something is being written still.
+    /// Whether a write is in progress.
     pub fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
 
-    /// What came of the last writing, once it is over.
+    /// Takes the result of the last write, once it has ended.
     ///
     /// # Errors
     /// If the file could not be written.
@@ -110,16 +110,16 @@ impl Session {
         }
     }
 
-    /// Writes this beside the window's thread, unless it is what was written last.
+    /// Writes the workspace on another thread and calls `done`, unless a write is in progress or it was written last.
     pub fn write_beside(&mut self, workspace: Workspace, done: impl FnOnce() + Send + 'static) {
-        if self.writing.is_some() || self.kept.as_ref() == Some(&workspace) {
+        if self.writing.is_some() || self.last_written.as_ref() == Some(&workspace) {
             return;
         }
-        self.kept = Some(workspace.clone());
+        self.last_written = Some(workspace.clone());
         let (sender, receiver) = sync_channel(1);
         let path = self.path.clone();
         let write = move || {
-            // The window may be gone; then nobody wants to know.
+            // Fails if the window is gone.
             sender.send(save(&workspace, &path)).ok();
             done();
         };
@@ -128,19 +128,19 @@ impl Session {
         }
     }
 
-    /// Writes this before the program ends.
+    /// Writes the workspace on this thread, before the program ends.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn write_last(&mut self, workspace: &Workspace) -> Result<(), WorkspaceError> {
         if let Some(writing) = self.writing.take() {
-            let _ = writing.recv(); // the last word is the one below
+            let _ = writing.recv(); // overwritten below
         }
         save(workspace, &self.path)
     }
 }
 
-/// Writes it, and makes the folder it goes to.
+/// Writes a workspace, making its folder.
 fn save(workspace: &Workspace, path: &Path) -> Result<(), WorkspaceError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     atomic_file::make_folder(folder)

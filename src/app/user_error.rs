@@ -1,4 +1,4 @@
-//! What went wrong, as a person reads it: a chain of messages, what to do now, and whether the command line is to blame.
+//! Errors for the user: a chain of messages, a remedy, and whether the command line is to blame.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::model::train::classifier::ModelError;
 use crate::model::train::run::RunError;
 use crate::viz::export::ExportError;
 
-/// The remedy for what a device other than the processor may be to blame for.
+/// The remedy for errors that a device other than the CPU may have caused.
 pub const ON_CPU: &str = "Run on the CPU instead";
 
 /// A command line that cannot be carried out as it stands: exit code 2, as clap's own errors.
@@ -25,12 +25,12 @@ pub const ON_CPU: &str = "Run on the CPU instead";
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// An error that has left the place it was made in.
+/// An error as plain data, which threads and processes can exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserError {
-    /// Messages from the outside in, without causes that one before tells already.
+    /// The messages from the outermost to the innermost, without those that an earlier one already contains.
     pub lines: Vec<String>,
-    /// What can be done, where the messages do not say it.
+    /// What the user can do, if the messages do not say it.
     pub remedy: Option<String>,
     /// Whether the command line was refused before anything was done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -38,19 +38,19 @@ pub struct UserError {
 }
 
 impl UserError {
-    /// A fault of one message.
+    /// An error of one message.
     pub fn new(line: impl Into<String>) -> Self {
         Self { lines: vec![cut(line.into())], remedy: None, refused: false }
     }
 
-    /// The chain of an error.
+    /// The chain of an error; a [`UserError`] is returned as it is.
     pub fn from_error(error: impl Into<anyhow::Error>) -> Self {
         let chain =
             |error: anyhow::Error| Self { lines: lines(&error), remedy: None, refused: refused(&error) };
         error.into().downcast().unwrap_or_else(chain)
     }
 
-    /// The chain of a file's error, with what to do if the file has vanished.
+    /// The chain of a file's error, with a remedy if the file does not exist.
     pub fn from_file_error(path: &Path, error: impl Into<anyhow::Error>) -> Self {
         let error = Self::from_error(error);
         match path.try_exists() {
@@ -59,19 +59,19 @@ impl UserError {
         }
     }
 
-    /// A panic of this thread that said this, and where its report is.
-    pub fn from_panic(said: String) -> Self {
+    /// The error for a panic of this thread with this message, with the path of its report.
+    pub fn from_panic(message: String) -> Self {
         let report = crash::take().map(|path| format!("a report is in {}", path.display()));
-        let lines = ["Stopped by a fault of the program or its driver".into(), cut(said)].into_iter();
+        let lines = ["Stopped by a fault of the program or its driver".into(), cut(message)].into_iter();
         Self { lines: lines.chain(report).collect(), remedy: None, refused: false }
     }
 
-    /// Whether the processor may do what another device could not.
+    /// Whether the remedy is to run on the CPU.
     pub fn wants_cpu(&self) -> bool {
         self.remedy.as_deref() == Some(ON_CPU)
     }
 
-    /// The same with what can be done.
+    /// Sets the remedy.
     pub fn remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }
     }
@@ -110,7 +110,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         | TrainingError::Differs { .. } => true,
         _ => false,
     };
-    // Outermost alone: a dataset that a run names, which is said around it, is none of the command line's.
+    // Only the outermost error: a missing dataset that a run names is wrapped in the run's error, and was not typed.
     let data =
         error.chain().next().is_some_and(|outermost| outermost.downcast_ref().is_some_and(no_such_data));
     error.is::<Usage>()
@@ -154,7 +154,7 @@ fn no_such_device(error: &DeviceError) -> bool {
     matches!(error, Unknown { .. } | Absent { .. } | Ambiguous { .. })
 }
 
-/// The messages of a chain from the outside in, without causes that a message before tells already.
+/// The messages of a chain from the outermost to the innermost, without causes that an earlier message already contains.
 pub fn lines(error: &anyhow::Error) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {

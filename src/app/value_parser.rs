@@ -1,11 +1,11 @@
-//! Numbers of flags within bounds, as clap takes them: `value_parser = whole_number(1_usize..)`. The literal names the field's type:
-//! clap compares the two only when the flag is read.
+//! Value parsers for clap: numbers within bounds, as in `value_parser = whole_number(1_usize..)`. The literal's type must be
+//! the field's: clap checks that only when the flag is read.
 
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
 use std::str::FromStr;
 
-/// Whole numbers of `range`: `1_u8..=9`, or `1_u8..`.
+/// Parses whole numbers of `range`: `1_u8..=9`, or `1_u8..`. The error names the bounds that the range includes.
 pub fn whole_number<T: FromStr + PartialOrd + Display>(
     range: impl RangeBounds<T> + Clone,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
@@ -22,7 +22,7 @@ pub fn whole_number<T: FromStr + PartialOrd + Display>(
     }
 }
 
-/// Numbers that `is_within` takes, with the words for them: "above 0".
+/// Parses numbers that `is_within` accepts; `bounds` describes them in the error: "above 0".
 pub fn number<T: FromStr + Copy>(
     bounds: &'static str,
     is_within: fn(T) -> bool,
@@ -33,7 +33,7 @@ pub fn number<T: FromStr + Copy>(
     }
 }
 
-/// Numbers from 0 to 1.
+/// Parses numbers from 0 to 1.
 pub fn fraction<T: FromStr + Copy + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
     number("from 0 to 1", |number| (T::from(0)..=T::from(1)).contains(&number))(text)
 }

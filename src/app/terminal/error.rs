@@ -1,4 +1,4 @@
-//! How a verb fails, as a person reads it: `error: ...`, then one line for each cause.
+//! Printing the error of a verb: `error: ...`, then one line for each cause.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,8 @@ use crate::app::user_error::refused;
 pub use crate::app::user_error::{Usage, lines};
 use crate::model::backbone::hub::HubError;
 
-/// Prints the chain of an error to standard error; returns the exit code it means.
+/// Prints the chain of an error to standard error. Returns the exit code: 130 if a download was interrupted, 2 if the command
+/// line was refused before anything was done, else 1.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if matches!(error.downcast_ref(), Some(HubError::Cancelled)) {
         say!("stopped; the same command goes on with the download");

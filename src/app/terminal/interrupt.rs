@@ -1,8 +1,8 @@
-//! Ctrl-C, and the system's asking to end (SIGTERM, SIGHUP). The first one asks the work to stop: it
-//! finishes its step and saves. Work that does not come back, because it is held up by what it reads (a
-//! pipe, a silent server), is not waited for longer than [`PATIENCE`], a step not longer than
-//! [`LONGEST`]; a second signal ends the program at once, and so does the first where no work asks.
-//! Whatever ends it removes the program's temporary files: what has its own name is whole, and goes on.
+//! Ctrl-C and the signals that ask a process to end (SIGTERM, SIGHUP). The first one asks the work to stop: it finishes
+//! its step and saves. Work that does not return because it is blocked (by a pipe, a silent server) is waited for no
+//! longer than [`PATIENCE`], a step no longer than [`MAX_STEP`]. A second signal ends the program at once, and so does the
+//! first one if the verb never checks [`flow`]. Every such end removes the program's temporary files: files with their
+//! final names are complete, and work resumes from them.
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -17,26 +17,29 @@ use super::stdout::say;
 use crate::app::jobs::{Cancel, Working};
 use crate::model::io::atomic_file;
 
-/// Signals so far.
-static ASKED: AtomicUsize = AtomicUsize::new(0);
-/// Whether the work asks [`flow`].
-static LISTENS: AtomicBool = AtomicBool::new(false);
-/// What the first signal ends.
+/// The number of signals so far.
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+/// Whether the work checks [`flow`].
+static LISTENING: AtomicBool = AtomicBool::new(false);
+/// The flag of every job of this process, which the first signal sets.
 static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::default);
 
-/// How long work that is in no step may take to come back.
+/// How long work that is in no step may take to return.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a step may.
-const LONGEST: Duration = Duration::from_mins(1);
-/// How often it is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+/// How long a step may take.
+const MAX_STEP: Duration = Duration::from_mins(1);
+/// Time between two checks of whether a step is under way.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What shells expect of a program that Ctrl-C ended.
+/// The exit code after Ctrl-C by the convention of shells: 128 + SIGINT.
 const CODE: u8 = 130;
 
-/// Takes signals from now on; once, before anything is done.
+/// Installs the signal handlers. To be called once, before anything else.
+///
+/// # Errors
+/// If the handler cannot be installed.
 pub fn install() -> anyhow::Result<()> {
-    // A file that grows beyond what is allowed (`ulimit -f`) is an error of who writes it, not the end.
+    // A write beyond the file size limit (`ulimit -f`) is then an error of that write, and does not end the process.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: no handler is installed, the signal is only ignored.
     #[expect(unsafe_code, reason = "a call of C that sets how a signal is taken")]
@@ -46,9 +49,9 @@ pub fn install() -> anyhow::Result<()> {
     ctrlc::set_handler(signalled).context("Ctrl-C cannot be listened to")
 }
 
-/// From now on the work asks [`flow`] now and then. A verb may run others that listen, too.
+/// Declares that the work checks [`flow`] regularly. May be called several times, as one verb may run another.
 pub fn listen() {
-    LISTENS.store(true, SeqCst);
+    LISTENING.store(true, SeqCst);
 }
 
 /// The flag of every job of this process.
@@ -56,14 +59,14 @@ pub fn cancel() -> &'static Cancel {
     &CANCEL
 }
 
-/// Begins a step that is worth waiting for.
+/// Begins a step that is waited for up to [`MAX_STEP`]; dropping the guard ends it.
 pub fn working() -> Working {
     CANCEL.working()
 }
 
-/// On the thread that takes signals.
+/// Handles a signal, on the thread of the signal handler.
 fn signalled() {
-    if ASKED.fetch_add(1, SeqCst) > 0 || !LISTENS.load(SeqCst) {
+    if SIGNALS.fetch_add(1, SeqCst) > 0 || !LISTENING.load(SeqCst) {
         end();
     }
     CANCEL.cancel();
@@ -76,26 +79,27 @@ fn signalled() {
     }
 }
 
-/// Gives the work its time; it ends the program itself where it comes back.
+/// Ends the program after the work had its time. Work that returns earlier ends the program itself.
 fn wait() {
     let begun = Instant::now();
     let mut idle = Duration::ZERO;
-    while idle < PATIENCE && begun.elapsed() < LONGEST {
-        sleep(LOOK);
-        idle = if CANCEL.is_working() { Duration::ZERO } else { idle + LOOK };
+    while idle < PATIENCE && begun.elapsed() < MAX_STEP {
+        sleep(POLL_INTERVAL);
+        idle = if CANCEL.is_working() { Duration::ZERO } else { idle + POLL_INTERVAL };
     }
     say!("stopped in the middle; what was done is kept, and the same command goes on from there");
     end()
 }
 
+/// Removes temporary files and ends the process.
 fn end() -> ! {
-    // Held to the end: no other file is begun.
+    // Held until the process ends, so that no other file is begun.
     let _held = atomic_file::abandon();
     #[expect(clippy::disallowed_methods, reason = "no thread is waited for, and temporary files are gone")]
     std::process::exit(i32::from(CODE));
 }
 
-/// Whether the work should stop.
+/// Whether the work should continue or stop.
 pub fn flow() -> ControlFlow<()> {
     if CANCEL.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }

@@ -1,4 +1,4 @@
-//! What verbs say on a terminal, and what a terminal says to them: results, errors, progress, Ctrl-C.
+//! The terminal of the command line: results, errors, progress and Ctrl-C.
 
 pub(super) mod error;
 pub(super) mod interrupt;

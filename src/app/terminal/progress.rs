@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, a line now and then elsewhere.
+//! Progress on standard error: a bar on a terminal, an occasional line elsewhere.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -14,53 +14,61 @@ use crate::app::terminal::stdout::say;
 use crate::model::io::escape::{shown, shown_line};
 use crate::model::train::HeadTrainer;
 
-/// How long nothing is said where there is no terminal.
-const SILENCE: Duration = Duration::from_secs(15);
-/// How long after one line the next may come.
-const PAUSE: Duration = Duration::from_secs(2);
+/// Time between two lines of progress where there is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(15);
+/// Shortest time between two milestones where there is no terminal.
+const MILESTONE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Shows how a job goes.
+/// Shows the progress of a job.
 pub struct Display {
     bar: ProgressBar,
-    terminal: bool,
-    told: Instant,
+    is_terminal: bool,
+    /// When a line was last printed.
+    printed: Instant,
+    /// When the reading of kept tokens began.
     verifying: Instant,
-    words: Messages,
+    messages: Messages,
 }
 
 impl Display {
-    /// Shows nothing yet.
+    /// A display that shows nothing yet.
     pub fn new() -> Self {
-        let bar = ProgressBar::no_length(); // hides itself where there is no terminal
+        let bar = ProgressBar::no_length(); // hidden if there is no terminal
         bar.set_style(ProgressStyle::with_template("{prefix} {wide_bar} {msg}").expect("a valid template"));
         let now = Instant::now();
-        Self { bar, terminal: stderr().is_terminal(), told: now, verifying: now, words: Messages::default() }
+        Self {
+            bar,
+            is_terminal: stderr().is_terminal(),
+            printed: now,
+            verifying: now,
+            messages: Messages::default(),
+        }
     }
 
-    /// The bar, for who prints something else meanwhile.
+    /// The bar, for callers that print other lines while it is shown.
     pub fn bar(&self) -> ProgressBar {
         self.bar.clone()
     }
 
-    /// A line that stays.
+    /// Prints a line to standard error above the bar.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| say!("{}", shown_line(line)));
     }
 
-    /// A line of results to standard output. Whoever stops reading it does not stop the work.
+    /// Prints a line of results to standard output; a failure to write it is ignored, so that it does not stop the work.
     pub fn print(&self, line: &str) {
         let _ = self.bar.suspend(|| stdout::line(line));
     }
 
-    /// Tokens are taken.
+    /// Shows an event of token extraction; `name` gives the name of a sample.
     pub fn extract(&mut self, event: &extract::Event, name: impl Fn(usize) -> String) {
         match event {
             extract::Event::Progress(progress) => self.show("tokens", progress, ""),
-            extract::Event::Done(spent) => self.say(&told(spent)),
+            extract::Event::Done(spent) => self.say(&waiting_times(spent)),
             extract::Event::Looked(progress) => self.show("looking at images", progress, ""),
             extract::Event::Verifying { read, total } => self.verify(*read, *total),
             extract::Event::Compared(progress) => self.show("comparing images", progress, ""),
-            other => match self.words.of(other, name) {
+            other => match self.messages.of(other, name) {
                 Some(Line::Warning(text)) => self.say(&format!("warning: {text}")),
                 Some(Line::Note(text)) => self.say(&format!("note: {text}")),
                 Some(Line::End(text)) => {
@@ -72,13 +80,13 @@ impl Display {
         }
     }
 
-    /// How far reading kept tokens is, and how fast it went.
+    /// Shows how many bytes of kept tokens were read and verified; at the end also the rate.
     fn verify(&mut self, read: u64, total: u64) {
         if read == 0 {
             self.verifying = Instant::now();
         }
         let seconds = self.verifying.elapsed().as_secs_f64();
-        if self.terminal {
+        if self.is_terminal {
             self.bar.set_length(total);
             self.bar.set_position(read);
             self.bar.set_prefix("reading kept tokens");
@@ -90,77 +98,76 @@ impl Display {
             self.say(&format!(
                 "tokens: {read} read and compared with their digests in {seconds:.1} s ({rate:.1} GB/s)"
             ));
-        } else if !self.terminal && self.told.elapsed() >= SILENCE {
-            self.told = Instant::now();
+        } else if !self.is_terminal && self.printed.elapsed() >= LINE_INTERVAL {
+            self.printed = Instant::now();
             say!("reading kept tokens: {} of {}", format::bytes(read), format::bytes(total));
         }
     }
 
-    /// How far a job is, and more about it.
+    /// Shows how many images a job has done, with `more` text about it.
     pub fn show(&mut self, what: &str, progress: &Progress, more: &str) {
         let Progress { done, total, rate, left } = progress;
         let text = format!("{done} of {total} images, {rate:.0} images/s, {} left", HumanDuration(*left));
-        if self.terminal {
+        if self.is_terminal {
             self.bar.set_length(*total as u64);
             self.bar.set_position(*done as u64);
             self.bar.set_prefix(shown(what).into_owned());
             self.bar.set_message(if more.is_empty() { text } else { format!("{text}\n{more}") });
-        } else if self.told.elapsed() >= SILENCE || (done == total && more.is_empty()) {
-            self.told = Instant::now();
+        } else if self.printed.elapsed() >= LINE_INTERVAL || (done == total && more.is_empty()) {
+            self.printed = Instant::now();
             let more: Vec<&str> = more.split_whitespace().collect();
             let more = more.join(" ");
             say!("{what}: {text}{}{more}", if more.is_empty() { "" } else { "; " });
         }
     }
 
-    /// Something begins, after what was cleared.
+    /// Resets the bar for the next part of a job.
     pub fn begin(&self) {
         self.bar.reset();
     }
 
-    /// How much of something is done.
+    /// Shows the progress of a job in its own unit.
     pub fn count(&mut self, progress: &jobs::Progress) {
-        if self.terminal {
+        if self.is_terminal {
             progress.total.into_iter().for_each(|total| self.bar.set_length(total));
             self.bar.set_position(progress.done);
             self.bar.set_prefix(shown(&progress.what).into_owned());
             self.bar.set_message(progress.amounts());
-        } else if self.told.elapsed() >= SILENCE {
-            self.told = Instant::now();
+        } else if self.printed.elapsed() >= LINE_INTERVAL {
+            self.printed = Instant::now();
             say!("{}: {}", shown_line(&progress.what), progress.amounts());
         }
     }
 
-    /// How many runs of a measurement are done.
+    /// Shows how many runs of a measurement are done.
     pub fn turn(&mut self, what: &str, done: usize, total: usize) {
-        if self.terminal {
+        if self.is_terminal {
             self.bar.set_length(total as u64);
             self.bar.set_position(done as u64);
             self.bar.set_prefix("measuring");
             self.bar.set_message(what.to_owned());
-        } else if self.told.elapsed() >= SILENCE {
-            self.told = Instant::now();
+        } else if self.printed.elapsed() >= LINE_INTERVAL {
+            self.printed = Instant::now();
             say!("measuring: {what}, run {done} of {total}");
         }
     }
 
-    /// A line for a step of the work: all of them on a terminal, elsewhere one now and then and the
-    /// last.
+    /// Prints a line for a step of the work: on a terminal every one, elsewhere one in [`MILESTONE_INTERVAL`] and the last.
     pub fn milestone(&mut self, line: &str, last: bool) {
-        if self.terminal || last || self.told.elapsed() >= PAUSE {
-            self.told = Instant::now();
+        if self.is_terminal || last || self.printed.elapsed() >= MILESTONE_INTERVAL {
+            self.printed = Instant::now();
             self.say(line);
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// Who waited for whom while tokens were taken.
-fn told(spent: &Spent) -> String {
+/// The throughput of the backbone, and how long it waited for images and for the disk.
+fn waiting_times(spent: &Spent) -> String {
     let Spent { backbone, first, starved, blocked, .. } = *spent;
     let share = |waited: f64| 100.0 * waited / (backbone + starved + blocked).max(1e-9);
     format!(
@@ -172,7 +179,7 @@ fn told(spent: &Spent) -> String {
     )
 }
 
-/// Loss and training accuracy of every head so far in its epoch, four a line.
+/// Loss and training accuracy in percent of every head so far in its epoch, four heads a line.
 pub fn running(trainers: &[HeadTrainer]) -> String {
     let cell = |trainer: &HeadTrainer| match (
         &trainer.progress.failure,
@@ -187,7 +194,7 @@ pub fn running(trainers: &[HeadTrainer]) -> String {
     cells.chunks(4).map(|line| line.concat().trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// Loss and test accuracy of every head after an epoch, on one line.
+/// Loss and test accuracy in percent of every head after an epoch, on one line.
 pub fn closed(trainers: &[HeadTrainer]) -> String {
     let cell = |trainer: &HeadTrainer| match (&trainer.progress.failure, trainer.progress.history.last()) {
         (None, Some(epoch)) => format!("{} {:.3} {:.1} %", trainer.name, epoch.loss, epoch.test),

@@ -1,4 +1,4 @@
-//! Who a verb's job tells how it goes: standard error, and Ctrl-C ends it.
+//! The reporter of a verb's job: progress goes to standard error, and Ctrl-C cancels the job.
 
 use std::time::Instant;
 
@@ -8,20 +8,24 @@ use crate::app::jobs::extract;
 use crate::app::jobs::{Cancel, JobError, Progress, Reporter, Unit};
 use crate::model::data::Dataset;
 
-/// Tells the terminal.
+/// Reports a job on the terminal.
 pub struct TerminalReporter {
-    /// Where it is shown.
+    /// The bar and the lines.
     pub display: Display,
+    /// When the current part of the job began.
     begun: Instant,
 }
 
 impl TerminalReporter {
-    /// One that has told nothing yet.
+    /// A reporter that shows nothing yet.
     pub fn new() -> Self {
         Self { display: Display::new(), begun: Instant::now() }
     }
 
-    /// What a job came to; nothing where it was stopped. What was shown of its progress is taken away.
+    /// Removes the bar and returns the result of a job; `None` if it was cancelled.
+    ///
+    /// # Errors
+    /// The error of a job that failed.
     pub fn end<T>(&self, result: Result<T, JobError>) -> anyhow::Result<Option<T>> {
         self.display.clear();
         JobError::unless_cancelled(result)

@@ -1,8 +1,8 @@
-//! Everything the command line prints: results to standard output, what is said about the work to
-//! standard error. Names come from files and folders and may hold anything; here, and here alone,
-//! control characters of them are made visible, so that none reaches the terminal or splits a line.
+//! Everything the command line prints: results to standard output, messages about the work to standard error. Names come
+//! from files and folders and may hold anything; here, and here alone, their control characters are escaped, so that none
+//! reaches the terminal or splits a line.
 //!
-//! Whoever stops reading results (`| head`) has not made the work fail; a full disk behind a `>` has.
+//! A closed pipe (`| head`) is no error of the work; a full disk behind a `>` is.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stderr, stdout};
@@ -12,12 +12,18 @@ use anyhow::Context;
 use crate::app::log;
 use crate::model::io::escape::{shown_line, shown_text};
 
-/// A line of results: one, whatever is in it.
+/// Prints one line of results; line breaks in it are escaped.
+///
+/// # Errors
+/// If standard output cannot be written to, a closed pipe aside.
 pub fn line(line: impl Display) -> anyhow::Result<()> {
     write(&format!("{}\n", shown_line(&line.to_string())))
 }
 
-/// Results that end their own lines.
+/// Prints results that hold their own line breaks.
+///
+/// # Errors
+/// As [`line`].
 pub fn text(text: impl Display) -> anyhow::Result<()> {
     write(&shown_text(&text.to_string()))
 }
@@ -30,11 +36,11 @@ fn write(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A line about the work, or several.
+/// Prints a message about the work, of one line or several, and adds it to the [`log`].
 pub fn said(text: impl Display) {
     let text = text.to_string();
     log::note(&text);
-    // Nobody is left to be told that nobody reads it.
+    // There is nowhere to report that standard error cannot be written to.
     let _ = writeln!(stderr().lock(), "{}", shown_text(&text));
 }
 
