@@ -60,8 +60,8 @@ impl ShortNames {
         }
         let mut parts = path.rsplit(['/', '\\']).filter(|part| !part.trim_matches('.').is_empty());
         let file = parts.next().unwrap_or_default();
-        let is_absolute = path.starts_with(['/', '\\', '~']) || path.contains(':') || path.contains("..");
-        let mut name = if is_absolute { file } else { path.trim_start_matches("./") }.to_owned();
+        let drops_folder = path.starts_with(['/', '\\', '~']) || path.contains(':') || path.contains("..");
+        let mut name = if drops_folder { file } else { path.trim_start_matches("./") }.to_owned();
         let mut suffixes = parts.map(str::to_owned).chain((2..).map(|number: usize| number.to_string()));
         while self.0.values().any(|other| *other == name) {
             let suffix = suffixes.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the worker says, into the state.
+//! Applies the worker's events to the state.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::State;
 use super::jobs::Severity;
 use super::library::{Image, Label, Status};
-use super::run_choice::MAX_OWN_COLUMNS;
+use super::run_choice::MAX_AUTO_COLUMNS;
 use super::thumbnails::Thumbnail;
 use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
@@ -15,15 +15,15 @@ use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 
 impl State {
-    /// Takes what the worker says; answers with what to ask it for next.
+    /// Applies an event of the worker; returns the requests that follow from it.
     pub fn apply(&mut self, event: Event) -> Vec<Request> {
-        if self.is_late(&event) {
+        if self.is_stale(&event) {
             return Vec::new();
         }
         self.explain_event(&event);
         if let Event::Explained { job, seen } = &event {
-            self.sheet_seen(*job, seen);
-            self.shared_seen(*job, seen);
+            self.sheet_explained(*job, seen);
+            self.shared_explained(*job, seen);
         }
         self.job_event(&event);
         match event {
@@ -63,7 +63,7 @@ impl State {
                 requests.extend(self.end_shared(job, None));
                 return requests;
             }
-            // Told by the job itself, or asked by verbs alone.
+            // Applied by `explain_event` and `job_event` above, or sent to the command line alone.
             Event::Started(_)
             | Event::Progress(..)
             | Event::Explained { .. }
@@ -75,8 +75,8 @@ impl State {
         Vec::new()
     }
 
-    /// Whether an event was on its way still when the workspace it was for was gone.
-    fn is_late(&self, event: &Event) -> bool {
+    /// Whether an event belongs to a job of a workspace that was closed meanwhile.
+    fn is_stale(&self, event: &Event) -> bool {
         match event {
             Event::ProbesListed { job, .. }
             | Event::ImagesListed { job, .. }
@@ -86,21 +86,21 @@ impl State {
         }
     }
 
-    /// A job is over without its result: `error` says why, nothing that it was ended early.
+    /// Ends a job without a result: it failed with `error`, or was cancelled if there is none.
     fn end_job(&mut self, job: JobId, error: Option<&UserError>) -> Vec<Request> {
-        self.library.settle(job, error);
+        self.library.end_opening(job, error);
         self.end_evaluation(job, error);
         self.end_stability(job, error);
         self.end_removal(job, error);
         self.end_similarity(job, error);
         self.end_browsing(job, error);
         self.end_training(job, error);
-        let mut requests = self.choose_of_run();
-        requests.extend(self.read_as_trained());
+        let mut requests = self.show_best_of_run();
+        requests.extend(self.adopt_probe_options());
         requests.extend(self.end_sheet(job, error));
         requests.extend(self.end_shared(job, error));
-        // Somebody may have waited for what was being opened.
-        requests.extend(self.look());
+        // Columns may have waited for the entry that was being opened.
+        requests.extend(self.request_columns());
         requests
     }
 
@@ -130,20 +130,20 @@ impl State {
         let text = format!("{}: has changed since the workspace was saved", probe.name());
         probe.status = Status::Ready(Arc::new(info));
         let show = std::mem::take(&mut probe.show);
-        let show = show && self.compared().count() < MAX_OWN_COLUMNS;
+        let show = show && self.compared().count() < MAX_AUTO_COLUMNS;
         if changed {
             self.note(Severity::Warning, text);
         }
         if show && self.columns.values().all(|column| column.probe != id) {
             self.push_column(id);
         }
-        let mut requests = self.choose_of_run();
+        let mut requests = self.show_best_of_run();
         requests.extend(self.explain_columns());
         requests
     }
 
-    /// Adds images that are not in the library. The first that a job lists becomes the current one, unless
-    /// another was chosen since it began.
+    /// Adds listed images to the library. The first one of a job becomes the current image, unless another one was selected
+    /// since the job began.
     fn add_images(&mut self, job: JobId, paths: Vec<PathBuf>) -> Vec<Request> {
         let images: Vec<ImageId> = paths.into_iter().map(|path| self.add_image(path.into())).collect();
         let Some(&first) = images.first() else { return Vec::new() };
@@ -156,7 +156,7 @@ impl State {
         self.explain_columns()
     }
 
-    /// A dataset is there: its images join the library, each with its class.
+    /// A dataset was opened: its images are added to the library, each with its class.
     fn dataset_opened(&mut self, job: JobId, id: DatasetId, part: Arc<EvalSplit>) -> Vec<Request> {
         let dataset = self.library.datasets.get_mut(&id);
         let Some(dataset) = dataset.filter(|dataset| dataset.status == Status::Opening(job)) else {
@@ -164,38 +164,38 @@ impl State {
         };
         dataset.status = Status::Ready(part.clone());
         let show = std::mem::take(&mut dataset.show);
-        // What is looked at is found again by its place: the dataset's images get new ids.
+        // The dataset's images may get new ids: the selected ones are found again by their paths.
         let place = |image: Option<ImageId>| Some(self.library.images.get(&image?)?.place.clone());
         let selected = place(self.selection.image);
         let in_columns: Vec<_> = self.columns.values().map(|column| place(column.image)).collect();
         self.evaluations.dataset.get_or_insert(id);
         self.evaluations.forget(id);
         self.train_on(id, None);
-        // Images of another split go; those that stood in the library by themselves stay.
+        // Images of another split are removed; those that are not of this dataset stay.
         let thumbnails = &mut self.thumbnails;
         self.library.images.retain(|image, known| {
-            let stays = known.label.is_none_or(|label| label.dataset != id);
-            if !stays {
+            let keep = known.label.is_none_or(|label| label.dataset != id);
+            if !keep {
                 thumbnails.forget(image);
             }
-            stays
+            keep
         });
         let mut images = Vec::with_capacity(part.samples.len());
         for (at, sample) in part.samples.iter().enumerate() {
-            let image = self.image_of(part.dataset.samples[*sample].source.place(), id);
+            let image = self.dataset_image(part.dataset.samples[*sample].source.place(), id);
             self.library.images.label(image, Label { dataset: id, at, class: part.asked.class[at] });
             images.push(image);
         }
         let first = images.first().copied();
         self.library.datasets[&id].images = images;
         let library = &self.library.images;
-        let again = |image: Option<ImageId>, place: Option<ImageSource>| {
+        let find_again = |image: Option<ImageId>, place: Option<ImageSource>| {
             image.filter(|image| library.contains_key(image)).or_else(|| library.at(&place?))
         };
-        self.selection.image = again(self.selection.image, selected).or(first);
-        // Columns of images that went show the current one.
+        self.selection.image = find_again(self.selection.image, selected).or(first);
+        // Columns whose image was removed show the current one.
         for (column, place) in self.columns.values_mut().zip(in_columns) {
-            column.image = again(column.image, place);
+            column.image = find_again(column.image, place);
         }
         if show {
             self.look_at_dataset(id);
@@ -203,8 +203,8 @@ impl State {
         self.explain_columns()
     }
 
-    /// The image of a dataset at a place. One of another dataset stays what it is: it is labelled there.
-    fn image_of(&mut self, place: ImageSource, dataset: DatasetId) -> ImageId {
+    /// The id of a dataset's image. An image of the same path that is labelled by another dataset is not reused.
+    fn dataset_image(&mut self, place: ImageSource, dataset: DatasetId) -> ImageId {
         let known = self.library.images.at(&place).filter(|id| {
             let label = self.library.images.get(id).and_then(|image| image.label);
             label.is_none_or(|label| label.dataset == dataset)
@@ -216,7 +216,7 @@ impl State {
         })
     }
 
-    /// The image at a place, which joins the library if it is not there.
+    /// The id of an image, which is added to the library if it is not there.
     fn add_image(&mut self, place: ImageSource) -> ImageId {
         self.library.images.at(&place).unwrap_or_else(|| {
             let id = ImageId(self.fresh());

@@ -1,5 +1,5 @@
-//! How backbones read images: as the probes that are shown were trained, where they agree. What a
-//! person chose stays until they agree on something else.
+//! Options with which backbones read images. They follow the options that the shown probes were trained with, if these
+//! agree; a user's own choice stays until the probes agree on others.
 
 use super::jobs::Severity;
 use super::library::{Backbone, Status};
@@ -8,21 +8,21 @@ use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
 use crate::app::jobs::{BackboneId, BackboneOptions, Request};
 use crate::model::backbone::token_spec::TokenSpec;
 
-/// What the shown probes were trained on.
+/// The options that the shown probes were trained with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CommonOptions {
-    /// There is none, or they differ.
+    /// No probe is shown, or their options differ.
     #[default]
     Nothing,
-    /// This.
-    On(BackboneOptions),
-    /// Not known yet: a workspace says how its images are read.
+    /// They agree on these.
+    Agreed(BackboneOptions),
+    /// Not determined since a workspace was restored, which has options of its own.
     Restored,
 }
 
 impl State {
-    /// What all shown probes were trained on, those aside that a backbone reads for by options of its own.
-    fn agreement(&self) -> CommonOptions {
+    /// The options that all shown probes were trained with, without probes that a backbone with its own options serves.
+    fn probe_options(&self) -> CommonOptions {
         let info = |column: &Column| self.library.probes.get(&column.probe)?.status.ready();
         let served = |wanted: &BackboneOptions| {
             self.library.backbones.values().any(|backbone| backbone.own.as_ref() == Some(wanted))
@@ -30,39 +30,40 @@ impl State {
         let wanted = self.columns.values().filter_map(info).map(|info| ProbeInfo::wants(info));
         let mut wanted = wanted.filter(|wanted| !served(wanted));
         match wanted.next() {
-            Some(first) if wanted.all(|other| other == first) => CommonOptions::On(first),
+            Some(first) if wanted.all(|other| other == first) => CommonOptions::Agreed(first),
             _ => CommonOptions::Nothing,
         }
     }
 
-    /// Lets backbones read images as the shown probes were trained, as soon as those agree on something
-    /// else than before, and the backbones can.
-    pub(super) fn read_as_trained(&mut self) -> Vec<Request> {
+    /// Sets the backbones' options to those that the shown probes were trained with, when the probes agree on others than
+    /// before and every open backbone supports them.
+    pub(super) fn adopt_probe_options(&mut self) -> Vec<Request> {
         let mut probes = self.library.probes.values();
-        let common = self.agreement();
+        let common = self.probe_options();
         if common == self.common_options || probes.any(|probe| probe.status.is_opening()) {
             return Vec::new();
         }
-        let CommonOptions::On(wanted) = common else {
+        let CommonOptions::Agreed(wanted) = common else {
             self.common_options = common;
             return Vec::new();
         };
         let before = std::mem::replace(&mut self.common_options, common);
-        let deep = |backbone: &BackboneInfo| {
+        let is_deep_enough = |backbone: &BackboneInfo| {
             let layer = wanted.layer.unwrap_or(backbone.layers);
             layer <= backbone.layers && wanted.token_spec().joined() <= layer + 1
         };
-        let able = self.library.open_backbones().all(|(_, backbone)| deep(backbone));
-        if wanted == self.backbone_options || before == CommonOptions::Restored || !able {
+        let supported = self.library.open_backbones().all(|(_, backbone)| is_deep_enough(backbone));
+        if wanted == self.backbone_options || before == CommonOptions::Restored || !supported {
             return Vec::new();
         }
         let text = format!("Images are read as the shown probes were trained: {}", wanted.text());
         self.note(Severity::Info, text);
-        self.read_as(wanted, Some(wanted.token_spec()))
+        self.set_backbone_options(wanted, Some(wanted.token_spec()))
     }
 
-    /// Lets the backbones in use read images so, and the next training take `token_spec` where it followed them so far.
-    pub(super) fn read_as(
+    /// Sets the options of the backbones without their own, and opens them again. The form of the next training takes
+    /// `token_spec` if it had the previous options' one.
+    pub(super) fn set_backbone_options(
         &mut self,
         options: BackboneOptions,
         token_spec: Option<TokenSpec>,
@@ -73,8 +74,7 @@ impl State {
         self.reload(|backbone| backbone.own.is_none())
     }
 
-    /// Opens a backbone once more beside itself, reading images in a way of its own, so that probes of several layers
-    /// stand side by side.
+    /// Opens a backbone a second time with options of its own, so that probes of several layers can be compared.
     pub(super) fn open_beside(&mut self, id: BackboneId, options: BackboneOptions) -> Vec<Request> {
         let Some(beside) = self.library.backbones.get(&id) else { return Vec::new() };
         let source = beside.source.clone();
@@ -89,7 +89,7 @@ impl State {
         self.load_backbone(id)
     }
 
-    /// Sets how one backbone reads images that has options of its own.
+    /// Sets the options of a backbone that has its own.
     pub(super) fn set_own_options(&mut self, id: BackboneId, options: BackboneOptions) -> Vec<Request> {
         let backbone = self.library.backbones.get(&id);
         let Some(backbone) = backbone.filter(|backbone| backbone.own.is_some_and(|own| own != options))
@@ -100,8 +100,8 @@ impl State {
         self.change(text, |parts| parts.own = Some((id, options)))
     }
 
-    /// Exchanges the options of a backbone that has its own.
-    pub(super) fn swap_own(
+    /// Replaces the options of a backbone that has its own; returns the previous ones.
+    pub(super) fn swap_own_options(
         &mut self,
         (id, options): (BackboneId, BackboneOptions),
     ) -> (Option<(BackboneId, BackboneOptions)>, Vec<Request>) {
@@ -115,7 +115,7 @@ impl State {
         (Some((id, own)), requests)
     }
 
-    /// Opens the backbones in use again, as the device and the options are now.
+    /// Opens the backbones in use again, with the current device and options.
     pub(super) fn reload_backbone(&mut self) -> Vec<Request> {
         self.reload(|_| true)
     }

@@ -1,4 +1,4 @@
-//! A folder of the machine that computes, as somebody looks into it from elsewhere.
+//! The listing of a folder on the machine of the worker, for the folder browser.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::app::jobs::folder::Folder;
 use crate::app::jobs::{Files, JobId, Request};
 use crate::app::user_error::UserError;
 
-/// What is known of it.
+/// The folder browser's content.
 #[derive(Clone, Debug, Default)]
 pub struct Browser {
-    /// The list that was asked for and has not come.
+    /// The job that lists a folder now.
     pub asked: Option<JobId>,
-    /// The folder that was read last.
+    /// The folder that was listed last.
     pub folder: Option<Arc<Folder>>,
-    /// Why the one asked for after it could not be.
+    /// Why the latest listing failed.
     pub error: Option<UserError>,
 }
 
 impl State {
-    /// Asks what lies in a folder; a list that has not come yet is no longer wanted.
+    /// Requests the listing of a folder; a listing under way is cancelled.
     pub(super) fn list_folder(&mut self, folder: PathBuf) -> Vec<Request> {
         let mut requests: Vec<Request> =
             self.browser.asked.take().map(|job| self.replace_job(job)).into_iter().collect();
@@ -31,17 +31,17 @@ impl State {
         requests
     }
 
-    /// A folder was read.
+    /// A folder was listed.
     pub(super) fn folder_listed(&mut self, job: JobId, folder: Arc<Folder>) {
         if self.browser.asked == Some(job) {
             (self.browser.folder, self.browser.error) = (Some(folder), None);
         }
     }
 
-    /// A list is over: `error` says why there is none.
+    /// A listing has ended; `error` says why it failed.
     pub(super) fn end_browsing(&mut self, job: JobId, error: Option<&UserError>) {
         if self.browser.asked.take_if(|asked| *asked == job).is_some() {
-            self.jobs.shift_remove(&job); // who looks into it is told there
+            self.jobs.shift_remove(&job); // the folder browser shows the error
             self.browser.error = error.cloned();
         }
     }

@@ -1,8 +1,8 @@
-//! The comparison: what is shown beside what, edited so that it can be taken back.
+//! The columns, each a probe on an image, and the commands that edit them as undoable steps.
 
 use std::sync::Arc;
 
-use super::entries::gone;
+use super::entries::removed;
 use super::explain::{self, ByHand};
 use super::library::Probe;
 use super::reveal::RevealTarget;
@@ -18,36 +18,36 @@ use crate::viz::{FIGURES, Options};
 pub struct Column {
     /// The probe.
     pub probe: ProbeId,
-    /// The image; the current one where absent.
+    /// The image; the current one if absent.
     pub image: Option<ImageId>,
-    /// What is changed in the probe's reading.
+    /// The intervention on the probe's reading.
     pub change: Intervention,
-    /// Whether it stands in the comparison; else it is only looked through, until another one is.
+    /// Whether it is part of the comparison; else it is a temporary column, which the next shown probe replaces.
     pub compared: bool,
-    /// What there is to see.
+    /// What it shows.
     pub shown: ColumnState,
-    /// What the trace, or the waiting, is for.
+    /// The inputs of the trace that is shown or awaited.
     pub(super) key: Option<explain::Key>,
-    /// What other orders of the same image are read by, once it was read in one that a person made.
+    /// A reader of further hand-made orders of the same image, once the worker has read it in one.
     pub(super) by_hand: Option<ByHand>,
 }
 
-/// What a column has to show.
+/// What a column shows.
 #[derive(Clone, Debug, Default)]
 pub enum ColumnState {
-    /// Nothing yet; [`State::why_nothing`] says what is missing.
+    /// Nothing; [`State::why_nothing`] says what is missing.
     #[default]
     Nothing,
-    /// A look is under way; the trace shown before stays.
+    /// An explanation is under way; the earlier trace is shown meanwhile.
     Waiting(Option<Arc<Trace>>),
-    /// This.
+    /// A current trace.
     Ready(Arc<Trace>),
-    /// No trace; why.
+    /// The explanation failed.
     Failed(UserError),
 }
 
 impl ColumnState {
-    /// The trace to draw: an earlier one while a look is under way.
+    /// The trace to draw: an earlier one while an explanation is under way.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         match self {
             Self::Ready(trace) | Self::Waiting(Some(trace)) => Some(trace),
@@ -64,8 +64,8 @@ impl Column {
 }
 
 impl State {
-    /// `Remove the column gap`.
-    pub(super) fn naming(&self, what: &str, column: ColumnId) -> String {
+    /// The text of an undo step on a column: `Remove the column gap`.
+    pub(super) fn step_text(&self, what: &str, column: ColumnId) -> String {
         format!("{what} the column {}", self.column_title(column))
     }
 
@@ -76,23 +76,23 @@ impl State {
             [only] => format!("Close the image {}", self.library.images[&only].name()),
             _ => format!("Close {} images", ids.len()),
         };
-        self.change(text, |p| p.images = gone(ids))
+        self.change(text, |p| p.images = removed(ids))
     }
 
     pub(super) fn select_image(&mut self, id: ImageId) -> Vec<Request> {
         if self.library.images.contains_key(&id) {
             self.selection.image = Some(id);
             self.bring_into_gallery(id);
-            // Images that are being listed are not looked at by themselves any more.
+            // Images that are still being listed no longer become the current one.
             self.jobs.values_mut().for_each(|job| job.selects = false);
         }
         self.explain_columns()
     }
 
     pub(super) fn pin(&mut self, id: Option<ColumnId>) -> Vec<Request> {
-        let text = id.map_or_else(|| "Unpin".to_owned(), |id| self.naming("Pin", id));
+        let text = id.map_or_else(|| "Unpin".to_owned(), |id| self.step_text("Pin", id));
         let reference = id.filter(|id| self.columns.contains_key(id));
-        self.point(text, Selection { reference, ..self.selection.clone() })
+        self.set_selection(text, Selection { reference, ..self.selection.clone() })
     }
 
     pub(super) fn set_class(&mut self, class: ClassChoice) -> Vec<Request> {
@@ -100,11 +100,11 @@ impl State {
             ClassChoice::Named(name) if name.trim().is_empty() => ClassChoice::Predicted,
             class => class,
         };
-        self.point("Choose class", Selection { class, ..self.selection.clone() })
+        self.set_selection("Choose class", Selection { class, ..self.selection.clone() })
     }
 
-    /// Points at something else so that it can be taken back; nothing if it is the same.
-    fn point(&mut self, text: impl Into<String>, selection: Selection) -> Vec<Request> {
+    /// Changes the selection as an undoable step; does nothing if it is the same.
+    fn set_selection(&mut self, text: impl Into<String>, selection: Selection) -> Vec<Request> {
         if selection == self.selection {
             return Vec::new();
         }
@@ -117,11 +117,11 @@ impl State {
         self.prefer(format!("Set options of {title}"), |p| _ = p.views.options.insert(figure, options))
     }
 
-    /// Most tokens that a shown probe reads one after the other.
+    /// The number of steps of the longest reading among the shown probes that read tokens in an order.
     pub fn steps(&self) -> usize {
         let traces = self.columns.values().filter_map(|column| column.shown.trace());
-        let read = traces.filter(|trace| !matches!(trace.routing, Routing::None));
-        read.map(|trace| trace.grid.len()).max().unwrap_or(0)
+        let ordered = traces.filter(|trace| !matches!(trace.routing, Routing::None));
+        ordered.map(|trace| trace.grid.len()).max().unwrap_or(0)
     }
 
     pub(super) fn add_column(
@@ -144,36 +144,36 @@ impl State {
     }
 
     pub(super) fn set_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
-        let text = self.naming("Change how", id) + " reads";
-        // A dataset is not read anew for every order on the way to one; it is when that is asked for.
-        let made = matches!(change, Intervention::Order(_));
+        let text = self.step_text("Change how", id) + " reads";
+        // A hand-made order is edited in many small steps: the dataset is evaluated with it only on request.
+        let is_hand_made = matches!(change, Intervention::Order(_));
         if let Intervention::Order(order) = &change
             && self.made_order(id).is_none_or(|now| now == order)
         {
             self.reveal(RevealTarget::Order);
         }
         let mut requests = self.edit_column(text, id, |_, column| column.change = change.clone());
-        if !made {
+        if !is_hand_made {
             requests.extend(self.evaluate_changes());
         }
         requests
     }
 
-    /// Changes how a column reads, on the way to how it is to read.
+    /// Changes how a column reads while a control is dragged: consecutive changes become one undo step.
     pub(super) fn slide_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
         let Some((place, _, column)) =
             self.columns.get_full(&id).filter(|(.., column)| column.change != change)
         else {
             return Vec::new();
         };
-        // Without what is changed, which differs from one to the next.
+        // Without the intervention, which differs between the changes: steps are merged by their text.
         let name = self.library.probe_name(column.probe);
         let text = format!("Adjust how {name} reads, column {}", place + 1);
         let columns = [(id, Some((place, Column { change, ..column.clone() })))].into_iter().collect();
         self.slide(text, |p| p.columns = columns)
     }
 
-    /// Edits a column and its place so that it can be taken back; nothing if nothing comes of it.
+    /// Edits a column and its index as an undoable step; does nothing if they stay the same.
     pub(super) fn edit_column(
         &mut self,
         text: String,

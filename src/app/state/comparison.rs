@@ -1,7 +1,7 @@
-//! Which probe is looked through, and which stand beside each other: a probe that is shown needs no column of
-//! the comparison; one that is added gets one.
+//! The focused column and the comparison. Showing a probe focuses a column, temporary if need be; adding a probe to the
+//! comparison gives it a column that stays.
 
-use super::entries::gone;
+use super::entries::removed;
 use super::jobs::Severity;
 use super::reveal::RevealTarget;
 use super::{Column, State};
@@ -14,8 +14,8 @@ impl State {
         self.columns.iter().filter(|(_, column)| column.compared).map(|(id, column)| (*id, column))
     }
 
-    /// The column that is looked through: the one that was chosen; else the first that learned an order,
-    /// which has most to show.
+    /// The focused column: the one that was chosen; else the first whose probe learned an order, which has most to show; else
+    /// the first.
     pub fn focus(&self) -> Option<ColumnId> {
         let chosen = self.selection.focus.filter(|id| self.columns.contains_key(id));
         let routed = |column: &Column| {
@@ -27,8 +27,7 @@ impl State {
         chosen.or_else(|| first().map(|(id, _)| *id))
     }
 
-    /// The column that shows a probe: the one that is looked through, else the first, as trained if there is
-    /// one.
+    /// The column that shows a probe: preferably the focused one, else one without an intervention, else the first.
     pub fn column_of(&self, probe: ProbeId) -> Option<ColumnId> {
         let own = self.columns.iter().filter(|(_, column)| column.probe == probe);
         let rank = |(id, column): &(&ColumnId, &Column)| {
@@ -37,19 +36,18 @@ impl State {
         own.min_by_key(rank).map(|(id, _)| *id)
     }
 
-    /// Whether a probe stands in the comparison.
+    /// Whether a probe has a column of the comparison.
     pub fn is_compared(&self, probe: ProbeId) -> bool {
         self.compared().any(|(_, column)| column.probe == probe)
     }
 
-    /// Gives a probe a column of the comparison, the last of it.
+    /// Appends a column of a probe to the comparison.
     pub(super) fn push_column(&mut self, probe: ProbeId) {
         let (id, place) = (ColumnId(self.fresh()), self.compared().count());
         self.columns.shift_insert(place, id, Column::new(probe, None, Intervention::None));
     }
 
-    /// Looks through a probe: through a column that has it, else through one of no comparison, which gives
-    /// way to the next.
+    /// Focuses a column of a probe; if there is none, adds a temporary one in place of the last temporary one.
     pub(super) fn show_probe(&mut self, probe: ProbeId) -> Vec<Request> {
         if !self.library.probes.contains_key(&probe) {
             return Vec::new();
@@ -67,7 +65,7 @@ impl State {
         self.explain_columns()
     }
 
-    /// Adds probes to the comparison that do not stand in it.
+    /// Adds those probes to the comparison that are not in it.
     pub(super) fn compare_probes(&mut self, probes: &[ProbeId]) -> Vec<Request> {
         self.set_comparison(probes, false)
     }
@@ -82,15 +80,16 @@ impl State {
         if known == 0 {
             return Vec::new();
         }
-        let goes = |column: &Column| only && column.compared && !probes.contains(&column.probe);
-        let mut columns = gone(self.columns.iter().filter(|(_, column)| goes(column)).map(|(id, _)| *id));
+        let is_removed = |column: &Column| only && column.compared && !probes.contains(&column.probe);
+        let mut columns =
+            removed(self.columns.iter().filter(|(_, column)| is_removed(column)).map(|(id, _)| *id));
         let mut place = self.compared().count() - columns.len();
         let mut added = Vec::new();
         for probe in probes {
             if self.is_compared(*probe) || !self.library.probes.contains_key(probe) {
                 continue;
             }
-            // The one that is looked through keeps what it shows.
+            // A temporary column keeps its trace.
             let shown = self.columns.iter().find(|(_, column)| column.probe == *probe);
             let shown = shown.map(|(id, column)| (*id, column.clone()));
             let (id, column) = shown
@@ -100,9 +99,10 @@ impl State {
             added.push((id, self.library.probe_name(*probe)));
         }
         if columns.is_empty() {
-            // Nothing to add: what stands there already is brought into sight.
-            let there = self.compared().find(|(_, column)| probes.contains(&column.probe)).map(|(id, _)| id);
-            there.into_iter().for_each(|id| self.reveal(RevealTarget::Compare(id)));
+            // Nothing to add: the existing column is revealed.
+            let existing =
+                self.compared().find(|(_, column)| probes.contains(&column.probe)).map(|(id, _)| id);
+            existing.into_iter().for_each(|id| self.reveal(RevealTarget::Compare(id)));
             return Vec::new();
         }
         let step = match (only, &added[..]) {
@@ -124,16 +124,16 @@ impl State {
         requests
     }
 
-    /// Takes all columns of the comparison away but this one.
+    /// Removes all columns of the comparison but this one.
     pub(super) fn keep_column(&mut self, id: ColumnId) -> Vec<Request> {
         let others: Vec<ColumnId> = self.compared().map(|(id, _)| id).filter(|other| *other != id).collect();
         if others.is_empty() || !self.columns.get(&id).is_some_and(|column| column.compared) {
             return Vec::new();
         }
-        self.change("Remove the other columns", |p| p.columns = gone(others))
+        self.change("Remove the other columns", |p| p.columns = removed(others))
     }
 
-    /// Takes a probe's columns out of the comparison.
+    /// Removes the columns of these probes from the comparison.
     pub(super) fn remove_from_comparison(&mut self, probes: &[ProbeId]) -> Vec<Request> {
         let own = self.compared().filter(|(_, column)| probes.contains(&column.probe));
         let own: Vec<ColumnId> = own.map(|(id, _)| id).collect();
@@ -141,7 +141,7 @@ impl State {
             return Vec::new();
         }
         let s = if own.len() == 1 { "" } else { "s" };
-        self.change(format!("Remove {} column{s} from Compare", own.len()), |p| p.columns = gone(own))
+        self.change(format!("Remove {} column{s} from Compare", own.len()), |p| p.columns = removed(own))
     }
 
     pub(super) fn close_probes(&mut self, mut ids: Vec<ProbeId>) -> Vec<Request> {
@@ -151,6 +151,6 @@ impl State {
             [only] => format!("Close the probe {}", self.library.probes[&only].name()),
             _ => format!("Close {} probes", ids.len()),
         };
-        self.change(text, |p| p.probes = gone(ids))
+        self.change(text, |p| p.probes = removed(ids))
     }
 }

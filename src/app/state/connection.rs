@@ -1,4 +1,4 @@
-//! Where is computed, in this program or by a worker elsewhere, and how it stands with the way there.
+//! Where jobs are computed, in this process or by a worker in another one, and the state of the connection to it.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::jobs::Severity;
 use super::{State, settings};
 
-/// A worker elsewhere, as settings and workspaces keep it.
+/// The address of a worker in another process, as settings and workspaces store it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// As `--on` takes it: `ssh://gpu1`, or `local` for a process of its own on this machine.
+    /// The address as `--on` takes it: `ssh://gpu1`, or `local` for a child process on this machine.
     pub place: String,
-    /// The program there, where it is not on the PATH.
+    /// The path of the program there, if it is not on the PATH.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
 }
 
 impl Host {
-    /// What a person calls it.
+    /// Its name for the user.
     pub fn name(&self) -> &str {
         match self.place.as_str() {
             "local" => "a process of its own",
@@ -27,36 +27,36 @@ impl Host {
     }
 }
 
-/// How it stands with the way to who computes.
+/// The state of the connection to the worker.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Connection {
-    /// There is none: this program computes.
+    /// No connection: this process computes.
     #[default]
     Here,
-    /// It is tried for the first time.
+    /// The first attempt to connect is under way.
     Connecting(Host),
-    /// It stands.
+    /// Connected.
     Connected {
-        /// With whom.
+        /// The worker.
         host: Host,
-        /// What they say of themselves.
+        /// How it introduced itself: version and devices.
         hello: String,
     },
-    /// It does not.
+    /// Not connected, after a failed attempt or a lost connection.
     Lost {
-        /// With whom.
+        /// The worker.
         host: Host,
-        /// Why; empty where that is being found out.
+        /// The error; empty while it is being determined.
         why: String,
-        /// Whether it stood before.
+        /// Whether there was a connection before.
         stood: bool,
-        /// When it is tried again; now where that is nothing left, never by itself where absent.
+        /// Time until the next attempt, zero during one; absent if only the user starts one.
         retry: Option<Duration>,
     },
 }
 
 impl Connection {
-    /// Who computes, if it is not this program.
+    /// The worker, if this process does not compute itself.
     pub fn host(&self) -> Option<&Host> {
         match self {
             Self::Here => None,
@@ -64,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// How it stands, in words.
+    /// The state as a text for the user.
     pub fn text(&self) -> String {
         let Some(name) = self.host().map(Host::name) else { return "This program".to_owned() };
         match self {
@@ -84,7 +84,7 @@ impl Connection {
 }
 
 impl State {
-    /// How it stands with the way to who computes now; what is news is noted. A host that was reached is remembered.
+    /// Sets the state of the connection. Notes changes for the user, and remembers a host that was reached.
     pub fn set_connection(&mut self, now: Connection) {
         let before = std::mem::replace(&mut self.connection, now.clone());
         if before.host() != now.host() {
@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// Something that a worker elsewhere said beside its answers: for the log.
+    /// Adds a line of the remote worker's standard error to the log.
     pub fn far_line(&mut self, line: &str) {
         let name = self.connection.host().map_or("", Host::name);
         self.record(Severity::Info, format!("{name}: {line}"));
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(texts, expected);
         assert!(state.log_text().contains("me@gpu1: ssmprobe 1, on cpu"));
         assert_eq!(state.settings.recent.hosts, [host()]);
-        // Another program at the same place is the same place.
+        // The same address with another program replaces the remembered host.
         let other = Host { program: Some("~/bin/ssmprobe".into()), ..host() };
         state.set_connection(Connection::Connected { host: other.clone(), hello: String::new() });
         assert_eq!(state.settings.recent.hosts, [other]);

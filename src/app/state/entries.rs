@@ -1,19 +1,19 @@
-//! Some entries of an ordered map as they were: what closing takes away, and undo puts back.
+//! Swapping entries of an ordered map: what closing an entry removes, undo puts back.
 
 use std::hash::Hash;
 
 use indexmap::IndexMap;
 
-/// Entries by key, each with its place in the map; nothing where it was not there.
+/// Entries by key, each with its index in the map; `None` for a key that is, or is to be, absent.
 pub(super) type Entries<K, V> = IndexMap<K, Option<(usize, V)>>;
 
-/// These entries, taken away.
-pub(super) fn gone<K: Eq + Hash, V>(ids: impl IntoIterator<Item = K>) -> Entries<K, V> {
+/// Entries that [`swap`] removes.
+pub(super) fn removed<K: Eq + Hash, V>(ids: impl IntoIterator<Item = K>) -> Entries<K, V> {
     ids.into_iter().map(|id| (id, None)).collect()
 }
 
-/// Leaves out of `wanted` what is in `map` under another key.
-pub(super) fn leave_out_open<K: Eq + Hash, V>(
+/// Drops those entries from `wanted` that `map` already has under another key.
+pub(super) fn drop_duplicates<K: Eq + Hash, V>(
     wanted: &mut Entries<K, V>,
     map: &IndexMap<K, V>,
     same: impl Fn(&V, &V) -> bool,
@@ -24,8 +24,8 @@ pub(super) fn leave_out_open<K: Eq + Hash, V>(
     });
 }
 
-/// Takes the entries that `wanted` names out of `map`, and puts in those it has at their places; all
-/// others keep their order. Returns the same entries as they were. O(n) for a map of n.
+/// Replaces the entries of `map` with the keys of `wanted`: removes them, and inserts those that `wanted` holds at their
+/// indices. All others keep their order. Returns the same keys with their previous entries. O(n) for a map of n entries.
 pub(super) fn swap<K: Clone + Eq + Hash, V>(
     map: &mut IndexMap<K, V>,
     wanted: Entries<K, V>,
@@ -64,10 +64,10 @@ mod tests {
     fn what_was_taken_out_comes_back_to_its_place_and_others_stay() {
         let map = |keys: &str| -> IndexMap<char, ()> { keys.chars().map(|key| (key, ())).collect() };
         let mut letters = map("abcdef");
-        let gone = swap(&mut letters, "acf".chars().map(|key| (key, None)).collect());
+        let removed = swap(&mut letters, "acf".chars().map(|key| (key, None)).collect());
         assert_eq!(letters, map("bde"));
         letters.insert('x', ());
-        let back = swap(&mut letters, gone);
+        let back = swap(&mut letters, removed);
         assert!(
             letters.keys().eq(map("abcdefx").keys()) && back.values().all(Option::is_none),
             "{letters:?}"

@@ -1,5 +1,5 @@
-//! What probes made of whole datasets: asked for here, kept until the dataset is closed and another
-//! after it.
+//! Evaluations of probes on whole datasets: requested here, and kept until the dataset is closed and another one after it,
+//! so that closing can be undone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,48 +16,48 @@ use crate::model::explain::evaluation::vectors::{MAX_BYTES, keep_latest};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::removal::Mode;
 
-/// Evaluations, and the one under way.
+/// The known evaluations, and the one under way.
 #[derive(Default)]
 pub struct Evaluations {
-    /// The dataset that is looked at.
+    /// The dataset in use.
     pub dataset: Option<DatasetId>,
-    /// The job under way.
+    /// The evaluation job under way.
     pub job: Option<JobId>,
-    /// Why the last one gave nothing.
+    /// Why the last evaluation failed.
     pub error: Option<UserError>,
-    known: Vec<Known>,
-    /// Who is being asked, as they were when they were asked.
+    known: Vec<KnownEvaluation>,
+    /// The readings of the job under way without a result yet, each with its inputs at the time of the request.
     requested: Vec<(EvalProbe, Key)>,
-    /// What an evaluation that was cancelled or failed left unanswered: it is asked by itself no more.
-    called_off: Vec<Key>,
-    /// What is asked once all is open: the probes of the columns, or all.
-    waiting: Option<bool>,
-    /// Counts what came, so that whoever derives from it knows when to do so again.
+    /// Inputs whose evaluation was cancelled or failed: they are not evaluated again automatically.
+    abandoned: Vec<Key>,
+    /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`).
+    deferred: Option<bool>,
+    /// Incremented at every change, so that derived values can be cached.
     pub revision: u64,
 }
 
-/// Everything an evaluation depends on beside the images.
+/// The inputs of an evaluation besides the images.
 #[derive(Clone, Debug, PartialEq)]
 struct Key {
     reader: Reader,
     change: Intervention,
-    /// What null bands are made of: how many draws, from which seed.
+    /// The null bands: the number of draws, and the seed.
     nulls: (usize, u64),
-    /// Where masks are.
+    /// The folder of masks.
     masks: Option<PathBuf>,
 }
 
-/// An answer that is kept.
-struct Known {
+/// The result of an evaluation.
+struct KnownEvaluation {
     dataset: DatasetId,
     key: Key,
     result: Result<Arc<Evaluation>, UserError>,
 }
 
 impl Evaluations {
-    /// The latest answer of a probe, changed so, is the one that is kept.
-    fn put(&mut self, known: Known) {
-        let subject = |known: &Known| (known.dataset, known.key.reader.probe, known.key.change.clone());
+    /// Stores a result in place of an earlier one of the same dataset, probe and intervention.
+    fn put(&mut self, known: KnownEvaluation) {
+        let subject = |known: &KnownEvaluation| (known.dataset, known.key.reader.probe, known.key.change.clone());
         let own = subject(&known);
         self.known.retain(|k| subject(k) != own);
         self.known.push(known);
@@ -65,7 +65,7 @@ impl Evaluations {
         self.revision += 1;
     }
 
-    /// Forgets what was made of a dataset.
+    /// Forgets the evaluations on a dataset.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.known.retain(|known| known.dataset != dataset);
         self.revision += 1;
@@ -73,20 +73,20 @@ impl Evaluations {
 }
 
 impl State {
-    /// The dataset that is looked at, once it is open.
+    /// The dataset in use, once it is open.
     pub fn dataset(&self) -> Option<(DatasetId, &Arc<EvalSplit>)> {
         let id = self.evaluations.dataset?;
         Some((id, self.library.datasets.get(&id)?.status.ready()?))
     }
 
-    /// Everything that what `probe`, changed so, makes of a dataset depends on.
+    /// The inputs of an evaluation of `probe` with an intervention, as they are now.
     fn evaluation_key(&self, probe: ProbeId, change: Intervention) -> Option<Key> {
         let nulls = (self.explain.null_draws, self.explain.seed);
         Some(Key { reader: self.library.reader(probe)?, change, nulls, masks: self.masks.clone() })
     }
 
-    /// What `probe`, changed so, made of the dataset; nothing where it was not asked as it is now: an
-    /// answer of a file that was written anew, or by other weights, layer or size, is none.
+    /// The evaluation of `probe` with an intervention on the dataset in use; `None` unless it was evaluated with the current
+    /// inputs: a result of an earlier file, or of other weights, layer or size, does not count.
     pub fn evaluation(
         &self,
         probe: ProbeId,
@@ -107,7 +107,7 @@ impl State {
         known.map(|known| known.result.as_ref())
     }
 
-    /// What the probe of a column made of a dataset, be it the one that is looked at or another.
+    /// The evaluation of a column on any open dataset.
     pub fn evaluation_on(
         &self,
         dataset: DatasetId,
@@ -118,27 +118,27 @@ impl State {
         self.known_evaluation(dataset, column.probe, column.change.clone())
     }
 
-    /// What the probe of a column made of the dataset.
+    /// The evaluation of a column on the dataset in use.
     pub fn evaluation_of(&self, column: ColumnId) -> Option<Result<&Arc<Evaluation>, &UserError>> {
         let column = self.columns.get(&column)?;
         self.evaluation(column.probe, column.change.clone())
     }
 
-    /// The image of a dataset at a place of its part.
+    /// The image at an index of a dataset's split.
     pub fn image_at(&self, dataset: DatasetId, at: usize) -> Option<ImageId> {
         self.library.datasets.get(&dataset)?.images.get(at).copied()
     }
 
-    /// Asks what waited until all was open.
+    /// Starts the deferred evaluation, once everything is open.
     pub(super) fn evaluate_waiting(&mut self) -> Vec<Request> {
-        if self.evaluations.waiting.is_none() || self.library.is_opening() {
+        if self.evaluations.deferred.is_none() || self.library.is_opening() {
             return Vec::new();
         }
-        self.evaluations.waiting.take().map_or_else(Vec::new, |all| self.evaluate_probes(all))
+        self.evaluations.deferred.take().map_or_else(Vec::new, |all| self.evaluate_probes(all))
     }
 
-    /// The readings of the columns, each once.
-    fn shown(&self) -> Vec<(ProbeId, Intervention)> {
+    /// The probes and interventions of the columns, each pair once.
+    fn shown_readings(&self) -> Vec<(ProbeId, Intervention)> {
         let mut shown: Vec<(ProbeId, Intervention)> = Vec::new();
         for column in self.columns.values() {
             let subject = (column.probe, column.change.clone());
@@ -149,21 +149,21 @@ impl State {
         shown
     }
 
-    /// Asks the columns about the dataset, and removes the tokens of every image in these modes.
+    /// Evaluates the columns on the dataset in use, and computes removal curves of every image in these modes.
     pub(super) fn evaluate_removals(&mut self, modes: Vec<Mode>) -> Vec<Request> {
-        self.evaluations.called_off.clear();
-        self.ask(self.shown(), modes)
+        self.evaluations.abandoned.clear();
+        self.start_evaluation(self.shown_readings(), modes)
     }
 
-    /// Asks probes about the dataset: those of the columns, changes included, or all that fit; once all
-    /// is open that is being opened.
+    /// Evaluates the columns, with their interventions, on the dataset in use, or also all other probes that fit. Deferred
+    /// while something is being opened.
     pub(super) fn evaluate_probes(&mut self, all: bool) -> Vec<Request> {
         if self.library.is_opening() {
-            self.evaluations.waiting = Some(all);
+            self.evaluations.deferred = Some(all);
             return Vec::new();
         }
-        self.evaluations.called_off.clear();
-        let mut wanted = self.shown();
+        self.evaluations.abandoned.clear();
+        let mut wanted = self.shown_readings();
         if all {
             for probe in self.library.probes.keys() {
                 if !wanted.iter().any(|(known, change)| known == probe && *change == Intervention::None) {
@@ -171,12 +171,12 @@ impl State {
                 }
             }
         }
-        self.ask(wanted, Vec::new())
+        self.start_evaluation(wanted, Vec::new())
     }
 
-    /// Asks changed readings of probes that were asked as trained: what a change does to the accuracy
-    /// stands beside it without another click, unless that was called off. One evaluation at a time; the next
-    /// follows when it is over.
+    /// Evaluates columns with an intervention whose probe was evaluated without one, so that the change of the accuracy shows
+    /// without another click, unless that evaluation was cancelled or failed before. One evaluation runs at a time; the next
+    /// follows when it has finished.
     pub(super) fn evaluate_changes(&mut self) -> Vec<Request> {
         if self.evaluations.job.is_some() {
             return Vec::new();
@@ -187,16 +187,20 @@ impl State {
             let trained = self.evaluation(column.probe, Intervention::None);
             let key = self.evaluation_key(column.probe, column.change.clone());
             let unknown = self.evaluation(column.probe, column.change.clone()).is_none()
-                && key.is_some_and(|key| !self.evaluations.called_off.contains(&key));
+                && key.is_some_and(|key| !self.evaluations.abandoned.contains(&key));
             if unknown && trained.is_some_and(|found| found.is_ok()) && !wanted.contains(&subject) {
                 wanted.push(subject);
             }
         }
-        if wanted.is_empty() { Vec::new() } else { self.ask(wanted, Vec::new()) }
+        if wanted.is_empty() { Vec::new() } else { self.start_evaluation(wanted, Vec::new()) }
     }
 
-    /// Asks these about the dataset, in the place of who is being asked; tokens are removed in these modes, too.
-    fn ask(&mut self, wanted: Vec<(ProbeId, Intervention)>, removals: Vec<Mode>) -> Vec<Request> {
+    /// Starts an evaluation in place of the one under way, with removal curves in these modes.
+    fn start_evaluation(
+        &mut self,
+        wanted: Vec<(ProbeId, Intervention)>,
+        removals: Vec<Mode>,
+    ) -> Vec<Request> {
         let Some((_, part)) = self.dataset() else { return Vec::new() };
         let part = part.clone();
         let subject = |(probe, change): (ProbeId, Intervention)| {
@@ -204,7 +208,7 @@ impl State {
             Some(EvalProbe { probe, backbone, change })
         };
         let mut subjects: Vec<EvalProbe> = wanted.into_iter().filter_map(subject).collect();
-        // Those of one backbone follow each other: its tokens are looked for once.
+        // Grouped by backbone, so that its tokens are looked up once.
         subjects.sort_by_key(|subject| subject.backbone);
         if subjects.is_empty() {
             self.evaluations.error = Some(
@@ -219,10 +223,10 @@ impl State {
         let title = format!("Evaluating {} probe{s} on {}", subjects.len(), part.asked.dataset);
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
-        let keyed = |subject: &EvalProbe| {
+        let with_key = |subject: &EvalProbe| {
             Some((subject.clone(), self.evaluation_key(subject.probe, subject.change.clone())?))
         };
-        self.evaluations.requested = subjects.iter().filter_map(keyed).collect();
+        self.evaluations.requested = subjects.iter().filter_map(with_key).collect();
         (self.evaluations.job, self.evaluations.error) = (Some(job), None);
         requests.push(Request::Compute(
             job,
@@ -231,9 +235,8 @@ impl State {
         requests
     }
 
-    /// An answer came. One of a job that another has replaced is too late, as is one about a split that is
-    /// no longer looked at, or of a probe or a backbone that has been opened anew since it was asked:
-    /// nothing says which of the two spoke.
+    /// Stores a result. Ignores one of a job that was replaced, of a split that is no longer open, or of a probe or backbone
+    /// that was opened again since the request: it is unknown which version was evaluated.
     pub(super) fn evaluated(&mut self, job: JobId, answer: EvalAnswer) {
         if self.evaluations.job != Some(job) {
             return;
@@ -247,23 +250,23 @@ impl State {
             requested.iter().position(|(own, then)| *own == subject && Some(then) == key.as_ref());
         if let (Some(dataset), Some(key), Some(at)) = (dataset, key, unchanged) {
             requested.swap_remove(at);
-            self.evaluations.put(Known { dataset, key, result });
+            self.evaluations.put(KnownEvaluation { dataset, key, result });
         }
     }
 
-    /// The job that asks is over.
+    /// An evaluation job has ended; `error` says why it failed.
     pub(super) fn end_evaluation(&mut self, job: JobId, error: Option<&UserError>) {
         if self.evaluations.job == Some(job) {
             self.evaluations.job = None;
             self.evaluations.error = error.cloned();
             let unanswered = std::mem::take(&mut self.evaluations.requested);
-            self.evaluations.called_off.extend(unanswered.into_iter().map(|(_, key)| key));
+            self.evaluations.abandoned.extend(unanswered.into_iter().map(|(_, key)| key));
         }
     }
 
-    /// A dataset is `gone`. Its evaluations stay until another one goes, for who takes its closing back.
-    pub(super) fn forget_evaluations(&mut self, gone: DatasetId) {
+    /// A dataset was closed. Its evaluations are kept until another one is closed, in case that is undone.
+    pub(super) fn forget_evaluations(&mut self, closed: DatasetId) {
         let open = &self.library.datasets;
-        self.evaluations.known.retain(|known| known.dataset == gone || open.contains_key(&known.dataset));
+        self.evaluations.known.retain(|known| known.dataset == closed || open.contains_key(&known.dataset));
     }
 }

@@ -1,4 +1,4 @@
-//! Asking for what columns show: only for what is not known, and never twice.
+//! Requests for the explanations that columns show: only those whose inputs have changed, and each once.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
 
-/// The remedy for a look that was not answered.
+/// The remedy for an explanation that did not arrive.
 const RETRY: &str = "Retry, in the menu View, looks again";
 
-/// Everything a trace depends on.
+/// The inputs of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Key {
-    /// Who reads; nobody where no backbone fits.
+    /// The probe's file and the backbone that serves it; absent if no backbone fits.
     reader: Option<Reader>,
     probe: ProbeId,
     image: ImageId,
@@ -46,17 +46,18 @@ impl Key {
     }
 }
 
-/// What other orders of an image are read by, and of what it is.
+/// Reads further hand-made orders of an image without the worker.
 #[derive(Clone, Debug)]
 pub(super) struct ByHand {
+    /// The inputs of `trace`.
     key: Key,
-    /// In one of these orders.
+    /// The trace of one such order.
     trace: Arc<Trace>,
     reading: Arc<HandOrderReader>,
 }
 
 impl ByHand {
-    /// The trace of `key`, where that is another order of the same.
+    /// The trace for `key`, if it differs from this one's inputs in the order alone.
     fn read(&self, key: &Key) -> Option<Trace> {
         let Intervention::Order(order) = &key.change else { return None };
         let same = Key { change: key.change.clone(), ..self.key.clone() } == *key;
@@ -65,7 +66,7 @@ impl ByHand {
 }
 
 impl State {
-    /// Everything that what a column makes of an image depends on.
+    /// The inputs of a trace of a column on an image, without attributions and masks.
     pub(super) fn key_of(&self, column: ColumnId, image: ImageId) -> Option<Key> {
         let column = self.columns.get(&column)?;
         let asked = (&self.selection.class, self.explain.without_attributions(), &None);
@@ -77,17 +78,17 @@ impl State {
         self.columns.values().any(|column| matches!(column.shown, ColumnState::Failed(_)))
     }
 
-    /// Whether a look is under way.
+    /// Whether an explanation is under way.
     pub fn is_explaining(&self) -> bool {
         self.explaining.is_some()
     }
 
-    /// How many looks were answered so far.
+    /// The number of explanations that have arrived so far.
     pub fn explained_count(&self) -> u64 {
         self.answered
     }
 
-    /// What is missing where a column shows nothing, and what to do about it.
+    /// Why a column shows nothing, and what to do about it.
     pub fn why_nothing(&self, id: ColumnId) -> String {
         let Some(column) = self.columns.get(&id) else { return "Add a column to compare probes".into() };
         match self.library.probes.get(&column.probe).map(|probe| &probe.status) {
@@ -111,36 +112,35 @@ impl State {
         }
     }
 
-    /// Reads images as the shown probes agree on, and asks for every column that does not show what it
-    /// should.
+    /// Adopts the options that the shown probes agree on, then requests what the columns lack.
     pub(super) fn explain_columns(&mut self) -> Vec<Request> {
-        let mut requests = self.read_as_trained();
-        requests.extend(self.look());
+        let mut requests = self.adopt_probe_options();
+        requests.extend(self.request_columns());
         requests
     }
 
-    /// Asks for every column that does not show what it should.
-    pub(super) fn look(&mut self) -> Vec<Request> {
-        let mut requests = self.ask_columns();
+    /// Requests the traces that are not current, and starts a deferred evaluation.
+    pub(super) fn request_columns(&mut self) -> Vec<Request> {
+        let mut requests = self.request_explanations();
         requests.extend(self.evaluate_waiting());
         requests
     }
 
-    fn ask_columns(&mut self) -> Vec<Request> {
+    fn request_explanations(&mut self) -> Vec<Request> {
         if self.library.backbone().is_none() {
-            // Nobody can be asked; what is known of another image is none of this one.
+            // No worker request is possible; traces of an image that is no longer the column's are dropped.
             let current = self.selection.image;
-            let elsewhere = |column: &&mut Column| {
+            let shows_other_image = |column: &&mut Column| {
                 column.key.as_ref().is_some_and(|key| Some(key.image) != column.image.or(current))
             };
-            for column in self.columns.values_mut().filter(elsewhere) {
+            for column in self.columns.values_mut().filter(shows_other_image) {
                 (column.shown, column.key) = (ColumnState::Nothing, None);
             }
             return Vec::new();
         }
         let (class, settings, masks) = (self.selection.class.clone(), self.explain, &self.masks);
         let mut items = Vec::new();
-        let mut fresh = false;
+        let mut any_new = false;
         let library = &self.library;
         for (&id, column) in &mut self.columns {
             let image = column.image.or(self.selection.image);
@@ -165,20 +165,20 @@ impl State {
                 }
                 (None, Compatibility::Fits) => continue,
             };
-            // Within a frame, and nobody is asked.
+            // Computed here within a frame, without the worker.
             if let Some(trace) = column.by_hand.as_ref().and_then(|by_hand| by_hand.read(&key)) {
                 (column.shown, column.key) = (ColumnState::Ready(Arc::new(trace)), Some(key));
                 self.answered += 1;
                 continue;
             }
-            fresh |= !known;
+            any_new |= !known;
             column.shown = ColumnState::Waiting(column.shown.trace().cloned());
             let draw = key.draw;
             column.key = Some(key);
             let (probe, change) = (column.probe, column.change.clone());
             items.push(ExplainItem { column: id, image: file.place.clone(), backbone, probe, change, draw });
         }
-        if items.is_empty() || (!fresh && self.explaining.is_some()) {
+        if items.is_empty() || (!any_new && self.explaining.is_some()) {
             return Vec::new();
         }
         let older = self.explaining.take();
@@ -202,7 +202,7 @@ impl State {
         requests
     }
 
-    /// Forgets what failed, so that it is asked for again.
+    /// Requests the failed columns again.
     pub(super) fn retry(&mut self) -> Vec<Request> {
         for column in
             self.columns.values_mut().filter(|column| matches!(column.shown, ColumnState::Failed(_)))
@@ -212,7 +212,7 @@ impl State {
         self.explain_columns()
     }
 
-    /// What an event says of the look under way. Answers to older looks are too late.
+    /// Applies an event of the explanation job under way; results of older jobs are ignored.
     pub(super) fn explain_event(&mut self, event: &Event) {
         match event {
             Event::Explained { job, seen } if self.explaining == Some(*job) => {
@@ -222,7 +222,7 @@ impl State {
                         let text = format!("{}: {error}", self.column_title(answer.column));
                         self.record(Severity::Error, text);
                     }
-                    // A column that waits no more has been given something else to show.
+                    // A column that waits no longer has been given something else to show.
                     let column = self.columns.get_mut(&answer.column);
                     if let Some(column) = column.filter(|c| matches!(c.shown, ColumnState::Waiting(_))) {
                         let read = answer.result.as_ref().ok().zip(answer.by_hand.clone());
@@ -254,7 +254,7 @@ impl State {
         }
     }
 
-    /// The look `job` is over: whatever still waits has failed.
+    /// The explanation job has ended: columns that still wait for it have failed.
     fn end_explaining(&mut self, job: JobId, error: &UserError) {
         if self.explaining != Some(job) {
             return;

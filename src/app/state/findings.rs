@@ -1,5 +1,5 @@
-//! Findings: what a person wants to come back to. Each is an image, what was shown of it, and a note; a star marks an image
-//! alone. Both are kept by where images and probes are: they outlast the closing of those, and a finding opens them again.
+//! Findings: bookmarks, each of an image, what was shown of it, and a note; a star marks just an image. Both refer to images
+//! and probes by their paths: they outlast the closing of these, and showing a finding opens them again.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::entries::{self, Entries, gone};
+use super::entries::{self, Entries, removed};
 use super::jobs::Severity;
 use super::library::{Image, Probe};
 use super::{Column, State, Views};
@@ -18,63 +18,63 @@ use crate::model::explain::intervention::Intervention;
 /// Longest note, in characters.
 pub const MAX_NOTE: usize = 20_000;
 
-/// Names a finding for as long as the program runs.
+/// The id of a finding, unique while the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FindingId(pub u64);
 
-/// What a person wants to come back to.
+/// A bookmark of an image and what was shown of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Where its image is.
     #[serde(flatten)]
     pub image: ImageSource,
-    /// What is said of it, in Markdown.
+    /// The user's note, in Markdown.
     #[serde(default)]
     pub note: String,
-    /// What was shown; nothing where an earlier version kept words alone.
+    /// What was shown; absent if an earlier version stored the note alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<Box<FindingView>>,
 }
 
-/// What was shown, and how.
+/// The columns that were shown, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FindingView {
-    /// The probes, in their order.
+    /// The columns, in order.
     pub columns: Vec<FindingColumn>,
-    /// The column others are compared with, by its place.
+    /// The index of the pinned column, which others are compared with.
     pub reference: Option<usize>,
-    /// The column that is looked through, by its place.
+    /// The index of the focused column.
     pub focus: Option<usize>,
-    /// The class of the evidence.
+    /// The class that the evidence is for.
     pub class: ClassChoice,
-    /// The token that is pinned.
+    /// The pinned token.
     pub token: Option<usize>,
     /// How figures are drawn.
     pub views: Views,
-    /// What explanations depend on.
+    /// The settings of the explanation.
     #[serde(rename = "look")]
     pub explain: ExplainSettings,
-    /// How the panes stand, as the window says it.
+    /// The layout of the panes, in the window's own format.
     pub layout: Value,
 }
 
-/// A probe of a finding.
+/// A column of a finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FindingColumn {
-    /// Its file.
+    /// The probe's file.
     pub probe: PathBuf,
     /// The image, if not the finding's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSource>,
-    /// What is changed.
+    /// The intervention on its reading.
     pub change: Intervention,
-    /// Whether it stands in the comparison.
+    /// Whether it is part of the comparison.
     pub compared: bool,
 }
 
 impl Finding {
-    /// What it is called: its image.
+    /// Its name: that of its image.
     pub fn name(&self) -> String {
         self.image.short()
     }
@@ -85,21 +85,21 @@ impl Finding {
         columns.map(|column| Probe::name_of(&column.probe)).collect()
     }
 
-    /// The first lines of its note, `lines` of them.
+    /// The first `lines` non-empty lines of its note, and `…` if there are more.
     pub fn head(&self, lines: usize) -> String {
         let all: Vec<&str> = self.note.lines().filter(|line| !line.trim().is_empty()).collect();
         let more = if all.len() > lines { "\n…" } else { "" };
         format!("{}{more}", all[..all.len().min(lines)].join("\n"))
     }
 
-    /// Whether its image, a probe or its note holds every word of `text`, which is lower case.
+    /// Whether every word of `text`, which is lower case, occurs in the image's path, a probe's name or the note.
     pub fn holds(&self, text: &str) -> bool {
         let names: Vec<String> = self.probes().into_iter().collect();
         let known = format!("{} {} {}", self.image, names.join(" "), self.note).to_lowercase();
         text.split_whitespace().all(|word| known.contains(word))
     }
 
-    /// Every path of it.
+    /// Applies `change` to all of its paths.
     pub(super) fn each_path(&mut self, mut change: impl FnMut(&mut PathBuf)) {
         change(&mut self.image.path);
         for column in self.view.iter_mut().flat_map(|view| &mut view.columns) {
@@ -109,32 +109,32 @@ impl Finding {
     }
 }
 
-/// Findings in their order, and the images that have a star.
+/// The findings in order, and the starred images.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     all: IndexMap<FindingId, Finding>,
     stars: IndexMap<ImageSource, ()>,
-    /// Counts the changes.
+    /// Incremented at every change.
     pub revision: u64,
 }
 
 impl Findings {
-    /// One of them.
+    /// The finding of an id.
     pub fn get(&self, id: FindingId) -> Option<&Finding> {
         self.all.get(&id)
     }
 
-    /// All of them, in their order.
+    /// All findings, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (FindingId, &Finding)> {
         self.all.iter().map(|(id, finding)| (*id, finding))
     }
 
-    /// Those of an image.
+    /// The findings of an image.
     pub fn of(&self, image: &Image) -> impl Iterator<Item = (FindingId, &Finding)> {
         self.iter().filter(|(_, finding)| finding.image == image.place)
     }
 
-    /// The images that have a star, the oldest first.
+    /// The starred images, the oldest star first.
     pub fn stars(&self) -> impl Iterator<Item = &ImageSource> {
         self.stars.keys()
     }
@@ -144,13 +144,13 @@ impl Findings {
         self.stars.contains_key(&image.place)
     }
 
-    /// Exchanges some of them; these as they were.
+    /// Replaces some findings; returns their previous state ([`entries::swap`]).
     pub(super) fn swap(&mut self, wanted: Entries<FindingId, Finding>) -> Entries<FindingId, Finding> {
         self.revision += u64::from(!wanted.is_empty());
         entries::swap(&mut self.all, wanted)
     }
 
-    /// The same with stars.
+    /// Replaces some stars; returns their previous state.
     pub(super) fn swap_stars(&mut self, wanted: Entries<ImageSource, ()>) -> Entries<ImageSource, ()> {
         self.revision += u64::from(!wanted.is_empty());
         entries::swap(&mut self.stars, wanted)
@@ -174,7 +174,7 @@ impl State {
         self.change(text, |parts| _ = parts.stars.insert(place, entry))
     }
 
-    /// Puts all of a workspace in the place of all there are.
+    /// Replaces all findings and stars by those of a workspace.
     pub(super) fn restore_findings(
         &mut self,
         findings: Vec<Finding>,
@@ -185,8 +185,8 @@ impl State {
         self.findings = Findings { all, stars, revision: self.findings.revision + 1 };
     }
 
-    /// What is shown now, with nothing said of it; nothing where no image is looked at. `layout` and the pinned `token` are
-    /// the window's own.
+    /// A finding of what is shown now, with an empty note; `None` if there is no current image. The window passes its `layout`
+    /// and pinned `token`.
     pub fn finding_now(&self, layout: Value, token: Option<usize>) -> Option<Finding> {
         let column = |column: &Column| {
             Some(FindingColumn {
@@ -212,18 +212,18 @@ impl State {
     }
 
     pub(super) fn keep_finding(&mut self, mut finding: Finding) -> Vec<Request> {
-        finding.note = tidy(&finding.note);
+        finding.note = sanitize(&finding.note);
         let text = format!("Keep the finding {}", finding.name());
         let entry = (self.findings.all.len(), finding);
-        let said = format!("Kept as finding {}; the menu Panes shows all of them", entry.0 + 1);
+        let notice = format!("Kept as finding {}; the menu Panes shows all of them", entry.0 + 1);
         let id = FindingId(self.fresh());
         let requests = self.change(text, |parts| _ = parts.findings.insert(id, Some(entry)));
-        self.note(Severity::Info, said);
+        self.note(Severity::Info, notice);
         requests
     }
 
     pub(super) fn write_finding(&mut self, id: FindingId, note: &str) -> Vec<Request> {
-        let note = tidy(note);
+        let note = sanitize(note);
         self.edit_finding("Write on", id, |_, finding| finding.note = note)
     }
 
@@ -234,10 +234,10 @@ impl State {
 
     pub(super) fn delete_finding(&mut self, id: FindingId) -> Vec<Request> {
         let Some(name) = self.findings.get(id).map(Finding::name) else { return Vec::new() };
-        self.change(format!("Delete the finding {name}"), |parts| parts.findings = gone([id]))
+        self.change(format!("Delete the finding {name}"), |parts| parts.findings = removed([id]))
     }
 
-    /// Edits a finding and its place so that it can be taken back; nothing if nothing comes of it.
+    /// Edits a finding and its index as an undoable step; does nothing if they stay the same.
     fn edit_finding(
         &mut self,
         what: &str,
@@ -255,8 +255,8 @@ impl State {
     }
 }
 
-/// A note without what cannot be seen.
-fn tidy(note: &str) -> String {
-    let seen = note.chars().filter(|letter| !letter.is_control() || *letter == '\n').take(MAX_NOTE);
-    seen.collect::<String>().trim().to_owned()
+/// A note without control characters and surrounding white space, of at most [`MAX_NOTE`] characters.
+fn sanitize(note: &str) -> String {
+    let visible = note.chars().filter(|letter| !letter.is_control() || *letter == '\n').take(MAX_NOTE);
+    visible.collect::<String>().trim().to_owned()
 }

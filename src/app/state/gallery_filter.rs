@@ -8,81 +8,81 @@ use super::library::{Image, Label};
 use crate::app::jobs::{ColumnId, DatasetId, ImageId, Request};
 use crate::model::explain::evaluation::{Evaluation, disagreement};
 
-/// Of what the images are.
+/// Which part of the library the gallery shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// All that are open.
+    /// All images.
     #[default]
     All,
-    /// Those of a dataset.
+    /// Images of a dataset.
     Dataset(DatasetId),
-    /// Those of no dataset.
+    /// Images of no dataset.
     Loose,
 }
 
-/// Right or wrong.
+/// Whether the prediction is right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// Both.
+    /// Either.
     #[default]
     Any,
     /// The predicted class is the true one.
     Right,
-    /// It is another.
+    /// The predicted class is another one.
     Wrong,
 }
 
 /// What images are sorted by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// As they were opened.
+    /// The order in which they were opened.
     #[default]
     Opened,
-    /// A measure of the chosen probe, by its name.
+    /// A measure of the focused probe's evaluation, by its name.
     Measure(String),
-    /// How far the chosen probe and another differ.
+    /// How much the focused probe and another column's disagree.
     Disagreement(ColumnId),
-    /// How alike the chosen probe reads them and this image.
+    /// The similarity to this image, as the focused probe reads them.
     Similarity(ImageId),
 }
 
-/// What passes, and in which order.
+/// The conditions that shown images meet, and their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GalleryFilter {
-    /// Of what they are.
+    /// The part of the library.
     pub scope: Scope,
-    /// Part of a name, a folder or what a finding says.
+    /// A part of the image's name, its folder or a finding's note, in any case.
     pub text: String,
-    /// A class of the dataset they are of.
+    /// Only images of this class of the gallery's dataset.
     pub class: Option<u32>,
-    /// Only those with a star.
+    /// Only starred images.
     pub starred: bool,
-    /// What the chosen probe made of them.
+    /// Whether the focused probe's prediction is right.
     pub outcome: Outcome,
     /// The order.
     pub sort: Sort,
-    /// Only images of which the chosen probe and this column's predict different classes.
+    /// Only images for which the focused probe and this column's predict different classes.
     pub differs: Option<ColumnId>,
-    /// Whether the largest come last.
+    /// Whether the order is ascending.
     pub rising: bool,
-    /// Only these, and what they are.
+    /// Only these images, with a description of them.
     pub only: Option<(String, Vec<ImageId>)>,
 }
 
 impl GalleryFilter {
-    /// One that all images of a scope pass.
+    /// A filter that all images of a scope pass.
     pub fn new(scope: Scope) -> Self {
         Self { scope, ..Self::default() }
     }
 
-    /// Whether all images of its scope pass, in their own order.
+    /// Whether all images of its scope pass, in the order in which they were opened.
     pub fn is_open(&self) -> bool {
         *self == Self { rising: self.rising, ..Self::new(self.scope) }
     }
 }
 
 impl State {
-    /// The dataset whose images the gallery shows: the only one there is, or the one that was chosen.
+    /// The dataset whose images the gallery shows: the one of its scope, or the only one that is open.
     pub fn gallery_dataset(&self) -> Option<DatasetId> {
         match self.gallery_filter.scope {
             Scope::Dataset(id) => Some(id),
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Whether an image is of what the gallery shows.
+    /// Whether an image is in the gallery's scope.
     pub(super) fn in_scope(&self, image: &Image) -> bool {
         match self.gallery_filter.scope {
             Scope::All => true,
@@ -103,7 +103,7 @@ impl State {
         }
     }
 
-    /// Shows that of which an image is, where the gallery does not show it: its dataset, or what is of none.
+    /// Changes the gallery's scope to one with this image, if it is not in scope: its dataset, or the images of none.
     pub(super) fn bring_into_gallery(&mut self, id: ImageId) {
         let Some(image) = self.library.images.get(&id).filter(|image| !self.in_scope(image)) else { return };
         match image.label {
@@ -112,7 +112,7 @@ impl State {
         }
     }
 
-    /// The place of the current image among those the gallery is of, from 0, and how many these are.
+    /// The index of the current image among those in scope, from 0, and their number.
     pub fn image_place(&self) -> (usize, usize) {
         let images = &self.library.images;
         let at = self.selection.image.and_then(|id| images.get_index_of(&id)).unwrap_or(0);
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// Selects the image so many further on in what the gallery is of, ending at the first and last.
+    /// Selects the image `by` positions further among those in scope, clamped to the first and last.
     pub(super) fn step(&mut self, by: isize) -> Vec<Request> {
         let images = self.library.images.iter().filter(|(_, image)| self.in_scope(image));
         let images: Vec<ImageId> = images.map(|(id, _)| *id).collect();
@@ -135,7 +135,7 @@ impl State {
         self.select_image(images[to])
     }
 
-    /// The images that pass, in order. `focus` is the column whose probe is asked.
+    /// The images that pass the filter, in order. `focus` is the column whose evaluation is used.
     pub fn gallery_images(&self, focus: Option<ColumnId>) -> Vec<ImageId> {
         let filter = &self.gallery_filter;
         let of_all = |column: ColumnId| -> HashMap<DatasetId, &Arc<Evaluation>> {
@@ -164,7 +164,7 @@ impl State {
                         .of(image)
                         .any(|(_, finding)| finding.note.to_lowercase().contains(&text)))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
-                && came_out(filter.outcome, image.label, own(image.label))
+                && has_outcome(filter.outcome, image.label, own(image.label))
                 && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))
         };
         let passed = self.library.images.iter().filter(|(id, image)| passes(id, image));
@@ -195,7 +195,7 @@ impl State {
         };
         let mut keyed: Vec<(f32, ImageId)> = passed.map(|(id, image)| (value(image.label), *id)).collect();
         if filter.sort != Sort::Opened {
-            // What has no number comes last either way.
+            // Images without a value come last in both directions.
             let sign = if filter.rising { 1.0 } else { -1.0 };
             let key = |value: f32| if value.is_nan() { f32::INFINITY } else { sign * value };
             keyed.sort_by(|a, b| key(a.0).total_cmp(&key(b.0)));
@@ -204,7 +204,7 @@ impl State {
     }
 }
 
-/// Whether two probes predict different classes of an image that both could read.
+/// Whether two probes predict different classes for an image that both could read.
 fn differ(label: Option<Label>, one: Option<&Arc<Evaluation>>, other: Option<&Arc<Evaluation>>) -> bool {
     let predicted = |evaluation: &Evaluation, at| evaluation.readable(at).then(|| evaluation.predicted[at]);
     let both = || {
@@ -214,8 +214,8 @@ fn differ(label: Option<Label>, one: Option<&Arc<Evaluation>>, other: Option<&Ar
     both().is_some_and(|(one, other)| one != other)
 }
 
-/// Whether an image came out so; those nobody was asked about only where it does not matter.
-fn came_out(outcome: Outcome, label: Option<Label>, evaluation: Option<&Arc<Evaluation>>) -> bool {
+/// Whether an image's prediction has the given outcome; without an evaluation only [`Outcome::Any`] matches.
+fn has_outcome(outcome: Outcome, label: Option<Label>, evaluation: Option<&Arc<Evaluation>>) -> bool {
     let right = || evaluation?.right(label?.at);
     match outcome {
         Outcome::Any => true,

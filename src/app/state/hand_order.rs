@@ -1,4 +1,4 @@
-//! The order in which a column reads, to be changed by hand.
+//! Hand-made reading orders of columns.
 
 use super::State;
 use super::command::Command;
@@ -9,7 +9,7 @@ use crate::model::trace::Trace;
 use crate::viz::draw::order;
 
 impl State {
-    /// The order a person made for a column.
+    /// The hand-made order of a column, if it has one.
     pub fn made_order(&self, id: ColumnId) -> Option<&HandOrder> {
         match &self.columns.get(&id)?.change {
             Intervention::Order(order) => Some(order),
@@ -17,16 +17,16 @@ impl State {
         }
     }
 
-    /// The order in which a column reads, as one to be changed: of a plan that by mean position, of several sweeps the
-    /// first one's. None where it reads in no order.
+    /// The reading order of a column as a start for editing: of a plan the order by mean position, of several sweeps that of
+    /// the first. `None` if it reads in no order.
     pub fn order_to_edit(&self, id: ColumnId) -> Option<HandOrder> {
-        self.made_order(id).cloned().or_else(|| read(self.columns.get(&id)?.shown.trace()?))
+        self.made_order(id).cloned().or_else(|| first_order(self.columns.get(&id)?.shown.trace()?))
     }
 
-    /// What lets the column that is looked through read in this order.
+    /// The command that makes the focused column read in this order.
     ///
     /// # Errors
-    /// Where it reads in none, or its images have other tokens.
+    /// If no column is focused, it reads in no order, or its images have another number of tokens.
     pub fn read_in(&self, order: HandOrder) -> Result<Command, String> {
         let id = self.focus().ok_or("choose a probe to look through first")?;
         let now = self.order_to_edit(id).ok_or("the probe that is looked through reads in no order")?;
@@ -38,14 +38,15 @@ impl State {
         Ok(Command::SetChange(id, Intervention::Order(order)))
     }
 
-    /// What lets the order of the column that is looked through be changed by hand, or as a file has it.
+    /// The command that turns the order of the focused column into a hand-made one, to be edited.
     pub(super) fn edit_order(&self) -> Option<Command> {
         let id = self.focus()?;
         Some(Command::SetChange(id, Intervention::Order(self.order_to_edit(id)?)))
     }
 }
 
-fn read(trace: &Trace) -> Option<HandOrder> {
+/// The order of a trace's first sweep.
+fn first_order(trace: &Trace) -> Option<HandOrder> {
     let first = order::orders(trace).into_iter().next()?;
     HandOrder::new(first.into_iter().map(|token| token as u32).collect::<Vec<_>>()).ok()
 }

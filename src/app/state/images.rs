@@ -1,4 +1,4 @@
-//! The images of the library: by their names, in the order they came, and by where they are.
+//! The images of the library, by id in the order they were added, and by path.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -10,11 +10,12 @@ use super::library::{Image, Label};
 use crate::app::jobs::ImageId;
 use crate::model::data::ImageSource;
 
-/// Images by name, in order; read as a map.
+/// Images by id, in order, with an index by path. Dereferences to the map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Images {
     all: IndexMap<ImageId, Image>,
-    at: HashMap<ImageSource, ImageId>,
+    /// The first image of each path.
+    by_source: HashMap<ImageSource, ImageId>,
 }
 
 impl Deref for Images {
@@ -26,46 +27,46 @@ impl Deref for Images {
 }
 
 impl Images {
-    /// The image at a place.
+    /// The image of a path.
     pub fn at(&self, place: &ImageSource) -> Option<ImageId> {
-        self.at.get(place).copied()
+        self.by_source.get(place).copied()
     }
 
-    /// Adds an image as the last.
+    /// Appends an image.
     pub(super) fn insert(&mut self, id: ImageId, image: Image) {
-        self.at.entry(image.place.clone()).or_insert(id);
+        self.by_source.entry(image.place.clone()).or_insert(id);
         self.all.insert(id, image);
     }
 
-    /// Exchanges some of them; these as they were.
+    /// Replaces some images; returns their previous state ([`entries::swap`]).
     pub(super) fn swap(&mut self, wanted: Entries<ImageId, Image>) -> Entries<ImageId, Image> {
-        let names: Vec<ImageId> = wanted.keys().copied().collect();
+        let ids: Vec<ImageId> = wanted.keys().copied().collect();
         let was = entries::swap(&mut self.all, wanted);
         for (id, (_, gone)) in was.iter().filter_map(|(id, gone)| Some((id, gone.as_ref()?))) {
-            if self.at.get(&gone.place) == Some(id) {
-                self.at.remove(&gone.place);
+            if self.by_source.get(&gone.place) == Some(id) {
+                self.by_source.remove(&gone.place);
             }
         }
-        for (id, image) in names.into_iter().filter_map(|id| Some((id, self.all.get(&id)?))) {
-            self.at.entry(image.place.clone()).or_insert(id);
+        for (id, image) in ids.into_iter().filter_map(|id| Some((id, self.all.get(&id)?))) {
+            self.by_source.entry(image.place.clone()).or_insert(id);
         }
         was
     }
 
-    /// Says which image of a dataset one is.
+    /// Sets an image's place in a dataset.
     pub(super) fn label(&mut self, id: ImageId, label: Label) {
         self.all[&id].label = Some(label);
     }
 
-    /// Keeps those for which `stays` holds.
-    pub(super) fn retain(&mut self, mut stays: impl FnMut(ImageId, &Image) -> bool) {
-        let at = &mut self.at;
+    /// Keeps the images for which `keep` holds.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(ImageId, &Image) -> bool) {
+        let by_source = &mut self.by_source;
         self.all.retain(|id, image| {
-            let stays = stays(*id, image);
-            if !stays && at.get(&image.place) == Some(id) {
-                at.remove(&image.place);
+            let kept = keep(*id, image);
+            if !kept && by_source.get(&image.place) == Some(id) {
+                by_source.remove(&image.place);
             }
-            stays
+            kept
         });
     }
 }

@@ -1,99 +1,99 @@
-//! Jobs under way or failed, short notes, and the log.
+//! Running and failed jobs, notes to the user (toasts), and the log.
 
 use std::path::PathBuf;
 
 use super::State;
-use super::recent::Recently;
+use super::recent::RecentItem;
 use crate::app::jobs::{Event, JobId, Progress, Request};
 use crate::app::user_error::UserError;
 
-/// Notes shown at once; older ones are in the log.
+/// Most notes shown at once; older ones are in the log.
 const MAX_TOASTS: usize = 5;
-/// Entries of the log that are kept.
+/// Most entries of the log.
 const MAX_LOG: usize = 1000;
 
-/// Something the worker does, or failed to do.
+/// A job of the worker, running or failed.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What, as a person reads it.
+    /// Its title for the user.
     pub title: String,
-    /// What kind of thing.
+    /// Its kind.
     pub kind: JobKind,
     /// Whether the worker has begun.
     pub started: bool,
-    /// How far it is.
+    /// Its progress, once reported.
     pub progress: Option<Progress>,
-    /// Why it failed.
+    /// Why it failed, if it did.
     pub error: Option<UserError>,
-    /// Whether it was asked to end early.
+    /// Whether its cancellation was requested.
     pub cancelling: bool,
-    /// Whether the first image it lists becomes the current one: not once another was chosen.
+    /// Whether the first image it lists becomes the current one; cleared when another image is selected.
     pub(super) selects: bool,
-    /// What is remembered as used once it has come to its end.
-    pub(super) recent: Vec<Recently>,
+    /// What is remembered as recently used once it has finished.
+    pub(super) recent: Vec<RecentItem>,
 }
 
-/// What kind of thing a job does.
+/// The kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
     /// Opens something of the library.
     Open,
     /// Lists or recognises files.
     List,
-    /// Looks into a folder.
+    /// Lists a folder for the folder browser.
     Browse,
     /// Explains the columns.
     Explain,
     /// Explains the images of a contact sheet.
     Sheet,
-    /// Says what a training would come to.
+    /// Plans a training.
     Plan,
     /// Trains.
     Train,
-    /// Hands in tasks, or ends them.
+    /// Submits or cancels tasks.
     Tasks,
     /// Evaluates probes on a dataset.
     Evaluate,
     /// Measures how stable an order is.
     Stability,
-    /// Removes the tokens of an image.
+    /// Computes the removal curves of an image.
     Removal,
-    /// Makes the images of a dataset ready to be compared.
+    /// Prepares the images of a dataset for comparison.
     Similarity,
-    /// Writes findings to files.
+    /// Explains findings and writes them to files.
     Share,
 }
 
 /// How serious a note is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Good to know.
+    /// Information.
     Info,
-    /// Something is not as it should be.
+    /// A problem that does not stop the work.
     Warning,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
-/// A short note.
+/// A note that is shown for a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toast {
-    /// Its number.
+    /// Its id.
     pub id: u64,
     /// How serious it is.
     pub severity: Severity,
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// What was written, for whoever wants to open it.
+    /// A file that was written, which the user may open.
     pub file: Option<PathBuf>,
 }
 
-/// The note of what could not be opened.
+/// The note about entries that could not be opened, which collects several.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     toast: u64,
     count: usize,
-    /// Why the first of them could not.
+    /// The error of the first.
     first: String,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct Failure {
 pub struct LogEntry {
     /// How serious it is.
     pub severity: Severity,
-    /// What it says, all of it.
+    /// Its full text.
     pub text: String,
 }
 
@@ -117,14 +117,14 @@ impl State {
         self.log.iter().map(|entry| format!("{}: {}\n", word(entry.severity), entry.text)).collect()
     }
 
-    /// How far a job is, in words. One that rests has no time left to tell.
+    /// The progress of a job as text; a paused one without its remaining time.
     pub fn amounts(&self, id: JobId) -> Option<String> {
         let progress = self.jobs.get(&id)?.progress.as_ref()?;
-        let rests = self.training.active.as_ref().is_some_and(|run| run.job == id && run.pausing);
-        Some(if rests { format!("{}, paused", progress.counts()) } else { progress.amounts() })
+        let is_paused = self.training.active.as_ref().is_some_and(|run| run.job == id && run.pausing);
+        Some(if is_paused { format!("{}, paused", progress.counts()) } else { progress.amounts() })
     }
 
-    /// Begins a job. That the same failed before is no longer news.
+    /// Adds a job; earlier failed jobs of the same title are removed.
     pub(super) fn begin(&mut self, kind: JobKind, title: impl Into<String>) -> JobId {
         let id = JobId(self.fresh());
         let (title, started, progress, error) = (title.into(), false, None, None);
@@ -134,13 +134,13 @@ impl State {
         id
     }
 
-    /// Ends a job in whose place another one comes.
+    /// Cancels a job that another one replaces.
     pub(super) fn replace_job(&mut self, old: JobId) -> Request {
         self.jobs.shift_remove(&old);
         Request::Cancel(old)
     }
 
-    /// Asks the worker to end a job early.
+    /// Cancels a job, if it has not failed already.
     pub(super) fn cancel(&mut self, id: JobId) -> Option<Request> {
         if let Some(sharing) = self.sharing.take_if(|sharing| sharing.job == id) {
             self.jobs.shift_remove(&id);
@@ -151,7 +151,7 @@ impl State {
         Some(Request::Cancel(id))
     }
 
-    /// Notes something, for a moment and in the log.
+    /// Shows a note and adds it to the log.
     pub fn note(&mut self, severity: Severity, text: impl Into<String>) {
         let text = text.into();
         self.record(severity, text.clone());
@@ -162,7 +162,7 @@ impl State {
         self.toasts.push(Toast { id, severity, text, file: None });
     }
 
-    /// Notes what could not be opened, with what to do; several in a row in one note.
+    /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown.
     fn note_failure(&mut self, error: &UserError) {
         let reason = error.lines.join(": ");
         let remedy = error.remedy.as_deref().unwrap_or("Choose another one, or see what Jobs and log says");
@@ -189,7 +189,7 @@ impl State {
         self.failure = Some(failure);
     }
 
-    /// Notes something in the log alone.
+    /// Adds an entry to the log alone.
     pub(super) fn record(&mut self, severity: Severity, text: String) {
         if self.log.len() >= MAX_LOG {
             self.log.drain(..MAX_LOG / 10);
@@ -197,7 +197,7 @@ impl State {
         self.log.push(LogEntry { severity, text });
     }
 
-    /// What an event says of its job.
+    /// Applies an event to its job.
     pub(super) fn job_event(&mut self, event: &Event) {
         match event {
             Event::Started(job) => {
@@ -212,8 +212,8 @@ impl State {
             }
             Event::Finished(job) => {
                 let done = self.jobs.shift_remove(job).map(|job| job.recent).unwrap_or_default();
-                // Of images those are remembered that were listed.
-                let done = done.into_iter().filter(|what| !matches!(what, Recently::Image(_)));
+                // Images were remembered when they were listed.
+                let done = done.into_iter().filter(|what| !matches!(what, RecentItem::Image(_)));
                 self.remember_used(done.collect());
             }
             Event::Cancelled(job) => {

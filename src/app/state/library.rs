@@ -40,14 +40,14 @@ impl<Info> Status<Info> {
     }
 
     /// The job that was opening it is over without it: it is failed, or closed where there is no error.
-    fn settle(&mut self, job: JobId, error: Option<&UserError>) {
+    fn end_opening(&mut self, job: JobId, error: Option<&UserError>) {
         if matches!(self, Self::Opening(opening) if *opening == job) {
             *self = error.map_or(Self::Closed, |error| Self::Failed(error.clone()));
         }
     }
 
     /// What was open, or being opened, is closed now; whether it was.
-    pub(super) fn lapse(&mut self) -> bool {
+    pub(super) fn close(&mut self) -> bool {
         let open = matches!(self, Self::Opening(_) | Self::Ready(_));
         if open {
             *self = Self::Closed;
@@ -222,10 +222,10 @@ impl Library {
     }
 
     /// Entries that `job` was opening are failed, or closed where there is no error.
-    pub(super) fn settle(&mut self, job: JobId, error: Option<&UserError>) {
-        self.backbones.values_mut().for_each(|backbone| backbone.status.settle(job, error));
-        self.probes.values_mut().for_each(|probe| probe.status.settle(job, error));
-        self.datasets.values_mut().for_each(|dataset| dataset.status.settle(job, error));
+    pub(super) fn end_opening(&mut self, job: JobId, error: Option<&UserError>) {
+        self.backbones.values_mut().for_each(|backbone| backbone.status.end_opening(job, error));
+        self.probes.values_mut().for_each(|probe| probe.status.end_opening(job, error));
+        self.datasets.values_mut().for_each(|dataset| dataset.status.end_opening(job, error));
     }
 
     /// The open backbones.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::jobs::{JobKind, Severity};
 use super::library::{Backbone, Dataset, Probe, Status};
-use super::recent::{self, Recently};
-use super::run_choice::MAX_OWN_COLUMNS;
+use super::recent::{self, RecentItem};
+use super::run_choice::MAX_AUTO_COLUMNS;
 use super::settings::remember;
 use super::{GalleryFilter, Scope, State};
 use crate::app::jobs::{BackboneId, Compute, DatasetId, Fetch, Files, ImageId, PathKind, ProbeId, Request};
@@ -28,7 +28,7 @@ impl State {
         }
         let requests = self.load_backbone(id);
         if let Status::Opening(job) = self.library.backbones[&id].status {
-            self.remember_after(job, vec![Recently::Backbone(source)]);
+            self.remember_on_finish(job, vec![RecentItem::Backbone(source)]);
         }
         requests
     }
@@ -44,7 +44,7 @@ impl State {
             requests.push(self.replace_job(job));
         }
         let job = self.begin(JobKind::Open, title);
-        self.remember_after(job, recent);
+        self.remember_on_finish(job, recent);
         let device = self.settings.device.clone();
         self.library.backbones[&id].status = Status::Opening(job);
         requests.push(Request::Fetch(job, Fetch::OpenBackbone { entry: id, source, device, options }));
@@ -56,13 +56,13 @@ impl State {
         let mut requests = self.open_probes(paths.clone(), true);
         for request in &requests {
             if let Request::Compute(job, Compute::OpenProbe { path, .. }) = request {
-                self.remember_after(*job, vec![recent::of_probe(&paths, path)]);
+                self.remember_on_finish(*job, vec![recent::of_probe(&paths, path)]);
             }
         }
         // One alone that becomes no column is looked through: what opens is what is shown.
         let known = self.library.probes.iter().find(|(_, probe)| paths == [probe.path.as_path()]);
         if let Some((&id, probe)) = known
-            && (probe.status.ready().is_some() || self.compared().count() >= MAX_OWN_COLUMNS)
+            && (probe.status.ready().is_some() || self.compared().count() >= MAX_AUTO_COLUMNS)
         {
             requests.extend(self.show_probe(id));
         }
@@ -100,7 +100,7 @@ impl State {
 
     pub(super) fn open_run(&mut self, folder: PathBuf) -> Vec<Request> {
         let job = self.begin(JobKind::List, format!("Opening {}", folder.display()));
-        self.remember_after(job, vec![Recently::Run(folder.clone())]);
+        self.remember_on_finish(job, vec![RecentItem::Run(folder.clone())]);
         vec![Request::Files(job, Files::OpenRun { folder })]
     }
 
@@ -109,7 +109,7 @@ impl State {
             return Vec::new();
         }
         let job = self.begin(JobKind::List, "Listing images");
-        self.remember_after(job, recent::of_images(&paths));
+        self.remember_on_finish(job, recent::of_images(&paths));
         vec![Request::Files(job, Files::OpenImages { paths })]
     }
 
@@ -123,7 +123,7 @@ impl State {
         self.library.datasets[&id].show = true;
         let requests = self.load_dataset(id, split);
         if let Status::Opening(job) = self.library.datasets[&id].status {
-            self.remember_after(job, vec![Recently::Dataset(path)]);
+            self.remember_on_finish(job, vec![RecentItem::Dataset(path)]);
         }
         requests
     }

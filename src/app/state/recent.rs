@@ -9,7 +9,7 @@ use crate::app::jobs::JobId;
 
 /// Something to be remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Recently {
+pub(super) enum RecentItem {
     Backbone(String),
     Probe(PathBuf),
     Run(PathBuf),
@@ -20,25 +20,25 @@ pub(super) enum Recently {
 impl State {
     /// Lets a job remember this once it has come to its end; nothing while the demo opens, which nobody
     /// chose.
-    pub(super) fn remember_after(&mut self, job: JobId, what: Vec<Recently>) {
+    pub(super) fn remember_on_finish(&mut self, job: JobId, what: Vec<RecentItem>) {
         if let Some(job) = self.jobs.get_mut(&job).filter(|_| !self.opens_demo) {
             job.recent = what;
         }
     }
 
     /// Remembers what was used.
-    pub(super) fn remember_used(&mut self, what: Vec<Recently>) {
+    pub(super) fn remember_used(&mut self, what: Vec<RecentItem>) {
         if self.connection.host().is_some() {
             return; // it lies on another machine
         }
         let recent = &mut self.settings.recent;
         for what in what.into_iter().rev() {
             match what {
-                Recently::Backbone(source) => remember(&mut recent.backbones, source),
-                Recently::Probe(path) => remember(&mut recent.probes, path),
-                Recently::Run(path) => remember(&mut recent.runs, path),
-                Recently::Image(path) => remember(&mut recent.images, path),
-                Recently::Dataset(path) => remember(&mut recent.datasets, path),
+                RecentItem::Backbone(source) => remember(&mut recent.backbones, source),
+                RecentItem::Probe(path) => remember(&mut recent.probes, path),
+                RecentItem::Run(path) => remember(&mut recent.runs, path),
+                RecentItem::Image(path) => remember(&mut recent.images, path),
+                RecentItem::Dataset(path) => remember(&mut recent.datasets, path),
             }
         }
     }
@@ -51,7 +51,7 @@ impl State {
     /// Images were listed: of what their job was to list, what they lie in, or are, is remembered.
     pub(super) fn remember_listed(&mut self, job: JobId, listed: &[PathBuf]) {
         let Some(job) = self.jobs.get_mut(&job) else { return };
-        let found = |what: &Recently| matches!(what, Recently::Image(path) if listed.iter().any(|listed| listed.starts_with(path)));
+        let found = |what: &RecentItem| matches!(what, RecentItem::Image(path) if listed.iter().any(|listed| listed.starts_with(path)));
         let (used, left) = std::mem::take(&mut job.recent).into_iter().partition(found);
         job.recent = left;
         self.remember_used(used);
@@ -59,15 +59,15 @@ impl State {
 }
 
 /// How one of several probe files is remembered: by the folder in which all of them lie, else by itself.
-pub(super) fn of_probe(paths: &[PathBuf], path: &Path) -> Recently {
-    folder_of(paths).map_or_else(|| Recently::Probe(path.to_owned()), Recently::Run)
+pub(super) fn of_probe(paths: &[PathBuf], path: &Path) -> RecentItem {
+    folder_of(paths).map_or_else(|| RecentItem::Probe(path.to_owned()), RecentItem::Run)
 }
 
 /// How images and folders of images are remembered.
-pub(super) fn of_images(paths: &[PathBuf]) -> Vec<Recently> {
+pub(super) fn of_images(paths: &[PathBuf]) -> Vec<RecentItem> {
     match folder_of(paths) {
-        Some(folder) => vec![Recently::Image(folder)],
-        None => paths.iter().cloned().map(Recently::Image).collect(),
+        Some(folder) => vec![RecentItem::Image(folder)],
+        None => paths.iter().cloned().map(RecentItem::Image).collect(),
     }
 }
 

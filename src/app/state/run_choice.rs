@@ -11,7 +11,7 @@ use crate::app::jobs::info::{Compatibility, ProbeInfo};
 use crate::app::jobs::{ProbeId, Request};
 
 /// Probes that become columns by themselves; more are added by hand.
-pub(super) const MAX_OWN_COLUMNS: usize = 4;
+pub(super) const MAX_AUTO_COLUMNS: usize = 4;
 
 /// Probes that were opened together, of which some are to be shown.
 #[derive(Default)]
@@ -31,12 +31,12 @@ impl State {
         known.extend(own.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>());
         self.run_choice.asked |= asked;
         let mut all = requests;
-        all.extend(self.choose_of_run());
+        all.extend(self.show_best_of_run());
         all
     }
 
     /// Shows the best probes of a run, where all of it were opened by now.
-    pub(super) fn choose_of_run(&mut self) -> Vec<Request> {
+    pub(super) fn show_best_of_run(&mut self) -> Vec<Request> {
         let probes = &self.library.probes;
         let opening = |id: &ProbeId| probes.get(id).is_some_and(|probe| probe.status.is_opening());
         if self.run_choice.probes.is_empty() || self.run_choice.probes.iter().any(opening) {
@@ -48,7 +48,7 @@ impl State {
         let fits = |id: &ProbeId| !matches!(self.library.fit(*id), Some(Compatibility::DoesNot(_)));
         let best = best_of_each_head(own.iter().filter(|id| fits(id)).filter_map(ready));
         let Some(&first) = best.first() else { return Vec::new() };
-        let left = MAX_OWN_COLUMNS.saturating_sub(self.compared().count());
+        let left = MAX_AUTO_COLUMNS.saturating_sub(self.compared().count());
         for probe in best.into_iter().take(left) {
             if !self.is_compared(probe) {
                 self.push_column(probe);

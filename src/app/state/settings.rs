@@ -11,7 +11,7 @@ use super::connection::Host;
 use crate::app::jobs::tasks::TrainPlaceSettings;
 use crate::model::io::atomic_file;
 
-/// Recently used things of one kind that are remembered.
+/// RecentItem used things of one kind that are remembered.
 const RECENT: usize = 12;
 /// No settings file is larger.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -66,7 +66,7 @@ pub struct LibrarySections {
     pub heights: BTreeMap<String, f32>,
 }
 
-/// Recently used things, the latest first.
+/// RecentItem used things, the latest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recent {

@@ -122,11 +122,11 @@ impl State {
         let (begun, truth, waiting) = (Vec::new(), Vec::new(), VecDeque::new());
         let names = ShortNames::default();
         self.sharing = Some(Sharing { job, asking: None, waiting, share, begun, truth, names, ready: None });
-        self.ask_shared()
+        self.request_next_share()
     }
 
     /// Asks for the next class of a finding, or the next finding; where there is none, all of it is ready.
-    fn ask_shared(&mut self) -> Vec<Request> {
+    fn request_next_share(&mut self) -> Vec<Request> {
         let Some(mut sharing) = self.sharing.take() else { return Vec::new() };
         while sharing.waiting.is_empty()
             && let Some(finding) = sharing.share.findings.get(sharing.begun.len()).cloned()
@@ -193,7 +193,7 @@ impl State {
     }
 
     /// A finding is explained.
-    pub(super) fn shared_seen(&mut self, job: JobId, seen: &[ExplainResult]) {
+    pub(super) fn shared_explained(&mut self, job: JobId, seen: &[ExplainResult]) {
         let Some(mut sharing) = self.sharing.take_if(|sharing| sharing.asking() == Some(job)) else { return };
         let (_, asked) = sharing.asking.take().unwrap_or((job, Vec::new()));
         let Some(SharedFinding { finding, traces }) = sharing.begun.last_mut() else { return };
@@ -234,7 +234,7 @@ impl State {
             self.end_share(own, Err(error));
             return Vec::new();
         }
-        self.ask_shared()
+        self.request_next_share()
     }
 
     /// What was shared is written, or could not be.

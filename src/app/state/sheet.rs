@@ -86,10 +86,10 @@ impl State {
             }
         }
         self.sheet.wanted = wanted;
-        self.ask_sheet().into_iter().collect()
+        self.request_maps().into_iter().collect()
     }
 
-    fn ask_sheet(&mut self) -> Option<Request> {
+    fn request_maps(&mut self) -> Option<Request> {
         if self.sheet.asking.is_some() {
             return None;
         }
@@ -129,7 +129,7 @@ impl State {
     }
 
     /// Answers came, in the order asked.
-    pub(super) fn sheet_seen(&mut self, job: JobId, seen: &[ExplainResult]) {
+    pub(super) fn sheet_explained(&mut self, job: JobId, seen: &[ExplainResult]) {
         let Some((_, keys)) = self.sheet.asking.as_mut().filter(|(own, _)| *own == job) else { return };
         for ((place, key), answer) in std::mem::take(keys).into_iter().zip(seen) {
             let map = answer.result.as_ref().map(|trace| Arc::new(ImageMap::from(&**trace)));
@@ -155,6 +155,6 @@ impl State {
             let error = error.cloned().unwrap_or_else(|| UserError::new("Cancelled"));
             self.keep_map(place, key, Err(error));
         }
-        self.ask_sheet().into_iter().collect()
+        self.request_maps().into_iter().collect()
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::entries::gone;
+use super::entries::removed;
 use super::library::{Image, Probe, Status};
 use super::reveal::RevealTarget;
 use super::undo::Parts;
@@ -121,7 +121,7 @@ impl State {
         if left.is_empty() && self.columns.keys().eq(&ids) && ids.iter().zip(&view.columns).all(stays) {
             parts.columns.clear();
         }
-        parts.columns.extend(gone(left));
+        parts.columns.extend(removed(left));
         ids
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::connection::Host;
 use super::jobs::{JobKind, Severity};
-use super::recent::Recently;
+use super::recent::RecentItem;
 use super::watched_run::WatchedRun;
 use super::{PreflightState, State};
 use crate::app::jobs::history::disk::RunSnapshot;
@@ -116,7 +116,7 @@ impl State {
             folder.display()
         );
         self.note(Severity::Info, text);
-        self.remember_used(vec![Recently::Run(folder.clone())]);
+        self.remember_used(vec![RecentItem::Run(folder.clone())]);
         if !own {
             return Vec::new(); // another workspace is open by now
         }
@@ -141,7 +141,7 @@ impl State {
     }
 
     /// Asks for something about the tasks of a run, once at a time.
-    pub(super) fn ask_of_tasks(
+    pub(super) fn request_for_tasks(
         &mut self,
         folder: &Path,
         what: &str,

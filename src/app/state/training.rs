@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 
 use super::State;
 use super::jobs::{JobKind, Severity};
-use super::recent::Recently;
+use super::recent::RecentItem;
 use super::tasks::TaskPlan;
 use super::watched_run::{Phase, WatchedRun};
 use crate::app::jobs::detached::Detached;
@@ -224,7 +224,7 @@ impl State {
                     let (preflight, estimate, timing) = (Arc::new(*preflight), None, Some(job));
                     training.preflight = PreflightState::Ready { preflight, estimate, timing };
                     let data = training.planned.as_ref().and_then(|form| form.data.clone());
-                    self.remember_used(data.into_iter().map(Recently::Dataset).collect());
+                    self.remember_used(data.into_iter().map(RecentItem::Dataset).collect());
                 }
                 Vec::new()
             }
@@ -260,7 +260,7 @@ impl State {
             TrainEvent::Begun(snapshot) => {
                 let folder = snapshot.about.folder.clone();
                 active.folder = Some(folder.clone());
-                self.remember_used(vec![Recently::Run(folder.clone())]);
+                self.remember_used(vec![RecentItem::Run(folder.clone())]);
                 let run = self.training.runs.entry(folder).or_insert_with(|| WatchedRun::new(&snapshot));
                 run.take(&snapshot);
                 run.phase = Phase::Running;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::backbone_options::CommonOptions;
-use super::entries::{Entries, leave_out_open, swap};
+use super::entries::{Entries, drop_duplicates, swap};
 use super::findings::{Finding, FindingId};
 use super::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
 use super::settings::ThemeChoice;
@@ -164,7 +164,7 @@ impl State {
 
     /// Puts parts in the place of what is there; what was there, and what to ask the worker for.
     fn swap(&mut self, mut wanted: Parts) -> (Parts, Vec<Request>) {
-        self.add_what_goes_along(&mut wanted);
+        self.add_dependents(&mut wanted);
         let (mut was, mut requests) = (Parts::default(), Vec::new());
         let (common_options, options) = (self.common_options, self.backbone_options);
         let token_spec = self.training.form.tokens.token_spec;
@@ -193,18 +193,18 @@ impl State {
             requests.extend(self.reload_backbone());
         }
         if let Some(own) = wanted.own {
-            let (before, asked) = self.swap_own(own);
+            let (before, asked) = self.swap_own_options(own);
             was.own = before;
             requests.extend(asked);
         }
         // What was opened again meanwhile, and perhaps trained, stays as it is.
         let (runs, library) = (&mut self.training.runs, &self.library);
         wanted.runs.retain(|folder, run| run.is_none() || !runs.contains_key(folder));
-        leave_out_open(&mut wanted.backbones, &library.backbones, |a, b| {
+        drop_duplicates(&mut wanted.backbones, &library.backbones, |a, b| {
             a.source == b.source && a.own.is_none() && b.own.is_none()
         });
-        leave_out_open(&mut wanted.probes, &library.probes, |a, b| a.path == b.path);
-        leave_out_open(&mut wanted.datasets, &library.datasets, |a, b| a.path == b.path);
+        drop_duplicates(&mut wanted.probes, &library.probes, |a, b| a.path == b.path);
+        drop_duplicates(&mut wanted.datasets, &library.datasets, |a, b| a.path == b.path);
         was.runs = swap(runs, wanted.runs);
         was.backbones = swap(&mut self.library.backbones, wanted.backbones);
         was.probes = swap(&mut self.library.probes, wanted.probes);
@@ -238,15 +238,15 @@ impl State {
         // Images are read as they were there, whatever the shown probes agree on by now.
         self.common_options = wanted.common_options.unwrap_or(common_options);
         if let Some((options, token_spec)) = wanted.options {
-            requests.extend(self.read_as(options, token_spec));
+            requests.extend(self.set_backbone_options(options, token_spec));
         }
-        let opened = self.open_and_close(&was, &mut requests);
+        let opened = self.sync_worker(&was, &mut requests);
         // What is opened again is looked at once it is there.
         if looks && !opened {
             if wanted.common_options.is_none() {
-                requests.extend(self.read_as_trained());
+                requests.extend(self.adopt_probe_options());
             }
-            requests.extend(self.look());
+            requests.extend(self.request_columns());
         }
         was.common_options = looks.then_some(common_options);
         let before = (options, (self.training.form.tokens.token_spec != token_spec).then_some(token_spec));
@@ -255,7 +255,7 @@ impl State {
     }
 
     /// Names what goes with what goes: the images of a dataset, the columns of a probe or an image.
-    fn add_what_goes_along(&self, parts: &mut Parts) {
+    fn add_dependents(&self, parts: &mut Parts) {
         let Library { datasets, images, .. } = &self.library;
         let gone = |id: &DatasetId| parts.datasets.get(id).is_some_and(Option::is_none);
         if datasets.keys().any(gone) {
@@ -322,13 +322,13 @@ impl State {
     }
 
     /// Tells the worker what came back and what went; whether a backbone or a probe is opened again.
-    fn open_and_close(&mut self, was: &Parts, requests: &mut Vec<Request>) -> bool {
+    fn sync_worker(&mut self, was: &Parts, requests: &mut Vec<Request>) -> bool {
         let mut opened = false;
         for (id, backbone) in &was.backbones {
             if let Some((_, backbone)) = backbone {
                 requests.extend(self.stop(&backbone.status));
                 requests.push(Request::CloseBackbone(*id));
-            } else if self.library.backbones.get_mut(id).is_some_and(|backbone| backbone.status.lapse()) {
+            } else if self.library.backbones.get_mut(id).is_some_and(|backbone| backbone.status.close()) {
                 opened = true;
                 requests.extend(self.load_backbone(*id));
             }
@@ -337,7 +337,7 @@ impl State {
             if let Some((_, probe)) = probe {
                 requests.extend(self.stop(&probe.status));
                 requests.push(Request::CloseProbe(*id));
-            } else if self.library.probes.get_mut(id).is_some_and(|probe| probe.status.lapse()) {
+            } else if self.library.probes.get_mut(id).is_some_and(|probe| probe.status.close()) {
                 opened = true;
                 requests.extend(self.load_probe(*id));
             }
@@ -348,7 +348,7 @@ impl State {
                 self.forget_evaluations(*id);
             } else if let Some(dataset) = self.library.datasets.get_mut(id)
                 && dataset.status.is_opening()
-                && dataset.status.lapse()
+                && dataset.status.close()
             {
                 let split = dataset.split;
                 requests.extend(self.load_dataset(*id, split));

@@ -13,7 +13,7 @@ pub use self::action::{Action, Effect};
 pub use self::menu::{Menu, Shortcut};
 pub use self::prompt::{FilePrompt, Prompt};
 
-use super::entries::gone;
+use super::entries::removed;
 use super::jobs::JobKind;
 use super::library::{Backbone, Dataset};
 use super::settings::{LibrarySections, ThemeChoice, bounded_scale};
@@ -229,7 +229,9 @@ impl State {
             Command::OpenDataset(path, split) => self.open_dataset(path, split),
             Command::UseDataset(id) => self.use_dataset(id),
             Command::CloseDataset(id) => match self.library.datasets.get(&id).map(Dataset::name) {
-                Some(name) => self.change(format!("Close the dataset {name}"), |p| p.datasets = gone([id])),
+                Some(name) => {
+                    self.change(format!("Close the dataset {name}"), |p| p.datasets = removed([id]))
+                }
                 None => Vec::new(),
             },
             Command::MeasureStability(column) => self.measure_stability(column),
@@ -258,7 +260,9 @@ impl State {
             Command::UseBackbone(id) => self.load_backbone(id),
             Command::ReopenProbe(id) => self.load_probe(id),
             Command::CloseBackbone(id) => match self.library.backbones.get(&id).map(Backbone::name) {
-                Some(name) => self.change(format!("Close the backbone {name}"), |p| p.backbones = gone([id])),
+                Some(name) => {
+                    self.change(format!("Close the backbone {name}"), |p| p.backbones = removed([id]))
+                }
                 None => Vec::new(),
             },
             Command::CloseProbes(ids) => self.close_probes(ids),
@@ -283,14 +287,18 @@ impl State {
             Command::KeepColumn(id) => self.keep_column(id),
             Command::AddColumn { probe, image, change } => self.add_column(probe, image, change),
             Command::RemoveColumn(id) if !self.columns.contains_key(&id) => Vec::new(),
-            Command::RemoveColumn(id) => self.change(self.naming("Remove", id), |p| p.columns = gone([id])),
+            Command::RemoveColumn(id) => {
+                self.change(self.step_text("Remove", id), |p| p.columns = removed([id]))
+            }
             Command::MoveColumn(id, to) => {
                 let last = self.columns.len().saturating_sub(1);
-                self.edit_column(self.naming("Move", id), id, |place, _| *place = to.min(last))
+                self.edit_column(self.step_text("Move", id), id, |place, _| *place = to.min(last))
             }
             Command::SetImage(_, Some(image)) if !self.library.images.contains_key(&image) => Vec::new(),
             Command::SetImage(id, image) => {
-                self.edit_column(self.naming("Change the image of", id), id, |_, column| column.image = image)
+                self.edit_column(self.step_text("Change the image of", id), id, |_, column| {
+                    column.image = image
+                })
             }
             Command::SetChange(id, change) => self.set_change(id, change),
             Command::SlideChange(id, change) => self.slide_change(id, change),
@@ -353,8 +361,10 @@ impl State {
                 Vec::new()
             }
             Command::PlanTasks => self.plan_tasks(),
-            Command::RetryTasks(folder) => self.ask_of_tasks(&folder, "Retrying tasks", Fetch::RetryTasks),
-            Command::EndTasks(folder) => self.ask_of_tasks(&folder, "Cancelling tasks", Fetch::EndTasks),
+            Command::RetryTasks(folder) => {
+                self.request_for_tasks(&folder, "Retrying tasks", Fetch::RetryTasks)
+            }
+            Command::EndTasks(folder) => self.request_for_tasks(&folder, "Cancelling tasks", Fetch::EndTasks),
             Command::CloseRun(folder) => self.close_run(&folder),
             Command::Arrange { text, before, after } => {
                 self.layout = before;

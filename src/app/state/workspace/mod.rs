@@ -262,7 +262,7 @@ impl Workspace {
             }
         };
         workspace.each_path(&mut |_, path| from_folder(path));
-        workspace.each_kept_path(&mut |path| from_folder(path));
+        workspace.each_note_path(&mut |path| from_folder(path));
         workspace.each_form_path(&from_folder);
         Ok(workspace)
     }
@@ -290,7 +290,7 @@ impl Workspace {
         let mut stored = Self { format: FORMAT, ..self.clone() };
         if self.host.is_none() {
             stored.each_path(&mut |_, path| *path = relative::to(&folder, &absolute(path)));
-            stored.each_kept_path(&mut |path| *path = relative::to(&folder, &absolute(path)));
+            stored.each_note_path(&mut |path| *path = relative::to(&folder, &absolute(path)));
             stored.each_form_path(&|path| {
                 let from = relative::to(&folder, &absolute(path));
                 let below = from.is_relative() && !from.starts_with("..");
@@ -338,7 +338,7 @@ impl Workspace {
             }
         });
         // Stars and findings go with their image, or with the dataset it is of.
-        self.each_kept_path(&mut |place| {
+        self.each_note_path(&mut |place| {
             let rest = moved.iter().find_map(|(was, there)| Some((there, place.strip_prefix(was).ok()?)));
             if let Some((there, rest)) = rest {
                 *place = if rest.as_os_str().is_empty() { (*there).clone() } else { there.join(rest) };
@@ -348,7 +348,7 @@ impl Workspace {
     }
 
     /// Every path of stars and findings, which need not be entries.
-    fn each_kept_path(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
+    fn each_note_path(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
         self.notes.iter_mut().for_each(|note| change(&mut note.place.path));
         self.findings.iter_mut().for_each(|finding| finding.each_path(&mut *change));
     }
@@ -375,9 +375,14 @@ impl Workspace {
     /// the workspace; others stay as they were typed.
     fn each_form_path(&mut self, change: &dyn Fn(&mut PathBuf)) {
         let TrainSettings { backbone, data, out, tokens, .. } = &mut self.training;
-        let is_told = |path: &Path| path.is_absolute() || path.starts_with(".") || path.starts_with("..");
-        [data, out, &mut tokens.cache].into_iter().flatten().filter(|path| is_told(path)).for_each(change);
-        if is_told(Path::new(backbone)) {
+        let is_workspace_path =
+            |path: &Path| path.is_absolute() || path.starts_with(".") || path.starts_with("..");
+        [data, out, &mut tokens.cache]
+            .into_iter()
+            .flatten()
+            .filter(|path| is_workspace_path(path))
+            .for_each(change);
+        if is_workspace_path(Path::new(backbone)) {
             let mut path = PathBuf::from(&*backbone);
             change(&mut path);
             *backbone = path.display().to_string();
