@@ -57,7 +57,8 @@ struct KnownEvaluation {
 impl Evaluations {
     /// Stores a result in place of an earlier one of the same dataset, probe and intervention.
     fn put(&mut self, known: KnownEvaluation) {
-        let subject = |known: &KnownEvaluation| (known.dataset, known.key.reader.probe, known.key.change.clone());
+        let subject =
+            |known: &KnownEvaluation| (known.dataset, known.key.reader.probe, known.key.change.clone());
         let own = subject(&known);
         self.known.retain(|k| subject(k) != own);
         self.known.push(known);

@@ -144,7 +144,7 @@ impl State {
     pub(super) fn cancel(&mut self, id: JobId) -> Option<Request> {
         if let Some(sharing) = self.sharing.take_if(|sharing| sharing.job == id) {
             self.jobs.shift_remove(&id);
-            return sharing.asking().map(Request::Cancel);
+            return sharing.explaining().map(Request::Cancel);
         }
         let job = self.jobs.get_mut(&id).filter(|job| job.error.is_none())?;
         job.cancelling = true;

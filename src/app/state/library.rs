@@ -1,4 +1,4 @@
-//! What is open: backbones, probes, images, what each is and whether it fits the others.
+//! The library: backbones, probes, images and datasets, and which probes fit which backbones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::app::jobs::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, P
 use crate::app::user_error::UserError;
 use crate::model::data::{ImageSource, Split};
 
-/// Whether an entry can be used.
+/// The state of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Status<Info> {
     /// The worker is opening it.
     Opening(JobId),
     /// It is open.
     Ready(Arc<Info>),
-    /// It is known, but not open.
+    /// It is in the library, but not open.
     Closed,
     /// It could not be opened.
     Failed(UserError),
 }
 
 impl<Info> Status<Info> {
-    /// What it is, once it is open.
+    /// Its description, once it is open.
     pub fn ready(&self) -> Option<&Arc<Info>> {
         match self {
             Self::Ready(info) => Some(info),
@@ -39,14 +39,14 @@ impl<Info> Status<Info> {
         matches!(self, Self::Opening(_))
     }
 
-    /// The job that was opening it is over without it: it is failed, or closed where there is no error.
+    /// Ends `job`, if it was opening the entry: it has failed, or is closed if there is no error.
     fn end_opening(&mut self, job: JobId, error: Option<&UserError>) {
         if matches!(self, Self::Opening(opening) if *opening == job) {
             *self = error.map_or(Self::Closed, |error| Self::Failed(error.clone()));
         }
     }
 
-    /// What was open, or being opened, is closed now; whether it was.
+    /// Closes an entry that is open or being opened; returns whether it was.
     pub(super) fn close(&mut self) -> bool {
         let open = matches!(self, Self::Opening(_) | Self::Ready(_));
         if open {
@@ -61,11 +61,11 @@ impl<Info> Status<Info> {
 pub struct Backbone {
     /// A folder or an id of the Hub.
     pub source: String,
-    /// Whether it can be used.
+    /// Its state.
     pub status: Status<BackboneInfo>,
     /// The fingerprint a workspace file expects.
     pub expected: Option<String>,
-    /// How it reads images, where not as all others: one of several layers that are open beside each other.
+    /// Its own options, if it does not follow the shared ones: it is open for another layer beside them.
     pub own: Option<BackboneOptions>,
 }
 
@@ -74,20 +74,20 @@ pub struct Backbone {
 pub struct Probe {
     /// Its file.
     pub path: PathBuf,
-    /// Whether it can be used.
+    /// Its state.
     pub status: Status<ProbeInfo>,
     /// The fingerprint a workspace file expects.
     pub expected: Option<String>,
-    /// Whether it becomes a column by itself once it is open.
+    /// Whether it gets a column once it is open.
     pub(super) show: bool,
 }
 
 /// An image of the library.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
-    /// Where it is.
+    /// Its file, or its row in a table.
     pub place: ImageSource,
-    /// Which image of a dataset it is, where it is one.
+    /// Its place in a dataset, if it is of one.
     pub label: Option<Label>,
 }
 
@@ -96,29 +96,29 @@ pub struct Image {
 pub struct Label {
     /// The dataset.
     pub dataset: DatasetId,
-    /// Its place among the images asked about.
+    /// Its index in the dataset's split.
     pub at: usize,
-    /// Its class.
+    /// Its class index.
     pub class: u32,
 }
 
 /// A dataset of the library.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
-    /// Its folder, or a table.
+    /// Its folder, or a table file.
     pub path: PathBuf,
-    /// Whether it can be asked about.
+    /// Its state.
     pub status: Status<EvalSplit>,
-    /// The split that was asked for; the held-out one where absent.
+    /// The split in use; the held-out one if absent.
     pub split: Option<Split>,
-    /// Its images in the library, in the order of the part.
+    /// Its images in the library, in the order of the split.
     pub images: Vec<ImageId>,
-    /// Whether it is looked at once it is open.
+    /// Whether it becomes the dataset in use once it is open.
     pub(super) show: bool,
 }
 
-/// What a reading depends on beside the image: the probe's values, the weights whose tokens it reads,
-/// and how those see images.
+/// What a reading depends on besides the image: the probe's parameters, the weights of the backbone whose tokens it reads,
+/// and the backbone's options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reader {
     /// The probe.
@@ -129,30 +129,30 @@ pub struct Reader {
     backbone: BackboneId,
     /// SHA-256 of its weights.
     weights: String,
-    /// Its layer and size.
+    /// Its layer and image size.
     options: BackboneOptions,
 }
 
-/// What is open.
+/// All entries, open or not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Library {
-    /// Backbones; several may be open.
+    /// Backbones, several of which may be open.
     pub backbones: IndexMap<BackboneId, Backbone>,
     /// Probes.
     pub probes: IndexMap<ProbeId, Probe>,
     /// Images.
     pub images: Images,
-    /// Datasets, whose images stand among the images.
+    /// Datasets, whose images are among `images`.
     pub datasets: IndexMap<DatasetId, Dataset>,
 }
 
-/// The file name of a path, or all of it where there is none.
+/// The file name of a path, or all of it if it has none.
 fn name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 impl Backbone {
-    /// What the library calls it.
+    /// Its name in the library.
     pub fn name(&self) -> String {
         let name = match &self.status {
             Status::Ready(info) => &info.id,
@@ -163,17 +163,17 @@ impl Backbone {
 }
 
 impl Probe {
-    /// What the library calls it.
+    /// Its name in the library.
     pub fn name(&self) -> String {
         Self::name_of(&self.path)
     }
 
-    /// What the library calls the probe of a file.
+    /// The name of the probe of a file.
     pub fn name_of(path: &Path) -> String {
         path.file_stem().map_or_else(|| name(path), |stem| stem.to_string_lossy().into_owned())
     }
 
-    /// The run it is of, or the folder it lies in.
+    /// The name of its run, or else of its folder.
     pub fn home(&self) -> String {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let run = folder.parent().filter(|_| folder.ends_with("probes"));
@@ -182,29 +182,29 @@ impl Probe {
 }
 
 impl Image {
-    /// Of no dataset.
+    /// An image of no dataset.
     pub fn new(place: impl Into<ImageSource>) -> Self {
         Self { place: place.into(), label: None }
     }
 
-    /// What the library calls it.
+    /// Its name in the library.
     pub fn name(&self) -> String {
         self.place.short()
     }
 
-    /// The folder it lies in: its class, in a folder of classes.
+    /// The name of its folder, which is the class in a folder of classes.
     pub fn folder(&self) -> String {
         self.place.path.parent().map(name).unwrap_or_default()
     }
 }
 
 impl Dataset {
-    /// One that is not read yet.
+    /// A dataset that is not open yet.
     pub fn new(path: PathBuf, split: Option<Split>) -> Self {
         Self { path, status: Status::Closed, split, images: Vec::new(), show: false }
     }
 
-    /// What the library calls it.
+    /// Its name in the library.
     pub fn name(&self) -> String {
         match &self.status {
             Status::Ready(part) => part.asked.dataset.clone(),
@@ -221,7 +221,7 @@ impl Library {
             || self.datasets.values().any(|dataset| dataset.status.is_opening())
     }
 
-    /// Entries that `job` was opening are failed, or closed where there is no error.
+    /// Ends `job`: entries that it was opening have failed, or are closed if there is no error.
     pub(super) fn end_opening(&mut self, job: JobId, error: Option<&UserError>) {
         self.backbones.values_mut().for_each(|backbone| backbone.status.end_opening(job, error));
         self.probes.values_mut().for_each(|probe| probe.status.end_opening(job, error));
@@ -233,8 +233,8 @@ impl Library {
         self.backbones.iter().filter_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
     }
 
-    /// The open backbone whose tokens a probe reads: of those that fit the one it was trained on, else
-    /// one it may have been, else the first.
+    /// The open backbone whose tokens a probe reads, in this order: the weights it was trained on, the same backbone by its
+    /// id, another that fits, one that may fit. `None` if none fits.
     pub fn backbone_of(&self, probe: ProbeId) -> Option<(BackboneId, &Arc<BackboneInfo>)> {
         let info = self.probes.get(&probe)?.status.ready()?;
         let rank = |backbone: &BackboneInfo| match info.fits(backbone) {
@@ -250,7 +250,7 @@ impl Library {
         ranked.min_by_key(|(rank, ..)| *rank).map(|(_, id, backbone)| (id, backbone))
     }
 
-    /// What reads when `probe` does, as it is open now.
+    /// The current [`Reader`] of a probe; `None` if it is not open, or no open backbone fits.
     pub fn reader(&self, probe: ProbeId) -> Option<Reader> {
         let file = self.probes.get(&probe)?.status.ready()?.fingerprint.clone();
         let (backbone, info) = self.backbone_of(probe)?;
@@ -258,16 +258,15 @@ impl Library {
         Some(Reader { probe, file, backbone, weights, options })
     }
 
-    /// What seeds random orders of an image: its index in the whole dataset; of an image of none, its
-    /// place in the library.
+    /// The seed of an image's random orders: its index in the whole dataset, or in the library if it is of none.
     pub fn draw(&self, image: ImageId) -> u64 {
         let label = self.images.get(&image).and_then(|image| image.label);
-        let part = |label: Label| self.datasets.get(&label.dataset)?.status.ready();
-        let index = label.and_then(|label| part(label)?.samples.get(label.at).copied());
+        let split = |label: Label| self.datasets.get(&label.dataset)?.status.ready();
+        let index = label.and_then(|label| split(label)?.samples.get(label.at).copied());
         index.or_else(|| self.images.get_index_of(&image)).unwrap_or(0) as u64
     }
 
-    /// The class of an image, as its dataset names it.
+    /// The name of an image's true class.
     pub fn true_class(&self, image: &Image) -> Option<&str> {
         let label = image.label?;
         let part = self.datasets.get(&label.dataset)?.status.ready()?;
@@ -279,7 +278,7 @@ impl Library {
         self.backbones.iter().find_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
     }
 
-    /// Whether a probe fits an open backbone; absent until there is one, and the probe is open.
+    /// Whether a probe fits an open backbone; `None` unless the probe and a backbone are open.
     pub fn fit(&self, probe: ProbeId) -> Option<Compatibility> {
         let info = self.probes.get(&probe)?.status.ready()?;
         if let Some((_, backbone)) = self.backbone_of(probe) {
@@ -295,8 +294,7 @@ impl Library {
         })
     }
 
-    /// Where a probe reads other tokens than it was trained on: how they differ, and how images would
-    /// have to be read for it.
+    /// If a probe reads other tokens than it was trained on: how they differ, and the options it needs.
     pub fn token_mismatch(&self, probe: ProbeId) -> Option<(String, BackboneOptions)> {
         let info = self.probes.get(&probe)?.status.ready()?;
         let suits = || self.open_backbones().map(|(_, backbone)| backbone).find(|one| info.suits(one));
@@ -304,7 +302,7 @@ impl Library {
         Some((info.token_mismatch(backbone)?, info.wants()))
     }
 
-    /// What a probe is called; with its run or folder where another one has the same name.
+    /// The name of a probe, with its run or folder if another one has the same name.
     pub fn probe_name(&self, id: ProbeId) -> String {
         let Some(probe) = self.probes.get(&id) else { return "(closed probe)".to_owned() };
         let name = probe.name();
@@ -315,7 +313,7 @@ impl Library {
         }
     }
 
-    /// Names of the classes of the open probes, each once, in the order of the first that has it.
+    /// The class names of all open probes, each once, in order of first occurrence.
     pub fn classes(&self) -> Vec<String> {
         let ready = self.probes.values().filter_map(|probe| probe.status.ready());
         let mut known: Vec<Arc<[String]>> = Vec::new();

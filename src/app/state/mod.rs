@@ -1,6 +1,5 @@
-//! What the window shows, as plain data: [`State::apply`] takes what the worker says,
-//! [`State::dispatch`] what a person wants; both answer with what to ask the worker for. No thread,
-//! no file, no window: the same calls give the same state.
+//! What the window shows, as plain data: [`State::apply`] takes the worker's events, [`State::dispatch`] the user's
+//! commands; both return requests for the worker. No thread, no file, no window: the same calls give the same state.
 
 mod apply;
 mod backbone_options;
@@ -80,89 +79,89 @@ use crate::viz::{FIGURES, Figure, Options, Shared, shared};
 /// Everything the window shows.
 #[derive(Default)]
 pub struct State {
-    /// What is open.
+    /// The entries that can be opened: backbones, probes, images, datasets.
     pub library: Library,
-    /// The comparison: one probe and image a column.
+    /// The columns, each a probe on an image.
     pub columns: IndexMap<ColumnId, Column>,
-    /// The current image, the pinned column, the class, what the pointer is over.
+    /// The current image, the pinned and the focused column, the class, and what the pointer is over.
     pub selection: Selection,
     /// How figures are drawn.
     pub views: Views,
-    /// What explanations depend on.
+    /// The settings of explanations.
     pub explain: ExplainSettings,
-    /// Folder of masks, or of a dataset's annotations; what the datasets of images bring along where absent.
+    /// Folder of masks, or of a dataset's annotations; if absent, those of the images' own datasets are used.
     pub masks: Option<PathBuf>,
-    /// How backbones read images.
+    /// The options of all backbones without their own.
     pub backbone_options: BackboneOptions,
-    /// What is remembered from day to day.
+    /// Settings that are kept between sessions.
     pub settings: Settings,
-    /// How it stands with the way to who computes.
+    /// The connection to the worker.
     pub connection: Connection,
-    /// Bytes of memory that a worker elsewhere takes, as it said last.
+    /// The resident memory in bytes that a remote worker reported last.
     pub far_memory: Option<u64>,
-    /// A folder of another machine that is looked into.
+    /// The folder browser on the worker's machine.
     pub browser: Browser,
     /// Running jobs, and failed ones until they are dismissed.
     pub jobs: IndexMap<JobId, Job>,
     /// Short notes, the oldest first.
     pub toasts: Vec<Toast>,
-    /// Everything that went wrong or was noted, the oldest first; bounded.
+    /// Errors and notes, the oldest first; of bounded length.
     pub log: Vec<LogEntry>,
-    /// Small pictures of images.
+    /// Thumbnails of images.
     pub thumbnails: Thumbnails,
-    /// What probes made of the images of a contact sheet.
+    /// Maps of the images of a contact sheet.
     pub sheet: Sheet,
-    /// Training: its form, what that comes to, the one that runs, and runs that are open.
+    /// Training: the form, its preflight, the active run, and the open runs.
     pub training: Training,
     /// Findings, and stars on images.
     pub findings: Findings,
-    /// Findings on their way into files.
+    /// The findings that are being shared.
     sharing: Option<Sharing>,
     /// Which images the gallery shows.
     pub gallery_filter: GalleryFilter,
-    /// What probes made of datasets.
+    /// Evaluations of probes on datasets.
     pub evaluations: Evaluations,
-    /// How stable orders are.
+    /// Measurements of the stability of orders.
     pub stabilities: Stabilities,
     /// Removal curves.
     pub removals: Removals,
-    /// Which images are read alike.
+    /// Similarities between images.
     pub similarities: Similarities,
-    /// How the panes stand, as the window says it, where something was changed.
+    /// The layout of the panes in the window's own format, if it was changed.
     pub layout: Value,
-    /// Counts the changes of the layout.
+    /// Incremented at every change of the layout.
     pub arranged: u64,
-    /// What is to be brought into sight.
+    /// What the window is to reveal.
     pub reveal: Reveal,
-    /// Probes that were opened together, of which some are to be shown.
+    /// Probes of a run that are being opened, the best of which are shown then.
     run_choice: RunChoice,
-    /// What could not be opened, as it is noted.
+    /// The shown note about entries that could not be opened.
     failure: Option<Failure>,
-    /// Whether what is opened is the demo, which nobody chose.
+    /// Whether the demo is being opened, which the user did not choose.
     opens_demo: bool,
     undo: Undo,
-    /// What the shown probes were trained on, as far as they agreed last.
+    /// The options that the shown probes were trained with, when last compared.
     common_options: backbone_options::CommonOptions,
-    /// The look that is under way.
+    /// The explanation job under way.
     explaining: Option<JobId>,
-    /// Looks that were answered.
+    /// The number of explanations that have arrived.
     answered: u64,
-    /// The next id of anything.
+    /// The next unused id.
     next: u64,
 }
 
-/// What is pointed at.
+/// The user's selection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {
     /// The current image.
     pub image: Option<ImageId>,
-    /// The column others are compared with.
+    /// The pinned column, which others are compared with.
     pub reference: Option<ColumnId>,
-    /// The column that was chosen to be looked through.
+    /// The column that was focused; [`State::focus`] gives a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub focus: Option<ColumnId>,
-    /// The class of the evidence.
+    /// The class that the evidence is for.
     pub class: ClassChoice,
     /// The token and position the pointer is over, in every figure.
     #[serde(skip)]
@@ -175,11 +174,11 @@ pub struct Selection {
 pub struct Views {
     /// Options of figures by id, those that differ from the defaults.
     pub options: BTreeMap<String, Options>,
-    /// Whether all columns of a figure share their limits.
+    /// Whether all columns of a figure share their scale limits.
     pub shared: bool,
     /// Whether columns show their difference from the pinned one.
     pub difference: bool,
-    /// What overviews of a dataset show.
+    /// The choices of dataset overviews.
     pub overview: Choice,
 }
 
@@ -196,21 +195,21 @@ impl Views {
         Options { step: self.step(), ..own }
     }
 
-    /// How many tokens of the reading are looked at, in every figure; nothing where it is all of them.
+    /// The number of steps of the reading that every figure shows; `None` for all of them.
     pub fn step(&self) -> Option<usize> {
         self.options.get(scan_path::ID)?.step
     }
 }
 
 impl State {
-    /// An empty state with remembered settings.
+    /// An empty state with the given settings.
     pub fn new(settings: Settings) -> Self {
         let mut state = Self { settings, next: 1, ..Self::default() };
         state.training.form.device.clone_from(&state.settings.device);
         state
     }
 
-    /// Opens the demo, which nobody chose and which is therefore not remembered as used.
+    /// Opens the demo without remembering it as recently used, as the user did not choose it.
     pub fn open_demo(&mut self, commands: Vec<command::Command>) -> Vec<Request> {
         self.opens_demo = true;
         let requests = commands.into_iter().flat_map(|command| self.dispatch(command)).collect();
@@ -228,8 +227,8 @@ impl State {
         self.columns.get(&self.selection.reference?)?.shown.trace()
     }
 
-    /// The name of a column: probe, backbone where several are open, image where it is not the current
-    /// one, and what is changed.
+    /// The title of a column: the probe, the backbone if several are open, the image if it is not the current one, and the
+    /// intervention.
     pub fn column_title(&self, id: ColumnId) -> String {
         let Some(column) = self.columns.get(&id) else { return String::new() };
         let probe = self.library.probe_name(column.probe);
@@ -242,7 +241,7 @@ impl State {
         [Some(probe), backbone, image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 
-    /// Every figure, of methods of attribution those that are computed.
+    /// All figures, except those of attribution methods that are not computed.
     pub fn figures(&self) -> impl Iterator<Item = &'static dyn Figure> + use<> {
         let asked = self.explain.attributions;
         let known =
@@ -250,14 +249,14 @@ impl State {
         FIGURES.iter().copied().filter(known)
     }
 
-    /// Limits of a figure over all columns, where they are shared.
+    /// The limits of a figure over all columns, if they are shared.
     pub fn shared_limits(&self, figure: &str) -> Shared {
         let known = FIGURES.iter().find(|known| known.id() == figure).filter(|_| self.views.shared);
         let Some(figure) = known else { return [None; 2] };
         shared(*figure, self.columns.values().filter_map(|column| Some(&**column.shown.trace()?)))
     }
 
-    /// A new number for an id.
+    /// Takes the next unused id.
     fn fresh(&mut self) -> u64 {
         self.next += 1;
         self.next - 1

@@ -1,4 +1,4 @@
-//! Opening: what is named joins the library, and the worker is asked to read it.
+//! Opening: adds entries to the library, and requests that the worker opens them.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::app::jobs::{BackboneId, Compute, DatasetId, Fetch, Files, ImageId, Pa
 use crate::model::data::Split;
 
 impl State {
-    /// Opens a backbone, or loads again the one of this source.
+    /// Opens a backbone, or opens the one of this source again.
     pub(super) fn open_backbone(&mut self, source: &str) -> Vec<Request> {
         let source = source.trim().to_owned();
         if source.is_empty() {
@@ -33,7 +33,7 @@ impl State {
         requests
     }
 
-    /// Asks the worker to load a backbone of the library, beside those that are open.
+    /// Requests that the worker opens a backbone of the library, besides those that are open.
     pub(super) fn load_backbone(&mut self, id: BackboneId) -> Vec<Request> {
         let Some(backbone) = self.library.backbones.get(&id) else { return Vec::new() };
         let (source, title) = (backbone.source.clone(), format!("Opening {}", backbone.name()));
@@ -51,15 +51,15 @@ impl State {
         requests
     }
 
-    /// Opens probe files that are not in the library, and remembers those that could be.
+    /// Opens probe files that are not open, each with a column, and remembers those that could be opened.
     pub(super) fn open_probe_files(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
         let mut requests = self.open_probes(paths.clone(), true);
         for request in &requests {
             if let Request::Compute(job, Compute::OpenProbe { path, .. }) = request {
-                self.remember_on_finish(*job, vec![recent::of_probe(&paths, path)]);
+                self.remember_on_finish(*job, vec![recent::probe_item(&paths, path)]);
             }
         }
-        // One alone that becomes no column is looked through: what opens is what is shown.
+        // A single probe that gets no column is focused, so that what was opened is shown.
         let known = self.library.probes.iter().find(|(_, probe)| paths == [probe.path.as_path()]);
         if let Some((&id, probe)) = known
             && (probe.status.ready().is_some() || self.compared().count() >= MAX_AUTO_COLUMNS)
@@ -69,7 +69,7 @@ impl State {
         requests
     }
 
-    /// Opens probe files that are not in the library; `show` lets them become columns, where there is room.
+    /// Opens probe files that are not open. With `show` they get columns, up to [`MAX_AUTO_COLUMNS`] in the comparison.
     pub(super) fn open_probes(&mut self, paths: Vec<PathBuf>, show: bool) -> Vec<Request> {
         let mut requests = Vec::new();
         for path in paths {
@@ -88,7 +88,7 @@ impl State {
         requests
     }
 
-    /// Asks the worker to load a probe of the library.
+    /// Requests that the worker opens a probe of the library, unless it is being opened.
     pub(super) fn load_probe(&mut self, id: ProbeId) -> Vec<Request> {
         let probe = self.library.probes.get(&id).filter(|probe| !probe.status.is_opening());
         let Some(probe) = probe else { return Vec::new() };
@@ -109,7 +109,7 @@ impl State {
             return Vec::new();
         }
         let job = self.begin(JobKind::List, "Listing images");
-        self.remember_on_finish(job, recent::of_images(&paths));
+        self.remember_on_finish(job, recent::image_items(&paths));
         vec![Request::Files(job, Files::OpenImages { paths })]
     }
 
@@ -128,7 +128,7 @@ impl State {
         requests
     }
 
-    /// Asks the worker to read a dataset of the library.
+    /// Requests that the worker opens a dataset of the library, unless it is being opened.
     pub(super) fn load_dataset(&mut self, id: DatasetId, split: Option<Split>) -> Vec<Request> {
         let dataset = self.library.datasets.get(&id).filter(|dataset| !dataset.status.is_opening());
         let Some(dataset) = dataset else { return Vec::new() };
@@ -139,7 +139,7 @@ impl State {
         vec![Request::Files(job, Files::OpenDataset { entry: id, path, split })]
     }
 
-    /// Looks at a dataset, opening it where it is not.
+    /// Makes a dataset the one in use, opening it if it is not open.
     pub(super) fn use_dataset(&mut self, id: DatasetId) -> Vec<Request> {
         let Some(dataset) = self.library.datasets.get_mut(&id) else { return Vec::new() };
         if dataset.status.ready().is_none() {
@@ -151,8 +151,7 @@ impl State {
         self.explain_columns()
     }
 
-    /// A dataset is the one that is looked at: the gallery shows its images, and one of them is the current
-    /// one.
+    /// Makes an open dataset the one in use: the gallery shows its images, and one of them becomes the current image.
     pub(super) fn look_at_dataset(&mut self, id: DatasetId) {
         let before = self.evaluations.dataset.replace(id);
         self.train_on(id, before);
@@ -166,8 +165,8 @@ impl State {
         self.selection.image = current.or_else(first).or(self.selection.image);
     }
 
-    /// Fills a dataset that has images to train on in for the next training, unless another one than that which was
-    /// looked at `before` was chosen there.
+    /// Fills a dataset with a training split into the form of the next training, unless another one than the previous dataset
+    /// in use (`before`) was chosen there.
     pub(super) fn train_on(&mut self, id: DatasetId, before: Option<DatasetId>) {
         let datasets = &self.library.datasets;
         let Some(dataset) = datasets.get(&id) else { return };
@@ -179,8 +178,8 @@ impl State {
         }
     }
 
-    /// Opens what the probes of a run were trained on, so that they can be looked through at once: its backbone where
-    /// none is open, its dataset where there is nothing to look at.
+    /// Opens what the probes of a run were trained on, so that they can be shown at once: its backbone if the library has
+    /// none, its dataset if the library has neither dataset nor image.
     pub(super) fn open_sources(&mut self, mut sources: Vec<(PathBuf, PathKind)>) -> Vec<Request> {
         let library = &self.library;
         sources.retain(|(_, kind)| match kind {
@@ -190,7 +189,7 @@ impl State {
         self.open_recognised(sources)
     }
 
-    /// Opens what was dropped, each by its kind.
+    /// Opens paths by their recognised kinds; notes those that cannot be opened.
     pub(super) fn open_recognised(&mut self, found: Vec<(PathBuf, PathKind)>) -> Vec<Request> {
         let all = |kind: PathKind| -> Vec<PathBuf> {
             found.iter().filter(|(_, found)| *found == kind).map(|(path, _)| path.clone()).collect()

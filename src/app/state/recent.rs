@@ -1,5 +1,5 @@
-//! What was recently used: remembered once it was opened, not when it was asked for, and as a person named
-//! it: of many files at once the folder they lie in.
+//! Recently used entries: remembered once they were opened, not when that was requested, and as the user named them; for
+//! several files of one folder, the folder.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::State;
 use super::settings::remember;
 use crate::app::jobs::JobId;
 
-/// Something to be remembered.
+/// An entry to be remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RecentItem {
     Backbone(String),
@@ -18,15 +18,14 @@ pub(super) enum RecentItem {
 }
 
 impl State {
-    /// Lets a job remember this once it has come to its end; nothing while the demo opens, which nobody
-    /// chose.
+    /// Sets what is remembered when a job finishes; nothing while the demo opens, which the user did not choose.
     pub(super) fn remember_on_finish(&mut self, job: JobId, what: Vec<RecentItem>) {
         if let Some(job) = self.jobs.get_mut(&job).filter(|_| !self.opens_demo) {
             job.recent = what;
         }
     }
 
-    /// Remembers what was used.
+    /// Remembers entries, the first as the latest; not those of another machine.
     pub(super) fn remember_used(&mut self, what: Vec<RecentItem>) {
         if self.connection.host().is_some() {
             return; // it lies on another machine
@@ -48,7 +47,7 @@ impl State {
         remember(&mut self.settings.recent.workspaces, path);
     }
 
-    /// Images were listed: of what their job was to list, what they lie in, or are, is remembered.
+    /// Remembers the requested paths in which images were listed, and drops them from the job.
     pub(super) fn remember_listed(&mut self, job: JobId, listed: &[PathBuf]) {
         let Some(job) = self.jobs.get_mut(&job) else { return };
         let found = |what: &RecentItem| matches!(what, RecentItem::Image(path) if listed.iter().any(|listed| listed.starts_with(path)));
@@ -58,21 +57,21 @@ impl State {
     }
 }
 
-/// How one of several probe files is remembered: by the folder in which all of them lie, else by itself.
-pub(super) fn of_probe(paths: &[PathBuf], path: &Path) -> RecentItem {
-    folder_of(paths).map_or_else(|| RecentItem::Probe(path.to_owned()), RecentItem::Run)
+/// How one of several probe files is remembered: by their common folder, else by its path.
+pub(super) fn probe_item(paths: &[PathBuf], path: &Path) -> RecentItem {
+    common_folder(paths).map_or_else(|| RecentItem::Probe(path.to_owned()), RecentItem::Run)
 }
 
-/// How images and folders of images are remembered.
-pub(super) fn of_images(paths: &[PathBuf]) -> Vec<RecentItem> {
-    match folder_of(paths) {
+/// How images and folders of images are remembered: by their common folder, else each by its path.
+pub(super) fn image_items(paths: &[PathBuf]) -> Vec<RecentItem> {
+    match common_folder(paths) {
         Some(folder) => vec![RecentItem::Image(folder)],
         None => paths.iter().cloned().map(RecentItem::Image).collect(),
     }
 }
 
-/// The folder in which several files lie, all of them.
-fn folder_of(paths: &[PathBuf]) -> Option<PathBuf> {
+/// The folder that directly holds all of several files.
+fn common_folder(paths: &[PathBuf]) -> Option<PathBuf> {
     let folder = paths.first()?.parent().filter(|folder: &&Path| folder.file_name().is_some())?;
     let all = paths.len() > 1 && paths.iter().all(|path| path.parent() == Some(folder));
     all.then(|| folder.to_owned())

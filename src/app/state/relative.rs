@@ -1,26 +1,27 @@
-//! Paths from a folder to what lies below it or beside it: a project that moves takes them along.
+//! Paths relative to a folder, for files below it or beside it: they stay valid when the whole project moves.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Names from the root that two paths have to share for one to be told from the other: less is the same
-/// disk and no project.
-const SHARED: usize = 2;
+/// Components below the root that two paths must share for a relative path: with fewer they are on one disk, but not in one
+/// project.
+const MIN_SHARED: usize = 2;
 
-/// The way from `folder` to `path`, both absolute; `path` itself where the two have little in common.
+/// The relative path from `folder` to `path`, both absolute; `path` itself if they share fewer than [`MIN_SHARED`]
+/// components.
 pub(super) fn to(folder: &Path, path: &Path) -> PathBuf {
     if let Ok(below) = path.strip_prefix(folder) {
         return below.to_owned();
     }
     let shared = folder.components().zip(path.components()).take_while(|(a, b)| a == b).count();
     let names = |part: &Component<'_>| matches!(part, Component::Normal(_));
-    if folder.components().take(shared).filter(names).count() < SHARED {
+    if folder.components().take(shared).filter(names).count() < MIN_SHARED {
         return path.to_owned();
     }
     let up = folder.components().skip(shared).map(|_| Component::ParentDir);
     up.chain(path.components().skip(shared)).collect()
 }
 
-/// The place to which the way `path` leads from `folder`; a `..` takes back the name before it.
+/// Joins a relative path to `folder`, resolving `.` and `..` by the names alone.
 pub(super) fn joined(folder: &Path, path: &Path) -> PathBuf {
     let mut place = folder.to_owned();
     for part in path.components() {
@@ -47,9 +48,9 @@ mod tests {
             ("/home/bob/runs/one", "/home/bob/runs/one"),
             ("/data/b.png", "/data/b.png"),
         ] {
-            let told = to(folder, Path::new(path));
-            assert_eq!(told, Path::new(expected));
-            let found = if told.is_absolute() { told } else { joined(folder, &told) };
+            let relative = to(folder, Path::new(path));
+            assert_eq!(relative, Path::new(expected));
+            let found = if relative.is_absolute() { relative } else { joined(folder, &relative) };
             assert_eq!(found, Path::new(path));
         }
         assert_eq!(joined(Path::new(""), Path::new("../b")), Path::new("../b"));

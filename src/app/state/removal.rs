@@ -1,4 +1,4 @@
-//! Removal curves, as far as they were computed: the latest few are kept.
+//! Removal curves: requests, and the latest results.
 
 use std::sync::Arc;
 
@@ -11,37 +11,37 @@ use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
 use crate::model::explain::removal::{Mode, Removal, RemovalSpec};
 
-/// Curves that are kept.
+/// Most results that are kept.
 const MAX_KEPT: usize = 64;
 
-/// Curves, and those under way.
+/// The known removal curves, and the job under way.
 #[derive(Default)]
 pub struct Removals {
     running: Option<(JobId, Key)>,
-    /// What each is of, the latest last.
+    /// The results with their inputs, the latest last.
     known: Vec<(Key, RemovalAnswer)>,
 }
 
 impl State {
-    /// The image of a column, and everything its curves depend on.
+    /// The image of a column, and the inputs of its curves.
     fn removal_key(&self, column: ColumnId) -> Option<(ImageId, Key)> {
         let image = self.columns.get(&column)?.image.or(self.selection.image)?;
         Some((image, self.key_of(column, image)?))
     }
 
-    /// The removal curves of a column, where they were computed as probe, backbone and class are now.
+    /// The removal curves of a column, if they were computed with the current inputs.
     pub fn removal_of(&self, column: ColumnId) -> Option<Result<&Arc<Removal>, &UserError>> {
         let wanted = self.removal_key(column)?.1;
         self.removals.known.iter().find(|(own, _)| *own == wanted).map(|(_, answer)| answer.as_ref())
     }
 
-    /// The job that computes those of a column.
+    /// The job that computes the curves of a column, if it runs.
     pub fn removing(&self, column: ColumnId) -> Option<JobId> {
         let wanted = self.removal_key(column)?.1;
         self.removals.running.as_ref().filter(|(_, own)| *own == wanted).map(|(job, _)| *job)
     }
 
-    /// Removes the tokens of a column; a newer request ends an older one.
+    /// Requests the removal curves of a column; cancels an earlier request.
     pub(super) fn remove_tokens(&mut self, column: ColumnId, modes: Vec<Mode>) -> Vec<Request> {
         let Some((image, key)) = self.removal_key(column) else { return Vec::new() };
         let subject = self.columns.get(&column).and_then(|column| {
@@ -61,14 +61,14 @@ impl State {
         requests
     }
 
-    /// They were computed; too late where another request has taken their place.
+    /// Stores a result, unless another request has replaced its job.
     pub(super) fn removal_measured(&mut self, job: JobId, answer: RemovalAnswer) {
         if let Some((_, key)) = self.removals.running.as_ref().filter(|(own, _)| *own == job) {
             self.removals.keep(key.clone(), answer);
         }
     }
 
-    /// The job that computes them is over.
+    /// The job has ended; an error is stored as its result.
     pub(super) fn end_removal(&mut self, job: JobId, error: Option<&UserError>) {
         if let Some((_, key)) = self.removals.running.take_if(|(own, _)| *own == job)
             && let Some(error) = error
@@ -79,6 +79,7 @@ impl State {
 }
 
 impl Removals {
+    /// Stores a result as the latest.
     fn keep(&mut self, key: Key, answer: RemovalAnswer) {
         self.known.retain(|(own, _)| *own != key);
         if self.known.len() >= MAX_KEPT {

@@ -1,4 +1,4 @@
-//! To a workspace file and back.
+//! Conversion between the state and a workspace.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use crate::app::jobs::{BackboneId, ImageId, JobId, Request};
 use crate::model::data::{ImageSource, Split};
 
 impl State {
-    /// Everything a workspace file keeps; `layout` is the window's own.
+    /// The state as a workspace; the window passes its `layout`.
     pub fn workspace(&self, layout: Value) -> Workspace {
         let backbone = |(id, backbone): (&BackboneId, &Backbone)| SavedBackbone {
             id: *id,
@@ -35,11 +35,12 @@ impl State {
             path: probe.path.clone(),
             fingerprint: probe.status.ready().map(|info| info.fingerprint.clone()).or(probe.expected.clone()),
         });
-        // Images of a dataset come back with it; those that are spoken of keep their names.
-        let mut named: HashSet<ImageId> = self.columns.values().filter_map(|column| column.image).collect();
-        named.extend(self.selection.image);
-        let by_itself = |(id, image): &(&ImageId, &Image)| image.label.is_none() || named.contains(id);
-        let images = self.library.images.iter().filter(by_itself);
+        // Images of a dataset return with it; those that columns or the selection refer to are saved with their ids.
+        let mut referenced: HashSet<ImageId> =
+            self.columns.values().filter_map(|column| column.image).collect();
+        referenced.extend(self.selection.image);
+        let is_saved = |(id, image): &(&ImageId, &Image)| image.label.is_none() || referenced.contains(id);
+        let images = self.library.images.iter().filter(is_saved);
         let images = images.map(|(id, image)| SavedImage { id: *id, place: image.place.clone() });
         let star =
             |place: &ImageSource| SavedNote { place: place.clone(), starred: true, text: String::new() };
@@ -79,13 +80,13 @@ impl State {
         }
     }
 
-    /// Puts a workspace in the place of all that is open; answers with what to ask the worker for.
+    /// Replaces everything that is open by a workspace.
     pub fn restore(&mut self, workspace: Workspace) -> Vec<Request> {
-        // A training that runs is no part of what is open: it goes on.
-        let (kept, ended): (IndexMap<JobId, Job>, IndexMap<JobId, Job>) =
+        // A running training does not belong to the workspace: it goes on.
+        let (kept, cancelled): (IndexMap<JobId, Job>, IndexMap<JobId, Job>) =
             std::mem::take(&mut self.jobs).into_iter().partition(|(_, job)| job.kind == JobKind::Train);
-        let mut requests: Vec<Request> = ended.keys().map(|job| Request::Cancel(*job)).collect();
-        requests.extend(self.sharing.take().and_then(|sharing| sharing.asking()).map(Request::Cancel));
+        let mut requests: Vec<Request> = cancelled.keys().map(|job| Request::Cancel(*job)).collect();
+        requests.extend(self.sharing.take().and_then(|sharing| sharing.explaining()).map(Request::Cancel));
         requests.extend(self.library.probes.keys().map(|id| Request::CloseProbe(*id)));
         requests.extend(self.library.backbones.keys().map(|id| Request::CloseBackbone(*id)));
         self.next = workspace.ids().max().map_or(0, |id| id + 1).max(self.next);
@@ -108,7 +109,7 @@ impl State {
             ..
         } = workspace;
         self.jobs = kept;
-        requests.push(Request::Follow(Vec::new())); // a run that stays is told of anew
+        requests.push(Request::Follow(Vec::new())); // resets the watcher, so that a run that stays is sent again
         requests.push(self.training.restore(training, runs));
         (self.explaining, self.browser) = (None, super::Browser::default());
         self.undo = Undo::default();

@@ -1,34 +1,34 @@
-//! What is to be brought into sight: the state says it, the window turns to the pane.
+//! Requests of the state that the window reveals something, by turning to its pane.
 
 use super::State;
 use crate::app::jobs::ColumnId;
 
-/// What a person asked to see.
+/// What to reveal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevealTarget {
-    /// The figures of the probe that is looked through.
+    /// The figures of the focused column.
     Probe,
     /// A column of the comparison.
     Compare(ColumnId),
     /// The accuracies of all probes.
     Accuracies,
-    /// The order in which the chosen probe reads.
+    /// The reading order of the focused column.
     Order,
-    /// This token, pinned; none where there is none.
+    /// A token, which is pinned; without one, the pin is removed.
     Token(Option<usize>),
 }
 
-/// What was asked for last.
+/// The latest request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reveal {
-    /// Counts what was asked for.
+    /// The number of requests so far.
     pub count: u64,
-    /// What; nothing at first.
+    /// What to reveal; `None` at first.
     pub place: Option<RevealTarget>,
 }
 
 impl State {
-    /// Wants this in sight.
+    /// Requests that the window reveals something.
     pub(super) fn reveal(&mut self, place: RevealTarget) {
         self.reveal = Reveal { count: self.reveal.count + 1, place: Some(place) };
     }

@@ -1,5 +1,5 @@
-//! Which probes of a run are looked at first: the best of every head, those with a learned router before
-//! others. They are known once all of them were opened.
+//! Which probes of a run are shown first: the best of every head, those with a learned router before others. They are
+//! chosen once all probes of the run have been opened.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -10,39 +10,39 @@ use super::reveal::RevealTarget;
 use crate::app::jobs::info::{Compatibility, ProbeInfo};
 use crate::app::jobs::{ProbeId, Request};
 
-/// Probes that become columns by themselves; more are added by hand.
+/// Most columns of the comparison that opening probes fills; more are added by hand.
 pub(super) const MAX_AUTO_COLUMNS: usize = 4;
 
-/// Probes that were opened together, of which some are to be shown.
+/// The probes of a run that are being opened.
 #[derive(Default)]
 pub(super) struct RunChoice {
     probes: Vec<ProbeId>,
-    /// Whether a person opened them, and wants to see them.
-    asked: bool,
+    /// Whether the user opened them, rather than a training that wrote them.
+    by_user: bool,
 }
 
 impl State {
-    /// Opens the probes of a run; once all of them are open, its best are shown.
-    pub(super) fn open_run_probes(&mut self, paths: Vec<PathBuf>, asked: bool) -> Vec<Request> {
+    /// Opens the probes of a run; once all of them are open, the best are shown.
+    pub(super) fn open_run_probes(&mut self, paths: Vec<PathBuf>, by_user: bool) -> Vec<Request> {
         let requests = self.open_probes(paths.clone(), false);
         let own = self.library.probes.iter().filter(|(_, probe)| paths.contains(&probe.path));
         let own: Vec<ProbeId> = own.map(|(id, _)| *id).collect();
         let known = &mut self.run_choice.probes;
         known.extend(own.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>());
-        self.run_choice.asked |= asked;
+        self.run_choice.by_user |= by_user;
         let mut all = requests;
         all.extend(self.show_best_of_run());
         all
     }
 
-    /// Shows the best probes of a run, where all of it were opened by now.
+    /// Shows the best probes of a run, once none of them is being opened any more.
     pub(super) fn show_best_of_run(&mut self) -> Vec<Request> {
         let probes = &self.library.probes;
         let opening = |id: &ProbeId| probes.get(id).is_some_and(|probe| probe.status.is_opening());
         if self.run_choice.probes.is_empty() || self.run_choice.probes.iter().any(opening) {
             return Vec::new();
         }
-        let RunChoice { probes: own, asked } = std::mem::take(&mut self.run_choice);
+        let RunChoice { probes: own, by_user } = std::mem::take(&mut self.run_choice);
         let ready = |id: &ProbeId| Some((*id, &**self.library.probes.get(id)?.status.ready()?));
         let opened = own.iter().filter_map(ready).count();
         let fits = |id: &ProbeId| !matches!(self.library.fit(*id), Some(Compatibility::DoesNot(_)));
@@ -54,7 +54,7 @@ impl State {
                 self.push_column(probe);
             }
         }
-        if !asked {
+        if !by_user {
             return self.explain_columns();
         }
         let requests = self.show_probe(first);
@@ -66,8 +66,8 @@ impl State {
     }
 }
 
-/// Of every head the probe with the highest accuracy, the first of equal ones; those with a learned router
-/// first, then by accuracy. One whose file says none comes last.
+/// The probe with the highest accuracy of every head, the first of equal ones; sorted by learned routers first, then by
+/// accuracy. Probes without an accuracy in their file come last.
 fn best_of_each_head<'a>(probes: impl Iterator<Item = (ProbeId, &'a ProbeInfo)>) -> Vec<ProbeId> {
     let accuracy = |info: &ProbeInfo| info.accuracy.unwrap_or(f64::NEG_INFINITY);
     let mut best: Vec<(ProbeId, &ProbeInfo)> = Vec::new();

@@ -1,5 +1,5 @@
-//! What the program remembers from one day to the next: theme, device, recently used things. One
-//! JSON file in the user's configuration folder, written whole or not at all.
+//! Settings that are kept between sessions: theme, device, recently used entries. One JSON file in the user's configuration
+//! folder, written atomically.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Write};
@@ -11,12 +11,12 @@ use super::connection::Host;
 use crate::app::jobs::tasks::TrainPlaceSettings;
 use crate::model::io::atomic_file;
 
-/// RecentItem used things of one kind that are remembered.
-const RECENT: usize = 12;
-/// No settings file is larger.
+/// Most recently used entries of one kind.
+const MAX_RECENT: usize = 12;
+/// Largest settings file, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 
-/// Devices a person can choose, and what they are.
+/// The devices that can be chosen: id and description.
 pub const DEVICES: &[(&str, &str)] = &[
     ("auto", "The best there is"),
     ("cpu", "The processor"),
@@ -29,7 +29,7 @@ pub const DEVICES: &[(&str, &str)] = &[
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThemeChoice {
-    /// As the system has it.
+    /// The system's theme.
     #[default]
     System,
     /// Light.
@@ -38,35 +38,35 @@ pub enum ThemeChoice {
     Dark,
 }
 
-/// Remembered choices. Fields that are absent or unknown keep their defaults.
+/// The settings. Absent fields have their defaults; unknown ones are ignored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
     /// Light or dark.
     pub theme: ThemeChoice,
-    /// Size of everything, 1 being the system's own.
+    /// Zoom factor of the window, 1 for the system's own scale.
     pub scale: f32,
-    /// Where to compute.
+    /// The device to compute on.
     pub device: String,
-    /// What was recently used.
+    /// Recently used entries.
     pub recent: Recent,
-    /// How the library is divided.
+    /// The sections of the library pane.
     pub library: LibrarySections,
-    /// Where trainings are computed.
+    /// Where trainings run.
     pub training: TrainPlaceSettings,
 }
 
-/// How the library is divided, by the names of its sections; what is not said is as it suits the window.
+/// The sections of the library pane, by name; the window chooses what is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LibrarySections {
     /// Whether a section is folded.
     pub folded: BTreeMap<String, bool>,
-    /// Height of its list, in points of the screen.
+    /// The height of its list, in points.
     pub heights: BTreeMap<String, f32>,
 }
 
-/// RecentItem used things, the latest first.
+/// Recently used entries, the latest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recent {
@@ -82,7 +82,7 @@ pub struct Recent {
     pub datasets: VecDeque<PathBuf>,
     /// Workspace files.
     pub workspaces: VecDeque<PathBuf>,
-    /// Who computed elsewhere.
+    /// Hosts of workers.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub hosts: VecDeque<Host>,
 }
@@ -100,7 +100,7 @@ impl Default for Settings {
     }
 }
 
-/// Why settings could not be read or kept.
+/// Why settings could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read or written.
@@ -110,7 +110,7 @@ pub enum SettingsError {
         path: PathBuf,
         /// `read` or `written`.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The file is no settings file.
@@ -123,26 +123,29 @@ pub enum SettingsError {
     },
 }
 
-/// Puts `item` first in a list of recently used things.
+/// Puts `item` first in a list of recently used entries, which keeps [`MAX_RECENT`] and each once.
 pub fn remember<T: PartialEq>(list: &mut VecDeque<T>, item: T) {
     list.retain(|other| *other != item);
     list.push_front(item);
-    list.truncate(RECENT);
+    list.truncate(MAX_RECENT);
 }
 
-/// A size of everything that a person can work with.
+/// Limits a zoom factor to a usable range, 0.5 to 4.
 pub(super) fn bounded_scale(scale: f32) -> f32 {
     if scale.is_finite() { scale.clamp(0.5, 4.0) } else { 1.0 }
 }
 
-/// Where settings are kept; absent where the user has no home.
+/// The path of the settings file; `None` if the user has no home folder.
 pub fn path() -> Option<PathBuf> {
     let dirs = directories::ProjectDirs::from("", "", "ssmprobe")?;
     Some(dirs.config_dir().join("settings.json"))
 }
 
 impl Settings {
-    /// Reads the file `path`; a file that is not there holds the defaults.
+    /// Reads the file `path`; the defaults if it does not exist.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no settings file.
     pub fn load(path: &Path) -> Result<Self, SettingsError> {
         match atomic_file::read(path, FILE_LIMIT) {
             Ok(bytes) => serde_json::from_slice::<Self>(&bytes)
@@ -154,6 +157,9 @@ impl Settings {
     }
 
     /// Writes the file `path`, making its folder.
+    ///
+    /// # Errors
+    /// If the folder or the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), SettingsError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let write = || {
@@ -166,14 +172,14 @@ impl Settings {
         write().map_err(|source| SettingsError::Io { path: path.to_owned(), what: "written", source })
     }
 
-    /// With values a person can work with, whatever a file says.
+    /// Limits all values to usable ranges.
     fn bounded(mut self) -> Self {
         self.scale = bounded_scale(self.scale);
         self.library.heights.retain(|_, height| height.is_finite());
         let Recent { backbones, probes, runs, images, datasets, workspaces, hosts } = &mut self.recent;
-        backbones.truncate(RECENT);
-        hosts.truncate(RECENT);
-        [probes, runs, images, datasets, workspaces].into_iter().for_each(|list| list.truncate(RECENT));
+        backbones.truncate(MAX_RECENT);
+        hosts.truncate(MAX_RECENT);
+        [probes, runs, images, datasets, workspaces].into_iter().for_each(|list| list.truncate(MAX_RECENT));
         self
     }
 }
@@ -192,8 +198,8 @@ mod tests {
             remember(&mut settings.recent.probes, PathBuf::from(format!("{number}.safetensors")));
         }
         remember(&mut settings.recent.probes, PathBuf::from("35.safetensors"));
-        assert_eq!(settings.recent.probes.len(), RECENT);
-        // What is used again comes first, and stands there once.
+        assert_eq!(settings.recent.probes.len(), MAX_RECENT);
+        // An entry that is used again moves to the front.
         let recent: Vec<_> = settings.recent.probes.iter().take(6).cloned().collect();
         let names = [35, 39, 38, 37, 36, 34].map(|number| PathBuf::from(format!("{number}.safetensors")));
         assert_eq!(recent, names);

@@ -1,5 +1,5 @@
-//! Findings on their way into files: what their probes make of their images is asked for finding by finding, so that looks
-//! are answered between them; the window writes the files once all of it is there.
+//! Sharing findings as files: they are explained one by one, so that other explanations are answered in between; the window
+//! writes the files once all traces have arrived.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -18,36 +18,36 @@ use crate::app::user_error::UserError;
 use crate::model::trace::Trace;
 use crate::viz::export::MADE_BY;
 
-/// What a person wants to share.
+/// A request to share findings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
-    /// What goes in, in this order.
+    /// The findings, in order.
     pub findings: Vec<Finding>,
-    /// What the page is called.
+    /// The title of the page.
     pub title: String,
-    /// As what.
+    /// The kind of output.
     pub kind: ShareKind,
-    /// In which theme.
+    /// The theme of the figures.
     pub theme: ShareTheme,
-    /// Classes that evidence is for besides that of each finding: whoever reads a page chooses among them.
+    /// Classes to explain besides that of each finding: the reader of a page chooses among them.
     pub classes: Vec<String>,
-    /// The file or the folder to write.
+    /// The file or folder to write.
     pub to: PathBuf,
 }
 
-/// As what findings are shared.
+/// The kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareKind {
-    /// One page that any browser shows.
+    /// One HTML page for any browser.
     Page,
     /// A folder of figures.
     Figures,
 }
 
-/// In which theme they are shared.
+/// The theme of shared figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareTheme {
-    /// A page in that of who reads it; figures for print.
+    /// A page follows the reader's theme; figures are for print.
     Own,
     /// Light.
     Light,
@@ -55,55 +55,55 @@ pub enum ShareTheme {
     Dark,
 }
 
-/// A finding with all that is drawn of it.
+/// A finding with the traces that are drawn for it.
 #[derive(Clone, Debug)]
 pub struct SharedFinding {
-    /// It.
+    /// The finding.
     pub finding: Finding,
-    /// What its probes make of its images; no folder of this machine stands in them.
+    /// The traces of its columns; they name no folder of this machine.
     pub traces: Vec<Arc<Trace>>,
 }
 
 /// Everything that is to be written.
 #[derive(Debug)]
 pub struct Shared {
-    /// What was asked for.
+    /// The request.
     pub share: Share,
-    /// What goes in.
+    /// The findings that are included.
     pub findings: Vec<SharedFinding>,
-    /// The true classes of images, by the names that traces have.
+    /// The true classes of images, by the names in the traces.
     pub truth: Vec<(String, String)>,
-    /// What is known of where it comes from: name and value.
+    /// The provenance, as pairs of name and value.
     pub facts: Vec<(String, String)>,
 }
 
 /// Findings that are being shared.
 pub(super) struct Sharing {
-    /// What the window shows of it.
+    /// The job that the window shows.
     pub job: JobId,
-    /// The job that explains a finding for one class, and what it was asked.
-    asking: Option<(JobId, Vec<ExplainItem>)>,
-    /// What is still to be asked of that finding: one class after the other.
-    waiting: VecDeque<Explain>,
+    /// The job that explains a finding for one class, and the items it was asked for.
+    explaining: Option<(JobId, Vec<ExplainItem>)>,
+    /// The explanations of that finding that follow, one for each further class.
+    queue: VecDeque<Explain>,
     share: Share,
-    /// The findings, the last of which may still be asked for.
-    begun: Vec<SharedFinding>,
+    /// The findings so far, the last of which may lack traces.
+    findings: Vec<SharedFinding>,
     truth: Vec<(String, String)>,
-    /// What the images are called.
+    /// The names of the images.
     names: ShortNames,
-    /// All of it, once it is there.
+    /// What is to be written, once all traces have arrived.
     ready: Option<Arc<Shared>>,
 }
 
 impl Sharing {
-    /// The job that explains a finding now.
-    pub fn asking(&self) -> Option<JobId> {
-        self.asking.as_ref().map(|(job, _)| *job)
+    /// The job that explains a finding now, if one runs.
+    pub fn explaining(&self) -> Option<JobId> {
+        self.explaining.as_ref().map(|(job, _)| *job)
     }
 }
 
 impl State {
-    /// What is to be written, and the job that it is of.
+    /// What is to be written, once it is complete, and its job.
     pub fn shared(&self) -> Option<(JobId, &Arc<Shared>)> {
         self.sharing.as_ref().and_then(|sharing| Some((sharing.job, sharing.ready.as_ref()?)))
     }
@@ -119,27 +119,28 @@ impl State {
             return Vec::new();
         }
         let job = self.begin(JobKind::Share, format!("Sharing {}", share.to.display()));
-        let (begun, truth, waiting) = (Vec::new(), Vec::new(), VecDeque::new());
+        let (findings, truth, queue) = (Vec::new(), Vec::new(), VecDeque::new());
         let names = ShortNames::default();
-        self.sharing = Some(Sharing { job, asking: None, waiting, share, begun, truth, names, ready: None });
+        self.sharing =
+            Some(Sharing { job, explaining: None, queue, share, findings, truth, names, ready: None });
         self.request_next_share()
     }
 
-    /// Asks for the next class of a finding, or the next finding; where there is none, all of it is ready.
+    /// Requests the next class of a finding, or the next finding; after the last one, completes what is to be written.
     fn request_next_share(&mut self) -> Vec<Request> {
         let Some(mut sharing) = self.sharing.take() else { return Vec::new() };
-        while sharing.waiting.is_empty()
-            && let Some(finding) = sharing.share.findings.get(sharing.begun.len()).cloned()
+        while sharing.queue.is_empty()
+            && let Some(finding) = sharing.share.findings.get(sharing.findings.len()).cloned()
         {
-            sharing.waiting = rounds(self.explain_of(&finding), &sharing.share.classes);
-            sharing.begun.push(SharedFinding { finding, traces: Vec::new() });
+            sharing.queue = requests_by_class(self.explain_of(&finding), &sharing.share.classes);
+            sharing.findings.push(SharedFinding { finding, traces: Vec::new() });
         }
-        let request = sharing.waiting.pop_front().map(|explain| {
-            let asking = JobId(self.fresh());
-            sharing.asking = Some((asking, explain.asked.clone()));
-            Request::Compute(asking, Compute::ExplainMany(explain))
+        let request = sharing.queue.pop_front().map(|explain| {
+            let job = JobId(self.fresh());
+            sharing.explaining = Some((job, explain.asked.clone()));
+            Request::Compute(job, Compute::ExplainMany(explain))
         });
-        let done = sharing.begun.len() - usize::from(request.is_some());
+        let done = sharing.findings.len() - usize::from(request.is_some());
         let (done, total) = (done as u64, sharing.share.findings.len() as u64);
         if let Some(job) = self.jobs.get_mut(&sharing.job) {
             let what = if request.is_some() { "Explaining findings" } else { "Writing" }.to_owned();
@@ -149,11 +150,11 @@ impl State {
         }
         let job = sharing.job;
         if request.is_none() {
-            let findings: Vec<SharedFinding> = std::mem::take(&mut sharing.begun);
+            let findings: Vec<SharedFinding> = std::mem::take(&mut sharing.findings);
             let (share, truth) = (sharing.share.clone(), std::mem::take(&mut sharing.truth));
-            let nothing = findings.iter().all(|one| one.traces.is_empty());
+            let is_empty = findings.iter().all(|one| one.traces.is_empty());
             sharing.ready = Some(Arc::new(Shared { share, findings, truth, facts: self.share_facts() }));
-            if nothing {
+            if is_empty {
                 self.sharing = Some(sharing);
                 let error = UserError::new("None of the findings could be explained")
                     .remedy("Show one of them: its pane says what is missing");
@@ -165,7 +166,7 @@ impl State {
         request.into_iter().collect()
     }
 
-    /// What a finding asks of its probes; of one without probes those that are shown. Says which are left out.
+    /// The explanation of a finding's columns; of the shown columns if it has none. Notes probes that are not open.
     fn explain_of(&mut self, finding: &Finding) -> Explain {
         let now = || self.finding_now(serde_json::Value::Null, None)?.view;
         let view: FindingView = *finding.view.clone().or_else(now).unwrap_or_default();
@@ -192,11 +193,13 @@ impl State {
         Explain { asked, class: view.class, settings: view.explain.without_attributions(), regions }
     }
 
-    /// A finding is explained.
+    /// Stores the traces of a finding for one class.
     pub(super) fn shared_explained(&mut self, job: JobId, seen: &[ExplainResult]) {
-        let Some(mut sharing) = self.sharing.take_if(|sharing| sharing.asking() == Some(job)) else { return };
-        let (_, asked) = sharing.asking.take().unwrap_or((job, Vec::new()));
-        let Some(SharedFinding { finding, traces }) = sharing.begun.last_mut() else { return };
+        let Some(mut sharing) = self.sharing.take_if(|sharing| sharing.explaining() == Some(job)) else {
+            return;
+        };
+        let (_, asked) = sharing.explaining.take().unwrap_or((job, Vec::new()));
+        let Some(SharedFinding { finding, traces }) = sharing.findings.last_mut() else { return };
         let earlier = traces.len();
         for (item, answer) in asked.iter().zip(seen) {
             let trace = match &answer.result {
@@ -206,28 +209,28 @@ impl State {
                     continue;
                 }
             };
-            // Files that are sent away say nothing of the folders of this machine.
+            // Shared files must not reveal folders of this machine.
             let probe = format!("{}.safetensors", self.library.probe_name(item.probe));
             let name = sharing.names.name(&item.image.to_string());
             let trace = Trace { image: name, probe, ..Trace::clone(trace) };
             let image = self.library.images.at(&item.image).and_then(|id| self.library.images.get(&id));
             let class = image.and_then(|image| self.library.true_class(image));
             sharing.truth.extend(class.map(|class| (trace.image.clone(), class.to_owned())));
-            // The class that a probe predicts may be one of the others.
-            if !traces[..earlier].iter().any(|known| is_of_one_class(known, &trace)) {
+            // The predicted class may be one of the further classes too: each is included once.
+            if !traces[..earlier].iter().any(|known| is_same_trace(known, &trace)) {
                 traces.push(Arc::new(trace));
             }
         }
-        sharing.asking = Some((job, Vec::new()));
+        sharing.explaining = Some((job, Vec::new()));
         self.sharing = Some(sharing);
     }
 
-    /// A job is over: the next finding follows that which it explained; where it failed, nothing is shared.
+    /// An explanation job has ended: continues with the next one, or fails the sharing if it failed or gave no result.
     pub(super) fn end_shared(&mut self, job: JobId, error: Option<&UserError>) -> Vec<Request> {
-        let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.asking() == Some(job)) else {
+        let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.explaining() == Some(job)) else {
             return Vec::new();
         };
-        let unanswered = sharing.asking.take().is_some_and(|(_, asked)| !asked.is_empty());
+        let unanswered = sharing.explaining.take().is_some_and(|(_, asked)| !asked.is_empty());
         let own = sharing.job;
         if error.is_some() || unanswered {
             let error = error.cloned().unwrap_or_else(|| UserError::new("The worker gave no answer"));
@@ -237,10 +240,10 @@ impl State {
         self.request_next_share()
     }
 
-    /// What was shared is written, or could not be.
+    /// Ends the sharing: the files were written to a path, or it failed.
     pub fn end_share(&mut self, job: JobId, written: Result<PathBuf, UserError>) {
         if self.sharing.take_if(|sharing| sharing.job == job).is_none() {
-            return; // it was called off
+            return; // it was cancelled
         }
         match written {
             Ok(path) => {
@@ -263,7 +266,7 @@ impl State {
         }
     }
 
-    /// What open backbones and probes are, for whoever gets the files.
+    /// The provenance for readers of the files: the open backbones and this program.
     fn share_facts(&self) -> Vec<(String, String)> {
         let backbones = self.library.open_backbones().flat_map(|(_, info)| {
             [("Backbone", info.id.clone()), ("Its weights (SHA-256)", info.fingerprint.clone())]
@@ -273,8 +276,8 @@ impl State {
     }
 }
 
-/// What is asked of a finding: its own class first, then each of the others.
-fn rounds(own: Explain, classes: &[String]) -> VecDeque<Explain> {
+/// The explanations of a finding: for its own class first, then for each of the others.
+fn requests_by_class(own: Explain, classes: &[String]) -> VecDeque<Explain> {
     if own.asked.is_empty() {
         return VecDeque::new();
     }
@@ -285,7 +288,7 @@ fn rounds(own: Explain, classes: &[String]) -> VecDeque<Explain> {
 }
 
 /// Whether two traces are of the same image, probe and reading, for the same class.
-fn is_of_one_class(one: &Trace, other: &Trace) -> bool {
+fn is_same_trace(one: &Trace, other: &Trace) -> bool {
     let what = |trace: &Trace| (trace.image.clone(), trace.probe.clone(), trace.evidence.class);
     what(one) == what(other) && one.reading == other.reading
 }

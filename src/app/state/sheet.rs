@@ -1,5 +1,5 @@
-//! What probes made of the images of a contact sheet: asked for image by image as they come into sight, a few at a
-//! time, so that the look at the current image never waits for long; the oldest are forgotten.
+//! The maps of a contact sheet, what a probe made of each image: requested as images become visible, a few at a time so that
+//! the explanation of the current image never waits long; the least recently used are dropped.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::app::user_error::UserError;
 use crate::model::grid::Grid;
 use crate::model::trace::{Picture, Prediction, Trace};
 
-/// Images asked for at once: one forward pass.
+/// Most images of one request: one forward pass.
 const MAX_REQUESTED: usize = 16;
-/// Images kept: of 224 pixels each, 75 MB.
+/// Most maps that are kept: 75 MB at 224 pixels each.
 const MAX_KNOWN: usize = 512;
 
 /// What a probe made of an image, as a contact sheet shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageMap {
-    /// The picture as the model saw it.
+    /// The picture as the backbone saw it.
     pub seen: Picture,
-    /// How the tokens lie over it.
+    /// The grid of the tokens.
     pub grid: Grid,
-    /// What every token counts, where the probe gives it one weight.
+    /// The weight of every token, if the probe gives each a single one.
     pub weight: Option<Vec<f32>>,
-    /// What every token adds to the logit, where that is exact.
+    /// The contribution of every token to the logit, if that is exact.
     pub evidence: Option<Vec<f32>>,
     /// The predicted class.
     pub best: Option<Prediction>,
@@ -46,28 +46,28 @@ impl From<&Trace> for ImageMap {
     }
 }
 
-/// Where a map is shown: which column's, of which image.
+/// The column and the image of a map.
 type MapKey = (ColumnId, ImageId);
 
-/// What is known for a contact sheet.
+/// The maps of contact sheets, and the request under way.
 #[derive(Default)]
 pub struct Sheet {
-    /// The latest used last, each with what it depends on.
+    /// The maps with their inputs, the latest used last.
     known: IndexMap<MapKey, (Key, Result<Arc<ImageMap>, UserError>)>,
-    /// Who is being asked, and about what.
-    asking: Option<(JobId, Vec<(MapKey, Key)>)>,
-    /// In sight, as last said.
-    wanted: Vec<MapKey>,
+    /// The job under way, and the maps it has not returned yet.
+    requested: Option<(JobId, Vec<(MapKey, Key)>)>,
+    /// The maps that were visible last.
+    visible: Vec<MapKey>,
 }
 
 impl State {
-    /// What a column made of an image, once it is known.
+    /// The map of a column and an image, if it was computed with the current inputs.
     pub fn image_map(&self, column: ColumnId, image: ImageId) -> Option<Result<&Arc<ImageMap>, &UserError>> {
         let (key, map) = self.sheet.known.get(&(column, image))?;
         (self.key_of(column, image).as_ref() == Some(key)).then_some(map.as_ref())
     }
 
-    /// Everything beside the image that what these columns make of one depends on, in words: another is asked for anew.
+    /// The inputs of these columns' maps besides the image, as a string: when it changes, maps must be requested again.
     pub fn sheet_stamp(&self, columns: &[ColumnId]) -> String {
         let read = |id: &ColumnId| {
             let column = self.columns.get(id)?;
@@ -77,26 +77,27 @@ impl State {
         format!("{read:?} {:?} {:?}", self.selection.class, self.explain.without_attributions())
     }
 
-    /// These are in sight: asks for what is not known of them.
-    pub(super) fn show_sheet(&mut self, wanted: Vec<MapKey>) -> Vec<Request> {
-        for place in &wanted {
+    /// Sets the visible maps, and requests those that are missing.
+    pub(super) fn show_sheet(&mut self, visible: Vec<MapKey>) -> Vec<Request> {
+        for place in &visible {
             if let Some(at) = self.sheet.known.get_index_of(place) {
-                // Kept longest from now on.
+                // Marked as the latest used.
                 self.sheet.known.move_index(at, self.sheet.known.len() - 1);
             }
         }
-        self.sheet.wanted = wanted;
+        self.sheet.visible = visible;
         self.request_maps().into_iter().collect()
     }
 
+    /// Requests up to [`MAX_REQUESTED`] visible maps that are missing, unless a request is under way.
     fn request_maps(&mut self) -> Option<Request> {
-        if self.sheet.asking.is_some() {
+        if self.sheet.requested.is_some() {
             return None;
         }
         let unknown = |place: &&MapKey| self.image_map(place.0, place.1).is_none();
         let mut asked = Vec::new();
         let mut keys = Vec::new();
-        for place in self.sheet.wanted.iter().filter(unknown) {
+        for place in self.sheet.visible.iter().filter(unknown) {
             let Some((item, key)) = self.sheet_item(*place) else { continue };
             asked.push(item);
             keys.push((*place, key));
@@ -110,14 +111,14 @@ impl State {
         let (class, settings) = (self.selection.class.clone(), self.explain.without_attributions());
         let s = if asked.len() == 1 { "" } else { "s" };
         let job = self.begin(JobKind::Sheet, format!("Reading {} image{s} for the gallery", asked.len()));
-        self.sheet.asking = Some((job, keys));
+        self.sheet.requested = Some((job, keys));
         Some(Request::Compute(
             job,
             Compute::ExplainMany(Explain { asked, class, settings, regions: RegionSource::Nowhere }),
         ))
     }
 
-    /// What is asked of a column about an image; nothing where its probe fits no open backbone.
+    /// The request for a map with its inputs; `None` if the column's probe fits no open backbone.
     fn sheet_item(&self, (id, image): MapKey) -> Option<(ExplainItem, Key)> {
         let column = self.columns.get(&id)?;
         let (backbone, _) = self.library.backbone_of(column.probe)?;
@@ -128,15 +129,16 @@ impl State {
         Some((ExplainItem { column: id, image: place, backbone, probe, change, draw }, key))
     }
 
-    /// Answers came, in the order asked.
+    /// Stores results, which come in the order of the request.
     pub(super) fn sheet_explained(&mut self, job: JobId, seen: &[ExplainResult]) {
-        let Some((_, keys)) = self.sheet.asking.as_mut().filter(|(own, _)| *own == job) else { return };
+        let Some((_, keys)) = self.sheet.requested.as_mut().filter(|(own, _)| *own == job) else { return };
         for ((place, key), answer) in std::mem::take(keys).into_iter().zip(seen) {
             let map = answer.result.as_ref().map(|trace| Arc::new(ImageMap::from(&**trace)));
             self.keep_map(place, key, map.map_err(Clone::clone));
         }
     }
 
+    /// Stores a map as the latest used.
     fn keep_map(&mut self, place: MapKey, key: Key, map: Result<Arc<ImageMap>, UserError>) {
         if self.sheet.known.len() >= MAX_KNOWN {
             self.sheet.known.shift_remove_index(0);
@@ -144,13 +146,13 @@ impl State {
         self.sheet.known.insert(place, (key, map));
     }
 
-    /// The job is over: what it was asked and has not answered failed, and is not asked for again before it is asked
-    /// otherwise. Asks for what else is in sight.
+    /// The job has ended: maps without a result have failed, and are not requested again with the same inputs. Requests the
+    /// next visible maps.
     pub(super) fn end_sheet(&mut self, job: JobId, error: Option<&UserError>) -> Vec<Request> {
-        if self.sheet.asking.as_ref().is_none_or(|(own, _)| *own != job) {
+        if self.sheet.requested.as_ref().is_none_or(|(own, _)| *own != job) {
             return Vec::new();
         }
-        let unanswered = self.sheet.asking.take().map(|(_, keys)| keys).unwrap_or_default();
+        let unanswered = self.sheet.requested.take().map(|(_, keys)| keys).unwrap_or_default();
         for (place, key) in unanswered {
             let error = error.cloned().unwrap_or_else(|| UserError::new("Cancelled"));
             self.keep_map(place, key, Err(error));

@@ -1,4 +1,4 @@
-//! Showing a finding again: everything that was shown as it was kept, in one step; what was closed meanwhile is opened.
+//! Showing a finding: restores what was shown when it was kept, as one undoable step; closed images and probes are opened.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::app::jobs::{ColumnId, ImageId, ProbeId, Request};
 use crate::model::data::ImageSource;
 
 impl State {
-    /// Shows what was shown when a finding was kept; image and probes that were closed meanwhile are opened again. `layout`
-    /// is how the panes stand now.
+    /// Restores what was shown when a finding was kept; opens its image and probes if they were closed. `layout` is the current
+    /// layout of the panes.
     pub(super) fn show_finding(&mut self, id: FindingId, layout: Value) -> Vec<Request> {
         let Some(finding) = self.findings.get(id).cloned() else { return Vec::new() };
         let mut parts = Parts::default();
@@ -38,27 +38,27 @@ impl State {
         }
         let new = Image::new(finding.image.clone());
         let shown = self.library.images.get(&image).unwrap_or(&new);
-        parts.sight = (!self.in_scope(shown)).then(|| {
+        parts.gallery = (!self.in_scope(shown)).then(|| {
             let dataset = shown.label.map(|label| label.dataset);
             let scope = dataset.map_or(Scope::Loose, Scope::Dataset);
             (dataset.or(self.evaluations.dataset), GalleryFilter::new(scope))
         });
         parts.selection = Some(selection).filter(|wanted| *wanted != self.selection);
         let changes = parts.selection.is_some() || parts.preferences.is_some() || parts.layout.is_some();
-        let changes = changes || parts.sight.is_some() || !parts.columns.is_empty();
+        let changes = changes || parts.gallery.is_some() || !parts.columns.is_empty();
         let opened: Vec<ProbeId> = parts.probes.keys().copied().collect();
         let mut requests = Vec::new();
         let focus = view.and_then(|view| ids.get(view.focus?).copied());
         if changes {
             if focus.is_some() {
-                // By its name, chosen or not: it comes back with the step.
+                // The current focus, explicit or by default, is restored when the step is undone.
                 self.selection.focus = self.focus();
                 parts.selection.get_or_insert_with(|| self.selection.clone()).focus = focus;
             }
             let text = format!("Show the finding {}", finding.name());
             requests = self.change(text, |wanted| *wanted = parts);
             requests.extend(opened.into_iter().flat_map(|probe| self.load_probe(probe)));
-            // Images that are being listed are not looked at by themselves any more.
+            // Images that are still being listed no longer become the current one.
             self.jobs.values_mut().for_each(|job| job.selects = false);
         } else {
             self.selection.focus = focus.or(self.selection.focus);
@@ -67,12 +67,12 @@ impl State {
         requests
     }
 
-    /// The image at a place, which is to join the library if it is not there.
+    /// The id of an image; `parts` adds it to the library if it is not there.
     fn image_to_show(&mut self, place: &ImageSource, parts: &mut Parts) -> ImageId {
-        let joins = |(id, entry): (&ImageId, &Option<(usize, Image)>)| {
+        let is_added = |(id, entry): (&ImageId, &Option<(usize, Image)>)| {
             entry.as_ref().is_some_and(|(_, image)| image.place == *place).then_some(*id)
         };
-        let known = self.library.images.at(place).or_else(|| parts.images.iter().find_map(joins));
+        let known = self.library.images.at(place).or_else(|| parts.images.iter().find_map(is_added));
         known.unwrap_or_else(|| {
             let (id, last) = (ImageId(self.fresh()), self.library.images.len() + parts.images.len());
             parts.images.insert(id, Some((last, Image::new(place.clone()))));
@@ -80,13 +80,13 @@ impl State {
         })
     }
 
-    /// The probe of a file, which is to join the library if it is not there.
+    /// The id of a file's probe; `parts` adds it to the library if it is not there.
     fn probe_to_show(&mut self, path: &Path, parts: &mut Parts) -> ProbeId {
         let known = self.library.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id);
-        let joins = |(id, entry): (&ProbeId, &Option<(usize, Probe)>)| {
+        let is_added = |(id, entry): (&ProbeId, &Option<(usize, Probe)>)| {
             entry.as_ref().is_some_and(|(_, probe)| probe.path == path).then_some(*id)
         };
-        known.or_else(|| parts.probes.iter().find_map(joins)).unwrap_or_else(|| {
+        known.or_else(|| parts.probes.iter().find_map(is_added)).unwrap_or_else(|| {
             let (id, last) = (ProbeId(self.fresh()), self.library.probes.len() + parts.probes.len());
             let probe = Probe { path: path.to_owned(), status: Status::Closed, expected: None, show: false };
             parts.probes.insert(id, Some((last, probe)));
@@ -94,7 +94,8 @@ impl State {
         })
     }
 
-    /// The columns of a view, in its order; those that show the same already stay. Where it has none, all stay.
+    /// The ids of a view's columns, in order; columns that show the same already are reused, all others are removed. If the
+    /// view has none, nothing changes.
     fn columns_to_show(&mut self, view: &FindingView, parts: &mut Parts) -> Vec<ColumnId> {
         let mut left: Vec<ColumnId> = self.columns.keys().copied().collect();
         let mut ids = Vec::new();
@@ -115,10 +116,11 @@ impl State {
         if ids.is_empty() {
             return ids;
         }
-        let stays = |(id, kept): (&ColumnId, &FindingColumn)| {
+        let is_unchanged = |(id, kept): (&ColumnId, &FindingColumn)| {
             self.columns.get(id).is_some_and(|column| column.compared == kept.compared)
         };
-        if left.is_empty() && self.columns.keys().eq(&ids) && ids.iter().zip(&view.columns).all(stays) {
+        if left.is_empty() && self.columns.keys().eq(&ids) && ids.iter().zip(&view.columns).all(is_unchanged)
+        {
             parts.columns.clear();
         }
         parts.columns.extend(removed(left));

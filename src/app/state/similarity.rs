@@ -1,5 +1,5 @@
-//! Which images a probe reads alike: the vectors of its evaluation made ready to be compared, asked for when they are first
-//! looked at; the latest are kept. How alike any image is to another follows here, within a frame.
+//! Similarity of images as a probe reads them: the worker prepares the vectors of an evaluation for comparison on first use,
+//! and the latest are kept. Similarities to any image are then computed here, within a frame.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
 
-/// Spaces that are kept: 50,000 images of 196 tokens are 39 MB each.
+/// Most image spaces that are kept: one of 50,000 images of 196 tokens takes 39 MB.
 const MAX_KEPT: usize = 2;
 
-/// Spaces, and the one under way.
+/// The known image spaces, and the job under way.
 #[derive(Default)]
 pub struct Similarities {
     running: Option<(JobId, Key)>,
-    /// What each is of, the latest last.
+    /// The spaces with their inputs, the latest last.
     known: Vec<(Key, Result<Arc<ImageSpace>, UserError>)>,
 }
 
-/// What is compared: whose evaluation, which of its vectors, and how.
+/// The inputs of a space: the evaluation (by identity), which of its vectors, and the similarity.
 #[derive(Clone)]
 struct Key(Arc<Evaluation>, VectorKind, Similarity);
 
@@ -40,8 +40,8 @@ impl State {
         Some(Key(evaluation.clone(), choice.vectors, choice.similarity))
     }
 
-    /// The images of a dataset as the probe of a column reads them, compared as it is chosen; nothing where that is yet to be
-    /// asked for, or the probe was not asked about the dataset.
+    /// The image space of a dataset as the probe of a column reads it, for the chosen vectors and similarity. `None` if it was
+    /// not requested yet, or the probe was not evaluated on the dataset.
     pub fn image_space(
         &self,
         dataset: DatasetId,
@@ -52,20 +52,20 @@ impl State {
         known.map(|(_, space)| space.as_ref())
     }
 
-    /// The job that makes it ready.
+    /// The job that prepares it, if it runs.
     pub fn comparing(&self, dataset: DatasetId, column: ColumnId) -> Option<JobId> {
         let wanted = self.similarity_key(dataset, column)?;
         self.similarities.running.as_ref().filter(|(_, own)| *own == wanted).map(|(job, _)| *job)
     }
 
-    /// How alike the images of an image's dataset are to it, by their places, as the probe of `column` reads them.
+    /// The similarity of every image of an image's dataset to it, by index, as the probe of `column` reads them.
     pub fn similarities(&self, image: ImageId, column: ColumnId) -> Option<(DatasetId, Vec<f32>)> {
         let label = self.library.images.get(&image)?.label?;
         let space = self.image_space(label.dataset, column)?.ok()?;
         Some((label.dataset, space.similarities(label.at, self.views.overview.flipped)))
     }
 
-    /// Makes ready what [`image_space`](Self::image_space) gives, where it is neither there nor under way.
+    /// Requests the space that [`image_space`](Self::image_space) returns, unless it is known or under way.
     pub(super) fn compare_images(&mut self, dataset: DatasetId, column: ColumnId) -> Vec<Request> {
         let Some(key) = self.similarity_key(dataset, column) else { return Vec::new() };
         if self.image_space(dataset, column).is_some() || self.comparing(dataset, column).is_some() {
@@ -87,7 +87,7 @@ impl State {
         requests
     }
 
-    /// Shows the images of an image's dataset, those that are most alike first.
+    /// Shows the images of an image's dataset in the gallery, the most similar first.
     pub(super) fn find_similar(&mut self, image: ImageId) -> Vec<Request> {
         let Some(label) = self.library.images.get(&image).and_then(|image| image.label) else {
             return Vec::new();
@@ -99,14 +99,14 @@ impl State {
         requests
     }
 
-    /// They are ready; too late where another choice has taken their place.
+    /// Stores a space, unless another request has replaced its job.
     pub(super) fn images_compared(&mut self, job: JobId, space: Arc<ImageSpace>) {
         if let Some((_, key)) = self.similarities.running.as_ref().filter(|(own, _)| *own == job) {
             self.similarities.keep(key.clone(), Ok(space));
         }
     }
 
-    /// The job that makes them ready is over.
+    /// The job has ended; without a result, the error is stored.
     pub(super) fn end_similarity(&mut self, job: JobId, error: Option<&UserError>) {
         let Some((_, key)) = self.similarities.running.take_if(|(own, _)| *own == job) else { return };
         let ended = UserError::new("Comparing the images was ended early")
@@ -118,11 +118,12 @@ impl State {
 }
 
 impl Similarities {
-    /// Forgets why some could not be made, so that they are tried again.
+    /// Forgets failed spaces, so that they are requested again.
     pub(super) fn forget_failures(&mut self) {
         self.known.retain(|(_, space)| space.is_ok());
     }
 
+    /// Stores a space as the latest.
     fn keep(&mut self, key: Key, space: Result<Arc<ImageSpace>, UserError>) {
         self.known.retain(|(own, _)| *own != key);
         if self.known.len() >= MAX_KEPT {

@@ -1,4 +1,4 @@
-//! How stable orders are, as far as it was measured: the latest few are kept.
+//! Measurements of the stability of orders: requests, and the latest results.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
 use crate::model::explain::stability::Stability;
 
-/// Measurements that are kept.
+/// Most measurements that are kept.
 const MAX_MEASUREMENTS: usize = 64;
 
-/// Measurements, and the one under way.
+/// The known measurements, and the one under way.
 #[derive(Default)]
 pub struct Stabilities {
     /// The one under way.
     pub running: Option<RunningStability>,
-    /// What the last one was of, and why it gave nothing.
+    /// The last measurement, if it failed.
     error: Option<(RunningStability, UserError)>,
-    /// Each with who reads, and the seed of the changes.
+    /// The results, each with the reader and the seed of the perturbations.
     known: Vec<(Reader, u64, StabilityAnswer)>,
 }
 
@@ -31,9 +31,9 @@ pub struct RunningStability {
     pub job: JobId,
     subject: EvalProbe,
     image: ImageId,
-    /// Who reads, as it was when this was asked for.
+    /// The reader at the time of the request.
     reader: Reader,
-    /// The seed of the changes.
+    /// The seed of the perturbations.
     seed: u64,
 }
 
@@ -46,7 +46,7 @@ impl State {
         Some((EvalProbe { probe: column.probe, backbone, change: column.change.clone() }, image))
     }
 
-    /// How stable the order of a column is, where it was measured as probe and backbone are now.
+    /// The stability of a column's order, if it was measured with the current inputs.
     pub fn stability_of(&self, column: ColumnId) -> Option<Result<&Arc<Stability>, &UserError>> {
         let wanted = self.stability_subject(column)?;
         let reader = self.library.reader(wanted.0.probe)?;
@@ -63,14 +63,14 @@ impl State {
         known.map(|(.., answer)| answer.result.as_ref()).or(failed.map(|(_, error)| Err(error)))
     }
 
-    /// The job that measures a column.
+    /// The job that measures a column, if it runs.
     pub fn measuring_stability(&self, column: ColumnId) -> Option<JobId> {
         let wanted = self.stability_subject(column)?;
         let running = self.stabilities.running.as_ref()?;
         ((&running.subject, running.image) == (&wanted.0, wanted.1)).then_some(running.job)
     }
 
-    /// Measures the order of a column; a newer measurement ends an older one.
+    /// Requests the measurement of a column's order; cancels an earlier request.
     pub(super) fn measure_stability(&mut self, column: ColumnId) -> Vec<Request> {
         let Some((subject, image)) = self.stability_subject(column) else { return Vec::new() };
         let place = self.library.images.get(&image).map(|image| image.place.clone());
@@ -91,8 +91,7 @@ impl State {
         requests
     }
 
-    /// It was measured; too late where another measurement has taken its place, or probe or backbone have
-    /// been opened anew since.
+    /// Stores a result, unless another request has replaced its job, or the probe or the backbone was opened again since.
     pub(super) fn stability_measured(&mut self, job: JobId, answer: StabilityAnswer) {
         let Some(running) = self.stabilities.running.as_ref().filter(|running| running.job == job) else {
             return;
@@ -109,7 +108,7 @@ impl State {
         known.push((reader, seed, answer));
     }
 
-    /// The job that measures is over.
+    /// The job has ended; `error` says why it failed.
     pub(super) fn end_stability(&mut self, job: JobId, error: Option<&UserError>) {
         if let Some(ended) = self.stabilities.running.take_if(|running| running.job == job) {
             self.stabilities.error = error.map(|error| (ended, error.clone()));
