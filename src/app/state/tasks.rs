@@ -1,5 +1,5 @@
-//! Where the next training is computed, and trainings as tasks: which they would be, handing them in, and what is done
-//! about those of a run.
+//! Where the next training runs, and trainings as tasks: planning and submitting them, and requests about the tasks of a
+//! run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::app::jobs::tasks::{PlannedStage, TaskRequest, Tasks, TrainPlace};
 use crate::app::jobs::{Fetch, JobId, Request};
 use crate::app::user_error::UserError;
 
-/// Which tasks a training would be.
+/// The tasks that a training would be cut into.
 #[derive(Clone, Debug, Default)]
 pub enum TaskPlan {
-    /// Nobody has asked yet.
+    /// Not requested yet.
     #[default]
     Unknown,
-    /// The worker is finding out.
+    /// The worker is planning them.
     Asked(JobId),
-    /// These.
+    /// The stages of the tasks.
     Ready(Arc<[PlannedStage]>),
-    /// It cannot be cut so; why.
+    /// The training cannot be cut in this way.
     Failed(UserError),
 }
 
 impl State {
-    /// Where the next training can be computed. One of a worker elsewhere must outlive the connection.
+    /// Where the next training can run. With a remote worker it must outlive the connection, so it cannot run in the worker.
     pub fn train_places(&self) -> Vec<TrainPlace> {
         let here = self.connection.host().is_none();
         let places = [
@@ -40,19 +40,19 @@ impl State {
         places.into_iter().filter_map(|(place, can)| can.then_some(place)).collect()
     }
 
-    /// Where the next training is computed: where it is chosen to be, if that can be had.
+    /// Where the next training runs: the place in the settings if it is available, else the first that is.
     pub fn train_place(&self) -> TrainPlace {
         let places = self.train_places();
         let chosen = Some(self.settings.training.place).filter(|place| places.contains(place));
         chosen.or(places.first().copied()).unwrap_or_default()
     }
 
-    /// Who computes in a process of its own.
+    /// The name of the machine on which a detached training runs.
     pub fn machine_name(&self) -> &str {
         self.connection.host().filter(|host| host.place != "local").map_or("this machine", Host::name)
     }
 
-    /// What would be handed in.
+    /// The arguments and the folder of the tasks that the form describes; `None` without a preflight.
     fn wanted_tasks(&self) -> Option<(Vec<String>, PathBuf)> {
         let PreflightState::Ready { preflight, .. } = &self.training.preflight else { return None };
         let form = &self.training.form;
@@ -62,17 +62,17 @@ impl State {
         Some((words, form.out.clone().unwrap_or_else(|| preflight.out.clone())))
     }
 
-    /// Whether the tasks that are known are of what is filled in.
+    /// Whether the known tasks are those of the current form.
     pub fn tasks_are_current(&self) -> bool {
         self.training.tasks_of.is_some() && self.training.tasks_of == self.wanted_tasks()
     }
 
-    /// Whether the tasks of what is filled in are known.
+    /// Whether the tasks of the current form are planned.
     pub(super) fn tasks_are_planned(&self) -> bool {
         self.tasks_are_current() && matches!(self.training.tasks, TaskPlan::Ready(_))
     }
 
-    /// Asks which tasks it would be, unless that is known; again where that failed.
+    /// Requests the tasks of the current form, unless they are known or under way; again if planning failed.
     pub(super) fn plan_tasks(&mut self) -> Vec<Request> {
         let known = self.tasks_are_current() && !matches!(self.training.tasks, TaskPlan::Failed(_));
         let Some((words, out)) = self.wanted_tasks().filter(|_| !known) else { return Vec::new() };
@@ -87,14 +87,14 @@ impl State {
         requests
     }
 
-    /// These it would be.
+    /// Stores planned tasks.
     pub(super) fn tasks_planned(&mut self, job: JobId, stages: Vec<PlannedStage>) {
         if matches!(self.training.tasks, TaskPlan::Asked(asked) if asked == job) {
             self.training.tasks = TaskPlan::Ready(stages.into());
         }
     }
 
-    /// Hands in what was planned.
+    /// Submits the planned tasks.
     pub(super) fn hand_in(&mut self, title: String, out: PathBuf) -> Vec<Request> {
         let Some((words, _)) = self.wanted_tasks().filter(|_| self.training.handing_in.is_none()) else {
             return Vec::new();
@@ -104,7 +104,7 @@ impl State {
         vec![Request::Fetch(job, Fetch::HandIn(TaskRequest { words, out, again: false }))]
     }
 
-    /// The tasks are Slurm's: their folder is followed from now on, as that of any run.
+    /// The tasks were submitted to Slurm: their folder is watched from now on, as that of any run.
     pub(super) fn handed_in(&mut self, job: JobId, folder: PathBuf) -> Vec<Request> {
         let own = self.training.handing_in == Some(job);
         if own {
@@ -118,41 +118,41 @@ impl State {
         self.note(Severity::Info, text);
         self.remember_used(vec![RecentItem::Run(folder.clone())]);
         if !own {
-            return Vec::new(); // another workspace is open by now
+            return Vec::new(); // another workspace was opened meanwhile
         }
         self.training.runs.insert(folder.clone(), WatchedRun::new(&RunSnapshot::waiting(&folder)));
         self.training.handed_in = Some(folder);
         vec![self.follow_runs()]
     }
 
-    /// A job about tasks is over.
+    /// A job about tasks has ended; `error` says why it failed.
     pub(super) fn end_handing_in(&mut self, job: JobId, error: Option<&UserError>) {
         if matches!(self.training.tasks, TaskPlan::Asked(asked) if asked == job) {
-            self.jobs.shift_remove(&job); // the panel says it
+            self.jobs.shift_remove(&job); // the panel shows it
             self.training.tasks = error.map_or(TaskPlan::Unknown, |error| TaskPlan::Failed(error.clone()));
             self.training.tasks_of.take_if(|_| error.is_none());
         }
         if self.training.handing_in.take_if(|asked| *asked == job).is_some()
             && let Some(error) = error
         {
-            // What was filled in stays, to be put right.
+            // The form stays as it is, to be corrected.
             self.training.tasks = TaskPlan::Failed(error.clone());
         }
     }
 
-    /// Asks for something about the tasks of a run, once at a time.
+    /// Sends a request about the tasks of a run, unless one is under way.
     pub(super) fn request_for_tasks(
         &mut self,
         folder: &Path,
         what: &str,
-        ask: impl Fn(PathBuf) -> Fetch,
+        request: impl Fn(PathBuf) -> Fetch,
     ) -> Vec<Request> {
         let known = self.training.runs.get(folder).is_some_and(|run| run.tasks.is_some());
         if !known || self.is_asking_of_tasks() {
             return Vec::new();
         }
         let job = self.begin(JobKind::Tasks, format!("{what} of {}", folder.display()));
-        vec![Request::Fetch(job, ask(folder.to_owned()))]
+        vec![Request::Fetch(job, request(folder.to_owned()))]
     }
 
     /// How many open runs have tasks that wait or run.
@@ -160,7 +160,7 @@ impl State {
         self.training.runs.values().filter(|run| run.tasks.as_ref().is_some_and(Tasks::are_active)).count()
     }
 
-    /// Whether something is handed in or ended now.
+    /// Whether tasks are being submitted or cancelled now.
     pub fn is_asking_of_tasks(&self) -> bool {
         self.jobs.values().any(|job| job.kind == JobKind::Tasks && job.error.is_none())
     }

@@ -1,4 +1,4 @@
-//! Small pictures of images, as many as a gallery shows; the oldest are forgotten.
+//! Thumbnails of images; the least recently used are dropped.
 
 use std::sync::Arc;
 
@@ -11,53 +11,53 @@ use crate::model::trace::Picture;
 
 /// Longest side, in pixels.
 const SIDE_PX: u32 = 112;
-/// Pictures kept: 40 MB at most.
+/// Most thumbnails that are kept: at most 40 MB.
 const MAX_THUMBNAILS: usize = 1024;
-/// Pictures asked for at once.
+/// Most thumbnails of one request.
 const MAX_REQUESTED: usize = 256;
-/// Images in sight whose pictures are asked for: two galleries may be, and what one is given must not be taken from the other.
-const MAX_IN_SIGHT: usize = MAX_THUMBNAILS / 2;
+/// Most visible images of a gallery that get thumbnails: two galleries may be open, and must not evict each other's.
+const MAX_VISIBLE: usize = MAX_THUMBNAILS / 2;
 
-/// A small picture, or that there is none.
+/// A thumbnail, or why there is none.
 #[derive(Clone, Debug)]
 pub enum Thumbnail {
-    /// This.
+    /// The picture.
     Ready(Arc<Picture>),
-    /// None; why, in one line.
+    /// The error, in one line.
     Failed(String),
 }
 
-/// Small pictures by image.
+/// Thumbnails by image.
 #[derive(Default)]
 pub struct Thumbnails {
-    /// The latest used last.
+    /// The most recently used last.
     known: IndexMap<ImageId, Thumbnail>,
-    /// What was asked for last and is not answered.
-    wanted: Vec<ImageId>,
+    /// The images of the latest request that have no thumbnail yet.
+    requested: Vec<ImageId>,
 }
 
-/// Of these images those whose pictures are asked for.
-fn first(images: &[ImageId]) -> &[ImageId] {
-    &images[..images.len().min(MAX_IN_SIGHT)]
+/// The first [`MAX_VISIBLE`] of these images.
+fn first_visible(images: &[ImageId]) -> &[ImageId] {
+    &images[..images.len().min(MAX_VISIBLE)]
 }
 
 impl Thumbnails {
-    /// The picture of an image, once it is there.
+    /// The thumbnail of an image, if it is known.
     pub fn get(&self, image: ImageId) -> Option<&Thumbnail> {
         self.known.get(&image)
     }
 
-    /// Whether some of the images in sight are without a picture, and nothing is under way.
+    /// Whether visible images lack thumbnails, and no request is under way.
     pub fn are_missing(&self, images: &[ImageId]) -> bool {
-        self.wanted.is_empty() && first(images).iter().any(|image| !self.known.contains_key(image))
+        self.requested.is_empty() && first_visible(images).iter().any(|image| !self.known.contains_key(image))
     }
 
-    /// How many are held.
+    /// The number of thumbnails.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether none is held.
+    /// Whether there is no thumbnail.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
@@ -75,33 +75,33 @@ impl Thumbnails {
 }
 
 impl State {
-    /// Takes the picture of an image that is still there.
+    /// Stores the thumbnail of an image, if it is still in the library.
     pub(super) fn put_thumbnail(&mut self, image: ImageId, thumbnail: Thumbnail) {
-        self.thumbnails.wanted.retain(|wanted| *wanted != image);
+        self.thumbnails.requested.retain(|wanted| *wanted != image);
         if self.library.images.contains_key(&image) {
             self.thumbnails.put(image, thumbnail);
         }
     }
 
-    /// These images are in sight: asks for what is not known of them, if that has changed.
+    /// Requests the thumbnails that visible images lack, unless the latest request includes them.
     pub(super) fn show_thumbnails(&mut self, images: &[ImageId]) -> Vec<Request> {
         let (thumbnails, library) = (&mut self.thumbnails, &self.library.images);
         let unknown = |image: &ImageId| {
             let place = &library.get(image).filter(|_| !thumbnails.known.contains_key(image))?.place;
             Some((*image, place.clone()))
         };
-        let wanted = first(images).iter().filter_map(unknown).take(MAX_REQUESTED);
+        let wanted = first_visible(images).iter().filter_map(unknown).take(MAX_REQUESTED);
         let wanted: Vec<(ImageId, ImageSource)> = wanted.collect();
-        for image in first(images) {
+        for image in first_visible(images) {
             if let Some(index) = thumbnails.known.get_index_of(image) {
-                // Kept longest from now on.
+                // Marked as the latest used.
                 thumbnails.known.move_index(index, thumbnails.known.len() - 1);
             }
         }
-        if wanted.iter().all(|(image, _)| thumbnails.wanted.contains(image)) {
+        if wanted.iter().all(|(image, _)| thumbnails.requested.contains(image)) {
             return Vec::new();
         }
-        thumbnails.wanted = wanted.iter().map(|(image, _)| *image).collect();
+        thumbnails.requested = wanted.iter().map(|(image, _)| *image).collect();
         vec![Request::Thumbnails { wanted, side: SIDE_PX }]
     }
 }

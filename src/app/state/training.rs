@@ -1,4 +1,4 @@
-//! Training as the window sees it: what is filled in, what it would come to, and the one that runs.
+//! Training in the window: the form, its preflight, and the active run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,49 +18,49 @@ use crate::app::jobs::training::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Fetch, JobId, Request};
 use crate::app::user_error::UserError;
 
-/// Training, all of it.
+/// The state of training.
 #[derive(Default)]
 pub struct Training {
-    /// What is filled in for the next one.
+    /// The form of the next training.
     pub form: TrainSettings,
-    /// What that would come to.
+    /// The preflight of the form.
     pub preflight: PreflightState,
-    /// The form the preflight is of.
+    /// The form that the preflight is of.
     planned: Option<TrainSettings>,
-    /// The one that runs in this window.
+    /// The training that runs in this window.
     pub active: Option<ActiveRun>,
-    /// Runs that are open, by folder.
+    /// The open runs, by folder.
     pub runs: IndexMap<PathBuf, WatchedRun>,
-    /// Whether tasks can be handed to Slurm where it is computed, as the last plan said.
+    /// Whether the worker's machine has Slurm, as of the last preflight.
     pub(super) slurm: bool,
-    /// Which tasks the next one would be.
+    /// The tasks of the next training.
     pub tasks: TaskPlan,
-    /// What those are of.
+    /// The arguments and folder that `tasks` are of.
     pub(super) tasks_of: Option<(Vec<String>, PathBuf)>,
-    /// The job that hands in.
+    /// The job that submits tasks.
     pub handing_in: Option<JobId>,
-    /// The run that was handed in last in this window.
+    /// The run whose tasks were last submitted in this window.
     pub handed_in: Option<PathBuf>,
 }
 
-/// What a training would come to.
+/// The preflight of a training: its plan and cost.
 #[derive(Clone, Debug, Default)]
 pub enum PreflightState {
-    /// Nobody has asked yet.
+    /// Not requested yet.
     #[default]
     Unknown,
-    /// The worker is finding out.
+    /// The worker is planning it.
     Asked(JobId),
-    /// This.
+    /// It can begin.
     Ready {
-        /// What it comes to.
+        /// The plan and its size.
         preflight: Arc<Preflight>,
-        /// How long its parts take; absent until they were tried.
+        /// The estimated time; absent until it was measured.
         estimate: Option<Estimate>,
-        /// The job that tries them.
+        /// The job that measures it.
         timing: Option<JobId>,
     },
-    /// It cannot begin; why.
+    /// It cannot begin.
     Failed(UserError),
 }
 
@@ -69,28 +69,28 @@ pub enum PreflightState {
 pub struct ActiveRun {
     /// Its job.
     pub job: JobId,
-    /// Its folder, where training has begun; before that tokens are taken.
+    /// Its folder, once training has begun; before, tokens are extracted.
     pub folder: Option<PathBuf>,
-    /// Whether it is a process of its own: it rests not, and goes on where the window closes.
+    /// Whether it is a process of its own: it cannot be paused, and goes on when the window closes.
     pub detached: bool,
-    /// Whether it is asked to rest.
+    /// Whether a pause was requested.
     pub pausing: bool,
-    /// Whether it rests.
+    /// Whether it is paused.
     pub paused: bool,
     /// Images a second.
     pub rate: f64,
-    /// Time left.
+    /// Estimated time left.
     pub left: Duration,
 }
 
 impl Training {
-    /// Whether the preflight is of another form than the one filled in, or of none.
+    /// Whether the preflight is not that of the current form.
     pub fn outdated(&self) -> bool {
         self.planned.as_ref().is_none_or(|planned| !planned.same_plan(&self.form))
     }
 
-    /// Puts the form and the runs of a workspace in the place of all of this, but for the one that is
-    /// trained; answers with what asks for the history, and for that of no other run.
+    /// Replaces everything but the active run by the form and the runs of a workspace. Returns the request to watch these
+    /// runs, and no others.
     pub(super) fn restore(&mut self, form: TrainSettings, runs: Vec<PathBuf>) -> Request {
         let (active, mut known) = (self.active.take(), std::mem::take(&mut self.runs));
         let folder = active.as_ref().and_then(|active| active.folder.as_ref());
@@ -99,7 +99,7 @@ impl Training {
         Request::Follow(runs)
     }
 
-    /// Whether what is filled in was planned and can begin.
+    /// Whether the current form was planned and can begin.
     pub fn can_start(&self) -> bool {
         self.active.is_none() && matches!(self.preflight, PreflightState::Ready { .. }) && !self.outdated()
     }
@@ -115,7 +115,7 @@ impl State {
         self.training.form = form.bounded();
     }
 
-    /// Asks what the form comes to, unless that is known; again where that failed.
+    /// Requests the preflight of the form, unless it is known or under way; again if it failed.
     pub(super) fn plan_training(&mut self) -> Vec<Request> {
         let training = &self.training;
         let known = !training.outdated() && !matches!(training.preflight, PreflightState::Failed(_));
@@ -131,7 +131,7 @@ impl State {
         requests
     }
 
-    /// What is asked for no more.
+    /// Cancels the preflight or its timing, if under way.
     fn stop_planning(&mut self) -> Vec<Request> {
         let (PreflightState::Asked(job) | PreflightState::Ready { timing: Some(job), .. }) =
             self.training.preflight
@@ -141,41 +141,41 @@ impl State {
         vec![self.replace_job(job)]
     }
 
-    /// Whether what is filled in was planned, tasks included where it is cut into some, and can begin.
+    /// Whether the current form was planned, with its tasks if it runs as some, and can begin.
     pub fn can_start_training(&self) -> bool {
         let tasks = self.train_place() != TrainPlace::Slurm || self.tasks_are_planned();
         self.training.can_start() && tasks
     }
 
-    /// Begins what was planned.
+    /// Starts the planned training.
     pub(super) fn start_training(&mut self) -> Vec<Request> {
         let PreflightState::Ready { preflight, .. } = &self.training.preflight else { return Vec::new() };
         if !self.can_start_training() {
             return Vec::new();
         }
         let mut form = self.training.form.clone();
-        // What was shown is where it goes.
+        // The run goes to the folder that the preflight showed.
         let out = form.out.get_or_insert(preflight.out.clone()).clone();
         let title = format!("Training on {}", preflight.dataset);
-        let ask = match self.train_place() {
+        let request = match self.train_place() {
             TrainPlace::Detached => Fetch::Detached(Detached { words: form.words(), out, again: false }),
             TrainPlace::Here => Fetch::Begin(Box::new(form)),
             TrainPlace::Slurm => return self.hand_in(title, out),
         };
         let mut requests = self.stop_planning();
-        requests.extend(self.train(title, ask));
+        requests.extend(self.train(title, request));
         self.forget_plan();
         requests
     }
 
-    /// What was filled in is under way: the folder is another one next time.
+    /// Forgets the plan and the folder of a training that was started: the next one goes to another folder.
     pub(super) fn forget_plan(&mut self) {
         self.training.form.out = None;
         self.training.planned = None;
         self.training.preflight = PreflightState::Unknown;
     }
 
-    /// Goes on with a run that was stopped.
+    /// Resumes a run that was stopped.
     pub(super) fn resume_training(&mut self, folder: PathBuf) -> Vec<Request> {
         if self.training.active.is_some() {
             return Vec::new();
@@ -184,8 +184,8 @@ impl State {
         let name = self.training.runs.get(&folder).map(|run| run.history.about.name()).unwrap_or_default();
         let TrainSettings { device, tokens, .. } = self.training.form.clone();
         let cache = tokens.cache;
-        let device = Some(device).filter(|device| device != "auto"); // else where it began
-        let ask = match self.train_place() == TrainPlace::Detached || self.connection.host().is_some() {
+        let device = Some(device).filter(|device| device != "auto"); // else the device it began on
+        let request = match self.train_place() == TrainPlace::Detached || self.connection.host().is_some() {
             true => {
                 let device = device.map(|device| format!("--device={device}"));
                 let cache = cache.map(|cache| format!("--cache={}", cache.display()));
@@ -194,28 +194,29 @@ impl State {
             }
             false => Fetch::Resume { folder, device, cache },
         };
-        requests.extend(self.train(format!("Training {name}"), ask));
+        requests.extend(self.train(format!("Training {name}"), request));
         (self.training.planned, self.training.preflight) = (None, PreflightState::Unknown);
         requests
     }
 
-    fn train(&mut self, title: String, ask: Fetch) -> Vec<Request> {
+    /// Adds the active run of a training request.
+    fn train(&mut self, title: String, request: Fetch) -> Vec<Request> {
         let job = self.begin(JobKind::Train, title);
         let (folder, pausing, paused, rate, left) = (None, false, false, 0.0, Duration::ZERO);
-        let detached = matches!(ask, Fetch::Detached(_));
+        let detached = matches!(request, Fetch::Detached(_));
         self.training.active = Some(ActiveRun { job, folder, detached, pausing, paused, rate, left });
-        vec![Request::Fetch(job, ask)]
+        vec![Request::Fetch(job, request)]
     }
 
-    /// Lets the training rest, or go on.
-    pub(super) fn pause_training(&mut self, rest: bool) -> Vec<Request> {
+    /// Pauses or continues the training.
+    pub(super) fn pause_training(&mut self, pause: bool) -> Vec<Request> {
         let active = self.training.active.as_mut().filter(|active| !active.detached);
         let Some(active) = active else { return Vec::new() };
-        active.pausing = rest;
-        vec![Request::Pause(active.job, rest)]
+        active.pausing = pause;
+        vec![Request::Pause(active.job, pause)]
     }
 
-    /// What the worker says of a training.
+    /// Applies an event of a training, a preflight or its tasks.
     pub(super) fn training_event(&mut self, job: JobId, news: TrainEvent) -> Vec<Request> {
         match (news, &mut self.training) {
             (TrainEvent::Planned(preflight), training) => {
@@ -254,6 +255,7 @@ impl State {
         }
     }
 
+    /// Applies an event of the active run.
     fn active_run_event(&mut self, news: TrainEvent) -> Vec<Request> {
         let Some(active) = &mut self.training.active else { return Vec::new() };
         match news {
@@ -262,7 +264,7 @@ impl State {
                 active.folder = Some(folder.clone());
                 self.remember_used(vec![RecentItem::Run(folder.clone())]);
                 let run = self.training.runs.entry(folder).or_insert_with(|| WatchedRun::new(&snapshot));
-                run.take(&snapshot);
+                run.update(&snapshot);
                 run.phase = Phase::Running;
                 vec![self.follow_runs()]
             }
@@ -270,8 +272,8 @@ impl State {
                 active.paused = paused;
                 Vec::new()
             }
-            TrainEvent::Went(went) => {
-                let TrainDelta { steps, epochs, failures, rate, left } = *went;
+            TrainEvent::Went(delta) => {
+                let TrainDelta { steps, epochs, failures, rate, left } = *delta;
                 (active.rate, active.left) = (rate, left);
                 if let Some(run) =
                     active.folder.as_ref().and_then(|folder| self.training.runs.get_mut(folder))
@@ -291,8 +293,8 @@ impl State {
                 let Some(run) = self.training.runs.get_mut(&folder) else { return Vec::new() };
                 run.history.failures(&failures);
                 run.phase = if finished { Phase::Done } else { Phase::Stopped };
-                let said = if finished { "has come to its end" } else { "was stopped and saved" };
-                let text = format!("{} {said}; its probes are in the library", run.history.about.name());
+                let outcome = if finished { "has come to its end" } else { "was stopped and saved" };
+                let text = format!("{} {outcome}; its probes are in the library", run.history.about.name());
                 self.note(Severity::Info, text);
                 Vec::new()
             }
@@ -314,22 +316,22 @@ impl State {
         }
     }
 
-    /// Somebody else is asked from now on: a training apart is no longer followed. It goes on.
+    /// The worker is replaced by another one: a detached training is no longer followed, and goes on.
     pub fn let_training_go(&mut self) {
         if let Some(active) = self.training.active.take_if(|active| active.detached) {
             self.jobs.shift_remove(&active.job);
         }
     }
 
-    /// A job of training is over: `error` says why it failed, nothing that it was ended early.
+    /// A job of training has ended: it failed with `error`, or was cancelled or finished if there is none.
     pub(super) fn end_training(&mut self, job: JobId, error: Option<&UserError>) {
         self.end_handing_in(job, error);
         let training = &mut self.training;
         match &mut training.preflight {
             PreflightState::Asked(asked) if *asked == job => {
-                self.jobs.shift_remove(&job); // the panel says it
-                let called_off = || UserError::new("Planning was cancelled");
-                training.preflight = PreflightState::Failed(error.cloned().unwrap_or_else(called_off));
+                self.jobs.shift_remove(&job); // the panel shows it
+                let cancelled = || UserError::new("Planning was cancelled");
+                training.preflight = PreflightState::Failed(error.cloned().unwrap_or_else(cancelled));
             }
             PreflightState::Ready { timing, .. } if *timing == Some(job) => *timing = None,
             _ => {}
@@ -341,7 +343,7 @@ impl State {
             (Some(run), None) if run.phase == Phase::Running => run.phase = Phase::Stopped,
             (Some(_) | None, None) => {}
             (None, Some(error)) => {
-                // The form it was begun with stays, to be put right.
+                // It failed before it began: the error is shown as that of the current form, to be corrected.
                 training.planned = Some(training.form.clone());
                 training.preflight = PreflightState::Failed(error.clone());
             }

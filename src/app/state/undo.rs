@@ -1,5 +1,5 @@
-//! Undo: a step keeps those parts of the state that it changed as they were, and nothing else. Going
-//! over a step puts them back and keeps what stood there instead, for the way on.
+//! Undo: a step stores the previous values of those parts of the state that it changed, and nothing else. Undoing it swaps
+//! them with the current values, which are stored for redo.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::app::jobs::{
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
 
-/// Steps that can be taken back.
+/// Most steps that can be undone.
 const MAX_STEPS: usize = 64;
 
-/// Parts of the state, as they were or are to be; those that are empty stay as they are.
+/// Values of parts of the state, previous or wanted; parts that are empty stay as they are.
 #[derive(Default)]
 pub(super) struct Parts {
     pub backbones: Entries<BackboneId, Backbone>,
@@ -35,19 +35,19 @@ pub(super) struct Parts {
     pub selection: Option<Selection>,
     pub layout: Option<Value>,
     pub preferences: Option<Preferences>,
-    /// How images are read, and tokens for the next training taken where it follows.
+    /// The shared options of backbones, and the token spec of the next training's form if it follows them.
     pub options: Option<(BackboneOptions, Option<TokenSpec>)>,
-    /// How one backbone reads that has options of its own.
+    /// The options of a backbone that has its own.
     pub own: Option<(BackboneId, BackboneOptions)>,
-    /// The device, and that of the next training where it follows.
+    /// The device, and that of the next training's form if it follows.
     pub device: Option<(String, Option<String>)>,
-    /// The dataset that is looked at, and which of its images.
-    pub sight: Option<(Option<DatasetId>, GalleryFilter)>,
-    /// What the shown probes were trained on, as far as they agreed.
+    /// The dataset in use, and the filter of the gallery.
+    pub gallery: Option<(Option<DatasetId>, GalleryFilter)>,
+    /// The options that the shown probes agreed on.
     common_options: Option<CommonOptions>,
 }
 
-/// Settings that nothing but a person changes.
+/// Settings that only the user changes.
 #[derive(Clone, PartialEq)]
 pub(super) struct Preferences {
     pub views: Views,
@@ -57,24 +57,24 @@ pub(super) struct Preferences {
     pub scale: f32,
 }
 
-/// What a menu calls a step, and the parts on its other side.
+/// A step: its text in the menu, and the values that undoing or redoing it swaps in.
 struct Step {
     text: String,
-    /// Whether several of the same name in a row are one.
-    slides: bool,
+    /// Whether consecutive steps with this text are merged into one.
+    merges: bool,
     parts: Parts,
 }
 
-/// What can be taken back, and done again.
+/// The steps that can be undone and redone, the latest last.
 #[derive(Default)]
 pub(super) struct Undo {
-    back: VecDeque<Step>,
-    forth: VecDeque<Step>,
+    done: VecDeque<Step>,
+    undone: VecDeque<Step>,
 }
 
 impl Undo {
-    /// Keeps a step as the latest. Traces are kept by that one alone.
-    fn keep(steps: &mut VecDeque<Step>, step: Step) {
+    /// Appends a step. Only the latest step keeps the traces of its columns.
+    fn push(steps: &mut VecDeque<Step>, step: Step) {
         for (_, column) in
             steps.back_mut().iter_mut().flat_map(|last| last.parts.columns.values_mut()).flatten()
         {
@@ -88,30 +88,30 @@ impl Undo {
 }
 
 impl State {
-    /// What Undo would take back.
+    /// The text of the step that Undo would revert.
     pub fn undo_text(&self) -> Option<&str> {
-        self.undo.back.back().map(|step| step.text.as_str())
+        self.undo.done.back().map(|step| step.text.as_str())
     }
 
-    /// What Redo would do again. A run that is trained now stays.
+    /// The text of the step that Redo would repeat. `None` for a step that concerns the active run, which cannot be closed.
     pub fn redo_text(&self) -> Option<&str> {
         let active = self.training.active.as_ref().and_then(|active| active.folder.as_ref());
-        let step = self.undo.forth.back()?;
+        let step = self.undo.undone.back()?;
         (!active.is_some_and(|active| step.parts.runs.contains_key(active))).then_some(step.text.as_str())
     }
 
-    /// Changes the parts of the state that `name` fills in, so that it can be taken back.
-    pub(super) fn change(&mut self, text: impl Into<String>, name: impl FnOnce(&mut Parts)) -> Vec<Request> {
-        self.take_step(text.into(), false, name)
+    /// Changes the parts of the state that `fill` sets, as an undoable step.
+    pub(super) fn change(&mut self, text: impl Into<String>, fill: impl FnOnce(&mut Parts)) -> Vec<Request> {
+        self.take_step(text.into(), false, fill)
     }
 
-    /// Changes a setting so that it can be taken back: one step for a slider that moves, not one for
-    /// each of its places.
-    pub(super) fn slide(&mut self, text: impl Into<String>, name: impl FnOnce(&mut Parts)) -> Vec<Request> {
-        self.take_step(text.into(), true, name)
+    /// [`change`](Self::change) that is merged into the latest step if that has the same text: one step for a slider that
+    /// moves, not one for each position.
+    pub(super) fn slide(&mut self, text: impl Into<String>, fill: impl FnOnce(&mut Parts)) -> Vec<Request> {
+        self.take_step(text.into(), true, fill)
     }
 
-    /// Edits the preferences so that it can be taken back; nothing if nothing comes of it.
+    /// Edits the preferences as an undoable step, merged as in [`slide`](Self::slide); does nothing if they stay the same.
     pub(super) fn prefer(
         &mut self,
         text: impl Into<String>,
@@ -126,29 +126,29 @@ impl State {
         self.slide(text, |p| p.preferences = Some(wanted))
     }
 
-    /// The preferences as they are.
+    /// The current preferences.
     pub(super) fn preferences(&self) -> Preferences {
         let Self { views, explain, masks, settings, .. } = self;
         let (views, masks) = (views.clone(), masks.clone());
         Preferences { views, explain: *explain, masks, theme: settings.theme, scale: settings.scale }
     }
 
-    fn take_step(&mut self, text: String, slides: bool, name: impl FnOnce(&mut Parts)) -> Vec<Request> {
+    fn take_step(&mut self, text: String, merges: bool, fill: impl FnOnce(&mut Parts)) -> Vec<Request> {
         let mut wanted = Parts::default();
-        name(&mut wanted);
+        fill(&mut wanted);
         let (parts, requests) = self.swap(wanted);
-        self.undo.forth.clear();
-        let last = self.undo.back.back();
-        if !last.is_some_and(|last| slides && last.slides && last.text == text) {
-            Undo::keep(&mut self.undo.back, Step { text, slides, parts });
+        self.undo.undone.clear();
+        let last = self.undo.done.back();
+        if !last.is_some_and(|last| merges && last.merges && last.text == text) {
+            Undo::push(&mut self.undo.done, Step { text, merges, parts });
         }
         requests
     }
 
     pub(super) fn undo_step(&mut self) -> Vec<Request> {
-        let Some(step) = self.undo.back.pop_back() else { return Vec::new() };
+        let Some(step) = self.undo.done.pop_back() else { return Vec::new() };
         let (parts, requests) = self.swap(step.parts);
-        Undo::keep(&mut self.undo.forth, Step { parts, ..step });
+        Undo::push(&mut self.undo.undone, Step { parts, ..step });
         requests
     }
 
@@ -156,13 +156,13 @@ impl State {
         if self.redo_text().is_none() {
             return Vec::new();
         }
-        let Some(step) = self.undo.forth.pop_back() else { return Vec::new() };
+        let Some(step) = self.undo.undone.pop_back() else { return Vec::new() };
         let (parts, requests) = self.swap(step.parts);
-        Undo::keep(&mut self.undo.back, Step { parts, ..step });
+        Undo::push(&mut self.undo.done, Step { parts, ..step });
         requests
     }
 
-    /// Puts parts in the place of what is there; what was there, and what to ask the worker for.
+    /// Sets parts of the state; returns their previous values, and the requests that follow.
     fn swap(&mut self, mut wanted: Parts) -> (Parts, Vec<Request>) {
         self.add_dependents(&mut wanted);
         let (mut was, mut requests) = (Parts::default(), Vec::new());
@@ -171,14 +171,14 @@ impl State {
         let compared = wanted.selection.is_some()
             || !(wanted.probes.is_empty() && wanted.datasets.is_empty())
             || !(wanted.images.is_empty() && wanted.columns.is_empty());
-        let mut looks = compared || !wanted.backbones.is_empty() || wanted.own.is_some();
+        let mut needs_traces = compared || !wanted.backbones.is_empty() || wanted.own.is_some();
         if let Some(new) = wanted.preferences {
             let views = std::mem::replace(&mut self.views, new.views);
             let explain = std::mem::replace(&mut self.explain, new.explain);
             let masks = std::mem::replace(&mut self.masks, new.masks);
             let theme = std::mem::replace(&mut self.settings.theme, new.theme);
             let scale = std::mem::replace(&mut self.settings.scale, new.scale);
-            looks |= explain != self.explain || masks != self.masks;
+            needs_traces |= explain != self.explain || masks != self.masks;
             was.preferences = Some(Preferences { views, explain, masks, theme, scale });
         }
         if let Some(layout) = wanted.layout {
@@ -197,7 +197,7 @@ impl State {
             was.own = before;
             requests.extend(asked);
         }
-        // What was opened again meanwhile, and perhaps trained, stays as it is.
+        // Entries that were opened again meanwhile, and runs that may have been resumed, stay as they are.
         let (runs, library) = (&mut self.training.runs, &self.library);
         wanted.runs.retain(|folder, run| run.is_none() || !runs.contains_key(folder));
         drop_duplicates(&mut wanted.backbones, &library.backbones, |a, b| {
@@ -209,7 +209,7 @@ impl State {
         was.backbones = swap(&mut self.library.backbones, wanted.backbones);
         was.probes = swap(&mut self.library.probes, wanted.probes);
         was.datasets = swap(&mut self.library.datasets, wanted.datasets);
-        // And so do columns of probes that are others by now, and images of a dataset that shows others.
+        // Columns of probes that were left out are left out, and so are images of a dataset that has others by now.
         let Library { probes, datasets, images, .. } = &self.library;
         wanted.columns.retain(|_, column| column.as_ref().is_none_or(|(_, c)| probes.contains_key(&c.probe)));
         wanted.images.retain(|id, image| {
@@ -230,31 +230,31 @@ impl State {
             let shown = if let Scope::Dataset(id) = filter.scope { Some(id) } else { None };
             [*dataset, shown].iter().flatten().all(|id| self.library.datasets.contains_key(id))
         };
-        if let Some((dataset, filter)) = wanted.sight.filter(known) {
+        if let Some((dataset, filter)) = wanted.gallery.filter(known) {
             let filter = std::mem::replace(&mut self.gallery_filter, filter);
-            was.sight = Some((std::mem::replace(&mut self.evaluations.dataset, dataset), filter));
+            was.gallery = Some((std::mem::replace(&mut self.evaluations.dataset, dataset), filter));
             self.evaluations.revision += 1;
         }
-        // Images are read as they were there, whatever the shown probes agree on by now.
+        // The options are those of the step, whatever the shown probes agree on by now.
         self.common_options = wanted.common_options.unwrap_or(common_options);
         if let Some((options, token_spec)) = wanted.options {
             requests.extend(self.set_backbone_options(options, token_spec));
         }
         let opened = self.sync_worker(&was, &mut requests);
-        // What is opened again is looked at once it is there.
-        if looks && !opened {
+        // Entries that are opened again are explained once they are open.
+        if needs_traces && !opened {
             if wanted.common_options.is_none() {
                 requests.extend(self.adopt_probe_options());
             }
             requests.extend(self.request_columns());
         }
-        was.common_options = looks.then_some(common_options);
+        was.common_options = needs_traces.then_some(common_options);
         let before = (options, (self.training.form.tokens.token_spec != token_spec).then_some(token_spec));
         was.options = (self.backbone_options != options).then_some(before);
         (was, requests)
     }
 
-    /// Names what goes with what goes: the images of a dataset, the columns of a probe or an image.
+    /// Adds what is removed along with other parts: the images of a dataset, the columns of a probe or an image.
     fn add_dependents(&self, parts: &mut Parts) {
         let Library { datasets, images, .. } = &self.library;
         let gone = |id: &DatasetId| parts.datasets.get(id).is_some_and(Option::is_none);
@@ -265,7 +265,7 @@ impl State {
             let open = |id: &DatasetId| !gone(id);
             let next = self.evaluations.dataset.filter(open).or_else(|| datasets.keys().copied().rfind(open));
             let scope = next.map_or(Scope::All, Scope::Dataset);
-            parts.sight.get_or_insert((next, GalleryFilter::new(scope)));
+            parts.gallery.get_or_insert((next, GalleryFilter::new(scope)));
         }
         for (id, column) in &self.columns {
             let probe_goes = parts.probes.get(&column.probe).is_some_and(Option::is_none);
@@ -276,7 +276,7 @@ impl State {
         }
     }
 
-    /// Exchanges images, columns and what is pointed at. What columns show already stays.
+    /// Swaps images, columns and the selection. Columns that stay keep what they show.
     fn swap_comparison(
         &mut self,
         images: Entries<ImageId, Image>,
@@ -291,14 +291,14 @@ impl State {
             |(id, image): &(&ImageId, &Option<(usize, Image)>)| image.is_some() && !library.contains_key(*id);
         was.images.iter().filter(is_gone).for_each(|(id, _)| self.thumbnails.forget(*id));
         for (id, (_, column)) in columns.iter_mut().filter_map(|(id, column)| Some((id, column.as_mut()?))) {
-            // Where its image has gone with another split, it shows the current one.
+            // If its image was removed with another split, it shows the current one.
             column.image = column.image.filter(|image| library.contains_key(image));
             match self.columns.get(id) {
                 Some(now) => {
                     (column.shown, column.key) = (now.shown.clone(), now.key.clone());
                     column.by_hand.clone_from(&now.by_hand);
                 }
-                // A look that was under way when it went is over.
+                // The explanation it waited for when it was removed is over.
                 None if matches!(column.shown, ColumnState::Waiting(_)) => column.key = None,
                 None => {}
             }
@@ -307,7 +307,7 @@ impl State {
         let before = self.selection.clone();
         let wanted = selection.unwrap_or_else(|| self.selection.clone());
         let known = |id: &ImageId| library.contains_key(id);
-        // In the place of an image that goes the next one that stays is looked at, or the last.
+        // If the current image is removed, the next one that stays becomes current, or the last.
         let gone = |place: &usize| was.images.values().flatten().filter(|(gone, _)| gone < place).count();
         let next = || library.get_index(current? - gone(&current?)).or(library.last()).map(|(id, _)| *id);
         let image = wanted.image.filter(known).or(self.selection.image.filter(known)).or_else(next);
@@ -315,18 +315,19 @@ impl State {
         let (reference, focus) =
             (wanted.reference.filter(there), wanted.focus.filter(there).or(before.focus));
         self.selection = Selection { image, reference, focus, hover: before.hover, ..wanted };
-        // What is looked at or through, and stays so, stays on the way back, too: a person may have gone on by then.
+        // A current image and focus that this step does not change are not restored on undo: the user may have moved on by then.
         let image = before.image.filter(|old| Some(*old) != image);
         let focus = before.focus.filter(|old| Some(*old) != focus);
         was.selection = Some(Selection { image, focus, ..before });
     }
 
-    /// Tells the worker what came back and what went; whether a backbone or a probe is opened again.
+    /// Requests to close the entries that were removed and to open those that came back; returns whether a backbone or a probe
+    /// is opened again.
     fn sync_worker(&mut self, was: &Parts, requests: &mut Vec<Request>) -> bool {
         let mut opened = false;
         for (id, backbone) in &was.backbones {
             if let Some((_, backbone)) = backbone {
-                requests.extend(self.stop(&backbone.status));
+                requests.extend(self.cancel_opening(&backbone.status));
                 requests.push(Request::CloseBackbone(*id));
             } else if self.library.backbones.get_mut(id).is_some_and(|backbone| backbone.status.close()) {
                 opened = true;
@@ -335,7 +336,7 @@ impl State {
         }
         for (id, probe) in &was.probes {
             if let Some((_, probe)) = probe {
-                requests.extend(self.stop(&probe.status));
+                requests.extend(self.cancel_opening(&probe.status));
                 requests.push(Request::CloseProbe(*id));
             } else if self.library.probes.get_mut(id).is_some_and(|probe| probe.status.close()) {
                 opened = true;
@@ -344,7 +345,7 @@ impl State {
         }
         for (id, dataset) in &was.datasets {
             if let Some((_, dataset)) = dataset {
-                requests.extend(self.stop(&dataset.status));
+                requests.extend(self.cancel_opening(&dataset.status));
                 self.forget_evaluations(*id);
             } else if let Some(dataset) = self.library.datasets.get_mut(id)
                 && dataset.status.is_opening()
@@ -360,8 +361,8 @@ impl State {
         opened
     }
 
-    /// Ends the job that opens an entry.
-    fn stop<Info>(&mut self, status: &Status<Info>) -> Option<Request> {
+    /// Cancels the job that opens an entry, if one runs.
+    fn cancel_opening<Info>(&mut self, status: &Status<Info>) -> Option<Request> {
         let Status::Opening(job) = status else { return None };
         Some(self.replace_job(*job))
     }

@@ -1,4 +1,4 @@
-//! What a person would miss who closed a named workspace without saving it.
+//! Whether closing a workspace without saving it would lose something.
 
 use std::path::Path;
 
@@ -11,12 +11,13 @@ use crate::app::jobs::train::TrainSettings;
 use crate::viz::draw::hover::Hover;
 
 impl State {
-    /// Whether nothing is open, and nothing was found or got a star.
+    /// Whether the library is empty, no run is open, and there is neither finding nor star.
     pub fn is_empty(&self) -> bool {
         self.library == Library::default() && self.has_no_results()
     }
 
-    /// Whether all that is open lies in `folder`, as the demo does, and nothing was done with it.
+    /// Whether everything in the library lies in `folder`, as the demo does, and there is neither undo step, run, finding nor
+    /// star.
     pub fn is_untouched(&self, folder: &Path) -> bool {
         let Library { backbones, probes, images, datasets } = &self.library;
         let paths = backbones.values().map(|backbone| Path::new(&backbone.source));
@@ -26,18 +27,18 @@ impl State {
         paths.all(|path| path.starts_with(folder)) && self.undo_text().is_none() && self.has_no_results()
     }
 
-    /// Whether no run is open, and nothing was found or got a star.
+    /// Whether no run is open, and there is neither finding nor star.
     fn has_no_results(&self) -> bool {
         self.training.runs.is_empty() && self.findings.iter().len() + self.findings.stars().count() == 0
     }
 
-    /// Whether something is being opened, so that what is open says little yet.
+    /// Whether something is being opened, so that comparing workspaces means little yet.
     pub fn is_opening(&self) -> bool {
         self.library.is_opening()
     }
 
-    /// A workspace without what changes by itself or with every look: the current image, how the tabs
-    /// stand, what files were found to be. Two of them are equal where nothing is worth saving.
+    /// The workspace without what changes automatically or with every view: the current image, the selected tabs, fingerprints
+    /// of files. Two of them are equal if there is nothing worth saving.
     pub fn essence(&self) -> Workspace {
         let mut all = self.workspace(Value::from(self.arranged));
         all.backbones.iter_mut().for_each(|backbone| (backbone.fingerprint, backbone.open) = (None, true));
@@ -50,7 +51,7 @@ impl State {
             hover: Hover::default(),
             ..std::mem::take(&mut all.selection)
         };
-        // What is filled in by itself, as things open.
+        // The fields of the form that are filled in automatically when entries are opened.
         let TrainSettings { backbone, data, device, tokens, .. } = TrainSettings::default();
         all.training.tokens.token_spec = tokens.token_spec;
         all.training = TrainSettings { backbone, data, device, ..all.training };

@@ -1,4 +1,4 @@
-//! Runs that are open: each with its history, told by the training of this window or read from its folder.
+//! Open runs: each with its history, from the events of this window's training or read from its folder.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,39 +13,39 @@ use crate::app::jobs::training::RunSnapshot;
 use crate::app::jobs::{JobId, Request};
 use crate::app::user_error::UserError;
 
-/// A run that is open.
+/// An open run.
 #[derive(Clone, Debug)]
 pub struct WatchedRun {
-    /// How it went so far.
+    /// Its epochs and failures so far.
     pub history: TrainHistory,
-    /// Where it stands.
+    /// Its state.
     pub phase: Phase,
-    /// Its tasks, where it is cut into some.
+    /// Its tasks, if it is cut into some.
     pub tasks: Option<Tasks>,
-    /// Its probes, and when each was written as the library has it.
+    /// Its probe files, each with the modification time of the version in the library.
     probes: HashMap<PathBuf, SystemTime>,
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
     /// It runs in this window.
     Running,
-    /// It has not come to its end, as its folder says; another program may be at it.
+    /// It is not finished according to its folder; another process may be training it.
     Open {
-        /// Whether its folder has changed since it was opened.
+        /// Whether it has progressed since it was opened.
         growing: bool,
     },
-    /// It was stopped in this window, and saved.
+    /// It was stopped in this window, with its state saved.
     Stopped,
-    /// It has come to its end.
+    /// It is finished.
     Done,
-    /// It failed in this window.
+    /// It failed in this window, or its folder could not be read.
     Failed(UserError),
 }
 
 impl WatchedRun {
-    /// As its folder holds it.
+    /// A run as its folder holds it.
     pub(super) fn new(snapshot: &RunSnapshot) -> Self {
         let probes = snapshot.probes.iter().cloned().collect();
         let mut run = Self {
@@ -54,22 +54,22 @@ impl WatchedRun {
             tasks: None,
             probes,
         };
-        run.take(snapshot);
+        run.update(snapshot);
         if run.is_over() {
             run.phase = Phase::Done;
         }
         run
     }
 
-    /// Whether nothing more comes: its parts are joined, where it has some.
+    /// Whether it is finished, and its tasks are done if it has some.
     fn is_over(&self) -> bool {
         self.history.finished() && self.tasks.as_ref().is_none_or(Tasks::are_done)
     }
 
-    /// Takes what its folder holds.
-    pub(super) fn take(&mut self, snapshot: &RunSnapshot) {
+    /// Updates the history and the tasks from its folder.
+    pub(super) fn update(&mut self, snapshot: &RunSnapshot) {
         if self.history.about != snapshot.about {
-            self.history = TrainHistory::new(snapshot.about.clone()); // another run has taken its place
+            self.history = TrainHistory::new(snapshot.about.clone()); // another run is in the folder now
         }
         self.history.epochs(&snapshot.epochs);
         snapshot.losses.iter().for_each(|losses| self.history.losses(losses));
@@ -79,7 +79,7 @@ impl WatchedRun {
 }
 
 impl State {
-    /// Takes a run away; its folder and its probes stay.
+    /// Closes a run, unless it is active; its folder and its probes stay.
     pub(super) fn close_run(&mut self, folder: &Path) -> Vec<Request> {
         let active = self.training.active.as_ref().and_then(|active| active.folder.as_deref());
         match self.training.runs.get(folder) {
@@ -92,13 +92,13 @@ impl State {
         }
     }
 
-    /// The runs to follow on disk: those that may still change.
+    /// The request to watch the folders of runs that may still change.
     pub(super) fn follow_runs(&self) -> Request {
         let open = self.training.runs.iter().filter(|(_, run)| matches!(run.phase, Phase::Open { .. }));
         Request::Follow(open.map(|(folder, _)| folder.clone()).collect())
     }
 
-    /// A run's folder was read: by the job that opens it, or because it has changed.
+    /// Applies the content of a run's folder, read by the `job` that opens it, or by the watcher after a change.
     pub(super) fn read_run(
         &mut self,
         job: Option<JobId>,
@@ -121,7 +121,7 @@ impl State {
         };
         match run.phase {
             Phase::Open { .. } => {}
-            // It was opened again: another program may have gone on with it.
+            // It was opened again: another process may have resumed it.
             Phase::Stopped | Phase::Done | Phase::Failed(_) if job.is_some() => {
                 let probes = std::mem::take(&mut run.probes);
                 *run = WatchedRun { probes, ..WatchedRun::new(&snapshot) };
@@ -129,10 +129,10 @@ impl State {
                 requests.push(self.follow_runs());
                 return requests;
             }
-            _ => return Vec::new(), // what it says is known already, or comes late
+            _ => return Vec::new(), // the events of this window's training are newer
         }
         let before = run.history.clone();
-        run.take(&snapshot);
+        run.update(&snapshot);
         let growing = run.history != before || run.phase == Phase::Open { growing: true };
         run.phase = if run.is_over() { Phase::Done } else { Phase::Open { growing } };
         let done = run.phase == Phase::Done;
@@ -141,7 +141,7 @@ impl State {
         requests
     }
 
-    /// Opens the probes of a run that are new, and again those that were written again.
+    /// Opens the probes of a run that are new, and reopens those whose file has changed.
     pub(super) fn refresh_probes(
         &mut self,
         folder: &Path,
@@ -159,7 +159,7 @@ impl State {
                 continue;
             };
             for column in self.columns.values_mut().filter(|column| column.probe == id) {
-                // What it shows is of the file as it was.
+                // Its trace is of the earlier file.
                 (column.shown, column.key) = (ColumnState::Waiting(column.shown.trace().cloned()), None);
             }
             requests.extend(self.load_probe(id));

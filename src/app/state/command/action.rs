@@ -1,6 +1,6 @@
-//! Every action once, in one list: words, key, condition and effect. Menus, palette and keys walk
-//! [`Action::ALL`]. Choosing one either gives a [`Command`] for the state, or asks the window for what only
-//! it can do ([`Prompt`]).
+//! The single list of all actions: text, shortcut, condition and effect. Menus, palette and shortcuts iterate over
+//! [`Action::ALL`]. An action either dispatches a [`Command`] to the state, or asks the window for what only it can do
+//! ([`Prompt`]).
 
 use super::menu::Menu::{Edit, File, Help, Panes, Train, View};
 use super::menu::{Menu, Shortcut, ctrl, ctrl_shift, plain};
@@ -11,25 +11,25 @@ use crate::app::state::settings::ThemeChoice;
 use crate::viz::Options;
 use crate::viz::figures::scan_path;
 
-/// What choosing an action does.
+/// What an action does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// The state does it.
+    /// A command for the state.
     Command(Command),
-    /// The window does it.
+    /// A request to the window.
     Prompt(Prompt),
 }
 
-/// Makes the enum, [`Action::ALL`] and what is known of each from one list.
+/// Generates the enum, [`Action::ALL`] and the `Spec` of each action from one list.
 macro_rules! actions {
     ($($name:ident: $spec:expr,)*) => {
-        /// What can be chosen from a menu, the palette or by a key.
+        /// What can be chosen from a menu, the palette or by a shortcut.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "`text` and `tooltip` say what each does, to users too")]
         pub enum Action { $($name),* }
 
         impl Action {
-            /// All, in the order of menus and palette.
+            /// All actions, in the order of menus and palette.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             fn spec(self) -> Spec {
@@ -168,7 +168,7 @@ actions! {
     Shortcuts: Help.asks("Keyboard shortcuts", "All keys", Prompt::Shortcuts).also("keys hotkeys"),
 }
 
-/// What is known of an action.
+/// The properties of an action.
 struct Spec {
     menu: Menu,
     text: &'static str,
@@ -180,19 +180,19 @@ struct Spec {
     effect: Source,
 }
 
-/// Where the effect of an action comes from.
+/// The source of an action's effect.
 enum Source {
     Command(fn(&State) -> Command),
     Prompt(Prompt),
 }
 
 impl Menu {
-    /// An action of this menu that asks the window.
+    /// An action of this menu that prompts the window.
     fn asks(self, text: &'static str, tooltip: &'static str, prompt: impl Into<Prompt>) -> Spec {
         self.action(text, tooltip, Source::Prompt(prompt.into()))
     }
 
-    /// An action of this menu that gives the state a command.
+    /// An action of this menu that dispatches a command.
     fn gives(self, text: &'static str, tooltip: &'static str, command: fn(&State) -> Command) -> Spec {
         self.action(text, tooltip, Source::Command(command))
     }
@@ -227,37 +227,37 @@ impl Action {
         self.spec().menu
     }
 
-    /// What a menu and the palette call it.
+    /// Its text in a menu and in the palette.
     pub fn text(self) -> &'static str {
         self.spec().text
     }
 
-    /// What it does, in a sentence.
+    /// Its tooltip: what it does, in a sentence.
     pub fn tooltip(self) -> &'static str {
         self.spec().tooltip
     }
 
-    /// Words beside those of its text that a person may know it by.
+    /// Further words by which the palette finds it.
     pub fn synonyms(self) -> &'static str {
         self.spec().synonyms
     }
 
-    /// Whether a menu draws a line below it.
+    /// Whether a menu draws a separator below it.
     pub fn ends_group(self) -> bool {
         self.spec().line_below
     }
 
-    /// Its key.
+    /// Its keyboard shortcut.
     pub fn shortcut(self) -> Option<Shortcut> {
         self.spec().shortcut
     }
 
-    /// Whether it can be chosen now.
+    /// Whether it is enabled now.
     pub fn enabled(self, state: &State) -> bool {
         (self.spec().enabled)(state)
     }
 
-    /// What choosing it does.
+    /// Its effect in the current state.
     pub fn effect(self, state: &State) -> Effect {
         match self.spec().effect {
             Source::Command(command) => Effect::Command(command(state)),
@@ -275,32 +275,32 @@ fn star(state: &State) -> Command {
     Command::Star(image, !state.is_starred(image))
 }
 
-/// Whether what is looked through has something to export.
+/// Whether the focused column has a trace to export.
 fn has_trace(state: &State) -> bool {
     state.focus().and_then(|id| state.columns.get(&id)?.shown.trace()).is_some()
 }
 
-/// Whether what is looked through is read in an order.
+/// Whether the focused column reads in an order.
 fn can_edit_order(state: &State) -> bool {
     state.focus().is_some_and(|id| state.order_to_edit(id).is_some())
 }
 
-/// Whether it is read in an order that a person made.
+/// Whether the focused column has a hand-made order.
 fn has_made_order(state: &State) -> bool {
     state.focus().is_some_and(|id| state.made_order(id).is_some())
 }
 
-/// Whether the current image is of a dataset, and a probe is looked through.
+/// Whether the current image is of a dataset, and a column is focused.
 fn can_find_similar(state: &State) -> bool {
     state.current_image().is_some_and(|image| image.label.is_some()) && state.focus().is_some()
 }
 
-/// Whether there is a dataset to evaluate probes on, and none is evaluated.
+/// Whether a dataset is in use, and no evaluation runs.
 fn can_evaluate(state: &State) -> bool {
     state.dataset().is_some() && state.evaluations.job.is_none()
 }
 
-/// The probe that is looked through.
+/// The probe of the focused column.
 fn shown_probe(state: &State) -> Option<ProbeId> {
     Some(state.columns.get(&state.focus()?)?.probe)
 }
@@ -309,7 +309,7 @@ fn compare_shown(state: &State) -> Command {
     Command::Compare(shown_probe(state).into_iter().collect())
 }
 
-/// So many steps on in the reading; from its end on from the beginning.
+/// Moves the shown step of the reading by `by`; forward from the end starts at step 1.
 fn step_reading(state: &State, by: isize) -> Command {
     let all = state.steps();
     let now = state.views.step().map_or(all, |step| step.min(all));

@@ -1,27 +1,27 @@
-//! The menus, and the keys that stand in them.
+//! The menus, and keyboard shortcuts.
 
 /// The menus, from left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Menu {
-    /// What opens and closes.
+    /// Opening, saving and exporting.
     File,
-    /// What changes and takes back.
+    /// Undo, jobs, clipboard and the palette.
     Edit,
-    /// What moves between images and columns.
+    /// Images, columns, evaluation and appearance.
     View,
-    /// What begins and ends a training.
+    /// Training.
     Train,
     /// Which panes are open.
     Panes,
-    /// What the program is, and how it is used.
+    /// Documentation.
     Help,
 }
 
 impl Menu {
-    /// All, in order.
+    /// All menus, in order.
     pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::View, Self::Train, Self::Panes, Self::Help];
 
-    /// What stands in the bar.
+    /// Its title in the menu bar.
     pub fn text(self) -> &'static str {
         match self {
             Self::File => "File",

@@ -1,5 +1,5 @@
-//! What a person can want, and what comes of it: a [`Command`] carries all it needs to
-//! [`State::dispatch`]; those that need nothing stand in menus, palette and keys as an [`Action`].
+//! The user's commands: a [`Command`] carries all its arguments to [`State::dispatch`]; commands without arguments are in
+//! menus, palette and shortcuts as an [`Action`].
 
 mod action;
 mod menu;
@@ -33,7 +33,7 @@ use crate::viz::Options;
 use crate::viz::draw::hover::Hover;
 use crate::viz::figures::dataset::Choice;
 
-/// What a person wants of the state, with everything it needs.
+/// A command to the state, with all its arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Open a backbone: a folder or an id of the Hub.
@@ -46,180 +46,180 @@ pub enum Command {
     OpenImages(Vec<PathBuf>),
     /// Open a dataset, or another split of one that is open.
     OpenDataset(PathBuf, Option<Split>),
-    /// Look at this dataset.
+    /// Make this the dataset in use.
     UseDataset(DatasetId),
-    /// Forget a dataset and its images.
+    /// Close a dataset and its images.
     CloseDataset(DatasetId),
-    /// Ask probes about the dataset: those of the columns, or all that fit.
+    /// Evaluate the columns on the dataset in use, or also all other probes that fit.
     Evaluate {
-        /// All that fit.
+        /// Whether to evaluate all probes.
         all: bool,
     },
-    /// Ask the probes of the columns about the dataset, and remove every image's tokens in these modes.
+    /// Evaluate the columns on the dataset in use, with removal curves in these modes.
     EvaluateRemovals(Vec<Mode>),
     /// Measure how stable the order of a column is.
     MeasureStability(ColumnId),
-    /// Remove the tokens of a column in these modes, and read the class.
+    /// Compute the removal curves of a column in these modes.
     RemoveTokens(ColumnId, Vec<Mode>),
-    /// Make the images of a dataset ready to be compared, as the probe of a column reads them.
+    /// Prepare the images of a dataset for comparison, as the probe of a column reads them.
     CompareImages(DatasetId, ColumnId),
-    /// Show the images most alike to this one first.
+    /// Show the images most similar to this one first.
     FindSimilar(ImageId),
-    /// Show these images in the gallery.
+    /// Set the filter of the gallery.
     SetGalleryFilter(Box<GalleryFilter>),
-    /// Set what overviews of a dataset show.
+    /// Set the choices of dataset overviews.
     SetOverview(Box<Choice>),
-    /// Open whatever these are: dropped files.
+    /// Recognise these paths, as dropped, and open them.
     OpenAny(Vec<PathBuf>),
-    /// Look into a folder of the machine that computes; into the user's own where it is empty.
+    /// List a folder of the worker's machine; the user's home folder if the path is empty.
     ListFolder(PathBuf),
-    /// Send a file to the machine that computes, and open it there.
+    /// Send a file to the worker's machine, and open it there.
     SendFile(Box<ResultFile>),
-    /// Load a backbone of the library again, on the device chosen now.
+    /// Open a backbone of the library again, on the current device.
     UseBackbone(BackboneId),
-    /// Forget a backbone.
+    /// Close a backbone.
     CloseBackbone(BackboneId),
-    /// Try again to open a probe that failed.
+    /// Open a probe again that failed or is closed.
     ReopenProbe(ProbeId),
-    /// Forget probes and their columns.
+    /// Close probes and their columns.
     CloseProbes(Vec<ProbeId>),
-    /// Forget images.
+    /// Close images.
     CloseImages(Vec<ImageId>),
-    /// Give an image a star, or take it away.
+    /// Star an image, or remove its star.
     Star(ImageId, bool),
-    /// Keep this as a finding.
+    /// Add a finding.
     KeepFinding(Box<Finding>),
-    /// Write this note on a finding.
+    /// Set the note of a finding.
     WriteFinding(FindingId, String),
-    /// Move a finding to this place.
+    /// Move a finding to this index.
     MoveFinding(FindingId, usize),
-    /// Forget a finding.
+    /// Delete a finding.
     DeleteFinding(FindingId),
-    /// Show what was shown when a finding was kept.
+    /// Restore what was shown when a finding was kept.
     ShowFinding {
         /// The finding.
         id: FindingId,
-        /// How the panes stand now.
+        /// The current layout of the panes.
         layout: Value,
     },
-    /// Explain findings, and have them written to files.
+    /// Explain findings, for the window to write them to files.
     Share(Box<Share>),
-    /// Look at this image.
+    /// Make this the current image.
     SelectImage(ImageId),
-    /// Look at the image so many further on in the list.
+    /// Move the current image by this many positions in the gallery.
     Step(isize),
-    /// Look through this column.
+    /// Focus this column.
     Focus(ColumnId),
-    /// Look through a probe, which need not stand in the comparison.
+    /// Focus a column of a probe, a temporary one if need be.
     ShowProbe(ProbeId),
     /// Add probes to the comparison.
     Compare(Vec<ProbeId>),
     /// Compare these probes and no others.
     CompareOnly(Vec<ProbeId>),
-    /// Take probes out of the comparison.
+    /// Remove probes from the comparison.
     Uncompare(Vec<ProbeId>),
-    /// Take all columns of the comparison away but this one.
+    /// Remove all columns of the comparison but this one.
     KeepColumn(ColumnId),
-    /// Show a probe beside the others; on the current image where no other is given.
+    /// Add a column to the comparison.
     AddColumn {
         /// The probe.
         probe: ProbeId,
         /// The image, if not the current one.
         image: Option<ImageId>,
-        /// What is changed.
+        /// The intervention on its reading.
         change: Intervention,
     },
-    /// Take a column away.
+    /// Remove a column.
     RemoveColumn(ColumnId),
-    /// Move a column to this place.
+    /// Move a column to this index.
     MoveColumn(ColumnId, usize),
-    /// Give a column its own image, or the current one again.
+    /// Give a column its own image, or let it follow the current one.
     SetImage(ColumnId, Option<ImageId>),
-    /// Change how a column's probe reads.
+    /// Set the intervention of a column.
     SetChange(ColumnId, Intervention),
-    /// The same on the way to another change: all of them in a row are one step to take back.
+    /// Set the intervention of a column while a control is dragged: consecutive changes are one undo step.
     SlideChange(ColumnId, Intervention),
-    /// Compare with this column, or with none.
+    /// Pin this column, which others are compared with, or none.
     Pin(Option<ColumnId>),
-    /// The pointer is over this.
+    /// Set what the pointer is over.
     Hover(Hover),
-    /// Choose the class of the evidence.
+    /// Set the class that the evidence is for.
     SetClass(ClassChoice),
     /// Set the options of a figure.
     SetOptions(String, Options),
-    /// Whether columns share limits.
+    /// Set whether columns share scale limits.
     SetShared(bool),
-    /// Whether columns show differences from the pinned one.
+    /// Set whether columns show differences from the pinned one.
     SetDifference(bool),
-    /// Set what explanations depend on.
+    /// Set the settings of explanations.
     SetExplainSettings(ExplainSettings),
-    /// Know regions of images from this folder of masks, or from what their datasets bring along.
+    /// Take the regions of images from this folder of masks, or from their own datasets.
     SetMasks(Option<PathBuf>),
-    /// Set how backbones read images; the open one is opened again.
+    /// Set the shared options of backbones; the open ones are opened again.
     SetBackboneOptions(BackboneOptions),
-    /// Open a backbone once more beside itself, reading images so.
+    /// Open a backbone a second time, with options of its own.
     OpenBeside(BackboneId, BackboneOptions),
-    /// Set how one of those reads images.
+    /// Set the options of a backbone that has its own.
     SetOwnOptions(BackboneId, BackboneOptions),
-    /// Set the device; the open backbone moves there.
+    /// Set the device; the open backbones are opened again on it.
     SetDevice(String),
-    /// Light or dark.
+    /// Set the theme.
     SetTheme(ThemeChoice),
-    /// Size of everything.
+    /// Set the zoom factor.
     SetScale(f32),
-    /// How the library is divided.
+    /// Set the sections of the library pane.
     SetLibrary(Box<LibrarySections>),
-    /// Look again at what failed.
+    /// Explain failed columns again.
     Retry,
-    /// End a job early.
+    /// Cancel a job.
     Cancel(JobId),
-    /// End all jobs early.
+    /// Cancel all jobs.
     CancelAll,
-    /// Take a failed job's message away.
+    /// Remove a failed job from the list.
     Dismiss(JobId),
-    /// Take a note away.
+    /// Dismiss a note.
     DismissToast(u64),
-    /// These images are in sight, in this order: their thumbnails are wanted.
+    /// Request the thumbnails of these visible images.
     ShowThumbnails(Vec<ImageId>),
-    /// These images are in sight as these columns see them: what a probe makes of each is wanted.
+    /// Request the maps of these visible columns and images of a contact sheet.
     ShowSheet(Vec<(ColumnId, ImageId)>),
-    /// Fill in the next training.
+    /// Set the form of the next training.
     SetTrainForm(Box<TrainSettings>),
-    /// Find out what the training that is filled in comes to.
+    /// Request the preflight of the form.
     PlanTraining,
-    /// Begin the training that was planned.
+    /// Start the planned training.
     StartTraining,
-    /// Go on with the run of this folder.
+    /// Resume the run of this folder.
     ResumeTraining(PathBuf),
-    /// Let the training rest, or go on.
+    /// Pause or continue the training.
     PauseTraining(bool),
-    /// Compute trainings there.
+    /// Set where trainings run.
     SetTrainPlace(Box<TrainPlaceSettings>),
-    /// Find out which tasks the training that is filled in would be.
+    /// Request the tasks of the form.
     PlanTasks,
-    /// Hand in again what failed or was stopped of the tasks of this folder.
+    /// Submit the failed and stopped tasks of this folder again.
     RetryTasks(PathBuf),
-    /// End the tasks of this folder.
+    /// Cancel the tasks of this folder.
     EndTasks(PathBuf),
-    /// Take a run's curves away; its files stay.
+    /// Close a run; its files stay.
     CloseRun(PathBuf),
-    /// The panes were arranged anew; how they stood before and stand now is the window's own.
+    /// Record a change of the window's layout as an undo step.
     Arrange {
-        /// What was done.
+        /// The text of the step.
         text: String,
         /// The layout before.
         before: Value,
         /// The layout now.
         after: Value,
     },
-    /// Undo the last close or change.
+    /// Undo the latest step.
     Undo,
-    /// Do again what was taken back.
+    /// Redo the step that was undone last.
     Redo,
 }
 
 impl State {
-    /// Does what a person wants; answers with what to ask the worker for.
+    /// Carries out a command; returns the requests that follow from it.
     pub fn dispatch(&mut self, command: Command) -> Vec<Request> {
         match command {
             Command::OpenBackbone(source) => self.open_backbone(&source),
@@ -355,7 +355,7 @@ impl State {
             Command::PlanTraining => self.plan_training(),
             Command::StartTraining => self.start_training(),
             Command::ResumeTraining(folder) => self.resume_training(folder),
-            Command::PauseTraining(rest) => self.pause_training(rest),
+            Command::PauseTraining(pause) => self.pause_training(pause),
             Command::SetTrainPlace(place) => {
                 self.settings.training = *place;
                 Vec::new()

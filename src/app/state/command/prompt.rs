@@ -1,6 +1,6 @@
-//! What only the window can do: ask for files, show a dialog, talk to the desktop.
+//! Actions that only the window can carry out: file dialogs, other dialogs, the clipboard.
 
-/// What an action asks of the window.
+/// A request of an action to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prompt {
     /// Ask for files.
@@ -11,25 +11,25 @@ pub enum Prompt {
     Share,
     /// Type an id of the Hub, then [`Command::OpenBackbone`](super::Command::OpenBackbone).
     HubId,
-    /// Choose who computes.
+    /// Choose the worker to connect to.
     Connect,
-    /// Show the palette of all actions.
+    /// Show the palette.
     Palette,
-    /// Arrange the panes as at first.
+    /// Reset the layout of the panes.
     Arrange,
     /// Choose a figure to export.
     Export,
-    /// Open the demo in the place of all that is open.
+    /// Open the demo in place of everything that is open.
     Demo,
-    /// Show the pane of trainings.
+    /// Show the training pane.
     Training,
-    /// Say what the program is.
+    /// Show the about dialog.
     About,
-    /// Be led through the demo.
+    /// Start the tour of the demo.
     Tour,
-    /// Say what the numbers mean.
+    /// Show the definitions of all numbers.
     Definitions,
-    /// Say which keys there are.
+    /// Show the list of shortcuts.
     Shortcuts,
     /// Copy the log as text.
     CopyLog,
@@ -39,7 +39,7 @@ pub enum Prompt {
     Quit,
 }
 
-/// What files are asked for.
+/// The files that a dialog asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePrompt {
     /// A backbone's folder, for [`Command::OpenBackbone`](super::Command::OpenBackbone).
@@ -64,13 +64,13 @@ pub enum FilePrompt {
     CacheFolder,
     /// A workspace file to restore.
     OpenWorkspace,
-    /// Where to save the workspace; not asked if it was saved before.
+    /// Where to save the workspace; no dialog if it has a file already.
     SaveWorkspace,
     /// Where to save the workspace.
     SaveWorkspaceAs,
     /// An order file, for [`Command::SetChange`](super::Command::SetChange).
     OpenOrder,
-    /// Where to save the order that a person made.
+    /// Where to save the hand-made order.
     SaveOrder,
 }
 

@@ -12,7 +12,7 @@ pub enum WorkspaceError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The file cannot be written.
@@ -20,10 +20,10 @@ pub enum WorkspaceError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The file is something else.
+    /// The file is no workspace.
     #[error("{}: is no workspace of this program ({why})", path.display())]
     Json {
         /// The file.
@@ -31,12 +31,12 @@ pub enum WorkspaceError {
         /// What is wrong with it.
         why: String,
     },
-    /// The file is of a later program.
+    /// The file has another version of the format.
     #[error("{}: has version {found} of the workspace format; this program knows {FORMAT}: update it", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version that was found.
         found: u64,
     },
 }

@@ -2,9 +2,9 @@
 //!
 //! `{"ssmprobe_workspace": 1, "backbones": [...], "probes": [...], "columns": [...], "views": {...}, "layout": ...}`
 //!
-//! Backbones and probes stand with their SHA-256, so that a changed file is told. Paths below the
-//! folder of the workspace, and beside it, are kept relative to it: a project's folder can move, or be
-//! another's. The layout belongs to the window and is kept as it comes.
+//! Backbones and probes are saved with their SHA-256, so that a changed file is noticed. Paths below the folder of the
+//! workspace, and beside it, are relative to it: a project folder can be moved, or given to others. The layout is the
+//! window's own JSON and is stored unchanged.
 
 mod error;
 
@@ -26,9 +26,9 @@ use crate::model::io::atomic_file;
 
 /// The version of the file format.
 const FORMAT: u64 = 1;
-/// No workspace file is larger.
+/// Largest workspace file, in bytes.
 const FILE_LIMIT: u64 = 1 << 29;
-/// Entries are counted up from the largest: there has to be room.
+/// Largest id in a file: new ids count up from it, which must not overflow.
 const LARGEST_ID: u64 = 1 << 53;
 
 /// Everything a workspace file holds.
@@ -49,49 +49,49 @@ pub struct Workspace {
     /// Datasets.
     #[serde(default)]
     pub datasets: Vec<SavedDataset>,
-    /// Stars on images. What an earlier version noted on one is a finding once it is read.
+    /// Starred images. Notes of an earlier version become findings when read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<SavedNote>,
     /// Findings, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// The dataset that is looked at.
+    /// The dataset in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<DatasetId>,
-    /// The comparison.
+    /// The columns.
     #[serde(default)]
     pub columns: Vec<SavedColumn>,
-    /// What is pointed at.
+    /// The user's selection.
     #[serde(default)]
     pub selection: Selection,
     /// How figures are drawn.
     #[serde(default)]
     pub views: Views,
-    /// What explanations depend on.
+    /// The settings of explanations.
     #[serde(default, rename = "look")]
     pub explain: ExplainSettings,
     /// Folder of masks, or of a dataset's annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub masks: Option<PathBuf>,
-    /// How backbones read images.
+    /// The shared options of backbones.
     #[serde(default)]
     pub backbone_options: BackboneOptions,
     /// Folders of runs whose curves are open.
     #[serde(default)]
     pub runs: Vec<PathBuf>,
-    /// What is filled in for the next training.
+    /// The form of the next training.
     #[serde(default)]
     pub training: TrainSettings,
-    /// The window's own.
+    /// The layout of the panes, in the window's own format.
     #[serde(default)]
     pub layout: Value,
-    /// Who computes, and whose paths these are, where that is not this program.
+    /// The worker's host, whose paths these are, if it is not this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
-    /// The workspace file a session is of, where it has one; nothing in a workspace that was saved.
+    /// In a session file: the workspace file that the session belongs to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_as: Option<PathBuf>,
-    /// Whether that file lacks something of the session.
+    /// In a session file: whether it has changes that the workspace file lacks.
     #[serde(default, skip_serializing_if = "is_no")]
     pub unsaved: bool,
 }
@@ -104,13 +104,13 @@ fn is_no(unsaved: &bool) -> bool {
 /// A backbone of a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedBackbone {
-    /// Its name among columns and layout.
+    /// Its id, to which columns and layout refer.
     pub id: BackboneId,
     /// A folder or an id of the Hub.
     pub source: String,
-    /// SHA-256 of its weights, where it was open.
+    /// SHA-256 of its weights, if it was open.
     pub fingerprint: Option<String>,
-    /// How it reads images, where not as all others.
+    /// Its own options, if it does not follow the shared ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<BackboneOptions>,
     /// Whether it was open.
@@ -120,20 +120,20 @@ pub struct SavedBackbone {
 /// A probe of a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedProbe {
-    /// Its name among columns and layout.
+    /// Its id, to which columns and layout refer.
     pub id: ProbeId,
     /// Its file.
     pub path: PathBuf,
-    /// SHA-256 of it, where it was open.
+    /// SHA-256 of the file, if it was open.
     pub fingerprint: Option<String>,
 }
 
 /// An image of a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedImage {
-    /// Its name among columns and layout.
+    /// Its id, to which columns and layout refer.
     pub id: ImageId,
-    /// Where it is.
+    /// Its file, or its row in a table.
     #[serde(flatten)]
     pub place: ImageSource,
 }
@@ -141,25 +141,25 @@ pub struct SavedImage {
 /// A dataset of a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedDataset {
-    /// Its name among the images.
+    /// Its id.
     pub id: DatasetId,
     /// Its folder, or a table.
     pub path: PathBuf,
-    /// The split that is looked at, by its name; the held-out one where absent.
+    /// The name of the split in use; the held-out one if absent.
     #[serde(default)]
     pub split: Option<String>,
 }
 
-/// A star of a workspace, and the line that an earlier version noted on the image.
+/// A star of a workspace, with the one-line note of an earlier version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedNote {
-    /// Where its image is.
+    /// The image.
     #[serde(flatten)]
     pub place: ImageSource,
     /// Whether it has a star.
     #[serde(default)]
     pub starred: bool,
-    /// One line; none once it is read.
+    /// The note of an earlier version; always empty after reading.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
@@ -167,15 +167,15 @@ pub struct SavedNote {
 /// A column of a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedColumn {
-    /// Its name in the layout.
+    /// Its id, to which the layout refers.
     pub id: ColumnId,
     /// The probe.
     pub probe: ProbeId,
     /// The image, if not the current one.
     pub image: Option<ImageId>,
-    /// What is changed.
+    /// The intervention on its reading.
     pub change: Intervention,
-    /// Whether it stands in the comparison, or is only looked through.
+    /// Whether it is part of the comparison, or temporary.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub compared: bool,
 }
@@ -189,12 +189,12 @@ fn is_yes(compared: &bool) -> bool {
     *compared
 }
 
-/// A file of a workspace that is not where it was.
+/// A file of a workspace that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Which entry.
+    /// The entry it belongs to.
     pub entry: Entry,
-    /// Where it was.
+    /// Its path.
     pub path: PathBuf,
 }
 
@@ -211,12 +211,15 @@ pub enum Entry {
     Dataset(DatasetId),
     /// The folder of masks.
     Masks,
-    /// The folder of the run at this place of the list.
+    /// The folder of the run at this index of the list.
     Run(usize),
 }
 
 impl Workspace {
-    /// Reads the file `path`. Relative paths in it start at its folder.
+    /// Reads the file `path`, and makes relative paths absolute from its folder.
+    ///
+    /// # Errors
+    /// If it cannot be read, is no valid workspace, or has another version of the format.
     pub fn load(path: &Path) -> Result<Self, WorkspaceError> {
         let bytes = atomic_file::read(path, FILE_LIMIT)
             .map_err(|source| WorkspaceError::Read { path: path.to_owned(), source })?;
@@ -226,7 +229,7 @@ impl Workspace {
             let why = "expected a JSON object".into();
             return Err(WorkspaceError::Json { path: path.to_owned(), why });
         }
-        // The version first: a later one may have other fields.
+        // The version is checked first, as a later one may have other fields.
         #[derive(Deserialize)]
         struct Version {
             ssmprobe_workspace: u64,
@@ -253,7 +256,7 @@ impl Workspace {
         workspace.notes.retain(|note| note.starred);
         workspace.notes.iter_mut().for_each(|note| note.text.clear());
         if workspace.host.is_some() {
-            return Ok(workspace); // paths of another machine
+            return Ok(workspace); // the paths are of another machine
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let from_folder = |path: &mut PathBuf| {
@@ -267,12 +270,12 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// The numbers of all its entries.
+    /// The ids of all its entries.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         self.lists().into_iter().flat_map(|(_, ids)| ids)
     }
 
-    /// The same, list by list.
+    /// The ids of every list, with the list's name.
     fn lists(&self) -> [(&'static str, Vec<u64>); 5] {
         [
             ("backbones", self.backbones.iter().map(|backbone| backbone.id.0).collect()),
@@ -283,7 +286,7 @@ impl Workspace {
         ]
     }
 
-    /// Writes the file `path`, whole or not at all.
+    /// Writes the file `path` atomically; after an error the earlier file is unchanged.
     pub fn save(&self, path: &Path) -> Result<(), WorkspaceError> {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute(path).parent().map(Path::to_owned).unwrap_or_default();
@@ -305,7 +308,7 @@ impl Workspace {
         .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })
     }
 
-    /// Files and folders of its entries that are not where they were; of those on another machine nobody knows here.
+    /// The files and folders of its entries that do not exist; empty if they are on another machine.
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         if self.host.is_some() {
@@ -319,8 +322,8 @@ impl Workspace {
         missing
     }
 
-    /// One missing entry is here now. Others that are missing from the same folder, and lie beside
-    /// it under their own names, are found with it; returns how many were found.
+    /// Sets the new path of a missing entry. Other entries missing from the same folder are found along with it if they lie
+    /// beside it at the same relative path. Returns the number of entries found.
     pub fn locate(&mut self, entry: Entry, now: &Path) -> usize {
         let missing = self.missing();
         let Some(first) = missing.iter().find(|missing| missing.entry == entry) else { return 0 };
@@ -337,7 +340,7 @@ impl Workspace {
                 moved.push((std::mem::replace(path, there.clone()), there));
             }
         });
-        // Stars and findings go with their image, or with the dataset it is of.
+        // Stars and findings move with their image, or with its dataset.
         self.each_note_path(&mut |place| {
             let rest = moved.iter().find_map(|(was, there)| Some((there, place.strip_prefix(was).ok()?)));
             if let Some((there, rest)) = rest {
@@ -347,18 +350,18 @@ impl Workspace {
         found.len()
     }
 
-    /// Every path of stars and findings, which need not be entries.
+    /// Applies `change` to every path of stars and findings, which need not be entries.
     fn each_note_path(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
         self.notes.iter_mut().for_each(|note| change(&mut note.place.path));
         self.findings.iter_mut().for_each(|finding| finding.each_path(&mut *change));
     }
 
-    /// Every path of its entries. A backbone's id on the Hub is none.
+    /// Applies `change` to every path of its entries; ids of the Hub are not paths.
     fn each_path(&mut self, change: &mut dyn FnMut(Entry, &mut PathBuf)) {
         for backbone in self.backbones.iter_mut().filter(|backbone| is_path(&backbone.source)) {
             let mut path = PathBuf::from(&backbone.source);
             change(Entry::Backbone(backbone.id), &mut path);
-            // `./` tells a folder beside the workspace from an id of the Hub.
+            // `./` distinguishes a folder beside the workspace from an id of the Hub.
             let bare = path.is_relative() && !path.starts_with(".") && !path.starts_with("..");
             backbone.source = if bare { Path::new(".").join(path) } else { path }.display().to_string();
         }
@@ -371,7 +374,7 @@ impl Workspace {
         self.runs.iter_mut().enumerate().for_each(|(place, run)| change(Entry::Run(place), run));
     }
 
-    /// Every path of the training's form that is absolute, or begins with `./` or `../` for the folder of
+    /// Applies `change` to every path of the training form that is absolute, or begins with `./` or `../` and is relative to
     /// the workspace; others stay as they were typed.
     fn each_form_path(&mut self, change: &dyn Fn(&mut PathBuf)) {
         let TrainSettings { backbone, data, out, tokens, .. } = &mut self.training;
@@ -390,7 +393,7 @@ impl Workspace {
     }
 }
 
-/// Whether a backbone's source is a path and no id of the Hub: ids look like relative paths.
+/// Whether a backbone's source is a path rather than an id of the Hub, which looks like a relative path.
 fn is_path(source: &str) -> bool {
     let path = Path::new(source);
     path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir()
