@@ -30,7 +30,7 @@ impl Array {
         Self { shape, data }
     }
 
-    /// The same from float64 values, rounded to float32.
+    /// As [`new`](Self::new), from float64 values, each rounded to float32.
     pub fn from_f64(shape: impl Into<Vec<usize>>, data: &[f64]) -> Self {
         Self::new(shape, data.iter().map(|&x| x as f32).collect())
     }

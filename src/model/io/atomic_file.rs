@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all, and read within bounds.
+//! Files that are written atomically (a temporary file, then a rename) and read up to a limit.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, SeekFrom, Write};
@@ -11,49 +11,50 @@ use tempfile::NamedTempFile;
 use super::failpoint;
 use super::temporary::{self, LEFT_AFTER, PREFIX};
 
-/// Temporary files this process has begun; those that have got their names or are gone are dropped when
-/// the next one is begun.
-static BEGUN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Paths of the temporary files and folders this process has created; those already renamed or removed are
+/// dropped from the list when the next one is created.
+static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-fn begun() -> MutexGuard<'static, Vec<PathBuf>> {
-    BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
+fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
+    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the temporary files of this process, for whoever ends it without waiting for its threads.
-/// None is begun as long as what is returned is held.
+/// Removes the temporary files of this process, for a caller that exits without waiting for other threads.
+/// As long as the returned guard is held, no thread can create another.
 pub fn abandon() -> MutexGuard<'static, Vec<PathBuf>> {
-    let begun = begun();
-    for path in &*begun {
-        // It has its name by now, or is gone.
+    let temporaries = temporaries();
+    for path in &*temporaries {
+        // Fails if it has been renamed or removed by now.
         let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
     }
-    begun
+    temporaries
 }
 
-/// Writes `bytes` beside `path`, then renames: a reader meets the old file or the new one.
+/// Writes `bytes` to a temporary file beside `path`, then renames it: a reader sees the old file or the new one.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_with(path, |file| file.write_all(bytes))
 }
 
-/// [`write`] where nothing is there yet, which among machines one of several writers does alone: whether it was this one.
+/// As [`write`], but only if nothing is at `path` yet; of several writers, also on several machines, one succeeds.
+/// Returns whether it was this one.
 pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let mut pending = Pending::new(path)?;
     pending.write_all(bytes)?;
     step(|| pending.file.as_file().sync_all())?;
-    let mut there = false;
+    let mut exists = false;
     step(|| match pending.file.persist_noclobber(path) {
         Ok(_) => Ok(()),
         Err(failed) if failed.error.kind() == ErrorKind::AlreadyExists => {
-            there = true;
+            exists = true;
             Ok(())
         }
-        // A file system without links may still rename.
+        // A file system without hard links may still rename.
         Err(failed) => failed.file.persist(path).map(drop).map_err(|failed| failed.error),
     })?;
-    Ok(!there)
+    Ok(!exists)
 }
 
-/// [`write`] of what `content` writes.
+/// As [`write`], with the bytes that `content` writes.
 pub fn write_with<E: From<io::Error>>(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<Pending>) -> Result<(), E>,
@@ -63,25 +64,25 @@ pub fn write_with<E: From<io::Error>>(
     Ok(file.into_inner().map_err(IntoInnerError::into_error)?.finish()?)
 }
 
-/// A folder that `fill` fills beside its place and that is put there once it is whole; an empty one may be there already.
+/// Lets `fill` fill a temporary folder beside `path`, then renames it to `path`, where an empty folder may exist.
 pub fn write_folder<E: From<io::Error>>(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make_folder(folder)?;
-    let _ = temporary::tidy(folder, LEFT_AFTER); // what cannot be looked through may still be written into
+    let _ = temporary::tidy(folder, LEFT_AFTER); // a folder that cannot be listed may still be writable
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o777)); // within the umask
     }
-    let mut begun = begun();
-    let made = step(|| builder.prefix(PREFIX).tempdir_in(folder))?; // removed where it has not got its name
-    begun.retain(|path| path.exists());
-    begun.push(made.path().to_owned());
-    drop(begun);
+    let mut temporaries = temporaries();
+    let made = step(|| builder.prefix(PREFIX).tempdir_in(folder))?; // removed on drop unless renamed
+    temporaries.retain(|path| path.exists());
+    temporaries.push(made.path().to_owned());
+    drop(temporaries);
     fill(made.path())?;
     if path.is_dir() {
         step(|| std::fs::remove_dir(path))?;
@@ -89,24 +90,24 @@ pub fn write_folder<E: From<io::Error>>(
     Ok(step(|| std::fs::rename(made.path(), path))?)
 }
 
-/// A file that grows beside its place and is put there once it is whole; until then nothing is changed, and
-/// it goes without a trace where it is dropped. Errors say what to do.
+/// A temporary file beside its target, which [`finish`](Self::finish) renames to it; if dropped before, it is
+/// removed and the target stays as it was. Error messages say what the user can do.
 #[derive(Debug)]
 pub struct Pending {
-    place: PathBuf,
+    target: PathBuf,
     file: NamedTempFile,
 }
 
 impl Pending {
-    /// An empty one, in the folder of `path`, or of the file that a link there leads to. It may be read as any other new
-    /// file, within the umask, or as the file whose place it takes; temporary files are private otherwise.
+    /// An empty one for `path`, or for the file that a symbolic link there points to. It gets the permissions of any
+    /// new file (0o666 within the umask), or of the file it replaces, not a temporary file's private ones.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let target = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
-        let place = target.unwrap_or_else(|| path.to_owned());
-        let old = place.metadata().ok();
+        let linked = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
+        let target = linked.unwrap_or_else(|| path.to_owned());
+        let old = target.metadata().ok();
         if old.as_ref().is_some_and(|old| !old.is_file()) {
-            let found = "it is not a file but a folder, a device or a pipe; choose another name";
-            return Err(io::Error::new(ErrorKind::InvalidInput, found));
+            let message = "it is not a file but a folder, a device or a pipe; choose another name";
+            return Err(io::Error::new(ErrorKind::InvalidInput, message));
         }
         let mut builder = tempfile::Builder::new();
         #[cfg(unix)]
@@ -114,25 +115,25 @@ impl Pending {
             use std::os::unix::fs::PermissionsExt;
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        let mut begun = begun();
+        let mut temporaries = temporaries();
         let file = step(|| builder.prefix(PREFIX).tempfile_in(folder))?;
         #[cfg(unix)]
         if let Some(old) = old {
-            let _ = file.as_file().set_permissions(old.permissions()); // not every file system has any
+            let _ = file.as_file().set_permissions(old.permissions()); // not every file system has permissions
         }
-        begun.retain(|path| path.exists());
-        begun.push(file.path().to_owned());
-        drop(begun);
-        Ok(Self { place, file })
+        temporaries.retain(|path| path.exists());
+        temporaries.push(file.path().to_owned());
+        drop(temporaries);
+        Ok(Self { target, file })
     }
 
-    /// Puts it in its place.
+    /// Flushes it to the disk and renames it to its target.
     pub fn finish(self) -> io::Result<()> {
-        // Before the rename, so that no crash leaves an empty file under the name.
+        // Before the rename, so that no crash leaves an empty file at the target.
         step(|| self.file.as_file().sync_all())?;
-        step(|| self.file.persist(&self.place).map_err(|failed| failed.error))?;
+        step(|| self.file.persist(&self.target).map_err(|failed| failed.error))?;
         Ok(())
     }
 }
@@ -153,7 +154,7 @@ impl Seek for Pending {
     }
 }
 
-/// Makes a folder, and those above it, where they are not there yet. Errors say what to do.
+/// Creates a folder and its missing parents. Error messages say what the user can do.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -164,39 +165,39 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     })
 }
 
-/// Whether files could be written into the folder `path`, which need not be there yet: asked before long work whose results
-/// go there. Nothing is left of the try. Errors say what to do.
+/// Checks that files can be written into the folder `path`, which need not exist yet, before long work whose results go
+/// there: creates a temporary file and removes it. Error messages say what the user can do.
 pub fn can_write(path: &Path) -> io::Result<()> {
     let folder = step(|| nearest_folder(path))?;
     Pending::new(&folder.join(PREFIX)).map(drop)
 }
 
-/// Whether there is something at `path`. Unlike [`Path::exists`], where that cannot be looked at it is an error.
+/// Whether something exists at `path`. Unlike [`Path::exists`], returns an error where that cannot be determined.
 pub fn is_there(path: &Path) -> io::Result<bool> {
     path.parent().map(nearest_folder).transpose()?;
     path.try_exists()
 }
 
-/// The folder `path`, or where it is not there the nearest one above it.
+/// The folder `path`, or if it does not exist its nearest ancestor that does.
 ///
 /// # Errors
-/// If a file stands in its place.
+/// If that is a file.
 pub fn nearest_folder(path: &Path) -> io::Result<&Path> {
     let nearest = path.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
     match nearest.is_dir() {
         true => Ok(nearest),
         false => {
-            let found = format!("{} is a file, expected a folder", nearest.display());
-            Err(io::Error::new(ErrorKind::NotADirectory, found))
+            let message = format!("{} is a file, expected a folder", nearest.display());
+            Err(io::Error::new(ErrorKind::NotADirectory, message))
         }
     }
 }
 
-/// One thing that is asked of the system to bring something to the disk; its refusal says what to do.
-pub(in crate::model) fn step<T>(asked: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    failpoint::file_step().and_then(|()| asked()).map_err(|error| {
+/// Runs one system call of a write, a [failpoint](failpoint::file_step); adds to its error what the user can do.
+pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    failpoint::file_step().and_then(|()| call()).map_err(|error| {
         let advice = match error.kind() {
-            ErrorKind::Interrupted => return error, // not told to anybody: it is asked again
+            ErrorKind::Interrupted => return error, // the caller retries, and nobody sees it
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                 "make room there, then do it again"
             }
@@ -211,26 +212,26 @@ pub(in crate::model) fn step<T>(asked: impl FnOnce() -> io::Result<T>) -> io::Re
     })
 }
 
-/// The bytes of a file that has at most `limit`; a folder or a pipe is refused.
+/// Reads a file of at most `limit` bytes; a longer one, a folder or a pipe is an error.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let too_large =
         || Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
-    let about = path.metadata()?;
-    if about.is_file() && about.len() > limit {
+    let metadata = path.metadata()?;
+    if metadata.is_file() && metadata.len() > limit {
         return too_large(); // before any of it is read
     }
     let bytes = start(path, limit.saturating_add(1))?;
     if bytes.len() as u64 > limit { too_large() } else { Ok(bytes) }
 }
 
-/// The text of a file that has at most `limit` bytes.
+/// Reads a UTF-8 file of at most `limit` bytes.
 pub fn text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// The first `length` bytes of a file, or all of a shorter one.
+/// Reads the first `length` bytes of a file, or all of a shorter one; a folder or a pipe is an error.
 pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
-    // Asked before it is opened: opening a pipe would wait for its writer.
+    // Checked before it is opened: opening a pipe would block until it has a writer.
     if !path.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file but a folder or a pipe"));
     }
@@ -239,8 +240,8 @@ pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The time by the clock that files of a folder get theirs from: on a shared file system another machine's.
-pub(super) fn time_of(folder: &Path) -> SystemTime {
+/// The current time by the clock that stamps files in `folder`, which on a shared file system is another machine's.
+pub(super) fn file_system_time(folder: &Path) -> SystemTime {
     let made = tempfile::tempfile_in(folder).and_then(|file| file.metadata()?.modified());
     made.unwrap_or_else(|_| SystemTime::now())
 }
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(read(folder.path(), 2).unwrap_err().kind(), ErrorKind::InvalidInput);
         #[cfg(unix)]
         {
-            let pipe = folder.path().join("pipe"); // nobody writes into it: opening it would never end
+            let pipe = folder.path().join("pipe"); // it has no writer: opening it would block forever
             std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
             assert_eq!(read(&pipe, 2).unwrap_err().kind(), ErrorKind::InvalidInput);
         }
@@ -308,12 +309,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [file, new] = ["file", "new/folder"].map(|name| folder.path().join(name));
         write(&file, b"x").unwrap();
-        let said = format!("{} is a file, expected a folder", file.display());
+        let expected = format!("{} is a file, expected a folder", file.display());
         for path in [file.clone(), file.join("run")] {
             for refused in [make_folder(&path), can_write(&path), is_there(&path.join("run.json")).map(drop)]
             {
                 let refused = refused.unwrap_err();
-                assert!(refused.to_string().contains(&said), "{refused}");
+                assert!(refused.to_string().contains(&expected), "{refused}");
                 assert_eq!(refused.kind(), ErrorKind::NotADirectory);
             }
         }

@@ -1,18 +1,18 @@
-//! Numbers as one block of bytes where a format has bytes, for `#[serde(with = "block")]`: to write them one by one
-//! takes many times as long. In JSON they stay a list, and whatever bits a number has, a block keeps them.
+//! Numbers as one byte string in binary formats, for `#[serde(with = "block")]`: many times as fast as writing them
+//! one by one, and it keeps every bit, also those of NaNs. In human-readable formats such as JSON they stay a list.
 
 use std::marker::PhantomData;
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A number of fixed size, little-endian.
+/// A number with a little-endian encoding of fixed size.
 pub trait Number: Copy + Serialize + for<'de> Deserialize<'de> {
-    /// Its bytes.
+    /// An array of its bytes.
     type Bytes: IntoIterator<Item = u8> + for<'a> TryFrom<&'a [u8]>;
-    /// Into bytes.
+    /// Its little-endian bytes.
     fn bytes(self) -> Self::Bytes;
-    /// From bytes.
+    /// The number with these little-endian bytes.
     fn of(bytes: Self::Bytes) -> Self;
 }
 
@@ -35,7 +35,7 @@ numbers!(u8, f32, f64);
 /// Writes the numbers.
 ///
 /// # Errors
-/// Those of the format.
+/// Those of the serializer.
 pub fn serialize<T: Number, S: Serializer>(numbers: &[T], serializer: S) -> Result<S::Ok, S::Error> {
     if serializer.is_human_readable() {
         return numbers.serialize(serializer);
@@ -43,10 +43,10 @@ pub fn serialize<T: Number, S: Serializer>(numbers: &[T], serializer: S) -> Resu
     serializer.serialize_bytes(&numbers.iter().flat_map(|number| number.bytes()).collect::<Vec<u8>>())
 }
 
-/// Reads the numbers, whichever way they were written: which one it was is not known within an untagged enum.
+/// Reads the numbers from a list or a byte string: inside an untagged enum the format is not known.
 ///
 /// # Errors
-/// Those of the format, and bytes that are no whole numbers.
+/// Those of the deserializer, and a byte string that does not hold a whole number of numbers.
 pub fn deserialize<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_any(Block(PhantomData))
 }

@@ -1,28 +1,29 @@
-//! Panics of code that is not ours (readers of damaged files, drivers), and messages that repeat what a file says.
+//! Catching panics of dependencies (parsers of damaged files, drivers), and shortening messages that quote a file.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Longest message in bytes: what a file names, and an error repeats, may be of any length.
+/// Longest message in bytes: a name in a file, which an error quotes, may be of any length.
 const MAX_MESSAGE: usize = 4000;
 
 thread_local! {
+    /// Whether the innermost catch of this thread is [`guard`].
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work` of code that is not ours, whose panic is an error of what it was given. It leaves nothing behind that is used
-/// after a panic; what that said.
+/// Runs `work`, a call into a dependency, in which a panic means that its input is invalid; returns the message of the
+/// panic as the error. `work` must not leave state behind that is used after a panic.
 pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     caught(true, work)
 }
 
-/// The same of our own work, whose panic is a fault of the program: it stops that work alone.
+/// As [`guard`], for this program's own code: a panic is a bug, but ends only that `work`.
 pub fn contain<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     caught(false, work)
 }
 
-/// Whether a panic of this thread would be an error of what code that is not ours was given.
+/// Whether this thread is inside [`guard`], where a panic means invalid input.
 pub fn is_guarded() -> bool {
     GUARDED.get()
 }
@@ -34,13 +35,13 @@ fn caught<T>(guarded: bool, work: impl FnOnce() -> T) -> Result<T, String> {
     result
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it gave no reason").to_owned()
 }
 
-/// A message that is too long without its middle: it begins with the file and ends with what to do.
+/// Cuts the middle out of a message that is too long: it begins with the file and ends with the advice.
 pub fn cut(text: String) -> String {
     if text.len() <= MAX_MESSAGE {
         return text;

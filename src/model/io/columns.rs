@@ -1,5 +1,5 @@
-//! A table as columns, each of one type: as CSV (RFC 4180) and as Parquet. Both hold the same words and numbers; a word that
-//! a spreadsheet would take for a formula is guarded in CSV alone.
+//! A table of typed columns, written as CSV (RFC 4180) or as Parquet. Both hold the same values, except that text which a
+//! spreadsheet would take for a formula is guarded in CSV.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use super::csv_cell::{unique_names, word};
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// One value a row.
+    /// One value per row.
     pub values: Values,
 }
 
-/// Its values; absent ones are empty in CSV and null in Parquet.
+/// Values of a column; `None` is empty in CSV and null in Parquet.
 #[expect(missing_docs, reason = "each is a type")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
@@ -34,7 +34,7 @@ pub enum Values {
 }
 
 impl Column {
-    /// A column of that name.
+    /// A column called `name`.
     pub fn new(name: impl Into<String>, values: Values) -> Self {
         Self { name: name.into(), values }
     }
@@ -50,7 +50,7 @@ impl Values {
         }
     }
 
-    /// The value of a row as it stands in CSV.
+    /// The CSV cell of a row.
     fn cell(&self, row: usize) -> String {
         match self {
             Self::Text(values) => values[row].as_deref().map(|text| word(text).into_owned()),
@@ -71,23 +71,26 @@ impl Values {
     }
 }
 
-fn rows(columns: &[Column]) -> usize {
+fn row_count(columns: &[Column]) -> usize {
     columns.first().map_or(0, |column| column.values.len())
 }
 
-/// The columns as CSV, all digits kept.
+/// The columns as CSV, with the digits that floats need to be read back exactly.
 pub fn csv(columns: &[Column]) -> Vec<u8> {
     let whole = "memory takes every record of one length";
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(columns.iter().map(|column| word(&column.name).into_owned())).expect(whole);
-    for row in 0..rows(columns) {
+    for row in 0..row_count(columns) {
         writer.write_record(columns.iter().map(|column| column.values.cell(row))).expect(whole);
     }
     writer.into_inner().expect(whole)
 }
 
-/// The columns as Parquet, packed by Snappy, with `about` as the file's own metadata and [`unique_names`]: pandas reads no
-/// file in which two columns have one.
+/// The columns as Parquet, Snappy-compressed, with `about` as the file's key-value metadata and [`unique_names`]: pandas
+/// cannot read a file with duplicate names.
+///
+/// # Errors
+/// Those of the Parquet writer.
 pub fn parquet(columns: &[Column], about: &[(&str, &str)]) -> Result<Vec<u8>> {
     let names = unique_names(columns.iter().map(|column| column.name.as_str()));
     let fields = names.iter().zip(columns).map(|(name, column)| {
@@ -102,40 +105,40 @@ pub fn parquet(columns: &[Column], about: &[(&str, &str)]) -> Result<Vec<u8>> {
         .set_created_by(concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(about.collect()));
     let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties.build()))?;
-    if rows(columns) > 0 {
+    if row_count(columns) > 0 {
         let mut group = writer.next_row_group()?;
         for column in columns {
-            let mut place = group.next_column()?.expect("a place for every column");
-            write(place.untyped(), &column.values)?;
-            place.close()?;
+            let mut writer = group.next_column()?.expect("a place for every column");
+            write(writer.untyped(), &column.values)?;
+            writer.close()?;
         }
         group.close()?;
     }
     writer.into_inner()
 }
 
-fn write(place: &mut ColumnWriter<'_>, values: &Values) -> Result<()> {
-    /// Those that are there, and of every row whether it is.
-    fn split<T, U>(values: &[Option<T>], as_kept: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
-        let there = values.iter().map(|value| i16::from(value.is_some())).collect();
-        (values.iter().flatten().map(as_kept).collect(), there)
+fn write(writer: &mut ColumnWriter<'_>, values: &Values) -> Result<()> {
+    /// The values that are present, and the definition level of every row: 1 if present, 0 if null.
+    fn split<T, U>(values: &[Option<T>], convert: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
+        let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
+        (values.iter().flatten().map(convert).collect(), levels)
     }
-    match (place, values) {
-        (ColumnWriter::ByteArrayColumnWriter(place), Values::Text(values)) => {
-            let (kept, there) = split(values, |text| ByteArray::from(text.as_str()));
-            place.write_batch(&kept, Some(&there), None)
+    match (writer, values) {
+        (ColumnWriter::ByteArrayColumnWriter(writer), Values::Text(values)) => {
+            let (present, levels) = split(values, |text| ByteArray::from(text.as_str()));
+            writer.write_batch(&present, Some(&levels), None)
         }
-        (ColumnWriter::DoubleColumnWriter(place), Values::Float64(values)) => {
-            let (kept, there) = split(values, |value| *value);
-            place.write_batch(&kept, Some(&there), None)
+        (ColumnWriter::DoubleColumnWriter(writer), Values::Float64(values)) => {
+            let (present, levels) = split(values, |value| *value);
+            writer.write_batch(&present, Some(&levels), None)
         }
-        (ColumnWriter::FloatColumnWriter(place), Values::Float32(values)) => {
-            let (kept, there) = split(values, |value| *value);
-            place.write_batch(&kept, Some(&there), None)
+        (ColumnWriter::FloatColumnWriter(writer), Values::Float32(values)) => {
+            let (present, levels) = split(values, |value| *value);
+            writer.write_batch(&present, Some(&levels), None)
         }
-        (ColumnWriter::Int32ColumnWriter(place), Values::Int32(values)) => {
-            let (kept, there) = split(values, |value| *value);
-            place.write_batch(&kept, Some(&there), None)
+        (ColumnWriter::Int32ColumnWriter(writer), Values::Int32(values)) => {
+            let (present, levels) = split(values, |value| *value);
+            writer.write_batch(&present, Some(&levels), None)
         }
         _ => unreachable!("the schema is that of the columns"),
     }

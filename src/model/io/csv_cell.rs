@@ -1,12 +1,12 @@
-//! Words in the cells of CSV files, and names of columns.
+//! Text in CSV cells, guarded against spreadsheet formulas, and unique column names.
 
 use std::borrow::Cow;
 
 use indexmap::IndexSet;
 
-/// A word as it stands in a cell: one that a spreadsheet would take for a formula, because it begins
-/// with `=`, `+`, `-`, `@`, a tab or a carriage return, has an apostrophe before it. A number is none
-/// of those: `-1.5`, `+2` and `-` alone stand as they are.
+/// `text` as the content of a cell: with an apostrophe before it if a spreadsheet would take it for a
+/// formula, because it begins with `=`, `+`, `-`, `@`, a tab or a carriage return. Numbers such as `-1.5`
+/// and `+2`, and `-` alone, are left as they are.
 pub fn word(text: &str) -> Cow<'_, str> {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     if formula && text != "-" && text.parse::<f64>().is_err() {
@@ -16,7 +16,7 @@ pub fn word(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// These names, of which one that is there already gets a number.
+/// The names in order; a name that occurred before gets the first free number from 2 on (`name 2`).
 pub fn unique_names<'a>(all: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut names: IndexSet<String> = IndexSet::new();
     for name in all {

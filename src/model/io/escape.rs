@@ -1,25 +1,25 @@
-//! Names as they are shown. A name of a file, a folder or a class may hold control characters: printed
-//! as they are, they move the cursor, colour the terminal or split the row of a table.
+//! Escapes names before they are shown. A name of a file, a folder or a class may hold control characters,
+//! which if printed would move the cursor, colour the terminal or split the row of a table.
 
 use std::borrow::Cow;
 
-/// `name` with every control character, and whatever turns or hides text, written out as JSON does:
-/// `\n`, `\u001b`.
+/// `name` with control characters, line separators and direction marks escaped as in JSON: `\n`,
+/// `\u001b`.
 pub fn shown(name: &str) -> Cow<'_, str> {
-    written_out(name, is_hidden)
+    escaped(name, is_hidden)
 }
 
-/// A line, whose tabs are its own, with everything else written out as in [`shown`].
+/// As [`shown`], but keeps tabs.
 pub fn shown_line(line: &str) -> Cow<'_, str> {
-    written_out(line, |c| c != '\t' && is_hidden(c))
+    escaped(line, |c| c != '\t' && is_hidden(c))
 }
 
-/// `text`, whose tabs and line breaks are its own, with everything else written out as in [`shown`].
+/// As [`shown`], but keeps tabs and line feeds.
 pub fn shown_text(text: &str) -> Cow<'_, str> {
-    written_out(text, |c| !matches!(c, '\n' | '\t') && is_hidden(c))
+    escaped(text, |c| !matches!(c, '\n' | '\t') && is_hidden(c))
 }
 
-fn written_out(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn escaped(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&hidden) {
         return text.into();
     }
@@ -36,8 +36,8 @@ fn written_out(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     out.into()
 }
 
-/// Whether a character is not seen itself: controls, line separators, and marks that change the
-/// direction of what follows.
+/// Whether a character is invisible: controls, line separators, and marks that change the direction of
+/// text.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,42 +1,42 @@
-//! Failure injection: tests let one step of the file layer, or of the device, fail after the other. Nothing is
-//! set in ordinary use; a step then costs the reading of one number.
+//! Failure injection: tests let each step of the file layer, or of the device, fail in turn. In ordinary use
+//! nothing is set, and a step costs one atomic load.
 
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What happens at a step of the file layer.
+/// How a step of the file layer fails.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Failure {
-    /// The system refuses it with this error number, and every later one too: a disk that is full stays full.
+    /// It and every later one return this `errno`: a disk that is full stays full.
     Lasting(i32),
-    /// The system refuses it, and none after it.
+    /// It alone returns this `errno`.
     Once(i32),
-    /// The program ends there as by a kill: nothing is cleaned up.
+    /// The process aborts there, as if killed: nothing is cleaned up.
     Kill,
 }
 
-/// Counts down to the step that fails.
+/// Number of steps up to the one that fails, it included; 0 after it, [`NEVER`] if none is to fail.
 struct Countdown(AtomicUsize);
 
-/// Nothing is to fail.
+/// No step is to fail.
 const NEVER: usize = usize::MAX;
 
 static FILES: Countdown = Countdown(AtomicUsize::new(NEVER));
 static DEVICE: Countdown = Countdown(AtomicUsize::new(NEVER));
-/// Images that a device holds at once.
+/// Largest batch, in images, that fits the device's memory.
 static ROOM: AtomicUsize = AtomicUsize::new(NEVER);
 static FAULT: Mutex<Failure> = Mutex::new(Failure::Kill);
 
 thread_local! {
-    /// How the system refuses locks of files. Tests beside this one want theirs.
+    /// `errno` of every attempt to lock a file; of this thread alone, because tests run in parallel.
     static NO_LOCKS: Cell<Option<i32>> = const { Cell::new(None) };
 }
 
 impl Countdown {
-    /// Steps left before this one, it included; 0 after the one that failed. `None` where none is to fail.
+    /// Counts one step; returns the count before it: 1 at the step that fails, 0 after it. `None` if none is to fail.
     fn step(&self) -> Option<usize> {
         if self.0.load(Ordering::Relaxed) == NEVER {
             return None;
@@ -46,37 +46,37 @@ impl Countdown {
     }
 }
 
-/// Lets the step `at`, counted from 1, of all files of this process meet `fault`.
+/// Makes the `at`-th file step of this process from now on, counted from 1, fail with `fault`.
 #[doc(hidden)]
 pub fn files(at: usize, fault: Failure) {
     *FAULT.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     FILES.0.store(at, Ordering::SeqCst);
 }
 
-/// Lets the device be lost at the step `at`, counted from 1: a pass of a backbone, or a training step.
+/// Makes the device fail at the `at`-th device step, counted from 1: a backbone's forward pass, or a training step.
 #[doc(hidden)]
 pub fn device(at: usize) {
     DEVICE.0.store(at, Ordering::SeqCst);
 }
 
-/// Lets a pass of more than so many images run out of the device's memory, and every later one too.
+/// Makes every pass of more than this many images run out of device memory.
 #[doc(hidden)]
 pub fn device_room(images: usize) {
     ROOM.store(images, Ordering::SeqCst);
 }
 
-/// Lets the system refuse this thread every lock of a file with this error number; none any more where absent.
+/// Makes every attempt of this thread to lock a file fail with this `errno`, or none if absent.
 #[doc(hidden)]
 pub fn locks(refused: Option<i32>) {
     NO_LOCKS.set(refused);
 }
 
-/// One lock the system is asked for.
+/// An attempt to lock a file: fails if [`locks`] says so.
 pub(super) fn lock_step() -> io::Result<()> {
     NO_LOCKS.get().map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
 }
 
-/// Nothing fails any more; whether something did.
+/// Clears all failures but that of [`locks`]; returns whether the step that was to fail has been reached.
 #[doc(hidden)]
 pub fn none() -> bool {
     ROOM.store(NEVER, Ordering::SeqCst);
@@ -84,7 +84,7 @@ pub fn none() -> bool {
     reached.contains(&true)
 }
 
-/// One thing the system is asked for on the way of a file to its place.
+/// One system call of the file layer: fails if [`files`] says so.
 pub(super) fn file_step() -> io::Result<()> {
     let Some(left @ 0..=1) = FILES.step() else { return Ok(()) };
     match *FAULT.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -94,7 +94,7 @@ pub(super) fn file_step() -> io::Result<()> {
     }
 }
 
-/// One thing a device is asked for, of a batch of so many images.
+/// One pass of the device over a batch of this many images: panics if [`device`] or [`device_room`] says so.
 pub(in crate::model) fn device_step(images: usize) {
     assert!(DEVICE.step() != Some(1), "the device is lost");
     assert!(images <= ROOM.load(Ordering::Relaxed), "out of device memory");

@@ -1,106 +1,106 @@
-//! The system's locks of files. They end with their program, however that ends; but not every file system has them: some
-//! networks' do not, and one that has may have nobody to ask. Who is told so goes by a file that says whose it is.
+//! The operating system's file locks, which are released when their process ends, however it ends. Not every file system
+//! supports them: some network file systems do not, or their lock service is down. There an owner file ([`HostLock`]) serves.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::failpoint;
-use super::host_lock::{HostLock, LockAttempt, STILL};
+use super::host_lock::{HostLock, LockAttempt, STALE_AFTER};
 
-/// What came of trying to lock a file.
+/// The result of [`try_lock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tried {
-    /// It is locked, until it is closed.
-    Ours,
-    /// Another has it open and locked.
-    Anothers,
-    /// There are no locks there.
-    NoLocks,
+pub enum TryLock {
+    /// The file is locked, until it is closed.
+    Acquired,
+    /// Another open file has the lock.
+    Held,
+    /// The file system does not support locks.
+    Unsupported,
 }
 
-/// Locks a file if nobody has.
+/// Locks a file without waiting.
 ///
 /// # Errors
-/// Those of the system, but for there being no locks.
-pub fn try_lock(file: &File) -> io::Result<Tried> {
+/// Those of the system, except that locks are not supported.
+pub fn try_lock(file: &File) -> io::Result<TryLock> {
     match failpoint::lock_step().map_err(TryLockError::Error).and_then(|()| file.try_lock()) {
-        Ok(()) => Ok(Tried::Ours),
-        Err(TryLockError::WouldBlock) => Ok(Tried::Anothers),
-        Err(TryLockError::Error(why)) if says_none(&why) => Ok(Tried::NoLocks),
+        Ok(()) => Ok(TryLock::Acquired),
+        Err(TryLockError::WouldBlock) => Ok(TryLock::Held),
+        Err(TryLockError::Error(why)) if means_unsupported(&why) => Ok(TryLock::Unsupported),
         Err(TryLockError::Error(why)) => Err(why),
     }
 }
 
-/// Locks a file once nobody else has; whether there are locks there.
+/// Waits until a file is locked; returns false if the file system does not support locks.
 ///
 /// # Errors
-/// Those of the system, but for there being no locks.
+/// Those of the system, except that locks are not supported.
 pub fn lock(file: &File) -> io::Result<bool> {
     match failpoint::lock_step().and_then(|()| file.lock()) {
-        Err(why) if says_none(&why) => Ok(false),
+        Err(why) if means_unsupported(&why) => Ok(false),
         locked => locked.map(|()| true),
     }
 }
 
-/// Whether a refusal says that there are no locks there.
-fn says_none(why: &io::Error) -> bool {
+/// Whether an error means that the file system does not support locks, or that its lock service is down.
+fn means_unsupported(why: &io::Error) -> bool {
     #[cfg(unix)]
-    let told = {
-        let none = [libc::ENOLCK, libc::ENOTSUP, libc::EOPNOTSUPP, libc::ENOSYS];
-        why.raw_os_error().is_some_and(|number| none.contains(&number))
+    let unsupported = {
+        let numbers = [libc::ENOLCK, libc::ENOTSUP, libc::EOPNOTSUPP, libc::ENOSYS];
+        why.raw_os_error().is_some_and(|number| numbers.contains(&number))
     };
     #[cfg(not(unix))]
-    let told = false;
-    told || why.kind() == ErrorKind::Unsupported
+    let unsupported = false;
+    unsupported || why.kind() == ErrorKind::Unsupported
 }
 
-/// The right that one process has: the lock of a file, or where there are no locks the [`HostLock`] of one beside it.
+/// A lock that one process holds: that of a file, or where locks are not supported the [`HostLock`] of one beside it.
 #[derive(Debug)]
 pub enum ExclusiveLock {
-    /// Whoever has this file open has it: a child process that gets it, too.
+    /// The lock of this open file, which a child process that inherits the file shares.
     File(File),
-    /// This process has it, and shows life ([`beat`](Self::beat)).
+    /// An owner file, whose owner must call [`beat`](Self::beat).
     Sign(HostLock),
 }
 
 impl ExclusiveLock {
-    /// Asks for the right that the file `path` stands for, which is made where it is not there; nothing where another has it.
+    /// Tries to take the lock of the file `path`, which is created if absent; `None` if another process holds it.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// If the file or its lock cannot be accessed.
     pub fn ask(path: &Path) -> io::Result<Option<Self>> {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         Ok(match try_lock(&file)? {
-            Tried::Ours => Some(Self::File(file)),
-            Tried::Anothers => None,
-            Tried::NoLocks => match HostLock::ask(&sign(path), false, STILL, false)? {
+            TryLock::Acquired => Some(Self::File(file)),
+            TryLock::Held => None,
+            TryLock::Unsupported => match HostLock::ask(&sign(path), false, STALE_AFTER, false)? {
                 LockAttempt::Taken(sign) => Some(Self::Sign(sign)),
                 LockAttempt::Held(_) => None,
             },
         })
     }
 
-    /// Whether somebody has it. Where there are locks, nobody else gets it while this is found out.
+    /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// If the file or its lock cannot be accessed.
     pub fn is_held(path: &Path) -> io::Result<bool> {
         let file = match File::options().read(true).write(true).open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             file => file?,
         };
         match try_lock(&file)? {
-            Tried::Ours => Ok(false),
-            Tried::Anothers => Ok(true),
-            Tried::NoLocks => HostLock::is_held(&sign(path), STILL),
+            TryLock::Acquired => Ok(false),
+            TryLock::Held => Ok(true),
+            TryLock::Unsupported => HostLock::is_held(&sign(path), STALE_AFTER),
         }
     }
 
-    /// Shows other machines that its owner lives, where it is by that that it is kept.
+    /// Renews an owner file ([`HostLock::beat`]); does nothing for a file lock.
     ///
     /// # Errors
-    /// If it is another's by now; if the disk refuses.
+    /// If another process has taken over; if the file cannot be written.
     pub fn beat(&self) -> io::Result<()> {
         match self {
             Self::File(_) => Ok(()),
@@ -109,7 +109,7 @@ impl ExclusiveLock {
     }
 }
 
-/// The file that says whose the right is, where locks do not.
+/// The owner file of the lock file `path`, used where locks are not supported.
 pub fn sign(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{name}.owner.json"))
@@ -133,7 +133,7 @@ mod tests {
             drop(right);
             assert!(!ExclusiveLock::is_held(&path).unwrap() && !sign(&path).exists());
         }
-        // What else is refused is no such answer.
+        // Other errors do not mean that locks are not supported.
         failpoint::locks(Some(libc::EIO));
         assert_eq!(ExclusiveLock::ask(&path).unwrap_err().raw_os_error(), Some(libc::EIO));
         failpoint::locks(None);

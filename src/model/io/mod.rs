@@ -1,4 +1,4 @@
-//! Files, written whole and read within bounds; what of them is shown to people and spreadsheets.
+//! Reading and writing files: atomic writes, bounded reads, locks, file formats, and names made safe to show.
 
 pub mod array;
 pub mod atomic_file;

@@ -1,4 +1,4 @@
-//! NumPy's archive of arrays (`numpy.load` opens it), the same bytes for the same arrays.
+//! NumPy's `.npz` archives (`numpy.load` opens them), written reproducibly: the same bytes for the same arrays.
 
 use std::io::{Cursor, Write};
 
@@ -19,7 +19,7 @@ pub enum NpzError {
     Array { name: String, source: WriteNpyError },
 }
 
-/// Writes `arrays` as an uncompressed `.npz`, as `numpy.savez` does, but without the time of day.
+/// Writes `arrays` as an uncompressed `.npz`, as `numpy.savez` does, but without modification times.
 pub fn write(to: impl Write, arrays: &Arrays) -> Result<(), NpzError> {
     let views = arrays.iter().map(|(name, array)| {
         let view = ArrayViewD::from_shape(IxDyn(&array.shape), &array.data);
@@ -28,14 +28,14 @@ pub fn write(to: impl Write, arrays: &Arrays) -> Result<(), NpzError> {
     archive(to, views)
 }
 
-/// The same of one array of whole numbers, `[N]`.
+/// As [`write()`], one int64 array `[N]` called `name`.
 pub fn write_whole(to: impl Write, name: &str, numbers: &[i64]) -> Result<(), NpzError> {
     let view = ArrayViewD::from_shape(IxDyn(&[numbers.len()]), numbers).expect("one axis");
     archive(to, [(name, view)].into_iter())
 }
 
-/// The archive is made in memory: one whose writer fails half-way would try to end it when it is dropped, and print
-/// that it cannot.
+/// Builds the archive in memory: after a failed write, dropping the [`ZipWriter`] would try to finish the archive and
+/// print that it cannot.
 fn archive<'a, T: WritableElement + 'a>(
     mut to: impl Write,
     arrays: impl Iterator<Item = (&'a str, ArrayViewD<'a, T>)>,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::model::io::array::Array;
 
-    /// Takes so many bytes and no more.
+    /// A writer that accepts this many bytes, then is full.
     struct Disk(usize);
 
     impl Write for Disk {

@@ -1,4 +1,4 @@
-//! SHA-256 as hexadecimal digits: what tells weights, probes, caches and pictures apart.
+//! SHA-256 in hexadecimal, which identifies weights, probes, caches and pictures.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -7,20 +7,20 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// Bytes as hexadecimal digits.
+/// Bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}"); // a String takes whatever is written
+        let _ = write!(hex, "{byte:02x}"); // writing to a String cannot fail
         hex
     })
 }
 
-/// The digest of bytes.
+/// The SHA-256 of bytes, in hexadecimal.
 pub fn of_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The digest of a file, read piece by piece.
+/// The SHA-256 of a file, in hexadecimal; reads 1 MiB at a time.
 pub fn of_file(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut file = File::open(path)?;

@@ -1,4 +1,4 @@
-//! Temporary files and folders, beside what they become, that a kill has left.
+//! Temporary files and folders, beside their targets, that a killed process has left.
 
 use std::io;
 use std::path::Path;
@@ -6,22 +6,22 @@ use std::time::{Duration, SystemTime};
 
 use super::atomic_file;
 
-/// With what their names begin.
+/// Prefix of their names.
 pub(super) const PREFIX: &str = ".ssmprobe-";
-/// A folder into which nothing is written for so long was left by a kill.
+/// A folder that nothing was written into for this long was left by a killed process.
 pub(super) const LEFT_AFTER: Duration = Duration::from_hours(1);
 
-/// Whether a file or folder is one that was not to stay, by its name.
+/// Whether `name` is that of a temporary file or folder of this program.
 pub fn is_temporary(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// For how long nothing was written to a file, or to anything in a folder. What has a time that lies ahead was written
-/// before the clock was set back.
+/// Time since the last write to a file, or to anything in a folder. A modification time in the future, from before the
+/// clock was set back, counts by its distance.
 fn idle(path: &Path, now: SystemTime) -> io::Result<Duration> {
-    let about = path.symlink_metadata()?;
-    let mut least = now.duration_since(about.modified()?).unwrap_or_else(|ahead| ahead.duration());
-    if about.is_dir() {
+    let metadata = path.symlink_metadata()?;
+    let mut least = now.duration_since(metadata.modified()?).unwrap_or_else(|ahead| ahead.duration());
+    if metadata.is_dir() {
         for entry in std::fs::read_dir(path)? {
             least = least.min(idle(&entry?.path(), now)?);
         }
@@ -29,8 +29,8 @@ fn idle(path: &Path, now: SystemTime) -> io::Result<Duration> {
     Ok(least)
 }
 
-/// Removes the temporary files and folders in `folder` that a kill has left, those not written to for `age`:
-/// younger ones may be another program's that is at work.
+/// Removes the temporary files and folders in `folder` that were not written to for `age`: a running process may
+/// still be writing newer ones.
 pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
     let mut now = None;
     for entry in std::fs::read_dir(folder)? {
@@ -39,10 +39,10 @@ pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
         if !is_temporary(&name.to_string_lossy()) {
             continue;
         }
-        let now = *now.get_or_insert_with(|| atomic_file::time_of(folder));
+        let now = *now.get_or_insert_with(|| atomic_file::file_system_time(folder));
         let path = entry.path();
         if idle(&path, now).is_ok_and(|idle| idle >= age) {
-            // Whoever else removes it at the same moment has done the same.
+            // Fails if another process has just removed it.
             let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
     }

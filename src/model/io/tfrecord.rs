@@ -1,5 +1,5 @@
-//! Records as TensorFlow keeps them (TFRecord): 8 bytes of length, a checksum of these, the record, a checksum of it, all
-//! little-endian. A checksum is the CRC32C (Castagnoli) of the bytes, rotated and shifted so that records may hold records.
+//! TensorFlow's TFRecord format: a length of 8 bytes, its checksum, the record, its checksum, all little-endian. A checksum
+//! is the CRC32C (Castagnoli) of the bytes, masked (rotated, then offset) so that records may contain records.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -7,11 +7,12 @@ use std::path::Path;
 
 use super::atomic_file::step;
 
-/// Bytes before a record, and behind it.
+/// Bytes before a record: its length, and the checksum of that.
 const HEAD: usize = 12;
+/// Bytes after a record: its checksum.
 const TAIL: usize = 4;
 
-/// CRC32C of every byte alone: the polynomial 0x1EDC6F41, its bits reversed.
+/// CRC32C table of all bytes, for the polynomial 0x1EDC6F41 with its bits reversed.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -35,13 +36,13 @@ fn masked(bytes: &[u8]) -> [u8; 4] {
     crc32c(bytes).rotate_right(15).wrapping_add(0xA282_EAD8).to_le_bytes()
 }
 
-/// The record `bytes` as it stands in a file.
+/// The record `bytes` with its length and checksums, as in a file.
 pub fn frame(bytes: &[u8]) -> Vec<u8> {
     let length = (bytes.len() as u64).to_le_bytes();
     [&length[..], &masked(&length), bytes, &masked(bytes)].concat()
 }
 
-/// The records in `file` up to the first that is cut off or damaged.
+/// The records in `file`, up to the first that is truncated or damaged.
 pub fn records(mut file: &[u8]) -> Vec<&[u8]> {
     let mut records = Vec::new();
     while let Some((length, rest)) = file.split_at_checked(8) {
@@ -60,12 +61,13 @@ pub fn records(mut file: &[u8]) -> Vec<&[u8]> {
     records
 }
 
-/// Bytes that records of these lengths take.
+/// Size of these records in a file, in bytes.
 pub fn framed(records: &[&[u8]]) -> u64 {
     records.iter().map(|record| (HEAD + record.len() + TAIL) as u64).sum()
 }
 
-/// Cuts the file at `path`, which is made if absent, to `length` bytes and appends: who reads along meets only what is new.
+/// Truncates the file at `path`, created if absent, to `length` bytes, then appends `bytes`: a concurrent reader sees only
+/// appended data.
 ///
 /// # Errors
 /// If it cannot be written.

@@ -1,5 +1,6 @@
-//! One program at a time trains into a run's folder: two would write over each other's checkpoints. On one machine the
-//! system's locks see to it, which end with their program; among machines that share the folder a file with a sign of life.
+//! One process at a time trains into a run's folder: two would overwrite each other's checkpoints. On one machine a file
+//! lock ensures that, which is released when its process ends; among machines that share the folder an owner file with
+//! heartbeats ([`HostLock`]).
 
 use std::fs::File;
 use std::io;
@@ -7,56 +8,54 @@ use std::path::Path;
 
 use super::{Run, RunError, error};
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::{self, Tried};
-use crate::model::io::host_lock::{HostLock, LockAttempt, STILL};
+use crate::model::io::file_lock::{self, TryLock};
+use crate::model::io::host_lock::{HostLock, LockAttempt, STALE_AFTER};
 
-/// The right to write into a run's folder; it ends when this is dropped, or its program, however that
+/// The exclusive right to write into a run's folder; released on drop, or when the process ends, however it
 /// ends.
 #[derive(Debug)]
 pub struct RunLock {
-    among_machines: HostLock,
-    _on_this_one: Locked,
+    host_lock: HostLock,
+    _file_lock: LockedFile,
 }
 
-/// A locked file. A child process that another thread starts holds every open file for a moment, and with it the lock:
-/// closing alone would leave it there.
+/// A locked file, unlocked on drop. A child process that another thread spawns has every open file for a moment, and with it
+/// the lock: closing the file alone would not release it.
 #[derive(Debug)]
-struct Locked(File);
+struct LockedFile(File);
 
-impl Drop for Locked {
+impl Drop for LockedFile {
     fn drop(&mut self) {
         let _ = self.0.unlock(); // a file system without locks
     }
 }
 
 impl RunLock {
-    /// Shows other machines, now and then, that this program is at work.
+    /// Sends a heartbeat to other machines, if one is due ([`HostLock::beat`]).
     ///
     /// # Errors
-    /// If another has taken over, because this one showed nothing for minutes; if the disk refuses.
+    /// If another machine has taken over, because this one sent none for minutes; if the file cannot be written.
     pub fn beat(&self) -> Result<(), RunError> {
-        self.among_machines.beat().map_err(error::io("keep", self.among_machines.path()))
+        self.host_lock.beat().map_err(error::io("keep", self.host_lock.path()))
     }
-}
 
-impl RunLock {
-    /// Claims a run's folder for as long as the answer lives. Where another machine had it, this may take minutes: until it
-    /// has shown life or is known to be gone.
+    /// Claims a run's folder until the lock is dropped. If a process of another machine had it, this may take minutes, until
+    /// that sends a heartbeat or is taken for dead.
     ///
     /// # Errors
-    /// While another program has it, or if the lock's file cannot be made.
+    /// If another process holds it; if the lock file cannot be created or locked.
     pub fn claim(folder: &Path) -> Result<Self, RunError> {
         let path = folder.join("state/lock");
         let lock = open(&path)?;
         let alone = match file_lock::try_lock(&lock).map_err(error::io("lock", &path))? {
-            Tried::Ours => true,
-            Tried::NoLocks => false,
-            Tried::Anothers => return Err(RunError::Claimed { folder: folder.to_owned(), host: None }),
+            TryLock::Acquired => true,
+            TryLock::Unsupported => false,
+            TryLock::Held => return Err(RunError::Claimed { folder: folder.to_owned(), host: None }),
         };
         Self::among_machines(folder, lock, "state/owner.json", alone, false)
     }
 
-    /// The same among all machines, for who has it on this one.
+    /// Takes the owner file called `name`, for a process that holds the file lock of this machine if `alone`.
     fn among_machines(
         folder: &Path,
         lock: File,
@@ -65,9 +64,9 @@ impl RunLock {
         patient: bool,
     ) -> Result<Self, RunError> {
         let path = folder.join(name);
-        let asked: io::Result<LockAttempt> = HostLock::ask(&path, alone, STILL, patient);
-        match asked.map_err(error::io("lock", &path))? {
-            LockAttempt::Taken(among_machines) => Ok(Self { among_machines, _on_this_one: Locked(lock) }),
+        let attempt: io::Result<LockAttempt> = HostLock::ask(&path, alone, STALE_AFTER, patient);
+        match attempt.map_err(error::io("lock", &path))? {
+            LockAttempt::Taken(host_lock) => Ok(Self { host_lock, _file_lock: LockedFile(lock) }),
             LockAttempt::Held(host) => Err(RunError::Claimed { folder: folder.to_owned(), host: Some(host) }),
         }
     }
@@ -79,10 +78,10 @@ impl Run {
         RunLock::claim(self.folder())
     }
 
-    /// Waits for the right to change what was found out about the run: a moment's work, whoever trains.
+    /// Waits for the lock under which evaluations of the run are changed, held for moments and independent of training.
     ///
     /// # Errors
-    /// If the lock's file cannot be made.
+    /// If the lock file cannot be created or locked.
     pub fn turn(&self) -> Result<RunLock, RunError> {
         let path = self.folder().join("state/evaluation.lock");
         let lock = open(&path)?;
@@ -92,7 +91,7 @@ impl Run {
 }
 
 fn open(path: &Path) -> Result<File, RunError> {
-    // The folder may have gone, and the run is begun anew.
+    // The folder may have been removed, and the run starts anew.
     let lock = atomic_file::make_folder(path.parent().unwrap_or(path)).and_then(|()| {
         atomic_file::step(|| File::options().write(true).create(true).truncate(false).open(path))
     });
@@ -109,7 +108,7 @@ mod tests {
         atomic_file::make_folder(&folder.path().join("state")).expect("a folder");
         let file = open(&folder.path().join("state/lock")).expect("a file");
         file.try_lock().expect("nobody has it");
-        let (inherited, claimed) = (file.try_clone().expect("as fork does"), Locked(file));
+        let (inherited, claimed) = (file.try_clone().expect("as fork does"), LockedFile(file));
         assert!(matches!(RunLock::claim(folder.path()), Err(RunError::Claimed { host: None, .. })));
         drop(claimed);
         RunLock::claim(folder.path()).expect("nobody has it any more");
