@@ -1,48 +1,49 @@
-//! The first steps of a head on a GPU, which it takes alone.
+//! Timing of a head's first steps on a GPU, which run one head at a time.
 
-/// How many there are: one that compiles its kernels, one that is recorded, and one more.
-pub(super) const STEPS: usize = 3;
-/// Which of them is recorded, from 0.
-const RECORDED: usize = 1;
+/// Number of solo steps: one that compiles the kernels, one that is recorded, and one more.
+pub(super) const SOLO_STEPS: usize = 3;
+/// Index of the step that is recorded, from 0.
+const RECORDED_STEP: usize = 1;
 
-/// How long they took, so that what steps of several heads take together can be shared out. Only those on the largest batch count:
-/// an epoch ends with a smaller one, and what is recorded has the size of its batch.
+/// Times of the solo steps, by which the time that the heads' steps take together is later apportioned. Only steps on the largest
+/// batch count: an epoch ends with a smaller one, and a recording is for one batch size.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Alone {
-    /// Images of the batch.
+pub(super) struct SoloSteps {
+    /// Images of the largest batch so far.
     pub images: usize,
-    /// In seconds.
+    /// Of each solo step on it, in seconds.
     pub seconds: Vec<f64>,
 }
 
-impl Alone {
-    /// Begins anew where a batch is larger than any before; whether it is.
-    pub fn begins(&mut self, images: usize) -> bool {
-        let begins = images > self.images;
-        if begins {
+impl SoloSteps {
+    /// Starts again if a batch is larger than any before; returns whether it is.
+    pub fn restart_if_larger(&mut self, images: usize) -> bool {
+        let is_larger = images > self.images;
+        if is_larger {
             *self = Self { images, seconds: vec![] };
         }
-        begins
+        is_larger
     }
 
-    /// Whether the step on a batch of so many images is to be recorded.
-    pub fn records(&self, images: usize) -> bool {
-        images == self.images && self.seconds.len() == RECORDED
+    /// Whether the next step, on a batch of this many images, is to be recorded.
+    pub fn should_record(&self, images: usize) -> bool {
+        images == self.images && self.seconds.len() == RECORDED_STEP
     }
 
-    pub fn is_over(&self) -> bool {
-        self.seconds.len() >= STEPS
+    /// Whether all solo steps are done.
+    pub fn are_done(&self) -> bool {
+        self.seconds.len() >= SOLO_STEPS
     }
 
-    /// Counts a step.
+    /// Adds the time of a step on a batch of this many images.
     pub fn add(&mut self, images: usize, seconds: f64) {
         if images == self.images {
             self.seconds.push(seconds);
         }
     }
 
-    /// What a step takes, undisturbed.
-    pub fn least(&self) -> f64 {
+    /// Time of the fastest solo step, in seconds.
+    pub fn fastest(&self) -> f64 {
         self.seconds.iter().copied().fold(f64::INFINITY, f64::min)
     }
 }

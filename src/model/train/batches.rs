@@ -1,4 +1,4 @@
-//! The batches of an epoch and their labels, as a device has them.
+//! The batches of an epoch and their labels, on the device.
 
 use std::iter;
 
@@ -19,27 +19,27 @@ use crate::model::probe::head::Batch;
 pub struct Labels {
     /// The classes, `[B]`.
     pub(super) index: Tensor<1, Int>,
-    /// 1 at each image's class, else 0, `[B, C]`; on the processor, which multiplies with it.
+    /// One-hot classes, `[B, C]`; on the CPU alone, where the loss multiplies with it.
     pub(super) target: Option<Tensor<2>>,
     /// B.
     pub(super) count: usize,
 }
 
 impl Labels {
-    /// The class of each image, out of `names` classes.
-    pub fn new(classes: &[usize], names: usize, device: &Device) -> Self {
+    /// Labels from the class of each image, out of `count` classes.
+    pub fn new(classes: &[usize], count: usize, device: &Device) -> Self {
         let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
         let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
         let target = on_cpu(device).then(|| {
-            let mut target = vec![0.0_f32; classes.len() * names]; // made here: burn's one_hot reads the device to check bounds
-            classes.iter().zip(target.chunks_mut(names)).for_each(|(&class, row)| row[class] = 1.0);
-            Tensor::from_data(TensorData::new(target, [classes.len(), names]), device).autodiff()
+            let mut target = vec![0.0_f32; classes.len() * count]; // built here: burn's one_hot reads the device to check bounds
+            classes.iter().zip(target.chunks_mut(count)).for_each(|(&class, row)| row[class] = 1.0);
+            Tensor::from_data(TensorData::new(target, [classes.len(), count]), device).autodiff()
         });
         Self { index, target, count: classes.len() }
     }
 }
 
-/// The order of the training images in one epoch: a function of seed and epoch.
+/// The order of the training images in one epoch, a function of seed and epoch.
 pub(super) fn epoch_order(images: usize, seed: u64, epoch: usize) -> Vec<usize> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(epoch as u64);
@@ -48,22 +48,22 @@ pub(super) fn epoch_order(images: usize, seed: u64, epoch: usize) -> Vec<usize> 
     order
 }
 
-/// The tokens of a step's images after one layer.
-pub(super) struct Turn {
-    /// Among the task's, from 0.
+/// The tokens of a step's images at one layer.
+pub(super) struct LayerBatch {
+    /// Index of the layer among the task's, from 0.
     pub layer: usize,
-    /// Whether no other layer of these images follows.
+    /// Whether this is the step's last layer.
     pub is_last: bool,
     pub batch: Batch,
 }
 
-/// What an epoch reads in this `order` from `position` on, each step's layers one after the other. Nothing is sent to the device
-/// before it is its turn.
-pub(super) fn turns<'a>(
+/// The batches of an epoch in this `order` from `position` on, each step's layers one after the other. A batch is sent to the
+/// device when the iterator reaches it, not before.
+pub(super) fn layer_batches<'a>(
     task: &'a Task,
     order: &'a [usize],
     position: TrainCursor,
-) -> impl Iterator<Item = Result<Turn, TokenSourceError>> + 'a {
+) -> impl Iterator<Item = Result<LayerBatch, TokenSourceError>> + 'a {
     let size = task.config.batch;
     let steps = order.chunks(size).map(|chunk| chunk.iter().map(|&i| task.train.images[i]).collect());
     let steps: Vec<Vec<usize>> = steps.skip(position.step).collect();
@@ -77,14 +77,14 @@ pub(super) fn turns<'a>(
                 let last = layers.len() - 1;
                 Box::new(layers.enumerate().map(move |(layer, rows)| {
                     let batch = batch_of(task, rows, &images, Pass::Step(done));
-                    Ok(Turn { layer, is_last: layer == last, batch })
+                    Ok(LayerBatch { layer, is_last: layer == last, batch })
                 }))
             },
         )
     })
 }
 
-/// The tokens of `images` on the device, to be trained on in a step.
+/// The tokens of `images` on the device; in a training step the batch records gradients, and its image seeds depend on the step.
 pub(super) fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass) -> Batch {
     let (tokens, device) = (task.tokens, task.device);
     let (grid, width) = (tokens.grid(), tokens.width());
@@ -98,10 +98,10 @@ pub(super) fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass
         Pass::Step(done) => Some(done as u64),
         Pass::Evaluation(_) => None,
     };
-    device.staging(iter::once(&mut rows.patches)); // from where a GPU reads by itself
+    device.staging(iter::once(&mut rows.patches)); // into page-locked memory, which a GPU reads by DMA
     let patches = widened::<3>(rows.patches, device);
     let cls = rows.cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
-    // Far apart for every step, and never those of an evaluation.
+    // Seeds of different steps are far apart, and differ from those of an evaluation.
     let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);
     let image_seeds = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
     let batch = Batch { patches, cls, grid, image_seeds, training: false };
@@ -123,7 +123,7 @@ mod gpu_tests {
 
     const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
 
-    /// Tokens of two layers that tell images, layers and places apart.
+    /// Tokens of two layers whose values differ by image, layer and position.
     struct TwoLayers;
 
     impl TokenSource for TwoLayers {
@@ -153,7 +153,7 @@ mod gpu_tests {
         }
     }
 
-    /// The losses of a head after each layer, by epoch.
+    /// The losses by epoch of two heads, one at each layer.
     fn losses(device: &Device) -> Vec<f64> {
         let images =
             Labelled { images: (0..10).collect(), classes: (0..10).map(|image| image % 4).collect() };

@@ -1,4 +1,4 @@
-//! A head and its linear classifier on a device: what trains.
+//! The model that is trained: a head and its linear classifier on a device.
 //!
 //! `logits = features W^T + b`, `[B, C]`, with `classifier.weight` `[C, F]` and `classifier.bias`
 //! `[C]` as `nn.Linear(F, C)`, beside the head's parameters in one [`Params`].
@@ -13,10 +13,10 @@ use crate::model::probe::head::{self, Batch, Config, ConfigError, Dims, Head, He
 use crate::model::probe::params::{Params, Spec};
 use crate::model::probe::{BackboneMeta, Classifier, FORMAT, Meta, Probe, ProbeError};
 
-/// Sizes a model cannot be built for.
+/// Why a model cannot be built.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ModelError {
-    /// A setting the head cannot work with.
+    /// A setting is invalid.
     #[error("head `{head}`: {source}")]
     Config {
         /// The head's id.
@@ -24,15 +24,15 @@ pub enum ModelError {
         /// The setting.
         source: ConfigError,
     },
-    /// Nothing to order.
+    /// Fewer than 2 patch tokens.
     #[error("head `{head}` needs at least 2 patch tokens to read, the grid has {found}; use larger images")]
     TooFewTokens {
         /// The head's id.
         head: &'static str,
-        /// N.
+        /// Their number, N.
         found: usize,
     },
-    /// Nothing to tell apart.
+    /// A dataset without classes.
     #[error("head `{head}` needs at least one class; the data set has none")]
     NoClasses {
         /// The head's id.
@@ -51,7 +51,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A fresh model. Starting values depend on `seed` and the head alone; so do random orders, unless the
+    /// A model with initial values. These depend on `seed` and the head alone; so do random orders, unless the
     /// settings have a seed of their own.
     pub fn start(
         kind: &'static HeadSpec,
@@ -74,7 +74,7 @@ impl Model {
         Ok(Self { kind, head, config, dims, params })
     }
 
-    /// The model in a probe, for images of this grid.
+    /// The model of a probe, for images with this grid of patches.
     pub fn from_probe(probe: &Probe, grid: Grid, device: &Device) -> Result<Self, ProbeError> {
         let width = probe.meta.backbone.hidden_size;
         probe.fits(width, grid.len(), true)?;
@@ -91,7 +91,7 @@ impl Model {
         Ok(Self { kind, head, config: probe.meta.config.clone(), dims, params })
     }
 
-    /// The probe as it stands.
+    /// The model as a probe, with its current parameters.
     pub fn to_probe(
         &self,
         backbone: BackboneMeta,
@@ -101,7 +101,7 @@ impl Model {
         self.probe_of(self.params.to_arrays(), backbone, classes, training)
     }
 
-    /// The probe as it was when its parameters had these effective values.
+    /// The model as a probe whose parameters have the effective values `arrays`.
     pub fn probe_of(
         &self,
         mut arrays: Arrays,
@@ -123,7 +123,7 @@ impl Model {
         Probe::new(meta, arrays, classifier)
     }
 
-    /// The entry of the head in the list.
+    /// The registry entry of the head.
     pub fn kind(&self) -> &'static HeadSpec {
         self.kind
     }
@@ -173,18 +173,18 @@ impl Model {
         self.head.raw_features(&self.params, batch)
     }
 
-    /// The same of what the head's pooling gave, `[B, M, d]`.
+    /// The same from the head's pools, `[B, M, d]`, or `[B, M, d + 1]` if the sums of the weights follow.
     pub fn raw_features_of(&self, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
         self.head.finish(&self.params, pooled, batch)
     }
 
-    /// The logits of the raw features of a batch that is trained on, `[B, C]`, without the bias, and the bias, `[C]`.
+    /// The logits without the bias, `[B, C]`, of the raw features of a training batch, and the bias, `[C]`.
     pub fn training_products(&self, raw: Tensor<2>) -> (Tensor<2>, Tensor<1>) {
         linear::products(&self.params, "classifier", self.head.normalise(&self.params, raw, true))
     }
 
-    /// To be called in each training step, before parameters move: buffers follow the batch, whose raw features these are,
-    /// without their graph.
+    /// Updates the buffers (running statistics) from the raw features of a batch, detached from the graph. To be called in each
+    /// training step, before the parameters are updated.
     pub fn observe(self, raw: Tensor<2>) -> Self {
         let params = self.head.observe(self.params, raw);
         Self { params, ..self }

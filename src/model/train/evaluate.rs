@@ -1,5 +1,5 @@
-//! Heads asked about held-out images: after every epoch, where the best one is remembered, and within epochs, where nothing
-//! is.
+//! Evaluation on the selection and test splits: after every epoch, which keeps the best, and within epochs, which changes only
+//! the list of results.
 
 use std::ops::ControlFlow;
 
@@ -8,8 +8,8 @@ use super::redraw::Pass;
 use super::{Epoch, Event, HeadProgress, HeadTrainer, Running, Snapshot, Task};
 use crate::model::data::token_cache::TokenSourceError;
 
-/// Predicted classes of images, head by head.
-type Answers = Vec<Vec<u32>>;
+/// Predicted class of each image, for each head.
+type Predictions = Vec<Vec<u32>>;
 
 /// Predicted class of each of `images` after `done` steps by every head that still trains; empty for the others.
 fn predict(
@@ -17,50 +17,50 @@ fn predict(
     trainers: &[HeadTrainer],
     images: &[usize],
     done: usize,
-    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Result<ControlFlow<(), Answers>, TokenSourceError> {
+    on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), Predictions>, TokenSourceError> {
     let mut predictions = vec![Vec::with_capacity(images.len()); trainers.len()];
     let chunks = || images.chunks(task.config.batch);
-    let wanted = chunks().map(<[usize]>::to_vec).collect();
-    for (chunk, layers) in chunks().zip(task.tokens.read(wanted, task.device)) {
+    let batches = chunks().map(<[usize]>::to_vec).collect();
+    for (chunk, layers) in chunks().zip(task.tokens.read(batches, task.device)) {
         for (layer, rows) in layers?.enumerate() {
             let batch = batch_of(task, rows, chunk, Pass::Evaluation(done));
             let trains = |trainer: &HeadTrainer| trainer.layer == layer && trainer.progress.failure.is_none();
             let trained = trainers.iter().zip(&mut predictions).filter(|(trainer, _)| trains(trainer));
-            let ask = |trainer: &HeadTrainer| trainer.model.logits(&batch).argmax(1).squeeze_dim::<1>(1); // [B]
-            // All are asked before the first one's answer is waited for.
+            let classify = |trainer: &HeadTrainer| trainer.model.logits(&batch).argmax(1).squeeze_dim::<1>(1); // [B]
+            // All heads' predictions are launched before the first is waited for.
             for (classes, predictions) in
-                trained.map(|(trainer, own)| (ask(trainer), own)).collect::<Vec<_>>()
+                trained.map(|(trainer, own)| (classify(trainer), own)).collect::<Vec<_>>()
             {
                 let classes = classes.into_data().convert::<u32>();
                 predictions.extend(classes.try_to_vec::<u32>().expect("class indices"));
             }
         }
-        if tell(Event::Evaluation).is_break() {
+        if on_event(Event::Evaluation).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
     Ok(ControlFlow::Continue(predictions))
 }
 
-/// Predicted class of each image that picks the best epoch and of each that is reported, by every head that still trains.
+/// [`predict`] for the selection split and the test split, in one go if they are the same.
 fn predict_both(
     task: &Task,
     trainers: &[HeadTrainer],
     done: usize,
-    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Result<ControlFlow<(), [Answers; 2]>, TokenSourceError> {
-    let ControlFlow::Continue(select) = predict(task, trainers, &task.select.images, done, tell)? else {
+    on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), [Predictions; 2]>, TokenSourceError> {
+    let ControlFlow::Continue(select) = predict(task, trainers, &task.select.images, done, on_event)? else {
         return Ok(ControlFlow::Break(()));
     };
     let test = match task.select == task.test {
         true => ControlFlow::Continue(select.clone()),
-        false => predict(task, trainers, &task.test.images, done, tell)?,
+        false => predict(task, trainers, &task.test.images, done, on_event)?,
     };
     Ok(test.map_continue(|test| [select, test]))
 }
 
-/// What an epoch has come to, so many being done or under way.
+/// The metrics of epoch number `epoch` (from 1).
 fn epoch_of(task: &Task, epoch: usize, running: Running, select: &[u32], test: &[u32]) -> Epoch {
     Epoch {
         epoch,
@@ -72,23 +72,23 @@ fn epoch_of(task: &Task, epoch: usize, running: Running, select: &[u32], test: &
     }
 }
 
-/// Evaluates every head after `done` steps, unless that was done before a stop; whether it was done now. Nothing of a head's
-/// training changes.
-pub(super) fn between(
+/// Evaluates every head within an epoch after `done` steps, unless a run that was stopped had done so; returns whether it did
+/// now. Does not influence training.
+pub(super) fn evaluate_within_epoch(
     task: &Task,
     trainers: &mut [HeadTrainer],
     done: usize,
-    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), bool>, TokenSourceError> {
     let step = Some(done);
-    let waits = |trainer: &HeadTrainer| {
+    let is_due = |trainer: &HeadTrainer| {
         let HeadProgress { failure, between, .. } = &trainer.progress;
         failure.is_none() && between.last().is_none_or(|last| last.step < step)
     };
-    if !trainers.iter().any(waits) {
+    if !trainers.iter().any(is_due) {
         return Ok(ControlFlow::Continue(false));
     }
-    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, done, tell)? else {
+    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, done, on_event)? else {
         return Ok(ControlFlow::Break(()));
     };
     for ((trainer, select), test) in trainers.iter_mut().zip(select).zip(test) {
@@ -101,20 +101,20 @@ pub(super) fn between(
     Ok(ControlFlow::Continue(true))
 }
 
-/// Evaluates every head after `done` steps and remembers the best.
+/// Ends an epoch after `done` steps in all: evaluates every head and keeps its best epoch.
 pub(super) fn close_epoch(
     task: &Task,
     trainers: &mut [HeadTrainer],
     done: usize,
-    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, TokenSourceError> {
-    // No loss comes after the last step that would say of it that it broke the parameters.
+    // After the last step, no further loss would reveal that its update made a parameter NaN or infinite.
     for trainer in trainers.iter_mut().filter(|trainer| trainer.progress.failure.is_none()) {
         if !trainer.model.params().are_finite() {
             trainer.fail("a parameter became NaN or infinite");
         }
     }
-    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, done, tell)? else {
+    let ControlFlow::Continue([select, test]) = predict_both(task, trainers, done, on_event)? else {
         return Ok(ControlFlow::Break(()));
     };
     for ((trainer, select), test) in trainers.iter_mut().zip(select).zip(test) {
@@ -136,7 +136,7 @@ pub(super) fn close_epoch(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Share of right predictions, in percent.
+/// Share of correct predictions, in percent.
 pub fn accuracy(predictions: &[u32], classes: &[usize]) -> f64 {
     let right =
         predictions.iter().zip(classes).filter(|&(&prediction, &class)| prediction as usize == class).count();

@@ -1,34 +1,35 @@
-//! Losses of steps, for the paper's figure of training loss, thinned to a bounded number of points:
-//! every epoch is cut into equal parts, and a point is the mean loss of the images of one part. Where
-//! points are cut depends on the protocol alone, so a run that goes on writes the same ones.
+//! Training losses within epochs, for the paper's figure of training loss, thinned to a bounded number of
+//! points: every epoch is divided into equal parts, and a point is the mean loss of the images of one
+//! part. The division depends on the protocol alone, so a resumed run writes the same points.
 
 use super::Running;
 
-/// Most points of one head and seed, unless there are more epochs than that.
+/// Maximum number of points of one head and seed, unless there are more epochs.
 pub const POINTS: usize = 4096;
 
 /// Losses of one head so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Losses {
-    /// One a part, epoch by epoch; not a number where it is not known.
+    /// One per part, epoch by epoch; NaN where unknown.
     pub points: Vec<f32>,
-    /// The sums of the epoch when the part under way began.
+    /// The sums of the epoch at the start of the current part.
     pub since: Running,
 }
 
-/// Parts of an epoch of `steps` steps, in a run of `epochs`.
+/// Number of parts of an epoch of `steps` steps, in a run of `epochs`.
 pub fn parts(epochs: usize, steps: usize) -> usize {
     (POINTS / epochs.max(1)).clamp(1, steps.max(1))
 }
 
 impl Losses {
-    /// Takes the sums after `step` (from 1) of the `steps` of epoch `epoch` (from 0).
+    /// Adds a point if a part ends with `step` (from 1) of the `steps` of epoch `epoch` (from 0); `running` are the
+    /// sums of the epoch up to that step.
     pub fn take(&mut self, running: Running, [epoch, step]: [usize; 2], steps: usize, parts: usize) {
         let ended = |step: usize| step * parts / steps;
         if ended(step) == ended(step - 1) {
             return;
         }
-        // Those before a checkpoint that kept none are not known.
+        // Points before a checkpoint of a version without losses are unknown.
         self.points.resize(epoch * parts + ended(step - 1), f32::NAN);
         self.points.push(running.loss_since(&self.since).map_or(f32::NAN, |loss| loss as f32));
         self.since = if step == steps { Running::default() } else { running };

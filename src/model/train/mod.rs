@@ -1,9 +1,9 @@
-//! The paper's protocol: many heads on one pass of frozen tokens, each with its own AdamW, so that no
-//! head's gradient touches another (paper, Algorithm 1).
+//! The paper's protocol: many heads train on one pass of frozen tokens, each with its own AdamW, so that no
+//! head's gradient reaches another (paper, Algorithm 1).
 //!
-//! A head's start, its batches and its updates depend on (seed, head) alone, so training it alone or
-//! beside others gives the same bits. Everything a run needs to go on lives in [`HeadTrainer`] and
-//! [`TrainCursor`]; a caller that saves both can be killed at any moment.
+//! A head's initial values, batches and updates depend on (seed, head) alone, so training it alone or
+//! with others gives the same bits. [`HeadTrainer`] and [`TrainCursor`] hold the whole state of a run; a
+//! caller that saves both can be killed at any moment.
 
 mod alone;
 mod batches;
@@ -33,33 +33,33 @@ use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
 use crate::model::train::optim::Optimizer;
 use crate::model::train::protocol::Protocol;
-use alone::Alone;
+use alone::SoloSteps;
 pub use batches::Labels;
-use batches::{Turn, epoch_order, turns};
+use batches::{LayerBatch, epoch_order, layer_batches};
 pub use evaluate::accuracy;
-use evaluate::{between, close_epoch};
+use evaluate::{close_epoch, evaluate_within_epoch};
 use losses::Losses;
 use recorded::RecordedStep;
 pub use saved::Saved;
 pub use step::step_all;
-use step::step_all_and;
+use step::step_all_overlapping;
 
 /// How all heads are trained (paper, "Optimization").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainConfig {
     /// Passes over the training images.
     pub epochs: usize,
-    /// Images a step.
+    /// Images per step.
     pub batch: usize,
-    /// Learning rate at the start of the cosine.
+    /// Peak learning rate, at the start of the cosine.
     pub rate: f64,
     /// Optimiser and schedule.
     #[serde(default, skip_serializing_if = "Protocol::is_paper")]
     pub protocol: Protocol,
-    /// Steps between two evaluations within an epoch; none where heads are evaluated after epochs alone.
+    /// Steps between evaluations within an epoch; `None` to evaluate only after each epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluate_every: Option<usize>,
-    /// How an image is changed every time it is trained on.
+    /// Augmentation of training images.
     #[serde(default, skip_serializing_if = "Augmentation::is_none")]
     pub augment: Augmentation,
 }
@@ -72,10 +72,10 @@ impl Default for TrainConfig {
 }
 
 impl TrainConfig {
-    /// What of its protocol is not done, in words.
+    /// A sentence for the user on what the protocol does and this run does not; `None` if nothing.
     pub fn left_out(&self) -> Option<String> {
-        let misses = !self.protocol.is_paper() && self.augment != Augmentation::Crop;
-        misses.then(|| {
+        let lacks_crops = !self.protocol.is_paper() && self.augment != Augmentation::Crop;
+        lacks_crops.then(|| {
             format!(
                 "{} reads a random crop of every training image in every epoch and mirrors half of them, which is not done \
                  here; --augment crop does it",
@@ -88,43 +88,43 @@ impl TrainConfig {
 /// Some images of a dataset and their classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labelled {
-    /// Indices into the dataset, and so into what supplies the tokens.
+    /// Indices into the dataset, and so into the token source.
     pub images: Vec<usize>,
     /// The class of each.
     pub classes: Vec<usize>,
 }
 
-/// What is trained on what.
+/// A training task: tokens, splits and settings.
 pub struct Task<'a> {
     /// Tokens of all images, of one layer or of several.
     pub tokens: &'a dyn TokenSource,
-    /// What is trained on.
+    /// The training split.
     pub train: &'a Labelled,
-    /// What picks the best epoch.
+    /// The selection split, which picks the best epoch.
     pub select: &'a Labelled,
-    /// What the reported accuracy is taken on; often the same.
+    /// The test split, whose accuracy is reported; often the same as `select`.
     pub test: &'a Labelled,
-    /// How.
+    /// Optimiser, schedule and batch size.
     pub config: &'a TrainConfig,
-    /// Where.
+    /// Where the heads are trained.
     pub device: &'a Device,
-    /// Seed of order and start.
+    /// Seed of the batch order and the initial values.
     pub seed: u64,
-    /// Whether the patch tokens of an image lie in another random order at every pass.
+    /// Whether the patch tokens of an image are permuted anew at every pass.
     pub redrawn: bool,
 }
 
-/// One epoch of one head, or as far as it has come.
+/// Metrics of one head after an epoch, or within one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// Epochs done, from 1; the one under way counts.
+    /// Number of the epoch, from 1.
     pub epoch: usize,
-    /// Steps of the training done, where the epoch is not at its end.
+    /// Training steps done since the start of training, if the epoch is not at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
-    /// Mean training loss over the epoch.
+    /// Mean training loss over the epoch so far.
     pub loss: f64,
-    /// Training accuracy over the epoch, in percent.
+    /// Training accuracy over the epoch so far, in percent.
     pub train: f64,
     /// Accuracy on the selection split, in percent.
     pub select: f64,
@@ -134,59 +134,59 @@ pub struct Epoch {
 
 /// One head under training.
 pub struct HeadTrainer {
-    /// What it is called in the run: its head id, or a variant's name.
+    /// Its name in the run: its head id, or a variant's name.
     pub name: String,
-    /// Its head, with parameters.
+    /// Its head and classifier, with parameters.
     pub model: Model,
-    /// Which of the layers it reads that the task's tokens are of, from 0.
+    /// Index, among the task's layers, of the one whose tokens it reads, from 0.
     pub layer: usize,
-    /// Its learning rate at the start; that of the task where it has none of its own.
+    /// Its peak learning rate; `None` for the task's.
     pub rate: Option<f64>,
     /// Its optimiser.
     pub optimizer: Optimizer,
-    /// How far it has come.
+    /// Its history and current sums.
     pub progress: HeadProgress,
-    /// The parameters that gave the last finite loss.
+    /// The parameters before the last step, whose loss was finite.
     last_finite: Option<Params>,
-    /// Its first steps on a GPU.
-    alone: Alone,
-    /// Its step as a GPU keeps it.
+    /// Times of its first steps on a GPU.
+    solo: SoloSteps,
+    /// Its step as recorded on a GPU.
     recorded: Option<Box<RecordedStep>>,
 }
 
-/// How far a head has come: what a checkpoint keeps of it as it is.
+/// What a head's training has yielded so far; a checkpoint keeps all of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeadProgress {
-    /// Its epochs so far.
+    /// Its finished epochs.
     pub history: Vec<Epoch>,
-    /// What it was asked between their ends. Nothing is picked by these.
+    /// Evaluations within epochs, which do not pick the best epoch.
     pub between: Vec<Epoch>,
-    /// What it was at its best on the selection split.
+    /// Its state after the best epoch on the selection split.
     pub best: Option<Snapshot>,
     /// Predicted class of every test image after the last epoch.
     pub predictions: Vec<u32>,
-    /// Why it stopped before the end, if it did; its parameters are the last finite ones.
+    /// Why it stopped early, if it did; its parameters are then the last that gave a finite loss.
     pub failure: Option<String>,
-    /// Loss sum, right answers and images of the epoch under way.
+    /// Sums over the current epoch.
     pub running: Running,
-    /// Losses of its steps, thinned.
+    /// Its training losses within epochs, thinned.
     pub losses: Losses,
-    /// Time its own steps took, in seconds, without reading tokens, without evaluation: where heads share a step, its share.
+    /// Time of its own steps, in seconds, without reading tokens and evaluation; where heads share a step, its share.
     pub seconds: f64,
 }
 
 /// A head after one epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Its place in the history, from 0.
+    /// Its index in the history, from 0.
     pub epoch: usize,
-    /// Effective values, classifier included.
+    /// Effective values of the parameters, classifier included.
     pub arrays: Arrays,
     /// Predicted class of every test image.
     pub predictions: Vec<u32>,
 }
 
-/// Sums over the epoch under way.
+/// Sums over the training images of the current epoch: losses, correct predictions, images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Running {
     loss: f64,
@@ -205,8 +205,8 @@ impl Running {
         (self.images > 0).then(|| 100.0 * self.right as f64 / self.images as f64)
     }
 
-    /// Mean training loss of the steps since these sums were `before`, in this epoch; absent where
-    /// there was none.
+    /// Mean training loss of the steps of this epoch since these sums were `before`; absent if there
+    /// were none.
     pub fn loss_since(&self, before: &Self) -> Option<f64> {
         let before = if before.images > self.images { Self::default() } else { *before };
         let images = self.images - before.images;
@@ -215,7 +215,7 @@ impl Running {
 }
 
 impl HeadTrainer {
-    /// A head at its start.
+    /// A head before its first step, with the paper's optimiser.
     pub fn new(name: impl Into<String>, model: Model) -> Self {
         let (optimizer, progress) = (Protocol::Paper.optimizer(), HeadProgress::default());
         Self {
@@ -226,63 +226,62 @@ impl HeadTrainer {
             optimizer,
             progress,
             last_finite: None,
-            alone: Alone::default(),
+            solo: SoloSteps::default(),
             recorded: None,
         }
     }
 
-    /// The same that reads the tokens of this layer of the task's, from 0, and learns at this rate, where it has one of its
-    /// own.
+    /// Sets the index of the task's layer whose tokens it reads, from 0, and its own peak learning rate, if any.
     pub fn at(self, layer: usize, rate: Option<f64>) -> Self {
         Self { layer, rate, ..self }
     }
 
-    /// The same with an optimiser of its own.
+    /// Sets its optimiser.
     pub fn with(self, optimizer: Optimizer) -> Self {
         Self { optimizer, ..self }
     }
 
-    /// Ends its training because of `what`, and takes back the step that led to it.
+    /// Ends its training because of `what`, and restores the parameters before the last step.
     fn fail(&mut self, what: &str) {
         let epoch = self.progress.history.len() + 1;
         self.progress.failure = Some(format!("{what} in epoch {epoch}"));
         if let Some(last_finite) = self.last_finite.take() {
             self.model = self.model.clone().with_params(last_finite);
         }
-        self.recorded = None; // with all the memory that its step computes in
+        self.recorded = None; // frees the memory that it computes in
     }
 }
 
-/// Where a run stands: the next step is `step` of epoch `epoch`, both from 0.
+/// The position of a run: the next step is `step` of epoch `epoch`, both from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainCursor {
     /// Epochs done.
     pub epoch: usize,
-    /// Steps done of the epoch under way.
+    /// Steps done of the current epoch.
     pub step: usize,
 }
 
-/// What a run tells as it goes.
+/// A report of [`train`]'s progress.
 pub enum Event<'a> {
     /// A step of all heads is done.
     Step {
         /// Where the run stands.
         position: TrainCursor,
-        /// Steps of an epoch.
+        /// Steps per epoch.
         steps: usize,
         /// All heads.
         trainers: &'a [HeadTrainer],
     },
-    /// A batch of the evaluation at the end of an epoch is done. Breaking leaves the epoch open.
+    /// A batch of an evaluation is done. Breaking abandons the evaluation, which a resumed run repeats.
     Evaluation,
-    /// All heads were evaluated between two steps.
+    /// All heads were evaluated within an epoch.
     Between {
         /// Where the run stands.
         position: TrainCursor,
         /// All heads.
         trainers: &'a [HeadTrainer],
     },
-    /// An epoch of all heads is done and evaluated: a good moment to save.
+    /// An epoch of all heads is done and evaluated: a good time to save.
     Epoch {
         /// Where the run stands.
         position: TrainCursor,
@@ -291,43 +290,43 @@ pub enum Event<'a> {
     },
 }
 
-/// Trains `heads` from `position` on, until done or `tell` breaks; returns where it stands.
+/// Trains `trainers` from `position` on, until done or `on_event` breaks; returns the position reached.
 ///
 /// # Errors
-/// If there are no tokens for a batch; `heads` are as the last step that was told of left them.
+/// If the tokens of a batch cannot be read; `trainers` are then as the last reported step left them.
 pub fn train(
     task: &Task,
     trainers: &mut [HeadTrainer],
     mut position: TrainCursor,
-    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<TrainCursor, TokenSourceError> {
     let TrainConfig { epochs, batch, rate, protocol, evaluate_every, .. } = *task.config;
-    let names = trainers.first().map_or(0, |trainer| trainer.model.dims().classes);
+    let classes_count = trainers.first().map_or(0, |trainer| trainer.model.dims().classes);
     let steps = task.train.images.len().div_ceil(batch);
     let parts = losses::parts(epochs, steps);
     while position.epoch < epochs {
         let order = epoch_order(task.train.images.len(), task.seed, position.epoch);
-        let (mut turns, mut next) = (turns(task, &order, position), None);
+        let (mut batches, mut next) = (layer_batches(task, &order, position), None);
         for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
             let done = position.epoch * steps + step;
-            // Before the step and not after the one before: what was stopped between the two is evaluated then.
+            // Before this step, not after the last: a run stopped between the two is evaluated when resumed.
             if step > 0 && evaluate_every.is_some_and(|every| done.is_multiple_of(every)) {
-                match between(task, trainers, done, tell)? {
+                match evaluate_within_epoch(task, trainers, done, on_event)? {
                     ControlFlow::Continue(true)
-                        if tell(Event::Between { position, trainers }).is_continue() => {}
+                        if on_event(Event::Between { position, trainers }).is_continue() => {}
                     ControlFlow::Continue(false) => {}
                     ControlFlow::Continue(true) | ControlFlow::Break(()) => return Ok(position),
                 }
             }
             let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
-            let labels = Labels::new(&classes, names, task.device);
+            let labels = Labels::new(&classes, classes_count, task.device);
             loop {
-                let turn = next.take().or_else(|| turns.next());
-                let Turn { layer, is_last, batch } = turn.expect("a batch for every step")?;
+                let layer_batch = next.take().or_else(|| batches.next());
+                let LayerBatch { layer, is_last, batch } = layer_batch.expect("a batch for every step")?;
                 let own = trainers.iter_mut().filter(|trainer| trainer.layer == layer);
                 let rate =
                     |trainer: &HeadTrainer| protocol.rate(trainer.rate.unwrap_or(rate), done, steps, epochs);
-                step_all_and(own, &batch, &labels, rate, || next = turns.next());
+                step_all_overlapping(own, &batch, &labels, rate, || next = batches.next());
                 if is_last {
                     break;
                 }
@@ -341,15 +340,15 @@ pub fn train(
                     parts,
                 );
             }
-            if tell(Event::Step { position, steps, trainers }).is_break() {
+            if on_event(Event::Step { position, steps, trainers }).is_break() {
                 return Ok(position);
             }
         }
-        if close_epoch(task, trainers, (position.epoch + 1) * steps, tell)?.is_break() {
+        if close_epoch(task, trainers, (position.epoch + 1) * steps, on_event)?.is_break() {
             return Ok(position);
         }
         position = TrainCursor { epoch: position.epoch + 1, step: 0 };
-        if tell(Event::Epoch { position, trainers }).is_break() {
+        if on_event(Event::Epoch { position, trainers }).is_break() {
             return Ok(position);
         }
     }

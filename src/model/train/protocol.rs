@@ -1,5 +1,5 @@
-//! Protocols of the field as presets: the optimiser of every head, its learning rates and how they go, and how they cut images
-//! at random where these are read anew ([`Augmentation`](crate::model::backbone::preprocess::augment::Augmentation)).
+//! Published training protocols as presets: optimiser, learning rates and their schedule, and the random crop if images are
+//! augmented ([`Augmentation`](crate::model::backbone::preprocess::augment::Augmentation)).
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -25,9 +25,9 @@ pub enum Protocol {
     EfficientProbing,
 }
 
-/// Factors of the learning rates of DINOv2's linear evaluation.
+/// Learning rates of DINOv2's linear evaluation for batches of 256.
 const DINOV2_RATES: [f64; 13] = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1];
-/// Epochs in which the rate of a probe with LARS rises.
+/// Warm-up epochs of the protocols with LARS.
 const WARM_UP: usize = 10;
 
 impl Protocol {
@@ -49,7 +49,7 @@ impl Protocol {
         *self == Self::Paper
     }
 
-    /// Its optimiser at its start.
+    /// Its optimiser before the first step.
     pub fn optimizer(self) -> Optimizer {
         match self {
             Self::Paper => Optimizer::AdamW(AdamW::default()),
@@ -67,7 +67,7 @@ impl Protocol {
         }
     }
 
-    /// The learning rates it tries, for steps of so many images.
+    /// The peak learning rates it tries, for batches of this many images.
     pub fn rates(self, batch: usize) -> Vec<f64> {
         let scaled = |factor: &f64| factor * batch as f64 / 256.0;
         match self {
@@ -77,7 +77,7 @@ impl Protocol {
         }
     }
 
-    /// Epochs in which the rate rises from 0.
+    /// Number of warm-up epochs, in which the rate rises linearly from 0.
     pub fn warm_up(self) -> usize {
         match self {
             Self::Paper | Self::Dinov2Linear => 0,
@@ -85,22 +85,22 @@ impl Protocol {
         }
     }
 
-    /// The learning rate of step `done` (from 0) of `epochs` of `steps`: it rises from 0 to `rate` while it warms up, and falls by
-    /// half a cosine to 0.
+    /// The learning rate of step `done` (from 0) of a training of `epochs` epochs of `steps` steps: a linear warm-up from 0 to `rate`,
+    /// then half a cosine down to 0.
     pub fn rate(self, rate: f64, done: usize, steps: usize, epochs: usize) -> f64 {
-        let rising = self.warm_up() * steps;
-        match done < rising {
-            true => rate * done as f64 / rising as f64,
-            false => cosine(rate, done - rising, (epochs * steps).saturating_sub(rising)),
+        let warm_up = self.warm_up() * steps;
+        match done < warm_up {
+            true => rate * done as f64 / warm_up as f64,
+            false => cosine(rate, done - warm_up, (epochs * steps).saturating_sub(warm_up)),
         }
     }
 
-    /// How it cuts images at random: as torchvision does, and where its project has a crop of its own (util/crop.py), as that.
+    /// Its random crop: torchvision's, or the project's own (util/crop.py) where it has one.
     pub fn crop(self) -> RandomCrop {
         RandomCrop { smallest: 0.08, clipped: matches!(self, Self::MaeLinprobe | Self::EfficientProbing) }
     }
 
-    /// Optimiser and schedule in words, at these rates.
+    /// Optimiser and schedule in words, up to a parenthesis that the caller closes; `rates` are the rates in words.
     pub fn describe(self, rates: &str) -> String {
         match self {
             Self::Paper => format!("AdamW ({rates}, cosine"),

@@ -1,9 +1,9 @@
-//! The step of a head on a GPU, recorded once and then asked for as a whole: a GPU runs a small head's launches in less time than
-//! the host needs to ask for them one by one.
+//! The step of a head on a GPU, recorded once as a graph and then replayed: a GPU runs the launches of a small head in less time
+//! than the host needs to submit them one by one.
 //!
-//! What is recorded reads and writes the same memory every time: the batch it was recorded on, where those that follow are put;
-//! the head's parameters and moments, which a last launch of the recording moves; the rate. A loss that is not finite moves nothing,
-//! and the parameters that led to it are undone from a copy that the launch before keeps.
+//! A recording reads and writes the same buffers every time: the batch it was recorded on, into which later batches are copied; the
+//! head's parameters and moments, which the last launch overwrites with the updated ones; the learning rate. A loss that is not
+//! finite overwrites nothing; the launch before keeps the previous parameters, from which the head is then restored.
 
 use std::thread::{self, ThreadId};
 
@@ -27,104 +27,109 @@ use crate::model::probe::head::Batch;
 use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
 
-/// Memory of a GPU that does not say how much it has, in bytes.
-const SOME: u64 = 4 << 30;
-/// Times that a step is taken without effect before it is recorded: what it asks for then lies ready.
+/// Memory that a GPU is taken to have if it does not report it, in bytes.
+const ASSUMED_MEMORY: u64 = 4 << 30;
+/// Number of times that a step runs without effect before it is recorded, so that its kernels and buffers exist.
 const WARM_UP: usize = 2;
 
-/// A step of a head that a GPU keeps.
+/// A recorded step of a head.
 pub(super) struct RecordedStep {
     graph: Graph,
-    /// What it reads.
+    /// The buffers that it reads its batch from.
     batch: Batch,
     labels: Labels,
-    /// What the variance is multiplied with, the rate, and whether anything is moved, `[3]`.
+    /// The factor of the variance, the learning rate, and whether to overwrite the parameters (0 or 1), `[3]`.
     rates: CubeTensor,
-    /// The same of what moves always.
+    /// In place of `rates` and of a loss, for copies that always take place.
     always: CubeTensor,
     model: Model,
     optimizer: AdamW,
-    /// The parameters before the last step that moved them.
-    before: Params,
-    /// Its loss and how many images are right, `[2]`.
-    told: Tensor<1>,
-    /// A recording belongs to the queue of its thread.
+    /// The parameters before the last step that changed them.
+    previous: Params,
+    /// Its loss and the number of correct images, `[2]`.
+    loss_and_right: Tensor<1>,
+    /// The thread whose queue the recording belongs to.
     thread: ThreadId,
 }
 
 impl RecordedStep {
-    /// That of a head that stepped before, on batches of this size; none where a GPU keeps none or has no room, or the head draws
-    /// something for every batch. Nothing of the head is moved.
+    /// Records the step of a head that has taken one before, for batches of this size, without changing the head. `None` if the GPU
+    /// records none or lacks memory, if the optimiser does not support it, or if the head draws random numbers for every batch.
     pub(super) fn new(trainer: &HeadTrainer, batch: &Batch, labels: &Labels) -> Option<Self> {
         let Optimizer::AdamW(adam) = &trainer.optimizer else { return None };
         let device = trainer.model.params().iter().next()?.1.device();
-        if !adam.can_be_recorded() || trainer.model.head().draws() || !has_room(&device) {
+        if !adam.is_recordable() || trainer.model.head().draws() || !has_room(&device) {
             return None;
         }
         let client = cube(batch.patches.clone()).client;
-        let always = flags(&device, [0.0, 0.0, 1.0]);
+        let always = three_values(&device, [0.0, 0.0, 1.0]);
         let own = |value: Tensor<1>| {
-            let value = dense(value);
+            let value = contiguous(value);
             let copy = empty(&value, [value.shape().num_elements()]);
-            put(&[(value, copy.clone())], &always, &always);
+            copy_if_finite(&[(value, copy.clone())], &always, &always);
             tensor(copy)
         };
-        let rates = flags(&device, [0.0; 3]);
+        let rates = three_values(&device, [0.0; 3]);
         let model =
             trainer.model.clone().with_params(trainer.model.params().clone().map(|_, value| own(value)));
-        let before =
+        let previous =
             trainer.last_finite.as_ref().unwrap_or(trainer.model.params()).clone().map(|_, value| own(value));
         let optimizer = adam.clone().recorded(Some(tensor(rates.clone())), own);
         let step = || {
             let mut copy = HeadTrainer::new("", model.clone()).with(Optimizer::AdamW(optimizer.clone()));
             let mut step = Step::new(&mut copy);
-            step.begin(batch, labels, None);
-            let told = step.take_told();
+            step.forward_and_backward(batch, labels, None);
+            let loss_and_right = step.take_loss_and_right();
             step.update(None, 0.0);
             let Optimizer::AdamW(moved) = &copy.optimizer else { unreachable!() };
-            let (flag, kept) = (cube(told.clone()), pairs(model.params(), &before));
-            let moments = moved.beside(&optimizer).map(pair);
-            let moved = pairs(copy.model.params(), model.params()).into_iter().chain(moments).filter(differ);
-            put(&kept, &flag, &rates);
-            put(&moved.collect::<Vec<_>>(), &flag, &rates);
-            told
+            let (loss, kept) = (cube(loss_and_right.clone()), pairs(model.params(), &previous));
+            let moments = moved.zip_moments(&optimizer).map(pair);
+            let moved =
+                pairs(copy.model.params(), model.params()).into_iter().chain(moments).filter(are_distinct);
+            copy_if_finite(&kept, &loss, &rates);
+            copy_if_finite(&moved.collect::<Vec<_>>(), &loss, &rates);
+            loss_and_right
         };
         client.graph_prepare().ok()?;
-        let told = guard(|| {
+        let recorded = guard(|| {
             let warm = (0..WARM_UP).all(|_| {
-                let _told = step();
+                let _loss_and_right = step();
                 device.sync().is_ok()
             });
             (warm && client.start_capture().is_ok()).then(&step)
         });
-        // Also where it was only prepared, or a step of it broke: the queue would go on recording.
+        // Also if it was only prepared, or a step of it failed: otherwise the queue would go on recording.
         let graph = client.stop_capture();
-        let (told, graph) = (told.ok().flatten()?, graph.ok()?);
+        let (loss_and_right, graph) = (recorded.ok().flatten()?, graph.ok()?);
         let (batch, labels) = (batch.clone(), labels.clone());
         let optimizer = optimizer.recorded(None, |moment| moment);
         let thread = thread::current().id();
-        Some(Self { graph, batch, labels, rates, always, model, optimizer, before, told, thread })
+        Some(Self { graph, batch, labels, rates, always, model, optimizer, previous, loss_and_right, thread })
     }
 
-    /// A batch as one is recorded on: of tensors without gaps between their rows.
-    pub(super) fn dense(batch: &Batch) -> Batch {
+    /// The batch with contiguous tensors, as a recording requires.
+    pub(super) fn contiguous(batch: &Batch) -> Batch {
         let (patches, cls) =
-            (tensor(dense(batch.patches.clone())), batch.cls.clone().map(|cls| tensor(dense(cls))));
+            (tensor(contiguous(batch.patches.clone())), batch.cls.clone().map(|cls| tensor(contiguous(cls))));
         Batch { patches, cls, ..batch.clone() }.tracked()
     }
 
-    /// Puts a batch where it reads its own, if it takes such; to be asked for by this thread.
-    pub(super) fn place(&self, batch: &Batch, labels: &Labels) -> Option<(Batch, Labels)> {
+    /// Copies a batch into the buffers that the recording reads, and returns these; `None` if the batch has another shape, if the
+    /// recording is another thread's, or if the batch could not be allocated.
+    pub(super) fn load_batch(&self, batch: &Batch, labels: &Labels) -> Option<(Batch, Labels)> {
         if self.batch.patches.dims() != batch.patches.dims() || self.thread != thread::current().id() {
             return None;
         }
-        let tokens = (dense(batch.patches.clone()), cube(self.batch.patches.clone()));
-        let cls =
-            batch.cls.iter().zip(&self.batch.cls).map(|(from, to)| (dense(from.clone()), cube(to.clone())));
+        let tokens = (contiguous(batch.patches.clone()), cube(self.batch.patches.clone()));
+        let cls = batch
+            .cls
+            .iter()
+            .zip(&self.batch.cls)
+            .map(|(from, to)| (contiguous(from.clone()), cube(to.clone())));
         let classes = (classes(labels), classes(&self.labels));
-        let moved: Vec<Pair> = [tokens, classes].into_iter().chain(cls).filter(differ).collect();
-        put(&moved, &self.always, &self.always);
-        // For a batch that the GPU had no room for nothing is copied, and what is recorded would take the one before it.
+        let moved: Vec<Pair> = [tokens, classes].into_iter().chain(cls).filter(are_distinct).collect();
+        copy_if_finite(&moved, &self.always, &self.always);
+        // A batch that did not fit the GPU's memory is not copied, and a replay would use the previous batch.
         let handles = moved.iter().map(|(_, to)| &to.handle);
         if !moved.is_empty() && self.rates.client.check(handles).is_err() {
             return None;
@@ -133,50 +138,53 @@ impl RecordedStep {
         Some((Batch { image_seeds, ..self.batch.clone() }, self.labels.clone()))
     }
 
-    /// Takes over the head as it stands, where it was moved otherwise since, and lets it stand in its memory.
-    pub(super) fn take_over(&mut self, trainer: &mut HeadTrainer) {
+    /// Copies the state of `trainer` into the buffers of the recording, where they differ, and makes `trainer` use these buffers.
+    pub(super) fn adopt(&mut self, trainer: &mut HeadTrainer) {
         let Optimizer::AdamW(adam) = &trainer.optimizer else {
             unreachable!("only steps of AdamW are recorded")
         };
-        let moments = adam.beside(&self.optimizer).map(pair);
+        let moments = adam.zip_moments(&self.optimizer).map(pair);
         let params = pairs(trainer.model.params(), self.model.params()).into_iter();
-        let before =
-            trainer.last_finite.as_ref().map(|before| pairs(before, &self.before)).unwrap_or_default();
-        for moved in [before, params.chain(moments).collect()] {
-            put(&moved.into_iter().filter(differ).collect::<Vec<_>>(), &self.always, &self.always);
+        let previous = trainer.last_finite.as_ref().map(|last_finite| pairs(last_finite, &self.previous));
+        for moved in [previous.unwrap_or_default(), params.chain(moments).collect()] {
+            copy_if_finite(
+                &moved.into_iter().filter(are_distinct).collect::<Vec<_>>(),
+                &self.always,
+                &self.always,
+            );
         }
-        self.optimizer.count_as(adam);
+        self.optimizer.copy_step_count(adam);
         trainer.model = self.model.clone();
-        trainer.last_finite = Some(self.before.clone());
+        trainer.last_finite = Some(self.previous.clone());
         trainer.optimizer = Optimizer::AdamW(self.optimizer.clone());
     }
 
-    /// Asks for the step of a head that stands in its memory; its loss and how many images are right, `[2]`.
+    /// Replays the step for an [adopted](Self::adopt) head; returns its loss and the number of correct images, `[2]`, on the device.
     pub(super) fn replay(&self, trainer: &mut HeadTrainer, rate: f64) -> Tensor<1> {
         let Optimizer::AdamW(adam) = &mut trainer.optimizer else {
             unreachable!("only steps of AdamW are recorded")
         };
-        let [correction, rate] = adam.next(rate).numbers();
+        let [correction, rate] = adam.next(rate).to_f32();
         let (rates, ..) = TensorData::from([correction, rate, 1.0]).into_parts();
         self.rates.client.write(&self.rates.handle, rates);
         #[expect(
             unsafe_code,
-            reason = "all that it reads and writes is held here, and asked for by this thread alone"
+            reason = "all buffers that it reads and writes are held here, and only this thread replays it"
         )]
         unsafe { self.graph.replay() }.expect("a step that was recorded");
-        self.told.clone()
+        self.loss_and_right.clone()
     }
 }
 
-/// Whether three quarters of the GPU's memory are left: a recording keeps all that its step computes in, and as much again must be
-/// there for a step that is not recorded.
+/// Whether at most a quarter of the GPU's memory is reserved: a recording keeps all buffers of its step, and as much again must be
+/// free for steps that are not recorded.
 fn has_room(device: &Device) -> bool {
-    let all = free_memory(device).and_then(|memory| memory.all).unwrap_or(SOME);
+    let all = free_memory(device).and_then(|memory| memory.all).unwrap_or(ASSUMED_MEMORY);
     device.memory_pool_usage().is_some_and(|usage| 4 * usage.bytes_reserved <= all)
 }
 
-/// Three numbers on a device.
-fn flags(device: &Device, numbers: [f32; 3]) -> CubeTensor {
+/// A tensor of three values, `[3]`.
+fn three_values(device: &Device, numbers: [f32; 3]) -> CubeTensor {
     cube(Tensor::<1>::from_data(TensorData::from(numbers), device))
 }
 
@@ -185,37 +193,38 @@ fn classes(labels: &Labels) -> CubeTensor {
     into_contiguous(index.try_into_primitive::<Cube>().expect("classes where the logits are"))
 }
 
-fn dense<const D: usize>(value: Tensor<D>) -> CubeTensor {
+fn contiguous<const D: usize>(value: Tensor<D>) -> CubeTensor {
     into_contiguous(cube(value))
 }
 
-/// From where to where.
+/// The source and the destination of a copy.
 type Pair = (CubeTensor, CubeTensor);
 
 fn pair((from, to): (&Tensor<1>, &Tensor<1>)) -> Pair {
-    (dense(from.clone()), cube(to.clone()))
+    (contiguous(from.clone()), cube(to.clone()))
 }
 
 fn pairs(from: &Params, to: &Params) -> Vec<Pair> {
     from.iter().zip(to.iter()).map(|((_, from), (_, to))| pair((from, to))).collect()
 }
 
-/// Whether they do not lie at the same place.
-fn differ((from, to): &Pair) -> bool {
-    let place =
-        |of: &CubeTensor| (of.handle.memory.clone().binding().id(), of.handle.offset_start.unwrap_or(0));
+/// Whether they are different buffers.
+fn are_distinct((from, to): &Pair) -> bool {
+    let place = |tensor: &CubeTensor| {
+        (tensor.handle.memory.clone().binding().id(), tensor.handle.offset_start.unwrap_or(0))
+    };
     place(from) != place(to)
 }
 
-/// Copies numbers of any kind of 32 bits, where the first of `told` is finite and the third of `rates` is not 0.
-fn put(pairs: &[Pair], told: &CubeTensor, rates: &CubeTensor) {
+/// Copies buffers of any 32-bit type, if the first value of `loss` is finite and the third of `rates` is not 0.
+fn copy_if_finite(pairs: &[Pair], loss: &CubeTensor, rates: &CubeTensor) {
     launch_each(
-        &told.client,
+        &loss.client,
         pairs,
         [2, 2],
         |(from, _)| from.shape().num_elements(),
         |(from, to), share| AssignmentLaunch::new(arg(from), arg(to), share),
-        |cubes, units, pairs| assign::launch(&told.client, cubes, units, pairs, arg(told), arg(rates)),
+        |cubes, units, pairs| assign::launch(&loss.client, cubes, units, pairs, arg(loss), arg(rates)),
     );
 }
 
@@ -226,16 +235,17 @@ struct Assignment {
     share: Share,
 }
 
+/// The kernel of [`copy_if_finite`]. `loss` and `rates` are the bits of float32 values; not finite if all exponent bits are set.
 #[cube(launch)]
-fn assign(assignments: &mut Sequence<Assignment>, told: &[u32], rates: &[u32]) {
-    if (told[0] & 0x7f80_0000) != 0x7f80_0000 && rates[2] != 0 {
+fn assign(assignments: &mut Sequence<Assignment>, loss: &[u32], rates: &[u32]) {
+    if (loss[0] & 0x7f80_0000) != 0x7f80_0000 && rates[2] != 0 {
         #[unroll]
         for index in 0..assignments.len() {
-            let of = assignments.index_mut(index);
-            if of.share.is_own() {
-                let (first, end) = of.share.numbers(of.to.len());
+            let assignment = assignments.index_mut(index);
+            if assignment.share.is_own() {
+                let (first, end) = assignment.share.numbers(assignment.to.len());
                 for at in range_stepped(first, end, STRIDE) {
-                    of.to[at] = of.from[at];
+                    assignment.to[at] = assignment.from[at];
                 }
             }
         }
@@ -247,13 +257,13 @@ mod gpu_tests {
     use super::*;
     use crate::model::grid::Grid;
     use crate::model::probe::head::{Config, Dims, find};
-    use crate::model::train::alone::{Alone, STEPS};
+    use crate::model::train::alone::{SOLO_STEPS, SoloSteps};
     use crate::model::train::gpus_alone::gpus_alone;
     use crate::model::train::step_all;
 
     const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
 
-    /// The batch of a step, of so many images.
+    /// The batch of a step, of this many images.
     fn batch(step: u64, images: usize, device: &Device) -> (Batch, Labels) {
         let value = |at: usize| ((at * 37 + 11 * step as usize) % 101) as f32 / 50.0 - 1.0;
         let patches = TensorData::new((0..images * 48).map(value).collect(), [images, 6, 8]);
@@ -289,11 +299,10 @@ mod gpu_tests {
             ["gap", "cls", "attention", "raster", "sinkhorn", "random-dynamic", "gumbel-sinkhorn", "abmilp"];
         for (name, device) in gpus_alone() {
             let trained = |recorded: bool| {
-                let seconds = if recorded { vec![] } else { vec![1.0; STEPS] };
-                let alone = Alone { images: 5, seconds };
-                let mut trainers =
-                    heads.map(|id| HeadTrainer { alone: alone.clone(), ..trainer(id, &device) });
-                // The last of an epoch is smaller, and a training that goes on may begin with it.
+                let seconds = if recorded { vec![] } else { vec![1.0; SOLO_STEPS] };
+                let solo = SoloSteps { images: 5, seconds };
+                let mut trainers = heads.map(|id| HeadTrainer { solo: solo.clone(), ..trainer(id, &device) });
+                // The last batch of an epoch is smaller, and a resumed training may begin with it.
                 for (step, images) in (0..).zip([3, 5, 3, 5, 5, 3, 5, 5]) {
                     let (batch, labels) = batch(step, images, &device);
                     step_all(&mut trainers, &batch, &labels, |_| 1e-2 / (step + 1) as f64);
@@ -302,7 +311,7 @@ mod gpu_tests {
             };
             for (found, expected) in trained(true).iter().zip(&trained(false)) {
                 let head = format!("{} on {name}", found.name);
-                // Vulkan records no step that sends something to the GPU.
+                // Vulkan records no step that uploads data to the GPU.
                 let (is, may) = (found.recorded.is_some(), !found.model.head().draws());
                 assert!(is == may || may && !name.starts_with("cuda") && found.name != "attention", "{head}");
                 let images = |recorded: &RecordedStep| recorded.labels.count;

@@ -1,21 +1,21 @@
-//! The order of an image's tokens, drawn afresh at every pass of a training: what transformers does to ViT-MAE's.
+//! A new random order of each image's tokens at every pass, as the transformers library shuffles ViT-MAE's tokens.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-/// A pass over images: every step of a training is one, and every evaluation.
+/// A pass over images, which fixes the random orders: a training step or an evaluation.
 #[derive(Clone, Copy)]
 pub(super) enum Pass {
-    /// The step after so many.
+    /// The training step after this many.
     Step(usize),
-    /// What is asked after so many steps.
+    /// The evaluation after this many training steps.
     Evaluation(usize),
 }
 
 impl Pass {
-    /// What no other pass has.
+    /// Unique among the passes.
     fn number(self) -> u64 {
         match self {
             Self::Step(done) => 2 * done as u64,
@@ -24,9 +24,8 @@ impl Pass {
     }
 }
 
-/// Puts the tokens of every image, `[N, width]` of bytes or numbers, into an order of their own: the same again for the same image,
-/// pass and seed. The encoder does not care for the order of its tokens, so that this is what shuffling its input at every pass
-/// comes to.
+/// Permutes the tokens of every image, `[N, width]` elements of bytes or floats, by an order that is a function of image, pass and
+/// seed. The encoder is equivariant to the order of its tokens, so this equals shuffling its input at every pass.
 pub(super) fn redraw<T: Copy + Send>(
     patches: &mut [T],
     [n, width]: [usize; 2],
@@ -41,8 +40,8 @@ pub(super) fn redraw<T: Copy + Send>(
         let mut order: Vec<usize> = (0..n).collect();
         order.shuffle(&mut rng);
         let before = patches.to_vec();
-        for (into, &from) in patches.chunks_mut(width).zip(&order) {
-            into.copy_from_slice(&before[from * width..][..width]);
+        for (to, &from) in patches.chunks_mut(width).zip(&order) {
+            to.copy_from_slice(&before[from * width..][..width]);
         }
     });
 }
@@ -51,7 +50,7 @@ pub(super) fn redraw<T: Copy + Send>(
 mod tests {
     use super::*;
 
-    /// Tokens of two images, each the number of its patch, after a pass.
+    /// The patch numbers of two images in the order of a pass.
     fn drawn(seed: u64, pass: Pass) -> Vec<Vec<usize>> {
         let patches = (0..2).flat_map(|_| (0..12).flat_map(|patch| [patch as f32; 3]));
         let mut patches: Vec<f32> = patches.collect();

@@ -1,4 +1,4 @@
-//! A head between two steps, as a checkpoint holds it: restored, it goes on to the same bits.
+//! The state of a head between two steps, for a checkpoint: a restored head trains on to the same bits.
 
 use burn::tensor::Device;
 
@@ -6,33 +6,33 @@ use super::{HeadProgress, HeadTrainer, Running};
 use crate::model::io::array::Arrays;
 use crate::model::probe::params::Params;
 
-/// A head between two steps, on the host.
+/// The state of a head between two steps, on the host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Saved {
-    /// Trained values, bit for bit as the optimiser left them.
+    /// Trained values, exactly as the optimiser left them.
     pub params: Arrays,
-    /// Those of the step before, which a loss that breaks falls back to; empty where there is none.
+    /// Those before the last step, restored if the next loss is not finite; empty if there are none.
     pub last_finite: Arrays,
-    /// The optimiser's state.
+    /// The optimiser's state, of whichever optimiser.
     pub adam: Arrays,
-    /// How far it has come.
+    /// Its history and current sums.
     pub progress: HeadProgress,
 }
 
 impl Running {
-    /// Sum of losses, right answers, images: for a checkpoint, exactly.
+    /// Sum of losses, correct predictions and images, exact in float64, for a checkpoint.
     pub fn to_values(self) -> [f64; 3] {
         [self.loss, self.right as f64, self.images as f64]
     }
 
-    /// What [`to_values`](Self::to_values) gave.
+    /// The inverse of [`to_values`](Self::to_values).
     pub fn from_values([loss, right, images]: [f64; 3]) -> Self {
         Self { loss, right: right as usize, images: images as usize }
     }
 }
 
 impl HeadTrainer {
-    /// Everything it needs to go on.
+    /// Everything it needs to resume training.
     pub fn save(&self) -> Saved {
         Saved {
             params: self.model.params().to_trained(),
@@ -42,7 +42,7 @@ impl HeadTrainer {
         }
     }
 
-    /// The head as it was saved; `None` if its parameters are not this head's.
+    /// Restores a saved state; `None` if its parameters or optimiser state do not fit this head.
     pub fn restore(
         self,
         Saved { params, last_finite, adam, progress }: Saved,

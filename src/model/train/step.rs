@@ -1,19 +1,18 @@
 //! One step of many heads on one batch.
 //!
-//! Heads that pool the tokens do so together: on the CPU one [`Pass`] reads the tokens for all of them
-//! and, once every head knows what its pools are owed, one more reads them for all gradients. In
-//! between each head has a graph of its own, from its pools to its loss; before, one from its
-//! parameters to what it asks of the tokens. A pass gives every head the same bits whoever is
-//! beside it, and so does the step.
+//! On the CPU, heads that pool the tokens share a [`Pass`]: its forward pass reads the tokens for all of
+//! them, and once the cotangents of all pools are known, its backward pass reads them again for all
+//! gradients. Each head has a graph of its own from its parameters to its pooling request, and another
+//! from its pools to its loss. A pass gives a head the same bits whichever heads share it, and so does
+//! the step.
 
 use std::time::Instant;
 
 use burn::tensor::{Gradients, Tensor, TensorData};
 
-use super::HeadTrainer;
-use super::RecordedStep;
 use super::batches::Labels;
 use super::cross_entropy::loss_and_gradients;
+use super::{HeadTrainer, RecordedStep};
 use crate::model::io::failpoint;
 use crate::model::ops::cpu;
 use crate::model::ops::pooling::Pooling;
@@ -23,35 +22,36 @@ use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
 use crate::model::train::optim::Optimizer;
 
-/// One step of every head that still trains, on one batch whose `patches` record gradients, at the learning rate that
-/// `rate` says of each.
+/// One step of every head that still trains, on one batch whose `patches` record gradients, at the learning rate `rate`
+/// of each head.
 pub fn step_all<'a>(
     trainers: impl IntoIterator<Item = &'a mut HeadTrainer>,
     batch: &Batch,
     labels: &Labels,
     rate: impl Fn(&HeadTrainer) -> f64,
 ) {
-    step_all_and(trainers, batch, labels, rate, || ());
+    step_all_overlapping(trainers, batch, labels, rate, || ());
 }
 
-/// The same; calls `meanwhile` where a GPU has all that it was asked for, and the host would wait for it.
-pub(super) fn step_all_and<'a>(
+/// As [`step_all`]; once a GPU has all launches of the step, calls `overlap` before it waits for the results; not in
+/// solo steps, nor on the CPU.
+pub(super) fn step_all_overlapping<'a>(
     trainers: impl IntoIterator<Item = &'a mut HeadTrainer>,
     batch: &Batch,
     labels: &Labels,
     rate: impl Fn(&HeadTrainer) -> f64,
-    meanwhile: impl FnOnce(),
+    overlap: impl FnOnce(),
 ) {
     failpoint::device_step(batch.image_seeds.len());
     let trainers = trainers.into_iter().filter(|trainer| trainer.progress.failure.is_none());
     match cpu::on_cpu(&batch.patches.device()) {
-        true => together(trainers, batch, labels, rate),
-        false => in_turn(trainers, batch, labels, rate, meanwhile),
+        true => step_on_cpu(trainers, batch, labels, rate),
+        false => step_on_gpu(trainers, batch, labels, rate, overlap),
     }
 }
 
-/// On the CPU all heads that pool the tokens read them in one pass.
-fn together<'a>(
+/// The step on the CPU, where all heads that pool the tokens share a pass.
+fn step_on_cpu<'a>(
     trainers: impl Iterator<Item = &'a mut HeadTrainer>,
     batch: &Batch,
     labels: &Labels,
@@ -65,32 +65,32 @@ fn together<'a>(
             Step { pooling, ..step }
         })
         .collect();
-    let asking = steps.iter().filter(|step| step.pooling.is_some()).count().max(1);
+    let pooling_heads = steps.iter().filter(|step| step.pooling.is_some()).count().max(1);
     let requests = steps.iter().filter_map(|step| step.pooling.as_ref()).map(Pooling::request).collect();
     let (pooled, pass) = Pass::forward(&cpu::flex(batch.patches.clone()), requests, true);
     let mut pooled = pooled.into_iter();
     let mut shared = begun.elapsed().as_secs_f64();
 
-    let mut owed = vec![];
+    let mut cotangents = vec![];
     for step in &mut steps {
         let pooled = step.pooling.is_some().then(|| pooled.next().expect("an answer to every ask"));
         let cotangent = step.timed(|step| {
-            step.begin(batch, labels, pooled);
+            step.forward_and_backward(batch, labels, pooled);
             step.read_loss()
         });
         if step.pooling.is_some() {
-            owed.push(cotangent);
+            cotangents.push(cotangent);
         }
     }
 
     let begun = Instant::now();
-    let mut gradients = pass.backward(&owed).into_iter();
+    let mut gradients = pass.backward(&cotangents).into_iter();
     shared += begun.elapsed().as_secs_f64();
 
     for mut step in steps {
         let gradient = step.pooling.is_some().then(|| gradients.next().flatten()).flatten();
         if step.pooling.is_some() {
-            step.trainer.progress.seconds += shared / asking as f64;
+            step.trainer.progress.seconds += shared / pooling_heads as f64;
         }
         let rate = rate(step.trainer);
         step.timed(|step| {
@@ -103,95 +103,95 @@ fn together<'a>(
     }
 }
 
-/// On a GPU each reads them for itself. All heads' steps are asked for before the first loss is read, so that the GPU does not wait
-/// for the host in between; what they take together is shared out by what first steps took alone, and not counted as more than
-/// that, which is what the host did `meanwhile`.
-fn in_turn<'a>(
+/// The step on a GPU, where each head reads the tokens itself. All heads' steps are launched before the first loss is read, so that
+/// the GPU is not idle in between. Their total time is apportioned by the fastest solo step of each head, and counted up to the sum
+/// of these: more is time of `overlap`.
+fn step_on_gpu<'a>(
     trainers: impl Iterator<Item = &'a mut HeadTrainer>,
     batch: &Batch,
     labels: &Labels,
     rate: impl Fn(&HeadTrainer) -> f64,
-    meanwhile: impl FnOnce(),
+    overlap: impl FnOnce(),
 ) {
     let mut trainers: Vec<_> = trainers.collect();
     for trainer in &mut trainers {
-        if trainer.alone.begins(labels.count) {
+        if trainer.solo.restart_if_larger(labels.count) {
             trainer.recorded = None;
         }
     }
-    let recording = trainers.iter().any(|trainer| trainer.alone.records(labels.count));
+    let recording = trainers.iter().any(|trainer| trainer.solo.should_record(labels.count));
     if recording {
-        // What was used before and is free would count as memory that recordings have taken.
+        // Otherwise free memory in the pools would count as taken by recordings.
         batch.patches.device().memory_cleanup();
     }
-    let placed = trainers.iter().find_map(|trainer| trainer.recorded.as_ref()?.place(batch, labels));
-    let placed = placed.or_else(|| recording.then(|| (RecordedStep::dense(batch), labels.clone())));
-    let (batch, labels) = placed.as_ref().map_or((batch, labels), |(batch, labels)| (batch, labels));
-    let ask = |trainer: &'a mut HeadTrainer| {
-        if trainer.alone.records(labels.count) {
+    let loaded = trainers.iter().find_map(|trainer| trainer.recorded.as_ref()?.load_batch(batch, labels));
+    let loaded = loaded.or_else(|| recording.then(|| (RecordedStep::contiguous(batch), labels.clone())));
+    let (batch, labels) = loaded.as_ref().map_or((batch, labels), |(batch, labels)| (batch, labels));
+    let launch = |trainer: &'a mut HeadTrainer| {
+        if trainer.solo.should_record(labels.count) {
             trainer.recorded = RecordedStep::new(trainer, batch, labels).map(Box::new);
         }
         let rate = rate(trainer);
-        Asked::new(trainer, batch, labels, rate)
+        PendingStep::new(trainer, batch, labels, rate)
     };
-    if trainers.iter().any(|trainer| !trainer.alone.is_over()) {
+    if trainers.iter().any(|trainer| !trainer.solo.are_done()) {
         for trainer in trainers {
             let begun = Instant::now();
-            let trainer = ask(trainer).finish(labels);
+            let trainer = launch(trainer).finish(labels);
             let seconds = begun.elapsed().as_secs_f64();
             trainer.progress.seconds += seconds;
-            trainer.alone.add(labels.count, seconds);
+            trainer.solo.add(labels.count, seconds);
         }
         return;
     }
     let begun = Instant::now();
-    let asked: Vec<Asked> = trainers.into_iter().map(ask).collect();
-    meanwhile();
-    let trainers: Vec<_> = asked.into_iter().map(|asked| asked.finish(labels)).collect();
+    let pending: Vec<PendingStep> = trainers.into_iter().map(launch).collect();
+    overlap();
+    let trainers: Vec<_> = pending.into_iter().map(|step| step.finish(labels)).collect();
     let seconds = begun.elapsed().as_secs_f64();
-    let all: f64 = trainers.iter().map(|trainer| trainer.alone.least()).sum();
+    let solo_total: f64 = trainers.iter().map(|trainer| trainer.solo.fastest()).sum();
     for trainer in trainers {
-        trainer.progress.seconds += seconds.min(all) * trainer.alone.least() / all;
+        trainer.progress.seconds += seconds.min(solo_total) * trainer.solo.fastest() / solo_total;
     }
 }
 
-/// A head's step that a GPU was asked for, update included.
-struct Asked<'a> {
+/// A head's step whose launches, update included, a GPU has received.
+struct PendingStep<'a> {
     trainer: &'a mut HeadTrainer,
-    /// Its loss and how many images are right, on their way, `[2]`.
-    told: Tensor<1>,
-    /// What its update moves, as it was before.
+    /// Its loss and the number of correct images, `[2]`, on the device.
+    loss_and_right: Tensor<1>,
+    /// The state before its update.
     before: (Model, Optimizer, Option<Params>),
 }
 
-impl<'a> Asked<'a> {
-    /// Waits for nothing.
+impl<'a> PendingStep<'a> {
+    /// Launches the step without waiting.
     fn new(trainer: &'a mut HeadTrainer, batch: &Batch, labels: &Labels, rate: f64) -> Self {
         let mut recorded = trainer.recorded.take();
-        let mut fitting = recorded.as_mut().filter(|recorded| recorded.place(batch, labels).is_some());
+        let mut fitting = recorded.as_mut().filter(|recorded| recorded.load_batch(batch, labels).is_some());
         if let Some(recorded) = &mut fitting {
-            recorded.take_over(trainer);
+            recorded.adopt(trainer);
         }
         let HeadTrainer { model, optimizer, last_finite, .. } = &*trainer;
         let before = (model.clone(), optimizer.clone(), last_finite.clone());
-        let told = match fitting {
+        let loss_and_right = match fitting {
             Some(recorded) => recorded.replay(trainer, rate),
             None => {
                 let mut step = Step::new(trainer);
-                step.begin(batch, labels, None);
-                let told = step.take_told();
+                step.forward_and_backward(batch, labels, None);
+                let loss_and_right = step.take_loss_and_right();
                 step.update(None, rate);
-                told
+                loss_and_right
             }
         };
         trainer.recorded = recorded;
-        Self { trainer, told, before }
+        Self { trainer, loss_and_right, before }
     }
 
-    /// Waits for its loss, and takes back what led to one that is not finite.
+    /// Waits for its loss, and restores the state before the step if that is not finite.
     fn finish(self, labels: &Labels) -> &'a mut HeadTrainer {
-        let Self { trainer, told, before } = self;
-        let outcome = outcome(told);
+        let Self { trainer, loss_and_right, before } = self;
+        let outcome = outcome(loss_and_right);
         if !outcome.0.is_finite() {
             (trainer.model, trainer.optimizer, trainer.last_finite) = before;
         }
@@ -200,14 +200,14 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The loss and how many images are right, on the host.
-fn outcome(told: Tensor<1>) -> (f64, usize) {
-    let told = told.into_data().try_into_vec::<f32>().expect("float32 numbers");
-    (f64::from(told[0]), told[1] as usize)
+/// Reads the loss and the number of correct images; waits for the device.
+fn outcome(loss_and_right: Tensor<1>) -> (f64, usize) {
+    let loss_and_right = loss_and_right.into_data().try_into_vec::<f32>().expect("float32 numbers");
+    (f64::from(loss_and_right[0]), loss_and_right[1] as usize)
 }
 
 impl HeadTrainer {
-    /// Counts what came of a step; a loss that is not finite takes back the step that led to it.
+    /// Adds a step to the sums of the epoch; if its loss is not finite, ends the training and undoes the step before.
     fn count(&mut self, (loss, right): (f64, usize), labels: &Labels) {
         if !loss.is_finite() {
             self.fail(&format!("the loss became {loss}"));
@@ -219,22 +219,22 @@ impl HeadTrainer {
     }
 }
 
-/// A head within a step.
+/// The step of one head in progress.
 pub(super) struct Step<'a> {
     trainer: &'a mut HeadTrainer,
-    /// The model with parameters that record their gradients.
+    /// The model with parameters that record gradients.
     tracked: Model,
-    /// What it asks of a pass shared with others.
+    /// Its request to the pass shared with other heads.
     pooling: Option<Pooling>,
-    /// The features it found, before they are normalised, without their graph.
+    /// Its features before normalisation, detached from the graph, `[B, F]`.
     raw: Option<Tensor<2>>,
-    /// What the pass gave it, `[B, M, d or d + 1]`.
+    /// Its pools from the pass, `[B, M, d]` or `[B, M, d + 1]`.
     pooled: Option<Tensor<3>>,
-    /// The gradients of what lies behind the pass.
+    /// Gradients of the graph from its pools, or else from its parameters, to the loss.
     gradients: Option<Gradients>,
-    /// Its loss and how many images are right, on their way, `[2]`.
-    told: Option<Tensor<1>>,
-    /// The same when they are there.
+    /// Its loss and the number of correct images, `[2]`, on the device.
+    loss_and_right: Option<Tensor<1>>,
+    /// The same on the host, once read.
     outcome: Option<(f64, usize)>,
 }
 
@@ -248,12 +248,12 @@ impl<'a> Step<'a> {
             raw: None,
             pooled: None,
             gradients: None,
-            told: None,
+            loss_and_right: None,
             outcome: None,
         }
     }
 
-    /// Runs `work` on the head's own time.
+    /// Runs `work` and adds its time to the head's.
     fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let begun = Instant::now();
         let result = work(self);
@@ -261,12 +261,12 @@ impl<'a> Step<'a> {
         result
     }
 
-    /// From what the pass gave to the loss and back. Waits for nothing.
-    pub(super) fn begin(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) {
+    /// Computes the loss and its gradients, from `pooled` if the head shares a pass. Does not wait for the device.
+    pub(super) fn forward_and_backward(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) {
         self.pooled = pooled.map(|pooled| {
             let [images, _, width] = batch.patches.dims();
-            let asked = self.pooling.as_ref().expect("only who requests gets an answer");
-            let pooled = TensorData::new(pooled, asked.shape(images, width));
+            let pooling = self.pooling.as_ref().expect("only who requests gets an answer");
+            let pooled = TensorData::new(pooled, pooling.shape(images, width));
             Tensor::<3>::from_data(pooled, &batch.patches.device()).require_grad()
         });
         let raw = match self.pooled.clone() {
@@ -275,41 +275,41 @@ impl<'a> Step<'a> {
         }; // [B, F]
         self.raw = Some(raw.clone().inner());
         let (products, bias) = self.tracked.training_products(raw);
-        let (told, gradients) = loss_and_gradients(products, bias, labels);
-        (self.told, self.gradients) = (Some(told), Some(gradients));
+        let (loss_and_right, gradients) = loss_and_gradients(products, bias, labels);
+        (self.loss_and_right, self.gradients) = (Some(loss_and_right), Some(gradients));
     }
 
-    /// Its loss and how many images are right, on their way, `[2]`.
-    pub(super) fn take_told(&mut self) -> Tensor<1> {
-        self.told.take().expect("a step begins with a forward pass")
+    /// Takes its loss and the number of correct images, `[2]`, on the device.
+    pub(super) fn take_loss_and_right(&mut self) -> Tensor<1> {
+        self.loss_and_right.take().expect("a step begins with a forward pass")
     }
 
-    /// Waits for its loss, and returns the gradient of what the pass gave.
+    /// Waits for its loss, and returns the cotangent of its pools, if it has any and the loss is finite.
     fn read_loss(&mut self) -> Option<Vec<f32>> {
-        self.outcome = Some(outcome(self.take_told()));
+        self.outcome = Some(outcome(self.take_loss_and_right()));
         let gradients = self.gradients.as_ref().filter(|_| self.is_finite())?;
         self.pooled.take()?.grad(gradients).map(cpu::host)
     }
 
-    /// Whether its loss is, which was read.
+    /// Whether its loss has been read and is finite.
     fn is_finite(&self) -> bool {
         self.outcome.is_some_and(|(loss, _)| loss.is_finite())
     }
 
-    /// Moves the parameters. Waits for nothing.
+    /// Updates the parameters, given the gradient of its pooling request. Does not wait for the device.
     pub(super) fn update(&mut self, gradient: Option<Gradient>, rate: f64) {
         let trainer = &mut *self.trainer;
-        let behind = self.gradients.take().expect("gradients come before an update");
-        let carried = self.pooling.as_ref().zip(gradient).and_then(|(pooling, by)| pooling.carry(by));
-        let before = carried.map(|carried| carried.backward());
-        let gradients: Vec<&Gradients> = std::iter::once(&behind).chain(before.as_ref()).collect();
+        let loss_gradients = self.gradients.take().expect("gradients come before an update");
+        let request = self.pooling.as_ref().zip(gradient).and_then(|(pooling, grad)| pooling.carry(grad));
+        let request_gradients = request.map(|request| request.backward());
+        let graphs: Vec<_> = std::iter::once(&loss_gradients).chain(request_gradients.as_ref()).collect();
         trainer.last_finite = Some(trainer.model.params().clone());
-        // Buffers follow what was seen before the step, as PyTorch's do.
+        // Buffers are updated from the features before the step, as PyTorch's are.
         let raw = self.raw.take().expect("features come before a loss");
-        let seen = trainer.model.clone().observe(raw);
-        let params = seen.params().clone();
-        let moved = trainer.optimizer.step(params, self.tracked.params(), &gradients, rate);
-        trainer.model = seen.with_params(moved);
+        let observed = trainer.model.clone().observe(raw);
+        let params = observed.params().clone();
+        let moved = trainer.optimizer.step(params, self.tracked.params(), &graphs, rate);
+        trainer.model = observed.with_params(moved);
     }
 }
 
@@ -321,12 +321,12 @@ mod gpu_tests {
     use crate::close::assert_close;
     use crate::model::grid::Grid;
     use crate::model::probe::head::{Config, Dims, find};
-    use crate::model::train::alone::{Alone, STEPS};
+    use crate::model::train::alone::{SOLO_STEPS, SoloSteps};
     use crate::model::train::gpus_alone::gpus_alone;
 
     const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
 
-    /// A few images, and their classes.
+    /// A batch of 4 images, and its labels.
     fn images(device: &Device) -> (Batch, Labels) {
         let values: Vec<f32> = (0..4 * 6 * 8).map(|at| ((at * 37) % 101) as f32 / 50.0 - 1.0).collect();
         let patches = Tensor::<3>::from_data(TensorData::new(values, [4, 6, 8]), device).autodiff();
@@ -344,12 +344,12 @@ mod gpu_tests {
     #[test]
     fn a_loss_that_breaks_takes_back_the_step_that_led_to_it_and_its_own() {
         for (name, device) in gpus_alone().chain([("cpu".to_owned(), Device::flex())]) {
-            // Taken alone, and together.
-            for steps in [0, STEPS] {
+            // In solo steps, and in joint ones.
+            for steps in [0, SOLO_STEPS] {
                 let (batch, labels) = images(&device);
                 let mut trainers = [1e38, 1e-3].map(|rate| trainer("attention", rate, &device));
-                let alone = Alone { images: labels.count, seconds: vec![1.0; steps] };
-                trainers.iter_mut().for_each(|trainer| trainer.alone = alone.clone());
+                let solo = SoloSteps { images: labels.count, seconds: vec![1.0; steps] };
+                trainers.iter_mut().for_each(|trainer| trainer.solo = solo.clone());
                 let start = trainers[0].model.params().to_arrays();
                 for _ in 0..3 {
                     step_all(&mut trainers, &batch, &labels, |trainer| trainer.rate.expect("a rate"));
@@ -371,11 +371,11 @@ mod gpu_tests {
             let (batch, labels) = images(&device);
             let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
             let mut done = vec![];
-            for step in 0..=STEPS {
-                step_all_and(&mut trainers, &batch, &labels, |_| 1e-3, || done.push(step));
+            for step in 0..=SOLO_STEPS {
+                step_all_overlapping(&mut trainers, &batch, &labels, |_| 1e-3, || done.push(step));
             }
-            // Not in steps whose time is taken, nor where the host does the work.
-            assert_eq!(done, if name == "cpu" { vec![] } else { vec![STEPS] }, "{name}");
+            // Not in solo steps, whose time is measured, nor on the CPU.
+            assert_eq!(done, if name == "cpu" { vec![] } else { vec![SOLO_STEPS] }, "{name}");
         }
     }
 
@@ -384,16 +384,16 @@ mod gpu_tests {
         for (name, device) in gpus_alone() {
             let (batch, labels) = images(&device);
             let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
-            for _ in 0..STEPS {
+            for _ in 0..SOLO_STEPS {
                 step_all(&mut trainers, &batch, &labels, |_| 1e-3);
             }
             let before = trainers.each_ref().map(|trainer| trainer.progress.seconds);
-            let alone = trainers.each_ref().map(|trainer| trainer.alone.clone());
-            assert_eq!(before, alone.each_ref().map(|steps| steps.seconds.iter().sum::<f64>()), "{name}");
+            let solo = trainers.each_ref().map(|trainer| trainer.solo.clone());
+            assert_eq!(before, solo.each_ref().map(|steps| steps.seconds.iter().sum::<f64>()), "{name}");
             step_all(&mut trainers, &batch, &labels, |_| 1e-3);
-            assert_eq!(trainers.each_ref().map(|trainer| trainer.alone.clone()), alone, "{name}");
+            assert_eq!(trainers.each_ref().map(|trainer| trainer.solo.clone()), solo, "{name}");
             let found = [0, 1].map(|at| trainers[at].progress.seconds - before[at]);
-            let [gap, attention] = alone.map(|steps| steps.least());
+            let [gap, attention] = solo.map(|steps| steps.fastest());
             assert_close(&name, [found[0] / found[1]], [gap / attention], 1e-6);
         }
     }

@@ -1,5 +1,5 @@
-//! One AdamW step on the CPU in one pass over value, gradient and moments, on all cores. Each value
-//! is its own affair: the number of threads changes no bit.
+//! One AdamW step on the CPU in one pass over values, gradients and moments, on all cores. Values are
+//! independent of each other, so the number of threads changes no bit.
 
 use burn::backend::Flex;
 use burn::tensor::{Tensor, TensorData};
@@ -9,31 +9,31 @@ use super::{BETA_1, BETA_2, EPSILON, Update};
 use crate::model::ops::cpu::{flex, host};
 use crate::model::ops::simd::vectorised;
 
-/// Values a thread takes at once.
+/// Values per parallel task.
 const CHUNK: usize = 1 << 14;
 
-/// Of value, gradient and both moments what they become: the moved value and its moments, which are changed in place where
-/// nobody else holds them.
+/// The updated values and moments from values, gradient and both moments; the moments are updated in place unless their
+/// storage is shared.
 pub(super) fn step([value, gradient, mean, variance]: [Tensor<1>; 4], update: &Update) -> [Tensor<1>; 3] {
     let device = value.device();
     let gradient = flex(gradient).to_contiguous();
     let gradient = gradient.as_slice::<f32>().expect("float32 gradients");
     let (mut mean, mut variance) = (flex(mean).to_contiguous(), flex(variance).to_contiguous());
-    let mut moved = host(value); // a copy: the value before the step is kept by whoever may take it back
-    let parts = moved.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
+    let mut updated = host(value); // a copy: the caller may restore the value before the step
+    let parts = updated.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
     let moments = mean.storage_mut::<f32>().par_chunks_mut(CHUNK);
     let moments = moments.zip(variance.storage_mut::<f32>().par_chunks_mut(CHUNK));
     let (correction, rate) = (update.correction as f32, update.rate as f32);
     parts.zip(moments).for_each(|((value, gradient), (mean, variance))| {
         advance(value, gradient, mean, variance, correction, rate);
     });
-    let count = moved.len();
-    let moved = Tensor::from_data(TensorData::new(moved, [count]), &device);
-    [moved, Tensor::from_primitive::<Flex>(mean), Tensor::from_primitive::<Flex>(variance)]
+    let count = updated.len();
+    let updated = Tensor::from_data(TensorData::new(updated, [count]), &device);
+    [updated, Tensor::from_primitive::<Flex>(mean), Tensor::from_primitive::<Flex>(variance)]
 }
 
 vectorised! {
-    /// The formula, for a few values.
+    /// AdamW's formula for a chunk.
     fn advance<const FUSED: bool>(
         value: &mut [f32], gradient: &[f32], mean: &mut [f32], variance: &mut [f32], correction: f32, rate: f32,
     ) {
@@ -79,7 +79,7 @@ mod tests {
             let size = |(value, plain): (&f32, &f32)| value / plain.abs().max(1e-3);
             let [found, plain] =
                 [found, plain].map(|all| all.iter().zip(plain).map(size).collect::<Vec<f32>>());
-            assert_close("moved", found, plain, 1e-6);
+            assert_close("updated", found, plain, 1e-6);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One AdamW step of all parameters of a head on a GPU in one launch, where tensor operations take thirteen for each.
+//! One AdamW step of all parameters of a head on a GPU in one launch, where tensor operations take thirteen per parameter.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::Tensor;
@@ -13,31 +13,31 @@ use crate::model::ops::gpu::{arg, cube, empty, tensor};
 /// Buffers of a parameter.
 const BUFFERS: usize = 7;
 
-/// Of every value, gradient and both moments what they become: the moved value and its moments.
-/// `rates` are an update's [`numbers`](Update::numbers).
-pub(super) fn step(given: Vec<[Tensor<1>; 4]>, rates: Tensor<1>) -> Vec<[Tensor<1>; 3]> {
-    let (given, made): (Vec<_>, Vec<_>) = given
+/// For every parameter, the updated values and moments from values, gradient and both moments.
+/// `rates` are an update's [`to_f32`](super::Update::to_f32).
+pub(super) fn step(inputs: Vec<[Tensor<1>; 4]>, rates: Tensor<1>) -> Vec<[Tensor<1>; 3]> {
+    let (buffers, outputs): (Vec<_>, Vec<_>) = inputs
         .into_iter()
-        .map(|of| {
-            let given = of.map(|tensor| into_contiguous(cube(tensor)));
-            let [value, ..] = &given;
-            let made = [(); 3].map(|()| empty(value, [value.shape().num_elements()]));
-            ((given, made.clone()), made)
+        .map(|inputs| {
+            let inputs = inputs.map(|tensor| into_contiguous(cube(tensor)));
+            let [value, ..] = &inputs;
+            let outputs = [(); 3].map(|()| empty(value, [value.shape().num_elements()]));
+            ((inputs, outputs.clone()), outputs)
         })
         .unzip();
     let rates = cube(rates);
     launch_each(
         &rates.client,
-        &given,
+        &buffers,
         [BUFFERS, 1],
         |([value, ..], _)| value.shape().num_elements(),
-        |([value, gradient, mean, variance], [moved, new_mean, new_variance]), share| {
+        |([value, gradient, mean, variance], [new_value, new_mean, new_variance]), share| {
             ParameterLaunch::new(
                 arg(value),
                 arg(gradient),
                 arg(mean),
                 arg(variance),
-                arg(moved),
+                arg(new_value),
                 arg(new_mean),
                 arg(new_variance),
                 share,
@@ -45,7 +45,7 @@ pub(super) fn step(given: Vec<[Tensor<1>; 4]>, rates: Tensor<1>) -> Vec<[Tensor<
         },
         |cubes, units, parameters| advance::launch(&rates.client, cubes, units, parameters, arg(&rates)),
     );
-    made.into_iter().map(|made| made.map(tensor)).collect()
+    outputs.into_iter().map(|outputs| outputs.map(tensor)).collect()
 }
 
 #[derive(CubeType, CubeLaunch)]
@@ -54,30 +54,31 @@ struct Parameter {
     gradient: Box<[f32]>,
     mean: Box<[f32]>,
     variance: Box<[f32]>,
-    moved: Box<[f32]>,
+    new_value: Box<[f32]>,
     new_mean: Box<[f32]>,
     new_variance: Box<[f32]>,
     share: Share,
 }
 
-/// The formula. `rates`: what the variance is multiplied with, and the rate.
+/// AdamW's formula. `rates`: the factor of the variance, and the learning rate over `1 - beta_1^t`.
 #[cube(launch)]
 fn advance(parameters: &mut Sequence<Parameter>, rates: &[f32]) {
     let (correction, rate) = (rates[0], rates[1]);
     #[unroll]
     for index in 0..parameters.len() {
-        let of = parameters.index_mut(index);
-        if of.share.is_own() {
-            let (first, end) = of.share.numbers(of.moved.len());
+        let parameter = parameters.index_mut(index);
+        if parameter.share.is_own() {
+            let (first, end) = parameter.share.numbers(parameter.new_value.len());
             for at in range_stepped(first, end, STRIDE) {
-                let by = of.gradient[at];
-                let mean = of.mean[at] * comptime!(BETA_1 as f32) + by * comptime!((1.0 - BETA_1) as f32);
-                let variance =
-                    of.variance[at] * comptime!(BETA_2 as f32) + by * by * comptime!((1.0 - BETA_2) as f32);
+                let grad = parameter.gradient[at];
+                let mean =
+                    parameter.mean[at] * comptime!(BETA_1 as f32) + grad * comptime!((1.0 - BETA_1) as f32);
+                let variance = parameter.variance[at] * comptime!(BETA_2 as f32)
+                    + grad * grad * comptime!((1.0 - BETA_2) as f32);
                 let spread = (variance * correction).sqrt() + comptime!(EPSILON as f32);
-                of.moved[at] = of.value[at] - mean / spread * rate;
-                of.new_mean[at] = mean;
-                of.new_variance[at] = variance;
+                parameter.new_value[at] = parameter.value[at] - mean / spread * rate;
+                parameter.new_mean[at] = mean;
+                parameter.new_variance[at] = variance;
             }
         }
     }

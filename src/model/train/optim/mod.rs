@@ -1,7 +1,7 @@
-//! The optimisers of heads: AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, with the cosine schedule of the paper,
-//! and those with momentum alone.
+//! The optimisers of heads: AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, with the cosine schedule of the paper;
+//! SGD with momentum; LARS.
 //!
-//! Moments are kept by parameter name, so that a run that was killed goes on bit for bit.
+//! Moments are kept by parameter name, so that a run that was killed resumes to the same bits.
 
 mod fused;
 mod gpu;
@@ -50,7 +50,7 @@ impl Optimizer {
         }
     }
 
-    /// The same as a checkpoint holds it; `None` if the arrays are not a whole state of it.
+    /// This optimiser with the state of a checkpoint; `None` if the arrays are not a complete state of it.
     pub fn restore(&self, arrays: &Arrays, device: &Device) -> Option<Self> {
         Some(match self {
             Self::AdamW(_) => Self::AdamW(AdamW::from_arrays(arrays, device)?),
@@ -59,8 +59,8 @@ impl Optimizer {
     }
 }
 
-/// The gradient of every parameter, where it has one. `tracked` are the tensors that `gradients` were taken of; those of
-/// several graphs add up.
+/// The gradient of every parameter, if it has one. `tracked` are the parameters of the graphs whose `gradients` these are; those
+/// of several graphs are added.
 pub fn gradients(tracked: &Params, gradients: &[&Gradients]) -> Vec<Option<Tensor<1>>> {
     let of = |value: &Tensor<1>| {
         gradients.iter().filter_map(|gradients| value.grad(gradients)).reduce(|sum, more| sum + more)
@@ -68,11 +68,11 @@ pub fn gradients(tracked: &Params, gradients: &[&Gradients]) -> Vec<Option<Tenso
     tracked.iter().map(|(_, value)| of(value)).collect()
 }
 
-/// A parameter with its value and gradient.
+/// A trained parameter with its value and gradient.
 type Trained<'a> = (&'a Spec, Tensor<1>, Tensor<1>);
 
-/// Moves the parameters that have a gradient, which stand in the order of `params`, to where `step` says, and restores
-/// constraints.
+/// Replaces the values of trained parameters that have a gradient by those that `step` returns, in the same order, and projects all
+/// onto their constraints. `gradients` are in the order of `params`.
 fn update(
     params: Params,
     gradients: Vec<Option<Tensor<1>>>,
@@ -104,26 +104,29 @@ fn from_host(array: &Array, device: &Device) -> Tensor<1> {
 /// computed there; backbones are pre-trained with some.
 #[derive(Clone, Default)]
 pub struct AdamW {
+    /// Steps taken.
     steps: u32,
+    /// Weight decay.
     decay: f64,
+    /// Mean and variance of the gradient, by parameter name.
     moments: IndexMap<String, [Tensor<1>; 2]>,
-    /// Where a recorded step reads its [`Update`], `[2]`.
+    /// The buffer from which a recorded step reads its [`Update`], `[2]` or longer.
     rates: Option<Box<Tensor<1>>>,
 }
 
 impl AdamW {
-    /// The same with weight decay: a step first takes `rate * decay` off every parameter of two or more dimensions.
+    /// Sets the weight decay: a step first multiplies every parameter of two or more dimensions by `1 - rate * decay`.
     pub fn with_decay(self, decay: f64) -> Self {
         Self { decay, ..self }
     }
 
-    /// Moves `params` against `gradients` and restores their constraints. `tracked` are the tensors
-    /// the gradients were taken of, in the order of `params`; gradients of several graphs add up.
-    pub fn step(&mut self, params: Params, tracked: &Params, by: &[&Gradients], rate: f64) -> Params {
-        self.advance(params, gradients(tracked, by), rate)
+    /// One step on `params`, then a projection onto their constraints. `tracked` are the parameters of
+    /// the `graphs`, in the order of `params`; gradients of several graphs are added.
+    pub fn step(&mut self, params: Params, tracked: &Params, graphs: &[&Gradients], rate: f64) -> Params {
+        self.advance(params, gradients(tracked, graphs), rate)
     }
 
-    /// The same with the gradient of every parameter, in the order of `params`.
+    /// As [`step`](Self::step), with the gradient of every parameter in the order of `params`.
     pub fn advance(&mut self, params: Params, gradients: Vec<Option<Tensor<1>>>, rate: f64) -> Params {
         let common = self.next(rate);
         let rates = self.rates.clone();
@@ -137,22 +140,22 @@ impl AdamW {
                 };
                 (spec.name.clone(), [value, gradient, mean, variance])
             };
-            let (names, given): (Vec<_>, Vec<_>) = trained.into_iter().map(with_moments).unzip();
-            let made = match given.first().map(|[value, ..]| value.device()) {
+            let (names, inputs): (Vec<_>, Vec<_>) = trained.into_iter().map(with_moments).unzip();
+            let outputs = match inputs.first().map(|[value, ..]| value.device()) {
                 Some(device) if !on_cpu(&device) => {
-                    gpu::step(given, rates.map_or_else(|| common.on(&device), |rates| *rates))
+                    gpu::step(inputs, rates.map_or_else(|| common.on(&device), |rates| *rates))
                 }
-                _ => given.into_iter().map(|given| fused::step(given, &common)).collect(),
+                _ => inputs.into_iter().map(|inputs| fused::step(inputs, &common)).collect(),
             };
-            let keep = |(name, [moved, mean, variance]): (String, [Tensor<1>; 3])| {
+            let keep = |(name, [value, mean, variance]): (String, [Tensor<1>; 3])| {
                 self.moments.insert(name, [mean, variance]);
-                moved
+                value
             };
-            names.into_iter().zip(made).map(keep).collect()
+            names.into_iter().zip(outputs).map(keep).collect()
         })
     }
 
-    /// Counts one more step, and says what it has in common for all values.
+    /// Counts one more step, and returns its bias corrections and rate.
     pub(super) fn next(&mut self, rate: f64) -> Update {
         self.steps += 1;
         let correction_1 = 1.0 - BETA_1.powf(f64::from(self.steps));
@@ -160,12 +163,12 @@ impl AdamW {
         Update { correction: correction_2, rate: rate / correction_1 }
     }
 
-    /// Whether its steps can be recorded: those whose rate lies on the device alone.
-    pub(super) fn can_be_recorded(&self) -> bool {
+    /// Whether its steps can be recorded: the rate must be read on the device alone, and the moments must exist.
+    pub(super) fn is_recordable(&self) -> bool {
         self.decay == 0.0 && self.steps > 0
     }
 
-    /// The same with what `f` makes of its moments, whose steps read their [`Update`] at `rates`, where that is given.
+    /// Replaces its moments by what `f` returns for each, and the buffer from which steps read their [`Update`] by `rates`.
     pub(super) fn recorded(
         self,
         rates: Option<Tensor<1>>,
@@ -175,20 +178,20 @@ impl AdamW {
         Self { moments, rates: rates.map(Box::new), ..self }
     }
 
-    /// Stands where another does.
-    pub(super) fn count_as(&mut self, other: &Self) {
+    /// Takes over the number of steps of another.
+    pub(super) fn copy_step_count(&mut self, other: &Self) {
         self.steps = other.steps;
     }
 
-    /// Its moments beside those of another for the same parameters.
-    pub(super) fn beside<'a>(
+    /// Its moments, each with that of `other` for the same parameter.
+    pub(super) fn zip_moments<'a>(
         &'a self,
         other: &'a Self,
     ) -> impl Iterator<Item = (&'a Tensor<1>, &'a Tensor<1>)> {
         self.moments.iter().flat_map(|(name, both)| both.iter().zip(&other.moments[name]))
     }
 
-    /// Whether it has stepped these parameters, all of those that are trained.
+    /// Whether it has moments of exactly the trained ones of these parameters, or has not stepped yet.
     pub fn fits(&self, params: &Params) -> bool {
         let fits = |spec: &Spec| {
             let moments = self.moments.get(&spec.name);
@@ -213,7 +216,7 @@ impl AdamW {
         arrays
     }
 
-    /// The optimiser a checkpoint holds, without weight decay; `None` if the arrays are not a whole state.
+    /// The optimiser of a checkpoint, without weight decay; `None` if the arrays are not a complete state.
     pub fn from_arrays(arrays: &Arrays, device: &Device) -> Option<Self> {
         let tensor = |array: &Array| from_host(array, device);
         let steps = *arrays.get("steps")?.data.first()? as u32;
@@ -228,7 +231,7 @@ impl AdamW {
     }
 }
 
-/// What a step has in common for all values.
+/// The numbers that a step uses for all parameters.
 pub(super) struct Update {
     /// `1 - beta_2^t`, which the variance is divided by.
     correction: f64,
@@ -237,18 +240,18 @@ pub(super) struct Update {
 }
 
 impl Update {
-    /// As a GPU's kernel reads it: what the variance is multiplied with, and the rate.
-    pub(super) fn numbers(&self) -> [f32; 2] {
+    /// As the GPU kernel reads it: the factor of the variance, `1 / correction`, and the rate.
+    pub(super) fn to_f32(&self) -> [f32; 2] {
         [(1.0 / self.correction) as f32, self.rate as f32]
     }
 
     /// The same on a device, `[2]`.
     fn on(&self, device: &Device) -> Tensor<1> {
-        Tensor::from_data(TensorData::from(self.numbers()), device)
+        Tensor::from_data(TensorData::from(self.to_f32()), device)
     }
 }
 
-/// One step in tensor operations, on any device: what the loops and the kernel are compared with.
+/// One step in tensor operations, on any device, as the reference for the CPU loop and the GPU kernel.
 #[cfg(test)]
 fn plain_step([value, gradient, mean, variance]: [Tensor<1>; 4], update: &Update) -> [Tensor<1>; 3] {
     let mean = mean * BETA_1 + gradient.clone() * (1.0 - BETA_1);

@@ -1,6 +1,6 @@
 //! Gradient descent with momentum as PyTorch computes it (`v = 0.9 v + g`, `x = x - r v`), and LARS (You, Gitman and Ginsburg
-//! 2017) as linear probes have it since MoCo v3: the same, after the gradient of every parameter of two or more dimensions was
-//! scaled by `0.001 |x| / |g|`, where neither is 0. No weight decay: the protocols here have none.
+//! 2017) as linear probes use it since MoCo v3: the same, but the gradient of every parameter of two or more dimensions is first
+//! scaled by `0.001 |x| / |g|`, unless either norm is 0. No weight decay: the protocols here have none.
 
 use burn::tensor::{Device, Gradients, Tensor};
 use indexmap::IndexMap;
@@ -10,31 +10,33 @@ use crate::model::io::array::Arrays;
 use crate::model::probe::params::Params;
 
 const MOMENTUM: f64 = 0.9;
-const TRUST: f32 = 1e-3;
+/// Trust coefficient of LARS.
+const TRUST_COEFFICIENT: f32 = 1e-3;
 
 /// The optimiser of one head.
 #[derive(Clone)]
 pub struct Momentum {
-    /// Whether gradients are scaled by how large their parameters are.
-    trusts: bool,
+    /// Whether gradients are scaled as in LARS.
+    is_lars: bool,
+    /// By parameter name.
     velocities: IndexMap<String, Tensor<1>>,
 }
 
 impl Momentum {
     /// Plain gradient descent with momentum.
     pub fn sgd() -> Self {
-        Self { trusts: false, velocities: IndexMap::new() }
+        Self { is_lars: false, velocities: IndexMap::new() }
     }
 
     /// LARS.
     pub fn lars() -> Self {
-        Self { trusts: true, ..Self::sgd() }
+        Self { is_lars: true, ..Self::sgd() }
     }
 
     /// As [`AdamW::step`](super::AdamW::step).
-    pub fn step(&mut self, params: Params, tracked: &Params, by: &[&Gradients], rate: f64) -> Params {
+    pub fn step(&mut self, params: Params, tracked: &Params, graphs: &[&Gradients], rate: f64) -> Params {
         let mut step = |(spec, value, gradient): Trained| {
-            let scaled = match self.trusts && spec.shape.len() > 1 {
+            let scaled = match self.is_lars && spec.shape.len() > 1 {
                 true => scale(&value, &gradient) * gradient,
                 false => gradient,
             };
@@ -45,7 +47,7 @@ impl Momentum {
             self.velocities.insert(spec.name.clone(), velocity.clone());
             value - velocity * rate
         };
-        update(params, gradients(tracked, by), |trained| trained.into_iter().map(&mut step).collect())
+        update(params, gradients(tracked, graphs), |trained| trained.into_iter().map(&mut step).collect())
     }
 
     /// Its state on the host, for a checkpoint: `<name>.velocity`.
@@ -56,20 +58,20 @@ impl Momentum {
             .collect()
     }
 
-    /// The same as a checkpoint holds it; `None` if the arrays are those of another optimiser.
+    /// This optimiser with the state of a checkpoint; `None` if the arrays are those of another optimiser.
     pub fn restore(&self, arrays: &Arrays, device: &Device) -> Option<Self> {
         let velocity = |(key, array): (&String, _)| {
             Some((key.strip_suffix(".velocity")?.to_owned(), from_host(array, device)))
         };
-        Some(Self { trusts: self.trusts, velocities: arrays.iter().map(velocity).collect::<Option<_>>()? })
+        Some(Self { is_lars: self.is_lars, velocities: arrays.iter().map(velocity).collect::<Option<_>>()? })
     }
 }
 
-/// What the gradient of a parameter is scaled by, `[1]`, on their device.
+/// LARS's factor of a parameter's gradient, `[1]`, on the device.
 fn scale(value: &Tensor<1>, gradient: &Tensor<1>) -> Tensor<1> {
     let [value, gradient] = [value, gradient].map(|x| x.clone().square().sum().sqrt());
     let one = value.clone().equal_scalar(0.0).bool_or(gradient.clone().equal_scalar(0.0));
-    (value * TRUST / gradient).mask_fill(one, 1.0)
+    (value * TRUST_COEFFICIENT / gradient).mask_fill(one, 1.0)
 }
 
 #[cfg(test)]
