@@ -101,24 +101,25 @@ impl Machine {
     }
 
     fn sizes(&self) -> anyhow::Result<Sizes> {
-        let or = |given: Option<usize>, full, quick| given.unwrap_or(if self.quick { quick } else { full });
+        let or_default =
+            |given: Option<usize>, full, quick| given.unwrap_or(if self.quick { quick } else { full });
         let heads = match self.heads.is_empty() {
             true => head::of_paper().map(|kind| kind.id.to_owned()).collect(),
             false => self.heads.clone(),
         };
         let heads = heads::variants(&heads, &[])?;
         Ok(Sizes {
-            images: or(self.batch, 256, 32),
+            images: or_default(self.batch, 256, 32),
             grid: microbench::grid_of(self.tokens),
             width: self.width,
             classes: self.classes,
             heads: heads.iter().filter_map(|variant| head::find(&variant.head)).collect(),
-            photos: or(self.photos, 8, 2),
+            photos: or_default(self.photos, 8, 2),
             backbone: self.backbone.clone(),
             vit: self.vit,
             arithmetic: self.arithmetic,
-            longest: or(self.longest, 4096, 576),
-            rounds: or(self.rounds, 5, 3),
+            longest: or_default(self.longest, 4096, 576),
+            rounds: or_default(self.rounds, 5, 3),
         })
     }
 }

@@ -16,6 +16,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use eframe::egui;
 
+use crate::app::state::{ColumnState, State};
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::app::{App, demo as bundled};
 
@@ -41,7 +42,7 @@ enum What {
     Relay(remote::Relay),
 }
 
-/// The window on the bundled demo, on a worker of its own, with nobody's settings: the same measurement for all.
+/// Opens the window on the bundled demo, with its own worker and default settings, so that results compare.
 fn demo_window(ctx: &egui::Context) -> anyhow::Result<App> {
     let wake = ctx.clone();
     let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
@@ -51,7 +52,7 @@ fn demo_window(ctx: &egui::Context) -> anyhow::Result<App> {
     Ok(app)
 }
 
-/// The wheel turned by so many lines.
+/// The event of a mouse wheel turned by `lines` lines.
 fn wheel(lines: f32) -> egui::Event {
     egui::Event::MouseWheel {
         unit: egui::MouseWheelUnit::Line,
@@ -62,14 +63,20 @@ fn wheel(lines: f32) -> egui::Event {
     }
 }
 
-/// The `at`th frame of turning the wheel over the gallery, with a longer throw now and then.
+/// Input of frame `at` of scrolling through the gallery: 3 lines a frame, and 400 every 50th frame.
 fn gallery_scroll(at: usize) -> [egui::Event; 2] {
     const GALLERY: egui::Pos2 = egui::Pos2::new(150.0, 780.0); // of a window of 1440 x 900 points
     let lines = if at % 50 == 49 { -400.0 } else { -3.0 };
     [egui::Event::PointerMoved(GALLERY), wheel(lines)]
 }
 
-/// Whether an event comes from the pointer of the real screen, which would disturb one that is driven.
+/// Whether there are columns and all of them show an explanation.
+fn all_shown(state: &State) -> bool {
+    !state.columns.is_empty()
+        && state.columns.values().all(|column| matches!(column.shown, ColumnState::Ready(_)))
+}
+
+/// Whether an event comes from the real pointer, which would disturb the simulated one.
 fn is_real_pointer(event: &egui::Event) -> bool {
     matches!(event, egui::Event::PointerMoved(_) | egui::Event::PointerGone)
 }

@@ -1,10 +1,10 @@
-//! The figures as a person reads them: heads as rows of one table, everything else a line each.
+//! The figures as text: heads as rows of one table, everything else a line each.
 
 use std::fmt::Write;
 
 use crate::app::devtools::microbench::{Figure, Sizes};
 
-/// The table. `adapter`: what the device calls itself.
+/// Renders all figures. `adapter`: the device's own name.
 pub fn render(adapter: &str, sizes: &Sizes, figures: &[Figure]) -> String {
     let Sizes { images, grid, width, classes, photos, rounds, .. } = sizes;
     let device = figures.first().map_or("", |figure| figure.device.as_str());

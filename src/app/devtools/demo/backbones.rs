@@ -7,16 +7,16 @@ use burn::tensor::Device;
 use indicatif::MultiProgress;
 use serde::{Deserialize, Serialize};
 
-use super::build::whole;
+use super::build::write_atomic;
 use super::heads::bar;
 use crate::app::terminal::stdout::say;
 use crate::model::data::scenes;
 use crate::model::pretrain::folder::{Precision, save};
 use crate::model::pretrain::{Plan, pretrain};
 
-/// Steps behind one point of the curve.
+/// Optimiser steps that one point of the curve averages over.
 const STRIDE: usize = 20;
-/// How a pre-training went, in the backbone's folder.
+/// Record of the pre-training, in the backbone's folder.
 const FILE: &str = "pretraining.json";
 
 #[derive(Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub fn make(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -
     if is_there(folder, plan) { Ok(()) } else { pretrain_into(folder, plan, device, bars) }
 }
 
-/// Whether a folder holds what `plan` makes.
+/// Whether `folder` holds a backbone that the same plan made from the same version of the scenes.
 fn is_there(folder: &Path, plan: &Plan) -> bool {
     let record = crate::model::io::atomic_file::read(&folder.join(FILE), 1 << 20).ok();
     let record: Option<Record> = record.and_then(|text| serde_json::from_slice(&text).ok());
@@ -76,5 +76,5 @@ fn pretrain_into(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgre
     save(folder, plan, &weights, Precision::Half)?;
     let record =
         serde_json::to_string_pretty(&Record { plan: *plan, scenes_version: scenes::VERSION, curve })? + "\n";
-    whole(&folder.join(FILE), record.as_bytes())
+    write_atomic(&folder.join(FILE), record.as_bytes())
 }

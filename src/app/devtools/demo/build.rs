@@ -114,12 +114,12 @@ impl Build {
         about.backbones.extend(made);
         about.backbones.sort_by(|a, b| a.id.cmp(&b.id));
         let text = serde_json::to_string_pretty(&about)? + "\n";
-        whole(&self.out.join(DemoInfo::FILE), text.as_bytes())?;
+        write_atomic(&self.out.join(DemoInfo::FILE), text.as_bytes())?;
         stdout::text(table(&about))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Only an earlier demo is replaced: a folder of somebody's may hold `scenes` and `probes` of theirs.
+    /// Refuses a folder with files in it, unless it is an earlier demo: `scenes` and `probes` in it are deleted.
     fn check_out(&self) -> anyhow::Result<()> {
         let mut entries = match std::fs::read_dir(&self.out) {
             Ok(entries) => entries,
@@ -138,10 +138,10 @@ impl Build {
         .into())
     }
 
-    /// Makes the backbones and their probes, each on a thread: one alone leaves processors idle.
+    /// Makes the backbones and their probes, each backbone on its own thread: one alone leaves cores idle.
     fn backbones(&self, about: &DemoInfo, device: &Device) -> anyhow::Result<Vec<DemoBackbone>> {
         let bars = MultiProgress::new();
-        let one = &|id: &str, plan: Plan| -> anyhow::Result<DemoBackbone> {
+        let make = &|id: &str, plan: Plan| -> anyhow::Result<DemoBackbone> {
             backbones::make(&self.out.join(id), &plan, device, &bars)?;
             clear(&self.out.join("probes").join(id))?;
             let backbone = DemoBackbone { id: id.to_owned(), plan, heads: Vec::new() };
@@ -152,7 +152,7 @@ impl Build {
         std::thread::scope(|scope| {
             let start = |(id, plan)| {
                 let thread = std::thread::Builder::new().name(format!("backbone {id}"));
-                thread.spawn_scoped(scope, move || one(id, plan)).context("a thread cannot be started")
+                thread.spawn_scoped(scope, move || make(id, plan)).context("a thread cannot be started")
             };
             let plans = self.plans().into_iter().filter(|(id, _)| wanted(id));
             let running = plans.map(start).collect::<anyhow::Result<Vec<_>>>()?;
@@ -195,7 +195,7 @@ fn table(about: &DemoInfo) -> String {
     text
 }
 
-/// Removes a folder of an earlier demo, so that nothing of it is left among the new files.
+/// Deletes a folder of an earlier demo, so that none of its files stay among the new ones.
 fn clear(folder: &Path) -> anyhow::Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -205,8 +205,8 @@ fn clear(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a file whole or not at all.
-pub fn whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+/// Writes a file atomically: whole, or not at all.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     crate::model::io::atomic_file::write(path, bytes)
         .with_context(|| format!("{} cannot be written", path.display()))
 }

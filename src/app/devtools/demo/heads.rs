@@ -23,13 +23,13 @@ use crate::model::probe::{BackboneMeta, Probe};
 use crate::model::train::classifier::Model;
 use crate::model::train::{Event, HeadTrainer, Labelled, Task, TrainCursor, train};
 
-/// Most validation scenes an AUC is taken on.
+/// Most validation scenes that an AUC is averaged over.
 pub const AUC_SCENES: u64 = 240;
 /// Scenes in one forward pass.
 const BATCH: usize = 48;
 
-/// Trains every head that fits the backbone in `out/<id>` and saves it to `out/probes/<id>`. What
-/// is saved is each head as it was after the last epoch: nothing is picked on validation scenes.
+/// Trains every head on the backbone in `out/<id>` and saves it to `out/probes/<id>`, as it was
+/// after the last epoch: no checkpoint is selected on validation scenes.
 pub fn train_all(
     out: &Path,
     backbone: &DemoBackbone,
@@ -132,7 +132,7 @@ fn extract(
     Ok(writer.finish()?)
 }
 
-/// Training and validation scenes of a set, as they lie in its cache.
+/// Training and validation scenes of a set, by their index in its token cache.
 fn split(set: &Set) -> (Labelled, Labelled) {
     let (train, val) = (set.train as usize, set.val as usize);
     let labelled = |first: usize, count: usize| Labelled {
@@ -168,7 +168,8 @@ fn run(id: &str, task: &Task, trainers: &mut [HeadTrainer], bars: &MultiProgress
     Ok(())
 }
 
-/// Mean AUC of the probe's token weights finding the object, over the first validation scenes.
+/// Mean AUC of the probe's token weights against the object's patches, over the first validation
+/// scenes; `None` where no scene has one.
 fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &DemoInfo) -> anyhow::Result<Option<f64>> {
     let patch = scenes::SIDE / tokens.grid().cols;
     let each = (0..about.auc_scenes as usize)
@@ -184,7 +185,7 @@ fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &DemoInfo) -> an
     Ok((!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64))
 }
 
-/// A bar of `len` steps of `id`.
+/// Adds a progress bar of `len` steps, prefixed by `id`.
 pub fn bar(bars: &MultiProgress, len: usize, template: &str, id: &str) -> ProgressBar {
     let bar = bars.add(ProgressBar::new(len as u64));
     bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));

@@ -23,7 +23,7 @@ enum What {
 }
 
 impl Demo {
-    /// Does it; `program` does the command lines that make results.
+    /// Runs the verb; `program` executes the command lines that make results.
     pub fn run(self, program: results::Program) -> anyhow::Result<ExitCode> {
         match self.what {
             What::Build(build) => build.run(),

@@ -37,7 +37,7 @@ Runs `ssmprobe inspect` and `ssmprobe figures` on the demo and prints the comman
   OUT/<backbone>/<scene>-compare.svg    mean, raster S4 and Sinkhorn S4 side by side
   OUT/<backbone>/<scene>-sinkhorn-<figure>.svg   every figure of the Sinkhorn probe, of the first scene";
 
-/// The program itself: does what a command line asks, the program's own name first.
+/// The program's entry point: executes a command line whose first word is the program's name.
 pub type Program = fn(Vec<String>) -> anyhow::Result<ExitCode>;
 
 impl Results {
@@ -74,7 +74,7 @@ impl Results {
         inspect.extend(["--out".into(), text(&out)]);
         run(&inspect, program)?;
         if interrupt::flow().is_break() {
-            return Ok(()); // not every image has the traces that are drawn
+            return Ok(()); // traces that the figures need may be missing
         }
 
         for (number, image) in images.iter().enumerate() {
@@ -100,7 +100,7 @@ impl Results {
     }
 }
 
-/// Says a command line and does it, as a person would.
+/// Prints a command line and executes it.
 fn run(words: &[String], program: Program) -> anyhow::Result<()> {
     let quoted = |word: &String| if word.contains(' ') { format!("'{word}'") } else { word.clone() };
     say!("ssmprobe {}", words.iter().map(quoted).collect::<Vec<_>>().join(" "));

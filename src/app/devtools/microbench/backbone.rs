@@ -1,7 +1,7 @@
 //! The backbone's forward pass, from pixels on the host to tokens on the host.
 //!
 //! `backbone/vit-base/forward` in seconds for all images of a pass, `backbone/vit-base/rate` in images a
-//! second; in halves `backbone/vit-base-bfloat16/…`. Another backbone stands under the name of its folder.
+//! second; in half precision `backbone/vit-base-bfloat16/…`. A given backbone is named after its folder.
 
 use std::path::Path;
 
@@ -12,14 +12,15 @@ use rand_chacha::ChaCha8Rng;
 use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize_to_file};
 
-use super::timing::{Work, in_turn};
+use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, noise};
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
 
-pub(super) const GROUP: Group = Group { names, least, measure };
+pub(super) const GROUP: Group = Group { names, min_memory, measure };
 
+/// Side of an image in pixels.
 const SIDE: usize = 224;
 
 /// A ViT of seeded weights with patches of 16 pixels.
@@ -38,18 +39,18 @@ fn names(sizes: &Sizes) -> Vec<String> {
         (None, Vit::Base) => "vit-base".into(),
         (None, Vit::Large) => "vit-large".into(),
     };
-    let halves = match sizes.arithmetic {
+    let precision = match sizes.arithmetic {
         Arithmetic::Float32 => String::new(),
-        halves => format!("-{}", halves.name()),
+        half => format!("-{}", half.name()),
     };
-    ["forward", "rate"].map(|what| format!("backbone/{name}{halves}/{what}")).into()
+    ["forward", "rate"].map(|what| format!("backbone/{name}{precision}/{what}")).into()
 }
 
-fn least(bench: &Bench) -> (u64, &'static str) {
+fn min_memory(bench: &Bench) -> (u64, &'static str) {
     (4 * (bench.sizes.photos * 3 * SIDE * SIDE) as u64, "--photos")
 }
 
-fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let Sizes { photos, arithmetic, vit, .. } = *bench.sizes;
     let model = match &bench.sizes.backbone {
         Some(folder) => Backbone::open_in(folder, bench.device, arithmetic)?,
@@ -65,17 +66,17 @@ fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
         std::hint::black_box(model.forward(&images)?);
         Ok(())
     };
-    let seconds = in_turn(&mut [Work::new(forward.clone(), run)], bench.sizes.rounds, tell)?[0];
+    let seconds = median_seconds(&mut [Work::new(forward.clone(), run)], bench.sizes.rounds, on_turn)?[0];
     Ok(vec![(forward, seconds, "s"), (rate, photos as f64 / seconds, "images/s")])
 }
 
-/// Images of seeded noise, `side` x `side` pixels.
+/// `count` images of seeded noise, `[3, side, side]` values each.
 pub fn images(count: usize, side: usize) -> Vec<Pixels> {
     let image = |seed| Pixels { height: side, width: side, values: noise(seed, 3 * side * side) };
     (0..count as u64).map(image).collect()
 }
 
-/// Writes a ViT with seeded weights into `folder`, as the Hub lays it out.
+/// Writes a ViT with seeded weights into `folder`, in the layout of the Hugging Face Hub.
 pub fn write_vit(folder: &Path, vit: Vit) -> anyhow::Result<()> {
     let failed = || at_folder(folder);
     let (width, layers) = match vit {

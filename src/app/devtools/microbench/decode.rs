@@ -1,5 +1,5 @@
-//! Decoding photographs and preparing them for a backbone, on every core, beside which the backbone has
-//! to be slower if it is never to wait.
+//! Decoding photographs and preprocessing them for a backbone, on every core. A backbone that is faster
+//! than this waits for its images.
 //!
 //! `decode/rate` in images a second, for JPEGs of [`WIDTH`] x [`HEIGHT`] pixels, ImageNet's usual size, that
 //! become 224 x 224.
@@ -11,24 +11,24 @@ use image::codecs::jpeg::JpegEncoder;
 use image::{Rgb, RgbImage};
 use rayon::prelude::*;
 
-use super::timing::{Work, in_turn};
+use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, at_folder, noise};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
 
-pub const GROUP: Group = Group { names: |_| vec![RATE.to_owned()], least: |_| (0, "no flag"), measure };
+pub const GROUP: Group = Group { names: |_| vec![RATE.to_owned()], min_memory: |_| (0, "no flag"), measure };
 
 const RATE: &str = "decode/rate";
 
 /// Size of a photograph in pixels.
 const WIDTH: u32 = 500;
 const HEIGHT: u32 = 375;
-/// Photographs of a turn.
+/// Photographs decoded in one run.
 const PHOTOS: u64 = 16;
-/// Waves of a photograph in each colour, four numbers each.
+/// Sine waves summed in each colour channel of a photograph, four parameters each.
 const WAVES: usize = 6;
 
-fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let failed = || at_folder(&std::env::temp_dir());
     let folder = tempfile::tempdir().with_context(failed)?;
     let paths = write(folder.path()).with_context(failed)?;
@@ -39,11 +39,11 @@ fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
             Ok(())
         })
     };
-    let seconds = in_turn(&mut [Work::new(RATE, run)], bench.sizes.rounds, tell)?[0];
+    let seconds = median_seconds(&mut [Work::new(RATE, run)], bench.sizes.rounds, on_turn)?[0];
     Ok(vec![(RATE.to_owned(), PHOTOS as f64 / seconds, "images/s")])
 }
 
-/// Writes the photographs and the configuration of what prepares them: ViT's own.
+/// Writes the photographs and ViT's preprocessor configuration; returns the photographs' paths.
 fn write(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let config = serde_json::json!({
         "image_processor_type": "ViTImageProcessor", "do_resize": true, "do_rescale": true, "do_normalize": true, "resample": 2,
@@ -68,7 +68,7 @@ fn write(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         .collect()
 }
 
-/// Waves of many lengths and a little noise: about as many bits a pixel as photographs have.
+/// Sine waves of many lengths and a little noise: compresses to about as many bits a pixel as a photograph.
 fn photo(seed: u64) -> RgbImage {
     let waves: Vec<f32> = noise(seed, 3 * 4 * WAVES);
     let grain = noise(seed + PHOTOS, (3 * WIDTH * HEIGHT) as usize);

@@ -1,21 +1,21 @@
 //! One training step (forward, loss, backward, AdamW) of every head, and of all of them on one pass of
 //! tokens.
 //!
-//! `head/<id>/step` in seconds, `head/<id>/vs-gap` how many of GAP's steps that is, `head/<id>/memory`
-//! the process's peak memory while only this head trains; `heads/joint/step` and its rate.
+//! `head/<id>/step` in seconds, `head/<id>/vs-gap` that time divided by GAP's, `head/<id>/memory` the
+//! process's peak memory while only this head trains; `heads/joint/step` and its rate.
 
 use std::cell::RefCell;
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::timing::{Work, in_turn};
+use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, Sizes, noise};
 use crate::app::process_memory;
 use crate::model::probe::head::{self, Batch, Config, Dims, HeadSpec};
 use crate::model::train::classifier::Model;
 use crate::model::train::{HeadTrainer, Labels, TrainConfig, step_all};
 
-pub const GROUP: Group = Group { names, least, measure };
+pub const GROUP: Group = Group { names, min_memory, measure };
 
 const JOINT: &str = "heads/joint/step";
 const JOINT_RATE: &str = "heads/joint/rate";
@@ -31,12 +31,12 @@ fn names(sizes: &Sizes) -> Vec<String> {
     names
 }
 
-fn least(bench: &Bench) -> (u64, &'static str) {
+fn min_memory(bench: &Bench) -> (u64, &'static str) {
     let Sizes { images, grid, .. } = *bench.sizes;
     (bench.sizes.bytes(images, grid.len()), "--batch, --tokens, --width and --classes")
 }
 
-/// One batch and everything a step needs.
+/// One batch with its labels, and the dimensions of the heads that train on it.
 pub struct Step<'a> {
     bench: &'a Bench<'a>,
     dims: Dims,
@@ -45,7 +45,7 @@ pub struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Of so many images with tokens of noise.
+    /// A step on `images` images whose tokens are seeded noise.
     pub fn new(bench: &'a Bench, images: usize, dims: Dims) -> Self {
         let Dims { grid, width, classes } = dims;
         let n = grid.len();
@@ -62,7 +62,7 @@ impl<'a> Step<'a> {
         Self { bench, dims, batch, labels: Labels::new(&answers, classes, bench.device) }
     }
 
-    /// A head as training begins with it.
+    /// A trainer of a head with its initial parameters.
     pub fn trainer(&self, kind: &'static HeadSpec) -> anyhow::Result<HeadTrainer> {
         let model = Model::start(kind, &Config::default(), self.dims, 0, self.bench.device)?;
         Ok(HeadTrainer::new(kind.id, model))
@@ -72,31 +72,31 @@ impl<'a> Step<'a> {
         kinds.iter().map(|kind| self.trainer(kind)).collect()
     }
 
-    /// One step of all `heads`, to its end.
-    pub fn take(&self, trainers: &mut [HeadTrainer], work: &str) -> anyhow::Result<()> {
+    /// One training step of all `trainers`, until the device has finished it.
+    pub fn run(&self, trainers: &mut [HeadTrainer], work: &str) -> anyhow::Result<()> {
         step_all(trainers, &self.batch, &self.labels, |_| TrainConfig::default().rate);
         self.bench.wait(work)
     }
 }
 
-/// The process's peak memory, where the system says it.
+/// The process's peak memory as a figure called `name`; `None` where the system does not report it.
 pub fn peak(name: String) -> Option<(String, f64, &'static str)> {
     process_memory::peak().map(|peak| (name, peak as f64 / f64::from(1 << 20), "MiB"))
 }
 
-fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let step = Step::new(bench, bench.sizes.images, bench.sizes.dims());
     let heads = &bench.sizes.heads;
     let wants = |kind: &HeadSpec, what| bench.wanted.holds(&name(kind, what));
     let mut measured = Measured::new();
 
-    // Memory first: what later works leave behind in the allocator would count.
+    // Memory first: what the timed works leave behind in the allocator would count.
     let mut peaks = Vec::new();
     for kind in heads.iter().filter(|kind| bench.on_host && wants(kind, "memory")) {
         let mut trainers = vec![step.trainer(kind)?];
         if process_memory::forget_peak() {
-            let mut works = [Work::new(name(kind, "memory"), || step.take(&mut trainers, kind.id))];
-            in_turn(&mut works, 1, tell)?;
+            let mut works = [Work::new(name(kind, "memory"), || step.run(&mut trainers, kind.id))];
+            median_seconds(&mut works, 1, on_turn)?;
             peaks.extend(peak(name(kind, "memory")));
         }
     }
@@ -114,14 +114,14 @@ fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
         .enumerate()
         .map(|(at, kind)| {
             let alone = &alone;
-            Work::new(name(kind, "step"), move || step.take(&mut alone.borrow_mut()[at..=at], kind.id))
+            Work::new(name(kind, "step"), move || step.run(&mut alone.borrow_mut()[at..=at], kind.id))
         })
         .collect();
     if [JOINT, JOINT_RATE].iter().any(|name| bench.wanted.holds(name)) {
         let mut together = step.trainers(heads)?;
-        works.push(Work::new(JOINT, move || step.take(&mut together, JOINT)));
+        works.push(Work::new(JOINT, move || step.run(&mut together, JOINT)));
     }
-    let seconds = in_turn(&mut works, bench.sizes.rounds, tell)?;
+    let seconds = median_seconds(&mut works, bench.sizes.rounds, on_turn)?;
     let of_gap = timed.iter().position(|kind| kind.id == gap.id).map(|at| seconds[at]);
     for (kind, &seconds) in timed.iter().zip(&seconds) {
         measured.push((name(kind, "step"), seconds, "s"));

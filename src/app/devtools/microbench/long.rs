@@ -1,21 +1,21 @@
-//! Longer and longer sequences: a training step of Sinkhorn behind the shared S4, and its memory.
+//! Growing sequence lengths: a training step of the `sinkhorn` head, router and S4, and its memory.
 //!
-//! `sinkhorn/n-<N>` in seconds for [`IMAGES`] images, `sinkhorn/n-<N>/memory` the process's peak.
+//! `sinkhorn/n-<N>` in seconds for [`IMAGES`] images, `sinkhorn/n-<N>/memory` the process's peak memory.
 
 use super::heads::{Step, peak};
-use super::timing::{Work, in_turn};
+use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, Sizes, grid_of};
 use crate::app::process_memory;
 use crate::model::probe::head::{self, Dims};
 
-pub const GROUP: Group = Group { names, least, measure };
+pub const GROUP: Group = Group { names, min_memory, measure };
 
 /// Images of a step.
 const IMAGES: usize = 8;
 /// Tokens of images of 224, 256, 384, 512, 768 and 1024 pixels in patches of 16.
 const LENGTHS: [usize; 6] = [196, 256, 576, 1024, 2304, 4096];
 
-/// The lengths up to the longest that is asked for.
+/// The lengths up to [`Sizes::longest`].
 pub fn lengths(sizes: &Sizes) -> Vec<usize> {
     LENGTHS.into_iter().filter(|&n| n <= sizes.longest).collect()
 }
@@ -38,23 +38,23 @@ fn wanted(bench: &Bench) -> Vec<usize> {
     lengths(bench.sizes).into_iter().filter(wanted).collect()
 }
 
-fn least(bench: &Bench) -> (u64, &'static str) {
+fn min_memory(bench: &Bench) -> (u64, &'static str) {
     let longest = wanted(bench).into_iter().max().unwrap_or(0);
     (bench.sizes.bytes(IMAGES, longest), "--longest, --width and --classes")
 }
 
-fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let kind = head::find("sinkhorn").expect("the list of heads has sinkhorn");
     for n in wanted(bench) {
         let step = Step::new(bench, IMAGES, Dims { grid: grid_of(n), ..bench.sizes.dims() });
         let mut trainers = [step.trainer(kind)?];
-        let forgotten = bench.on_host && process_memory::forget_peak();
+        let is_peak_reset = bench.on_host && process_memory::forget_peak();
         let rounds = bench.sizes.rounds.min(3);
-        let run = || step.take(&mut trainers, kind.id);
-        let seconds = in_turn(&mut [Work::new(step_name(n), run)], rounds, tell)?[0];
+        let run = || step.run(&mut trainers, kind.id);
+        let seconds = median_seconds(&mut [Work::new(step_name(n), run)], rounds, on_turn)?[0];
         measured.push((step_name(n), seconds, "s"));
-        measured.extend(peak(memory_name(n)).filter(|_| forgotten));
+        measured.extend(peak(memory_name(n)).filter(|_| is_peak_reset));
     }
     Ok(measured)
 }

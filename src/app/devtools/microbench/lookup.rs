@@ -1,13 +1,13 @@
 //! Looking one image up: what it costs beyond the backbone's forward pass to explain it by many
 //! probes, side by side on the cores of the host.
 //!
-//! `lookup/16` in seconds with everything known that depends on no image (S4 kernels, null bands);
-//! `lookup/16/first` the first time. `lookup/sinkhorn/n-<N>`: one probe, longer and longer sequences,
+//! `lookup/16` in seconds with everything cached that depends on no image (S4 kernels, null bands);
+//! `lookup/16/first` with empty caches. `lookup/sinkhorn/n-<N>`: one probe, growing sequence lengths,
 //! without null bands.
 
 use rayon::prelude::*;
 
-use super::timing::{Work, in_turn};
+use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, Sizes, grid_of, long, noise};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
@@ -18,7 +18,7 @@ use crate::model::tokens::Tokens;
 use crate::model::trace::{Picture, Trace};
 use crate::model::train::classifier::Model;
 
-pub const GROUP: Group = Group { names, least, measure };
+pub const GROUP: Group = Group { names, min_memory, measure };
 
 /// The heads of the 16 probes: every kind the paper routes, scans and pools by, and its recurrent one.
 const PROBES: [&str; 16] = [
@@ -52,7 +52,7 @@ fn names(sizes: &Sizes) -> Vec<String> {
     [WARM, FIRST].map(str::to_owned).into_iter().chain(lengths).collect()
 }
 
-fn least(bench: &Bench) -> (u64, &'static str) {
+fn min_memory(bench: &Bench) -> (u64, &'static str) {
     let usual = [WARM, FIRST].iter().any(|name| bench.wanted.holds(name)).then(|| bench.sizes.grid.len());
     let lengths = long::lengths(bench.sizes).into_iter().filter(|n| bench.wanted.holds(&length_name(*n)));
     let longest = lengths.chain(usual).max().unwrap_or(0);
@@ -72,8 +72,8 @@ fn tokens(dims: Dims) -> Tokens {
     Tokens { grid, width, cls, registers: Vec::new(), patches: noise(4, grid.len() * width) }
 }
 
-/// What the window and `inspect` do for each probe of an image.
-fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> anyhow::Result<Vec<Trace>> {
+/// Explains one image by every probe, as the window and `inspect` do.
+fn explain_all(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> anyhow::Result<Vec<Trace>> {
     let seen = Picture::default();
     if let Some(nulls) = nulls {
         probes.iter().for_each(|probe| prepare_nulls(probe, Intervention::None, tokens, nulls));
@@ -94,7 +94,7 @@ fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> anyhow:
     traces.collect()
 }
 
-fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
+fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let rounds = bench.sizes.rounds;
     if [WARM, FIRST].iter().any(|name| bench.wanted.holds(name)) {
@@ -104,26 +104,26 @@ fn measure(bench: &Bench, tell: OnTurn) -> anyhow::Result<Measured> {
         let mut works = Vec::new();
         if bench.wanted.holds(FIRST) {
             works.push(Work::new(FIRST, || {
-                let copies = probes.clone(); // a copy knows no kernels
-                look(&copies, &tokens, Some(&NullBands::new(DRAWS, 0))).map(drop)
+                let copies = probes.clone(); // a clone has no cached kernels
+                explain_all(&copies, &tokens, Some(&NullBands::new(DRAWS, 0))).map(drop)
             }));
         }
         if bench.wanted.holds(WARM) {
             let mut tokens = tokens.clone();
             let (probes, nulls) = (&probes, &nulls);
             works.push(Work::new(WARM, move || {
-                tokens.patches[0] += 1e-3; // another image: untrained scorers have not seen it
-                look(probes, &tokens, Some(nulls)).map(drop)
+                tokens.patches[0] += 1e-3; // another image: untrained scorers have no cached result for it
+                explain_all(probes, &tokens, Some(nulls)).map(drop)
             }));
         }
-        let seconds = in_turn(&mut works, rounds, tell)?;
+        let seconds = median_seconds(&mut works, rounds, on_turn)?;
         measured.extend(works.iter().zip(seconds).map(|(work, s)| (work.name.clone(), s, "s")));
     }
     for n in long::lengths(bench.sizes).into_iter().filter(|&n| bench.wanted.holds(&length_name(n))) {
         let dims = Dims { grid: grid_of(n), ..bench.sizes.dims() };
         let (probes, tokens) = ([probe("sinkhorn", dims, bench)?], tokens(dims));
-        let run = || look(&probes, &tokens, None).map(drop);
-        let seconds = in_turn(&mut [Work::new(length_name(n), run)], rounds.min(3), tell)?[0];
+        let run = || explain_all(&probes, &tokens, None).map(drop);
+        let seconds = median_seconds(&mut [Work::new(length_name(n), run)], rounds.min(3), on_turn)?[0];
         measured.push((length_name(n), seconds, "s"));
     }
     Ok(measured)

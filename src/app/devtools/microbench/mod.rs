@@ -1,8 +1,8 @@
-//! How fast this machine does the work of a day: plain functions that measure, told apart from who
-//! prints them. One list, [`GROUPS`]; one group a file.
+//! Micro-benchmarks of everyday work: functions that measure, separate from the code that prints.
+//! [`GROUPS`] lists them, one group a file.
 //!
-//! Works that are compared run in turn within one round, several rounds long, and the median of each
-//! counts: a machine that is busy with something else slows all of them alike, and ratios stay.
+//! Works that are compared take turns: each of several rounds runs all of them once, and the median of
+//! each counts. A machine that is busy with something else slows all of them alike, and ratios stay.
 //! Weights and tokens are seeded noise, which takes as long as real ones; no file is needed.
 
 pub mod backbone;
@@ -36,11 +36,11 @@ use crate::model::probe::head::{Dims, HeadSpec};
 pub struct Figure {
     /// What was measured: words from the general to the particular, with slashes between.
     pub name: String,
-    /// Where.
+    /// Name of the device it was measured on.
     pub device: String,
-    /// How much.
+    /// The measured value, in `unit`.
     pub value: f64,
-    /// Of what: `s`, `images/s`, `steps/s`, `x` (times as long as another) or `MiB`.
+    /// `s`, `images/s`, `steps/s`, `x` (times as long as another) or `MiB`.
     pub unit: &'static str,
 }
 
@@ -63,7 +63,7 @@ pub struct Sizes {
     pub backbone: Option<PathBuf>,
     /// Which ViT of seeded weights.
     pub vit: Vit,
-    /// In which numbers the backbone multiplies.
+    /// Precision of the backbone's matrix products.
     pub arithmetic: Arithmetic,
     /// Longest sequence, in tokens.
     pub longest: usize,
@@ -72,12 +72,12 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// What heads are built for.
+    /// The dimensions heads are built for.
     fn dims(&self) -> Dims {
         Dims { width: self.width, grid: self.grid, classes: self.classes }
     }
 
-    /// Bytes that work on so many images of so many tokens holds at least: tokens, logits and a classifier.
+    /// Lower bound in bytes for a step on `images` images of `tokens` tokens: tokens, logits and a classifier.
     fn bytes(&self, images: usize, tokens: usize) -> u64 {
         let [images, tokens] = [images, tokens].map(|count| count as u64);
         let (width, classes) = (self.width as u64, self.classes as u64);
@@ -85,55 +85,55 @@ impl Sizes {
     }
 }
 
-/// Bytes that no process can have: processors lead to no more.
+/// Bytes of a process's address space: the limit where the system does not report its memory.
 const ADDRESSABLE: u64 = 1 << 47;
 
-/// The measuring was told to stop.
+/// Error: the caller stopped the measurement.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped")]
 pub struct Stopped;
 
-/// What is added to an error about the folder that measurements write to.
+/// Context of an error in the temporary folder that measurements write to.
 fn at_folder(folder: &Path) -> String {
     let folder = folder.display();
     format!("what is measured cannot be written to the temporary folder {folder}; name another with TMPDIR")
 }
 
-/// One run of a work is done.
+/// Progress after one run of a work.
 pub struct Turn<'a> {
-    /// What ran.
+    /// Name of the work that ran.
     pub work: &'a str,
-    /// Runs done of its group.
+    /// Runs of its group that are done.
     pub done: usize,
     /// Runs of its group.
     pub total: usize,
 }
 
-/// Hears of every run, and may stop the measuring.
+/// Called after every run; a `Break` stops the measurement with [`Stopped`].
 pub type OnTurn<'a> = &'a mut dyn FnMut(Turn) -> ControlFlow<()>;
 
-/// What measures, where.
+/// Everything a measurement needs.
 pub struct Bench<'a> {
-    /// How large, how often.
+    /// Sizes of the works, and the number of rounds.
     pub sizes: &'a Sizes,
-    /// Where.
+    /// The device that is measured.
     pub device: &'a Device,
-    /// Whether that is the processor.
+    /// Whether `device` is the processor.
     pub on_host: bool,
     /// Which figures are wanted.
     pub wanted: &'a Wanted,
 }
 
-/// What was measured: names, values, units.
+/// Measured figures: name, value, unit.
 pub type Measured = Vec<(String, f64, &'static str)>;
 
 /// Works that are measured together.
 pub struct Group {
-    /// The names of all its figures.
+    /// Names of all its figures.
     pub names: fn(&Sizes) -> Vec<String>,
-    /// Bytes that the wanted ones take at least, and the flags that this comes of.
-    pub least: fn(&Bench) -> (u64, &'static str),
-    /// Measures those that are wanted, and perhaps others.
+    /// Lower bound in bytes of the memory the wanted figures take, and the flags that set it.
+    pub min_memory: fn(&Bench) -> (u64, &'static str),
+    /// Measures the wanted figures, and perhaps others.
     pub measure: fn(&Bench, OnTurn) -> anyhow::Result<Measured>,
 }
 
@@ -141,14 +141,14 @@ pub struct Group {
 pub const GROUPS: &[Group] = &[heads::GROUP, backbone::GROUP, decode::GROUP, lookup::GROUP, long::GROUP];
 
 impl Bench<'_> {
-    /// Every figure that is wanted, measured on the device called `device`.
-    pub fn run(&self, device: &str, tell: OnTurn) -> anyhow::Result<Vec<Figure>> {
+    /// Measures every wanted figure; `device` is the device's name.
+    pub fn run(&self, device: &str, on_turn: OnTurn) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
         let wanted = |group: &&Group| (group.names)(self.sizes).iter().any(|name| self.wanted.holds(name));
         let groups: Vec<&Group> = GROUPS.iter().filter(wanted).collect();
         groups.iter().try_for_each(|group| self.check(group))?;
         for group in groups {
-            let measured = (group.measure)(self, tell)?;
+            let measured = (group.measure)(self, on_turn)?;
             let own = measured.into_iter().filter(|(name, ..)| self.wanted.holds(name));
             let device = device.to_owned();
             figures.extend(own.map(|(name, value, unit)| Figure {
@@ -161,9 +161,10 @@ impl Bench<'_> {
         Ok(figures)
     }
 
-    /// Refuses works that memory does not hold: an allocation that fails ends the program.
+    /// Refuses works that do not fit in memory: a failed allocation ends the program.
     fn check(&self, group: &Group) -> Result<(), Usage> {
-        let ((bytes, flags), memory) = ((group.least)(self), device::main_memory().unwrap_or(ADDRESSABLE));
+        let ((bytes, flags), memory) =
+            ((group.min_memory)(self), device::main_memory().unwrap_or(ADDRESSABLE));
         if bytes <= memory {
             return Ok(());
         }
@@ -173,6 +174,7 @@ impl Bench<'_> {
         )))
     }
 
+    /// Waits until the device has finished; `work` names the culprit in an error.
     fn wait(&self, work: &str) -> anyhow::Result<()> {
         let failed = |error| anyhow!("the device failed while `{work}` was measured: {error:?}");
         self.device.sync().map_err(failed)

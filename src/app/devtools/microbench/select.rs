@@ -1,6 +1,6 @@
 //! Which figures are wanted, by their names.
 
-/// Patterns of names; a `*` stands for any text, slashes too. None means all.
+/// Patterns of names; a `*` stands for any text, slashes too. Without patterns all names match.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted(pub Vec<String>);
 

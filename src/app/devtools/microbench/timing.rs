@@ -1,15 +1,15 @@
-//! Works in turn, round after round, and the median of each.
+//! Times works in turn, round after round: the median of each.
 
 use std::time::Instant;
 
 use super::{OnTurn, Stopped, Turn};
 use crate::model::stats::quantiles;
 
-/// Something that takes time.
+/// A named piece of work that is timed.
 pub struct Work<'a> {
-    /// What it is called.
+    /// Name of its figure, or of what it measures.
     pub name: String,
-    /// Does it once, to its end.
+    /// Runs it once, to completion.
     pub run: Box<dyn FnMut() -> anyhow::Result<()> + 'a>,
 }
 
@@ -19,8 +19,8 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Median seconds of every work: one round that is not counted, then `rounds` of all in turn.
-pub fn in_turn(works: &mut [Work], rounds: usize, tell: OnTurn) -> anyhow::Result<Vec<f64>> {
+/// Median seconds of every work: one warm-up round, then `rounds` rounds of all works in turn.
+pub fn median_seconds(works: &mut [Work], rounds: usize, on_turn: OnTurn) -> anyhow::Result<Vec<f64>> {
     let mut seconds = vec![Vec::with_capacity(rounds); works.len()];
     let total = works.len() * (rounds + 1);
     let mut done = 0;
@@ -32,7 +32,7 @@ pub fn in_turn(works: &mut [Work], rounds: usize, tell: OnTurn) -> anyhow::Resul
                 seconds.push(begun.elapsed().as_secs_f64());
             }
             done += 1;
-            if tell(Turn { work: &work.name, done, total }).is_break() {
+            if on_turn(Turn { work: &work.name, done, total }).is_break() {
                 return Err(Stopped.into());
             }
         }
@@ -57,9 +57,9 @@ mod tests {
             })
         };
         let mut works = [work("a"), work("b")];
-        let medians = in_turn(&mut works, 2, &mut |_| ControlFlow::Continue(())).unwrap();
+        let medians = median_seconds(&mut works, 2, &mut |_| ControlFlow::Continue(())).unwrap();
         assert_eq!((order.borrow().as_str(), medians.len()), ("ababab", 2));
-        let stopped = in_turn(&mut works, 2, &mut |turn| match turn.done {
+        let stopped = median_seconds(&mut works, 2, &mut |turn| match turn.done {
             1 => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         });

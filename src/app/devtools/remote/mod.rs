@@ -1,7 +1,7 @@
 //! `ssmprobe bench remote`: the window over a worker whose every message is delayed, each way, and how long a person waits.
 //!
-//! The worker is a child process behind `ssmprobe bench relay`, which has nothing of a network but its latency. The window is
-//! the real one without a screen: interface, layout and tessellation, frame by frame, woken by what the worker says. A look
+//! The worker is a child process behind `ssmprobe bench relay`, which adds latency and does not limit bandwidth. The window is
+//! the real one without a screen: interface, layout and tessellation, frame by frame, woken by the worker's events. A look
 //! takes from the selection to the end of the frame in which all panes show the image.
 
 mod relay;
@@ -21,11 +21,11 @@ use crate::app::terminal::stdout;
 use crate::app::value_parser::whole_number;
 use crate::model::stats::quantiles;
 
-/// Longest that 95 of 100 first looks may take, in milliseconds.
+/// Goal for the 95th percentile of first looks, in milliseconds.
 const FIRST_MS: f64 = 250.0;
-/// The same of later ones.
+/// Goal for the 95th percentile of second looks, in milliseconds.
 const AGAIN_MS: f64 = 100.0;
-/// Longest that 99 of 100 frames may work while thumbnails are scrolled through, in milliseconds.
+/// Goal for the 99th percentile of a frame's processor time while thumbnails scroll, in milliseconds.
 const FRAME_MS: f64 = 33.0;
 
 /// Measures the window over a worker whose messages are delayed, and prints tables in Markdown.
@@ -59,13 +59,13 @@ impl Remote {
         row("second look", &again, 0.95, AGAIN_MS);
         row(&format!("a frame while {} thumbnails are scrolled", self.images), &frames, 0.99, FRAME_MS);
         let _ = writeln!(text, "\nThe last thumbnails are there {late:.0} ms after scrolling ends.\n");
-        stdout::text(format_args!("{text}{}", bytes(&sitting.close())))?;
+        stdout::text(format_args!("{text}{}", traffic_table(&sitting.close())))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// What went through the pipe of every kind, for each of what was done.
-fn bytes(phases: &[(&'static str, usize, Sizes)]) -> String {
+/// The pipe's traffic as a Markdown table: messages and bytes of each phase and kind.
+fn traffic_table(phases: &[(&'static str, usize, Sizes)]) -> String {
     let mut text = String::from("| | kind | messages | bytes | of each |\n|---|---|---|---|---|\n");
     for (what, times, sizes) in phases {
         for (kind, (count, bytes)) in sizes {

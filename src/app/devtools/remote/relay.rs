@@ -1,5 +1,5 @@
-//! `ssmprobe bench relay`: stands between who asks and a worker, and hands every message on later than it came. However much
-//! comes, it is not slower for it: a delay, no narrow wire.
+//! `ssmprobe bench relay`: stands between a client and a worker, and delays every message by a fixed time. It adds latency
+//! and does not limit bandwidth.
 
 use std::io::{self, Read, Write};
 use std::process::{Command, ExitCode, Stdio};
@@ -12,10 +12,10 @@ use clap::Args;
 
 use crate::app::remote::hello::Hello;
 
-/// Parts that are on their way at once.
-const ON_THE_WAY: usize = 1 << 16;
-/// Bytes of a part.
-const PART: usize = 1 << 16;
+/// Most chunks in flight at once.
+const MAX_IN_FLIGHT: usize = 1 << 16;
+/// Most bytes of a chunk.
+const CHUNK_BYTES: usize = 1 << 16;
 
 /// Serves as `serve --stdio` does, and delays every message.
 #[derive(Args)]
@@ -28,11 +28,11 @@ pub struct Relay {
     words: Vec<String>,
 }
 
-/// Bytes, and when they are handed on.
-type Part = (Instant, Vec<u8>);
+/// When its bytes are due, and the bytes.
+type Chunk = (Instant, Vec<u8>);
 
 impl Relay {
-    /// Relays until who asks has gone.
+    /// Relays until the client closes its end and the worker has ended.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let delay = Duration::from_millis(self.delay);
         let program = std::env::current_exe().context("this program does not know where it lies")?;
@@ -42,34 +42,34 @@ impl Relay {
         let (Some(mut to), Some(mut from)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("the worker has no pipes");
         };
-        let told = Builder::new().name("answers".into());
-        let told = told.spawn(move || delayed(&mut from, &mut io::stdout(), delay))?;
-        // Messages are packed as they are over a real wire.
-        let asking = Hello::read(&mut io::BufReader::with_capacity(1, io::stdin()))?;
+        let answers = Builder::new().name("answers".into());
+        let answers = answers.spawn(move || forward(&mut from, &mut io::stdout(), delay))?;
+        // Messages are compressed, as over a real network.
+        let hello = Hello::read(&mut io::BufReader::with_capacity(1, io::stdin()))?;
         thread::sleep(delay);
-        Hello { packs: true, ..asking }.write(&mut to)?;
-        delayed(&mut io::stdin(), &mut to, delay)?;
+        Hello { packs: true, ..hello }.write(&mut to)?;
+        forward(&mut io::stdin(), &mut to, delay)?;
         drop(to);
         child.wait().context("the worker is not seen")?;
-        let _ = told.join(); // it has ended with its pipe
+        let _ = answers.join(); // it ended with the worker's output
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Hands on what comes, each part so much later.
-fn delayed(from: &mut impl Read, to: &mut (impl Write + Send), delay: Duration) -> io::Result<()> {
-    let (sender, parts) = sync_channel(ON_THE_WAY);
+/// Copies `from` to `to`, each chunk `delay` after it came.
+fn forward(from: &mut impl Read, to: &mut (impl Write + Send), delay: Duration) -> io::Result<()> {
+    let (sender, chunks) = sync_channel(MAX_IN_FLIGHT);
     thread::scope(|scope| {
-        let handing = scope.spawn(move || hand_on(&parts, to));
-        take(from, &sender, delay);
+        let writer = scope.spawn(move || write_chunks(&chunks, to));
+        read_chunks(from, &sender, delay);
         drop(sender);
-        handing.join().unwrap_or_else(|_| Err(io::Error::other("the thread that hands on has failed")))
+        writer.join().unwrap_or_else(|_| Err(io::Error::other("the thread that hands on has failed")))
     })
 }
 
-fn take(from: &mut impl Read, sender: &SyncSender<Part>, delay: Duration) {
+fn read_chunks(from: &mut impl Read, sender: &SyncSender<Chunk>, delay: Duration) {
     loop {
-        let mut bytes = vec![0; PART];
+        let mut bytes = vec![0; CHUNK_BYTES];
         match from.read(&mut bytes) {
             Ok(0) | Err(_) => return,
             Ok(count) => bytes.truncate(count),
@@ -80,8 +80,8 @@ fn take(from: &mut impl Read, sender: &SyncSender<Part>, delay: Duration) {
     }
 }
 
-fn hand_on(parts: &Receiver<Part>, to: &mut impl Write) -> io::Result<()> {
-    for (at, bytes) in parts {
+fn write_chunks(chunks: &Receiver<Chunk>, to: &mut impl Write) -> io::Result<()> {
+    for (at, bytes) in chunks {
         thread::sleep(at.saturating_duration_since(Instant::now()));
         to.write_all(&bytes)?;
         to.flush()?;
@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn what_comes_is_handed_on_whole_and_not_before_its_time() {
         let bytes: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
-        let (mut handed, begun) = (Vec::new(), Instant::now());
-        delayed(&mut &bytes[..], &mut handed, Duration::from_millis(30)).unwrap();
-        assert!(handed == bytes && begun.elapsed() >= Duration::from_millis(30));
+        let (mut forwarded, begun) = (Vec::new(), Instant::now());
+        forward(&mut &bytes[..], &mut forwarded, Duration::from_millis(30)).unwrap();
+        assert!(forwarded == bytes && begun.elapsed() >= Duration::from_millis(30));
     }
 }

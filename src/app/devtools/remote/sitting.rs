@@ -1,4 +1,4 @@
-//! The window without a screen, over a worker behind the relay: what a person does, frame by frame.
+//! A headless window over a worker behind the relay, driven frame by frame as a person would use it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,83 +12,84 @@ use eframe::{App as _, egui};
 use egui::{Pos2, RawInput, Rect};
 use tempfile::TempDir;
 
-use super::tally::{self, Counted, Sizes, Weighed};
-use crate::app::devtools::gallery_scroll;
+use super::tally::{self, CountingLink, Message, Sizes};
 use crate::app::devtools::window::load::SyntheticLibrary;
 use crate::app::devtools::window::metrics::{Frames, ms};
+use crate::app::devtools::{all_shown, gallery_scroll};
 use crate::app::jobs::ImageId;
 use crate::app::remote::Link;
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
-use crate::app::state::{ColumnState, State, Status};
+use crate::app::state::{State, Status};
 use crate::app::{App, demo};
 use crate::model::io::atomic_file;
 
 /// The window, in points.
 const SIZE: [f32; 2] = [1440.0, 900.0];
-/// Frames in which the gallery is scrolled, sixty a second.
+/// Frames in which the gallery is scrolled.
 const SCROLLED: usize = 600;
+/// Time of such a frame: sixty a second.
 const FRAME: Duration = Duration::from_micros(16_667);
-/// Longer than anything here takes, also on a busy machine.
+/// Timeout of one step: longer than any takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// A window that nobody wakes looks around this often.
-const REST: Duration = Duration::from_millis(50);
-/// Nothing more comes if nothing has come for so long.
+/// Longest wait for a wake-up before the next frame is drawn.
+const MAX_WAIT: Duration = Duration::from_millis(50);
+/// All thumbnails have arrived if none has for this long.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// A window and who weighs its messages.
+/// A headless window, and the thread that counts its messages.
 pub struct Sitting {
     app: App,
     ctx: egui::Context,
     frame: eframe::Frame,
     begun: Instant,
     woken: Receiver<()>,
-    /// How long the window would sleep.
-    rests: Duration,
-    scale: SyncSender<Weighed>,
-    weighing: JoinHandle<Vec<(&'static str, usize, Sizes)>>,
+    /// When egui wants the next frame, counted from the last.
+    repaint_delay: Duration,
+    messages: SyncSender<Message>,
+    counting: JoinHandle<Vec<(&'static str, usize, Sizes)>>,
     folders: Vec<TempDir>,
 }
 
 impl Sitting {
-    /// On the demo, connected.
+    /// Opens the bundled demo over a relay with `delay` milliseconds each way, and waits until it is shown.
     pub fn open(delay: u64) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for the relay")?;
         let program = relay(folder.path(), delay)?;
         let (wake, woken) = sync_channel(1);
         let waker = Arc::new(move || {
-            let _ = wake.try_send(()); // one is enough
+            let _ = wake.try_send(()); // one pending wake-up is enough
         });
         let host = Host { place: "local".to_owned(), program: Some(program) };
         let link = Link::start(host, waker).map_err(anyhow::Error::msg)?;
-        let (scale, weighing) = tally::start()?;
+        let (messages, counting) = tally::start()?;
         let ctx = egui::Context::default();
-        let app = App::new(&ctx, Box::new(Counted { link, scale: scale.clone() }), None);
-        let (frame, begun, rests) = (eframe::Frame::_new_kittest(), Instant::now(), Duration::ZERO);
+        let app = App::new(&ctx, Box::new(CountingLink { link, messages: messages.clone() }), None);
+        let (frame, begun, repaint_delay) = (eframe::Frame::_new_kittest(), Instant::now(), Duration::ZERO);
         let mut sitting =
-            Self { app, ctx, frame, begun, woken, rests, scale, weighing, folders: vec![folder] };
+            Self { app, ctx, frame, begun, woken, repaint_delay, messages, counting, folders: vec![folder] };
         sitting.draw(Vec::new());
         demo::opening().into_iter().for_each(|command| sitting.app.dispatch(command));
         if sitting.app.state.jobs.is_empty() {
             bail!("the bundled demo is not there");
         }
-        sitting.until("the demo", |state| shown(state) && quiet(state))?;
+        sitting.until("the demo", |state| all_shown(state) && is_quiet(state))?;
         Ok(sitting)
     }
 
-    /// Adds images, until there are so many.
+    /// Adds images until the library holds `images`.
     pub fn fill(&mut self, images: usize) -> anyhow::Result<()> {
         let missing = images.saturating_sub(self.app.state.library.images.len());
         let (folder, commands) = SyntheticLibrary { images: missing, probes: 0 }.make()?;
         self.folders.push(folder);
         commands.into_iter().for_each(|command| self.app.dispatch(command));
-        self.until("the library", move |state| state.library.images.len() >= images && quiet(state))
+        self.until("the library", move |state| state.library.images.len() >= images && is_quiet(state))
     }
 
-    /// Looks at images for the first time, then at the same again: milliseconds of each.
+    /// Selects `looks` images for the first time, then the same again: milliseconds until each is shown.
     pub fn look(&mut self, looks: usize) -> anyhow::Result<[Vec<f64>; 2]> {
         let all: Vec<ImageId> = self.app.state.library.images.keys().copied().collect();
-        // The one that is shown now is known.
+        // Never the first image: it is shown already.
         let images: Vec<ImageId> = (1..=looks).map(|at| all[at * (all.len() - 1) / looks]).collect();
         let mut taken = [Vec::new(), Vec::new()];
         for (taken, name) in taken.iter_mut().zip(["first look", "second look"]) {
@@ -96,25 +97,25 @@ impl Sitting {
             for image in &images {
                 let begun = Instant::now();
                 self.app.dispatch(Command::SelectImage(*image));
-                self.until("a look", shown)?;
+                self.until("a look", all_shown)?;
                 taken.push(ms(begun.elapsed()));
-                self.until("the end of a look", quiet)?;
+                self.until("the end of a look", is_quiet)?;
             }
         }
         Ok(taken)
     }
 
-    /// Scrolls the gallery: what each frame takes of this thread, and how
-    /// long after the last one thumbnails still come, in milliseconds.
+    /// Scrolls the gallery: processor time of each frame on this thread, and the time from
+    /// the last frame to the last thumbnail, in milliseconds.
     pub fn scroll(&mut self) -> anyhow::Result<(Vec<f64>, f64)> {
         // From the top of the images that were added: the gallery shows those of one dataset, or of none.
         let mut images = self.app.state.library.images.iter();
         let first = images.find(|(_, image)| image.label.is_none()).map(|(id, _)| *id);
         let first = first.context("only the demo's images are there: ask for more by --images")?;
         self.app.dispatch(Command::SelectImage(first));
-        self.until("a look", shown)?;
+        self.until("a look", all_shown)?;
         self.phase("scrolling, a frame", SCROLLED);
-        let before = self.pictures();
+        let before = self.thumbnails();
         let mut frames = Frames::default();
         let begun = Instant::now();
         for at in 0..SCROLLED {
@@ -123,44 +124,44 @@ impl Sitting {
             std::thread::sleep((FRAME * (at as u32 + 1)).saturating_sub(begun.elapsed()));
         }
         frames.begin(true);
-        let (end, mut last, mut known) = (Instant::now(), Instant::now(), self.pictures());
+        let (end, mut last, mut known) = (Instant::now(), Instant::now(), self.thumbnails());
         while last.elapsed() < QUIET {
             self.wait();
             self.draw(Vec::new());
-            if self.pictures() != known {
-                (known, last) = (self.pictures(), Instant::now());
+            if self.thumbnails() != known {
+                (known, last) = (self.thumbnails(), Instant::now());
             }
         }
-        if self.pictures() == before {
+        if self.thumbnails() == before {
             bail!("no thumbnail has come: the gallery was not scrolled");
         }
         Ok((frames.all(), ms(last - end)))
     }
 
-    /// Closes the window; what went through the pipe.
+    /// Closes the window; the pipe's traffic by phase: name, repetitions, messages and bytes.
     pub fn close(self) -> Vec<(&'static str, usize, Sizes)> {
-        let Self { app, scale, weighing, .. } = self;
-        drop((app, scale));
-        weighing.join().unwrap_or_default()
+        let Self { app, messages, counting, .. } = self;
+        drop((app, messages));
+        counting.join().unwrap_or_default()
     }
 
-    /// Thumbnails that came so far, by the latest of them.
-    fn pictures(&self) -> Vec<ImageId> {
+    /// Images whose thumbnail has arrived.
+    fn thumbnails(&self) -> Vec<ImageId> {
         let state = &self.app.state;
         let known = |image: &&ImageId| state.thumbnails.get(**image).is_some();
         state.library.images.keys().filter(known).copied().collect()
     }
 
     fn phase(&self, name: &'static str, times: usize) {
-        let _ = self.scale.send(Weighed::Phase(name, times)); // who weighs has failed: its table is empty
+        let _ = self.messages.send(Message::Phase(name, times)); // fails once counting has: its table is empty then
     }
 
-    /// Draws frames until it is so, and has been drawn.
-    fn until(&mut self, what: &str, so: impl Fn(&State) -> bool) -> anyhow::Result<()> {
+    /// Draws frames until `condition` holds, and one more; an error if a job fails, or after [`PATIENCE`].
+    fn until(&mut self, what: &str, condition: impl Fn(&State) -> bool) -> anyhow::Result<()> {
         let begun = Instant::now();
         loop {
             self.draw(Vec::new());
-            if so(&self.app.state) {
+            if condition(&self.app.state) {
                 self.draw(Vec::new());
                 return Ok(());
             }
@@ -175,9 +176,9 @@ impl Sitting {
         }
     }
 
-    /// Until the window wants to be drawn.
+    /// Waits until the next frame is due.
     fn wait(&self) {
-        let _ = self.woken.recv_timeout(self.rests.min(REST)); // woken or not, it looks around
+        let _ = self.woken.recv_timeout(self.repaint_delay.min(MAX_WAIT)); // woken or timed out: a frame is drawn
     }
 
     fn draw(&mut self, events: Vec<egui::Event>) {
@@ -191,11 +192,12 @@ impl Sitting {
             app.ui(ui, frame);
         });
         let _ = self.ctx.tessellate(output.shapes, output.pixels_per_point);
-        self.rests = output.viewport_output.values().map(|view| view.repaint_delay).min().unwrap_or(REST);
+        let delays = output.viewport_output.values().map(|view| view.repaint_delay);
+        self.repaint_delay = delays.min().unwrap_or(MAX_WAIT);
     }
 }
 
-/// A program that is the relay before this one.
+/// Writes a script that runs this program behind the relay; its path.
 fn relay(folder: &Path, delay: u64) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("this program does not know where it lies")?;
     let program = program.to_str().context("this program lies where no text leads")?.replace('\'', r"'\''");
@@ -206,13 +208,8 @@ fn relay(folder: &Path, delay: u64) -> anyhow::Result<String> {
     Ok(script.to_str().context("temporary files lie where no text leads")?.to_owned())
 }
 
-fn shown(state: &State) -> bool {
-    !state.columns.is_empty()
-        && state.columns.values().all(|column| matches!(column.shown, ColumnState::Ready(_)))
-}
-
 /// Whether nothing is being opened or listed any more.
-fn quiet(state: &State) -> bool {
+fn is_quiet(state: &State) -> bool {
     let opening = |status: &Status<_>| matches!(status, Status::Opening(_));
     !state.library.probes.values().any(|probe| opening(&probe.status)) && state.jobs.is_empty()
 }

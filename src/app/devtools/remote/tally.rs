@@ -1,4 +1,4 @@
-//! A link whose messages are weighed on the way: how many of each kind, and the bytes they have on a wire.
+//! A link that counts its messages: how many of each kind, and their bytes as they travel the pipe.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -10,35 +10,35 @@ use crate::app::remote::{Link, frame};
 use crate::app::state::connection::Connection;
 use crate::app::window::Engine;
 
-/// Messages that wait to be weighed.
-const ROOM: usize = 1 << 16;
+/// Most messages that wait to be counted.
+const MAX_WAITING: usize = 1 << 16;
 
 /// Messages and bytes, by kind.
 pub type Sizes = BTreeMap<&'static str, (u64, u64)>;
 
-/// What is weighed.
-pub enum Weighed {
-    Asked(Request),
-    Told(Box<Event>),
-    /// From now on so many of this are done.
+/// What the counting thread receives.
+pub enum Message {
+    Request(Request),
+    Event(Box<Event>),
+    /// A phase begins: its name, and how often what it is about is repeated.
     Phase(&'static str, usize),
 }
 
-/// The link, and who weighs.
-pub struct Counted {
+/// A link that sends a copy of every message to the counting thread.
+pub struct CountingLink {
     pub link: Link,
-    pub scale: SyncSender<Weighed>,
+    pub messages: SyncSender<Message>,
 }
 
-impl Engine for Counted {
+impl Engine for CountingLink {
     fn send(&mut self, request: Request) {
-        let _ = self.scale.try_send(Weighed::Asked(request.clone())); // it has room, or has failed, which is told at the end
+        let _ = self.messages.try_send(Message::Request(request.clone())); // fails if counting did: its table is empty then
         self.link.send(request);
     }
 
     fn soon(&mut self, at_most: Duration) -> Option<Event> {
         let event = self.link.soon(at_most)?;
-        let _ = self.scale.try_send(Weighed::Told(Box::new(event.clone()))); // as above
+        let _ = self.messages.try_send(Message::Event(Box::new(event.clone()))); // as above
         Some(event)
     }
 
@@ -58,23 +58,23 @@ impl Engine for Counted {
 /// Sizes of every phase.
 type Phases = Vec<(&'static str, usize, Sizes)>;
 
-/// Starts who weighs, on a thread of its own: no frame waits for that.
-pub fn start() -> std::io::Result<(SyncSender<Weighed>, JoinHandle<Phases>)> {
-    let (scale, weighed) = sync_channel(ROOM);
-    let weighing = Builder::new().name("scale".into()).spawn(move || weigh(&weighed))?;
-    Ok((scale, weighing))
+/// Starts counting on a thread of its own, so that no frame waits for it; ends once every sender is dropped.
+pub fn start() -> std::io::Result<(SyncSender<Message>, JoinHandle<Phases>)> {
+    let (sender, messages) = sync_channel(MAX_WAITING);
+    let counting = Builder::new().name("scale".into()).spawn(move || count(&messages))?;
+    Ok((sender, counting))
 }
 
-fn weigh(weighed: &Receiver<Weighed>) -> Phases {
+fn count(messages: &Receiver<Message>) -> Phases {
     let mut phases: Phases = Vec::new();
-    for one in weighed {
-        let (kind, size) = match &one {
-            Weighed::Phase(name, times) => {
+    for message in messages {
+        let (kind, size) = match &message {
+            Message::Phase(name, times) => {
                 phases.push((name, *times, Sizes::new()));
                 continue;
             }
-            Weighed::Asked(request) => ("requests", size(request)),
-            Weighed::Told(event) => (kind(event), size(&**event)),
+            Message::Request(request) => ("requests", size(request)),
+            Message::Event(event) => (kind(event), size(&**event)),
         };
         if let Some((_, _, sizes)) = phases.last_mut() {
             let (count, bytes) = sizes.entry(kind).or_default();
@@ -84,7 +84,7 @@ fn weigh(weighed: &Receiver<Weighed>) -> Phases {
     phases
 }
 
-/// Bytes on a wire.
+/// Bytes of a message in the pipe, compressed; 0 if it cannot be written.
 fn size(value: &impl serde::Serialize) -> u64 {
     let mut bytes = Vec::new();
     frame::write(&mut bytes, value, true).map_or(0, |()| bytes.len() as u64)
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn messages_are_weighed_by_phase_and_kind() {
-        let (scale, weighing) = start().unwrap();
-        scale.send(Weighed::Told(Box::new(Event::Memory(1)))).unwrap(); // before any phase
-        scale.send(Weighed::Phase("looks", 2)).unwrap();
-        scale.send(Weighed::Asked(Request::Cancel(JobId(1)))).unwrap();
-        scale.send(Weighed::Told(Box::new(Event::Started(JobId(1))))).unwrap();
-        scale.send(Weighed::Told(Box::new(Event::Finished(JobId(1))))).unwrap();
-        drop(scale);
-        let phases = weighing.join().unwrap();
+        let (messages, counting) = start().unwrap();
+        messages.send(Message::Event(Box::new(Event::Memory(1)))).unwrap(); // before any phase
+        messages.send(Message::Phase("looks", 2)).unwrap();
+        messages.send(Message::Request(Request::Cancel(JobId(1)))).unwrap();
+        messages.send(Message::Event(Box::new(Event::Started(JobId(1))))).unwrap();
+        messages.send(Message::Event(Box::new(Event::Finished(JobId(1))))).unwrap();
+        drop(messages);
+        let phases = counting.join().unwrap();
         let [("looks", 2, sizes)] = &phases[..] else { panic!("{phases:?}") };
         let expected = size(&Event::Started(JobId(1))) + size(&Event::Finished(JobId(1)));
         assert_eq!(sizes["others"], (2, expected));

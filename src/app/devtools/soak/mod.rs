@@ -1,8 +1,8 @@
-//! `ssmprobe bench soak`: hours of a person at the window in fewer, to see whether memory, open files or
-//! the time of a frame grow.
+//! `ssmprobe bench soak`: a simulated person works in the window, faster than a real one, to see whether
+//! memory, open files or frame times grow.
 //!
 //! The window is the real one, on a worker of its own, with the bundled demo. Without a screen everything
-//! runs but the painting of what was laid out.
+//! runs but the painting.
 
 mod visitor;
 mod watch;
@@ -23,8 +23,8 @@ use crate::app::value_parser::whole_number;
 use crate::app::window::native;
 use crate::app::{App, demo};
 
-/// Frames come no faster: the window of somebody who works is seldom busier, and the hour leaves the
-/// machine to others.
+/// Shortest time between two frames: a real person's window is seldom busier, and the machine stays usable
+/// for others.
 const FRAME: Duration = Duration::from_millis(40);
 /// The window without a screen, in points.
 const SIZE: egui::Vec2 = egui::vec2(1440.0, 900.0);
@@ -46,23 +46,23 @@ pub struct Soak {
 }
 
 impl Soak {
-    /// Returns once the time is over; a failure where something grew, or went wrong.
+    /// Returns once the time is over; a failure exit code if something grew or went wrong.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let told = Arc::new(Mutex::new(None));
+        let outcome = Arc::new(Mutex::new(None));
         match self.headless {
-            true => self.without_screen(told.clone())?,
+            true => self.without_screen(outcome.clone())?,
             false => {
-                let told = told.clone();
-                native::open(move |ctx| self.build(ctx, told))?;
+                let outcome = outcome.clone();
+                native::open(move |ctx| self.build(ctx, outcome))?;
             }
         }
-        let verdict = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let verdict = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
         let verdict = verdict.context("the window was closed before its time was over")??;
         stdout::text(format_args!("{}\n", serde_json::to_string_pretty(&verdict)?))?;
         Ok(if verdict.kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn build(&self, ctx: &egui::Context, told: SharedVerdict) -> anyhow::Result<Soaking> {
+    fn build(&self, ctx: &egui::Context, outcome: SharedVerdict) -> anyhow::Result<Soaking> {
         let app = demo_window(ctx)?;
         if app.state.library.probes.is_empty() {
             bail!("the bundled demo is not there: set {} to the folder `assets`", demo::ASSETS_VARIABLE);
@@ -73,14 +73,14 @@ impl Soak {
             visitor: Visitor::new(self.seed)?,
             watch,
             begun: Instant::now(),
-            told,
+            outcome,
             over: false,
         })
     }
 
-    fn without_screen(&self, told: SharedVerdict) -> anyhow::Result<()> {
+    fn without_screen(&self, outcome: SharedVerdict) -> anyhow::Result<()> {
         let ctx = egui::Context::default();
-        let mut soaking = self.build(&ctx, told)?;
+        let mut soaking = self.build(&ctx, outcome)?;
         while !soaking.over {
             let frame = Instant::now();
             let mut input = egui::RawInput {
@@ -93,7 +93,7 @@ impl Soak {
                 soaking.app.advance(ui.ctx());
                 soaking.app.draw(ui);
             });
-            soaking.go_on(&ctx);
+            soaking.step(&ctx);
             drop(ctx.tessellate(output.shapes, output.pixels_per_point));
             std::thread::sleep(FRAME.saturating_sub(frame.elapsed()));
         }
@@ -101,36 +101,37 @@ impl Soak {
     }
 }
 
-/// Where the end of it is told: a verdict, or why there is none.
+/// Where the soak leaves its outcome: a verdict, or why there is none.
 type SharedVerdict = Arc<Mutex<Option<anyhow::Result<Verdict>>>>;
 
-/// The window, somebody who works in it, and somebody who watches.
+/// The window, the simulated person in it, and the watch over the process.
 struct Soaking {
     app: App,
     visitor: Visitor,
     watch: Watch,
     begun: Instant,
-    told: SharedVerdict,
+    outcome: SharedVerdict,
     over: bool,
 }
 
 impl Soaking {
-    /// A frame begins: what the pointer does goes in.
+    /// Begins a frame: times it, and adds the simulated pointer's events.
     fn begin(&mut self, input: &mut egui::RawInput) {
         self.watch.frame();
         input.events.extend(self.visitor.point());
     }
 
-    fn go_on(&mut self, ctx: &egui::Context) {
+    /// Lets the visitor act and the watch sample; at the end, stores the outcome and closes the window.
+    fn step(&mut self, ctx: &egui::Context) {
         if self.over {
             return;
         }
-        let seen = match Visitor::idle(&self.app) && self.begun.elapsed() > PATIENCE {
+        let acted = match Visitor::idle(&self.app) && self.begun.elapsed() > PATIENCE {
             true => Err(anyhow::anyhow!("the demo did not open within {} s", PATIENCE.as_secs())),
             false => self.visitor.act(&mut self.app),
         };
-        let seen = seen.and_then(|()| self.watch.look(&self.visitor.done(&self.app)));
-        let end = match seen {
+        let watched = acted.and_then(|()| self.watch.poll(&self.visitor.done(&self.app)));
+        let outcome = match watched {
             Ok(None) => {
                 ctx.request_repaint_after(FRAME);
                 return;
@@ -139,7 +140,7 @@ impl Soaking {
             Err(error) => Err(error),
         };
         self.over = true;
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         ctx.send_viewport_cmd(egui::ViewportCommand::Close);
     }
 }
@@ -152,7 +153,7 @@ impl eframe::App for Soaking {
 
     fn logic(&mut self, ctx: &egui::Context, frame: &mut eframe::Frame) {
         self.app.logic(ctx, frame);
-        self.go_on(ctx);
+        self.step(ctx);
     }
 
     fn ui(&mut self, ui: &mut egui::Ui, frame: &mut eframe::Frame) {

@@ -1,5 +1,5 @@
-//! Somebody who works in the window: looks, compares, asks about the dataset, trains, stops and goes on,
-//! in an order that a seed decides.
+//! A simulated person at the window: looks at images, compares probes, evaluates the dataset, trains, pauses
+//! and resumes, in an order that a seed decides.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,44 +24,44 @@ use crate::app::window::panels::{self, PanelPlace};
 use crate::model::data::scenes::folder::Set;
 use crate::model::explain::intervention::Intervention;
 
-/// Between two things that are done.
+/// Shortest time between two actions.
 const PAUSE: Duration = Duration::from_millis(120);
-/// Between two questions about the dataset, and two trainings.
-const ASK_INTERVAL: Duration = Duration::from_secs(6);
-/// How long a training goes before it is paused, and before it is cancelled.
+/// Time between two evaluations of the dataset, and between two trainings.
+const TASK_INTERVAL: Duration = Duration::from_secs(6);
+/// How long a training runs before it is paused, and rests before it is resumed.
 const TRAIN_TIME: Duration = Duration::from_secs(2);
-/// Longer than a plan takes, also on a busy machine.
+/// Timeout of a training's preflight: longer than it takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Columns side by side at most.
 const MAX_COLUMNS: usize = 6;
-/// What is trained on: large enough to be stopped in its middle.
+/// What is trained on: enough that a training can be stopped midway.
 const SCENES: Set = Set { seed: 5, train: 48, val: 24 };
 
-/// Somebody who works in the window.
+/// A simulated person at the window.
 pub struct Visitor {
     rng: ChaCha8Rng,
     folder: TempDir,
     acted: Instant,
-    asked: Instant,
+    evaluated: Instant,
     training: Training,
     evaluations: usize,
-    asking: bool,
+    evaluating: bool,
     trainings: usize,
     started: usize,
-    at: Pos2,
+    pointer: Pos2,
 }
 
 enum Training {
-    /// There is none, since then.
+    /// There has been none since then.
     None(Instant),
-    /// What it comes to is asked, into this folder, since then.
+    /// Its preflight was requested then; the folder of its run.
     Planned(PathBuf, Instant),
-    /// It goes since then; whether it was paused, and cancelled.
-    Goes { since: Instant, out: PathBuf, paused: bool, cancelled: bool },
+    /// It was started, paused or resumed at `since`; whether it was ever paused, and cancelled.
+    Running { since: Instant, out: PathBuf, paused: bool, cancelled: bool },
 }
 
 impl Visitor {
-    /// Somebody new, with scenes to train on.
+    /// A visitor whose choices follow from `seed`; writes the scenes to train on.
     pub fn new(seed: u64) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder to train in")?;
         SCENES.write(&folder.path().join("scenes"), &|| ())?;
@@ -70,17 +70,17 @@ impl Visitor {
             rng: ChaCha8Rng::seed_from_u64(seed),
             folder,
             acted: now,
-            asked: now,
+            evaluated: now,
             training: Training::None(now),
             evaluations: 0,
-            asking: false,
+            evaluating: false,
             trainings: 0,
             started: 0,
-            at: Pos2::new(700.0, 450.0),
+            pointer: Pos2::new(700.0, 450.0),
         })
     }
 
-    /// What was done so far, and what went wrong.
+    /// What was done so far, and the first error.
     pub fn done(&self, app: &App) -> Done {
         let wrong = app.state.log.iter().find(|entry| entry.severity == Severity::Error);
         Done {
@@ -91,29 +91,29 @@ impl Visitor {
         }
     }
 
-    /// Whether nothing could be looked at yet.
+    /// Whether nothing has been explained yet.
     pub fn idle(app: &App) -> bool {
         app.state.explained_count() == 0
     }
 
-    /// What the pointer does in the next frame: it wanders, and turns the wheel at times.
+    /// The pointer's events in the next frame: it wanders, and turns the wheel at times.
     pub fn point(&mut self) -> Vec<egui::Event> {
         let step = egui::vec2(self.rng.random_range(-60.0..60.0), self.rng.random_range(-45.0..45.0));
-        self.at = (self.at + step).clamp(Pos2::new(5.0, 40.0), Pos2::new(1435.0, 880.0));
-        let mut events = vec![egui::Event::PointerMoved(self.at)];
+        self.pointer = (self.pointer + step).clamp(Pos2::new(5.0, 40.0), Pos2::new(1435.0, 880.0));
+        let mut events = vec![egui::Event::PointerMoved(self.pointer)];
         if self.rng.random_ratio(1, 10) {
             events.push(wheel(self.rng.random_range(-3..=3) as f32));
         }
         events
     }
 
-    /// Does the next thing, if it is time for one.
+    /// Does the next action, if one is due.
     pub fn act(&mut self, app: &mut App) -> anyhow::Result<()> {
         if self.acted.elapsed() < PAUSE || Self::idle(app) {
             return Ok(());
         }
         self.acted = Instant::now();
-        self.ask(app);
+        self.evaluate(app);
         self.train(app)?;
         if let Some(command) = self.choose(&app.state) {
             app.dispatch(command);
@@ -123,26 +123,26 @@ impl Visitor {
         Ok(())
     }
 
-    fn any<T: Copy>(&mut self, of: impl Iterator<Item = T>) -> Option<T> {
-        of.collect::<Vec<_>>().choose(&mut self.rng).copied()
+    fn pick<T: Copy>(&mut self, items: impl Iterator<Item = T>) -> Option<T> {
+        items.collect::<Vec<_>>().choose(&mut self.rng).copied()
     }
 
     fn pane(&mut self) -> Option<&'static str> {
         let panes = panels::all().into_iter().filter(|panel| panel.place() == PanelPlace::Middle);
-        self.any(panes.map(|panel| panel.id()))
+        self.pick(panes.map(|panel| panel.id()))
     }
 
     fn column(&mut self, state: &State) -> Option<ColumnId> {
-        self.any(state.columns.keys().copied())
+        self.pick(state.columns.keys().copied())
     }
 
     fn image(&mut self, state: &State) -> Option<ImageId> {
-        self.any(state.library.images.keys().copied())
+        self.pick(state.library.images.keys().copied())
     }
 
     fn probe(&mut self, state: &State) -> Option<ProbeId> {
         let ready = state.library.probes.iter().filter(|(_, probe)| probe.status.ready().is_some());
-        self.any(ready.map(|(id, _)| *id))
+        self.pick(ready.map(|(id, _)| *id))
     }
 
     fn choose(&mut self, state: &State) -> Option<Command> {
@@ -180,19 +180,19 @@ impl Visitor {
         })
     }
 
-    /// Asks the probes of the columns about all images, again and again.
-    fn ask(&mut self, app: &mut App) {
+    /// Evaluates the probes of the columns on the dataset, every [`TASK_INTERVAL`].
+    fn evaluate(&mut self, app: &mut App) {
         let busy = app.state.evaluations.job.is_some();
-        if self.asking && !busy {
+        if self.evaluating && !busy {
             self.evaluations += 1;
-            self.asked = Instant::now();
+            self.evaluated = Instant::now();
         }
-        self.asking = busy;
-        if busy || self.asked.elapsed() < ASK_INTERVAL {
+        self.evaluating = busy;
+        if busy || self.evaluated.elapsed() < TASK_INTERVAL {
             return;
         }
-        self.asked = Instant::now();
-        // Read anew, so that what is known of it is asked again.
+        self.evaluated = Instant::now();
+        // Opened anew, so that known results are computed again.
         let known = app.state.library.datasets.values().map(|dataset| dataset.path.clone()).next();
         if let Some(path) = known {
             app.dispatch(Command::OpenDataset(path, None));
@@ -200,11 +200,11 @@ impl Visitor {
         }
     }
 
-    /// Trains: planned, begun, paused, gone on with; every other one cancelled and gone on with.
+    /// Advances the training: preflight, start, pause, resume; every other one is also cancelled and resumed.
     fn train(&mut self, app: &mut App) -> anyhow::Result<()> {
         let state = &app.state;
         match &mut self.training {
-            Training::None(since) if since.elapsed() > ASK_INTERVAL => {
+            Training::None(since) if since.elapsed() > TASK_INTERVAL => {
                 let out = self.folder.path().join(format!("run-{}", self.started));
                 self.started += 1;
                 let Some(backbone) = state.library.backbones.values().next() else { return Ok(()) };
@@ -231,15 +231,15 @@ impl Visitor {
                 PreflightState::Ready { timing: None, .. } if state.training.can_start() => {
                     let (out, since) = (out.clone(), Instant::now());
                     app.dispatch(Command::StartTraining);
-                    self.training = Training::Goes { since, out, paused: false, cancelled: false };
+                    self.training = Training::Running { since, out, paused: false, cancelled: false };
                 }
                 PreflightState::Failed(error) => anyhow::bail!("a training could not be planned: {error}"),
                 _ if since.elapsed() > PATIENCE => anyhow::bail!("a training took too long to be planned"),
                 _ => {}
             },
-            Training::Goes { since, out, paused, cancelled } => {
+            Training::Running { since, out, paused, cancelled } => {
                 let live = state.training.active.clone();
-                let goes = live.as_ref().is_some_and(|live| live.folder.is_some());
+                let has_begun = live.as_ref().is_some_and(|live| live.folder.is_some());
                 let phase = state.training.runs.get(out).map(|run| run.phase.clone());
                 match phase {
                     Some(Phase::Failed(error)) => anyhow::bail!("a training failed: {error}"),
@@ -252,7 +252,7 @@ impl Visitor {
                         self.trainings += 1;
                         self.training = Training::None(Instant::now());
                     }
-                    _ if goes && !*paused && since.elapsed() > TRAIN_TIME => {
+                    _ if has_begun && !*paused && since.elapsed() > TRAIN_TIME => {
                         *paused = true;
                         *since = Instant::now();
                         app.dispatch(Command::PauseTraining(true));
@@ -274,8 +274,8 @@ impl Visitor {
     }
 }
 
-/// Takes away what was opened of runs that are over, or came back with an undo: what is kept open by wish
-/// may cost memory.
+/// Closes what was opened of runs that are over, or came back with an undo: what a person keeps open may
+/// cost memory, and would count as growth.
 fn tidy(app: &mut App, folder: &Path) {
     let probes = app.state.library.probes.iter().filter(|(_, probe)| probe.path.starts_with(folder));
     let probes: Vec<ProbeId> = probes.map(|(id, _)| *id).collect();

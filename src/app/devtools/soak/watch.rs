@@ -1,5 +1,5 @@
-//! What is watched while somebody works: memory, open files, threads and the time of frames; and what is
-//! made of it at the end.
+//! Samples memory, open files, threads and frame times during the soak, and judges their growth at the
+//! end.
 
 use std::time::{Duration, Instant};
 
@@ -16,20 +16,20 @@ const MAX_MEMORY_GROWTH: f64 = 5.0;
 const MAX_COUNT_GROWTH: f64 = 2.0;
 /// Most growth of the time of slow frames over the second half, in percent.
 const MAX_FRAME_GROWTH: f64 = 50.0;
-/// How often it is looked, and how often it is told.
+/// How often the process is sampled, and how often a line is printed.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const PRINT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What was done so far.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
-    /// Looks that were answered.
+    /// Explanations that were shown.
     pub looks: u64,
-    /// Times that probes were asked about the dataset.
+    /// Evaluations of the dataset that ended.
     pub evaluations: usize,
-    /// Trainings that came to their end.
+    /// Trainings that completed.
     pub trainings: usize,
-    /// The first thing that went wrong.
+    /// The first error in the log.
     pub error: Option<String>,
 }
 
@@ -47,15 +47,15 @@ pub struct Verdict {
     looks: u64,
     evaluations: usize,
     trainings: usize,
-    /// Each by a line through the second half: where it stands at the half, and at the end.
+    /// This and the next three: values at the middle and the end of a line fitted to the second half.
     memory_mb: [f64; 2],
     handles: [f64; 2],
     threads: [f64; 2],
     frame_ms_p99: [f64; 2],
-    /// Growth of memory over the second half.
+    /// Growth of memory over the second half, in percent.
     memory_growth_percent: f64,
     faults: Vec<String>,
-    /// Whether nothing did.
+    /// Whether there are no faults.
     pub kept: bool,
 }
 
@@ -63,45 +63,45 @@ pub struct Verdict {
 pub struct Watch {
     length: Duration,
     begun: Instant,
-    looked: Instant,
-    told: Instant,
+    sampled: Instant,
+    printed: Instant,
     frames: Frames,
     drawn: usize,
     samples: Vec<Sample>,
-    /// The 99th percentile of frames between two tellings.
+    /// 99th percentile of frame times between two printed lines, in milliseconds.
     slow: Vec<f64>,
 }
 
 impl Watch {
-    /// Begins; an error where the system does not say what is watched.
+    /// Starts watching; an error where the system does not report memory, open files or threads.
     pub fn new(length: Duration) -> anyhow::Result<Self> {
         sample().context("this system does not say how much memory and how many files a program has open")?;
         let now = Instant::now();
         let (frames, samples, slow) = (Frames::default(), Vec::new(), Vec::new());
-        Ok(Self { length, begun: now, looked: now, told: now, frames, drawn: 0, samples, slow })
+        Ok(Self { length, begun: now, sampled: now, printed: now, frames, drawn: 0, samples, slow })
     }
 
-    /// A frame begins.
+    /// Marks the beginning of a frame.
     pub fn frame(&mut self) {
         self.frames.begin(true);
         self.drawn += 1;
     }
 
-    /// Looks, if it is time to; the verdict, once the time is over.
-    pub fn look(&mut self, done: &Done) -> anyhow::Result<Option<Verdict>> {
-        if self.looked.elapsed() >= SAMPLE_INTERVAL.min(self.length / 60) {
-            self.looked = Instant::now();
+    /// Samples and prints where due; the verdict, once the time is over.
+    pub fn poll(&mut self, done: &Done) -> anyhow::Result<Option<Verdict>> {
+        if self.sampled.elapsed() >= SAMPLE_INTERVAL.min(self.length / 60) {
+            self.sampled = Instant::now();
             self.samples.push(sample().context("the system no longer says what the program holds")?);
         }
-        if self.told.elapsed() >= PRINT_INTERVAL.min(self.length / 12) {
-            self.told = Instant::now();
-            self.tell(done);
+        if self.printed.elapsed() >= PRINT_INTERVAL.min(self.length / 12) {
+            self.printed = Instant::now();
+            self.print(done);
         }
         let over = self.begun.elapsed() >= self.length;
         Ok(over.then(|| judge(self.length, self.drawn, &self.samples, &self.slow, done)))
     }
 
-    fn tell(&mut self, done: &Done) {
+    fn print(&mut self, done: &Done) {
         let [slow] = self.frames.take([0.99]);
         self.slow.push(slow);
         let Some(Sample { memory, handles, threads }) = self.samples.last() else { return };
@@ -117,26 +117,26 @@ impl Watch {
 fn sample() -> Option<Sample> {
     let entries = |folder: &str| Some(std::fs::read_dir(folder).ok()?.count() as f64);
     let memory = process_memory::resident()? as f64 / 1e6;
-    // The folder itself is open while it is read.
+    // The folder of open files is itself open while it is read.
     Some(Sample { memory, handles: entries("/proc/self/fd")? - 1.0, threads: entries("/proc/self/task")? })
 }
 
 fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done: &Done) -> Verdict {
-    let line = |of: fn(&Sample) -> f64| second_half(&samples.iter().map(of).collect::<Vec<_>>());
+    let line = |value: fn(&Sample) -> f64| second_half(&samples.iter().map(value).collect::<Vec<_>>());
     let (memory, handles, threads) = (line(|s| s.memory), line(|s| s.handles), line(|s| s.threads));
     let frame = second_half(slow);
     let percent = |[from, to]: [f64; 2]| 100.0 * (to - from) / from;
     let mut faults: Vec<String> = done.error.iter().cloned().collect();
-    let mut hold = |what: &str, grew: f64, most: f64, unit: &str| {
-        // What is no number is no promise kept.
+    let mut limit = |what: &str, grew: f64, most: f64, unit: &str| {
+        // NaN, where nothing was measured, is a fault too.
         if grew.is_nan() || grew > most {
             faults.push(format!("{what} grew by {grew:.1}{unit} over the second half; at most {most}{unit}"));
         }
     };
-    hold("memory", percent(memory), MAX_MEMORY_GROWTH, " %");
-    hold("the number of open files", handles[1] - handles[0], MAX_COUNT_GROWTH, "");
-    hold("the number of threads", threads[1] - threads[0], MAX_COUNT_GROWTH, "");
-    hold("the 99th percentile of frames", percent(frame), MAX_FRAME_GROWTH, " %");
+    limit("memory", percent(memory), MAX_MEMORY_GROWTH, " %");
+    limit("the number of open files", handles[1] - handles[0], MAX_COUNT_GROWTH, "");
+    limit("the number of threads", threads[1] - threads[0], MAX_COUNT_GROWTH, "");
+    limit("the 99th percentile of frames", percent(frame), MAX_FRAME_GROWTH, " %");
     for (what, count) in
         [("look", done.looks), ("evaluation", done.evaluations as u64), ("training", done.trainings as u64)]
     {
@@ -161,8 +161,8 @@ fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done
     }
 }
 
-/// Both ends of the straight line through the second half of `values`, by least squares: a saw of looks
-/// and trainings goes up and down without meaning anything.
+/// Both ends of the least-squares line through the second half of `values`: a line averages out the
+/// sawtooth of looks and trainings.
 fn second_half(values: &[f64]) -> [f64; 2] {
     let half = &values[values.len() / 2..];
     let n = half.len() as f64;
@@ -179,7 +179,7 @@ fn second_half(values: &[f64]) -> [f64; 2] {
 mod tests {
     use super::*;
 
-    /// A saw of 20 MB, growing by so much in the second half of an hour.
+    /// The verdict on a sawtooth of 20 MB that grows by so much in the second half of an hour.
     fn judged(memory: f64, handles: f64, slow: f64) -> Verdict {
         let samples: Vec<Sample> = (0..3600)
             .map(|second| {

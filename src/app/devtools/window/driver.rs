@@ -1,5 +1,4 @@
-//! Puts the script between the system and the window: what the pointer does goes in, frames are
-//! timed on their way out.
+//! Wraps the window for the script: feeds it the simulated pointer's events, and times its frames.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,12 +14,16 @@ use super::script::{Selecting, Stage};
 use crate::app::App;
 use crate::app::devtools::is_real_pointer;
 
-/// Longer than anything here takes, also on a busy machine.
+/// Timeout of a stage: longer than any takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// How long the window may take to come to rest.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How long it is watched then.
+/// How long the frames of the resting window are counted then.
 const WATCH: Duration = Duration::from_secs(3);
+
+/// Value of [`Rest::phase`] while frames are counted, and after.
+const COUNTING: u8 = 1;
+const COUNTED: u8 = 2;
 
 /// The window under the script.
 pub struct Driver {
@@ -34,7 +37,7 @@ pub struct Driver {
     pub(super) frames: Frames,
     /// What the pointer does in the next frame.
     pub(super) events: Vec<egui::Event>,
-    /// When this frame began, which is when the one before had been handed over.
+    /// When this frame began, which is when the one before had been handed to the screen.
     pub(super) now: Instant,
     frame: usize,
     /// The first frame that drew what is waited for.
@@ -44,7 +47,7 @@ pub struct Driver {
     sheet: Arc<Mutex<Sheet>>,
 }
 
-/// What is known of a window at rest: 0 not yet, 1 watched, 2 over; and the frames it drew.
+/// Frames that the window drew at rest. `phase`: 0 before counting, [`COUNTING`] or [`COUNTED`].
 #[derive(Default)]
 struct Rest {
     phase: AtomicU8,
@@ -80,11 +83,11 @@ impl Driver {
         self.sheet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn put(&self, name: &'static str, value: f64) {
-        self.sheet().put(name, value);
+    pub(super) fn record(&self, name: &'static str, value: f64) {
+        self.sheet().record(name, value);
     }
 
-    /// Whether a frame that was drawn while `there` held has been handed over.
+    /// Whether a frame that was drawn while `there` held has been handed to the screen.
     pub(super) fn drawn(&mut self, there: bool) -> bool {
         self.drawn = if there { self.drawn.or(Some(self.frame)) } else { None };
         self.drawn.is_some_and(|drawn| self.frame > drawn)
@@ -99,31 +102,31 @@ impl Driver {
         self.go_to(Stage::Over);
     }
 
-    /// Whether nothing is drawn until the program itself wants it.
-    fn waits(&self) -> bool {
-        // As for a person who clicked: frames that nobody asked for would stand in the way.
+    /// Whether frames are left to the window's own requests for a repaint.
+    fn is_passive(&self) -> bool {
+        // As after a person's click: frames that the script forces would delay the answer.
         let clicked = self.stage == Stage::Select && self.selecting.since.is_some() && self.drawn.is_none();
         clicked || self.stage == Stage::Idle
     }
 
-    /// Watches the window from a thread of its own, so that watching wakes nobody.
+    /// Starts a thread that times the counting of idle frames: a timer of the window would itself draw frames.
     pub(super) fn watch(&mut self, ctx: &egui::Context) {
         let (rest, ctx) = (self.rest.clone(), ctx.clone());
-        let watching = move || {
+        let timer = move || {
             std::thread::sleep(SETTLE);
-            rest.phase.store(1, Ordering::SeqCst);
+            rest.phase.store(COUNTING, Ordering::SeqCst);
             std::thread::sleep(WATCH);
-            rest.phase.store(2, Ordering::SeqCst);
+            rest.phase.store(COUNTED, Ordering::SeqCst);
             ctx.request_repaint();
         };
-        if let Err(error) = Builder::new().name("watch".into()).spawn(watching) {
+        if let Err(error) = Builder::new().name("watch".into()).spawn(timer) {
             self.fail(error.to_string());
         }
     }
 
-    /// Frames drawn while nothing went on, once that is known.
-    pub(super) fn rested(&self) -> Option<usize> {
-        let over = self.rest.phase.load(Ordering::SeqCst) == 2;
+    /// Frames drawn at rest, once they have been counted.
+    pub(super) fn idle_frames(&self) -> Option<usize> {
+        let over = self.rest.phase.load(Ordering::SeqCst) == COUNTED;
         over.then(|| self.rest.frames.load(Ordering::SeqCst))
     }
 }
@@ -133,7 +136,7 @@ impl eframe::App for Driver {
         self.now = Instant::now();
         self.frame += 1;
         self.frames.begin(self.stage.counts_frames());
-        if self.rest.phase.load(Ordering::SeqCst) == 1 {
+        if self.rest.phase.load(Ordering::SeqCst) == COUNTING {
             self.rest.frames.fetch_add(1, Ordering::SeqCst);
         }
         input.events.retain(|event| !is_real_pointer(event));
@@ -147,7 +150,7 @@ impl eframe::App for Driver {
             self.fail(why);
         }
         self.step(ctx);
-        if !self.waits() {
+        if !self.is_passive() {
             ctx.request_repaint();
         }
     }

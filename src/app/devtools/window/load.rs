@@ -1,4 +1,4 @@
-//! A crowded library: thousands of image files and dozens of probes, made of the demo's in a
+//! A crowded library: thousands of image files and dozens of probes, copied from the demo into a
 //! temporary folder.
 
 use std::fs;
@@ -11,9 +11,9 @@ use crate::app::demo::{self, DemoInfo};
 use crate::app::state::command::Command;
 
 /// Images in one folder of the synthetic library.
-const FOLDER: usize = 1000;
+const FOLDER_IMAGES: usize = 1000;
 
-/// How many are wanted.
+/// Numbers of files to make.
 #[derive(Clone, Copy)]
 pub struct SyntheticLibrary {
     pub images: usize,
@@ -21,19 +21,19 @@ pub struct SyntheticLibrary {
 }
 
 impl SyntheticLibrary {
-    /// Whether any are.
+    /// Whether any file is to be made.
     pub fn is_wanted(self) -> bool {
         self.images > 0 || self.probes > 0
     }
 
-    /// Makes the files, and says what opens them. They go with the folder.
+    /// Makes the files; their folder, which deletes them when dropped, and the commands that open them.
     pub fn make(self) -> anyhow::Result<(TempDir, Vec<Command>)> {
         let demo = demo::demo()?;
         let about = DemoInfo::open(&demo)?;
         let folder = tempfile::tempdir().context("cannot make a folder for the synthetic library")?;
         let images = about.images(&demo);
         for at in 0..self.images {
-            let inside = folder.path().join("images").join(format!("{:03}", at / FOLDER));
+            let inside = folder.path().join("images").join(format!("{:03}", at / FOLDER_IMAGES));
             copy(&images, at, &inside, "scene")?;
         }
         let backbone = about.backbones.first().context("the demo has no backbone")?;
@@ -49,7 +49,7 @@ impl SyntheticLibrary {
     }
 }
 
-/// Copies the file whose turn it is under a name of its own.
+/// Copies file `at` of the endless repetition of `files` to `<name>-<at>` in `inside`; its path.
 fn copy(files: &[PathBuf], at: usize, inside: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let from = files.get(at % files.len().max(1)).context("the demo holds none")?;
     fs::create_dir_all(inside).with_context(|| format!("{}", inside.display()))?;

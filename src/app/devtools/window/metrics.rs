@@ -1,4 +1,4 @@
-//! What was measured: times of single things, processor time of frames, memory.
+//! Measured values: times of single steps, processor time of frames, load of the machine.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::app::processor_time;
 use crate::model::stats::quantiles;
 
-/// What came out, by name, in the order it was measured.
+/// Measured values by name, in the order of measurement.
 #[derive(Default)]
 pub struct Sheet {
     values: Vec<(&'static str, f64)>,
@@ -16,18 +16,18 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Puts a value down.
-    pub fn put(&mut self, name: &'static str, value: f64) {
+    /// Adds a value.
+    pub fn record(&mut self, name: &'static str, value: f64) {
         self.values.push((name, value));
     }
 
-    /// As one JSON object.
+    /// The values as one JSON object, rounded to hundredths.
     pub fn json(&self) -> Value {
         let rounded = |v: f64| Value::from((v * 100.0).round() / 100.0);
         self.values.iter().map(|(name, v)| ((*name).to_owned(), rounded(*v))).collect()
     }
 
-    /// As lines.
+    /// The values as lines of text, rounded to tenths.
     pub fn text(&self) -> String {
         self.values.iter().map(|(name, value)| format!("{name:<24} {value:>10.1}\n")).collect()
     }
@@ -47,7 +47,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// A frame begins, so that the one before is over; it counts if `counts`.
+    /// Begins a frame and so ends the one before, which counts if `counts`.
     pub fn begin(&mut self, counts: bool) {
         let now = processor_time::of_thread();
         if let Some(last) = self.last.replace(now).filter(|_| counts) {
@@ -65,7 +65,7 @@ impl Frames {
         self.taken
     }
 
-    /// Quantiles of what they took, and a new start; not numbers where none was measured.
+    /// Quantiles of the frames that counted, in milliseconds, and forgets them; NaN where there were none.
     pub fn take<const M: usize>(&mut self, at: [f64; M]) -> [f64; M] {
         match std::mem::take(&mut self.taken) {
             taken if taken.is_empty() => [f64::NAN; M],
@@ -74,7 +74,7 @@ impl Frames {
     }
 }
 
-/// How many tasks wanted a processor over the last minute; absent where the system does not say.
-pub fn load() -> Option<f64> {
+/// Load average of the last minute; `None` where the system does not report it.
+pub fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! `ssmprobe bench window`: the real window drives itself through what a person does, and says how
-//! long it took.
+//! `ssmprobe bench window`: drives the real window through what a person does, and prints how long
+//! it took.
 //!
 //! Times run from the start of the verb to the moment the frame that shows it has been handed to
 //! the screen. A frame's own work is the processor time of the window's thread, from one frame to
@@ -44,8 +44,8 @@ impl Window {
         let begun = Instant::now();
         let synthetic = SyntheticLibrary { images: self.images, probes: self.probes };
         let sheet = Arc::new(Mutex::new(Sheet::default()));
-        let told = sheet.clone();
-        native::open(move |ctx| Ok(Driver::new(demo_window(ctx)?, begun, synthetic, told)))?;
+        let shared = sheet.clone();
+        native::open(move |ctx| Ok(Driver::new(demo_window(ctx)?, begun, synthetic, shared)))?;
         let sheet = std::mem::take(&mut *sheet.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(why) = sheet.failed {
             anyhow::bail!("the window could not be measured: {why}");

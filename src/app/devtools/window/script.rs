@@ -1,4 +1,4 @@
-//! What the window is driven through, one stage after the other.
+//! The script that drives the window, one stage after the other.
 
 use std::time::Instant;
 
@@ -6,8 +6,8 @@ use eframe::egui;
 use egui::{Event, Pos2};
 
 use super::driver::Driver;
-use super::metrics::{load, ms};
-use crate::app::devtools::gallery_scroll;
+use super::metrics::{load_average, ms};
+use crate::app::devtools::{all_shown, gallery_scroll};
 use crate::app::jobs::ImageId;
 use crate::app::process_memory;
 use crate::app::state::command::Command;
@@ -15,21 +15,23 @@ use crate::app::state::{ColumnState, State, Status};
 use crate::app::window::panels::COMPARE;
 use crate::model::explain::intervention::Intervention;
 
+/// Images that are selected.
 const IMAGES: usize = 12;
+/// Columns side by side.
 const SIDE_BY_SIDE: usize = 8;
-/// Frames in which the pointer moves over them.
+/// Frames in which the pointer moves over the columns.
 const HOVERED: usize = 200;
 /// Frames in which the gallery is scrolled.
 const SCROLLED: usize = 200;
 
-/// A part of the script, until what its [`name`](Stage::name) says is there or over.
+/// A stage of the script; it ends when what its [`name`](Stage::name) says is there or over.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Stage {
     First,
     Demo,
-    /// Selects images for the first time, so that their tokens are known.
+    /// Selects images for the first time, so that their tokens are cached.
     Warm,
-    /// Selects them again, and takes the time.
+    /// Selects them again, and times it.
     Select,
     Columns,
     Hover,
@@ -39,14 +41,14 @@ pub enum Stage {
     Over,
 }
 
-/// How selecting images goes.
+/// Progress of selecting images.
 #[derive(Default)]
 pub struct Selecting {
     /// Images that are still to be selected.
     left: Vec<ImageId>,
-    /// When the one that is waited for was.
+    /// When the image that is waited for was selected.
     pub(super) since: Option<Instant>,
-    /// How long the others took to be known and to be drawn, in milliseconds.
+    /// Milliseconds until the others were explained, and until they were drawn.
     taken: [Vec<f64>; 2],
 }
 
@@ -72,20 +74,15 @@ impl Stage {
     }
 }
 
-fn shown(state: &State) -> bool {
-    !state.columns.is_empty()
-        && state.columns.values().all(|column| matches!(column.shown, ColumnState::Ready(_)))
-}
-
 /// Whether nothing is being opened or listed any more.
-fn quiet(state: &State) -> bool {
+fn is_quiet(state: &State) -> bool {
     let opening = |status: &Status<_>| matches!(status, Status::Opening(_));
     !state.library.probes.values().any(|probe| opening(&probe.status))
         && state.jobs.values().all(|job| job.error.is_some())
 }
 
 impl Driver {
-    /// Does the next thing there is to do.
+    /// Advances the script by one frame.
     pub(super) fn step(&mut self, ctx: &egui::Context) {
         let state = &self.app.state;
         if let Some(ColumnState::Failed(error)) =
@@ -94,11 +91,11 @@ impl Driver {
             let why = error.to_string();
             return self.fail(why);
         }
-        let ready = shown(state) && quiet(state);
+        let ready = all_shown(state) && is_quiet(state);
         match self.stage {
             Stage::First => {
                 if self.drawn(true) {
-                    self.put("first_frame_ms", ms(self.now - self.begun));
+                    self.record("first_frame_ms", ms(self.now - self.begun));
                     self.go_to(Stage::Demo);
                 }
             }
@@ -106,8 +103,8 @@ impl Driver {
                 if state.library.probes.is_empty() {
                     return self.fail("the bundled demo is not there".to_owned());
                 }
-                if self.drawn(shown(&self.app.state)) {
-                    self.put("demo_shown_ms", ms(self.now - self.begun));
+                if self.drawn(all_shown(&self.app.state)) {
+                    self.record("demo_shown_ms", ms(self.now - self.begun));
                     self.selecting.left = self.images();
                     self.go_to(Stage::Warm);
                 }
@@ -128,20 +125,20 @@ impl Driver {
             }
             Stage::Hover => self.hover(ctx),
             Stage::Fill => {
-                let there = state.library.images.len() >= self.synthetic.images && quiet(state);
+                let there = state.library.images.len() >= self.synthetic.images && is_quiet(state);
                 if self.drawn(there) {
                     self.begin_frames(Stage::Scroll);
                 }
             }
             Stage::Scroll => self.scroll(ctx),
             Stage::Idle => {
-                if let Some(frames) = self.rested() {
-                    self.put("idle_repaints", frames as f64);
+                if let Some(frames) = self.idle_frames() {
+                    self.record("idle_repaints", frames as f64);
                     if let Some(peak) = process_memory::peak() {
-                        self.put("peak_memory_mb", peak as f64 / 1e6);
+                        self.record("peak_memory_mb", peak as f64 / 1e6);
                     }
-                    if let Some(load) = load() {
-                        self.put("load", load);
+                    if let Some(load) = load_average() {
+                        self.record("load", load);
                     }
                     self.go_to(Stage::Over);
                 }
@@ -154,14 +151,14 @@ impl Driver {
         self.app.state.library.images.keys().copied().take(IMAGES).collect()
     }
 
-    /// Goes on to a stage whose frames count: none before it do.
+    /// Enters a stage whose frames are measured, and forgets the frames before it.
     fn begin_frames(&mut self, stage: Stage) {
         self.frames.take([]);
         self.go_to(stage);
     }
 
     fn select(&mut self) {
-        let known = shown(&self.app.state);
+        let known = all_shown(&self.app.state);
         if let Some(since) = self.selecting.since {
             let [found, drawn] = &mut self.selecting.taken;
             if known && found.len() == drawn.len() {
@@ -176,8 +173,8 @@ impl Driver {
         if let Some(image) = self.selecting.left.pop() {
             let asked = Instant::now();
             self.app.dispatch(Command::SelectImage(image));
-            // Answered at once, it is in the frame that is drawn next.
-            let known = shown(&self.app.state);
+            // An answer that came at once is in the frame drawn next.
+            let known = all_shown(&self.app.state);
             if known {
                 self.selecting.taken[0].push(ms(asked.elapsed()));
             }
@@ -190,16 +187,16 @@ impl Driver {
         taken.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
         let median = |times: &[f64]| times.get(times.len() / 2).copied().unwrap_or(f64::NAN);
         let [known, drawn] = taken;
-        self.put("select_known_ms", median(&known));
-        self.put("select_ms", median(&drawn));
-        self.put("select_ms_max", drawn.last().copied().unwrap_or(f64::NAN));
+        self.record("select_known_ms", median(&known));
+        self.record("select_ms", median(&drawn));
+        self.record("select_ms_max", drawn.last().copied().unwrap_or(f64::NAN));
         let [frame] = self.frames.take([1.0]);
-        self.put("select_frame_ms_max", frame);
+        self.record("select_frame_ms_max", frame);
         self.add_columns();
         self.go_to(Stage::Columns);
     }
 
-    /// Puts probes that read in an order side by side, learned orders first.
+    /// Fills the columns up to [`SIDE_BY_SIDE`], with routed probes first.
     fn add_columns(&mut self) {
         let state = &self.app.state;
         let mut probes: Vec<_> = state
@@ -217,7 +214,7 @@ impl Driver {
         self.app.window.show(COMPARE);
     }
 
-    /// Moves the pointer over the columns; after the last frame goes on.
+    /// Moves the pointer over the columns; enters the next stage after the last frame.
     fn hover(&mut self, ctx: &egui::Context) {
         let at = self.frames.len();
         if at < HOVERED {
@@ -227,10 +224,10 @@ impl Driver {
             return;
         }
         let [slow, median] = self.frames.take([0.99, 0.5]);
-        self.put("frame_ms_p99", slow);
-        self.put("frame_ms_p50", median);
-        self.put("columns", self.app.state.columns.len() as f64);
-        self.put_memory("memory_mb");
+        self.record("frame_ms_p99", slow);
+        self.record("frame_ms_p50", median);
+        self.record("columns", self.app.state.columns.len() as f64);
+        self.record_memory("memory_mb");
         if !self.synthetic.is_wanted() {
             return self.rest(ctx);
         }
@@ -252,22 +249,22 @@ impl Driver {
         }
         let [slow, median] = self.frames.take([0.99, 0.5]);
         let library = &self.app.state.library;
-        self.put("library_images", library.images.len() as f64);
-        self.put("library_probes", library.probes.len() as f64);
-        self.put("scroll_ms_p99", slow);
-        self.put("scroll_ms_p50", median);
-        self.put("thumbnails_held", self.app.state.thumbnails.len() as f64);
-        self.put_memory("library_memory_mb");
+        self.record("library_images", library.images.len() as f64);
+        self.record("library_probes", library.probes.len() as f64);
+        self.record("scroll_ms_p99", slow);
+        self.record("scroll_ms_p50", median);
+        self.record("thumbnails_held", self.app.state.thumbnails.len() as f64);
+        self.record_memory("library_memory_mb");
         self.rest(ctx);
     }
 
-    fn put_memory(&self, name: &'static str) {
+    fn record_memory(&self, name: &'static str) {
         if let Some(bytes) = process_memory::resident() {
-            self.put(name, bytes as f64 / 1e6);
+            self.record(name, bytes as f64 / 1e6);
         }
     }
 
-    /// The pointer leaves; nothing more is done.
+    /// Takes the pointer off the window and watches it idle.
     fn rest(&mut self, ctx: &egui::Context) {
         self.events.push(Event::PointerGone);
         self.go_to(Stage::Idle);
