@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 /// The prefix of access tokens of the Hub.
 const TOKEN_PREFIX: &str = "hf_";
 
-/// Replaces the home folder by `~`, the user's name as a whole word by `USER`, access tokens by `TOKEN`, and drops user
-/// names and passwords from URLs.
+/// Replaces the home folder by `~`, the user's name by `USER` and access tokens by `TOKEN`; drops credentials from URLs.
 pub fn anonymous(text: &str) -> String {
     let home = directories::UserDirs::new().map(|dirs| dirs.home_dir().display().to_string());
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

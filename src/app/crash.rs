@@ -68,8 +68,7 @@ fn has_memory_for_backtrace() -> bool {
     Vec::<u8>::new().try_reserve_exact(needed).is_ok()
 }
 
-/// Whether this is a thread of burn's devices (`DSU-0-0`), whose panics are returned as errors to the threads that wait for
-/// them.
+/// Whether this is a thread of burn's devices (`DSU-0-0`), whose panics are errors of the threads that wait for them.
 fn is_device_thread() -> bool {
     std::thread::current().name().is_some_and(|name| name.starts_with("DSU-") || name.starts_with("DSD-"))
 }

@@ -16,9 +16,7 @@ pub const ASSETS_VARIABLE: &str = "SSMPROBE_ASSETS";
 
 /// The folder of the bundled demo: `demo` in the folder that [`ASSETS_VARIABLE`] names; else in `assets` beside the
 /// executable, or above it as in a checkout, or in `share/ssmprobe` as installed; else in the sources it was built from.
-///
-/// # Errors
-/// If none of these holds the demo.
+/// An error if none of these holds the demo.
 pub fn demo() -> anyhow::Result<PathBuf> {
     let named = std::env::var_os(ASSETS_VARIABLE).map(PathBuf::from);
     let places = places(named.as_deref(), std::env::current_exe().ok().as_deref());
@@ -71,8 +69,7 @@ pub struct DemoInfo {
     pub scenes_version: u32,
     /// The seed of everything.
     pub seed: u64,
-    /// The scenes that the probes were trained and validated on; the first of the validation ones
-    /// are in the folder `scenes`.
+    /// The scenes of training and validation; the first of the validation ones are in the folder `scenes`.
     pub scenes: Set,
     /// The number of validation scenes on which the AUC was computed.
     pub auc_scenes: u64,
@@ -116,10 +113,7 @@ impl DemoInfo {
     /// Largest file, in bytes.
     const MAX_BYTES: u64 = 1 << 20;
 
-    /// Reads it from the demo's folder.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or describes no demo.
+    /// Reads it from the demo's folder; an error if the file cannot be read, or describes no demo.
     pub fn open(demo: &Path) -> anyhow::Result<Self> {
         let path = demo.join(Self::FILE);
         let text = atomic_file::read(&path, Self::MAX_BYTES)

@@ -7,8 +7,7 @@ pub const CACHE_ENV: &str = "SSMPROBE_CACHE";
 /// Default limit of one token cache, in gigabytes.
 pub const MAX_CACHE_GB: f64 = 50.0;
 
-/// The folder of all token caches: the one that [`CACHE_ENV`] names, else `tokens` in the user's cache folder; `None` if
-/// the user has no home folder.
+/// The folder of all token caches: the one that [`CACHE_ENV`] names, else `tokens` in the user's cache folder, if any.
 pub fn tokens() -> Option<PathBuf> {
     let named = std::env::var_os(CACHE_ENV).filter(|path| !path.is_empty()).map(PathBuf::from);
     named.or_else(|| Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("tokens")))
@@ -20,8 +19,7 @@ pub fn state() -> Option<PathBuf> {
     Some(dirs.state_dir().unwrap_or_else(|| dirs.data_local_dir()).to_owned())
 }
 
-/// The folder of pasted pictures, which are kept so that a workspace can refer to them; `None` if the user has no home
-/// folder.
+/// The folder of pasted pictures, kept so that a workspace can name them; `None` if the user has no home folder.
 pub fn pasted() -> Option<PathBuf> {
     Some(directories::ProjectDirs::from("", "", "ssmprobe")?.data_dir().join("pasted"))
 }

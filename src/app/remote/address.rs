@@ -55,8 +55,7 @@ impl FromStr for WorkerAddress {
 }
 
 impl WorkerAddress {
-    /// Splits an address and a path: `ssh://gpu1/data/run`, or `ssh://gpu1/~/run` below the remote home folder. The path
-    /// is absent if the text has none.
+    /// Splits an address and an optional path: `ssh://gpu1/data/run`, or `ssh://gpu1/~/run` below the remote home.
     ///
     /// # Errors
     /// If the text does not begin with a valid ssh address.
@@ -118,8 +117,8 @@ impl WorkerAddress {
     pub(super) fn shell(&self, script: &str) -> io::Result<Command> {
         let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("no ssh leads there")) };
         let mut command = Command::new("ssh");
-        // Never prompts for a password: keys, agents and jump hosts come from the user's own configuration. A lost network
-        // is noticed within a minute.
+        // No password prompt: keys, agents and jump hosts are those of the user's configuration. A lost network is noticed
+        // within a minute.
         command.args([
             "-T",
             "-o",

@@ -11,8 +11,7 @@ use super::frame::{self, FrameError};
 use crate::model::device::{self, Found};
 use crate::model::io::escape::shown;
 
-/// The protocol number, which both ends must share. It is incremented when a request or an event changes in a way that
-/// the other end would misread.
+/// The protocol number, which both ends must share: incremented when the other end would misread a request or an event.
 pub const PROTOCOL: u32 = 1;
 const MAGIC: [u8; 8] = *b"ssmprobe";
 /// Bytes of another program's output that an error quotes.

@@ -25,8 +25,7 @@ struct Machine {
     glibc: Option<u32>,
 }
 
-/// Copies this program to a machine and runs it there with `--version`. Returns what it printed, and whether `ssmprobe`
-/// is on the remote PATH.
+/// Copies this program to a machine, and returns its `--version` there, and whether `ssmprobe` is on the remote PATH.
 ///
 /// # Errors
 /// If the machine is not reached or is of another platform, or the copy fails or does not run.

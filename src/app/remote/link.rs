@@ -236,8 +236,7 @@ impl Drop for Link {
             return;
         };
         drop(requests);
-        // The worker ends when its standard input is closed. The thread waits for it in place of the window; if this program
-        // ends first, that closes the pipe too.
+        // The worker ends when its input is closed, also by the end of this program; a thread waits for it, not the window.
         let _ = Builder::new().name("far end".into()).spawn(move || drop(remote));
     }
 }
@@ -247,8 +246,7 @@ fn attempts_after(event: &Event, attempts: u32) -> u32 {
     if matches!(event, Event::Finished(_)) { 0 } else { attempts }
 }
 
-/// The delay after a failure that `attempts` failures in a row preceded: a second, doubled each time up to
-/// [`MAX_RETRY_DELAY`].
+/// The delay after a failure that `attempts` others preceded: a second, doubled each time up to [`MAX_RETRY_DELAY`].
 fn retry_delay(attempts: u32) -> Duration {
     Duration::from_secs(1 << attempts.min(10)).min(MAX_RETRY_DELAY)
 }

@@ -62,8 +62,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Starts the worker `program` (by default `ssmprobe`, or this executable if local) at an address, and waits for its
-    /// hello.
+    /// Starts a worker, by default `ssmprobe`, or this executable if local, and waits for its hello.
     ///
     /// # Errors
     /// If the machine is not reached, the program is missing or speaks another protocol; the message says what to do.

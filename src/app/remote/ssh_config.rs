@@ -16,8 +16,7 @@ pub fn user_config() -> Option<PathBuf> {
     Some(directories::BaseDirs::new()?.home_dir().join(".ssh/config"))
 }
 
-/// The hosts that a configuration and the files it includes name, in order, without patterns. Files that cannot be
-/// read are skipped.
+/// The hosts in a configuration and the files it includes, in order, without patterns. Unreadable files are skipped.
 pub fn hosts(config: &Path) -> Vec<String> {
     let mut hosts = Vec::new();
     read(config, true, &mut hosts);
@@ -66,8 +65,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The files that match a pattern, sorted. A relative pattern starts from `folder`; only its last component may have `*`
-/// and `?`.
+/// The files that match a pattern, sorted; `folder` is its base, and only its last component may have `*` and `?`.
 fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let path = folder.join(crate::app::paths::expanded(pattern));
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

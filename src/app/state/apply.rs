@@ -142,8 +142,7 @@ impl State {
         requests
     }
 
-    /// Adds listed images to the library. The first one of a job becomes the current image, unless another one was selected
-    /// since the job began.
+    /// Adds listed images. The first one of a job becomes the current image, unless another was selected since it began.
     fn add_images(&mut self, job: JobId, paths: Vec<PathBuf>) -> Vec<Request> {
         let images: Vec<ImageId> = paths.into_iter().map(|path| self.add_image(path.into())).collect();
         let Some(&first) = images.first() else { return Vec::new() };

@@ -14,8 +14,7 @@ impl State {
         self.columns.iter().filter(|(_, column)| column.compared).map(|(id, column)| (*id, column))
     }
 
-    /// The focused column: the one that was chosen; else the first whose probe learned an order, which has most to show; else
-    /// the first.
+    /// The focused column: the chosen one, else the first whose probe learned an order, as it has most to show, else the first.
     pub fn focus(&self) -> Option<ColumnId> {
         let chosen = self.selection.focus.filter(|id| self.columns.contains_key(id));
         let routed = |column: &Column| {

@@ -1,5 +1,4 @@
-//! Evaluations of probes on whole datasets: requested here, and kept until the dataset is closed and another one after it,
-//! so that closing can be undone.
+//! Evaluations of probes on datasets. They are kept until a second dataset is closed, so that closing one can be undone.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -117,8 +117,7 @@ pub struct Dataset {
     pub(super) show: bool,
 }
 
-/// What a reading depends on besides the image: the probe's parameters, the weights of the backbone whose tokens it reads,
-/// and the backbone's options.
+/// What a reading depends on besides the image: the probe's parameters, and the weights and options of its backbone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reader {
     /// The probe.
@@ -250,7 +249,7 @@ impl Library {
         ranked.min_by_key(|(rank, ..)| *rank).map(|(_, id, backbone)| (id, backbone))
     }
 
-    /// The current [`Reader`] of a probe; `None` if it is not open, or no open backbone fits.
+    /// The current `Reader` of a probe; `None` if it is not open, or no open backbone fits.
     pub fn reader(&self, probe: ProbeId) -> Option<Reader> {
         let file = self.probes.get(&probe)?.status.ready()?.fingerprint.clone();
         let (backbone, info) = self.backbone_of(probe)?;

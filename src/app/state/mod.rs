@@ -227,8 +227,7 @@ impl State {
         self.columns.get(&self.selection.reference?)?.shown.trace()
     }
 
-    /// The title of a column: the probe, the backbone if several are open, the image if it is not the current one, and the
-    /// intervention.
+    /// The title of a column: probe, backbone if several are open, image if it is not the current one, and intervention.
     pub fn column_title(&self, id: ColumnId) -> String {
         let Some(column) = self.columns.get(&id) else { return String::new() };
         let probe = self.library.probe_name(column.probe);

@@ -2,12 +2,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Components below the root that two paths must share for a relative path: with fewer they are on one disk, but not in one
-/// project.
+/// Components below the root that two paths must share for a relative path: fewer mean one disk, but not one project.
 const MIN_SHARED: usize = 2;
 
-/// The relative path from `folder` to `path`, both absolute; `path` itself if they share fewer than [`MIN_SHARED`]
-/// components.
+/// The relative path from `folder` to `path`, both absolute; `path` itself if they share less than [`MIN_SHARED`].
 pub(super) fn to(folder: &Path, path: &Path) -> PathBuf {
     if let Ok(below) = path.strip_prefix(folder) {
         return below.to_owned();

@@ -1,5 +1,4 @@
-//! Settings that are kept between sessions: theme, device, recently used entries. One JSON file in the user's configuration
-//! folder, written atomically.
+//! Settings kept between sessions (theme, device, recently used entries): a JSON file in the user's configuration folder.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Write};
@@ -142,10 +141,7 @@ pub fn path() -> Option<PathBuf> {
 }
 
 impl Settings {
-    /// Reads the file `path`; the defaults if it does not exist.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or is no settings file.
+    /// Reads the file `path`; the defaults if it does not exist, an error if it is no settings file.
     pub fn load(path: &Path) -> Result<Self, SettingsError> {
         match atomic_file::read(path, FILE_LIMIT) {
             Ok(bytes) => serde_json::from_slice::<Self>(&bytes)
@@ -157,9 +153,6 @@ impl Settings {
     }
 
     /// Writes the file `path`, making its folder.
-    ///
-    /// # Errors
-    /// If the folder or the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), SettingsError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let write = || {

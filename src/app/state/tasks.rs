@@ -1,5 +1,4 @@
-//! Where the next training runs, and trainings as tasks: planning and submitting them, and requests about the tasks of a
-//! run.
+//! Where the next training runs, and trainings as tasks: planning, submitting, retrying and cancelling them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

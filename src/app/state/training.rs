@@ -89,8 +89,7 @@ impl Training {
         self.planned.as_ref().is_none_or(|planned| !planned.same_plan(&self.form))
     }
 
-    /// Replaces everything but the active run by the form and the runs of a workspace. Returns the request to watch these
-    /// runs, and no others.
+    /// Replaces all but the active run by the form and the runs of a workspace. Returns the request to watch these runs alone.
     pub(super) fn restore(&mut self, form: TrainSettings, runs: Vec<PathBuf>) -> Request {
         let (active, mut known) = (self.active.take(), std::mem::take(&mut self.runs));
         let folder = active.as_ref().and_then(|active| active.folder.as_ref());

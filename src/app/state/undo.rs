@@ -105,8 +105,7 @@ impl State {
         self.take_step(text.into(), false, fill)
     }
 
-    /// [`change`](Self::change) that is merged into the latest step if that has the same text: one step for a slider that
-    /// moves, not one for each position.
+    /// [`change`](Self::change), merged into the latest step if that has the same text, as of a slider that is dragged.
     pub(super) fn slide(&mut self, text: impl Into<String>, fill: impl FnOnce(&mut Parts)) -> Vec<Request> {
         self.take_step(text.into(), true, fill)
     }
@@ -321,8 +320,7 @@ impl State {
         was.selection = Some(Selection { image, focus, ..before });
     }
 
-    /// Requests to close the entries that were removed and to open those that came back; returns whether a backbone or a probe
-    /// is opened again.
+    /// Requests to close removed entries and to open restored ones; returns whether a backbone or a probe is opened again.
     fn sync_worker(&mut self, was: &Parts, requests: &mut Vec<Request>) -> bool {
         let mut opened = false;
         for (id, backbone) in &was.backbones {

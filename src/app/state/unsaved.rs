@@ -16,8 +16,7 @@ impl State {
         self.library == Library::default() && self.has_no_results()
     }
 
-    /// Whether everything in the library lies in `folder`, as the demo does, and there is neither undo step, run, finding nor
-    /// star.
+    /// Whether the library lies in `folder`, as the demo does, and there is no undo step, run, finding or star.
     pub fn is_untouched(&self, folder: &Path) -> bool {
         let Library { backbones, probes, images, datasets } = &self.library;
         let paths = backbones.values().map(|backbone| Path::new(&backbone.source));

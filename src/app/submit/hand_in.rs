@@ -18,8 +18,7 @@ use crate::model::train::run::{Run, RunError};
 /// Submits all tasks of a new plan.
 ///
 /// # Errors
-/// If its folder holds unfinished tasks, or a plan that cannot be read; if the disk or Slurm refuses: the tasks that were
-/// submitted until then stay submitted.
+/// If its folder has unfinished tasks or an unreadable plan; if the disk or Slurm refuses: tasks submitted by then stay.
 pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
     let folder = plan.folder.display();
     if plan_file(&plan.folder).exists() {
@@ -200,8 +199,7 @@ fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Re
     Ok(())
 }
 
-/// The options of `sbatch` for some tasks of a stage: array numbers count from 1 after the first `ahead` tasks, and the
-/// jobs `dependencies` must end with success first.
+/// The options of `sbatch` for some tasks of a stage, numbered from 1 after the first `ahead`, and their dependencies.
 fn options(plan: &Plan, stage: usize, ahead: usize, tasks: &[usize], dependencies: &[String]) -> Vec<String> {
     let mut options = Vec::new();
     if plan.stages[stage].parts.is_some() {
@@ -239,8 +237,7 @@ fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// Renames a part whose files can be neither resumed nor joined, and forgets its task's exit code: the task counts as
-/// failed.
+/// Renames a part whose files can be neither resumed nor joined, and deletes its task's state, so that it is run again.
 fn set_aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<()> {
     let found = Run::open(part).and_then(|run| run.check_finished());
     let damaged = match found {

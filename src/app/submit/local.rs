@@ -1,5 +1,4 @@
-//! Tasks as processes on this machine: a background process starts them, so that they go on after the submitting process
-//! has ended.
+//! Tasks as processes on this machine, started by a background process, so that they outlive the submitting process.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -22,9 +21,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long the background process may take to start.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
-/// The state file of a task that could not be started: the exit code of a shell that finds no program.
+/// The exit code of a task that could not be started, as of a shell that finds no program.
 const NOT_STARTED: &[u8] = b"127\n";
-/// The state file of a task that a signal ended: the exit code of a shell for SIGKILL.
+/// The exit code of a task that a signal ended, as of a shell for SIGKILL.
 const KILLED: &[u8] = b"137\n";
 
 /// Starts the background process that runs the tasks of `plan`, and returns once it holds the lock, or has done them all.
@@ -66,8 +65,7 @@ pub fn is_running(plan: &Plan) -> bool {
     ExclusiveLock::is_held(&lock(plan)).unwrap_or(false)
 }
 
-/// Runs every task that is not done, stage by stage, at most `array_limit` at a time; returns whether all are done. This
-/// is the background process.
+/// The background process: runs every unfinished task by stages, `array_limit` at a time; returns whether all are done.
 ///
 /// # Errors
 /// If another process runs them, or the disk refuses.
@@ -195,8 +193,7 @@ fn spawn(plan: &Plan, task: Task) -> anyhow::Result<Child> {
     command.spawn().with_context(|| format!("{} cannot be started", program.display()))
 }
 
-/// If this process is killed, nothing could cancel the task any more: the system sends it SIGTERM, so that it saves and
-/// stops.
+/// Lets the system send the task SIGTERM if this process is killed, as nothing else could cancel it then.
 #[cfg(target_os = "linux")]
 fn stops_with_this_process(command: &mut Command) {
     use std::os::unix::process::CommandExt;
@@ -229,7 +226,6 @@ fn stop(child: &mut Child) {
     }
 }
 
-/// Opens a log to append to it.
 fn open_log(path: &Path) -> anyhow::Result<File> {
     let file = File::options().append(true).create(true).open(path);
     file.with_context(|| format!("{}: cannot be written", path.display()))

@@ -17,8 +17,7 @@ const MAX_STATE_BYTES: u64 = 64;
 const TAIL_BYTES: u64 = 1 << 14;
 /// The state file of a local task until it ends.
 pub const RUNNING: &str = "running";
-/// Exit codes of a task that was asked to stop and saved: its own (130), and those of a script whose `wait` was ended by
-/// SIGUSR1 (138) or SIGTERM (143).
+/// Exit codes of a stopped task that saved: its own (130), and those of a script signalled by SIGUSR1 (138) or SIGTERM (143).
 const STOPPED: [i32; 3] = [130, 138, 143];
 
 /// The state of a task.
@@ -173,7 +172,6 @@ pub fn tail(plan: &Plan, task: Task, lines: usize) -> Vec<String> {
     all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// At most [`TAIL_BYTES`] of a file from an offset on.
 fn read_from(path: &std::path::Path, offset: u64) -> std::io::Result<Vec<u8>> {
     use std::io::{Read, Seek, SeekFrom};
     let mut file = std::fs::File::open(path)?;

@@ -34,10 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The exit code after Ctrl-C by the convention of shells: 128 + SIGINT.
 const CODE: u8 = 130;
 
-/// Installs the signal handlers. To be called once, before anything else.
-///
-/// # Errors
-/// If the handler cannot be installed.
+/// Installs the signal handlers; an error if that fails. To be called once, before anything else.
 pub fn install() -> anyhow::Result<()> {
     // A write beyond the file size limit (`ulimit -f`) is then an error of that write, and does not end the process.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

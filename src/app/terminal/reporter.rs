@@ -22,10 +22,7 @@ impl TerminalReporter {
         Self { display: Display::new(), begun: Instant::now() }
     }
 
-    /// Removes the bar and returns the result of a job; `None` if it was cancelled.
-    ///
-    /// # Errors
-    /// The error of a job that failed.
+    /// Removes the bar and returns the result of a job: `None` if it was cancelled, its error if it failed.
     pub fn end<T>(&self, result: Result<T, JobError>) -> anyhow::Result<Option<T>> {
         self.display.clear();
         JobError::unless_cancelled(result)

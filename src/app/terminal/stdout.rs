@@ -12,18 +12,12 @@ use anyhow::Context;
 use crate::app::log;
 use crate::model::io::escape::{shown_line, shown_text};
 
-/// Prints one line of results; line breaks in it are escaped.
-///
-/// # Errors
-/// If standard output cannot be written to, a closed pipe aside.
+/// Prints one line of results, with line breaks in it escaped; an error if it cannot be written, a closed pipe aside.
 pub fn line(line: impl Display) -> anyhow::Result<()> {
     write(&format!("{}\n", shown_line(&line.to_string())))
 }
 
-/// Prints results that hold their own line breaks.
-///
-/// # Errors
-/// As [`line`].
+/// Prints results that hold their own line breaks; errors as of [`line()`].
 pub fn text(text: impl Display) -> anyhow::Result<()> {
     write(&shown_text(&text.to_string()))
 }

@@ -113,8 +113,7 @@ impl Queue {
         self.sender.wake();
     }
 
-    /// Handles one task in the middle of a long job, and returns whether there was one; if `blocking`, waits for it.
-    /// Another long job is deferred.
+    /// Handles one task inside a long job, waiting for it if `blocking`; returns whether there was one. Defers long jobs.
     fn handle_next(&mut self, engine: &mut Engine, blocking: bool) -> bool {
         let task = if blocking { self.tasks.recv().ok() } else { self.tasks.try_recv().ok() };
         match task {

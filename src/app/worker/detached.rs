@@ -36,8 +36,7 @@ const ERROR_PREFIX: &str = "error: ";
 /// Attempts to get a lock, which another process may hold for a moment to test it.
 const TRIES: usize = 5;
 
-/// Starts a training, unless it runs already, and follows it to its end. `cancel` stops the training, which saves;
-/// `closing` ends the following alone.
+/// Starts a training, unless it runs, and follows it. `cancel` stops the training, which saves; `closing` only the following.
 ///
 /// # Errors
 /// If it cannot be started, another one runs in its folder, or it ends before it has finished.

@@ -38,10 +38,8 @@ impl EventSender {
         (self.waker)();
     }
 
-    /// Runs a job and sends [`Event::Started`] and its end: finished, failed or cancelled.
-    ///
-    /// # Errors
-    /// If the job panics. Its end is not sent then: the caller sends it after cleaning up.
+    /// Runs a job and sends [`Event::Started`] and its end: finished, failed or cancelled. If it panics, returns the error
+    /// without sending an end: the caller sends it after cleaning up.
     pub(super) fn run_job(
         &self,
         job: JobId,

@@ -1,5 +1,4 @@
-//! Work that may take long before the compute thread is needed: downloading a backbone, planning a training. Each
-//! request has a thread of its own.
+//! Long work before the compute thread is needed, as downloading a backbone: each request has a thread of its own.
 
 use std::sync::mpsc::SyncSender;
 
@@ -18,8 +17,7 @@ use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::io::catch_panic::contain;
 use crate::model::train::run::Run;
 
-/// Prepares a request and passes it on to the compute thread, where the job continues. Requests that other processes
-/// carry out end here.
+/// Prepares a request for the compute thread, where the job continues; runs those of other processes to their end.
 pub(super) fn fetch(
     sender: &EventSender,
     to_compute: &SyncSender<Option<Task>>,

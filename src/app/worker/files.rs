@@ -53,8 +53,7 @@ impl FileReader {
         Ok(Self { env, sender, closing, decoders })
     }
 
-    /// Handles tasks until the worker shuts down, or the sender of the queue is dropped. Makes thumbnails while no task
-    /// waits.
+    /// Handles tasks, and makes thumbnails while none waits, until the worker shuts down or the queue's sender is dropped.
     pub(super) fn run(self, tasks: &Receiver<Option<Task>>) {
         let mut wanted = ThumbnailQueue::default();
         loop {

@@ -60,18 +60,12 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts the threads. `waker` is called after every event.
-    ///
-    /// # Errors
-    /// If a thread cannot be started.
+    /// Starts the threads; an error if one cannot be started. `waker` is called after every event.
     pub fn start(env: WorkerEnv, waker: Waker) -> std::io::Result<Self> {
         Self::with_capacity(env, waker, EVENT_CAPACITY)
     }
 
     /// [`start`](Self::start) with an event queue of another capacity.
-    ///
-    /// # Errors
-    /// If a thread cannot be started.
     pub fn with_capacity(env: WorkerEnv, waker: Waker, capacity: usize) -> std::io::Result<Self> {
         let (event_sender, events) = sync_channel(capacity);
         let sender = EventSender::new(event_sender, waker);

@@ -49,8 +49,7 @@ impl<T> TaskQueue<T> {
         }
     }
 
-    /// Drops the backlog and closes the channel, after waking a thread that waits for a task; if the channel is full, the
-    /// thread is not waiting.
+    /// Drops the backlog, wakes a thread that waits for a task, and closes the channel. With a full channel none waits.
     pub(in crate::app) fn close(&mut self) {
         self.backlog.clear();
         if let Some(sender) = self.sender.take() {

@@ -52,8 +52,7 @@ pub(super) fn end(folder: &Path) -> anyhow::Result<()> {
     hand_in::end(&Plan::open(folder)?)
 }
 
-/// The states of the tasks in a folder; `None` if it has none. If they cannot be read, the states of `before` with the
-/// reason.
+/// The states of the tasks in a folder, if it has any; if they cannot be read, those of `before` with the reason.
 pub(super) fn read(folder: &Path, before: Option<&Tasks>) -> Option<Tasks> {
     if !plan_file(folder).exists() {
         return None;

@@ -172,8 +172,6 @@ impl TrainReporter {
     }
 
     /// Sends the end of a training: its probes in the folder `out`, and the heads that failed.
-    ///
-    /// # Errors
     /// [`JobError::Cancelled`] if it was stopped before its end.
     pub(super) fn end(&self, summary: &Summary, out: &Path) -> Result<(), JobError> {
         self.send_probes(disk::probes(out));

@@ -216,10 +216,8 @@ pub enum Entry {
 }
 
 impl Workspace {
-    /// Reads the file `path`, and makes relative paths absolute from its folder.
-    ///
-    /// # Errors
-    /// If it cannot be read, is no valid workspace, or has another version of the format.
+    /// Reads the file `path`, and makes relative paths absolute from its folder. An error if it cannot be read, is no valid
+    /// workspace, or has another version of the format.
     pub fn load(path: &Path) -> Result<Self, WorkspaceError> {
         let bytes = atomic_file::read(path, FILE_LIMIT)
             .map_err(|source| WorkspaceError::Read { path: path.to_owned(), source })?;
