@@ -8,7 +8,7 @@ use crate::model::io::atomic_file;
 
 /// Largest configuration file that is read, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
-/// Most hosts that are listed, and most files that one `Include` names.
+/// Most hosts that are listed; most files that one `Include` names, and entries of a folder that it matches.
 const MAX_ENTRIES: usize = 1000;
 
 /// The path of the user's configuration; `None` if there is no home folder.
