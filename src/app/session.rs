@@ -105,7 +105,11 @@ impl Session {
             None | Some(Err(TryRecvError::Empty)) => Ok(()),
             Some(outcome) => {
                 self.writing = None;
-                outcome.unwrap_or(Ok(()))
+                let outcome = outcome.unwrap_or(Ok(()));
+                if outcome.is_err() {
+                    self.last_written = None; // the same content is to be written again
+                }
+                outcome
             }
         }
     }
@@ -146,4 +150,27 @@ fn save(workspace: &Workspace, path: &Path) -> Result<(), WorkspaceError> {
     atomic_file::make_folder(folder)
         .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })?;
     workspace.save(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_written_is_written_the_next_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let in_the_way = folder.path().join("settings");
+        std::fs::write(&in_the_way, "a file where the folder should be").unwrap();
+        let mut session = Session::beside(&in_the_way.join("settings.json"));
+        let mut write = || {
+            let (sender, done) = sync_channel(1);
+            session.write_beside(Workspace::default(), move || sender.send(()).unwrap());
+            done.recv().expect("it is written");
+            session.written()
+        };
+        assert!(write().is_err());
+        std::fs::remove_file(&in_the_way).unwrap();
+        write().unwrap();
+        assert!(in_the_way.join(FILE).exists());
+    }
 }

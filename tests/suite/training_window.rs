@@ -258,6 +258,24 @@ fn a_plan_that_fails_says_why_and_leaves_no_job() {
 }
 
 #[test]
+fn a_folder_that_was_typed_stays_when_its_training_cannot_begin() {
+    let mut pane = Pane::filled();
+    let typed = TrainSettings { out: Some("/runs/typed".into()), ..filled() };
+    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(typed)));
+    pane.0.harness.run();
+    let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.tell(plan, TrainEvent::Planned(Box::new(facts())));
+    pane.say(Event::Finished(plan));
+    pane.0.click("Start training");
+    assert_eq!(pane.0.harness.state().state.training.form.out, None, "the next one goes elsewhere");
+    let job = pane.asked(|ask| matches!(ask, Fetch::Begin(_)));
+    pane.say(Event::Started(job));
+    pane.say(Event::Failed(job, UserError::new("/runs/typed: cannot be written")));
+    assert_eq!(pane.0.harness.state().state.training.form.out, Some("/runs/typed".into()));
+    assert!(pane.0.has("/runs/typed: cannot be written"));
+}
+
+#[test]
 fn tokens_are_taken_before_curves_are_drawn() {
     let mut pane = Pane::filled();
     let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));

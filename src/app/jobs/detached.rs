@@ -82,6 +82,9 @@ pub fn lock(out: &Path) -> PathBuf {
 pub struct Started {
     /// Process id on the machine that computes.
     pub pid: u32,
+    /// Name of that machine; empty in files of earlier versions.
+    #[serde(default)]
+    pub host: String,
     /// Its arguments, as in [`Detached::words`].
     pub words: Vec<String>,
 }

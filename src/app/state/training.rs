@@ -29,6 +29,8 @@ pub struct Training {
     planned: Option<TrainSettings>,
     /// The training that runs in this window.
     pub active: Option<ActiveRun>,
+    /// The folder that was typed for it.
+    typed_out: Option<PathBuf>,
     /// The open runs, by folder.
     pub runs: IndexMap<PathBuf, WatchedRun>,
     /// Whether the worker's machine has Slurm, as of the last preflight.
@@ -163,6 +165,7 @@ impl State {
         };
         let mut requests = self.stop_planning();
         requests.extend(self.train(title, request));
+        self.training.typed_out = self.training.form.out.clone();
         self.forget_plan();
         requests
     }
@@ -343,6 +346,7 @@ impl State {
             (Some(_) | None, None) => {}
             (None, Some(error)) => {
                 // It failed before it began: the error is shown as that of the current form, to be corrected.
+                training.form.out = training.form.out.take().or_else(|| training.typed_out.take());
                 training.planned = Some(training.form.clone());
                 training.preflight = PreflightState::Failed(error.clone());
             }

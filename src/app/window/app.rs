@@ -276,10 +276,11 @@ impl App {
     /// new.
     fn keep_session_soon(&mut self, ctx: &egui::Context) {
         let Some(session) = &mut self.session else { return };
-        if let Err(error) = session.written()
-            && !std::mem::replace(&mut self.session_failed, true)
-        {
-            self.state.note(Severity::Warning, error.to_string());
+        if let Err(error) = session.written() {
+            self.changed.get_or_insert_with(Instant::now); // it is tried again
+            if !std::mem::replace(&mut self.session_failed, true) {
+                self.state.note(Severity::Warning, error.to_string());
+            }
         }
         let Some(since) = self.changed else { return };
         let left = SESSION_DELAY.saturating_sub(since.elapsed());

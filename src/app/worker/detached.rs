@@ -22,6 +22,7 @@ use crate::app::jobs::{Cancel, Event, Unit};
 use crate::app::paths::expanded;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
+use crate::model::io::host_lock::host_name;
 
 /// Time between two looks at its files.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -66,8 +67,9 @@ pub(super) fn run(
             out.display()
         ),
     };
-    let pid =
-        read_started(&out).with_context(|| format!("{} says nobody", Started::path(&out).display()))?.pid;
+    let started =
+        read_started(&out).with_context(|| format!("{} says nobody", Started::path(&out).display()))?;
+    let pid = started.pid;
     let send = |news| events.sender.send(Event::Training { job: events.job, news });
     send(TrainEvent::Detached { folder: out.clone(), pid, began });
     let mut logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
@@ -99,7 +101,7 @@ pub(super) fn run(
         }
         // A worker that shuts down sets `closing` before it cancels every job: that must not stop the training.
         if cancel.is_cancelled() && !closing.is_cancelled() && !stopped {
-            stop(pid)?;
+            stop(&started)?;
             stopped = true;
         }
         if closing.is_cancelled() {
@@ -182,7 +184,7 @@ fn begin(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<()
     if let Some(owner) = owner_file {
         owner.hand_to(child.id()).context("the training's process cannot be given its lock")?;
     }
-    let known = Started { pid: child.id(), words: words.to_owned() };
+    let known = Started { pid: child.id(), host: host_name(), words: words.to_owned() };
     let path = Started::path(out);
     let kept = serde_json::to_vec(&known).map_err(std::io::Error::other);
     kept.and_then(|bytes| atomic_file::write(&path, &bytes))
@@ -217,7 +219,13 @@ fn detach(command: &mut Command) {
 }
 
 /// Asks the process to save and end (SIGTERM).
-fn stop(pid: u32) -> anyhow::Result<()> {
+///
+/// # Errors
+/// If it runs on another machine, or cannot be signalled.
+fn stop(Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
+    if !host.is_empty() && *host != host_name() {
+        bail!("the training runs on {host}, not on this machine: `kill -TERM {pid}` there stops it");
+    }
     let sent = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
     let sent = sent.with_context(|| format!("process {pid} cannot be stopped"))?;
     if !sent.success() {
@@ -289,6 +297,19 @@ mod tests {
         look("one\ntwo\r\n\nthree", true);
         let expected = [("one", 0), ("two", 4), ("", 9), ("three", 10)];
         assert_eq!(told, expected.map(|(line, at)| (line.to_owned(), at)));
+    }
+
+    #[test]
+    fn a_process_of_another_machine_is_not_stopped() {
+        // A number that no process here has.
+        let on = |host: &str| Started { pid: u32::MAX >> 1, host: host.to_owned(), words: Vec::new() };
+        let said = stop(&on("another-machine")).unwrap_err().to_string();
+        assert!(said.contains("another-machine") && said.contains("kill -TERM 2147483647"), "{said}");
+        for here in [String::new(), host_name()] {
+            assert!(stop(&on(&here)).unwrap_err().to_string().contains("cannot be stopped"), "{here}");
+        }
+        let earlier: Started = serde_json::from_str(r#"{"pid": 7, "words": []}"#).unwrap();
+        assert_eq!(earlier.host, "");
     }
 
     #[test]

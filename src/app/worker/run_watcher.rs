@@ -19,6 +19,8 @@ use crate::model::io::catch_panic::contain;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Shortest time between two queries of task states: other users need Slurm's controller too.
 const TASKS_PERIOD: Duration = Duration::from_secs(3);
+/// Readings that must fail in a row before an error is sent: a network file system may fail for a moment.
+const ATTEMPTS: usize = 3;
 
 /// The folders that are watched, and the sender of events.
 pub(super) struct RunWatcher {
@@ -35,6 +37,8 @@ struct KnownRun {
     tasks: Option<Tasks>,
     /// When the states of its tasks were last queried.
     queried: Option<Instant>,
+    /// Readings that have failed since the last success.
+    failures: usize,
 }
 
 impl RunWatcher {
@@ -85,6 +89,10 @@ impl RunWatcher {
                 Ok(snapshot) => snapshot.map_err(UserError::from_error),
                 Err(message) => Err(UserError::from_panic(message)),
             };
+            known.failures = if snapshot.is_err() { known.failures + 1 } else { 0 };
+            if (1..ATTEMPTS).contains(&known.failures) {
+                continue; // its stamp stays that of before, so that it is read again
+            }
             let snapshot =
                 snapshot.map(|snapshot| Arc::new(RunSnapshot { tasks: tasks.clone(), ..snapshot }));
             (known.stamp, known.tasks) = (Some(stamp), tasks);

@@ -181,17 +181,24 @@ impl Owner {
 
     /// This process.
     fn here() -> Self {
-        let read = |path: &str| atomic_file::start(Path::new(path), MAX_BYTES).ok();
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
-        let host = read("/proc/sys/kernel/hostname").map(text).or_else(|| std::env::var("COMPUTERNAME").ok());
-        let boot = read("/proc/sys/kernel/random/boot_id").map(text);
         Self {
-            host: host.unwrap_or_default(),
-            boot: boot.unwrap_or_default(),
+            host: host_name(),
+            boot: line("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
             process: std::process::id(),
             began: start_time("self"),
         }
     }
+}
+
+/// The name of this machine; empty if unknown.
+pub fn host_name() -> String {
+    line("/proc/sys/kernel/hostname").or_else(|| std::env::var("COMPUTERNAME").ok()).unwrap_or_default()
+}
+
+/// The content of a file of one line.
+fn line(path: &str) -> Option<String> {
+    let bytes = atomic_file::start(Path::new(path), MAX_BYTES).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 fn sign(owner: &Owner, beats: u64) -> Vec<u8> {
