@@ -1,5 +1,5 @@
-//! The boxes of Stanford Cars (Krause et al. 2013): `cars_train_annos.mat` and `cars_test_annos.mat` of its devkit name the
-//! corners of one box an image, in pixels counted from 1, the last one included.
+//! The boxes of Stanford Cars (Krause et al. 2013): `cars_train_annos.mat` and `cars_test_annos.mat` of its devkit hold the
+//! corners of one box per image, in pixels counted from 1, both inclusive.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::model::data::{DataError, walk};
 
 const CORNERS: [&str; 4] = ["bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"];
 
-/// Whether a folder holds the devkit, where it usually lies.
+/// Whether a folder contains the devkit, in one of its usual places.
 pub(super) fn is_there(root: &Path) -> bool {
     ["", "devkit", "car_devkit/devkit"]
         .iter()
         .any(|kit| root.join(kit).join("cars_train_annos.mat").is_file())
 }
 
-/// The boxes of the devkit in the folder; nothing where there is none.
+/// Reads the boxes of the devkit in a folder; `None` if there is none.
 pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
     if !is_there(root) {
         return Ok(None);

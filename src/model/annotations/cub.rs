@@ -1,74 +1,76 @@
-//! What is marked in CUB-200-2011 (Wah et al. 2011): `bounding_boxes.txt` (image, x, y, width, height), `parts/parts.txt` (part,
-//! name), `parts/part_locs.txt` (image, part, x, y, visible), and masks, which come in an archive of their own that holds
-//! `segmentations/`. Coordinates are pixels of the image.
+//! The annotations of CUB-200-2011 (Wah et al. 2011): `bounding_boxes.txt` (image, x, y, width, height), `parts/parts.txt` (part,
+//! name), `parts/part_locs.txt` (image, part, x, y, visible), and masks, from a separate archive that contains
+//! `segmentations/`. Coordinates are in pixels of the image.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::{Annotations, BOX, BOX_NUMBER, FIRST, Marks, Shape};
+use super::{Annotations, BOX, BOX_NUMBER, FIRST_NUMBER, Marks, Shape};
 use crate::model::backbone::preprocess::Rect;
 use crate::model::data::cub::list;
 use crate::model::data::{DataError, walk};
 
 const BOXES: &str = "bounding_boxes.txt";
 const PARTS: &str = "parts/parts.txt";
-const PLACES: &str = "parts/part_locs.txt";
+const PART_LOCATIONS: &str = "parts/part_locs.txt";
 const SEGMENTATIONS: &str = "segmentations";
 
-/// Whether a folder is CUB's, with something marked.
+/// Whether a folder is CUB's and has annotations.
 pub(super) fn is_there(root: &Path) -> bool {
     root.join("images.txt").is_file()
-        && ([BOXES, PLACES].iter().any(|name| root.join(name).is_file()) || segmentations(root).is_some())
+        && ([BOXES, PART_LOCATIONS].iter().any(|name| root.join(name).is_file())
+            || segmentations(root).is_some())
 }
 
-/// Where the masks are.
+/// The folder of masks, in `root` or beside it.
 fn segmentations(root: &Path) -> Option<PathBuf> {
     let beside = root.parent().map(|folder| folder.join(SEGMENTATIONS));
     [Some(root.join(SEGMENTATIONS)), beside].into_iter().flatten().find(|folder| folder.is_dir())
 }
 
-/// What is marked in the folder; nothing where that is not CUB's.
+/// Reads the annotations of a folder; `None` if it is not CUB's.
 pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
     if !is_there(root) {
         return Ok(None);
     }
     let images = list(&root.join("images.txt"))?;
-    let (boxes, places) = (root.join(BOXES), root.join(PLACES));
+    let (boxes, part_locations) = (root.join(BOXES), root.join(PART_LOCATIONS));
     let mut names = vec![(BOX_NUMBER, BOX.to_owned())];
     let (mut marks, mut unlisted) = (BTreeMap::<u64, Marks>::new(), 0);
-    let mut put = |image: u64, mark| match images.contains_key(&image) {
+    let mut add = |image: u64, mark| match images.contains_key(&image) {
         true => marks.entry(image).or_default().push(mark),
         false => unlisted += 1,
     };
     if boxes.is_file() {
         rows::<5>(&boxes, "an image, x, y, width and height", |[image, x, y, width, height]| {
             let rect = Rect { x, y, width, height };
-            (width > 0.0 && height > 0.0).then(|| put(image as u64, (0, Shape::Box(rect))))
+            (width > 0.0 && height > 0.0).then(|| add(image as u64, (0, Shape::Box(rect))))
         })?;
     }
-    if places.is_file() {
+    if part_locations.is_file() {
         let parts = list(&root.join(PARTS))?;
         let index: HashMap<u64, usize> = parts.keys().copied().zip(1..).collect();
-        names.extend(parts.into_iter().map(|(number, (_, name))| (FIRST + number as u32, name)));
+        names.extend(parts.into_iter().map(|(number, (_, name))| (FIRST_NUMBER + number as u32, name)));
         rows::<5>(
-            &places,
+            &part_locations,
             "an image, a part of parts.txt, x, y, and 1 (visible) or 0",
             |[image, part, x, y, seen]| {
                 let part = *index.get(&(part as u64))?;
                 if seen == 1.0 {
-                    put(image as u64, (part, Shape::Point(x, y)));
+                    add(image as u64, (part, Shape::Point(x, y)));
                 }
                 [0.0, 1.0].contains(&seen).then_some(())
             },
         )?;
     }
-    let place = |image: &u64| PathBuf::from(images[image].1.as_str());
-    let marks = marks.into_iter().map(|(image, marks)| (place(&image), marks)).collect();
+    let path = |image: &u64| PathBuf::from(images[image].1.as_str());
+    let marks = marks.into_iter().map(|(image, marks)| (path(&image), marks)).collect();
     let masks = segmentations(root).map(|folder| (folder, HashMap::new()));
     Ok(Some(Annotations { masks, names, marks, unlisted }))
 }
 
-/// Every line of `N` numbers, the first of which is a whole one; `take` says whether it makes sense.
+/// Calls `take` for every line of `N` numbers, the first a non-negative integer; a line for which it returns `None` is an error
+/// that says what was `expected`.
 fn rows<const N: usize>(
     file: &Path,
     expected: &str,

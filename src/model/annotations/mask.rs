@@ -1,7 +1,7 @@
-//! A mask of an image: a PNG of the image's size. With a palette every index is a region, 0 is none and 255 (a border that nobody
-//! decided on) is none either. In grey the brightness says how much of a pixel is the object; but where all greys besides 0
-//! and 255 are at most 50 and there is one, they are numbers of regions, too, with 8 bits a pixel or with 16. `names.txt`
-//! beside the masks (number, name) says what regions are called.
+//! A mask of an image: a PNG of the image's size. With a palette every index is the label of a region, except 0 (background) and
+//! 255 (void, an undecided border). In grey the brightness is the share of the pixel that is the object; but if there are greys
+//! besides 0 and 255, and these are at most 50, they are labels too, with 8 or 16 bits per pixel. `names.txt` beside the masks
+//! (number, name) gives the names of labels.
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -10,7 +10,7 @@ use std::path::Path;
 use ::image::codecs::png::PngDecoder;
 use ::image::{DynamicImage, ImageDecoder};
 
-use super::{FIRST, OBJECT, OBJECT_NUMBER};
+use super::{FIRST_NUMBER, OBJECT, OBJECT_NUMBER};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::DataError;
 use crate::model::data::cub::list;
@@ -19,9 +19,9 @@ use crate::model::grid::Grid;
 use crate::model::regions::{Region, Regions, cover};
 use crate::model::trace::Picture;
 
-/// Largest grey that is a number: what five people's votes of an object average to begins above.
+/// Largest grey that is a label: averages of five people's votes on an object start above it.
 const MAX_LABEL: u8 = 50;
-/// The label of pixels that belong to nothing.
+/// The label of undecided pixels.
 const VOID: u8 = 255;
 const NAMES: &str = "names.txt";
 
@@ -30,7 +30,7 @@ pub(super) fn is_mask(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"))
 }
 
-/// What the labels of the masks in a folder are called, where a list says it.
+/// The names of the labels of the masks in a folder, from `names.txt`; empty without it.
 pub(super) fn names(folder: &Path) -> Result<HashMap<u8, String>, DataError> {
     let file = folder.join(NAMES);
     if !file.is_file() {
@@ -45,13 +45,13 @@ pub(super) fn names(folder: &Path) -> Result<HashMap<u8, String>, DataError> {
     list(&file)?.into_iter().map(named).collect()
 }
 
-/// One region, white where it is.
+/// Number, name and picture of one region, white where the region is.
 type Layer = (u32, String, Photo);
 
-/// A mask that has been read.
+/// A mask, as one layer per region.
 pub(super) struct Mask(Vec<Layer>);
 
-/// Reads the mask of an image so wide and so high.
+/// Reads the mask of an image of `size`, width and height.
 pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String>) -> Result<Mask, String> {
     let shown = path.display().to_string();
     let bytes = image::read(path).map_err(|error| error.to_string())?;
@@ -64,8 +64,8 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
             own.0, own.1, size.0, size.1
         ));
     }
-    // Of 16 bits a photograph has the upper eight, in which small labels are 0.
-    let deep = deep(&bytes).unwrap_or_default();
+    // Decoding as a photograph keeps the upper 8 of 16 bits, in which small labels are 0.
+    let deep = greys_of_16_bits(&bytes).unwrap_or_default();
     if !deep.is_empty() && deep.iter().all(|&grey| grey <= 255 || grey == u16::MAX) {
         photo.picture.rgb = deep.iter().flat_map(|&grey| [grey as u8; 3]).collect();
     } else if deep.iter().any(|grey| !grey.is_multiple_of(257))
@@ -96,25 +96,26 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
         (number, name, Photo { name: shown.clone(), picture })
     };
     if known.is_empty() {
-        // Nobody knows which label is missing.
+        // It is unknown which label the empty mask would have.
         return Ok(Mask(vec![layer(OBJECT_NUMBER, OBJECT.to_owned(), None)]));
     }
-    let called = |label: &u8| names.get(label).cloned().unwrap_or_else(|| format!("region {label}"));
-    let layers = known.iter().map(|&label| layer(FIRST + u32::from(label), called(&label), Some(label)));
+    let name_of = |label: &u8| names.get(label).cloned().unwrap_or_else(|| format!("region {label}"));
+    let layers =
+        known.iter().map(|&label| layer(FIRST_NUMBER + u32::from(label), name_of(&label), Some(label)));
     Ok(Mask(layers.collect()))
 }
 
 impl Mask {
-    /// Lays every region over the patches as `preprocessor` lays the image.
-    pub(super) fn lay(
+    /// Adds the cover of every region to `found`, on the patches of the picture that `preprocessor` makes of the mask.
+    pub(super) fn add_regions(
         self,
         preprocessor: &Preprocessor,
         grid: Grid,
         found: &mut Regions,
     ) -> Result<(), String> {
         for (number, name, photo) in self.0 {
-            let seen = preprocessor.picture(&photo).map_err(|error| error.to_string())?;
-            let cover = cover(&seen, grid);
+            let prepared = preprocessor.picture(&photo).map_err(|error| error.to_string())?;
+            let cover = cover(&prepared, grid);
             if photo.picture.rgb.iter().all(|&v| v == 0) {
                 found.empty.push(name.clone());
             } else if cover.iter().all(|&c| c == 0.0) {
@@ -126,13 +127,13 @@ impl Mask {
     }
 }
 
-/// What a mask without a palette holds.
+/// The content of a mask without a palette.
 enum Greys {
-    /// Numbers of regions, a pixel each.
+    /// The label of every pixel.
     Labels(Vec<u8>),
-    /// How much of every pixel is the object.
+    /// The share of every pixel that is the object.
     Shares,
-    /// Colours, which say neither.
+    /// Colours, which are neither.
     Coloured,
 }
 
@@ -148,8 +149,9 @@ fn greys(mask: &Picture) -> Greys {
     }
 }
 
-/// The greys of a PNG that has 16 bits of each (PNG specification, section 11.2.1); of others nothing.
-fn deep(png: &[u8]) -> Option<Vec<u16>> {
+/// The greys of a PNG of 16-bit grey (PNG specification, section 11.2.1); `None` for others.
+fn greys_of_16_bits(png: &[u8]) -> Option<Vec<u16>> {
+    /// Bit depth 16 and colour type 0, in the IHDR chunk.
     const DEPTH_AND_KIND: [u8; 2] = [16, 0];
     png.get(24..26).filter(|head| **head == DEPTH_AND_KIND)?;
     let mut decoder = PngDecoder::new(Cursor::new(png)).ok()?;
@@ -162,7 +164,7 @@ fn deep(png: &[u8]) -> Option<Vec<u16>> {
     }
 }
 
-/// Index of every pixel's colour in the palette: of colours that stand there twice the first.
+/// The index of every pixel's colour in the palette: the first, if a colour occurs twice.
 fn indices(mask: &Picture, palette: &[[u8; 3]]) -> Vec<u8> {
     let mut index = HashMap::new();
     for (at, colour) in (0..=255).zip(palette) {
@@ -171,7 +173,7 @@ fn indices(mask: &Picture, palette: &[[u8; 3]]) -> Vec<u8> {
     mask.rgb.chunks_exact(3).map(|p| index.get(&[p[0], p[1], p[2]]).copied().unwrap_or(0)).collect()
 }
 
-/// The palette of a PNG that has one (PNG specification, sections 5 and 11.2): of colour type 3 the chunk PLTE.
+/// The palette of a PNG of colour type 3, its PLTE chunk (PNG specification, sections 5 and 11.2); `None` for others.
 fn palette(png: &[u8]) -> Option<Vec<[u8; 3]>> {
     const INDEXED: u8 = 3;
     let mut rest = png.get(8..).filter(|_| png.get(25) == Some(&INDEXED))?;
@@ -181,7 +183,7 @@ fn palette(png: &[u8]) -> Option<Vec<[u8; 3]>> {
         if &head[4..] == b"PLTE" {
             return Some(content.as_chunks::<3>().0.to_vec());
         }
-        rest = body.get(length.checked_add(4)?..)?; // a checksum ends a chunk
+        rest = body.get(length.checked_add(4)?..)?; // skips the checksum that ends a chunk
     }
     None
 }

@@ -1,14 +1,14 @@
-//! Regions that people marked on the images of a dataset, read and laid over the patches as the image itself is: resized and
-//! cropped by the same preprocessing.
+//! Regions annotated on the images of a dataset, mapped to the patches by the image's own preprocessing: the same resizing and
+//! cropping.
 //!
 //! | annotation | where | becomes |
 //! |---|---|---|
-//! | masks | a folder of PNG files that lie and are called as the images do; `masks/` beside a dataset's splits | `object`, or a region for every label |
+//! | masks | a folder of PNG files with the images' relative paths and names; `masks/` beside a dataset's splits | `object`, or one region per label |
 //! | CUB's segmentations | `segmentations/` in or beside its folder | `object` |
 //! | CUB's and Cars' boxes | `bounding_boxes.txt`; the devkit's annotations | `bounding box` |
-//! | CUB's parts | `parts/parts.txt`, `parts/part_locs.txt` | the patch that holds the point; parts that are not visible are left out |
+//! | CUB's parts | `parts/parts.txt`, `parts/part_locs.txt` | the patch that contains the point; parts that are not visible are left out |
 //!
-//! The object as a whole is the mask, where there is none the box, where there is none all parts together.
+//! The object as a whole is the mask called `object`, else the box, else the union of all regions.
 
 mod cars;
 mod cub;
@@ -26,44 +26,46 @@ use crate::model::data::{DataError, MASKS, walk};
 use crate::model::grid::Grid;
 use crate::model::regions::{Region, Regions};
 
-/// What a mask of one region is of.
+/// Name of the region of a mask without labels.
 const OBJECT: &str = "object";
-/// What a box is called.
+/// Name of the region of a box.
 const BOX: &str = "bounding box";
-/// Number of the object, and of its box; parts and labels follow.
+/// Region number of the object.
 const OBJECT_NUMBER: u32 = 0;
+/// Region number of its box.
 const BOX_NUMBER: u32 = 1;
-const FIRST: u32 = 2;
-/// Folders of an image's path that its annotation may repeat.
+/// Added to the numbers of parts and to labels.
+const FIRST_NUMBER: u32 = 2;
+/// Maximum number of trailing components of an image's path by which its annotation is looked up.
 const MAX_DEPTH: usize = 8;
 
-/// Something marked by its coordinates, in pixels of the image.
+/// An annotation by coordinates, in pixels of the image.
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
     Point(f64, f64),
     Box(Rect),
 }
 
-/// What is marked on one image: the index of its name, and where.
+/// The coordinate annotations of one image: index into [`Annotations::names`] and shape.
 type Marks = Vec<(usize, Shape)>;
 
 /// The annotations of a dataset.
 #[derive(Debug)]
 pub struct Annotations {
-    /// Folder of masks, and what their labels are called.
+    /// Folder of masks, and the names of their labels.
     masks: Option<(PathBuf, HashMap<u8, String>)>,
-    /// Number and name of everything that is marked by coordinates.
+    /// Number and name of every region annotated by coordinates.
     names: Vec<(u32, String)>,
-    /// By the end of the image's path.
+    /// Coordinate annotations, by the trailing components of the image's path.
     marks: HashMap<PathBuf, Marks>,
-    /// Lines of images that the dataset does not list.
+    /// Number of annotations whose image the dataset does not list.
     pub unlisted: usize,
 }
 
-/// The ends of a path, the longest first; without its ending where `stem`.
-fn ends(image: &Path, stem: bool) -> impl Iterator<Item = PathBuf> {
+/// The last 8, 7, ..., 1 components of a path; without the file name's extension if `stem`.
+fn suffixes(image: &Path, stem: bool) -> impl Iterator<Item = PathBuf> {
     let path = if stem { image.with_extension("") } else { image.to_owned() };
-    // Without the root: what is joined to it leaves the folder of masks.
+    // Without the root: joining an absolute path would leave the folder of masks.
     let normal = path.components().filter(|part| matches!(part, Component::Normal(_)));
     let parts: Vec<_> = normal.map(|part| part.as_os_str().to_owned()).collect();
     let longest = parts.len().min(MAX_DEPTH);
@@ -71,7 +73,7 @@ fn ends(image: &Path, stem: bool) -> impl Iterator<Item = PathBuf> {
 }
 
 impl Annotations {
-    /// That this is a folder which can be read: asked before long work.
+    /// Checks that this is a readable folder, before long work.
     ///
     /// # Errors
     /// If it is not.
@@ -84,7 +86,7 @@ impl Annotations {
         std::fs::read_dir(folder).map(drop).map_err(unread)
     }
 
-    /// Those in a folder: of a dataset of a known layout, or masks of images by their names.
+    /// Opens the annotations in a folder: those of a dataset of a known layout, or masks named like images.
     ///
     /// # Errors
     /// If there are none, or a list cannot be read.
@@ -101,7 +103,7 @@ impl Annotations {
         Self::of_masks(folder)
     }
 
-    /// Those that a dataset brings along; nothing where it brings none.
+    /// The annotations that a dataset contains; `None` if it has none.
     ///
     /// # Errors
     /// If a list cannot be read.
@@ -116,7 +118,7 @@ impl Annotations {
         if masks.is_dir() { Self::of_masks(&masks).map(Some) } else { Ok(None) }
     }
 
-    /// The folder of the dataset that an image belongs to, where that brings annotations along.
+    /// The folder of the dataset that an image belongs to, if that contains annotations.
     pub fn beside(image: &Path) -> Option<PathBuf> {
         let mut above =
             image.ancestors().skip(1).take(MAX_DEPTH).filter(|folder| !folder.as_os_str().is_empty());
@@ -137,12 +139,12 @@ impl Annotations {
         })
     }
 
-    /// How many images something is marked on by coordinates.
+    /// Number of images with coordinate annotations.
     pub fn marked(&self) -> usize {
         self.marks.len()
     }
 
-    /// How often everything is marked by coordinates, by its name.
+    /// Number of coordinate annotations by region name.
     pub fn counts(&self) -> BTreeMap<&str, usize> {
         let mut counts = BTreeMap::new();
         for (name, _) in self.marks.values().flatten() {
@@ -151,16 +153,17 @@ impl Annotations {
         counts
     }
 
-    /// The mask of an image, where there is one.
+    /// The path of an image's mask, if there is one.
     fn mask(&self, image: &Path) -> Option<PathBuf> {
         let (folder, _) = self.masks.as_ref()?;
-        ends(image, true).map(|end| with_png(folder.join(end))).find(|path| path.is_file())
+        suffixes(image, true).map(|suffix| with_png(folder.join(suffix))).find(|path| path.is_file())
     }
 
-    /// The regions of an image, as `preprocessor` shows it to a backbone of this grid; nothing where nothing is marked on it.
+    /// The regions of an image, as covers of the patches that `preprocessor` makes of it for a backbone with this grid; `None` if it
+    /// has no annotations.
     ///
     /// # Errors
-    /// If the image or its mask cannot be read, or the mask is no mask of it.
+    /// A message, if the image or its mask cannot be read, or the mask does not fit the image.
     pub fn of_image(
         &self,
         image: &Path,
@@ -168,18 +171,18 @@ impl Annotations {
         grid: Grid,
     ) -> Result<Option<Regions>, String> {
         let mask = self.mask(image);
-        let marks = ends(image, false).find_map(|end| self.marks.get(&end));
+        let marks = suffixes(image, false).find_map(|suffix| self.marks.get(&suffix));
         if mask.is_none() && marks.is_none() {
             return Ok(None);
         }
         let size = dimensions(image).map_err(|error| error.to_string())?;
         let mut found = Regions::default();
         if let (Some(path), Some((_, names))) = (mask, &self.masks) {
-            mask::read(&path, size, names)?.lay(preprocessor, grid, &mut found)?;
+            mask::read(&path, size, names)?.add_regions(preprocessor, grid, &mut found)?;
         }
         for (name, shape) in marks.into_iter().flatten() {
             let (number, name) = self.names[*name].clone();
-            let cover = covered(shape, &image.display().to_string(), size, preprocessor, grid)?;
+            let cover = cover_of(shape, &image.display().to_string(), size, preprocessor, grid)?;
             if cover.iter().all(|&c| c == 0.0) {
                 found.cropped.push(name.clone());
             }
@@ -191,15 +194,15 @@ impl Annotations {
     }
 }
 
-/// The same name with `.png`, whatever dots it has.
+/// Appends `.png`, also to a name with dots.
 fn with_png(mut stem: PathBuf) -> PathBuf {
     stem.as_mut_os_string().push(".png");
     stem
 }
 
-/// The object as a whole: what is called so, else its box, else everything.
+/// The cover of the object as a whole: the region numbered so, else its box, else the sum of all regions, at most 1.
 fn object(list: &[Region], grid: Grid) -> Vec<f64> {
-    let of = |number: u32| list.iter().find(|region| region.number == number && number < FIRST);
+    let of = |number: u32| list.iter().find(|region| region.number == number && number < FIRST_NUMBER);
     match of(OBJECT_NUMBER).or_else(|| of(BOX_NUMBER)) {
         Some(whole) => whole.cover.clone(),
         None => {
@@ -208,21 +211,21 @@ fn object(list: &[Region], grid: Grid) -> Vec<f64> {
     }
 }
 
-/// How much of every patch something marked covers.
-fn covered(
+/// The share of every patch, 0 to 1, that a shape covers; for a point 1 for the patch that contains it.
+fn cover_of(
     shape: &Shape,
     name: &str,
     size: (usize, usize),
     preprocessor: &Preprocessor,
     grid: Grid,
 ) -> Result<Vec<f64>, String> {
-    let on = match *shape {
+    let rect = match *shape {
         Shape::Point(x, y) => Rect { x, y, width: 0.0, height: 0.0 },
         Shape::Box(rect) => rect,
     };
     let (rect, (width, height)) =
-        preprocessor.prepared_rect(name, size, on).map_err(|error| error.to_string())?;
-    // Patches are as large as the picture allows.
+        preprocessor.prepared_rect(name, size, rect).map_err(|error| error.to_string())?;
+    // The size of a patch in pixels of the prepared picture.
     let (wide, high) = ((width / grid.cols.max(1)) as f64, (height / grid.rows.max(1)) as f64);
     let overlap = |from: f64, length: f64, at: usize, side: f64| {
         let (low, high) = (at as f64 * side, (at + 1) as f64 * side);

@@ -1,4 +1,4 @@
-//! The regions of many images, and what of them is missing or broken: named, counted, and nothing of it lost in silence.
+//! The regions of many images, with counts and warnings of what is missing, unusable, empty or cropped away.
 
 use std::path::Path;
 
@@ -9,26 +9,26 @@ use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::grid::Grid;
 use crate::model::regions::Regions;
 
-/// Those of images that are asked about.
+/// The regions of a list of images, with warnings.
 #[derive(Debug, Default)]
 pub struct RegionSet {
-    /// Of every image, where something is marked on it.
+    /// The regions of every image, if it has any.
     pub of: Vec<Option<Regions>>,
-    missing: Said,
-    broken: Said,
-    empty: Said,
-    cropped: Said,
+    missing: Warning,
+    broken: Warning,
+    empty: Warning,
+    cropped: Warning,
 }
 
-/// How often, and the first.
+/// A kind of warning: how often it occurred, and its first case.
 #[derive(Debug, Default)]
-struct Said {
+struct Warning {
     count: usize,
     first: String,
 }
 
-impl Said {
-    fn say(&mut self, what: impl FnOnce() -> String) {
+impl Warning {
+    fn add(&mut self, what: impl FnOnce() -> String) {
         if self.count == 0 {
             self.first = what();
         }
@@ -45,7 +45,7 @@ impl Said {
 }
 
 impl RegionSet {
-    /// Reads those of further images, in their order; none of an image that cannot be read itself.
+    /// Appends the regions of further images, in order; a `None` stands for an image that cannot be read, and has none.
     pub fn read(
         &mut self,
         annotations: &Annotations,
@@ -63,28 +63,28 @@ impl RegionSet {
             let name = || image.map_or_else(String::new, |image| image.display().to_string());
             let all = |names: &[String]| format!("{} of {}", names.join(", "), name());
             match &found {
-                Ok(None) if image.is_some() => self.missing.say(name),
+                Ok(None) if image.is_some() => self.missing.add(name),
                 Ok(None) => {}
                 Ok(Some(regions)) => {
                     if !regions.empty.is_empty() {
-                        self.empty.say(|| all(&regions.empty));
+                        self.empty.add(|| all(&regions.empty));
                     }
                     if !regions.cropped.is_empty() {
-                        self.cropped.say(|| all(&regions.cropped));
+                        self.cropped.add(|| all(&regions.cropped));
                     }
                 }
-                Err(why) => self.broken.say(|| why.clone()),
+                Err(why) => self.broken.add(|| why.clone()),
             }
             self.of.push(found.unwrap_or_default());
         }
     }
 
-    /// How many images something is known of.
+    /// Number of images with regions.
     pub fn known(&self) -> usize {
         self.of.iter().flatten().count()
     }
 
-    /// What a person should know: what is missing among images that have something, what is broken, empty or cut off.
+    /// Warnings for the user: missing annotations, if other images have some, unusable and empty masks, and cropped regions.
     pub fn warnings(&self) -> Vec<String> {
         let some = self.known() > 0 || self.broken.count > 0;
         let missing =

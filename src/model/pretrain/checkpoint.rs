@@ -1,6 +1,6 @@
-//! What a pre-training that was stopped or killed goes on from: one safetensors file of its parameters (`params/NAME`), the
-//! moments of its optimiser (`adam/NAME`), how many steps are done and where the draw of masks stands. All in float32: no
-//! number goes through decimal digits.
+//! The checkpoint from which a stopped or killed pre-training resumes: one safetensors file of its parameters (`params/NAME`) and
+//! optimiser state (`adam/NAME`), in float32, with the number of steps done and the position of the masks' random generator in
+//! the metadata. No float is converted to decimal digits.
 
 use std::collections::HashMap;
 
@@ -19,17 +19,17 @@ const FORMAT: u64 = 1;
 const PARAMS: &str = "params/";
 const ADAM: &str = "adam/";
 
-/// What the file says beside its tensors.
+/// The metadata of the file, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Header {
     format: u64,
     step: usize,
-    /// Words drawn for masks, a number that JSON readers would round.
+    /// Word position of the masks' generator, as a string: JSON readers would round the number.
     masks: String,
 }
 
 impl Pretraining {
-    /// All that its next step depends on, as a file's bytes.
+    /// The bytes of a checkpoint file, with all that the next step depends on.
     pub fn save(&self) -> Result<Vec<u8>, String> {
         let named = |prefix: &str, arrays: Arrays| {
             arrays.into_iter().map(|(name, array)| (format!("{prefix}{name}"), array)).collect::<Arrays>()
@@ -46,7 +46,7 @@ impl Pretraining {
     /// The pre-training of `plan` that [`save`](Self::save) wrote.
     ///
     /// # Errors
-    /// In words, if the bytes are torn, of another plan or of no pre-training at all.
+    /// A message, if the bytes are truncated, of a plan with other sizes, or not a checkpoint of a pre-training.
     pub fn restore(plan: &Plan, device: &Device, bytes: &[u8]) -> Result<Self, String> {
         let torn = |error: safetensors::SafeTensorError| format!("it is no whole checkpoint ({error})");
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(torn)?;

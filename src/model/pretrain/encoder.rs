@@ -1,5 +1,5 @@
-//! The encoder that is pre-trained: a plain pre-norm ViT (Dosovitskiy et al. 2021), differentiable,
-//! under transformers' names, with fixed two-dimensional positions (He et al. 2022).
+//! The encoder that is pre-trained: a plain pre-norm ViT (Dosovitskiy et al. 2021) with transformers'
+//! parameter names and fixed two-dimensional positions (He et al. 2022).
 
 use burn::tensor::{Int, Tensor, activation, module};
 
@@ -8,12 +8,13 @@ use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::params::{Constraint, Init, Params, Spec};
 
-/// The encoder: patches `[B * V, P]` at `places` (all of them where absent) to tokens `[B, 1 + V, d]`.
+/// Encodes patches `[B * V, P]` to tokens `[B, 1 + V, d]`, CLS first. `indices` are the patches' token indices, `[B * V]`; if
+/// absent, all patches are given in order (V = N).
 pub(super) fn encode(
     params: &Params,
     plan: &Plan,
     patches: Tensor<2>,
-    places: Option<Tensor<1, Int>>,
+    indices: Option<Tensor<1, Int>>,
     batch: usize,
 ) -> Tensor<3> {
     let d = plan.width;
@@ -27,8 +28,8 @@ pub(super) fn encode(
     let at_cls = positions.clone().slice([0..1, 0..1, 0..d]);
     let at_patches = positions.slice([0..1, 1..1 + tokens, 0..d]);
     let x = x.reshape([batch, visible, d]);
-    let x = match places {
-        Some(places) => x + at_patches.reshape([tokens, d]).select(0, places).reshape([batch, visible, d]),
+    let x = match indices {
+        Some(indices) => x + at_patches.reshape([tokens, d]).select(0, indices).reshape([batch, visible, d]),
         None => x + at_patches,
     };
     let cls = (params.get::<3>("embeddings.cls_token") + at_cls).expand([batch, 1, d]);
@@ -40,7 +41,7 @@ pub(super) fn encode(
     norm(params, "layernorm", x, fuses)
 }
 
-/// A pre-norm transformer layer, `[B, T, d]` to the same, of [`fused`] operations or of burn's own.
+/// A pre-norm transformer layer on `[B, T, d]`, with [`fused`] operations or burn's own.
 pub(super) fn block(params: &Params, name: &str, x: Tensor<3>, heads: usize, fuses: bool) -> Tensor<3> {
     let [batch, tokens, d] = x.dims();
     let normed = norm(params, &format!("{name}.layernorm_before"), x.clone(), fuses);
@@ -51,8 +52,8 @@ pub(super) fn block(params: &Params, name: &str, x: Tensor<3>, heads: usize, fus
     });
     let scale = (d as f32 / heads as f32).sqrt();
     let logits = query.precise_matmul(key.transpose()) / scale;
-    let shares = if fuses { fused::softmax(logits) } else { activation::softmax(logits, 3) }; // [B, h, T, T]
-    let mixed = shares.precise_matmul(value).swap_dims(1, 2).reshape([batch, tokens, d]);
+    let weights = if fuses { fused::softmax(logits) } else { activation::softmax(logits, 3) }; // [B, h, T, T]
+    let mixed = weights.precise_matmul(value).swap_dims(1, 2).reshape([batch, tokens, d]);
     let x = x + linear(params, &format!("{name}.attention.output.dense"), mixed);
     let normed = norm(params, &format!("{name}.layernorm_after"), x.clone(), fuses);
     let inner = linear(params, &format!("{name}.intermediate.dense"), normed);
@@ -60,6 +61,7 @@ pub(super) fn block(params: &Params, name: &str, x: Tensor<3>, heads: usize, fus
     x + linear(params, &format!("{name}.output.dense"), inner)
 }
 
+/// `x W^T + b` of `[B, T, d]`, with the parameters `<name>.weight` `[o, d]` and `<name>.bias`; `[B, T, o]`.
 pub(super) fn linear(params: &Params, name: &str, x: Tensor<3>) -> Tensor<3> {
     let [batch, tokens, d] = x.dims();
     let weight = params.get::<2>(&format!("{name}.weight")); // [o, d]
@@ -76,7 +78,7 @@ pub(super) fn norm(params: &Params, name: &str, x: Tensor<3>, fuses: bool) -> Te
     }
 }
 
-/// All parameters of the encoder, by transformers' names.
+/// All parameters of the encoder, under transformers' names.
 pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
     let (d, patch) = (plan.width, plan.recipe.patch);
     let bound = 0.07 * (192.0 / plan.pixels() as f32).sqrt(); // about 1 / sqrt(P), as PyTorch's
@@ -94,7 +96,7 @@ pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
     specs
 }
 
-/// A table of fixed positions, `[1, 1 + N, width]`.
+/// The parameter of fixed positions, `[1, 1 + N, width]`.
 pub(super) fn positions(name: &str, plan: &Plan, width: usize) -> Spec {
     let table = Init::Values(sine_positions(plan.grid(), width));
     Spec::new(name, [1, 1 + plan.tokens(), width], table).with(Constraint::Fixed)
@@ -118,7 +120,7 @@ pub(super) fn block_specs(name: &str, d: usize) -> Vec<Spec> {
     specs
 }
 
-/// Xavier's uniform start, as MAE's.
+/// The parameters of a linear layer, initialised by Xavier's uniform rule, as in MAE.
 pub(super) fn linear_specs(name: &str, from: usize, to: usize) -> [Spec; 2] {
     let bound = (6.0 / (from + to) as f32).sqrt();
     [
@@ -134,17 +136,18 @@ pub(super) fn norm_specs(name: &str, d: usize) -> [Spec; 2] {
     ]
 }
 
-/// By what the slowest of the waves is slower than the fastest: a wave longer than the grid by far
-/// would tell no place from another (He et al. take 10,000, with eight times the channels).
-const SLOWEST: f32 = 20.0;
+/// Ratio of the longest wavelength of the positions to the shortest: waves much longer than the grid
+/// would not distinguish positions (He et al. take 10,000, with eight times the channels).
+const WAVELENGTH_RATIO: f32 = 20.0;
 
 /// Fixed two-dimensional sine and cosine positions, `[1 + N, d]`; zero for CLS (He et al. 2022).
 fn sine_positions(grid: usize, d: usize) -> Vec<f32> {
     let mut table = vec![0.0; d];
     for token in 0..grid * grid {
-        for place in [token % grid, token / grid] {
-            let angles: Vec<f32> =
-                (0..d / 4).map(|i| place as f32 / SLOWEST.powf(i as f32 / (d / 4) as f32)).collect();
+        for position in [token % grid, token / grid] {
+            let angles: Vec<f32> = (0..d / 4)
+                .map(|i| position as f32 / WAVELENGTH_RATIO.powf(i as f32 / (d / 4) as f32))
+                .collect();
             table.extend(angles.iter().map(|angle| angle.sin()));
             table.extend(angles.iter().map(|angle| angle.cos()));
         }

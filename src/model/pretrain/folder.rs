@@ -1,5 +1,5 @@
-//! A pre-trained backbone as a folder of the Hub: `config.json`, `preprocessor_config.json` and
-//! `model.safetensors`, under transformers' names, so that transformers opens it too.
+//! A pre-trained backbone as a folder in the format of the Hugging Face Hub: `config.json`,
+//! `preprocessor_config.json` and `model.safetensors`, which transformers opens too.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,24 @@ use super::{Objective, Plan};
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::atomic_file;
 
-/// How weights are kept in a file.
+/// The precision of weights in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// Half as large; what a demo ships.
+    /// float16, as in the demo.
     Half,
-    /// As they were trained.
+    /// float32, as trained.
     Single,
 }
 
-/// A folder that could not be written.
+/// Why a folder could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The system refused.
+    /// A file could not be written.
     #[error("{} cannot be written; check that the folder may be written to and the disk has room", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The weights do not make a safetensors file.
@@ -38,7 +38,7 @@ pub enum FolderError {
     Weights(#[from] SafeTensorError),
 }
 
-/// Writes the weights of `plan` to `folder`, which is made where absent.
+/// Writes the weights of a backbone of this plan to `folder`, which is created if absent.
 pub fn save(folder: &Path, plan: &Plan, weights: &Arrays, precision: Precision) -> Result<(), FolderError> {
     atomic_file::make_folder(folder)
         .map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
@@ -49,7 +49,7 @@ pub fn save(folder: &Path, plan: &Plan, weights: &Arrays, precision: Precision) 
     write_whole(&folder.join("model.safetensors"), &weights)
 }
 
-/// Arrays and what is said beside them as a safetensors file.
+/// The bytes of a safetensors file of arrays and metadata.
 pub(super) fn serialise(
     arrays: &Arrays,
     precision: Precision,

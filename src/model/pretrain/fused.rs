@@ -1,5 +1,5 @@
-//! Operations of a transformer layer on the CPU with gradients by hand, one pass each way and in wide registers, where burn's
-//! own are several, in as many tensors. A pass is on one core: parts of a step are on others.
+//! Operations of a transformer layer on the CPU with hand-written gradients: forward and backward are one vectorised pass each,
+//! where burn's own make several, each into a new tensor. A pass runs on one core; parts of a step run on others in parallel.
 
 use burn::backend::Flex;
 use burn::tensor::Tensor;
@@ -10,7 +10,7 @@ use crate::model::ops::cpu::{as_f32, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::simd::{add, add_product, exp_single, vectorised};
 
-/// What layer norm adds to the variance.
+/// Added to the variance by layer norm.
 pub(super) const EPSILON: f64 = 1e-12;
 
 /// `x (1 + erf(x / sqrt 2)) / 2`, value by value (Hendrycks and Gimpel, 2016).
@@ -35,7 +35,7 @@ fn shape(x: &FlexTensor) -> Vec<usize> {
 struct Gelu;
 
 impl CustomOp<Flex, 1> for Gelu {
-    /// The slope at every value.
+    /// The derivative at every value.
     type Saved = Vec<f32>;
 
     fn forward(self, [x]: [FlexTensor; 1], _: bool) -> (FlexTensor, Vec<f32>) {
@@ -45,23 +45,23 @@ impl CustomOp<Flex, 1> for Gelu {
         (from_f32(values, &shape(&x)), slopes)
     }
 
-    fn vjp(slopes: &Vec<f32>, by: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let mut values = vec![0.0; slopes.len()];
-        add_product(as_f32(&by.to_contiguous()), slopes, &mut values);
-        [Some(from_f32(values, &shape(&by)))]
+    fn vjp(slopes: &Vec<f32>, cotangent: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        let mut grad = vec![0.0; slopes.len()];
+        add_product(as_f32(&cotangent.to_contiguous()), slopes, &mut grad);
+        [Some(from_f32(grad, &shape(&cotangent)))]
     }
 }
 
 vectorised! {
-    /// GELU in the place of every value, and its slope there.
+    /// Replaces every value by its GELU, and writes the derivative to `slopes`.
     fn gelu_and_slope<const FUSED: bool>(values: &mut [f32], slopes: &mut [f32]) {
         const PEAK: f32 = 0.398_942_3; // 1 / sqrt(2 pi)
         for (value, slope) in values.iter_mut().zip(slopes) {
             let x = *value;
-            let [beyond, bell] = tail::<FUSED>(x);
-            let below = if x < 0.0 { beyond } else { 1.0 - beyond };
-            *value = x * below;
-            *slope = below + x * bell * PEAK;
+            let [upper, bell] = tail::<FUSED>(x);
+            let cdf = if x < 0.0 { upper } else { 1.0 - upper };
+            *value = x * cdf;
+            *slope = cdf + x * bell * PEAK;
         }
     }
 }
@@ -69,54 +69,55 @@ vectorised! {
 struct Softmax;
 
 impl CustomOp<Flex, 1> for Softmax {
-    /// The shares, and how many make a whole.
+    /// The softmax (empty if gradients are not needed), and the length of its rows.
     type Saved = (Vec<f32>, usize);
 
     fn forward(self, [x]: [FlexTensor; 1], keep: bool) -> (FlexTensor, Self::Saved) {
         let shape = shape(&x);
         let row = *shape.last().expect("an axis");
-        let mut shares = as_f32(&x.to_contiguous()).to_vec();
-        softmax_rows(&mut shares, row);
-        let kept = if keep { shares.clone() } else { Vec::new() };
-        (from_f32(shares, &shape), (kept, row))
+        let mut weights = as_f32(&x.to_contiguous()).to_vec();
+        softmax_rows(&mut weights, row);
+        let saved = if keep { weights.clone() } else { Vec::new() };
+        (from_f32(weights, &shape), (saved, row))
     }
 
-    fn vjp((shares, row): &Self::Saved, by: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let mut values = as_f32(&by.to_contiguous()).to_vec();
-        softmax_back(&mut values, shares, *row);
-        [Some(from_f32(values, &shape(&by)))]
+    fn vjp((weights, row): &Self::Saved, cotangent: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        let mut grad = as_f32(&cotangent.to_contiguous()).to_vec();
+        softmax_backward(&mut grad, weights, *row);
+        [Some(from_f32(grad, &shape(&cotangent)))]
     }
 }
 
 vectorised! {
+    /// Replaces every row of length `row` by its softmax.
     fn softmax_rows<const FUSED: bool>(values: &mut [f32], row: usize) {
         for row in values.chunks_exact_mut(row) {
-            let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            row.iter_mut().for_each(|x| *x = exp_single::<FUSED>(*x - most));
-            let whole = 1.0 / total(row);
-            row.iter_mut().for_each(|x| *x *= whole);
+            let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            row.iter_mut().for_each(|x| *x = exp_single::<FUSED>(*x - max));
+            let scale = 1.0 / total(row);
+            row.iter_mut().for_each(|x| *x *= scale);
         }
     }
 }
 
 vectorised! {
-    /// From the gradient of shares to that of what they are the softmax of.
-    fn softmax_back<const FUSED: bool>(values: &mut [f32], shares: &[f32], row: usize) {
-        for (row, shares) in values.chunks_exact_mut(row).zip(shares.chunks_exact(row)) {
-            row.iter_mut().zip(shares).for_each(|(by, share)| *by *= share);
-            let mean = total(row);
-            row.iter_mut().zip(shares).for_each(|(by, share)| *by -= mean * share);
+    /// Turns the cotangents of `weights`, a softmax, into the gradients of its logits, in place.
+    fn softmax_backward<const FUSED: bool>(grad: &mut [f32], weights: &[f32], row: usize) {
+        for (row, weights) in grad.chunks_exact_mut(row).zip(weights.chunks_exact(row)) {
+            row.iter_mut().zip(weights).for_each(|(grad, weight)| *grad *= weight);
+            let sum = total(row);
+            row.iter_mut().zip(weights).for_each(|(grad, weight)| *grad -= sum * weight);
         }
     }
 }
 
 struct LayerNorm;
 
-/// What layer norm keeps for its way back.
+/// What layer norm saves for its backward pass.
 struct Normed {
-    /// The values with mean 0 and deviation 1 along every row.
+    /// The values, normalised to mean 0 and variance 1 along every row.
     values: Vec<f32>,
-    /// What every row was multiplied by to come to that.
+    /// Of every row, the inverse of its standard deviation.
     scales: Vec<f32>,
     gain: Vec<f32>,
 }
@@ -125,7 +126,7 @@ impl CustomOp<Flex, 3> for LayerNorm {
     type Saved = Normed;
 
     fn forward(self, [x, gain, offset]: [FlexTensor; 3], _: bool) -> (FlexTensor, Normed) {
-        let [gain, offset] = [gain, offset].map(|one| as_f32(&one.to_contiguous()).to_vec());
+        let [gain, offset] = [gain, offset].map(|tensor| as_f32(&tensor.to_contiguous()).to_vec());
         let mut values = as_f32(&x.to_contiguous()).to_vec();
         let mut scales = vec![0.0; values.len() / gain.len()];
         let mut out = vec![0.0; values.len()];
@@ -135,23 +136,24 @@ impl CustomOp<Flex, 3> for LayerNorm {
 
     fn vjp(
         Normed { values, scales, gain }: &Normed,
-        by: FlexTensor,
+        cotangent: FlexTensor,
         _: [bool; 3],
     ) -> [Option<FlexTensor>; 3] {
-        let (width, shape) = (gain.len(), shape(&by));
-        let mut by = as_f32(&by.to_contiguous()).to_vec();
-        let (mut by_gain, mut by_offset) = (vec![0.0; width], vec![0.0; width]);
-        for (by, values) in by.chunks_exact(width).zip(values.chunks_exact(width)) {
-            add_product(by, values, &mut by_gain);
-            add(by, &mut by_offset);
+        let (width, shape) = (gain.len(), shape(&cotangent));
+        let mut grad = as_f32(&cotangent.to_contiguous()).to_vec();
+        let (mut grad_gain, mut grad_offset) = (vec![0.0; width], vec![0.0; width]);
+        for (cotangent, values) in grad.chunks_exact(width).zip(values.chunks_exact(width)) {
+            add_product(cotangent, values, &mut grad_gain);
+            add(cotangent, &mut grad_offset);
         }
-        normalise_back(&mut by, values, scales, gain);
-        [Some(from_f32(by, &shape)), Some(from_f32(by_gain, &[width])), Some(from_f32(by_offset, &[width]))]
+        normalise_backward(&mut grad, values, scales, gain);
+        let [grad_gain, grad_offset] = [grad_gain, grad_offset].map(|grad| Some(from_f32(grad, &[width])));
+        [Some(from_f32(grad, &shape)), grad_gain, grad_offset]
     }
 }
 
 vectorised! {
-    /// Normalises `values` in place, row by row, and writes them with gain and offset.
+    /// Normalises `values` in place, row by row, and writes them with gain and offset applied to `out`.
     fn normalise<const FUSED: bool>(
         values: &mut [f32], scales: &mut [f32], gain: &[f32], offset: &[f32], out: &mut [f32],
     ) {
@@ -171,21 +173,22 @@ vectorised! {
 }
 
 vectorised! {
-    /// From the gradient of what came out to that of what went in.
-    fn normalise_back<const FUSED: bool>(by: &mut [f32], values: &[f32], scales: &[f32], gain: &[f32]) {
+    /// Turns the cotangents of the output into the gradients of the input, in place.
+    fn normalise_backward<const FUSED: bool>(grad: &mut [f32], values: &[f32], scales: &[f32], gain: &[f32]) {
         let width = gain.len();
         let mut products = vec![0.0; width];
-        for ((by, values), scale) in by.chunks_exact_mut(width).zip(values.chunks_exact(width)).zip(scales) {
-            by.iter_mut().zip(gain).for_each(|(by, gain)| *by *= gain);
-            let mean = total(by) / width as f32;
-            products.iter_mut().zip(&*by).zip(values).for_each(|((product, by), x)| *product = by * x);
-            let along = total(&products) / width as f32;
-            by.iter_mut().zip(values).for_each(|(by, x)| *by = scale * (*by - mean - x * along));
+        let rows = grad.chunks_exact_mut(width).zip(values.chunks_exact(width));
+        for ((grad, values), scale) in rows.zip(scales) {
+            grad.iter_mut().zip(gain).for_each(|(grad, gain)| *grad *= gain);
+            let mean = total(grad) / width as f32;
+            products.iter_mut().zip(&*grad).zip(values).for_each(|((product, grad), x)| *product = grad * x);
+            let mean_product = total(&products) / width as f32;
+            grad.iter_mut().zip(values).for_each(|(grad, x)| *grad = scale * (*grad - mean - x * mean_product));
         }
     }
 }
 
-/// The sum, in lanes that go through wide registers.
+/// The sum, as 16 partial sums that the compiler vectorises.
 #[inline(always)]
 fn total(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<16>();
@@ -204,7 +207,7 @@ mod tests {
     use crate::close::assert_close;
     use crate::model::ops::cpu::host;
 
-    /// Values and gradients of an operation, and of the same by burn's own.
+    /// Asserts that two operations, ours and burn's own, have the same values and gradients.
     fn same<const D: usize, const N: usize>(
         shapes: [Vec<usize>; N],
         operations: [&dyn Fn([Tensor<1>; N]) -> Tensor<D>; 2],
@@ -221,15 +224,15 @@ mod tests {
             let leaves: [Tensor<1>; N] = leaves.try_into().expect("as many");
             let out = operation(leaves.clone());
             let count = out.shape().num_elements();
-            let asked: Vec<f32> = (0..count).map(|i| ((i * 31) % 17) as f32 / 8.0 - 1.0).collect();
-            let asked = Tensor::<1>::from_data(TensorData::new(asked, [count]), &device).autodiff();
-            let gradients = (out.clone().reshape([count]) * asked).sum().backward();
-            let by = leaves.map(|leaf| host(leaf.grad(&gradients).expect("a gradient")));
-            (host(out), by)
+            let cotangent: Vec<f32> = (0..count).map(|i| ((i * 31) % 17) as f32 / 8.0 - 1.0).collect();
+            let cotangent = Tensor::<1>::from_data(TensorData::new(cotangent, [count]), &device).autodiff();
+            let gradients = (out.clone().reshape([count]) * cotangent).sum().backward();
+            let grads = leaves.map(|leaf| host(leaf.grad(&gradients).expect("a gradient")));
+            (host(out), grads)
         });
         assert_close("values", ours.0, theirs.0, 3e-6);
         for (ours, theirs) in ours.1.into_iter().zip(theirs.1) {
-            let largest = theirs.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
+            let largest = theirs.iter().fold(1.0_f32, |largest, x| largest.max(x.abs()));
             assert_close("gradient", ours, theirs, f64::from(largest) * 3e-6);
         }
     }

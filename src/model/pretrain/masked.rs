@@ -1,4 +1,4 @@
-//! Filling in masked patches (masked autoencoders; He et al. 2022).
+//! Reconstruction of masked patches (masked autoencoders; He et al. 2022).
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::seq::SliceRandom;
@@ -8,10 +8,12 @@ use super::Plan;
 use super::encoder::{block, block_specs, encode, linear, linear_specs, norm, norm_specs, positions};
 use crate::model::probe::params::{Init, Params, Spec};
 
+/// Hidden size of the decoder, e.
 const WIDTH: usize = 64;
+/// Transformer layers of the decoder.
 const LAYERS: usize = 2;
 
-/// The decoder, which stays behind.
+/// The parameters of the decoder, which is not part of the backbone.
 pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
     let mut specs: Vec<Spec> = linear_specs("decoder.decoder_embed", plan.width, WIDTH).into();
     specs.push(Spec::new("decoder.mask_token", [1, 1, WIDTH], Init::Normal(0.02)));
@@ -24,54 +26,54 @@ pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
     specs
 }
 
-/// The patches of a batch, and which of them are seen.
+/// The visible patches of a batch, and where they belong.
 struct MaskedBatch {
-    /// Pixels of the seen patches, `[B * V, P]`.
-    seen: Vec<f32>,
-    /// The token each of them is, `[B * V]`.
-    places: Vec<i32>,
-    /// Row of every token among the seen ones and, behind them, the blanks: `[B * N]`.
+    /// Pixels of the visible patches, `[B * V, P]`.
+    pixels: Vec<f32>,
+    /// The token index of each, `[B * V]`.
+    indices: Vec<i32>,
+    /// Of every token, its row among the visible tokens followed by the mask tokens of its picture, `[B * N]`.
     restore: Vec<i32>,
-    /// 1 for a hidden patch, 0 for a seen one, `[B, N]`.
+    /// 1 for a hidden patch, 0 for a visible one, `[B, N]`.
     hidden: Vec<f32>,
 }
 
 impl MaskedBatch {
-    /// Hides some of every image of `patches` `[B, N, P]`: all but the first of its order.
+    /// Hides patches of every image of `patches` `[B, N, P]`: all but the first V of its order.
     fn new(patches: &[f32], plan: &Plan, orders: &[Vec<usize>]) -> Self {
-        let (tokens, visible, pixels) = (plan.tokens(), plan.visible(), plan.pixels());
-        let (mut seen, mut places, mut restore, mut hidden) =
+        let (tokens, visible, len) = (plan.tokens(), plan.visible(), plan.pixels());
+        let (mut pixels, mut indices, mut restore, mut hidden) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (image, (patches, order)) in patches.chunks(tokens * pixels).zip(orders).enumerate() {
-            let mut back = vec![0; tokens];
+        for (image, (patches, order)) in patches.chunks(tokens * len).zip(orders).enumerate() {
+            let mut rows = vec![0; tokens];
             let mut mask = vec![1.0_f32; tokens];
             for (place, &token) in order.iter().enumerate() {
-                back[token] = (image * tokens + place) as i32;
+                rows[token] = (image * tokens + place) as i32;
                 if place < visible {
-                    seen.extend_from_slice(&patches[token * pixels..][..pixels]);
-                    places.push(token as i32);
+                    pixels.extend_from_slice(&patches[token * len..][..len]);
+                    indices.push(token as i32);
                     mask[token] = 0.0;
                 }
             }
-            restore.extend(back);
+            restore.extend(rows);
             hidden.extend(mask);
         }
-        Self { seen, places, restore, hidden }
+        Self { pixels, indices, restore, hidden }
     }
 }
 
-/// In which order the patches of every picture are taken of which the first are seen.
+/// A random order of the patches of every picture, of which the first V are visible.
 pub(super) fn orders(plan: &Plan, pictures: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
-    let drawn = |_| {
+    let draw = |_| {
         let mut order: Vec<usize> = (0..plan.tokens()).collect();
         order.shuffle(rng);
         order
     };
-    (0..pictures).map(drawn).collect()
+    (0..pictures).map(draw).collect()
 }
 
-/// Mean squared error of the masked patches of `patches` `[B, N, P]`, each normalised by its own mean
-/// and deviation: what counts is its pattern, not its colour.
+/// Mean squared error of the reconstructed hidden patches of `patches` `[B, N, P]`, each normalised by its
+/// own mean and standard deviation: its pattern counts, not its colour.
 pub(super) fn masked_loss(
     params: &Params,
     plan: &Plan,
@@ -81,18 +83,18 @@ pub(super) fn masked_loss(
 ) -> Tensor<1> {
     let (tokens, visible, pixels) = (plan.tokens(), plan.visible(), plan.pixels());
     let batch = orders.len();
-    let MaskedBatch { seen, places, restore, hidden } = MaskedBatch::new(&patches, plan, orders);
+    let MaskedBatch { pixels: seen, indices, restore, hidden } = MaskedBatch::new(&patches, plan, orders);
     let index = |rows: Vec<i32>| {
         let count = rows.len();
         Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), device)
     };
     let seen = Tensor::<2>::from_data(TensorData::new(seen, [batch * visible, pixels]), device).autodiff();
-    let x = encode(params, plan, seen, Some(index(places)), batch); // [B, 1 + V, d]
+    let x = encode(params, plan, seen, Some(index(indices)), batch); // [B, 1 + V, d]
 
     let x = linear(params, "decoder.decoder_embed", x); // [B, 1 + V, e]
-    let blank = params.get::<3>("decoder.mask_token").expand([batch, tokens - visible, WIDTH]);
+    let mask_tokens = params.get::<3>("decoder.mask_token").expand([batch, tokens - visible, WIDTH]);
     let cls = x.clone().slice([0..batch, 0..1, 0..WIDTH]);
-    let all = Tensor::cat(vec![x.slice([0..batch, 1..1 + visible, 0..WIDTH]), blank], 1); // [B, N, e]
+    let all = Tensor::cat(vec![x.slice([0..batch, 1..1 + visible, 0..WIDTH]), mask_tokens], 1); // [B, N, e]
     let restored = all.reshape([batch * tokens, WIDTH]).select(0, index(restore));
     let restored = restored.reshape([batch, tokens, WIDTH]);
     let mut x = Tensor::cat(vec![cls, restored], 1) + params.get::<3>("decoder.decoder_pos_embed"); // [B, 1 + N, e]

@@ -1,9 +1,9 @@
-//! Pre-trains tiny backbones: one as a masked autoencoder (He et al. 2022), one supervised (Dosovitskiy et al. 2021), the two
-//! extremes the paper compares. From [`photographs`] of a dataset, or, for the demo, from
-//! [`scenes`](crate::model::data::scenes), endlessly fresh ones.
+//! Pre-trains tiny backbones, as a masked autoencoder (He et al. 2022) or supervised (Dosovitskiy et al. 2021), the two
+//! extremes the paper compares; from [`photographs`] of a dataset, or, for the demo, from
+//! [`scenes`](crate::model::data::scenes), new ones in every step.
 //!
-//! The encoder is a plain pre-norm ViT with the parameter names of transformers' ViT, so what is
-//! trained here is opened like any other backbone, from the [`folder`] it is saved to.
+//! The encoder is a plain pre-norm ViT with the parameter names of transformers' ViT, so a trained one is
+//! opened like any other backbone, from the [`folder`] it is saved to.
 
 pub mod checkpoint;
 mod encoder;
@@ -31,8 +31,8 @@ use crate::model::probe::params::{Params, Spec};
 use crate::model::trace::Picture;
 use crate::model::train::optim::{AdamW, cosine, gradients};
 
-/// Share of a patch from which on its token is asked for the object's class, not for "none".
-const LABELLED: f64 = 0.25;
+/// Smallest share of a patch that the object must cover for the token's label to be the object's class, not "none".
+const MIN_COVER: f64 = 0.25;
 
 /// What the backbone is trained for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -44,35 +44,35 @@ pub enum Objective {
     Supervised,
 }
 
-/// Of what pictures, and how they are learnt from.
+/// The pictures of a pre-training, and hyperparameters of its loss and optimiser.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
     /// Side of a picture in pixels.
     pub side: usize,
     /// Side of a patch in pixels, which divides that of the picture.
     pub patch: usize,
-    /// Classes that are told apart; supervised only.
+    /// Number of classes; supervised only.
     pub classes: usize,
-    /// Whether patch tokens are asked for the class of what they show; supervised only.
+    /// Whether patch tokens are classified too (token labelling); supervised only.
     pub labels_tokens: bool,
     /// Share of the patches that are hidden, between 0 and 1; masked only.
     pub mask_ratio: f64,
-    /// What is added to the variance of a patch before its pixels (from -1 to 1) are divided by the root of it, as they are
-    /// filled in; masked only.
+    /// Epsilon of the normalisation of target patches: added to the variance of a patch's pixels (from -1 to 1) before they are
+    /// divided by its square root; masked only.
     pub flat: f32,
-    /// Share of every weight of two or more dimensions that a step takes off, times the learning rate (AdamW).
+    /// Weight decay of AdamW, on parameters of two or more dimensions.
     pub weight_decay: f64,
-    /// Steps over which the learning rate rises; a twentieth of all where absent.
+    /// Warm-up steps; a twentieth of all steps if absent.
     pub warm_up: Option<usize>,
-    /// On the CPU, pictures of a part of a step, each of which a core computes with [`fused`] operations; whatever their
-    /// number, it does not depend on that of the cores. All of a step as one with burn's own operations where absent.
+    /// On the CPU, number of pictures per part of a step: parts run in parallel, each on one core with [`fused`] operations, and
+    /// the result does not depend on the number of cores. If absent, a step is one part with burn's own operations.
     pub part: Option<usize>,
 }
 
 impl Recipe {
-    /// That of the demo's scenes: a 14 x 14 grid, the paper's 196 tokens. More patches are seen than the quarter of
-    /// photographs, since an object covers few of them and must be told from those that are seen; flat patches would be
-    /// their sensor noise, magnified.
+    /// The recipe of the demo's scenes: a 14 x 14 grid, the paper's 196 tokens. More patches are visible than the quarter of
+    /// photographs, since an object covers few of them and must be inferred from the visible ones. `flat` is large, since
+    /// normalised flat patches would be amplified sensor noise.
     pub const SCENES: Self = Self {
         side: scenes::SIDE,
         patch: 8,
@@ -99,7 +99,7 @@ impl Default for Recipe {
 /// Sizes and schedule of a pre-training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What for.
+    /// What the backbone is trained for.
     pub objective: Objective,
     /// Hidden size, d; a multiple of 32.
     pub width: usize,
@@ -107,13 +107,13 @@ pub struct Plan {
     pub layers: usize,
     /// Optimiser steps.
     pub steps: usize,
-    /// Pictures a step.
+    /// Pictures per step.
     pub batch: usize,
-    /// Largest learning rate, after a warm-up.
+    /// Peak learning rate, after the warm-up.
     pub rate: f64,
     /// Seed of parameters, pictures and masks.
     pub seed: u64,
-    /// Of what pictures; the demo's scenes where absent.
+    /// Pictures and hyperparameters; those of the demo's scenes if absent.
     #[serde(default, skip_serializing_if = "Recipe::is_of_scenes")]
     pub recipe: Recipe,
 }
@@ -124,7 +124,7 @@ impl Plan {
         self.width / 32
     }
 
-    /// Whether [`fused`] operations are taken.
+    /// Whether [`fused`] operations are used.
     fn fuses(&self, device: &Device) -> bool {
         self.recipe.part.is_some() && on_cpu(device)
     }
@@ -134,24 +134,24 @@ impl Plan {
         self.recipe.side / self.recipe.patch
     }
 
-    /// N.
+    /// Number of patch tokens, N.
     pub fn tokens(&self) -> usize {
         self.grid().pow(2)
     }
 
-    /// Values of a patch, P.
+    /// Number of values of a patch, P.
     fn pixels(&self) -> usize {
         3 * self.recipe.patch.pow(2)
     }
 
-    /// Patches of a picture that a masked autoencoder's encoder sees: one at least, and not all.
+    /// Number of visible patches of a picture, V, that a masked autoencoder encodes: one at least, and not all.
     pub fn visible(&self) -> usize {
-        let seen = self.tokens() as f64 * (1.0 - self.recipe.mask_ratio);
-        ((seen + 1e-9) as usize).clamp(1, (self.tokens() - 1).max(1)) // 10 x (1 - 0.9) is a little less than 1
+        let visible = self.tokens() as f64 * (1.0 - self.recipe.mask_ratio);
+        ((visible + 1e-9) as usize).clamp(1, (self.tokens() - 1).max(1)) // 10 x (1 - 0.9) is a little less than 1
     }
 
-    /// Share of the distractors at a step: a supervised pre-training starts with the object alone,
-    /// and has all of them from half of its steps on.
+    /// Share of the distractors in the scenes of a step: a supervised pre-training starts with the object
+    /// alone, and has all distractors from half of its steps on.
     fn clutter(&self, step: usize) -> f64 {
         match self.objective {
             Objective::Masked => 1.0,
@@ -159,36 +159,36 @@ impl Plan {
         }
     }
 
-    /// The learning rate at a step, from 0: half a cosine to 0, and over the warm-up a part of it.
+    /// The learning rate at a step, from 0: half a cosine to 0, times a linear warm-up.
     pub fn rate(&self, step: usize) -> f64 {
         let warm_up = self.recipe.warm_up.unwrap_or(self.steps / 20).max(1);
         cosine(self.rate, step, self.steps) * ((step + 1) as f64 / warm_up as f64).min(1.0)
     }
 }
 
-/// Pictures of a step, as the encoder takes them.
+/// The pictures of a step as patches, with their labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Pixels from -1 to 1, patch by patch, `[B, N, P]`.
     patches: Vec<f32>,
     /// The class of each picture, `[B]`.
     classes: Vec<usize>,
-    /// What each patch shows, `[B N]`, the number of classes where that is none of them; empty where nobody knows.
+    /// The class of each patch, `[B N]`, or the number of classes if it shows none of them; empty if unknown.
     token_classes: Vec<usize>,
 }
 
 impl Batch {
-    /// Of how many pictures.
+    /// Number of pictures.
     pub fn len(&self) -> usize {
         self.classes.len()
     }
 
-    /// Whether there is none.
+    /// Whether it has no pictures.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty()
     }
 
-    /// Pictures of the right size, with their classes.
+    /// A batch of pictures, which must have the plan's side, and their classes.
     fn from_pictures(plan: &Plan, pictures: &[(Picture, usize)]) -> Self {
         let patches = pictures.par_iter().flat_map_iter(|(picture, _)| patchify(plan, picture)).collect();
         Self {
@@ -198,9 +198,9 @@ impl Batch {
         }
     }
 
-    /// Some of them.
+    /// The batch of a range of its pictures.
     fn part(&self, plan: &Plan, pictures: Range<usize>) -> Self {
-        let rows = |each: usize| pictures.start * each..pictures.end * each;
+        let rows = |len: usize| pictures.start * len..pictures.end * len;
         let tokens = plan.tokens();
         Self {
             patches: self.patches[rows(tokens * plan.pixels())].to_vec(),
@@ -209,25 +209,27 @@ impl Batch {
         }
     }
 
-    /// The scenes of a step, which no other step has.
+    /// The scenes of a step, all different from those of other steps.
     fn drawn(plan: &Plan, step: usize) -> Self {
         let first = (step * plan.batch) as u64;
         let draw = |i| scenes::draw_with(plan.seed, first + i, plan.clutter(step));
         let scenes: Vec<Scene> = (0..plan.batch as u64).into_par_iter().map(draw).collect();
-        let on = |scene: &Scene, cover: f64| if cover >= LABELLED { scene.class } else { scenes::CLASSES };
+        let label =
+            |scene: &Scene, cover: f64| if cover >= MIN_COVER { scene.class } else { scenes::CLASSES };
         let patch = plan.recipe.patch;
-        let each =
-            |scene: &Scene| scene.cover(patch).into_iter().map(|cover| on(scene, cover)).collect::<Vec<_>>();
+        let labels = |scene: &Scene| {
+            scene.cover(patch).into_iter().map(|cover| label(scene, cover)).collect::<Vec<_>>()
+        };
         let token_classes = match plan.objective {
             Objective::Masked => Vec::new(),
-            Objective::Supervised => scenes.iter().flat_map(each).collect(),
+            Objective::Supervised => scenes.iter().flat_map(labels).collect(),
         };
         let pictures: Vec<_> = scenes.into_iter().map(|scene| (scene.picture, scene.class)).collect();
         Self { token_classes, ..Self::from_pictures(plan, &pictures) }
     }
 }
 
-/// Pixels of a picture as the encoder takes them, `[N, 3 p p]`, each patch as channel, row, column.
+/// The pixels of a picture from -1 to 1, patch by patch, `[N, 3 p p]`, each patch in order of channel, row, column.
 fn patchify(plan: &Plan, picture: &Picture) -> Vec<f32> {
     let (grid, Recipe { side, patch, .. }) = (plan.grid(), plan.recipe);
     let mut values = Vec::with_capacity(plan.tokens() * plan.pixels());
@@ -244,30 +246,30 @@ fn patchify(plan: &Plan, picture: &Picture) -> Vec<f32> {
     values
 }
 
-/// Where a pre-training stands.
+/// The progress of a pre-training.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Steps done.
     pub step: usize,
     /// Loss of the last step.
     pub loss: f32,
-    /// Share of the last batch told right; supervised only.
+    /// Share of the last batch that was classified correctly, 0 to 1; supervised only.
     pub accuracy: Option<f32>,
 }
 
-/// A backbone that is being pre-trained: all that its next step depends on, besides the pictures.
+/// A pre-training in progress: all that its next step depends on, besides the pictures.
 pub struct Pretraining {
     plan: Plan,
     device: Device,
     params: Params,
     adam: AdamW,
-    /// Which patches are hidden.
+    /// Draws which patches are hidden.
     masks: ChaCha8Rng,
     /// Steps done.
     step: usize,
 }
 
-/// Loss, share told right and gradients of some pictures of a step, as shares of the whole.
+/// Contributions of some pictures of a step to its loss, accuracy and gradients.
 struct Part {
     loss: f32,
     accuracy: Option<f32>,
@@ -286,20 +288,20 @@ impl Part {
 }
 
 impl Pretraining {
-    /// Before its first step.
+    /// A pre-training before its first step.
     pub fn start(plan: &Plan, device: &Device) -> Self {
         let mut specs = encoder::specs(plan);
         specs.extend(match plan.objective {
             Objective::Masked => masked::specs(plan),
             Objective::Supervised => supervised::specs(plan),
         });
-        // Keys start as queries: every token first attends to those like it, which by their positions
-        // are its neighbours. From independent ones it takes a thousand steps to look nearby.
-        let fresh = |spec: &Spec| {
+        // Keys are initialised as queries: every token then first attends to similar ones, which by their
+        // positions are its neighbours. With independent values it takes a thousand steps to attend nearby.
+        let initial = |spec: &Spec| {
             let name = spec.name.replace(".attention.key.", ".attention.query.");
             Spec { name, ..spec.clone() }.start(plan.seed, "backbone")
         };
-        let values = specs.iter().map(|spec| (spec.name.clone(), fresh(spec))).collect();
+        let values = specs.iter().map(|spec| (spec.name.clone(), initial(spec))).collect();
         Self {
             plan: *plan,
             device: device.clone(),
@@ -315,7 +317,7 @@ impl Pretraining {
         self.step
     }
 
-    /// Learns from some pictures.
+    /// Takes one optimiser step on a batch, which must not be empty.
     pub fn step(&mut self, batch: &Batch) -> Progress {
         let orders = match self.plan.objective {
             Objective::Masked => masked::orders(&self.plan, batch.len(), &mut self.masks),
@@ -334,7 +336,7 @@ impl Pretraining {
         Progress { step: self.step, loss, accuracy }
     }
 
-    /// What some of the pictures of a step add to its loss and gradient.
+    /// The contribution of a range of the pictures of a step to its loss and gradients.
     fn part(&self, batch: &Batch, orders: &[Vec<usize>], pictures: Range<usize>) -> Part {
         let Self { plan, device, .. } = self;
         let share = pictures.len() as f32 / batch.len() as f32;
@@ -362,8 +364,8 @@ impl Pretraining {
     }
 }
 
-/// Pre-trains a backbone from scenes; the weights under transformers' names. `progress` may stop it early: the
-/// weights are then as far as they came.
+/// Pre-trains a backbone on scenes; returns its weights under transformers' names. `progress` is called after every step
+/// and may stop early; the weights are then those so far.
 pub fn pretrain(
     plan: &Plan,
     device: &Device,

@@ -1,5 +1,5 @@
-//! Pictures of a dataset to pre-train on: every epoch in an order of its own, every picture cut and mirrored anew. All of it
-//! is drawn from (seed, epoch, picture) alone, so a step can be made again without those before it.
+//! Pictures of a dataset to pre-train on: every epoch has its own order, and crops and mirrors every picture anew. All of that
+//! depends on (seed, epoch, picture) alone, so a step can be repeated without those before it.
 
 use std::convert::Infallible;
 
@@ -13,9 +13,9 @@ use crate::model::data::Sample;
 use crate::model::data::image::ImageError;
 use crate::model::trace::Picture;
 
-/// A fifth of the area at least (He et al. 2022).
+/// Crops of at least a fifth of the area (He et al. 2022).
 const CROP: RandomCrop = RandomCrop { smallest: 0.2, clipped: false };
-/// How many pictures are tried for one of a step, before it goes without.
+/// Number of pictures that are tried for a place in a step before it is left out.
 const TRIES: usize = 16;
 
 /// The pictures of a pre-training.
@@ -25,25 +25,25 @@ pub struct Photographs<'a> {
 }
 
 impl<'a> Photographs<'a> {
-    /// These, one at least.
+    /// The pictures of `samples`, one at least.
     pub fn new(samples: Vec<&'a Sample>, augmentation: Augmentation) -> Self {
         Self { samples, augmentation }
     }
 
-    /// Steps of an epoch; the last takes what is left.
+    /// Number of steps per epoch; the last batch may be smaller.
     pub fn steps(images: usize, batch: usize) -> usize {
         images.div_ceil(batch)
     }
 
-    /// What is seen at a step, from 0, and which pictures cannot be read. In the place of such a one stands the next of
-    /// the epoch that can be.
+    /// The batch of a step, from 0, and the errors of pictures that cannot be read; each of these is replaced by the next
+    /// readable one of the epoch.
     pub fn batch(&self, plan: &Plan, step: usize) -> (Batch, Vec<ImageError>) {
         let count = self.samples.len();
         let steps = Self::steps(count, plan.batch);
         let (epoch, within) = (step / steps, step % steps);
         let mut order: Vec<usize> = (0..count).collect();
         order.shuffle(&mut draws(plan.seed, epoch, 0));
-        let seen = |place: usize| {
+        let load = |place: usize| {
             let mut unreadable = Vec::new();
             for place in place..place + TRIES.min(count) {
                 let image = order[place % count];
@@ -55,8 +55,9 @@ impl<'a> Photographs<'a> {
                             || resample::resize(picture, (side, side), 0..side, 0..side, Filter::Bilinear);
                         let whole = || Ok::<_, Infallible>(resize());
                         let mut rng = draws(plan.seed, epoch, 1 + image);
-                        let Ok(seen) = self.augmentation.apply(picture, (side, side), CROP, whole, &mut rng);
-                        return (Some((seen, sample.class)), unreadable);
+                        let Ok(augmented) =
+                            self.augmentation.apply(picture, (side, side), CROP, whole, &mut rng);
+                        return (Some((augmented, sample.class)), unreadable);
                     }
                     Err(error) => unreadable.push(error),
                 }
@@ -64,8 +65,8 @@ impl<'a> Photographs<'a> {
             (None, unreadable)
         };
         let places = within * plan.batch..count.min((within + 1) * plan.batch);
-        let seen: Vec<_> = places.into_par_iter().map(seen).collect();
-        let (pictures, unreadable): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+        let loaded: Vec<_> = places.into_par_iter().map(load).collect();
+        let (pictures, unreadable): (Vec<_>, Vec<_>) = loaded.into_iter().unzip();
         let pictures: Vec<(Picture, usize)> = pictures.into_iter().flatten().collect();
         (Batch::from_pictures(plan, &pictures), unreadable.into_iter().flatten().collect())
     }

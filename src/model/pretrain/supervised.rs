@@ -1,15 +1,15 @@
-//! Learning classes from the CLS token (Dosovitskiy et al. 2021) and, where it is known what lies on each patch, so that it
-//! goes quickly and tokens say what is where they are, from every patch token too (token labelling; Jiang et al. 2021).
+//! Supervised classification from the CLS token (Dosovitskiy et al. 2021) and, if the class of each patch is known, from every
+//! patch token too (token labelling; Jiang et al. 2021): that trains faster, and tokens represent what is at their position.
 //!
-//! From CLS alone, as photographs have it, the last layer's patch tokens are never asked anything: a probe that reads them then
-//! finds the class wherever attention has left it, mostly off the object.
+//! From CLS alone, as for photographs, the loss does not depend on the last layer's patch tokens: a probe that reads them then
+//! finds the class wherever attention has put it, mostly off the object.
 
 use burn::tensor::{Device, Int, Tensor, TensorData, loss};
 
 use super::{Batch, Plan, encoder};
 use crate::model::probe::params::{Params, Spec};
 
-/// The classifiers, which stay behind.
+/// The parameters of the classifiers, which are not part of the backbone.
 pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
     let classes = plan.recipe.classes;
     let mut specs: Vec<Spec> = encoder::linear_specs("classifier", plan.width, classes).into();
@@ -19,8 +19,8 @@ pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
     specs
 }
 
-/// Cross-entropy of the class read from CLS plus, where they are known, the mean of those read from patch tokens, and the
-/// share told right from CLS.
+/// Cross-entropy of the CLS token's logits, plus, with token labelling, the mean cross-entropy of the patch tokens' logits; and
+/// the share of images classified correctly from CLS, 0 to 1.
 pub(super) fn supervised_loss(
     params: &Params,
     plan: &Plan,
@@ -47,12 +47,12 @@ pub(super) fn supervised_loss(
     let truth = labels(&batch.classes);
     let right = logits.clone().inner().argmax(1).squeeze_dim::<1>(1).equal(truth.clone()).float().mean();
     let right = right.into_scalar::<f32>();
-    let of_image = entropy(logits, truth);
+    let image_loss = entropy(logits, truth);
     if !plan.recipe.labels_tokens {
-        return (of_image, right);
+        return (image_loss, right);
     }
-    let of_tokens = x.slice([0..images, 1..1 + tokens, 0..d]);
-    let of_tokens = encoder::linear(params, "token_classifier", of_tokens);
-    let of_tokens = of_tokens.reshape([images * tokens, classes + 1]);
-    (of_image + entropy(of_tokens, labels(&batch.token_classes)), right)
+    let patches = x.slice([0..images, 1..1 + tokens, 0..d]);
+    let logits = encoder::linear(params, "token_classifier", patches);
+    let logits = logits.reshape([images * tokens, classes + 1]);
+    (image_loss + entropy(logits, labels(&batch.token_classes)), right)
 }

@@ -1,5 +1,5 @@
-//! Both pre-trainings beside float64 PyTorch (`tests/reference/pretraining.py`), and on scenes; what is saved is what was
-//! trained, and goes on to the same bits.
+//! Both objectives against float64 PyTorch (`tests/reference/pretraining.py`), and on scenes; saving and resuming, to the same
+//! bits.
 
 use std::ops::ControlFlow;
 
@@ -38,7 +38,7 @@ fn trained(plan: &Plan) -> (Arrays, Vec<f32>) {
     (arrays, losses)
 }
 
-/// A backbone that was saved in float32 says of a scene what the encoder said of it.
+/// Asserts that a backbone saved in float32 gives the encoder's tokens of a scene when opened.
 fn opens_as_it_was(plan: &Plan, weights: &Arrays) {
     let device = Device::flex();
     let folder = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn losses_gradients_and_steps_are_those_of_the_reference() {
     let theirs: serde_json::Value = serde_json::from_str(theirs).unwrap();
     let device = Device::flex();
     let both = [(Objective::Masked, "masked"), (Objective::Supervised, "supervised")];
-    // By operations of burn's own, and by fused ones.
+    // With burn's own operations, and with fused ones.
     for ((objective, key), part) in both.into_iter().flat_map(|both| [(both, None), (both, Some(2))]) {
         let plan = Plan { objective, recipe: Recipe { part, ..SMALL.recipe }, ..SMALL };
         let count = 3 * plan.tokens() * plan.pixels();
@@ -180,7 +180,7 @@ fn losses_gradients_and_steps_are_those_of_the_reference() {
     }
 }
 
-/// Scenes as pictures of another size.
+/// Scenes, resized.
 fn small_batch(plan: &Plan, step: usize) -> Batch {
     let picture = |i: u64| {
         let scene = scenes::draw(1, i);
@@ -231,7 +231,7 @@ fn a_checkpoint_goes_on_to_the_same_bits_and_one_of_other_sizes_is_refused() {
         for torn in [&last[..last.len() - 1], &last[..100], b"", b"no checkpoint of anything"] {
             assert!(refused(&plan, torn).contains("no whole checkpoint"));
         }
-        // One without the moments of a parameter is none to go on from.
+        // One without the moments of a parameter is refused.
         let mut half = Pretraining::restore(&plan, &device, last).unwrap();
         half.adam = AdamW::default();
         half.step(&small_batch(&plan, 0));
@@ -241,7 +241,7 @@ fn a_checkpoint_goes_on_to_the_same_bits_and_one_of_other_sizes_is_refused() {
     }
 }
 
-/// Parts of a step come to the whole of it, on any number of threads to the same bits.
+/// Parts of a step add up to the whole step, to the same bits on any number of threads.
 #[test]
 fn a_step_in_parts_is_the_step() {
     let device = Device::flex();
