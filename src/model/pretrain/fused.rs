@@ -182,8 +182,8 @@ vectorised! {
             grad.iter_mut().zip(gain).for_each(|(grad, gain)| *grad *= gain);
             let mean = total(grad) / width as f32;
             products.iter_mut().zip(&*grad).zip(values).for_each(|((product, grad), x)| *product = grad * x);
-            let mean_product = total(&products) / width as f32;
-            grad.iter_mut().zip(values).for_each(|(grad, x)| *grad = scale * (*grad - mean - x * mean_product));
+            let slope = total(&products) / width as f32;
+            grad.iter_mut().zip(values).for_each(|(grad, x)| *grad = scale * (*grad - mean - x * slope));
         }
     }
 }

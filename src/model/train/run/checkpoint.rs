@@ -1,9 +1,9 @@
-//! What a killed run goes on from: one safetensors file, written whole or not at all.
+//! The checkpoint from which a killed run resumes: one safetensors file, written atomically.
 //!
-//! Tensors are called `<variant>/<part>/<name>`, their parts `params`, `good`, `adam` and `best` in
-//! float32, beside `<variant>/history` `[epochs, 5]`, where there are evaluations within epochs `between` `[n, 6]`, and `<variant>/running` `[4]` in float64 and
-//! the predictions (`answers`) in unsigned 32 bits; `losses` in float32 and `since` `[3]` in float64 are the losses of
-//! steps, which a checkpoint of an earlier program has not: no number goes through decimal digits.
+//! Per variant: float32 tensors `<variant>/<part>/<name>` with the parts `params`, `good` (the last finite parameters), `adam` and
+//! `best`; in float64 `history` `[epochs, 5]`, `running` `[4]` and, after evaluations within epochs, `between` `[n, 6]`; predictions
+//! `answers` and `best-answers` in unsigned 32 bits; and the losses of steps, `losses` in float32 and `since` `[3]` in float64,
+//! which checkpoints of earlier versions lack. No float is converted to decimal digits.
 
 use std::collections::HashMap;
 
@@ -17,23 +17,24 @@ use crate::model::io::atomic_file;
 use crate::model::train::losses::Losses;
 use crate::model::train::{Epoch, HeadProgress, Running, Saved, Snapshot, TrainCursor};
 
+/// Key of the header in the file's metadata.
 const KEY: &str = "ssmprobe-state";
 const FORMAT: u64 = 1;
-/// No checkpoint is longer, in bytes; those of all heads on the widest backbones have some gigabytes.
+/// Largest checkpoint, in bytes; those of all heads on the widest backbones have some gigabytes.
 const MAX_CHECKPOINT_BYTES: u64 = 1 << 36;
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checkpoint {
-    /// How many of the manifest's seeds are done.
+    /// Number of the manifest's seeds that are done.
     pub seeds_done: usize,
-    /// Where the training of the next seed stands.
+    /// Position in the training of the next seed.
     pub position: TrainCursor,
-    /// Its heads by name; empty at a seed's start.
+    /// Its heads by name; empty before a seed's first step.
     pub trainers: Vec<(String, Saved)>,
 }
 
-/// What the file says beside its tensors.
+/// The metadata of the file, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Header {
     format: u64,
@@ -50,10 +51,11 @@ struct Entry {
     failure: Option<String>,
 }
 
+/// Name, shape, type and bytes.
 type Tensor = (String, Vec<usize>, Dtype, Vec<u8>);
 
 impl Run {
-    /// Where the run stands; at its start where there is no checkpoint yet.
+    /// Reads the checkpoint; the state before the first step if there is none yet.
     pub fn checkpoint(&self) -> Result<Checkpoint, RunError> {
         let path = self.checkpoint_path();
         match atomic_file::read(&path, MAX_CHECKPOINT_BYTES) {
@@ -63,7 +65,7 @@ impl Run {
         }
     }
 
-    /// Puts `checkpoint` in the place of the one before.
+    /// Replaces the run's checkpoint by this one.
     pub fn save(&self, checkpoint: &Checkpoint) -> Result<(), RunError> {
         let path = self.checkpoint_path();
         let bytes = serialise(checkpoint).map_err(|found| RunError::Damaged { path: path.clone(), found })?;
@@ -144,6 +146,7 @@ fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
     Ok(Checkpoint { seeds_done: header.seeds_done, position: header.position, trainers })
 }
 
+/// The state of one head.
 fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     let Entry { name, best, failure } = entry;
     let view = |part: &str, dtype: Dtype| {
@@ -191,8 +194,8 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     let running = doubles("running")?;
     let &[loss, right, images, seconds] =
         running.as_array::<4>().ok_or_else(|| format!("`{name}/running` has not 4 values"))?;
-    let kept = tensors.tensor(&format!("{name}/losses")).is_ok();
-    let losses = match kept {
+    let has_losses = tensors.tensor(&format!("{name}/losses")).is_ok();
+    let losses = match has_losses {
         true => {
             let since = doubles("since")?;
             let since = since.as_array::<3>().ok_or_else(|| format!("`{name}/since` has not 3 values"))?;
@@ -222,7 +225,7 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     Ok(Saved { params, last_finite, adam, progress })
 }
 
-/// The float32 tensors whose names begin with `prefix`, without it.
+/// The float32 tensors whose names begin with `prefix`, by the rest of their names.
 pub(in crate::model) fn arrays(tensors: &SafeTensors, prefix: &str) -> Arrays {
     let own = tensors.iter().filter_map(|(name, view)| Some((name.strip_prefix(prefix)?, view)));
     own.filter(|(_, view)| view.dtype() == Dtype::F32)

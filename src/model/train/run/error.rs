@@ -1,4 +1,4 @@
-//! What can go wrong with a run's folder.
+//! Errors of a run's folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::FORMAT;
 /// What can go wrong with a run's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// There is a run already.
+    /// The folder already holds a run.
     #[error(
         "{folder} holds a run already; resume it (--resume), or choose another folder",
         folder = folder.display()
@@ -17,7 +17,7 @@ pub enum RunError {
         /// The folder.
         folder: PathBuf,
     },
-    /// Another program trains into it.
+    /// Another process trains into the folder.
     #[error(
         "{folder} is being trained into by another program{on}; wait for it, stop it, or choose another folder",
         folder = folder.display(), on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"))
@@ -25,32 +25,32 @@ pub enum RunError {
     Claimed {
         /// The folder.
         folder: PathBuf,
-        /// The machine, where it is another.
+        /// The other machine, if it is not this one.
         host: Option<String>,
     },
-    /// There is none.
+    /// The folder holds no run.
     #[error("{folder} holds no run (no run.json); `ssmprobe train` makes one", folder = folder.display())]
     Absent {
         /// The folder.
         folder: PathBuf,
     },
-    /// The disk refuses.
+    /// A file operation failed.
     #[error(
         "{path}: cannot {what} it: {source}; {remedy}",
         path = path.display(), remedy = remedy(what)
     )]
     Io {
-        /// What was tried.
+        /// The operation, a verb for the message.
         what: &'static str,
-        /// On which file.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file is not what a run wrote.
+    /// A file does not have a run's format.
     #[error("{path}: {found}; the run cannot be read with it, train into another folder", path = path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         found: String,
@@ -64,7 +64,7 @@ pub enum RunError {
         /// The folder.
         folder: PathBuf,
     },
-    /// A part that is to be joined is one of another training.
+    /// A part that is to be joined belongs to another training.
     #[error(
         "{folder} is no part of the same training as {first}: they differ in `{field}`; train both by the same command",
         folder = folder.display(), first = first.display()
@@ -74,10 +74,10 @@ pub enum RunError {
         folder: PathBuf,
         /// The first part.
         first: PathBuf,
-        /// What differs.
+        /// The field or file that differs.
         field: String,
     },
-    /// A run of another version.
+    /// The folder is of another version of the format.
     #[error("{path}: `format` is {found}; this program reads {FORMAT}, use the one that wrote it", path = path.display())]
     Format {
         /// The manifest.
@@ -87,7 +87,7 @@ pub enum RunError {
     },
 }
 
-/// What to do where the disk refuses.
+/// What the user can do after a failed file operation.
 fn remedy(what: &str) -> &'static str {
     match what {
         "read" => "check the path and its permissions",
@@ -95,6 +95,7 @@ fn remedy(what: &str) -> &'static str {
     }
 }
 
+/// Converts an I/O error of the operation `what` on `path`.
 pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RunError {
     let path = path.to_owned();
     move |source| RunError::Io { what, path, source }

@@ -1,5 +1,5 @@
-//! Runs of parts of one training, put together into the run that trains everything at once, byte for byte but for
-//! times: each part has some of the seeds, or some of the heads with them.
+//! Joins the runs of the parts of one training, each with some of its seeds or heads, into a run with the same bytes as one that
+//! trained everything at once, except for times.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ use super::{Manifest, Outcome, ProbeCheckpoint, Run, RunError, StepLosses, error
 use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 
-/// No probe is longer, in bytes.
+/// Largest probe file, in bytes.
 const MAX_PROBE_BYTES: u64 = 1 << 33;
 
-/// What parts may differ in.
-const OWN: [&str; 3] = ["seeds", "heads", "device"];
+/// Fields of the manifest in which parts may differ.
+const PART_FIELDS: [&str; 3] = ["seeds", "heads", "device"];
 
 impl Run {
-    /// Reads every file that a finished run has.
+    /// Checks that the run is finished, by reading every file of a finished run.
     ///
     /// # Errors
-    /// Names the first that is absent or damaged; if it is not finished.
+    /// If it is not finished; names the first file that is absent or damaged.
     pub fn check_finished(&self) -> Result<(), RunError> {
         let Manifest { seeds, heads, .. } = &self.manifest;
         if self.checkpoint()?.seeds_done < seeds.len() {
@@ -37,12 +37,11 @@ impl Run {
         Ok(())
     }
 
-    /// Puts finished `parts` together in `folder`. Killed in the middle, it does it once more; nothing of a part is
-    /// changed.
+    /// Joins finished `parts` into a run in `folder`, leaving the parts unchanged. If killed, it may be repeated.
     ///
     /// # Errors
-    /// If a part is not finished, or damaged, or of another training; if `folder` holds another run; if the disk
-    /// refuses.
+    /// If a part is not finished, or damaged, or of another training; if `folder` holds another run; if a file
+    /// cannot be written.
     pub fn join(folder: &Path, parts: &[PathBuf]) -> Result<Self, RunError> {
         let open = |part: &PathBuf| match Self::open(part) {
             Err(RunError::Absent { folder }) => Err(RunError::Unfinished { folder }),
@@ -55,7 +54,7 @@ impl Run {
         let truth = first.truth()?;
         for part in &parts {
             let path = || part.folder.clone();
-            if let Some(field) = other(&first.manifest, &part.manifest) {
+            if let Some(field) = differing_field(&first.manifest, &part.manifest) {
                 return Err(RunError::OtherPart { folder: path(), first: first.folder.clone(), field });
             }
             if part.truth()? != truth {
@@ -75,7 +74,7 @@ impl Run {
         }
         let run = match Self::create(folder, manifest.clone(), &truth) {
             Err(RunError::Exists { .. }) if Self::open(folder)?.manifest == manifest => Self::open(folder)?,
-            other => other?,
+            created => created?,
         };
         let _claim = run.claim()?;
         run.tidy()?;
@@ -110,7 +109,7 @@ impl Run {
         Ok(run)
     }
 
-    /// The losses of a seed, which a finished run has.
+    /// The losses of a seed; an error if they are absent, as a finished run has them.
     fn losses_of(&self, seed: u64) -> Result<StepLosses, RunError> {
         self.losses(seed)?.ok_or_else(|| RunError::Damaged {
             path: self.losses_path(seed),
@@ -118,30 +117,30 @@ impl Run {
         })
     }
 
-    /// The files of the probes of an outcome: none, where no epoch was finished.
+    /// The bytes of an outcome's probe files, after checking them; none if no epoch was finished.
     fn probes(&self, outcome: &Outcome) -> Result<Vec<(ProbeCheckpoint, Vec<u8>)>, RunError> {
-        let there = ProbeCheckpoint::BOTH.into_iter().filter(|_| outcome.best_epoch.is_some());
-        let read = there.map(|which| {
+        let written = ProbeCheckpoint::BOTH.into_iter().filter(|_| outcome.best_epoch.is_some());
+        let files = written.map(|which| {
             let path = self.probe(&outcome.head, outcome.seed, which);
             let bytes = atomic_file::read(&path, MAX_PROBE_BYTES).map_err(error::io("read", &path))?;
             let damaged = |found: String| RunError::Damaged { path: path.clone(), found };
             Probe::load(&path).map_err(|error| damaged(error.to_string()))?;
             Ok((which, bytes))
         });
-        read.collect()
+        files.collect()
     }
 }
 
-/// The first field in which the parts of a training must not differ and do.
-fn other(first: &Manifest, part: &Manifest) -> Option<String> {
+/// The first field in which two manifests differ though parts of one training must not.
+fn differing_field(first: &Manifest, part: &Manifest) -> Option<String> {
     let [first, part] =
         [first, part].map(|manifest| serde_json::to_value(manifest).expect("plain data serialises"));
     let (Value::Object(first), Value::Object(part)) = (&first, &part) else { return None };
-    let keys = first.keys().chain(part.keys()).filter(|key| !OWN.contains(&key.as_str()));
+    let keys = first.keys().chain(part.keys()).filter(|key| !PART_FIELDS.contains(&key.as_str()));
     keys.into_iter().find(|key| first.get(*key) != part.get(*key)).cloned()
 }
 
-/// Writes what `from` holds to `to`.
+/// Copies the file `from` to `to`.
 fn copy(from: &Path, to: &Path) -> Result<(), RunError> {
     write(to, &atomic_file::read(from, super::MAX_JSON_BYTES).map_err(error::io("read", from))?)
 }

@@ -1,8 +1,8 @@
-//! Losses of steps in a run's folder: `losses/s<seed>.safetensors`, written with every epoch.
+//! Training losses within epochs: `losses/s<seed>.safetensors`, written after every epoch.
 //!
-//! For every variant one float32 tensor under its name, epoch after epoch: the mean training loss of each of the `parts`
-//! equal parts of an epoch ([`crate::model::train::losses`]). Of a training that was stopped within an epoch, and of a head
-//! whose loss became no number, the last epoch has fewer. The metadata key `ssmprobe-losses` holds JSON: `format`, `seed`,
+//! For every variant one float32 tensor under its name: epoch by epoch, the mean training loss of each of the `parts` equal
+//! parts of an epoch ([`crate::model::train::losses`]). If the training was stopped within an epoch, or the loss was not finite,
+//! the last epoch has fewer. The metadata key `ssmprobe-losses` holds JSON: `format`, `seed`,
 //! `epochs` of the run, `steps` and `parts` of an epoch.
 
 use std::collections::HashMap;
@@ -15,31 +15,32 @@ use super::{Run, RunError, error, write};
 use crate::model::io::atomic_file;
 use crate::model::train::losses::parts;
 
+/// Key of the header in the file's metadata.
 const KEY: &str = "ssmprobe-losses";
 const FORMAT: u64 = 1;
-/// Largest file that is read: the bound of thousands of heads stays below it.
+/// Largest file that is read, in bytes; enough for thousands of heads.
 const MAX_LOSSES_BYTES: u64 = 256 << 20;
 
-/// Losses of the steps of one seed.
+/// Training losses within epochs of one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepLosses {
     /// The seed.
     pub seed: u64,
-    /// Points of an epoch.
+    /// Number of points per epoch.
     pub parts: usize,
-    /// Variants and their points; not a number where one is not known.
+    /// Names of the variants and their points; NaN where unknown.
     #[serde(deserialize_with = "null_as_not_a_number")]
     pub heads: Vec<(String, Vec<f32>)>,
 }
 
-/// JSON has no word for what is not a number: it is written as `null`.
+/// Reads `null` as NaN, which JSON cannot represent.
 fn null_as_not_a_number<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Vec<f32>)>, D::Error> {
     let heads = Vec::<(String, Vec<Option<f32>>)>::deserialize(from)?;
     let numbers = |points: Vec<Option<f32>>| points.into_iter().map(|x| x.unwrap_or(f32::NAN)).collect();
     Ok(heads.into_iter().map(|(name, points)| (name, numbers(points))).collect())
 }
 
-/// What the file says beside its tensors.
+/// The metadata of the file, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Header {
     format: u64,
@@ -50,7 +51,7 @@ struct Header {
 }
 
 impl Run {
-    /// Writes the losses of a seed so far.
+    /// Writes the losses of a seed so far, of every head's name and points.
     pub fn write_losses<'a>(
         &self,
         seed: u64,
@@ -76,7 +77,7 @@ impl Run {
         write(&path, &bytes)
     }
 
-    /// The losses of the steps of a seed; none where the run keeps none, or not yet.
+    /// Reads the losses of a seed; `None` if the run keeps none, or has not written them yet.
     pub fn losses(&self, seed: u64) -> Result<Option<StepLosses>, RunError> {
         let path = self.losses_path(seed);
         match atomic_file::read(&path, MAX_LOSSES_BYTES) {

@@ -1,22 +1,22 @@
-//! The folder of a training run: what was trained on what, how it went, and what came out.
+//! The folder of a training run: its configuration, metrics, probes, predictions and checkpoint.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `run.json` | [`Manifest`]: configuration, versions, hashes, seeds; written again only when seeds are added |
 //! | `metrics.jsonl` | one line for every seed, head and epoch, and for every evaluation within one ([`Metric`]) |
-//! | `losses/s<seed>.safetensors` | training loss within every epoch, head by head ([`StepLosses`]) |
+//! | `losses/s<seed>.safetensors` | training losses within epochs, of every head ([`StepLosses`]) |
 //! | `results.csv` | `head,seed,best,last,best_epoch,parameters,seconds`, accuracies in percent |
 //! | `probes/<head>-s<seed>-best.safetensors`, `-last` | the probes, once a seed is done or stopped |
 //! | `answers/truth.json` | test images and their classes ([`Truth`]) |
-//! | `answers/<head>-s<seed>.json` | [`Outcome`]: history and answers, once a seed is done or stopped |
-//! | `state/checkpoint.safetensors` | what a killed run goes on from ([`checkpoint`]) |
-//! | `state/unreadable.json` | images that cannot be read, where no tokens are kept |
-//! | `state/lock` | nothing; whoever trains has it locked ([`RunLock`]) |
-//! | `state/owner.json` | which process of which machine has it, while it trains ([`HostLock`](crate::model::io::host_lock::HostLock)) |
-//! | `state/evaluation.lock` | nothing; locked while what was found out about the run is changed |
+//! | `answers/<head>-s<seed>.json` | [`Outcome`]: history and predictions, once a seed is done or stopped |
+//! | `state/checkpoint.safetensors` | the state from which a killed run resumes ([`checkpoint`]) |
+//! | `state/unreadable.json` | images that cannot be read, if no tokens are cached |
+//! | `state/lock` | nothing; locked by the process that trains ([`RunLock`]) |
+//! | `state/owner.json` | which process of which machine trains ([`HostLock`](crate::model::io::host_lock::HostLock)) |
+//! | `state/evaluation.lock` | nothing; locked while evaluations of the run are changed |
 //!
-//! Every file is written whole or not at all; the checkpoint comes last, so that a run killed
-//! anywhere repeats what was not finished and ends with the same files.
+//! Every file is written atomically, the checkpoint last, so that a run killed at any time repeats what
+//! was not finished and ends with the same files.
 
 pub mod checkpoint;
 mod error;
@@ -48,48 +48,48 @@ use crate::model::probe::head::Config;
 
 /// The version of the folder's format.
 pub const FORMAT: u64 = 1;
-/// No JSON file of a run is longer, in bytes: answers for a hundred million images.
+/// Largest JSON file of a run, in bytes: predictions for a hundred million images.
 const MAX_JSON_BYTES: u64 = 1 << 30;
 
-/// A head with settings, under a name of its own.
+/// A head with settings, under a unique name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
-    /// What it is called in the run and its files: the head's id, where it occurs once.
+    /// Its name in the run and its files: the head's id, if that occurs once.
     pub name: String,
     /// The head's id.
     pub head: String,
-    /// Its settings; defaults where absent.
+    /// Its settings; defaults if absent.
     #[serde(default)]
     pub config: Config,
-    /// The layer whose tokens it reads, where that is not the run's.
+    /// The layer whose tokens it reads, if not the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<Layer>,
-    /// Its learning rate at the start, where that is not the run's.
+    /// Its peak learning rate, if not the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
 }
 
 impl Variant {
-    /// A head that is trained as the run says.
+    /// A head with the run's layer and learning rate.
     pub fn new(name: impl Into<String>, head: impl Into<String>, config: Config) -> Self {
         Self { name: name.into(), head: head.into(), config, layer: None, rate: None }
     }
 }
 
-/// What picks the best epoch.
+/// The images that pick the best epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
-    /// The images the result is reported on, as the paper does. It flatters.
+    /// The images the result is reported on, as in the paper; the result is optimistically biased.
     Test,
     /// The dataset's own validation split; the result is reported on its test split.
     Val,
-    /// This share of every class of the training images, which are then not trained on.
+    /// This share of every class of the training images, which is held out of training.
     PartOfTrain(f64),
 }
 
 impl Selection {
-    /// What a reader must know of the numbers.
+    /// A caveat for readers of the results, if there is one.
     pub fn warning(self) -> Option<&'static str> {
         match self {
             Self::Test => Some(
@@ -108,64 +108,64 @@ pub struct DatasetMeta {
     pub name: String,
     /// Its layout.
     pub layout: String,
-    /// Where it was.
+    /// Its folder at the time.
     pub path: PathBuf,
     /// Names of the classes.
     pub classes: Vec<String>,
-    /// Images trained on.
+    /// Number of training images.
     pub train: usize,
-    /// Images that pick the best epoch.
+    /// Number of images that pick the best epoch.
     pub select: usize,
-    /// Images of the reported accuracy.
+    /// Number of test images.
     pub test: usize,
-    /// Images left out because they cannot be read.
+    /// Number of images left out because they cannot be read.
     pub unreadable: usize,
 }
 
-/// What was trained on what, and how: fixed for the whole run.
+/// The configuration of a run, fixed except that seeds may be added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of the folder's format, [`FORMAT`].
     pub format: u64,
     /// The program and its version.
     pub program: String,
-    /// Whose tokens.
+    /// The backbone.
     pub backbone: BackboneMeta,
-    /// Where the backbone is: a folder, or an id of the Hub.
+    /// Where the backbone is: a folder, or an id on the Hugging Face Hub.
     pub backbone_source: String,
-    /// Of which images.
+    /// The dataset.
     pub dataset: DatasetMeta,
-    /// What the cached tokens depend on.
+    /// The key of the cached tokens: all that they depend on.
     pub tokens: token_cache::TokenKey,
-    /// Image size asked for, where it is not the backbone's own.
+    /// The requested image size in pixels, if not the backbone's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<usize>,
-    /// Whether the backbone runs again for every batch, and no tokens are kept.
+    /// Whether tokens are computed anew for every batch instead of cached.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recompute: bool,
-    /// Folder of all token caches, as it was when the run began.
+    /// Folder of all token caches when the run started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<PathBuf>,
-    /// How the patch tokens lie.
+    /// The grid of the patch tokens.
     pub grid: Grid,
-    /// What is trained.
+    /// The heads to train.
     pub heads: Vec<Variant>,
-    /// How.
+    /// Optimiser, schedule and batch size.
     #[serde(rename = "protocol")]
     pub config: TrainConfig,
-    /// One training of all heads each.
+    /// The seeds; all heads are trained once with each.
     pub seeds: Vec<u64>,
-    /// What picks the best epoch.
+    /// The images that pick the best epoch.
     pub selection: Selection,
-    /// What a reader must know of the numbers.
+    /// [`Selection::warning`] for readers of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// Where it was computed first.
+    /// The device on which the run started.
     pub device: String,
 }
 
 impl Manifest {
-    /// What the tokens depend on that a variant reads.
+    /// The key of the tokens that a variant reads.
     pub fn tokens_of(&self, variant: &Variant) -> token_cache::TokenKey {
         let mut tokens = self.tokens.clone();
         if let (Some(Layer(layer)), Some(token_spec)) = (variant.layer, TokenSpec::read(&tokens.layer, None))
@@ -175,13 +175,13 @@ impl Manifest {
         tokens
     }
 
-    /// Whether an image's tokens lie in another order at every pass.
+    /// Whether an image's tokens are permuted anew at every pass.
     pub fn redraws(&self) -> bool {
         TokenSpec::read(&self.tokens.layer, None)
             .is_some_and(|token_spec| token_spec.mae_order == MaeOrder::Redrawn)
     }
 
-    /// Layers whose tokens variants read, as caches name them.
+    /// The distinct layers whose tokens the variants read, as token caches name them.
     pub fn layers(&self) -> Vec<String> {
         let mut layers: Vec<String> = Vec::new();
         for layer in self.heads.iter().map(|variant| self.tokens_of(variant).layer) {
@@ -192,7 +192,7 @@ impl Manifest {
         layers
     }
 
-    /// How a variant is trained.
+    /// The training configuration of a variant: the run's, with the variant's learning rate.
     pub fn config_of(&self, variant: &Variant) -> TrainConfig {
         TrainConfig { rate: variant.rate.unwrap_or(self.config.rate), ..self.config.clone() }
     }
@@ -201,7 +201,7 @@ impl Manifest {
 /// The test images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truth {
-    /// Image files, below the dataset's folder where they lie there.
+    /// Paths of the images, relative to the dataset's folder if they are in it.
     pub images: Vec<String>,
     /// Their indices in the token cache.
     pub indices: Vec<usize>,
@@ -216,7 +216,7 @@ pub struct Metric {
     pub head: String,
     /// Its seed.
     pub seed: u64,
-    /// How the epoch went.
+    /// Metrics of the epoch.
     #[serde(flatten)]
     pub epoch: Epoch,
 }
@@ -225,12 +225,12 @@ pub struct Metric {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     folder: PathBuf,
-    /// What is trained on what.
+    /// Its configuration.
     pub manifest: Manifest,
 }
 
 impl Run {
-    /// Begins a run in `folder`, which is made if absent.
+    /// Starts a run in `folder`, which is created if absent.
     ///
     /// # Errors
     /// If it holds a run already, or cannot be written.
@@ -261,18 +261,18 @@ impl Run {
         Ok(Self { folder: folder.to_owned(), manifest })
     }
 
-    /// Removes temporary files that a kill has left; only for who goes on with the run.
+    /// Removes temporary files that a killed process has left; only for a process that holds the run's lock.
     pub fn tidy(&self) -> Result<(), RunError> {
         for folder in ["", "probes", "answers", "losses", "state"].map(|name| self.folder.join(name)) {
             if !folder.exists() {
-                continue; // an earlier program kept no losses
+                continue; // earlier versions kept no losses
             }
             temporary::tidy(&folder, Duration::ZERO).map_err(error::io("tidy", &folder))?;
         }
         Ok(())
     }
 
-    /// Where it lies.
+    /// Its path.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -282,13 +282,13 @@ impl Run {
         read_json(&self.folder.join("answers/truth.json"))
     }
 
-    /// The probe of a variant.
+    /// The path of a variant's probe.
     pub fn probe(&self, head: &str, seed: u64, which: ProbeCheckpoint) -> PathBuf {
         self.folder.join(format!("probes/{head}-s{seed}-{}.safetensors", which.name()))
     }
 
-    /// What came out so far, in the order of seeds, then of heads; trainings that have not come to
-    /// an end or a stop are left out.
+    /// The outcomes so far, by seed, then by head, in the manifest's order, without those of trainings that
+    /// have neither finished nor been stopped.
     pub fn outcomes(&self) -> Result<Vec<Outcome>, RunError> {
         self.outcomes_of(&self.manifest.seeds)
     }
@@ -296,21 +296,21 @@ impl Run {
     /// [`outcomes`](Self::outcomes) of some seeds.
     pub fn outcomes_of(&self, seeds: &[u64]) -> Result<Vec<Outcome>, RunError> {
         let pairs = seeds.iter().flat_map(|seed| self.manifest.heads.iter().map(move |head| (seed, head)));
-        let there = pairs.filter(|(seed, head)| self.outcome_path(&head.name, **seed).exists());
-        there.map(|(seed, head)| self.outcome(&head.name, *seed)).collect()
+        let finished = pairs.filter(|(seed, head)| self.outcome_path(&head.name, **seed).exists());
+        finished.map(|(seed, head)| self.outcome(&head.name, *seed)).collect()
     }
 
-    /// What came out of a variant with a seed.
+    /// The outcome of a variant with a seed.
     pub fn outcome(&self, head: &str, seed: u64) -> Result<Outcome, RunError> {
         read_json(&self.outcome_path(head, seed))
     }
 
-    /// Writes `answers/` of an outcome.
+    /// Writes an outcome's file in `answers/`.
     pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RunError> {
         write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
     }
 
-    /// Writes `metrics.jsonl` and `results.csv`.
+    /// Writes `metrics.jsonl` and `results.csv` of these outcomes.
     pub fn write_tables(&self, outcomes: &[Outcome]) -> Result<(), RunError> {
         let mut lines = Vec::new();
         for outcome in outcomes {
@@ -344,7 +344,7 @@ impl Run {
         write(&self.folder.join("results.csv"), &table.into_inner().expect(whole))
     }
 
-    /// Where the checkpoint lies.
+    /// The path of the checkpoint.
     pub fn checkpoint_path(&self) -> PathBuf {
         self.folder.join("state/checkpoint.safetensors")
     }

@@ -1,28 +1,28 @@
-//! What came out of one training of one head: `answers/<head>-s<seed>.json`.
+//! The outcome of one training of one head: `answers/<head>-s<seed>.json`.
 
 use serde::{Deserialize, Serialize};
 
 use super::Truth;
 use crate::model::train::{Epoch, HeadProgress, HeadTrainer};
 
-/// What came out of one head with one seed.
+/// The outcome of one head with one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Name of the variant.
     pub head: String,
     /// Its seed.
     pub seed: u64,
-    /// Index into `epochs` of the best on the selection split; absent if no epoch was finished.
+    /// Index into `epochs` of the best one on the selection split; absent if no epoch was finished.
     pub best_epoch: Option<usize>,
     /// Number of trained values.
     pub parameters: usize,
-    /// Time its own steps took, in seconds.
+    /// Time of its own training steps, in seconds.
     pub seconds: f64,
-    /// Why it stopped before the end, if it did.
+    /// Why it stopped early, if it did.
     pub failure: Option<String>,
-    /// All epochs.
+    /// Metrics of all finished epochs.
     pub epochs: Vec<Epoch>,
-    /// What it was asked between their ends.
+    /// Metrics of evaluations within epochs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub between: Vec<Epoch>,
     /// Predicted class of every test image at the best epoch.
@@ -32,7 +32,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// From what training has come to.
+    /// The outcome of a trainer in its current state; floats rounded to nine decimals.
     pub fn from_trainer(trainer: &HeadTrainer, seed: u64) -> Self {
         let HeadProgress { history, between, best, predictions, failure, seconds, .. } = &trainer.progress;
         Self {
@@ -59,7 +59,7 @@ impl Outcome {
         self.epochs.last().map(|epoch| epoch.test)
     }
 
-    /// Which test images were right, at the best epoch or after the last.
+    /// Of every test image, whether its predicted class was correct, at the best epoch or after the last.
     pub fn right(&self, truth: &Truth, which: ProbeCheckpoint) -> Vec<bool> {
         let predictions = match which {
             ProbeCheckpoint::Best => &self.best,
@@ -70,8 +70,8 @@ impl Outcome {
     }
 }
 
-/// An epoch to nine decimals: a JSON reader may miss the last bit of a number of seventeen digits,
-/// and what is read and written again should stay the same.
+/// Rounds an epoch's metrics to nine decimals: a JSON reader may lose the last bit of a number of seventeen
+/// digits, and a file that is read and written again should stay the same.
 fn rounded(epoch: &Epoch) -> Epoch {
     let round = |x: f64| (x * 1e9).round() / 1e9;
     let Epoch { epoch, step, loss, train, select, test } = *epoch;
@@ -81,14 +81,14 @@ fn rounded(epoch: &Epoch) -> Epoch {
 /// Which of a head's two probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProbeCheckpoint {
-    /// At its best on the selection split.
+    /// After the best epoch on the selection split.
     Best,
     /// After the last epoch.
     Last,
 }
 
 impl ProbeCheckpoint {
-    /// Both.
+    /// Both probes.
     pub const BOTH: [Self; 2] = [Self::Best, Self::Last];
 
     /// The one of this name.
@@ -96,7 +96,7 @@ impl ProbeCheckpoint {
         Self::BOTH.into_iter().find(|which| which.name() == name)
     }
 
-    /// As file names have it.
+    /// Its name in file names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Best => "best",
