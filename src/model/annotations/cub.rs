@@ -1,6 +1,5 @@
 //! The annotations of CUB-200-2011 (Wah et al. 2011): `bounding_boxes.txt` (image, x, y, width, height), `parts/parts.txt` (part,
-//! name), `parts/part_locs.txt` (image, part, x, y, visible), and masks, from a separate archive that contains
-//! `segmentations/`. Coordinates are in pixels of the image.
+//! name), `parts/part_locs.txt` (image, part, x, y, visible); masks, from a separate archive, in `segmentations/`. In pixels.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

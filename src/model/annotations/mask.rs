@@ -151,9 +151,8 @@ fn greys(mask: &Picture) -> Greys {
 
 /// The greys of a PNG of 16-bit grey (PNG specification, section 11.2.1); `None` for others.
 fn greys_of_16_bits(png: &[u8]) -> Option<Vec<u16>> {
-    /// Bit depth 16 and colour type 0, in the IHDR chunk.
-    const DEPTH_AND_KIND: [u8; 2] = [16, 0];
-    png.get(24..26).filter(|head| **head == DEPTH_AND_KIND)?;
+    const DEPTH_AND_COLOUR_TYPE: [u8; 2] = [16, 0];
+    png.get(24..26).filter(|head| **head == DEPTH_AND_COLOUR_TYPE)?;
     let mut decoder = PngDecoder::new(Cursor::new(png)).ok()?;
     let orientation = decoder.orientation().ok()?;
     let mut picture = DynamicImage::from_decoder(decoder).ok()?;

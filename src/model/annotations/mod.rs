@@ -1,5 +1,4 @@
-//! Regions annotated on the images of a dataset, mapped to the patches by the image's own preprocessing: the same resizing and
-//! cropping.
+//! Regions annotated on the images of a dataset, mapped to the patches by the image's own preprocessing (resize and crop).
 //!
 //! | annotation | where | becomes |
 //! |---|---|---|
@@ -30,9 +29,8 @@ use crate::model::regions::{Region, Regions};
 const OBJECT: &str = "object";
 /// Name of the region of a box.
 const BOX: &str = "bounding box";
-/// Region number of the object.
+/// Region numbers of the object and of its box.
 const OBJECT_NUMBER: u32 = 0;
-/// Region number of its box.
 const BOX_NUMBER: u32 = 1;
 /// Added to the numbers of parts and to labels.
 const FIRST_NUMBER: u32 = 2;
@@ -159,8 +157,7 @@ impl Annotations {
         suffixes(image, true).map(|suffix| with_png(folder.join(suffix))).find(|path| path.is_file())
     }
 
-    /// The regions of an image, as covers of the patches that `preprocessor` makes of it for a backbone with this grid; `None` if it
-    /// has no annotations.
+    /// The regions of an image, on the grid of patches of the picture that `preprocessor` makes of it; `None` without annotations.
     ///
     /// # Errors
     /// A message, if the image or its mask cannot be read, or the mask does not fit the image.

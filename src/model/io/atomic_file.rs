@@ -11,8 +11,7 @@ use tempfile::NamedTempFile;
 use super::failpoint;
 use super::temporary::{self, LEFT_AFTER, PREFIX};
 
-/// Paths of the temporary files and folders this process has created; those already renamed or removed are
-/// dropped from the list when the next one is created.
+/// Temporary files and folders of this process; those since renamed or removed are dropped when the next is created.
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {

@@ -88,9 +88,6 @@ pub fn csv(columns: &[Column]) -> Vec<u8> {
 
 /// The columns as Parquet, Snappy-compressed, with `about` as the file's key-value metadata and [`unique_names`]: pandas
 /// cannot read a file with duplicate names.
-///
-/// # Errors
-/// Those of the Parquet writer.
 pub fn parquet(columns: &[Column], about: &[(&str, &str)]) -> Result<Vec<u8>> {
     let names = unique_names(columns.iter().map(|column| column.name.as_str()));
     let fields = names.iter().zip(columns).map(|(name, column)| {

@@ -3,8 +3,7 @@
 
 use std::borrow::Cow;
 
-/// `name` with control characters, line separators and direction marks escaped as in JSON: `\n`,
-/// `\u001b`.
+/// `name` with control characters, line separators and direction marks escaped as in JSON: `\n`, `\u001b`.
 pub fn shown(name: &str) -> Cow<'_, str> {
     escaped(name, is_hidden)
 }
@@ -36,8 +35,7 @@ fn escaped(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     out.into()
 }
 
-/// Whether a character is invisible: controls, line separators, and marks that change the direction of
-/// text.
+/// Whether a character is invisible: controls, line separators, and marks that change the direction of text.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

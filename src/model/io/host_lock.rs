@@ -77,10 +77,9 @@ enum Liveness {
 }
 
 impl HostLock {
-    /// Tries to take the lock of the owner file `path`. `alone`: the caller has made sure that no living process of this
-    /// machine holds it. If another machine's process holds it, this watches the file: if it changes, the result is
-    /// [`Held`](LockAttempt::Held), or this waits if `patient`; if it stays the same for `stale_after`, this takes over. Whether
-    /// a process of this machine lives is known at once.
+    /// Tries to take the lock of the owner file `path`; `alone` says that no living process of this machine holds it. If another
+    /// machine's does, watches the file: if it changes, returns [`Held`](LockAttempt::Held), or waits on if `patient`; if it stays
+    /// the same for `stale_after`, takes over. Whether a process of this machine lives is known at once.
     ///
     /// # Errors
     /// If the file cannot be read or written.
@@ -207,8 +206,7 @@ fn sign(owner: &Owner, beats: u64) -> Vec<u8> {
     bytes
 }
 
-/// When a process started, in clock ticks since boot (field 22 of `/proc/<process>/stat`); 0 if it does not exist, has
-/// ended, or the machine has no `/proc`.
+/// When a process started, in clock ticks since boot (`/proc/<process>/stat`); 0 if it has ended or there is no `/proc`.
 fn start_time(process: &str) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let rest = stat.rsplit(')').next().unwrap_or_default(); // the name before it may contain anything

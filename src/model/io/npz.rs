@@ -34,8 +34,7 @@ pub fn write_whole(to: impl Write, name: &str, numbers: &[i64]) -> Result<(), Np
     archive(to, [(name, view)].into_iter())
 }
 
-/// Builds the archive in memory: after a failed write, dropping the [`ZipWriter`] would try to finish the archive and
-/// print that it cannot.
+/// Builds the archive in memory: a [`ZipWriter`] dropped after a failed write would print that it cannot finish.
 fn archive<'a, T: WritableElement + 'a>(
     mut to: impl Write,
     arrays: impl Iterator<Item = (&'a str, ArrayViewD<'a, T>)>,

@@ -29,8 +29,7 @@ fn idle(path: &Path, now: SystemTime) -> io::Result<Duration> {
     Ok(least)
 }
 
-/// Removes the temporary files and folders in `folder` that were not written to for `age`: a running process may
-/// still be writing newer ones.
+/// Removes temporary files and folders in `folder` not written to for `age`: newer ones may be a running process's.
 pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
     let mut now = None;
     for entry in std::fs::read_dir(folder)? {

@@ -7,9 +7,8 @@ use std::path::Path;
 
 use super::atomic_file::step;
 
-/// Bytes before a record: its length, and the checksum of that.
+/// Bytes before a record (its length, and a checksum of that) and after it (its checksum).
 const HEAD: usize = 12;
-/// Bytes after a record: its checksum.
 const TAIL: usize = 4;
 
 /// CRC32C table of all bytes, for the polynomial 0x1EDC6F41 with its bits reversed.
@@ -66,8 +65,7 @@ pub fn framed(records: &[&[u8]]) -> u64 {
     records.iter().map(|record| (HEAD + record.len() + TAIL) as u64).sum()
 }
 
-/// Truncates the file at `path`, created if absent, to `length` bytes, then appends `bytes`: a concurrent reader sees only
-/// appended data.
+/// Truncates the file at `path`, created if absent, to `length` bytes, then appends: concurrent readers see only new bytes.
 ///
 /// # Errors
 /// If it cannot be written.

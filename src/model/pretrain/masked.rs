@@ -8,9 +8,8 @@ use super::Plan;
 use super::encoder::{block, block_specs, encode, linear, linear_specs, norm, norm_specs, positions};
 use crate::model::probe::params::{Init, Params, Spec};
 
-/// Hidden size of the decoder, e.
+/// Hidden size, e, and layers of the decoder.
 const WIDTH: usize = 64;
-/// Transformer layers of the decoder.
 const LAYERS: usize = 2;
 
 /// The parameters of the decoder, which is not part of the backbone.

@@ -35,8 +35,7 @@ impl<'a> Photographs<'a> {
         images.div_ceil(batch)
     }
 
-    /// The batch of a step, from 0, and the errors of pictures that cannot be read; each of these is replaced by the next
-    /// readable one of the epoch.
+    /// The batch of a step, from 0, and errors of unreadable pictures, each replaced by the next readable one of the epoch.
     pub fn batch(&self, plan: &Plan, step: usize) -> (Batch, Vec<ImageError>) {
         let count = self.samples.len();
         let steps = Self::steps(count, plan.batch);

@@ -1,5 +1,4 @@
-//! Both objectives against float64 PyTorch (`tests/reference/pretraining.py`), and on scenes; saving and resuming, to the same
-//! bits.
+//! Both objectives against float64 PyTorch (`tests/reference/pretraining.py`), and on scenes; resuming, to the same bits.
 
 use std::ops::ControlFlow;
 

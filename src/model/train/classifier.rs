@@ -51,8 +51,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model with initial values. These depend on `seed` and the head alone; so do random orders, unless the
-    /// settings have a seed of their own.
+    /// A model with initial values, which depend on `seed` and head alone; so do random orders, unless the settings have a seed.
     pub fn start(
         kind: &'static HeadSpec,
         config: &Config,

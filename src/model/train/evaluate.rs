@@ -1,5 +1,4 @@
-//! Evaluation on the selection and test splits: after every epoch, which keeps the best, and within epochs, which changes only
-//! the list of results.
+//! Evaluation on the selection and test splits: after every epoch, of which the best is kept, and within epochs.
 
 use std::ops::ControlFlow;
 
@@ -27,10 +26,10 @@ fn predict(
             let batch = batch_of(task, rows, chunk, Pass::Evaluation(done));
             let trains = |trainer: &HeadTrainer| trainer.layer == layer && trainer.progress.failure.is_none();
             let trained = trainers.iter().zip(&mut predictions).filter(|(trainer, _)| trains(trainer));
-            let classify = |trainer: &HeadTrainer| trainer.model.logits(&batch).argmax(1).squeeze_dim::<1>(1); // [B]
+            let argmax = |trainer: &HeadTrainer| trainer.model.logits(&batch).argmax(1).squeeze_dim::<1>(1); // [B]
             // All heads' predictions are launched before the first is waited for.
             for (classes, predictions) in
-                trained.map(|(trainer, own)| (classify(trainer), own)).collect::<Vec<_>>()
+                trained.map(|(trainer, own)| (argmax(trainer), own)).collect::<Vec<_>>()
             {
                 let classes = classes.into_data().convert::<u32>();
                 predictions.extend(classes.try_to_vec::<u32>().expect("class indices"));

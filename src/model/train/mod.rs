@@ -205,8 +205,7 @@ impl Running {
         (self.images > 0).then(|| 100.0 * self.right as f64 / self.images as f64)
     }
 
-    /// Mean training loss of the steps of this epoch since these sums were `before`; absent if there
-    /// were none.
+    /// Mean training loss of the steps of this epoch since these sums were `before`; absent if there were none.
     pub fn loss_since(&self, before: &Self) -> Option<f64> {
         let before = if before.images > self.images { Self::default() } else { *before };
         let images = self.images - before.images;

@@ -176,8 +176,7 @@ impl RecordedStep {
     }
 }
 
-/// Whether at most a quarter of the GPU's memory is reserved: a recording keeps all buffers of its step, and as much again must be
-/// free for steps that are not recorded.
+/// Whether at most a quarter of the GPU's memory is reserved: recordings keep their buffers, and other steps need as much again.
 fn has_room(device: &Device) -> bool {
     let all = free_memory(device).and_then(|memory| memory.all).unwrap_or(ASSUMED_MEMORY);
     device.memory_pool_usage().is_some_and(|usage| 4 * usage.bytes_reserved <= all)

@@ -1,10 +1,9 @@
 //! One step of many heads on one batch.
 //!
-//! On the CPU, heads that pool the tokens share a [`Pass`]: its forward pass reads the tokens for all of
-//! them, and once the cotangents of all pools are known, its backward pass reads them again for all
-//! gradients. Each head has a graph of its own from its parameters to its pooling request, and another
-//! from its pools to its loss. A pass gives a head the same bits whichever heads share it, and so does
-//! the step.
+//! On the CPU, heads that pool the tokens share a [`Pass`]: its forward pass reads the tokens for all of them, and once the
+//! cotangents of all pools are known, its backward pass reads them again for all gradients. Each head has a graph of its own
+//! from its parameters to its pooling request, and another from its pools to its loss. A pass gives a head the same bits
+//! whichever heads share it, and so does the step.
 
 use std::time::Instant;
 
@@ -22,8 +21,7 @@ use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
 use crate::model::train::optim::Optimizer;
 
-/// One step of every head that still trains, on one batch whose `patches` record gradients, at the learning rate `rate`
-/// of each head.
+/// One step of every head that still trains, on a batch whose `patches` record gradients, at the head's learning rate.
 pub fn step_all<'a>(
     trainers: impl IntoIterator<Item = &'a mut HeadTrainer>,
     batch: &Batch,
@@ -33,8 +31,7 @@ pub fn step_all<'a>(
     step_all_overlapping(trainers, batch, labels, rate, || ());
 }
 
-/// As [`step_all`]; once a GPU has all launches of the step, calls `overlap` before it waits for the results; not in
-/// solo steps, nor on the CPU.
+/// As [`step_all`]; on a GPU, but for solo steps, calls `overlap` after all launches and before waiting for results.
 pub(super) fn step_all_overlapping<'a>(
     trainers: impl IntoIterator<Item = &'a mut HeadTrainer>,
     batch: &Batch,

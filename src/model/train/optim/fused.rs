@@ -12,8 +12,7 @@ use crate::model::ops::simd::vectorised;
 /// Values per parallel task.
 const CHUNK: usize = 1 << 14;
 
-/// The updated values and moments from values, gradient and both moments; the moments are updated in place unless their
-/// storage is shared.
+/// The updated values and moments from values, gradient and moments; moments change in place unless their storage is shared.
 pub(super) fn step([value, gradient, mean, variance]: [Tensor<1>; 4], update: &Update) -> [Tensor<1>; 3] {
     let device = value.device();
     let gradient = flex(gradient).to_contiguous();

@@ -1,5 +1,4 @@
-//! The optimisers of heads: AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, with the cosine schedule of the paper;
-//! SGD with momentum; LARS.
+//! Optimisers: AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, and the paper's cosine schedule; momentum; LARS.
 //!
 //! Moments are kept by parameter name, so that a run that was killed resumes to the same bits.
 
@@ -59,8 +58,7 @@ impl Optimizer {
     }
 }
 
-/// The gradient of every parameter, if it has one. `tracked` are the parameters of the graphs whose `gradients` these are; those
-/// of several graphs are added.
+/// The gradient of every parameter, if it has one. `tracked` are the parameters in the graphs; their `gradients` are added up.
 pub fn gradients(tracked: &Params, gradients: &[&Gradients]) -> Vec<Option<Tensor<1>>> {
     let of = |value: &Tensor<1>| {
         gradients.iter().filter_map(|gradients| value.grad(gradients)).reduce(|sum, more| sum + more)
@@ -106,7 +104,6 @@ fn from_host(array: &Array, device: &Device) -> Tensor<1> {
 pub struct AdamW {
     /// Steps taken.
     steps: u32,
-    /// Weight decay.
     decay: f64,
     /// Mean and variance of the gradient, by parameter name.
     moments: IndexMap<String, [Tensor<1>; 2]>,

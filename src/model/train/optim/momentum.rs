@@ -10,7 +10,6 @@ use crate::model::io::array::Arrays;
 use crate::model::probe::params::Params;
 
 const MOMENTUM: f64 = 0.9;
-/// Trust coefficient of LARS.
 const TRUST_COEFFICIENT: f32 = 1e-3;
 
 /// The optimiser of one head.
@@ -18,7 +17,6 @@ const TRUST_COEFFICIENT: f32 = 1e-3;
 pub struct Momentum {
     /// Whether gradients are scaled as in LARS.
     is_lars: bool,
-    /// By parameter name.
     velocities: IndexMap<String, Tensor<1>>,
 }
 

@@ -17,7 +17,6 @@ use crate::model::io::atomic_file;
 use crate::model::train::losses::Losses;
 use crate::model::train::{Epoch, HeadProgress, Running, Saved, Snapshot, TrainCursor};
 
-/// Key of the header in the file's metadata.
 const KEY: &str = "ssmprobe-state";
 const FORMAT: u64 = 1;
 /// Largest checkpoint, in bytes; those of all heads on the widest backbones have some gigabytes.
@@ -146,7 +145,6 @@ fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
     Ok(Checkpoint { seeds_done: header.seeds_done, position: header.position, trainers })
 }
 
-/// The state of one head.
 fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     let Entry { name, best, failure } = entry;
     let view = |part: &str, dtype: Dtype| {

@@ -40,8 +40,7 @@ impl Run {
     /// Joins finished `parts` into a run in `folder`, leaving the parts unchanged. If killed, it may be repeated.
     ///
     /// # Errors
-    /// If a part is not finished, or damaged, or of another training; if `folder` holds another run; if a file
-    /// cannot be written.
+    /// If a part is not finished, damaged, or of another training; if `folder` holds another run or cannot be written.
     pub fn join(folder: &Path, parts: &[PathBuf]) -> Result<Self, RunError> {
         let open = |part: &PathBuf| match Self::open(part) {
             Err(RunError::Absent { folder }) => Err(RunError::Unfinished { folder }),

@@ -1,6 +1,5 @@
-//! One process at a time trains into a run's folder: two would overwrite each other's checkpoints. On one machine a file
-//! lock ensures that, which is released when its process ends; among machines that share the folder an owner file with
-//! heartbeats ([`HostLock`]).
+//! One process at a time trains into a run's folder: two would overwrite each other's checkpoints. On one machine a file lock
+//! ensures that, released when its process ends; among machines that share the folder an owner file ([`HostLock`]).
 
 use std::fs::File;
 use std::io;
@@ -11,8 +10,7 @@ use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{self, TryLock};
 use crate::model::io::host_lock::{HostLock, LockAttempt, STALE_AFTER};
 
-/// The exclusive right to write into a run's folder; released on drop, or when the process ends, however it
-/// ends.
+/// The exclusive right to write into a run's folder; released on drop, or when the process ends, however it ends.
 #[derive(Debug)]
 pub struct RunLock {
     host_lock: HostLock,

@@ -15,7 +15,6 @@ use super::{Run, RunError, error, write};
 use crate::model::io::atomic_file;
 use crate::model::train::losses::parts;
 
-/// Key of the header in the file's metadata.
 const KEY: &str = "ssmprobe-losses";
 const FORMAT: u64 = 1;
 /// Largest file that is read, in bytes; enough for thousands of heads.

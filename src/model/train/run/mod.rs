@@ -287,8 +287,7 @@ impl Run {
         self.folder.join(format!("probes/{head}-s{seed}-{}.safetensors", which.name()))
     }
 
-    /// The outcomes so far, by seed, then by head, in the manifest's order, without those of trainings that
-    /// have neither finished nor been stopped.
+    /// The outcomes of trainings that have finished or were stopped, by seed, then by head, in the manifest's order.
     pub fn outcomes(&self) -> Result<Vec<Outcome>, RunError> {
         self.outcomes_of(&self.manifest.seeds)
     }

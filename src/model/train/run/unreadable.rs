@@ -1,5 +1,4 @@
-//! What a run keeps for resuming it: seeds that were added, images that cannot be read, and where its
-//! tokens are cached.
+//! What a run keeps for resuming it: seeds that were added, images that cannot be read, and where its tokens are cached.
 
 use std::path::PathBuf;
 
