@@ -250,9 +250,10 @@ fn a_step_in_parts_is_the_step() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let mut pretraining = Pretraining::start(&plan, &device);
-                let told = (0..4).map(|step| pretraining.step(&small_batch(&plan, step)));
-                let told: Vec<(f32, f32)> = told.map(|now| (now.loss, now.accuracy.unwrap_or(0.0))).collect();
-                (told.into_iter().unzip::<f32, f32, Vec<_>, Vec<_>>(), pretraining.weights())
+                let steps = (0..4).map(|step| pretraining.step(&small_batch(&plan, step)));
+                let steps: Vec<(f32, f32)> =
+                    steps.map(|now| (now.loss, now.accuracy.unwrap_or(0.0))).collect();
+                (steps.into_iter().unzip::<f32, f32, Vec<_>, Vec<_>>(), pretraining.weights())
             })
         };
         let ((losses, right), _) = run(None, 1);
