@@ -43,11 +43,11 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let mut exists = false;
     step(|| match pending.file.persist_noclobber(path) {
         Ok(_) => Ok(()),
-        Err(failed) if failed.error.kind() == ErrorKind::AlreadyExists => {
+        Err(failed) if failed.error.kind() == ErrorKind::AlreadyExists || path.exists() => {
             exists = true;
             Ok(())
         }
-        // A file system without hard links may still rename.
+        // A file system without hard links may still rename, which would replace a file that is there.
         Err(failed) => failed.file.persist(path).map(drop).map_err(|failed| failed.error),
     })?;
     Ok(!exists)

@@ -255,8 +255,11 @@ fn find_holder(
 /// Creates the file; an error if it exists.
 fn create(path: &Path, owner: &Owner) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
-    file.write_all(&sign(owner, 0))?;
-    file.sync_all()
+    let written = file.write_all(&sign(owner, 0)).and_then(|()| file.sync_all());
+    if written.is_err() {
+        let _ = fs::remove_file(path); // it names no owner, so that the next start would wait until it is stale
+    }
+    written
 }
 
 /// Removes the file of a dead owner, whose content is `dead`, but not what another machine has replaced it with since.

@@ -75,7 +75,7 @@ impl Run {
             Err(RunError::Exists { .. }) if Self::open(folder)?.manifest == manifest => Self::open(folder)?,
             created => created?,
         };
-        let _claim = run.claim()?;
+        let claim = run.claim()?;
         run.tidy()?;
         let mut outcomes = Vec::new();
         for &seed in &run.manifest.seeds {
@@ -85,6 +85,7 @@ impl Run {
             }
             run.write_losses(seed, losses.iter().map(|(head, points)| (head.as_str(), &points[..])))?;
             for head in &run.manifest.heads {
+                claim.beat()?;
                 let has =
                     |part: &&Self| part.manifest.seeds.contains(&seed) && part.manifest.heads.contains(head);
                 let part = parts.iter().find(has).ok_or_else(|| RunError::Damaged {
