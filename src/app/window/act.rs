@@ -1,4 +1,4 @@
-//! What becomes of what a person chooses: the window's own is done here, the rest is passed on.
+//! Executes what a person chooses: the window's own actions here; the rest is passed on as orders.
 
 use eframe::egui;
 
@@ -19,7 +19,7 @@ use crate::app::state::command::{Command, FilePrompt, Prompt};
 use crate::app::state::{Probe, State};
 
 impl MainWindow {
-    /// Begins the tour; on the demo, which takes the place of what is open where it is not.
+    /// Starts the tour; it needs the demo, which replaces what is open unless it is open already.
     fn begin_tour(&mut self, ctx: &egui::Context, state: &State, orders: &mut Vec<WindowOrder>) {
         let demo = demo::demo().ok();
         let is_demo = |probe: &Probe| demo.as_ref().is_some_and(|folder| probe.path.starts_with(folder));
@@ -31,12 +31,12 @@ impl MainWindow {
         self.tour = Some(tour);
     }
 
-    /// Asks for files.
+    /// Opens the file dialog for `what`; a failure becomes a toast.
     pub(super) fn pick(&mut self, ctx: &egui::Context, what: FileRequest) {
-        self.toasts.error = self.picker.ask(ctx, what).err();
+        self.toasts.error = self.picker.open(ctx, what).err();
     }
 
-    /// Does what is the window's own; passes on what is the state's.
+    /// Executes an action that is the window's; turns one of the state or the program into an order.
     pub(super) fn act(
         &mut self,
         ctx: &egui::Context,
@@ -53,7 +53,7 @@ impl MainWindow {
                 let layout = self.layout.value();
                 orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
             }
-            UiAction::EditFinding(id, finding) => self.finding = Some(FindingDialog::of(id, *finding)),
+            UiAction::EditFinding(id, finding) => self.finding = Some(FindingDialog::edit(id, *finding)),
             UiAction::Export(plot) => self.export = Some(Export::new(plot)),
             UiAction::CopyImage(plot) => {
                 let export = Export::new(plot);

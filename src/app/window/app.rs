@@ -1,4 +1,4 @@
-//! The window: `logic` drains what the worker says into the state, `ui` draws the state; nothing
+//! The eframe app: `logic` drains the engine's events into the state, `ui` draws the state; nothing
 //! else.
 
 use std::path::{Path, PathBuf};
@@ -21,44 +21,45 @@ use crate::app::state::settings::{Settings, SettingsError, ThemeChoice};
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
 
-/// How long a frame waits for what it was asked to show: with known tokens an answer takes a millisecond
-/// or two, and the frame is drawn once instead of twice. Nobody notices it where the answer takes longer.
+/// How long a frame waits for an explanation that was just requested: with cached tokens it takes a
+/// millisecond or two, and one frame is drawn instead of two. Too short to be noticed if it takes longer.
 const EXPLAIN_WAIT: Duration = Duration::from_millis(8);
 
-/// How long settings stand still before they are written.
+/// How long settings must be unchanged before they are written.
 const SAVE_DELAY: Duration = Duration::from_secs(1);
 
-/// How long after a change the session is written: a crash loses no more.
+/// How long after a change the session is written: the most work that a crash loses.
 const SESSION_DELAY: Duration = Duration::from_secs(2);
 
 /// The program's window.
 pub struct App {
-    /// What it shows.
+    /// What the window shows, as plain data.
     pub state: State,
-    /// How it is arranged.
+    /// Layout, focus and dialogs.
     pub window: MainWindow,
     engine: Box<dyn Engine>,
     ctx: egui::Context,
-    /// Where settings are kept, where they are, and what was kept there.
+    /// The settings file and what was last written to it; `None` where settings are not kept.
     settings: Option<(PathBuf, Settings)>,
-    /// Settings that are not kept yet, and since when they stand so.
-    unkept: Option<(Settings, Instant)>,
-    /// Where the session is kept, and since when something has changed in it.
+    /// Settings that are not written yet, and since when they have been unchanged.
+    unsaved_settings: Option<(Settings, Instant)>,
+    /// The session's file, and when it first differed from what is open.
     session: Option<Session>,
     changed: Option<Instant>,
-    /// Whether it was said that the session cannot be kept: a disk that is full stays so for a while.
+    /// Whether a failure to write the session has been reported: a full disk stays full for a while.
     session_failed: bool,
+    /// Theme and zoom factor that egui was last given.
     shown: Option<(ThemeChoice, f32)>,
 }
 
 impl App {
-    /// A window on `ctx` over what `engine` answers. Settings are kept in `settings`, if anywhere.
+    /// A window on `ctx` whose requests `engine` answers. Settings are kept in the file `settings`, if any.
     pub fn new(ctx: &egui::Context, engine: Box<dyn Engine>, settings: Option<&Path>) -> Self {
         style::install(ctx);
         let loaded = settings.map_or_else(|| Ok(Settings::default()), Settings::load);
         let (remembered, error) = loaded.map_or_else(|e| (Settings::default(), Some(e)), |s| (s, None));
         let mut state = State::new(remembered.clone());
-        // A file that cannot be read is somebody's to mend: it is not written over.
+        // A file that cannot be read is left for the user to repair, never overwritten.
         let kept = settings.filter(|_| error.is_none()).map(|path| (path.to_owned(), remembered));
         if let Some(error) = error {
             state.note(Severity::Warning, error.to_string());
@@ -71,7 +72,7 @@ impl App {
             engine,
             ctx: ctx.clone(),
             settings: kept,
-            unkept: None,
+            unsaved_settings: None,
             session,
             changed: None,
             session_failed: false,
@@ -79,33 +80,33 @@ impl App {
         }
     }
 
-    /// Does a command, as if it had been chosen.
+    /// Applies a command and sends the requests that follow from it.
     pub fn dispatch(&mut self, command: Command) {
         if !matches!(command, Command::Hover(_) | Command::ShowThumbnails(_)) {
             self.changed.get_or_insert_with(Instant::now);
             log::asked(&command);
         }
         let requests = self.state.dispatch(command);
-        let looks =
+        let explains =
             requests.iter().any(|request| matches!(request, Request::Compute(_, Compute::Explain(_))));
         requests.into_iter().for_each(|request| self.engine.send(request));
-        if looks {
-            self.await_look();
+        if explains {
+            self.await_explanation();
         }
     }
 
-    /// Waits a moment for the look that was asked for: where tokens are known it takes no longer, and
-    /// no frame shows the one before.
-    fn await_look(&mut self) {
+    /// Applies events for up to [`EXPLAIN_WAIT`], until every requested explanation is there: with cached
+    /// tokens it takes no longer, and no frame shows the previous one.
+    fn await_explanation(&mut self) {
         let begun = Instant::now();
         while self.state.is_explaining() {
             let left = EXPLAIN_WAIT.saturating_sub(begun.elapsed());
             let Some(event) = self.engine.soon(left) else { return };
-            self.hear(event);
+            self.apply(event);
         }
     }
 
-    fn hear(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         if !matches!(
             event,
             Event::ThumbnailReady { .. } | Event::ThumbnailFailed { .. } | Event::Progress(..)
@@ -116,7 +117,7 @@ impl App {
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
 
-    /// Puts a workspace in the place of all that is open.
+    /// Replaces everything that is open by the workspace in the file `path`.
     pub fn open_workspace(&mut self, path: &Path) {
         let mut orders = Vec::new();
         self.window.open(path, &mut orders);
@@ -128,11 +129,11 @@ impl App {
             WindowOrder::Command(command) => self.dispatch(command),
             WindowOrder::Note(severity, text) => self.state.note(severity, text),
             WindowOrder::Restore(path, mut workspace) => {
-                // What was kept of a session knows the file it is of, and is not that file.
+                // A kept previous session names its workspace file itself; its own path is not that file.
                 if self.session.as_ref().is_none_or(|session| !session.is_previous(&path)) {
                     (workspace.saved_as, workspace.unsaved) = (Some(path.clone()), false);
                 }
-                if self.take(*workspace) {
+                if self.replace(*workspace) {
                     self.state.remember_workspace(path);
                 }
             }
@@ -144,7 +145,8 @@ impl App {
         }
     }
 
-    /// Lets a worker elsewhere compute, or this program again, with nothing open: paths are of other machines.
+    /// Connects to a worker at `host`, or to this program's own, with nothing open: paths of one machine mean
+    /// nothing on another. Reconnects if `host` is the current one.
     pub fn connect(&mut self, host: Option<Host>) {
         if self.state.connection.host() == host.as_ref() {
             return self.engine.connect();
@@ -155,8 +157,8 @@ impl App {
         }
     }
 
-    /// Lets somebody else be asked, and who was asked before end, for what takes the place of all that is open, which is kept;
-    /// whether that was possible: what is in the way is noted.
+    /// Keeps what is open as the previous session, and replaces the engine unless `host` is the current one.
+    /// False, with a note, where a training runs in this process or the new engine cannot start.
     fn attach(&mut self, host: Option<Host>) -> bool {
         if self.state.connection.host() == host.as_ref() {
             self.keep_previous();
@@ -183,8 +185,8 @@ impl App {
         Workspace { training: TrainSettings { device, ..TrainSettings::default() }, ..Workspace::default() }
     }
 
-    /// How it stands with the way to who computes, and what was said there.
-    fn keep_connected(&mut self, ctx: &egui::Context) {
+    /// Takes over the state of the connection, and the log lines of a remote worker.
+    fn poll_connection(&mut self, ctx: &egui::Context) {
         while let Some(line) = self.engine.log() {
             self.state.far_line(&line);
         }
@@ -198,8 +200,8 @@ impl App {
         }
     }
 
-    /// Puts a workspace in the place of all that is open, with its layout and the file it is of; whether that was possible.
-    fn take(&mut self, workspace: Workspace) -> bool {
+    /// Replaces everything that is open by a workspace, its layout and file name included; whether it could.
+    fn replace(&mut self, workspace: Workspace) -> bool {
         let possible = self.attach(workspace.host.clone());
         if possible {
             self.window.resume(&workspace);
@@ -214,14 +216,14 @@ impl App {
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
 
-    /// Opens what was open when the program ended; the demo where that was nothing, is not there or cannot be read.
+    /// Opens the last session; the demo if it is empty, none of its files exist, or it cannot be read.
     pub fn resume(&mut self) {
         match self.session.as_ref().map_or(Last::Nothing, Session::load) {
             Last::Open(workspace) => {
                 let mut datasets = workspace.datasets.iter();
                 let demo = demo::demo().is_ok_and(|demo| datasets.any(|one| one.path.starts_with(&demo)));
                 // The demo is small enough to be evaluated again at once.
-                if self.take(*workspace) && demo {
+                if self.replace(*workspace) && demo {
                     self.dispatch(Command::Evaluate { all: false });
                 }
             }
@@ -237,7 +239,7 @@ impl App {
         }
     }
 
-    /// Opens the bundled demo in the place of all that is open. It is small enough to be evaluated at once.
+    /// Replaces everything that is open by the bundled demo, which is small enough to be evaluated at once.
     pub fn start_demo(&mut self) {
         if !self.attach(None) {
             return;
@@ -253,14 +255,15 @@ impl App {
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
 
-    /// Puts the last session aside, where something else was asked for; it stays among what was recently
-    /// used.
+    /// Moves the last session's file away because something else is opened; it stays among the recent
+    /// workspaces.
     pub fn put_session_aside(&mut self) {
         let aside = self.session.as_ref().and_then(Session::put_aside);
         aside.into_iter().for_each(|path| self.state.remember_workspace(path));
     }
 
-    /// Keeps what is open before something else takes its place, unless a file has it.
+    /// Writes what is open to the file of the previous session, unless it is nothing, the untouched demo, or
+    /// saved in a workspace file.
     fn keep_previous(&mut self) {
         let named = self.window.workspace().is_some();
         let nothing = self.state.is_empty() || demo::demo().is_ok_and(|demo| self.state.is_untouched(&demo));
@@ -272,9 +275,8 @@ impl App {
         }
     }
 
-    /// Keeps the session once something has changed in it a while ago: beside the window, and only what is
-    /// new.
-    fn keep_session_soon(&mut self, ctx: &egui::Context) {
+    /// Writes the session on another thread, [`SESSION_DELAY`] after its first unwritten change.
+    fn save_session_if_due(&mut self, ctx: &egui::Context) {
         let Some(session) = &mut self.session else { return };
         if let Err(error) = session.written() {
             self.changed.get_or_insert_with(Instant::now); // it is tried again
@@ -288,15 +290,15 @@ impl App {
             return ctx.request_repaint_after(left);
         }
         if session.is_writing() {
-            return; // the frame after it sees to this
+            return; // the write wakes the window when it ends, and that frame comes here again
         }
         self.changed = None;
         let wake = ctx.clone();
         session.write_beside(self.window.session(&self.state), move || wake.request_repaint());
     }
 
-    /// Theme and size as they are set now.
-    fn dress(&mut self, ctx: &egui::Context) {
+    /// Gives egui the theme and the zoom factor of the settings, if they changed.
+    fn apply_style(&mut self, ctx: &egui::Context) {
         let wanted = (self.state.settings.theme, self.state.settings.scale);
         if self.shown != Some(wanted) {
             self.shown = Some(wanted);
@@ -309,61 +311,62 @@ impl App {
         }
     }
 
-    /// Keeps the settings once they have stood still for a while: a slider that is dragged is written once.
-    fn keep_settings_soon(&mut self, ctx: &egui::Context) {
+    /// Writes the settings once they have been unchanged for [`SAVE_DELAY`]: a dragged slider is written once.
+    fn save_settings_if_due(&mut self, ctx: &egui::Context) {
         let now = &self.state.settings;
         if self.settings.as_ref().is_none_or(|(_, kept)| kept == now) {
-            self.unkept = None;
-        } else if let Some((_, since)) = self.unkept.as_ref().filter(|(unkept, _)| unkept == now) {
+            self.unsaved_settings = None;
+        } else if let Some((_, since)) = self.unsaved_settings.as_ref().filter(|(unsaved, _)| unsaved == now)
+        {
             if since.elapsed() >= SAVE_DELAY {
-                self.unkept = None;
-                if let Err(error) = self.keep_settings() {
+                self.unsaved_settings = None;
+                if let Err(error) = self.save_settings() {
                     self.state.note(Severity::Warning, error.to_string());
                 }
             }
         } else {
-            self.unkept = Some((now.clone(), Instant::now()));
+            self.unsaved_settings = Some((now.clone(), Instant::now()));
             ctx.request_repaint_after(SAVE_DELAY);
         }
     }
 
-    /// Keeps the settings if they changed.
-    fn keep_settings(&mut self) -> Result<(), SettingsError> {
+    /// Writes the settings if they changed.
+    fn save_settings(&mut self) -> Result<(), SettingsError> {
         let Some((path, kept)) = &mut self.settings else { return Ok(()) };
         if *kept == self.state.settings {
             return Ok(());
         }
-        // Said once: a disk that is full now is full at the next frame too.
+        // Reported once: a disk that is full now is full in the next frame too.
         kept.clone_from(&self.state.settings);
         self.state.settings.save(path)
     }
 
-    /// Takes in what the worker and the window have to say: before every frame.
+    /// Runs before every frame: applies the engine's events and the window's pending orders.
     pub fn advance(&mut self, ctx: &egui::Context) {
         while let Some(event) = self.engine.event() {
-            self.hear(event);
+            self.apply(event);
         }
-        self.keep_connected(ctx);
+        self.poll_connection(ctx);
         for order in self.window.drain(ctx, &self.state) {
             self.carry_out(order);
         }
-        self.dress(ctx);
-        self.keep_settings_soon(ctx);
-        self.keep_session_soon(ctx);
+        self.apply_style(ctx);
+        self.save_settings_if_due(ctx);
+        self.save_session_if_due(ctx);
     }
 
-    /// Draws the state, and does what is wished.
+    /// Draws the state, and executes what the person chose.
     pub fn draw(&mut self, ui: &mut egui::Ui) {
         let orders = self.window.ui(ui, &self.state);
         if orders.is_empty() {
             return;
         }
-        // What they change is seen in the next frame.
+        // The effects of the orders show in the next frame.
         ui.ctx().request_repaint();
         let before = self.state.explained_count();
         orders.into_iter().for_each(|order| self.carry_out(order));
         if self.state.explained_count() != before {
-            // Or in this one: what it shows is no longer what is asked for.
+            // An explanation came at once: what this frame shows is outdated, so it is laid out again.
             ui.ctx().request_discard("a look was answered at once");
         }
     }
@@ -372,8 +375,8 @@ impl App {
 impl eframe::App for App {
     fn logic(&mut self, ctx: &egui::Context, frame: &mut eframe::Frame) {
         if let Some(gpu) = frame.wgpu_render_state() {
-            // Only then wgpu forgets what views and bindings destroyed textures had; egui never asks it to.
-            let _ = gpu.device.poll(wgpu::PollType::Poll); // waits for nothing
+            // wgpu frees views and bindings of destroyed textures only when polled, which egui never does.
+            let _ = gpu.device.poll(wgpu::PollType::Poll); // does not block
         }
         self.advance(ctx);
     }
@@ -383,7 +386,7 @@ impl eframe::App for App {
     }
 
     fn on_exit(&mut self) {
-        if let Err(error) = self.keep_settings() {
+        if let Err(error) = self.save_settings() {
             eprintln!("warning: {error}");
         }
         let session = self.window.session(&self.state);

@@ -1,5 +1,5 @@
-//! What is brought into sight by itself: of the panes those that have something to show. A group without any gives its room to the others; a group whose front tab has
-//! none brings one forward that has.
+//! Shows panes that have content without being told to: a tab group in which no pane has any is hidden; one whose
+//! active tab has none activates a tab that has.
 
 use std::collections::HashMap;
 
@@ -8,29 +8,29 @@ use egui_tiles::{Container, Tile, TileId, Tiles, Tree};
 use super::tiles::Pane;
 use crate::app::window::panels::{Panel, PanelContext};
 
-/// What was in sight, so that nothing moves while it stays the same.
+/// Which panels had content last, so that tabs move only when that changes.
 #[derive(Default)]
 pub struct AutoTabs {
-    /// Every panel that may have nothing to show, and whether it has.
+    /// Every panel that may lack content, and whether it has some.
     shows: Vec<(&'static str, bool)>,
-    /// The panel that a person asked for: it is seen, empty or not.
-    asked: Option<String>,
-    /// Tabs that gave way to another of their group.
-    behind: HashMap<TileId, TileId>,
+    /// The panel that a person opened: it is visible, empty or not.
+    requested: Option<String>,
+    /// By group, the empty tab that was active before another was activated in its place.
+    displaced: HashMap<TileId, TileId>,
 }
 
 impl AutoTabs {
-    /// Keeps a panel in sight until something else is looked at.
-    pub fn ask(&mut self, panel: &str) {
-        self.asked = Some(panel.to_owned());
+    /// Keeps a panel visible until the content of the panels changes.
+    pub fn request(&mut self, panel: &str) {
+        self.requested = Some(panel.to_owned());
     }
 
-    /// Hides groups of panes that have nothing to show, and shows those again that have.
+    /// Hides tab groups without content and shows those with some; if content changed, also moves tabs.
     pub fn arrange(&mut self, tree: &mut Tree<Pane>, panels: &[Box<dyn Panel>], cx: &PanelContext<'_>) {
         let shows = panels.iter().filter_map(|panel| Some((panel.id(), panel.has_content(cx)?))).collect();
         let moved = self.shows != shows;
         if moved {
-            self.asked = self.asked.take().filter(|_| self.shows.is_empty());
+            self.requested = self.requested.take().filter(|_| self.shows.is_empty());
             self.shows = shows;
         }
         let Some(root) = tree.root() else { return };
@@ -40,57 +40,63 @@ impl AutoTabs {
         };
         for page in pages {
             let mut groups = Vec::new();
-            self.groups(&tree.tiles, page, &mut groups);
-            let seen: Vec<bool> = groups.iter().map(|(_, panes)| self.has(panes)).collect();
-            let none = !seen.contains(&true);
-            for (at, ((group, panes), seen)) in groups.into_iter().zip(seen).enumerate() {
-                tree.tiles.set_visible(group, seen || (none && at == 0));
+            self.find_groups(&tree.tiles, page, &mut groups);
+            let visible: Vec<bool> = groups.iter().map(|(_, panes)| self.is_visible(panes)).collect();
+            let none = !visible.contains(&true);
+            for (at, ((group, panes), visible)) in groups.into_iter().zip(visible).enumerate() {
+                tree.tiles.set_visible(group, visible || (none && at == 0));
                 if moved {
-                    self.front(&mut tree.tiles, group, &panes);
+                    self.activate(&mut tree.tiles, group, &panes);
                 }
             }
         }
     }
 
-    /// Whether one of the panes has something to show, or was asked for.
-    fn has(&self, panes: &[(TileId, String)]) -> bool {
-        panes.iter().any(|(_, id)| self.shown(id) == Some(true) || self.asked.as_ref() == Some(id))
+    /// Whether one of a group's panes has content or was requested.
+    fn is_visible(&self, panes: &[(TileId, String)]) -> bool {
+        panes.iter().any(|(_, id)| self.has_content(id) == Some(true) || self.requested.as_ref() == Some(id))
     }
 
-    /// Whether a panel has something to show; absent for those that always have.
-    fn shown(&self, id: &str) -> Option<bool> {
+    /// Whether a panel has content; `None` for panels that always have.
+    fn has_content(&self, id: &str) -> Option<bool> {
         self.shows.iter().find(|(known, _)| *known == id).map(|(_, shows)| *shows)
     }
 
-    /// The groups of tabs below `tile` all of whose panes may have nothing to show.
-    fn groups(&self, tiles: &Tiles<Pane>, tile: TileId, found: &mut Vec<(TileId, Vec<(TileId, String)>)>) {
+    /// Collects the tab groups at or below `tile` of which every pane may lack content.
+    fn find_groups(
+        &self,
+        tiles: &Tiles<Pane>,
+        tile: TileId,
+        found: &mut Vec<(TileId, Vec<(TileId, String)>)>,
+    ) {
         let Some(Tile::Container(container)) = tiles.get(tile) else { return };
         if let Container::Tabs(tabs) = container {
             let pane = |child: &TileId| match tiles.get(*child) {
-                Some(Tile::Pane(Pane(id))) if self.shown(id).is_some() => Some((*child, id.clone())),
+                Some(Tile::Pane(Pane(id))) if self.has_content(id).is_some() => Some((*child, id.clone())),
                 _ => None,
             };
             if let Some(panes) = tabs.children.iter().map(pane).collect::<Option<Vec<_>>>() {
                 return found.push((tile, panes));
             }
         }
-        container.children().for_each(|child| self.groups(tiles, *child, found));
+        container.children().for_each(|child| self.find_groups(tiles, *child, found));
     }
 
-    /// Brings a tab forward that has something to show, where the front one has not; and that one again
-    /// once it has.
-    fn front(&mut self, tiles: &mut Tiles<Pane>, group: TileId, panes: &[(TileId, String)]) {
-        let shows = |tile: TileId| panes.iter().any(|(t, id)| *t == tile && self.shown(id) == Some(true));
+    /// Activates a tab with content where the active one has none, and the displaced one again once it has
+    /// some.
+    fn activate(&mut self, tiles: &mut Tiles<Pane>, group: TileId, panes: &[(TileId, String)]) {
+        let shows =
+            |tile: TileId| panes.iter().any(|(t, id)| *t == tile && self.has_content(id) == Some(true));
         let Some(Tile::Container(Container::Tabs(tabs))) = tiles.get_mut(group) else { return };
         let Some(active) = tabs.active else { return };
-        if let Some(back) = self.behind.get(&group).copied().filter(|back| shows(*back)) {
+        if let Some(back) = self.displaced.get(&group).copied().filter(|back| shows(*back)) {
             tabs.set_active(back);
-            self.behind.remove(&group);
+            self.displaced.remove(&group);
         } else if !shows(active)
             && let Some((other, _)) = panes.iter().find(|(tile, _)| shows(*tile))
         {
             tabs.set_active(*other);
-            self.behind.entry(group).or_insert(active);
+            self.displaced.entry(group).or_insert(active);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The system's clipboard, on a thread of its own: the program that holds it may be slow to hand it
-//! over, and the window does not wait.
+//! The system's clipboard, on a thread of its own: the program that owns its content may be slow to
+//! deliver it, and the window must not wait.
 //!
-//! egui's own clipboard without its feature reaches no further than the window. As a plugin this one
-//! stands between the two: what the window copies goes to the system, and a paste becomes what the
-//! system has: files by their paths, text, or a picture.
+//! egui's own clipboard, without its feature, ends at the window. This plugin connects it with the
+//! system's: what the window copies goes to the system, and a paste becomes what the system holds:
+//! files by their paths, text, or a picture.
 
 use std::borrow::Cow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,35 +14,37 @@ use arboard::{Clipboard as System, ImageData};
 use eframe::egui;
 use egui::{ColorImage, Context, Event, FullOutput, OutputCommand, Plugin, RawInput};
 
-/// What stands in egui's own clipboard until something is copied: of an empty one it would not tell
-/// that it was to be pasted.
-const EMPTY: &str = "\u{200b}";
+/// Text in egui's own clipboard until something is copied: with an empty one egui would report no
+/// paste.
+const PLACEHOLDER: &str = "\u{200b}";
 
-/// What the thread is asked for.
-enum Ask {
+/// A request to the clipboard's thread.
+enum Request {
+    /// Copies a text.
     Text(String),
+    /// Copies a picture.
     Picture(ColorImage),
-    /// What is there; the window's own text where the system has no clipboard.
+    /// Pastes what the system holds; this text of the window where the system has no clipboard.
     Paste(String),
 }
 
-/// The plugin.
+/// The egui plugin that talks to the clipboard's thread.
 pub struct Clipboard {
-    asks: SyncSender<Ask>,
-    /// A plugin has to be shareable; nobody else locks it.
+    requests: SyncSender<Request>,
+    /// Pastes that were answered; the mutex only makes the plugin `Sync`, nothing else locks it.
     answers: Mutex<Receiver<Event>>,
     prepared: bool,
 }
 
 impl Clipboard {
-    /// One for the window of `ctx`; without a thread for it, copies stay in the window.
+    /// Adds the plugin to `ctx`; if its thread cannot start, copies stay in the window.
     pub fn install(ctx: &Context) {
-        let (asks, asked) = sync_channel(16);
+        let (requests, received) = sync_channel(16);
         let (answer, answers) = sync_channel(16);
         let waker = ctx.clone();
-        let serve = move || serve(&asked, &answer, &waker);
+        let serve = move || serve(&received, &answer, &waker);
         if Builder::new().name("clipboard".into()).spawn(serve).is_ok() {
-            ctx.add_plugin(Self { asks, answers: Mutex::new(answers), prepared: false });
+            ctx.add_plugin(Self { requests, answers: Mutex::new(answers), prepared: false });
         }
     }
 }
@@ -55,8 +57,8 @@ impl Plugin for Clipboard {
     fn input_hook(&mut self, _: &Context, input: &mut RawInput) {
         input.events.retain_mut(|event| {
             let Event::Paste(text) = event else { return true };
-            // A queue that is full has a paste in it already.
-            self.asks.try_send(Ask::Paste(std::mem::take(text))).ok();
+            // A full queue has unanswered requests enough: this paste is dropped.
+            self.requests.try_send(Request::Paste(std::mem::take(text))).ok();
             false
         });
         let answers = self.answers.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -67,36 +69,39 @@ impl Plugin for Clipboard {
         let commands = &mut output.platform_output.commands;
         commands.retain_mut(|command| match command {
             OutputCommand::CopyText(text) => {
-                self.asks.try_send(Ask::Text(text.clone())).ok();
+                self.requests.try_send(Request::Text(text.clone())).ok();
                 true
             }
             OutputCommand::CopyImage(picture) => {
                 let picture = std::mem::replace(picture, ColorImage::filled([1, 1], egui::Color32::BLACK));
-                self.asks.try_send(Ask::Picture(picture)).ok();
+                self.requests.try_send(Request::Picture(picture)).ok();
                 false
             }
             _ => true,
         });
         if !std::mem::replace(&mut self.prepared, true) {
-            commands.push(OutputCommand::CopyText(EMPTY.to_owned()));
+            commands.push(OutputCommand::CopyText(PLACEHOLDER.to_owned()));
         }
     }
 }
 
-/// Answers for as long as there is a window.
-fn serve(asked: &Receiver<Ask>, answer: &SyncSender<Event>, ctx: &Context) {
+/// Serves requests until the window is gone.
+fn serve(requests: &Receiver<Request>, answer: &SyncSender<Event>, ctx: &Context) {
     let mut system: Option<System> = None;
-    for ask in asked {
-        // A system that has none now may have one later.
+    for request in requests {
+        // A system without a clipboard now may have one later.
         system = system.or_else(|| System::new().ok());
-        let event = match (ask, &mut system) {
-            (Ask::Text(text), Some(system)) => system.set_text(text).ok().and(None),
-            (Ask::Picture(picture), Some(system)) => system.set_image(data(&picture)).ok().and(None),
-            (Ask::Paste(own), None) => Some(Event::Paste(own)),
-            (Ask::Paste(_), Some(system)) => pasted(system),
+        let event = match (request, &mut system) {
+            (Request::Text(text), Some(system)) => system.set_text(text).ok().and(None),
+            (Request::Picture(picture), Some(system)) => {
+                system.set_image(image_data(&picture)).ok().and(None)
+            }
+            (Request::Paste(own), None) => Some(Event::Paste(own)),
+            (Request::Paste(_), Some(system)) => paste(system),
             (_, None) => None,
         };
-        if let Some(event) = event.filter(|event| !matches!(event, Event::Paste(text) if text == EMPTY)) {
+        if let Some(event) = event.filter(|event| !matches!(event, Event::Paste(text) if text == PLACEHOLDER))
+        {
             if answer.send(event).is_err() {
                 return;
             }
@@ -105,8 +110,8 @@ fn serve(asked: &Receiver<Ask>, answer: &SyncSender<Event>, ctx: &Context) {
     }
 }
 
-/// What the system has to paste.
-fn pasted(system: &mut System) -> Option<Event> {
+/// The paste event for what the system holds: paths of files one a line, text, or a picture.
+fn paste(system: &mut System) -> Option<Event> {
     if let Ok(files) = system.get().file_list()
         && !files.is_empty()
     {
@@ -121,7 +126,7 @@ fn pasted(system: &mut System) -> Option<Event> {
     whole.then(|| Event::PasteImage(Arc::new(ColorImage::from_rgba_unmultiplied([width, height], &bytes))))
 }
 
-fn data(picture: &ColorImage) -> ImageData<'static> {
+fn image_data(picture: &ColorImage) -> ImageData<'static> {
     let bytes: Vec<u8> = picture.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
     let [width, height] = picture.size;
     ImageData { width, height, bytes: Cow::Owned(bytes) }

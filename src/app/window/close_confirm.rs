@@ -1,4 +1,4 @@
-//! Closing the window while a training runs, or a workspace is not saved: what becomes of it is asked first.
+//! Closing the window: asks first what becomes of a training that runs, or of an unsaved workspace.
 
 use eframe::egui::{Context, Ui, ViewportCommand};
 
@@ -7,29 +7,29 @@ use crate::app::state::State;
 use crate::app::state::command::Action;
 use crate::app::window::panels::UiAction;
 
-/// How far closing has come.
+/// Progress of closing the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CloseConfirm {
-    /// Nobody leaves.
+    /// The window stays open.
     #[default]
-    Staying,
-    /// It is asked what becomes of the training.
+    Idle,
+    /// The dialog asks what becomes of the training.
     Asking,
     /// The training is being stopped; the window closes once it is saved.
     Saving,
-    /// The window closes whatever runs.
-    Going,
+    /// The window closes, whatever runs.
+    Closing,
 }
 
 impl CloseConfirm {
-    /// Lets the window close whatever there is.
-    pub fn go(&mut self, ctx: &Context) {
-        *self = Self::Going;
+    /// Closes the window without asking.
+    pub fn close_now(&mut self, ctx: &Context) {
+        *self = Self::Closing;
         ctx.send_viewport_cmd(ViewportCommand::Close);
     }
 
-    /// Holds the window where a training would end with it, and asks. True where a workspace is to be asked
-    /// about, which `unsaved` says.
+    /// Cancels closing while a training would end with the window, and asks. True if the workspace is
+    /// `unsaved` and the caller must ask whether to save it.
     pub fn ui(
         &mut self,
         ui: &Ui,
@@ -39,20 +39,20 @@ impl CloseConfirm {
     ) -> bool {
         let training = state.training.active.as_ref().is_some_and(|run| !run.detached);
         let closing = ui.input(|i| i.viewport().close_requested());
-        if closing && training && *self != Self::Going {
+        if closing && training && *self != Self::Closing {
             ui.ctx().send_viewport_cmd(ViewportCommand::CancelClose);
-            if *self == Self::Staying {
+            if *self == Self::Idle {
                 *self = Self::Asking;
             }
         }
         let over = !training && matches!(self, Self::Asking | Self::Saving);
-        if (over || closing && !training && *self != Self::Going) && unsaved() {
-            *self = Self::Staying;
+        if (over || closing && !training && *self != Self::Closing) && unsaved() {
+            *self = Self::Idle;
             ui.ctx().send_viewport_cmd(ViewportCommand::CancelClose);
             return true;
         }
         if over {
-            self.go(ui.ctx());
+            self.close_now(ui.ctx());
         }
         if *self == Self::Asking {
             self.ask(ui, state, actions);
@@ -72,7 +72,7 @@ impl CloseConfirm {
                 }
                 if ui.button("Quit at once").clicked() {
                     ui.ctx().send_viewport_cmd(ViewportCommand::Close);
-                    answer = Answer::Given(Self::Going);
+                    answer = Answer::Given(Self::Closing);
                 }
                 if ui.button("Keep training").clicked() {
                     answer = Answer::Closed;
@@ -82,7 +82,7 @@ impl CloseConfirm {
         });
         match answer {
             Answer::Open => {}
-            Answer::Closed => *self = Self::Staying,
+            Answer::Closed => *self = Self::Idle,
             Answer::Given(next) => *self = next,
         }
     }

@@ -1,4 +1,4 @@
-//! The dialog that asks who computes: a machine that ssh reaches, a process of its own here, or this program.
+//! The dialog that chooses where to compute: on a machine that ssh reaches, in another process here, or in this program.
 
 use eframe::egui;
 use egui::{Button, Grid, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
@@ -13,19 +13,19 @@ use crate::viz::draw::color32;
 /// Height of the list of hosts.
 const LIST_PX: f32 = 220.0;
 
-/// Who is to compute.
+/// Where to compute, as it is being chosen.
 pub struct ConnectDialog {
-    /// As it is typed: `gpu1`, `ssh://me@gpu1:2222` or `local`.
+    /// The address as typed: `gpu1`, `ssh://me@gpu1:2222` or `local`.
     place: String,
-    /// The program there, where it is not on the PATH.
+    /// Path of the program there; empty where it is on the PATH.
     program: String,
     recent: Vec<Host>,
-    /// Those of the user's ssh configuration.
+    /// Hosts of the user's ssh configuration.
     known: Vec<String>,
 }
 
 impl ConnectDialog {
-    /// With who was connected to lately, and the hosts of the user's ssh configuration.
+    /// Offers recent hosts and those of the user's ssh configuration.
     pub fn new(state: &State) -> Self {
         let known = remote::user_config().map(|config| remote::hosts(&config)).unwrap_or_default();
         let recent: Vec<Host> =
@@ -33,7 +33,7 @@ impl ConnectDialog {
         Self { place: String::new(), program: String::new(), recent, known }
     }
 
-    /// Draws it; nobody elsewhere is this program.
+    /// Draws the dialog; the answer `None` is this program.
     pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<Option<Host>> {
         dialog::show(ui.ctx(), "connect", 480.0, "Connect to another machine", |ui| {
             ui.weak(
@@ -59,7 +59,7 @@ impl ConnectDialog {
         })
     }
 
-    /// Whether Enter was pressed.
+    /// Draws the text fields; whether Enter was pressed.
     fn fields(&mut self, ui: &mut Ui) -> bool {
         let mut enter = false;
         Grid::new("connect fields").num_columns(2).show(ui, |ui| {
@@ -78,7 +78,7 @@ impl ConnectDialog {
         enter
     }
 
-    /// Who can be chosen.
+    /// Draws the list of hosts; a click on a remote one only fills the fields.
     fn list(&mut self, ui: &mut Ui, state: &State) -> Answer<Option<Host>> {
         let mut answer = Answer::Open;
         let mut filled = None;
@@ -117,7 +117,7 @@ impl ConnectDialog {
         answer
     }
 
-    /// Who is typed.
+    /// The host that is typed, or why the address is none.
     fn typed(&self) -> Result<Host, String> {
         let typed = host(self.place.trim());
         let place = typed.place.parse::<WorkerAddress>()?.word();
@@ -126,7 +126,7 @@ impl ConnectDialog {
     }
 }
 
-/// A host as a person types it.
+/// The host of a typed address; `ssh://` is added where it is missing.
 fn host(text: &str) -> Host {
     let whole = text == "local" || text.starts_with("ssh://");
     let place = if whole { text.to_owned() } else { format!("ssh://{text}") };

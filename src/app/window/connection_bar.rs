@@ -1,4 +1,4 @@
-//! The band over the panes while nobody computes: the connection is being made, or lost.
+//! The band over the panes while the connection to a remote worker is being made, or is lost.
 
 use eframe::egui;
 use egui::{Align, Frame, Label, Layout, Margin, RichText, Stroke, Ui};
@@ -11,7 +11,7 @@ use crate::viz::draw::color32;
 /// Room for the buttons.
 const BUTTONS_PX: f32 = 240.0;
 
-/// Draws it where it is due, with what may put it right.
+/// Draws the band unless the worker is connected, with buttons to disconnect and to reconnect.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let connection = &cx.state.connection;
     let (color, why) = match connection {

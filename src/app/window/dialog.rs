@@ -1,21 +1,22 @@
-//! The one look of dialogs: a sheet over the dimmed window, ended by Escape or a click beside it.
+//! What all dialogs share: a modal sheet over the dimmed window, closed by Escape or a click beside it.
 
 use std::mem;
 
 use eframe::egui;
 use egui::{Align2, Button, Context, Frame, Id, Margin, Modal, ModalResponse, Response, RichText, Ui, Vec2};
 
-/// What a dialog says in a frame.
+/// What came of a dialog in this frame.
 pub enum Answer<T> {
+    /// It stays open.
     Open,
-    /// It was called off.
+    /// It was cancelled.
     Closed,
-    /// This.
+    /// It was confirmed with this value.
     Given(T),
 }
 
 impl<T> Answer<T> {
-    /// This answer, or a later one where it is none.
+    /// This answer, or `other` while this is [`Answer::Open`].
     pub fn or(self, other: Self) -> Self {
         if matches!(self, Self::Open) { other } else { self }
     }
@@ -36,14 +37,14 @@ pub fn show<T>(
     });
     let answer = if modal.should_close() { Answer::Closed } else { modal.inner };
     if !matches!(answer, Answer::Open) {
-        ctx.request_repaint(); // only then what lies below has its keys again
+        ctx.request_repaint(); // the window below handles keys again from the next frame on
     }
     answer
 }
 
-/// Draws what lies below a dialog, while one is open: with no pointer, as an open tooltip of what is pointed at
-/// would stay, and above the dialog.
-pub fn below(ctx: &Context, draw: impl FnOnce()) {
+/// Runs `draw`, which draws the window below any dialog. While a dialog is open egui's pointer is hidden from it: a
+/// tooltip below would stay, above the dialog.
+pub fn draw_below(ctx: &Context, draw: impl FnOnce()) {
     let covered = ctx.memory(egui::Memory::top_modal_layer).is_some();
     let pointer = covered.then(|| ctx.input_mut(|input| mem::take(&mut input.pointer)));
     draw();
@@ -52,8 +53,8 @@ pub fn below(ctx: &Context, draw: impl FnOnce()) {
     }
 }
 
-/// One that hangs from the top, so that it grows and shrinks without leaping.
-pub fn hang<T>(ctx: &Context, id: &str, add: impl FnOnce(&mut Ui) -> T) -> ModalResponse<T> {
+/// A dialog anchored at the top, so that its head stays in place as it grows and shrinks.
+pub fn show_at_top<T>(ctx: &Context, id: &str, add: impl FnOnce(&mut Ui) -> T) -> ModalResponse<T> {
     let id = Id::unique(id);
     let area = Modal::default_area(id).anchor(Align2::CENTER_TOP, Vec2::new(0.0, 70.0));
     Modal::new(id).area(area).frame(frame(ctx, 12)).show(ctx, add)
@@ -63,14 +64,14 @@ fn frame(ctx: &Context, margin: i8) -> Frame {
     Frame::window(&ctx.global_style()).inner_margin(Margin::same(margin))
 }
 
-/// The button a dialog is for; it stands out.
+/// The default button of a dialog, highlighted.
 pub fn main_button(ui: &mut Ui, text: &str, enabled: bool) -> Response {
     let fill = ui.visuals().selection.bg_fill;
     let button = Button::new(RichText::new(text).strong()).fill(fill).min_size(Vec2::new(84.0, 26.0));
     ui.add_enabled(enabled, button)
 }
 
-/// That button, which gives `answer`, and the one that calls the dialog off.
+/// The default button, which gives `answer`, and a Cancel button.
 pub fn buttons<T>(ui: &mut Ui, text: &str, enabled: bool, answer: T) -> Answer<T> {
     let given = main_button(ui, text, enabled).clicked();
     match (given, ui.button("Cancel").clicked()) {

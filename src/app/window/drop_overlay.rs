@@ -1,10 +1,10 @@
-//! Files held over the window: what letting go of them does.
+//! The overlay while files are dragged over the window.
 
 use eframe::egui::{self, Ui};
 
 use crate::viz::draw::{Theme, color32};
 
-/// Says so over everything.
+/// Covers the window with what dropping the files does.
 pub fn ui(ui: &Ui, theme: &Theme) {
     let id = egui::Id::unique("drop");
     egui::Area::new(id).order(egui::Order::Foreground).fixed_pos(ui.max_rect().min).show(ui.ctx(), |ui| {

@@ -1,4 +1,4 @@
-//! Who answers a window's requests: the threads of this program, a worker elsewhere, or a test in their place.
+//! What answers a window's requests: the threads of this program, a remote worker, or a test double.
 
 use std::thread::Builder;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use crate::app::remote::Link;
 use crate::app::state::connection::{Connection, Host};
 use crate::app::worker::{Waker, Worker, WorkerEnv};
 
-/// Who answers requests. No call waits but [`soon`](Self::soon), as long as it is told.
+/// Answers requests with events. No call blocks except [`soon`](Self::soon), for at most the time given.
 pub trait Engine {
-    /// Takes a request.
+    /// Enqueues a request.
     fn send(&mut self, request: Request);
 
     /// The next event, if there is one.
@@ -18,23 +18,23 @@ pub trait Engine {
         self.soon(Duration::ZERO)
     }
 
-    /// The next event, if one comes in time.
+    /// The next event, waiting `at_most` so long for it.
     fn soon(&mut self, at_most: Duration) -> Option<Event>;
 
-    /// How it stands with the way there.
+    /// State of the connection to the worker.
     fn connection(&mut self) -> Connection {
         Connection::Here
     }
 
-    /// Tries to connect now, where it is not.
+    /// Tries to connect now, if it is not connected.
     fn connect(&mut self) {}
 
-    /// What was said there beside the answers.
+    /// The next line that a remote worker wrote to its standard error, if any.
     fn log(&mut self) -> Option<String> {
         None
     }
 
-    /// Nobody asks any more.
+    /// Shuts down; no request follows.
     fn end(self: Box<Self>) {}
 }
 
@@ -52,7 +52,7 @@ impl Engine for Worker {
     }
 
     fn end(self: Box<Self>) {
-        // It waits for the job under way to notice, and a window does not.
+        // Dropping waits until the running job has noticed; the window must not wait.
         let _ = Builder::new().name("ending".into()).spawn(move || drop(self));
     }
 }
@@ -79,10 +79,10 @@ impl Engine for Link {
     }
 }
 
-/// Who computes at a host, or in this program where none is named; `waker` asks the window for a frame.
+/// Starts the engine at `host`, or in this program if that is `None`; `waker` requests a frame of the window.
 ///
 /// # Errors
-/// If the host names no place, or this system gives no threads.
+/// If the host's address cannot be parsed, or no thread can be started.
 pub fn start(host: Option<&Host>, waker: Waker) -> Result<Box<dyn Engine>, String> {
     Ok(match host {
         Some(host) => Box::new(Link::start(host.clone(), waker)?),

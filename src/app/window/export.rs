@@ -1,4 +1,4 @@
-//! Figures to files: the dialog that asks where and how, and the command line that draws the same.
+//! Exporting a figure: the dialog for file and format, and the command line that draws the same figure.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::viz::export::{self, GIF_DPI, PNG_DPI};
 use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
 
-/// The format that moves.
+/// The animated format.
 const GIF: &str = "gif";
-/// Formats: ending, what it is.
+/// Formats: file extension and description.
 pub const FORMATS: [(&str, &str); 6] = [
     ("svg", "SVG, vectors"),
     ("pdf", "PDF, vectors"),
@@ -30,14 +30,14 @@ pub const FORMATS: [(&str, &str); 6] = [
     ("npz", "NPZ, the numbers"),
 ];
 
-/// Stills beside an animation, where nobody says otherwise.
-const STILLS: usize = 4;
+/// Default number of stills beside an animation.
+const DEFAULT_STILLS: usize = 4;
 
-/// What is to be exported, and how.
+/// The figure to export, and how.
 #[derive(Clone)]
 pub struct Export {
     plot: Arc<dyn Plot>,
-    /// Where to; its ending is the format's.
+    /// Path of the file; its extension is the format's.
     pub path: String,
     format: &'static str,
     /// In millimetres.
@@ -47,21 +47,21 @@ pub struct Export {
     stills: usize,
     /// Whether its data are written beside it.
     with_sources: bool,
-    /// Why it does not fit on a page of this width, or what else to know of it there, as last asked.
+    /// For the width last checked: why the figure does not fit, and notes on how it will look.
     page: Option<(f32, Option<Narrow>, Vec<String>)>,
     /// Why it could not be written.
     pub error: Option<String>,
 }
 
-/// What a person wants of the dialog.
+/// What a person chose in the dialog.
 pub enum ExportStep {
     Write,
-    /// Choose where with the system's dialog; the name suggested.
+    /// Choose the file with the file dialog; the suggested name.
     Choose(String),
 }
 
 impl Export {
-    /// Of this picture: in a column, or on a page where several stand side by side.
+    /// An export of `plot` to the home folder as SVG: 85 mm wide, or 174 mm for a comparison.
     pub fn new(plot: Arc<dyn Plot>) -> Self {
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
         let name: String =
@@ -72,7 +72,7 @@ impl Export {
             plot,
             format: "svg",
             dpi: PNG_DPI,
-            stills: STILLS,
+            stills: DEFAULT_STILLS,
             with_sources: true,
             page: None,
             error: None,
@@ -80,15 +80,15 @@ impl Export {
     }
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<ExportStep> {
-        // A name within keeps its capitals.
+        // Only the first letter: names keep their capitals.
         let title = self.plot.caption().title;
         let mut letters = title.chars();
         let first = letters.next().map(char::to_lowercase).into_iter().flatten().collect::<String>();
         let title = format!("Export {first}{}", letters.as_str());
-        dialog::show(ui.ctx(), "export", 540.0, &title, |ui| self.inside(ui))
+        dialog::show(ui.ctx(), "export", 540.0, &title, |ui| self.contents(ui))
     }
 
-    fn inside(&mut self, ui: &mut Ui) -> Answer<ExportStep> {
+    fn contents(&mut self, ui: &mut Ui) -> Answer<ExportStep> {
         let mut answer = Answer::Open;
         ui.add_space(4.0);
         Grid::new("export").num_columns(2).spacing([14.0, 8.0]).min_col_width(72.0).show(ui, |ui| {
@@ -101,7 +101,7 @@ impl Export {
             let list = combo.show_ui(ui, |ui| {
                 for (id, name) in formats {
                     if ui.selectable_label(self.format == *id, *name).clicked() {
-                        self.take(id);
+                        self.set_format(id);
                         self.path = Path::new(&self.path).with_extension(id).display().to_string();
                     }
                 }
@@ -136,14 +136,14 @@ impl Export {
                 ui.add(DragValue::new(&mut self.dpi).range(50.0..=1200.0).suffix(" dpi")).labelled_by(label);
                 ui.end_row();
             }
-            let says = match self.format {
+            let note = match self.format {
                 "csv" => "What it was made of stands in lines that begin with #; pandas: comment=\"#\"",
                 "npz" => "What it was made of stands in the array metadata, as JSON",
                 _ => "",
             };
-            if !says.is_empty() {
+            if !note.is_empty() {
                 ui.label("");
-                ui.label(egui::RichText::new(says).small().weak());
+                ui.label(egui::RichText::new(note).small().weak());
                 ui.end_row();
             }
             ui.label("File");
@@ -151,7 +151,7 @@ impl Export {
                 let edit = ui.add(egui::TextEdit::singleline(&mut self.path).desired_width(350.0));
                 edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Export to"));
                 if edit.changed() {
-                    self.follow_ending();
+                    self.sync_format();
                 }
                 if ui.button("Choose…").clicked() {
                     let name =
@@ -161,7 +161,7 @@ impl Export {
             });
             ui.end_row();
         });
-        let ready = self.faults(ui) & self.fits(ui);
+        let ready = self.check_folder(ui) & self.check_width(ui);
         let sources = self.plot.sources();
         if let Some(first) = sources.first() {
             let text = match (first, sources.len()) {
@@ -194,8 +194,8 @@ impl Export {
         row.inner
     }
 
-    /// Says why its columns do not fit on the page, and offers what would do; whether they fit.
-    fn fits(&mut self, ui: &mut Ui) -> bool {
+    /// Whether the figure fits the width; if not, shows why, with buttons for what would fit.
+    fn check_width(&mut self, ui: &mut Ui) -> bool {
         let width = self.width;
         if is_numbers(self.format) {
             return true;
@@ -215,7 +215,7 @@ impl Export {
             }
             return true;
         };
-        ui.add(red(ui, &narrow.why()));
+        ui.add(error_label(ui, &narrow.why()));
         ui.horizontal(|ui| {
             let rows = narrow.in_rows().and_then(|columns| Some((columns, self.plot.in_rows(columns)?)));
             if let Some((columns, plot)) = rows
@@ -230,8 +230,8 @@ impl Export {
         false
     }
 
-    /// Says why it cannot be written there, and makes a folder that is missing; whether it can.
-    fn faults(&mut self, ui: &mut Ui) -> bool {
+    /// Whether the file's folder exists; if not, offers to create it. Shows the last error.
+    fn check_folder(&mut self, ui: &mut Ui) -> bool {
         let file = self.file();
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
@@ -242,53 +242,53 @@ impl Export {
                         .err()
                         .map(|error| format!("It cannot be made: {error}"));
                 }
-                ui.add(red(ui, &format!("There is no folder {}", folder.display())));
+                ui.add(error_label(ui, &format!("There is no folder {}", folder.display())));
             });
         }
-        self.error.iter().for_each(|error| drop(ui.add(red(ui, error))));
+        self.error.iter().for_each(|error| drop(ui.add(error_label(ui, error))));
         missing.is_none()
     }
 
-    /// Takes a format, and the resolution that suits it.
-    fn take(&mut self, format: &'static str) {
+    /// Sets the format, and the default resolution where it changes to or from GIF.
+    fn set_format(&mut self, format: &'static str) {
         if (self.format == GIF) != (format == GIF) {
             self.dpi = if format == GIF { GIF_DPI } else { PNG_DPI };
         }
         self.format = format;
     }
 
-    /// Whether its picture is of pixels.
+    /// Whether the format is a raster image.
     fn has_pixels(&self) -> bool {
         matches!(self.format, "png" | GIF)
     }
 
-    /// The files of single steps.
+    /// Files of the stills beside an animation.
     fn still_files(&self) -> Vec<PathBuf> {
         let count = if self.format == GIF { self.stills } else { 0 };
         let stills = animation::stills(&*self.plot, &self.file(), count);
         stills.into_iter().map(|(_, file)| file).collect()
     }
 
-    /// The file that is written.
+    /// The file to write.
     pub fn file(&self) -> PathBuf {
         expanded(self.path.trim())
     }
 
-    /// Puts the file in a folder and under a name that were chosen.
-    pub fn put(&mut self, path: &Path) {
+    /// Sets the file to one that was chosen in a dialog.
+    pub fn set_path(&mut self, path: &Path) {
         self.path = path.display().to_string();
-        self.follow_ending();
+        self.sync_format();
         self.path = path.with_extension(self.format).display().to_string();
     }
 
-    /// Takes the format that the file's ending names.
-    fn follow_ending(&mut self) {
+    /// Sets the format to that of the path's extension, if it is a known one.
+    fn sync_format(&mut self) {
         let known = |ending: &str| FORMATS.iter().find(|(id, _)| ending.eq_ignore_ascii_case(id));
         let ending = Path::new(&self.path).extension().and_then(|e| e.to_str()).and_then(known);
-        self.take(ending.map_or(self.format, |(id, _)| id));
+        self.set_format(ending.map_or(self.format, |(id, _)| id));
     }
 
-    /// Names of the files that are there already, and would be written over.
+    /// Names of existing files that would be overwritten.
     fn replaced(&self) -> Vec<String> {
         let beside = self.sources().into_iter().filter(|_| self.with_sources).map(|(_, path)| path);
         let own = std::iter::once(self.file()).chain(self.still_files());
@@ -296,7 +296,7 @@ impl Export {
         there.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
     }
 
-    /// What it is drawn from, and where that goes.
+    /// The data the figure is drawn from, and the file of each.
     fn sources(&self) -> Vec<(Source<'_>, PathBuf)> {
         let sources = self.plot.sources();
         let (path, many) = (self.file(), sources.len() > 1);
@@ -307,7 +307,7 @@ impl Export {
         sources.iter().copied().enumerate().map(|(at, source)| (source, file((at, source)))).collect()
     }
 
-    /// The command that draws the same figure from its data.
+    /// The command line that draws the same figure from its data.
     pub fn command_line(&self) -> String {
         let mut words = vec!["ssmprobe figures".to_owned(), self.plot.caption().command];
         let file = |(source, path): &(Source<'_>, PathBuf)| {
@@ -325,7 +325,7 @@ impl Export {
         self.plot.draw_column(&Theme::print(), export::points(self.width)).map_err(|why| why.0)
     }
 
-    /// Writes it, and its data beside it.
+    /// Writes the figure, and its data beside it where wanted.
     pub fn write(&self) -> Outcome {
         let written = || -> Result<(), String> {
             let path = self.file();
@@ -347,7 +347,7 @@ impl Export {
         Outcome::Written(self.file(), written())
     }
 
-    /// The figure as pixels, as it stands on a white page.
+    /// Renders the figure on a white page, for the clipboard.
     pub fn image(&self) -> Outcome {
         let drawn = || -> Result<ColorImage, String> {
             let scene = Scene { background: Theme::light().background, ..self.scene()? };
@@ -360,13 +360,13 @@ impl Export {
     }
 }
 
-/// What is wrong, in words.
-fn red(ui: &Ui, text: &str) -> egui::Label {
+/// A label in the colour of failures.
+fn error_label(ui: &Ui, text: &str) -> egui::Label {
     let color = color32(style::failed(&style::theme(ui)));
     egui::Label::new(egui::RichText::new(text).color(color)).wrap()
 }
 
-/// Whether a format holds the numbers, not the picture.
+/// Whether a format holds the figure's numbers instead of its picture.
 fn is_numbers(format: &str) -> bool {
     matches!(format, "csv" | "npz")
 }

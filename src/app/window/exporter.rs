@@ -1,4 +1,4 @@
-//! What takes its time beside the window: writing figures, drawing them for the clipboard, reading what is sent elsewhere.
+//! Slow work on threads of its own: writing figures, rendering them for the clipboard, reading files to send.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,25 +14,25 @@ use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};
 use crate::app::user_error::UserError;
 
-/// What came of an export or a copy.
+/// Result of such work.
 pub enum Outcome {
-    /// Written here, or why not.
+    /// A figure was written to this file, or why not.
     Written(PathBuf, Result<(), String>),
-    /// Findings were written there, or could not be.
+    /// The findings of a share job were written to this path, or why not.
     Shared(JobId, Result<PathBuf, UserError>),
-    /// The system was asked to open a file; why it does not.
+    /// The system opened a file, or why not.
     Opened(Result<(), String>),
-    /// A picture for the clipboard.
+    /// A rendered figure for the clipboard.
     Image(ColorImage),
-    /// A picture from the clipboard is this file now.
+    /// A pasted picture was written to this file.
     Pasted(PathBuf),
-    /// Files to be sent where it is computed.
+    /// Files that were read, to be sent to the remote worker.
     Read(Vec<ResultFile>),
-    /// Nothing; why.
+    /// The work failed: why.
     Failed(String),
 }
 
-/// Exports under way, each on a thread of its own.
+/// Runs work on threads, one each, and collects the outcomes.
 pub struct Exporter {
     sender: SyncSender<Outcome>,
     outcomes: Receiver<Outcome>,
@@ -46,7 +46,10 @@ impl Default for Exporter {
 }
 
 impl Exporter {
-    /// Does `work` and wakes the window.
+    /// Runs `work` on a new thread and wakes the window when it is done.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
     pub fn start(
         &self,
         ctx: &egui::Context,
@@ -54,7 +57,7 @@ impl Exporter {
     ) -> Result<(), String> {
         let (sender, ctx) = (self.sender.clone(), ctx.clone());
         let run = move || {
-            // The window may be gone; then nobody wants to know.
+            // Fails only if the window is gone.
             sender.send(work()).ok();
             ctx.request_repaint();
         };
@@ -62,7 +65,7 @@ impl Exporter {
         thread.map(drop).map_err(|error| format!("Cannot export: {error}"))
     }
 
-    /// Reads files to be sent where it is computed.
+    /// Reads files, to be sent to the remote worker; a note where no thread can be started.
     pub fn send(&self, ctx: &egui::Context, paths: Vec<PathBuf>) -> Option<WindowOrder> {
         let work = move || match received::read(&paths) {
             Ok(files) => Outcome::Read(files),
@@ -71,20 +74,20 @@ impl Exporter {
         self.start(ctx, work).err().map(|why| WindowOrder::Note(Severity::Error, why))
     }
 
-    /// What came of one of them.
+    /// The next outcome, if any work has finished.
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcomes.try_recv().ok()
     }
 }
 
 impl MainWindow {
-    /// What exports that are done come to.
-    pub(super) fn exported(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
+    /// Handles all outcomes since the last frame.
+    pub(super) fn take_outcomes(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
         let mut orders = Vec::new();
         while let Some(outcome) = self.exporter.outcome() {
             match outcome {
                 Outcome::Written(path, written) => {
-                    // Another dialog may have been opened since.
+                    // Another export dialog may have been opened since.
                     let own = self.export.as_mut().filter(|export| export.file() == path);
                     match (written, own) {
                         (Ok(()), own) => {

@@ -1,5 +1,5 @@
-//! Asking for files with the system's own dialog, on a thread of its own: the window goes on. Where
-//! the system has none (no portal, no zenity), the path is typed.
+//! Choosing files with the system's own dialog, on a thread so that the window goes on. Where the system
+//! has none (no portal, no zenity), the path is typed.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -16,49 +16,49 @@ use crate::app::state::settings::Recent;
 use crate::app::state::workspace::Entry;
 use crate::model::data::image::ENDINGS;
 
-/// Sooner than this nobody calls a dialog off: there was none.
-const NO_DIALOG: Duration = Duration::from_millis(600);
+/// A dialog that ends without an answer sooner than this was never shown: no person cancels so fast.
+const MIN_CANCEL_TIME: Duration = Duration::from_millis(600);
 
-/// What files are asked for.
+/// What files are chosen for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileRequest {
     /// An action of the menu.
     Prompt(FilePrompt),
-    /// Where an export goes; the name suggested.
+    /// The file of an export; the suggested name.
     Export(String),
-    /// Where what is shared goes: a folder, or a file of the name suggested.
+    /// Where to share to: a file with this suggested name, or a folder.
     Share(Option<String>),
-    /// Where a missing file of a workspace is now.
+    /// The new place of a missing file of a workspace.
     Relink(Entry),
 }
 
-/// What a dialog asks for, in its words.
+/// Title and constraints of a dialog.
 pub struct Question {
     pub title: &'static str,
-    /// What can be the answer.
+    /// What can be chosen.
     pub kind: FileKind,
-    /// Endings of the files it is about; all where there are none.
+    /// File extensions that can be chosen; any if empty.
     pub endings: &'static [&'static str],
 }
 
 /// What can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A folder that is there.
+    /// An existing folder.
     Folder,
     /// A folder that may be new.
     NewFolder,
-    /// A file that is there.
+    /// An existing file.
     File,
-    /// Files that are there.
+    /// Existing files.
     Files,
-    /// A file to write, and the name suggested.
+    /// A file to write, with the suggested name.
     Save(String),
 }
 
 impl FileRequest {
-    /// Whether it is about files of the machine that computes. Workspaces, orders and exports lie here.
-    pub fn is_computed_on(&self) -> bool {
+    /// Whether the files lie on the machine that computes. Workspaces, orders and exports lie on this one.
+    pub fn is_on_worker(&self) -> bool {
         let Self::Prompt(ask) = self else { return false };
         !matches!(
             ask,
@@ -101,7 +101,7 @@ impl FileRequest {
         Question { title, kind, endings }
     }
 
-    /// What was recently the answer.
+    /// Recent answers to this request.
     pub fn recent(&self, recent: &Recent) -> Vec<PathBuf> {
         let Self::Prompt(ask) = self else { return Vec::new() };
         let paths = match ask {
@@ -117,12 +117,13 @@ impl FileRequest {
     }
 }
 
-/// The dialog that is open: the system's, or our own.
+/// The open dialog: the system's, or the path field.
 #[derive(Default)]
 pub struct FilePicker {
-    /// Whether paths are typed, whatever the system offers.
-    pub typed: bool,
-    asked: Option<(FileRequest, Instant, Receiver<Vec<PathBuf>>)>,
+    /// Whether paths are always typed, whatever dialogs the system has.
+    pub always_typed: bool,
+    /// The system's dialog: its request, when it was opened, and where its answer comes.
+    pending: Option<(FileRequest, Instant, Receiver<Vec<PathBuf>>)>,
     field: Option<(FileRequest, PathField)>,
 }
 
@@ -130,13 +131,13 @@ impl FilePicker {
     /// Opens a dialog; at most one is open at a time.
     ///
     /// # Errors
-    /// If the system gives no thread to wait for it.
-    pub fn ask(&mut self, ctx: &egui::Context, what: FileRequest) -> Result<(), String> {
-        if self.asked.is_some() {
+    /// If one is open already, or no thread can be started to wait for it.
+    pub fn open(&mut self, ctx: &egui::Context, what: FileRequest) -> Result<(), String> {
+        if self.pending.is_some() {
             return Err("A file dialog is open already".to_owned());
         }
-        if self.typed {
-            self.type_it(what);
+        if self.always_typed {
+            self.open_field(what);
             return Ok(());
         }
         let question = what.question();
@@ -144,41 +145,41 @@ impl FilePicker {
         let ctx = ctx.clone();
         let wait = move || {
             let paths = pollster::block_on(files(question));
-            // The window may be gone; then nobody wants the answer.
+            // Fails only if the window is gone.
             answer.send(paths).ok();
             ctx.request_repaint();
         };
         let thread = Builder::new().name("file dialog".into()).spawn(wait);
         thread.map_err(|error| format!("Cannot open a file dialog: {error}"))?;
-        self.asked = Some((what, Instant::now(), answered));
+        self.pending = Some((what, Instant::now(), answered));
         Ok(())
     }
 
-    /// What was chosen in the system's dialog, once it was.
-    pub fn answer(&mut self) -> Option<(FileRequest, Vec<PathBuf>)> {
-        let (_, since, answered) = self.asked.as_ref()?;
+    /// The files chosen in the system's dialog, once it has closed.
+    pub fn poll(&mut self) -> Option<(FileRequest, Vec<PathBuf>)> {
+        let (_, since, answered) = self.pending.as_ref()?;
         let (paths, took) = match answered.try_recv() {
             Err(TryRecvError::Empty) => return None,
             Ok(paths) => (paths, since.elapsed()),
             Err(TryRecvError::Disconnected) => (Vec::new(), Duration::ZERO),
         };
-        let (what, ..) = self.asked.take()?;
+        let (what, ..) = self.pending.take()?;
         if paths.is_empty() {
-            if took < NO_DIALOG {
-                self.type_it(what);
+            if took < MIN_CANCEL_TIME {
+                self.open_field(what);
             }
             return None;
         }
         Some((what, paths))
     }
 
-    /// Asks for the path itself.
-    pub fn type_it(&mut self, what: FileRequest) {
+    /// Opens the field in which a path is typed.
+    pub fn open_field(&mut self, what: FileRequest) {
         let question = what.question();
         self.field = Some((what, PathField::new(question)));
     }
 
-    /// Draws our own dialog where it is open; what was chosen in it.
+    /// Draws the path field if it is open; what was chosen in it.
     pub fn ui(&mut self, ui: &egui::Ui, recent: &Recent) -> Option<(FileRequest, Vec<PathBuf>)> {
         let (what, field) = self.field.as_mut()?;
         let answer = field.ui(ui, &what.recent(recent));
@@ -197,12 +198,12 @@ async fn files(question: Question) -> Vec<PathBuf> {
     let Question { title, kind, endings } = question;
     let dialog = AsyncFileDialog::new().set_title(title);
     let dialog = if endings.is_empty() { dialog } else { dialog.add_filter(title, endings) };
-    let one = |file: Option<FileHandle>| file.into_iter().collect();
+    let list = |file: Option<FileHandle>| file.into_iter().collect();
     let files: Vec<FileHandle> = match kind {
-        FileKind::Folder | FileKind::NewFolder => one(dialog.pick_folder().await),
-        FileKind::File => one(dialog.pick_file().await),
+        FileKind::Folder | FileKind::NewFolder => list(dialog.pick_folder().await),
+        FileKind::File => list(dialog.pick_file().await),
         FileKind::Files => dialog.pick_files().await.unwrap_or_default(),
-        FileKind::Save(name) => one(dialog.set_file_name(name).save_file().await),
+        FileKind::Save(name) => list(dialog.set_file_name(name).save_file().await),
     };
     files.iter().map(|file| file.path().to_owned()).collect()
 }

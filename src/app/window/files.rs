@@ -1,4 +1,4 @@
-//! What becomes of files that were chosen, and workspaces to and from files.
+//! Handles files that were chosen, and loads and saves workspaces.
 
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,13 @@ use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
 
 impl MainWindow {
-    /// Asks for the paths of files in the window, whatever dialogs the system has.
+    /// Makes the window ask for typed paths, whatever file dialogs the system has.
     pub fn type_paths(&mut self) {
-        self.picker.typed = true;
+        self.picker.always_typed = true;
     }
 
-    /// What becomes of files that were chosen.
-    pub(super) fn chosen(
+    /// Handles files that were chosen: fills the dialog that asked, or gives an order.
+    pub(super) fn handle_files(
         &mut self,
         what: FileRequest,
         paths: Vec<PathBuf>,
@@ -33,13 +33,13 @@ impl MainWindow {
         orders.push(WindowOrder::Command(match what {
             FileRequest::Export(_) => {
                 if let Some(export) = &mut self.export {
-                    export.put(&first);
+                    export.set_path(&first);
                 }
                 return;
             }
             FileRequest::Share(_) => {
                 if let Some(share) = &mut self.share {
-                    share.put(&first);
+                    share.set_path(&first);
                 }
                 return;
             }
@@ -53,7 +53,7 @@ impl MainWindow {
                 Command::OpenBackbone(first.display().to_string())
             }
             FileRequest::Prompt(FilePrompt::RunFolder) => Command::OpenRun(first),
-            // A folder can be typed, where it cannot be chosen.
+            // A folder cannot be chosen here, but typed: it is a run.
             FileRequest::Prompt(FilePrompt::ProbeFiles)
                 if state.connection.host().is_none() && first.is_dir() =>
             {
@@ -87,7 +87,7 @@ impl MainWindow {
         }));
     }
 
-    /// Lets a workspace be restored. Asks for missing files first.
+    /// Orders a workspace to be restored; opens the dialog for missing files first if there are any.
     pub fn open(&mut self, path: &Path, orders: &mut Vec<WindowOrder>) {
         match Workspace::load(path) {
             Ok(workspace) => match Relink::new(path, &workspace) {
@@ -101,7 +101,7 @@ impl MainWindow {
     pub(super) fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<WindowOrder>) {
         let whole = path.with_extension(WORKSPACE_EXTENSION);
         if path.extension().is_none() && whole.exists() {
-            // The dialog asked about the name as it was typed.
+            // The dialog asked about overwriting the name as typed, not the one with its extension.
             let text =
                 format!("{} exists already: choose it by its whole name to replace it", whole.display());
             orders.push(WindowOrder::Note(Severity::Error, text));
@@ -127,7 +127,7 @@ mod tests {
     fn a_folder_that_was_chosen_for_masks_is_a_command() {
         let (mut window, state, mut orders) = (MainWindow::default(), State::default(), Vec::new());
         let ask = FileRequest::Prompt(FilePrompt::MaskFolder);
-        window.chosen(ask, vec!["masks".into()], &state, &mut orders);
+        window.handle_files(ask, vec!["masks".into()], &state, &mut orders);
         let [WindowOrder::Command(command)] = &orders[..] else { panic!("{} orders", orders.len()) };
         assert_eq!(*command, Command::SetMasks(Some("masks".into())));
     }
@@ -139,7 +139,7 @@ mod tests {
         let (mut window, mut state, mut orders) = (MainWindow::default(), State::default(), Vec::new());
         for path in [&first, &second] {
             let save = FileRequest::Prompt(FilePrompt::SaveWorkspaceAs);
-            window.chosen(save, vec![path.clone()], &state, &mut orders);
+            window.handle_files(save, vec![path.clone()], &state, &mut orders);
         }
         state.views.shared = !state.views.shared;
         window.prompt(

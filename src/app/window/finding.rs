@@ -1,4 +1,4 @@
-//! The dialog that writes the note of a finding: of one that is to be kept, or of one that is there.
+//! The dialog for the note of a finding, new or existing.
 
 use eframe::egui;
 use egui::{Key, Modifiers, TextEdit, Ui};
@@ -7,26 +7,26 @@ use super::dialog::{self, Answer};
 use crate::app::state::command::Command;
 use crate::app::state::{Finding, FindingId, MAX_NOTE};
 
-/// Lines of the note in sight.
+/// Visible lines of the note.
 const LINES: usize = 7;
 
 /// A finding whose note is being written.
 pub struct FindingDialog {
-    /// One that is there; else it is to be kept.
+    /// The finding that is edited; `None` for a new one.
     id: Option<FindingId>,
     finding: Finding,
-    /// Its note as it was.
+    /// Its note before editing.
     before: String,
 }
 
 impl FindingDialog {
-    /// Of what is shown now.
+    /// Keeps a new finding.
     pub fn new(finding: Finding) -> Self {
         Self { id: None, before: finding.note.clone(), finding }
     }
 
-    /// Of one that is there.
-    pub fn of(id: FindingId, finding: Finding) -> Self {
+    /// Edits the note of an existing finding.
+    pub fn edit(id: FindingId, finding: Finding) -> Self {
         Self { id: Some(id), before: finding.note.clone(), finding }
     }
 
@@ -36,7 +36,7 @@ impl FindingDialog {
             Some(_) => format!("Note on {name}"),
             None => format!("Keep {name} as a finding"),
         };
-        // Before the field takes it as a new line.
+        // Consumed before the field takes Ctrl+Enter as a new line.
         let enter = ui.input_mut(|input| input.consume_key(Modifiers::COMMAND, Key::Enter));
         let mut cancelled = false;
         let answer = dialog::show(ui.ctx(), "finding", 500.0, &title, |ui| {
@@ -50,7 +50,7 @@ impl FindingDialog {
                 .wrap(),
             );
             ui.add_space(4.0);
-            // Of another finding the cursor stood elsewhere.
+            // An id for each finding: the cursor's place is kept by it.
             let edit = TextEdit::multiline(&mut self.finding.note)
                 .char_limit(MAX_NOTE)
                 .id_salt(self.id)
@@ -73,7 +73,7 @@ impl FindingDialog {
             if enter { Answer::Given(given) } else { answer.inner }
         });
         match answer {
-            // What was typed is given up by that button alone.
+            // Only the Cancel button discards what was typed; Escape or a click beside it does not.
             Answer::Closed if !cancelled && self.finding.note != self.before => Answer::Open,
             answer => answer,
         }

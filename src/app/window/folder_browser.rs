@@ -1,4 +1,4 @@
-//! Looks for files and folders where it is computed, where that is another machine: no dialog of this system knows it.
+//! A file dialog for the machine of a remote worker, whose folders no dialog of this system can list.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,26 +23,28 @@ const LIST_PX: f32 = 300.0;
 /// Height of an entry.
 const ROW_PX: f32 = 22.0;
 
-/// What is looked for, and how far one is.
+/// The open dialog: its question, and what is listed and chosen.
 pub struct FolderBrowser {
     question: Question,
-    /// The path as it is typed, which becomes that of every folder that is listed.
+    /// The path as typed; set to the folder's whenever one is listed.
     path: String,
     filter: String,
-    /// The names that are chosen; the keys move the last.
+    /// Names of the chosen entries; the arrow keys move the last.
     chosen: Vec<String>,
-    /// The folder that is shown.
+    /// The listed folder.
     shown: Arc<Folder>,
 }
 
-/// What a person does in it.
+/// What a person did in the dialog.
 enum Step {
-    Look(PathBuf),
-    Give(Vec<PathBuf>),
+    /// List this folder, or the one of this file.
+    List(PathBuf),
+    /// Choose these paths.
+    Choose(Vec<PathBuf>),
 }
 
 impl MainWindow {
-    /// Asks for files: with a dialog of this system where this program computes, else where it is computed.
+    /// Opens a file dialog: the system's, or the folder browser for files of a remote worker's machine.
     pub(super) fn pick_or_browse(
         &mut self,
         ctx: &egui::Context,
@@ -50,15 +52,15 @@ impl MainWindow {
         state: &State,
         orders: &mut Vec<WindowOrder>,
     ) {
-        if state.connection.host().is_none() || !what.is_computed_on() {
+        if state.connection.host().is_none() || !what.is_on_worker() {
             return self.pick(ctx, what);
         }
         let browser = FolderBrowser::new(what.question());
         self.browser = Some((what, browser));
-        orders.push(WindowOrder::Command(Command::ListFolder(self.browsed.clone())));
+        orders.push(WindowOrder::Command(Command::ListFolder(self.last_folder.clone())));
     }
 
-    /// Draws that dialog where it is open; what was chosen in it.
+    /// Draws the folder browser if it is open; what was chosen in it.
     pub(super) fn browse(
         &mut self,
         ui: &Ui,
@@ -67,7 +69,7 @@ impl MainWindow {
     ) -> Option<(FileRequest, Vec<PathBuf>)> {
         if state.connection.host().is_none() {
             self.browser = None;
-            self.browsed = PathBuf::new();
+            self.last_folder = PathBuf::new();
         }
         let (_, browser) = self.browser.as_mut()?;
         match browser.ui(ui, state) {
@@ -76,13 +78,13 @@ impl MainWindow {
                 self.browser = None;
                 None
             }
-            Answer::Given(Step::Look(folder)) => {
+            Answer::Given(Step::List(folder)) => {
                 actions.push(UiAction::Command(Command::ListFolder(folder)));
                 None
             }
-            Answer::Given(Step::Give(paths)) => {
+            Answer::Given(Step::Choose(paths)) => {
                 let (what, browser) = self.browser.take()?;
-                self.browsed.clone_from(&browser.shown.path);
+                self.last_folder.clone_from(&browser.shown.path);
                 Some((what, paths))
             }
         }
@@ -98,13 +100,13 @@ impl FolderBrowser {
     fn ui(&mut self, ui: &Ui, state: &State) -> Answer<Step> {
         let name = state.connection.host().map_or("", |host| host.name());
         let title = format!("{} on {name}", self.question.title);
-        dialog::show(ui.ctx(), "folder", 640.0, &title, |ui| self.inside(ui, state))
+        dialog::show(ui.ctx(), "folder", 640.0, &title, |ui| self.contents(ui, state))
     }
 
-    fn inside(&mut self, ui: &mut Ui, state: &State) -> Answer<Step> {
+    fn contents(&mut self, ui: &mut Ui, state: &State) -> Answer<Step> {
         let browser = &state.browser;
         if let Some(folder) = browser.folder.as_ref().filter(|folder| !Arc::ptr_eq(folder, &self.shown)) {
-            self.show(folder.clone());
+            self.set_listing(folder.clone());
         }
         let folder = self.shown.clone();
         let rows = self.rows(&folder);
@@ -130,40 +132,40 @@ impl FolderBrowser {
         let paths = self.answer(&folder);
         let (verb, typed) = match self.question.kind {
             FileKind::NewFolder => ("Choose", None),
-            _ => ("Open", self.typed(&folder)),
+            _ => ("Open", self.typed_path(&folder)),
         };
-        // What is typed is looked for first: only there is it known what it is.
+        // A typed path is listed first: only the worker knows what lies there.
         let ready = typed.is_some() || !paths.is_empty();
-        let given = typed.map_or(Step::Give(paths), Step::Look);
+        let given = typed.map_or(Step::Choose(paths), Step::List);
         answer.or(ui.horizontal(|ui| dialog::buttons(ui, verb, ready, given)).inner)
     }
 
-    /// The path that is typed, where it is another than that of the folder.
-    fn typed(&self, folder: &Folder) -> Option<PathBuf> {
+    /// The typed path, if it differs from that of the listed folder.
+    fn typed_path(&self, folder: &Folder) -> Option<PathBuf> {
         let typed = self.path.trim();
         (!typed.is_empty() && typed != folder.path.display().to_string()).then(|| PathBuf::from(typed))
     }
 
-    /// Another folder is listed.
-    fn show(&mut self, folder: Arc<Folder>) {
+    /// Shows a new listing: sets the path, clears the filter, chooses the file it was asked for.
+    fn set_listing(&mut self, folder: Arc<Folder>) {
         self.path = folder.path.display().to_string();
         self.filter.clear();
         self.chosen = folder.file.iter().cloned().collect();
         self.shown = folder;
     }
 
-    /// Up, the path, the filter.
+    /// Draws the Up button, the path and the filter.
     fn fields(&mut self, ui: &mut Ui, folder: &Folder) -> Option<Step> {
         let mut step = None;
         ui.horizontal(|ui| {
             let above = folder.path.parent();
             if ui.add_enabled(above.is_some(), Button::new("Up")).on_hover_text("Alt+Up").clicked() {
-                step = above.map(|above| Step::Look(above.to_owned()));
+                step = above.map(|above| Step::List(above.to_owned()));
             }
             let edit = ui.add(TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY));
             edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Path"));
             if edit.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter)) {
-                step = Some(Step::Look(PathBuf::from(self.path.trim())));
+                step = Some(Step::List(PathBuf::from(self.path.trim())));
             }
         });
         let edit = TextEdit::singleline(&mut self.filter).hint_text("Filter").desired_width(f32::INFINITY);
@@ -175,7 +177,7 @@ impl FolderBrowser {
         step
     }
 
-    /// What is listed of a folder: what can be an answer, or lead to one.
+    /// The entries that are listed: those that can be chosen, and folders that may lead to one.
     fn rows<'a>(&self, folder: &'a Folder) -> Vec<&'a FolderEntry> {
         let files = !matches!(self.question.kind, FileKind::Folder | FileKind::NewFolder);
         let filter = self.filter.trim().to_lowercase();
@@ -183,7 +185,7 @@ impl FolderBrowser {
             let ending = Path::new(&entry.name).extension().and_then(|ending| ending.to_str()).unwrap_or("");
             let endings = self.question.endings;
             let answer = endings.is_empty() || endings.iter().any(|known| ending.eq_ignore_ascii_case(known));
-            // What is hidden is shown to who asks for it.
+            // Hidden entries are listed when the filter begins with a dot.
             let hidden = entry.name.starts_with('.') && !filter.starts_with('.');
             (entry.is_folder || files && answer) && !hidden && entry.name.to_lowercase().contains(&filter)
         };
@@ -197,10 +199,10 @@ impl FolderBrowser {
         area.show_rows(ui, ROW_PX, rows.len(), |ui, shown| {
             for entry in &rows[shown] {
                 let chosen = self.chosen.contains(&entry.name);
-                let row = ui.selectable_label(chosen, text(entry));
+                let row = ui.selectable_label(chosen, entry_text(entry));
                 row.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, &entry.name));
                 if row.double_clicked() {
-                    step = Some(take(folder, entry));
+                    step = Some(enter(folder, entry));
                 } else if row.clicked() {
                     if !(several && ui.input(|i| i.modifiers.command)) {
                         self.chosen.clear();
@@ -215,11 +217,11 @@ impl FolderBrowser {
         step
     }
 
-    /// Arrows move through the list, Enter enters what is chosen, Alt+Up leaves the folder.
+    /// Handles keys: arrows move through the list, Enter opens the chosen entry, Alt+Up the parent folder.
     fn keys(&mut self, ui: &Ui, folder: &Folder, rows: &[&FolderEntry]) -> Option<Step> {
         let pressed = |modifiers, key| ui.input_mut(|i| i.consume_key(modifiers, key));
         if pressed(Modifiers::ALT, Key::ArrowUp) {
-            return folder.path.parent().map(|above| Step::Look(above.to_owned()));
+            return folder.path.parent().map(|above| Step::List(above.to_owned()));
         }
         let at = self.chosen.last().and_then(|name| rows.iter().position(|entry| entry.name == *name));
         let moved = match (pressed(Modifiers::NONE, Key::ArrowDown), pressed(Modifiers::NONE, Key::ArrowUp)) {
@@ -230,13 +232,13 @@ impl FolderBrowser {
         if let Some(entry) = moved.and_then(|to| rows.get(to)) {
             self.chosen = vec![entry.name.clone()];
         }
-        // In the path Enter means the path.
-        let enter = self.typed(folder).is_none() && ui.input(|i| i.key_pressed(Key::Enter));
-        let entry = at.and_then(|at| rows.get(at)).filter(|_| enter)?;
-        Some(take(folder, entry))
+        // With a typed path, Enter means that path.
+        let confirmed = self.typed_path(folder).is_none() && ui.input(|i| i.key_pressed(Key::Enter));
+        let entry = at.and_then(|at| rows.get(at)).filter(|_| confirmed)?;
+        Some(enter(folder, entry))
     }
 
-    /// What would be given now: what is chosen, or the folder itself where one is asked for.
+    /// The paths that confirming gives: the chosen entries, or the folder itself where a folder is asked for.
     fn answer(&self, folder: &Folder) -> Vec<PathBuf> {
         let is = |name: &String, is_folder: bool| {
             folder.entries.iter().any(|entry| entry.name == *name && entry.is_folder == is_folder)
@@ -260,14 +262,14 @@ impl FolderBrowser {
     }
 }
 
-/// What entering an entry does: a folder is listed, a file is the answer.
-fn take(folder: &Folder, entry: &FolderEntry) -> Step {
+/// Opening an entry lists a folder and chooses a file.
+fn enter(folder: &Folder, entry: &FolderEntry) -> Step {
     let path = folder.path.join(&entry.name);
-    if entry.is_folder { Step::Look(path) } else { Step::Give(vec![path]) }
+    if entry.is_folder { Step::List(path) } else { Step::Choose(vec![path]) }
 }
 
-/// An entry as the list has it.
-fn text(entry: &FolderEntry) -> RichText {
+/// The text of an entry in the list.
+fn entry_text(entry: &FolderEntry) -> RichText {
     let kind = match entry.kind {
         Some(PathKind::Backbone) => " · backbone",
         Some(PathKind::Run) => " · run or probes",
@@ -281,7 +283,7 @@ fn text(entry: &FolderEntry) -> RichText {
     })
 }
 
-/// What is not listed, and why.
+/// Notes on entries that are not listed, and why.
 fn notes(ui: &mut Ui, folder: &Folder, rows: usize) {
     let mut notes = Vec::new();
     if folder.cut {

@@ -1,4 +1,4 @@
-//! What the program is, what its numbers mean and which keys it has: the pages of the Help menu.
+//! The pages of the Help menu: about the program, definitions of its numbers, keyboard shortcuts.
 
 use eframe::egui;
 use egui::{Grid, RichText, ScrollArea, TextEdit, Ui};
@@ -6,9 +6,9 @@ use egui::{Grid, RichText, ScrollArea, TextEdit, Ui};
 use super::dialog::{self, Answer};
 use crate::app::state::command::{Action, Menu, Shortcut};
 
-/// The definitions, as they come with the sources.
+/// The definitions, in Markdown.
 const DEFINITIONS: &str = include_str!("../../../docs/definitions.md");
-/// What the program is.
+/// What the program is, in two sentences.
 pub const ABOUT: [&str; 2] = [
     "SSMProbe shows what order-sensitive probes read from the patch tokens of a frozen vision backbone: the order a \
      router learned, what the memory of an S4 keeps of it, and which tokens the answer rests on.",
@@ -27,7 +27,7 @@ pub enum Page {
 /// The page that is open.
 pub struct Help {
     page: Page,
-    /// What is looked for in it.
+    /// The words searched for in it.
     text: String,
 }
 
@@ -36,7 +36,7 @@ impl Help {
         Self { page, text: String::new() }
     }
 
-    /// Draws it; what was chosen in it.
+    /// Draws the page; the action that was chosen in it.
     pub fn ui(&mut self, ui: &Ui) -> Answer<Action> {
         match self.page {
             Page::About => about(ui),
@@ -91,7 +91,7 @@ fn about(ui: &Ui) -> Answer<Action> {
     })
 }
 
-/// All keys, menu by menu.
+/// All keyboard shortcuts, menu by menu.
 fn shortcuts(ui: &Ui) -> Answer<Action> {
     dialog::show(ui.ctx(), "shortcuts", 560.0, "Keyboard shortcuts", |ui| {
         ScrollArea::vertical().max_height(470.0).min_scrolled_height(470.0).auto_shrink(false).show(
@@ -128,8 +128,8 @@ fn close(ui: &mut Ui) -> Answer<Action> {
     if dialog::main_button(ui, "Close", true).clicked() { Answer::Closed } else { Answer::Open }
 }
 
-/// The paragraphs of a page that hold every word of `text`, each with the heading it stands under; all of
-/// them where there is none.
+/// The paragraphs of a page that hold every word of `text`, preceded by their headings; all paragraphs if
+/// `text` is empty.
 fn paragraphs<'a>(page: &'a str, text: &str) -> Vec<&'a str> {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
     let mut found: Vec<&str> = Vec::new();
@@ -148,7 +148,7 @@ fn paragraphs<'a>(page: &'a str, text: &str) -> Vec<&'a str> {
     found
 }
 
-/// A paragraph of Markdown as plain text: headings, tables as they are written, everything else wrapped.
+/// Draws a paragraph of Markdown: a heading, a table, or wrapped plain text.
 fn paragraph(ui: &mut Ui, text: &str) {
     ui.add_space(4.0);
     if let Some(title) = text.strip_prefix('#') {
@@ -162,7 +162,7 @@ fn paragraph(ui: &mut Ui, text: &str) {
     }
 }
 
-/// The lines of a paragraph as they are read: joined, but for the items of a list.
+/// The lines of a paragraph joined into one, or into one for each item of a list.
 fn items(text: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -178,7 +178,7 @@ fn items(text: &str) -> Vec<String> {
     items
 }
 
-/// Without the signs that mark code and emphasis.
+/// The text without Markdown's marks of code and emphasis.
 fn plain(text: &str) -> String {
     text.replace("**", "").replace('`', "")
 }

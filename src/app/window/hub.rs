@@ -1,11 +1,11 @@
-//! The dialog that asks for a backbone of the Hub.
+//! The dialog that opens a backbone from the Hugging Face Hub.
 
 use eframe::egui;
 use egui::Ui;
 
 use super::dialog::{self, Answer};
 
-/// Asks for an id of the Hub.
+/// Draws the dialog; the answer is a model's id or a folder.
 pub fn ui(ui: &Ui, text: &mut String) -> Answer<String> {
     dialog::show(ui.ctx(), "hub", 440.0, "Open backbone from the Hub", |ui| {
         ui.add_space(2.0);

@@ -1,4 +1,4 @@
-//! Where the panes are, and every change of it as a step that can be taken back.
+//! The layout of the panes; every change of it is a command that can be undone.
 
 use std::collections::HashSet;
 
@@ -14,53 +14,53 @@ use crate::app::state::command::Command;
 use crate::app::window::panels::{Panel, PanelContext, placeholder};
 use crate::viz::FIGURES;
 
-/// How many tiles may lie within each other: nobody splits a pane as often, and whoever draws them goes as deep.
-const DEEPEST: usize = 32;
+/// Deepest nesting of tiles that is loaded: no person splits a pane as often, and drawing recurses as deep.
+const MAX_DEPTH: usize = 32;
 
-/// The panes in the middle.
+/// The panes in the middle of the window.
 pub struct Layout {
     tree: Tree<Pane>,
-    /// Whether it is the first one still, which follows the room there is.
+    /// Whether it is still the initial layout, which depends on the window's size.
     is_first: bool,
-    /// The room there was when it was drawn last.
+    /// The room when it was last drawn.
     room: Room,
-    /// The pane that was asked for, until its tab is in sight.
+    /// A pane that was requested, until its tab has been scrolled to.
     reveal: Option<Pane>,
-    /// Changes the state has not heard of.
-    told: Vec<Command>,
-    /// As it stood before the edge was taken that is dragged now.
+    /// Changes that the state has not been sent yet.
+    changes: Vec<Command>,
+    /// The layout before the edge that is being dragged was grabbed.
     resized: Option<Tree<Pane>>,
-    /// How often the state had changed it when it was last looked at.
-    seen: u64,
+    /// The state's count of layout changes that was last applied.
+    applied: u64,
     auto_tabs: AutoTabs,
 }
 
 impl Default for Layout {
     fn default() -> Self {
         Self {
-            tree: tiles::first(Room::default()),
+            tree: tiles::initial(Room::default()),
             is_first: true,
             room: Room::default(),
             reveal: None,
-            told: Vec::new(),
+            changes: Vec::new(),
             resized: None,
-            seen: 0,
+            applied: 0,
             auto_tabs: AutoTabs::default(),
         }
     }
 }
 
 impl Layout {
-    /// As a workspace keeps it.
+    /// The layout as a workspace stores it.
     pub fn value(&self) -> Value {
         value(&self.tree)
     }
 
-    /// Puts what a workspace kept in its place; what is no layout changes nothing.
-    pub fn put(&mut self, kept: &Value) {
+    /// Sets the layout to one that a workspace stored; ignores a value that is no valid layout.
+    pub fn set_value(&mut self, kept: &Value) {
         if let Ok(tree) = serde_json::from_value::<Tree<Pane>>(kept.clone())
             && tree != self.tree
-            && ends(&tree)
+            && is_valid(&tree)
         {
             self.tree = tree;
             self.is_first = false;
@@ -74,16 +74,16 @@ impl Layout {
 
     /// Shows the pane of a panel, opening it where it was closed.
     pub fn show(&mut self, panel: &dyn Panel) {
-        self.auto_tabs.ask(panel.id());
+        self.auto_tabs.request(panel.id());
         self.reveal = Some(Pane(panel.id().to_owned()));
         if self.is_open(panel.id()) {
-            return tiles::show(&mut self.tree, panel.id()); // a tab that is chosen is no change
+            return tiles::show(&mut self.tree, panel.id()); // activating a tab is no change of the layout
         }
         self.change(format!("Open the pane {}", panel.title()), |tree| tiles::show(tree, panel.id()));
     }
 
-    /// Brings forward what is seen of the probe that is looked through: its figures, unless the page in
-    /// front shows something of it already.
+    /// Activates the page with the figures of the focused probe, unless the active page shows something of
+    /// that probe already.
     pub fn show_probe(&mut self, panels: &[Box<dyn Panel>]) {
         let shows = |id: &str| panels.iter().any(|panel| panel.id() == id && panel.shows_probe());
         let is_figure = |id: &str| FIGURES.iter().any(|figure| figure.id() == id);
@@ -96,37 +96,38 @@ impl Layout {
         self.change(format!("Close the pane {}", panel.title()), close);
     }
 
-    /// As at first.
+    /// Restores the initial layout.
     pub fn reset(&mut self) {
         let room = self.room;
-        self.change("Reset layout".to_owned(), |tree| *tree = tiles::first(room));
+        self.change("Reset layout".to_owned(), |tree| *tree = tiles::initial(room));
         self.is_first = true;
     }
 
     fn change(&mut self, text: String, edit: impl FnOnce(&mut Tree<Pane>)) {
         let before = self.tree.clone();
         edit(&mut self.tree);
-        self.tell(text, &before);
+        self.record(text, &before);
     }
 
-    fn tell(&mut self, text: String, before: &Tree<Pane>) {
+    /// Records the change since `before` as a command, if there is any.
+    fn record(&mut self, text: String, before: &Tree<Pane>) {
         if *before != self.tree {
             self.is_first = false;
-            self.told.push(Command::Arrange { text, before: value(before), after: self.value() });
+            self.changes.push(Command::Arrange { text, before: value(before), after: self.value() });
         }
     }
 
-    /// What was changed since it was last asked.
-    pub fn told(&mut self) -> Vec<Command> {
-        std::mem::take(&mut self.told)
+    /// Takes the changes since the last call.
+    pub fn take_changes(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.changes)
     }
 
-    /// Draws it; as it was once, where that was taken back.
+    /// Draws the panes, after applying any undo or redo of the layout.
     pub fn ui(&mut self, ui: &mut Ui, panels: &mut [Box<dyn Panel>], cx: &mut PanelContext<'_>) {
-        self.follow(cx.state);
-        let room = Room::of(ui.available_size());
+        self.apply_undo(cx.state);
+        let room = Room::from_size(ui.available_size());
         if room != self.room && self.is_first {
-            self.tree = tiles::first(room);
+            self.tree = tiles::initial(room);
         }
         self.room = room;
         if self.tree.is_empty() {
@@ -144,33 +145,33 @@ impl Layout {
             }
             Some(EditAction::TileDropped) => {
                 let what = dragged.and_then(|tile| title(&before, tile, panels));
-                self.tell(format!("Move {}", what.unwrap_or_else(|| "panes".to_owned())), &before);
+                self.record(format!("Move {}", what.unwrap_or_else(|| "panes".to_owned())), &before);
             }
             _ => {}
         }
-        // The whole way of an edge is one step.
+        // A drag of an edge is one step to undo, recorded when the button is released.
         if let Some(before) = self.resized.take_if(|_| !ui.input(|i| i.pointer.any_down())) {
-            self.tell("Resize panes".to_owned(), &before);
+            self.record("Resize panes".to_owned(), &before);
         }
         let closed = closed.and_then(|id| panels.iter().find(|panel| panel.id() == id));
         closed.into_iter().for_each(|panel| self.close(&**panel));
     }
 
-    /// Takes what was taken back or done again.
-    fn follow(&mut self, state: &State) {
-        if self.seen != state.arranged {
-            self.seen = state.arranged;
-            self.put(&state.layout);
+    /// Applies the state's layout if an undo or redo has changed it.
+    fn apply_undo(&mut self, state: &State) {
+        if self.applied != state.arranged {
+            self.applied = state.arranged;
+            self.set_value(&state.layout);
         }
     }
 }
 
-/// Whether every way down from the root comes to an end: no tile lies in itself, or in two places, or too deep.
-fn ends(tree: &Tree<Pane>) -> bool {
+/// Whether the tiles form a tree no deeper than [`MAX_DEPTH`]: none contains itself or lies in two places.
+fn is_valid(tree: &Tree<Pane>) -> bool {
     let mut seen = HashSet::new();
     let mut open: Vec<_> = tree.root().into_iter().map(|root| (root, 1)).collect();
     while let Some((tile, depth)) = open.pop() {
-        if depth > DEEPEST || !seen.insert(tile) {
+        if depth > MAX_DEPTH || !seen.insert(tile) {
             return false;
         }
         if let Some(Tile::Container(container)) = tree.tiles.get(tile) {
@@ -184,7 +185,7 @@ fn value(tree: &Tree<Pane>) -> Value {
     serde_json::to_value(tree).unwrap_or_default()
 }
 
-/// `the pane Ranks`; nothing for a group of panes.
+/// `the pane Ranks`; `None` for a group of panes.
 fn title(tree: &Tree<Pane>, tile: egui_tiles::TileId, panels: &[Box<dyn Panel>]) -> Option<String> {
     let Some(Tile::Pane(Pane(id))) = tree.tiles.get(tile) else { return None };
     let panel = panels.iter().find(|panel| panel.id() == id)?;
@@ -211,10 +212,10 @@ mod tests {
         };
         let changes = |kept: &Value| {
             let mut layout = Layout::default();
-            layout.put(kept);
+            layout.set_value(kept);
             layout.value() != first
         };
-        assert!(changes(&chain(DEEPEST)) && !changes(&chain(DEEPEST + 1)) && !changes(&chain(100_000)));
+        assert!(changes(&chain(MAX_DEPTH)) && !changes(&chain(MAX_DEPTH + 1)) && !changes(&chain(100_000)));
         let mut circle = chain(3);
         circle["tiles"]["tiles"]["2"]["Container"]["Tabs"]["children"] = json!([3, 1]);
         assert!(!changes(&circle));

@@ -1,4 +1,4 @@
-//! Leaving a named workspace that lacks something of what is open: it is asked whether to save it first.
+//! Leaving a named workspace with unsaved changes: asks whether to save them first.
 
 use std::path::{Path, PathBuf};
 
@@ -9,45 +9,45 @@ use super::{MainWindow, WindowOrder};
 use crate::app::state::State;
 use crate::app::state::connection::Host;
 
-/// Where one goes from it.
+/// What replaces the open workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Leaving {
-    /// The window closes.
+    /// Nothing: the window closes.
     Quit,
-    /// The demo takes its place.
+    /// The demo.
     Demo,
-    /// This workspace does.
+    /// The workspace in this file.
     Workspace(PathBuf),
-    /// A worker elsewhere computes, or this program, with nothing open.
+    /// An empty one on a remote worker, or in this program where that is `None`.
     Host(Option<Host>),
 }
 
-/// What becomes of what was not saved.
+/// What to do with unsaved changes.
 enum Choice {
     Save,
     Discard,
 }
 
 impl MainWindow {
-    /// Leaves what is open, once it is saved where it has to be.
+    /// Goes on to `to`; asks first if the workspace has unsaved changes.
     pub(super) fn leave(&mut self, ctx: &Context, to: Leaving, state: &State, orders: &mut Vec<WindowOrder>) {
         if self.is_unsaved(state) {
             self.leaving = Some(to);
         } else {
-            self.go(ctx, to, orders);
+            self.proceed(ctx, to, orders);
         }
     }
 
-    fn go(&mut self, ctx: &Context, to: Leaving, orders: &mut Vec<WindowOrder>) {
+    fn proceed(&mut self, ctx: &Context, to: Leaving, orders: &mut Vec<WindowOrder>) {
         match to {
-            Leaving::Quit => self.close.go(ctx),
+            Leaving::Quit => self.close.close_now(ctx),
             Leaving::Demo => orders.push(WindowOrder::Demo),
             Leaving::Workspace(path) => self.open(&path, orders),
             Leaving::Host(host) => orders.push(WindowOrder::Connect(host)),
         }
     }
 
-    /// Asks, where there is something to ask.
+    /// Draws the question while one is pending.
     pub(super) fn ask_to_save(&mut self, ui: &Ui, state: &State, orders: &mut Vec<WindowOrder>) {
         let (Some(to), Some(path)) = (self.leaving.clone(), self.named.path.clone()) else { return };
         match ask(ui, &path, &to) {
@@ -58,9 +58,9 @@ impl MainWindow {
                 if matches!(choice, Choice::Save) {
                     self.save(path, state, orders);
                 }
-                // What could not be saved keeps the window open, and is noted.
+                // A failure to save is noted by `save`, and nothing is left.
                 if matches!(choice, Choice::Discard) || !self.is_unsaved(state) {
-                    self.go(ui.ctx(), to, orders);
+                    self.proceed(ui.ctx(), to, orders);
                 }
             }
         }

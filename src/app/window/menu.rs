@@ -1,4 +1,4 @@
-//! The menu bar, and the keys: both walk the one list of actions.
+//! The menu bar and the keyboard shortcuts: both follow the one list of actions.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -10,6 +10,9 @@ use super::MainWindow;
 use crate::app::state::command::{Action, Command, Menu, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{PanelContext, PanelPlace, UiAction};
+
+/// Files of each kind in the menu Open recent.
+const RECENT: usize = 5;
 
 pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     MenuBar::new().ui(ui, |ui| {
@@ -45,13 +48,13 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
 fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
     let key = action.shortcut().map(Shortcut::text).unwrap_or_default();
     let text = match action {
-        Action::Undo => name("Undo", cx.state.undo_text()),
-        Action::Redo => name("Redo", cx.state.redo_text()),
+        Action::Undo => step_text("Undo", cx.state.undo_text()),
+        Action::Redo => step_text("Redo", cx.state.redo_text()),
         _ => action.text().to_owned(),
     };
     let button = Button::new(text);
     let button = match key.is_empty() {
-        true => button, // nothing behind its name, for screen readers too
+        true => button, // no empty text on the right, which screen readers would read
         false => button.right_text(RichText::new(key).small().weak()),
     };
     if ui.add_enabled(action.enabled(cx.state), button).on_hover_text(action.tooltip()).clicked() {
@@ -59,8 +62,8 @@ fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
     }
 }
 
-/// `Undo: close a probe`.
-fn name(what: &str, step: Option<&str>) -> String {
+/// The text of Undo or Redo with its step: `Undo: close a probe`.
+fn step_text(what: &str, step: Option<&str>) -> String {
     let lower = |step: &str| {
         let mut letters = step.chars();
         letters
@@ -71,26 +74,26 @@ fn name(what: &str, step: Option<&str>) -> String {
     step.map_or_else(|| what.to_owned(), |step| format!("{what}: {}", lower(step)))
 }
 
-/// What was opened lately, each kind by itself; workspaces first, as they are all of it.
+/// The menu of recent files, each kind by itself; workspaces first, as they hold all other kinds.
 fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let recent = &cx.state.settings.recent;
-    let of = |paths: &VecDeque<PathBuf>, command: fn(PathBuf) -> Command| {
-        let one = |path: &PathBuf| (path.display().to_string(), UiAction::Command(command(path.clone())));
-        paths.iter().take(5).map(one).collect::<Vec<_>>()
+    let items = |paths: &VecDeque<PathBuf>, command: fn(PathBuf) -> Command| {
+        let item = |path: &PathBuf| (path.display().to_string(), UiAction::Command(command(path.clone())));
+        paths.iter().take(RECENT).map(item).collect::<Vec<_>>()
     };
     let workspace = |path: &PathBuf| (path.display().to_string(), UiAction::OpenWorkspace(path.clone()));
     let backbone =
         |source: &String| (source.clone(), UiAction::Command(Command::OpenBackbone(source.clone())));
     let mut kinds = vec![
-        recent.workspaces.iter().take(5).map(workspace).collect(),
-        recent.backbones.iter().take(5).map(backbone).collect(),
-        of(&recent.runs, Command::OpenRun),
-        of(&recent.probes, |path| Command::OpenProbes(vec![path])),
-        of(&recent.datasets, |path| Command::OpenDataset(path, None)),
-        of(&recent.images, |path| Command::OpenImages(vec![path])),
+        recent.workspaces.iter().take(RECENT).map(workspace).collect(),
+        recent.backbones.iter().take(RECENT).map(backbone).collect(),
+        items(&recent.runs, Command::OpenRun),
+        items(&recent.probes, |path| Command::OpenProbes(vec![path])),
+        items(&recent.datasets, |path| Command::OpenDataset(path, None)),
+        items(&recent.images, |path| Command::OpenImages(vec![path])),
     ];
     if cx.state.connection.host().is_some() {
-        kinds.truncate(1); // the others lie on this machine
+        kinds.truncate(1); // the other files lie on this machine, not on the worker's
     }
     let mut kinds = kinds.into_iter().filter(|kind: &Vec<_>| !kind.is_empty()).peekable();
     if kinds.peek().is_none() {
@@ -113,7 +116,7 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     cx.actions.extend(wanted);
 }
 
-/// Which panes are open.
+/// A checkbox for each pane, which opens or closes it.
 fn panes(window: &mut MainWindow, ui: &mut Ui) {
     for panel in window.panels.0.iter().filter(|panel| panel.place() == PanelPlace::Middle) {
         let mut open = window.layout.is_open(panel.id());
@@ -130,7 +133,7 @@ fn panes(window: &mut MainWindow, ui: &mut Ui) {
     ui.checkbox(&mut window.jobs, "Jobs and log");
 }
 
-/// Light, dark, or as the system has it.
+/// The choice of theme: light, dark, or the system's.
 fn theme(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let names = [(ThemeChoice::Dark, "Dark"), (ThemeChoice::Light, "Light"), (ThemeChoice::System, "System")];
     ui.spacing_mut().item_spacing.x = 2.0;
@@ -146,7 +149,7 @@ pub fn keys(ctx: &egui::Context, cx: &mut PanelContext<'_>) {
     let typing = ctx.egui_wants_keyboard_input() || ctx.memory(|m| m.focused().is_some());
     let mut actions: Vec<(Action, Shortcut)> =
         Action::ALL.iter().filter_map(|action| Some((*action, action.shortcut()?))).collect();
-    // Ctrl+S would take Ctrl+Shift+S too, so that has to be looked for first.
+    // Ctrl+S also matches Ctrl+Shift+S, so shortcuts with Shift are matched first.
     actions.sort_by_key(|(_, key)| !key.shift);
     for (action, key) in actions {
         if typing && !key.ctrl {

@@ -1,7 +1,7 @@
-//! How the window is arranged: menu bar, library, panes, jobs, status bar, and the dialogs above.
+//! The window: menu bar, library, panes, jobs, status bar, and the dialogs above them.
 //!
-//! [`MainWindow`] holds what belongs to the window alone (layout, focus, open dialogs); everything that is
-//! worth keeping or testing without one is in the [`State`].
+//! [`MainWindow`] holds what belongs to the window alone (layout, pinned token, open dialogs); everything worth
+//! saving, or testing without a window, is in the [`State`].
 
 mod act;
 mod app;
@@ -69,7 +69,7 @@ use self::palette::{Chosen, Palette};
 use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TokenHover, UiAction};
 use self::relink::{Relink, RelinkStep};
 use self::share::ShareDialog;
-use self::tour::{Tour, Turn};
+use self::tour::{Tour, TourResponse};
 use super::state::{RevealTarget, Severity, State};
 use super::user_error::UserError;
 use crate::app::image_files::is_workspace;
@@ -80,57 +80,57 @@ use crate::app::state::workspace::Workspace;
 use crate::viz::draw::{Hover, color32};
 use crate::viz::figures::scan_path;
 
-/// Least width of the library.
+/// Minimum width of the library.
 const LIBRARY_PX: f32 = 250.0;
 
-/// What the window wants of the program around it.
+/// What the window orders from the [`App`] around it.
 pub enum WindowOrder {
-    /// The state does it.
+    /// Dispatch a command to the state.
     Command(Command),
-    /// Note this.
+    /// Add a note to log and toasts.
     Note(Severity, String),
-    /// Restore everything from a workspace, which is of this file.
+    /// Restore everything from the workspace in this file.
     Restore(PathBuf, Box<Workspace>),
     /// The workspace was saved in this file.
     Saved(PathBuf),
-    /// Findings were written there, or could not be.
+    /// The findings of a share job were written to this path, or why not.
     Shared(JobId, Result<PathBuf, UserError>),
-    /// Open the demo in the place of all that is open.
+    /// Replace everything that is open by the demo.
     Demo,
-    /// Let a worker elsewhere compute, or this program, with nothing open.
+    /// Connect to a remote worker, or to this program's own, with nothing open.
     Connect(Option<Host>),
     /// Try to connect now.
     ConnectNow,
 }
 
-/// The window's own.
+/// Everything that belongs to the window alone.
 #[derive(Default)]
 pub struct MainWindow {
     panels: Panels,
     layout: Layout,
-    /// How often something was to be brought into sight when it was last looked.
+    /// The count of the state's reveal requests that was last handled.
     revealed: u64,
     pinned: pinned::PinnedToken,
     jobs: bool,
-    /// Whether findings stand in the place of the library.
+    /// Whether findings are shown instead of the library.
     findings: bool,
-    /// Height of the jobs below the panes.
-    below: f32,
+    /// Height of the jobs panel below the panes, 0 while it is hidden.
+    jobs_height: f32,
     class_filter: String,
     palette: Option<Palette>,
     hub: Option<String>,
     connect: Option<ConnectDialog>,
-    /// Looks for files where it is computed, where that is elsewhere, and what for.
+    /// The file dialog for a remote machine, and what it is for.
     browser: Option<(FileRequest, FolderBrowser)>,
-    /// The folder it looked into last.
-    browsed: PathBuf,
+    /// The folder in which it was last confirmed.
+    last_folder: PathBuf,
     finding: Option<FindingDialog>,
     share: Option<ShareDialog>,
-    /// What is being written, and whether it is still wanted.
+    /// The share job that is being written, and its cancellation.
     sharing: Option<(JobId, Cancel)>,
     export: Option<Export>,
     exporter: Exporter,
-    /// What opens files that were written.
+    /// Opens written files with the system's program.
     pub opener: Opener,
     relink: Option<Relink>,
     picker: FilePicker,
@@ -138,12 +138,12 @@ pub struct MainWindow {
     close: close_confirm::CloseConfirm,
     help: Option<Help>,
     tour: Option<Tour>,
-    /// Where one goes once it is known whether the workspace is saved.
+    /// What to go on to once it is decided whether to save the workspace.
     leaving: Option<Leaving>,
     named: NamedWorkspace,
 }
 
-/// All panels.
+/// All panels, with their own state.
 struct Panels(Vec<Box<dyn Panel>>);
 
 impl Default for Panels {
@@ -153,7 +153,7 @@ impl Default for Panels {
 }
 
 impl MainWindow {
-    /// Shows the pane of a panel.
+    /// Shows the panel with this id.
     pub fn show(&mut self, id: &str) {
         let Some(panel) = self.panels.0.iter().find(|panel| panel.id() == id) else { return };
         match panel.place() {
@@ -164,21 +164,21 @@ impl MainWindow {
         }
     }
 
-    /// What came in since the last frame: files that were chosen, exports that are done.
+    /// Orders from what arrived since the last frame: finished exports, chosen, pasted and dropped files.
     pub fn drain(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
-        let mut orders = self.exported(ctx, state);
+        let mut orders = self.take_outcomes(ctx, state);
         orders.extend(self.write_shared(ctx, state));
-        if let Some((what, paths)) = self.picker.answer() {
-            self.chosen(what, paths, state, &mut orders);
+        if let Some((what, paths)) = self.picker.poll() {
+            self.handle_files(what, paths, state, &mut orders);
         }
         let far = state.connection.host().is_some();
         orders.extend(paste::orders(ctx, &self.exporter, far));
         let dropped = ctx.input(|i| i.raw.dropped_files.clone());
         let mut dropped: Vec<PathBuf> = dropped.into_iter().map(|file| file.path().to_owned()).collect();
-        // It replaces all that is open: the window asks first.
+        // A workspace replaces everything that is open: it is handled as if chosen, which asks first.
         if let Some(at) = dropped.iter().position(|path| is_workspace(path)) {
             let workspace = vec![dropped.remove(at)];
-            self.chosen(FileRequest::Prompt(FilePrompt::OpenWorkspace), workspace, state, &mut orders);
+            self.handle_files(FileRequest::Prompt(FilePrompt::OpenWorkspace), workspace, state, &mut orders);
         }
         if !dropped.is_empty() && far {
             orders.extend(self.exporter.send(ctx, dropped));
@@ -188,7 +188,7 @@ impl MainWindow {
         orders
     }
 
-    /// Turns to what the state wants in sight.
+    /// Shows what the state asks to reveal, once per request.
     fn reveal(&mut self, state: &State) {
         if std::mem::replace(&mut self.revealed, state.reveal.count) == state.reveal.count {
             return;
@@ -203,7 +203,7 @@ impl MainWindow {
         }
     }
 
-    /// Draws everything.
+    /// Draws the whole window; the orders that follow from it.
     pub fn ui(&mut self, ui: &mut Ui, state: &State) -> Vec<WindowOrder> {
         self.reveal(state);
         let theme = style::theme(ui);
@@ -218,30 +218,30 @@ impl MainWindow {
             hover: &mut hover,
             actions: &mut actions,
         };
-        // What lies below a dialog has no keys.
+        // Shortcuts do nothing while a dialog is open.
         if !dialog && self.palette.is_none() && self.finding.is_none() {
             menu::keys(ui.ctx(), &mut cx);
         }
         let ctx = ui.ctx().clone();
-        dialog::below(&ctx, || self.arrange(ui, &mut cx));
+        dialog::draw_below(&ctx, || self.draw_panels(ui, &mut cx));
         let mut orders = Vec::new();
         self.dialogs(ui, state, &mut actions);
         if let Some((what, paths)) = self.picker.ui(ui, &state.settings.recent) {
-            self.chosen(what, paths, state, &mut orders);
+            self.handle_files(what, paths, state, &mut orders);
         }
         if let Some((what, paths)) = self.browse(ui, state, &mut actions) {
-            self.chosen(what, paths, state, &mut orders);
+            self.handle_files(what, paths, state, &mut orders);
         }
-        self.toasts.ui(ui, state, self.below, &mut actions);
+        self.toasts.ui(ui, state, self.jobs_height, &mut actions);
         self.named.settle(state);
         if self.close.ui(ui, state, || self.named.unsaved(state).is_some(), &mut actions) {
             self.leaving = Some(Leaving::Quit);
         }
         self.ask_to_save(ui, state, &mut orders);
-        match self.tour.as_mut().map_or(Turn::Stay, |tour| tour.ui(ui, self.below)) {
-            Turn::Stay => {}
-            Turn::Show(pane) => self.show(pane),
-            Turn::End => self.tour = None,
+        match self.tour.as_mut().map_or(TourResponse::Stay, |tour| tour.ui(ui, self.jobs_height)) {
+            TourResponse::Stay => {}
+            TourResponse::Show(pane) => self.show(pane),
+            TourResponse::End => self.tour = None,
         }
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
             drop_overlay::ui(ui, &theme);
@@ -254,39 +254,40 @@ impl MainWindow {
         if token != state.selection.hover.token {
             orders.push(WindowOrder::Command(Command::Hover(Hover { token, ..Hover::default() })));
         }
-        // Before the actions: one may be to take back what was just changed.
-        orders.extend(self.layout.told().into_iter().map(WindowOrder::Command));
+        // Layout changes come before the actions: one may be to undo them.
+        orders.extend(self.layout.take_changes().into_iter().map(WindowOrder::Command));
         for action in actions {
             self.act(ui.ctx(), action, state, &mut orders);
         }
-        orders.extend(self.layout.told().into_iter().map(WindowOrder::Command));
+        orders.extend(self.layout.take_changes().into_iter().map(WindowOrder::Command));
         orders
     }
 
-    fn arrange(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    fn draw_panels(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let panel = color32(style::panel(cx.theme));
         let frame = |x: i8, y: i8| Frame::new().fill(panel).inner_margin(Margin::symmetric(x, y));
         egui::Panel::top("menu").frame(frame(8, 4)).show(ui, |ui| menu::bar(self, ui, cx));
         egui::Panel::bottom("status").frame(frame(8, 2)).show(ui, |ui| status::ui(ui, cx, &mut self.pinned));
         if self.jobs {
             let below = egui::Panel::bottom("jobs").frame(frame(10, 4)).resizable(true).default_size(190.0);
-            self.below = below.show(ui, |ui| self.place(ui, cx, PanelPlace::Below)).response.rect.height();
+            let shown = below.show(ui, |ui| self.draw_place(ui, cx, PanelPlace::Below));
+            self.jobs_height = shown.response.rect.height();
         } else {
-            self.below = 0.0;
+            self.jobs_height = 0.0;
         }
         let zoom = (100.0 * ui.ctx().zoom_factor()) as u32;
         let left = egui::Panel::left(("library", zoom)).frame(frame(10, 6)).resizable(true);
-        // A small or much enlarged window leaves the panes more of itself.
+        // The default is a share of the width: a small or zoomed window leaves more to the panes.
         let left = left
             .default_size((0.23 * ui.available_width()).clamp(LIBRARY_PX, 300.0))
             .size_range(LIBRARY_PX..=620.0);
         left.show(ui, |ui| {
-            // What stands in it takes the room there is: the panes beside it keep theirs.
+            // Content wider than the panel is clipped: it must not take width from the panes.
             let room = ui.available_rect_before_wrap();
             let mut inside = ui.new_child(UiBuilder::new().max_rect(room));
             inside.set_clip_rect(room.expand(2.0).intersect(ui.clip_rect()));
             let place = if self.findings { PanelPlace::OverLibrary } else { PanelPlace::Left };
-            self.place(&mut inside, cx, place);
+            self.draw_place(&mut inside, cx, place);
             ui.advance_cursor_after_rect(room);
         });
         CentralPanel::default().frame(frame(0, 0)).show(ui, |ui| {
@@ -298,7 +299,7 @@ impl MainWindow {
     }
 
     /// Draws the panels of a place.
-    fn place(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, place: PanelPlace) {
+    fn draw_place(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, place: PanelPlace) {
         for panel in self.panels.0.iter_mut().filter(|panel| panel.place() == place) {
             panel.ui(ui, cx);
         }
@@ -309,7 +310,7 @@ impl MainWindow {
             let answer = palette.ui(ui, state, &self.panels.0);
             if !matches!(answer, Answer::Open) {
                 self.palette = None;
-                ui.ctx().request_repaint(); // as dialogs do
+                ui.ctx().request_repaint(); // as `dialog::show` does
             }
             match answer {
                 Answer::Given(Chosen::Action(action)) => actions.push(UiAction::chosen(action, state)),
@@ -370,7 +371,7 @@ impl MainWindow {
             Answer::Open => {}
             Answer::Closed => self.export = None,
             Answer::Given(ExportStep::Choose(name)) => self.pick(ui.ctx(), FileRequest::Export(name)),
-            // It stays until what it is for is written.
+            // The dialog stays until the figure is written.
             Answer::Given(ExportStep::Write) => {
                 let written = dialog.clone();
                 dialog.error = self.exporter.start(ui.ctx(), move || written.write()).err();

@@ -1,4 +1,4 @@
-//! The workspace file that is open, and whether it lacks something of what is open now.
+//! The open workspace file, and whether what is open has changes that are not in it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,81 +6,81 @@ use super::MainWindow;
 use crate::app::state::State;
 use crate::app::state::workspace::Workspace;
 
-/// A workspace file, and what it holds.
+/// A workspace file, and what it contains.
 #[derive(Default)]
 pub(super) struct NamedWorkspace {
-    /// The file, where there is one.
+    /// The file; `None` while nothing is saved or opened as a workspace.
     pub path: Option<PathBuf>,
-    holds: Holds,
+    content: Content,
 }
 
-/// What the file holds.
+/// What the file contains.
 #[derive(Default)]
-enum Holds {
-    /// Less than what is open.
+enum Content {
+    /// Something older than what is open.
     #[default]
-    Less,
-    /// What is open, once all of it is.
+    Outdated,
+    /// What is open as soon as all of it has been opened.
     Opening,
-    /// This.
-    This(Box<Workspace>),
+    /// The essence of this workspace.
+    Known(Box<Workspace>),
 }
 
 impl NamedWorkspace {
-    /// One that is being opened.
+    /// A file that is being opened.
     pub fn opening(path: &Path) -> Self {
-        Self { path: Some(path.to_owned()), holds: Holds::Opening }
+        Self { path: Some(path.to_owned()), content: Content::Opening }
     }
 
-    /// One that was just saved.
+    /// A file that was just saved.
     pub fn saved(path: PathBuf, state: &State) -> Self {
-        Self { path: Some(path), holds: Holds::This(Box::new(state.essence())) }
+        Self { path: Some(path), content: Content::Known(Box::new(state.essence())) }
     }
 
-    /// Looks at what was opened once all of it is open.
+    /// Remembers what was opened, once all of it is open.
     pub fn settle(&mut self, state: &State) {
-        if matches!(self.holds, Holds::Opening) && !state.is_opening() {
-            self.holds = Holds::This(Box::new(state.essence()));
+        if matches!(self.content, Content::Opening) && !state.is_opening() {
+            self.content = Content::Known(Box::new(state.essence()));
         }
     }
 
-    /// Its file, where that lacks something of what is open.
+    /// The file, if what is open has changes that are not in it.
     pub fn unsaved(&self, state: &State) -> Option<&Path> {
-        let lacks = match &self.holds {
-            Holds::Less => true,
-            Holds::Opening => false,
-            Holds::This(known) => **known != state.essence(),
+        let is_unsaved = match &self.content {
+            Content::Outdated => true,
+            Content::Opening => false,
+            Content::Known(known) => **known != state.essence(),
         };
-        self.path.as_deref().filter(|_| lacks)
+        self.path.as_deref().filter(|_| is_unsaved)
     }
 }
 
 impl MainWindow {
-    /// The workspace file that is open.
+    /// The open workspace file.
     pub fn workspace(&self) -> Option<&Path> {
         self.named.path.as_deref()
     }
 
-    /// Whether that file lacks something of what is open.
+    /// Whether what is open has changes that are not in that file.
     pub fn is_unsaved(&self, state: &State) -> bool {
         self.named.unsaved(state).is_some()
     }
 
-    /// What is open is of no file any more.
+    /// Detaches what is open from its workspace file.
     pub fn forget_workspace(&mut self) {
         self.named = NamedWorkspace::default();
     }
 
-    /// Everything that is open, with the file it is of.
+    /// Everything that is open, with its workspace file.
     pub fn session(&self, state: &State) -> Workspace {
         let saved_as = self.workspace().map(Path::to_owned);
         let unsaved = self.is_unsaved(state);
         Workspace { saved_as, unsaved, ..state.workspace(self.layout.value()) }
     }
 
-    /// Takes the layout of a session, or of a workspace, and the file it is of; the state takes the rest.
+    /// Takes over the layout and the file name of a session or workspace; the state takes over the rest.
     pub fn resume(&mut self, session: &Workspace) {
-        self.layout.put(&session.layout);
+        self.layout.set_value(&session.layout);
         self.named = match &session.saved_as {
             Some(path) if session.unsaved => {
                 NamedWorkspace { path: Some(path.clone()), ..Default::default() }

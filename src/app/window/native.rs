@@ -1,14 +1,14 @@
-//! Opens the window: eframe on wgpu, with a device of its own, apart from the one that computes, so
-//! that an out-of-memory there cannot end the window.
+//! Opens the window: eframe on wgpu, on another device than the one that computes, so that running out
+//! of memory there cannot end the window.
 
 use anyhow::{Context, bail};
 use eframe::egui;
 
 use super::clipboard::Clipboard;
 
-/// Smallest window that still shows a library, a figure and a status bar.
+/// Smallest window that still shows a library, a figure and a status bar, in points.
 const MIN_SIZE: [f32; 2] = [900.0, 600.0];
-/// The window's size where the system does not say better.
+/// The window's initial size, in points.
 const DEFAULT_SIZE: [f32; 2] = [1440.0, 900.0];
 
 /// Opens the window and returns once it is closed.
@@ -18,13 +18,13 @@ const DEFAULT_SIZE: [f32; 2] = [1440.0, 900.0];
 pub fn open<A: eframe::App + 'static>(
     build: impl FnOnce(&egui::Context) -> anyhow::Result<A> + 'static,
 ) -> anyhow::Result<()> {
-    display()?;
+    check_display()?;
     let viewport = egui::ViewportBuilder::default()
         .with_title("SSMProbe")
         .with_app_id("ssmprobe")
         .with_inner_size(DEFAULT_SIZE)
         .with_min_inner_size(MIN_SIZE);
-    // Nothing here fades from one colour to another over a large area, and noise costs a software
+    // Dithering hides banding in large gradients, which the window has none of, and costs a software
     // rasteriser half of its time.
     let options = eframe::NativeOptions { viewport, dithering: false, ..Default::default() };
     let create = Box::new(|cx: &eframe::CreationContext<'_>| {
@@ -43,8 +43,8 @@ pub fn has_display() -> bool {
     cfg!(not(all(unix, not(target_os = "macos")))) || there("DISPLAY") || there("WAYLAND_DISPLAY")
 }
 
-/// Looks for a display before winit does, which would name only the libraries it could not load.
-fn display() -> anyhow::Result<()> {
+/// Checks for a display before winit does, whose error would name only libraries that failed to load.
+fn check_display() -> anyhow::Result<()> {
     if !has_display() {
         bail!(
             "no display to open the window on (neither DISPLAY nor WAYLAND_DISPLAY is set); \

@@ -1,10 +1,10 @@
-//! Opens a file that was written with the program that the system has for it.
+//! Opens a written file with the system's program for it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The system's own.
+/// The system's command that opens files.
 const OPENER: &str = if cfg!(windows) {
     "explorer"
 } else if cfg!(target_os = "macos") {
@@ -13,7 +13,7 @@ const OPENER: &str = if cfg!(windows) {
     "xdg-open"
 };
 
-/// The program that opens files: it is called with one.
+/// The program that opens files; called with one path.
 #[derive(Clone, Debug)]
 pub struct Opener(pub PathBuf);
 
@@ -24,16 +24,16 @@ impl Default for Opener {
 }
 
 impl Opener {
-    /// Opens a file or a folder; this may last until it is closed again.
+    /// Opens a file or a folder; may block until it is closed again.
     ///
     /// # Errors
-    /// If there is no such program, or it fails: where the file is.
+    /// If there is no such program, or it fails; the message says where the file is.
     pub fn open(&self, path: &Path) -> Result<(), String> {
         let (program, path) = (self.0.display(), std::path::absolute(path).unwrap_or_else(|_| path.into()));
         let mut command = Command::new(&self.0);
         command.arg(&path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let why = match command.status() {
-            // That of Windows ends with 1 whatever it did.
+            // Windows' explorer exits with 1 even on success.
             Ok(status) if status.success() || cfg!(windows) => return Ok(()),
             Ok(status) => format!("`{program}` did not open it ({status})"),
             Err(error) if error.kind() == ErrorKind::NotFound => {

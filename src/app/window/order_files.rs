@@ -1,5 +1,4 @@
-//! Order files: one that was chosen becomes how the probe that is looked through reads, and the order that a person made
-//! becomes a file.
+//! Order files: applies a chosen one to the focused probe, and saves the order that a person made by hand.
 
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use crate::app::state::{Severity, State};
 use crate::model::explain::intervention::Intervention;
 use crate::model::order_file;
 
-/// Reads in the order of a file. One that is none, or of other images, is told, and what is shown stays.
+/// Orders the focused probe to read in the order of a file; a file that does not fit is noted and changes nothing.
 pub fn open(path: &Path, state: &State, orders: &mut Vec<WindowOrder>) {
     let read = order_file::read(path).map_err(|error| error.to_string());
     let found =
@@ -17,7 +16,7 @@ pub fn open(path: &Path, state: &State, orders: &mut Vec<WindowOrder>) {
     orders.push(found.map_or_else(|why| WindowOrder::Note(Severity::Error, why), WindowOrder::Command));
 }
 
-/// Writes the order that was made; it is then known by the file.
+/// Writes the focused column's order; the column is then named after the file.
 pub fn save(path: &Path, state: &State, orders: &mut Vec<WindowOrder>) {
     let Some((id, order)) = state.focus().and_then(|id| Some((id, state.made_order(id)?))) else { return };
     if let Err(error) = order_file::write(path, order) {

@@ -1,4 +1,4 @@
-//! All actions by name: typed, found, chosen with the keyboard.
+//! The command palette: finds actions by typed words, chosen with the keyboard.
 
 use std::sync::Arc;
 
@@ -23,20 +23,21 @@ const MAX_FOUND: usize = 30;
 pub enum Chosen {
     Action(Action),
     Pane(&'static str),
-    /// Something with what is open.
+    /// An action on something that is open.
     UiAction(Box<UiAction>),
 }
 
 #[derive(Default)]
 pub struct Palette {
     text: String,
-    at: usize,
+    /// The selected line.
+    selected: usize,
 }
 
 struct Line {
     text: String,
     about: String,
-    /// Other words it is found by.
+    /// Synonyms it is also found by.
     words: &'static str,
     key: String,
     enabled: bool,
@@ -44,9 +45,9 @@ struct Line {
 }
 
 impl Palette {
-    /// One into which this was typed.
+    /// A palette with `text` already typed.
     pub fn with_text(text: &str) -> Self {
-        Self { text: text.to_owned(), at: 0 }
+        Self { text: text.to_owned(), selected: 0 }
     }
 
     pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Answer<Chosen> {
@@ -56,10 +57,10 @@ impl Palette {
             let mut key = |key| i.consume_key(Modifiers::NONE, key);
             (key(Key::ArrowUp), key(Key::ArrowDown), key(Key::Enter), key(Key::Escape))
         });
-        self.at = (self.at + usize::from(down)).min(lines.len().saturating_sub(1));
-        self.at = self.at.saturating_sub(usize::from(up));
+        self.selected = (self.selected + usize::from(down)).min(lines.len().saturating_sub(1));
+        self.selected = self.selected.saturating_sub(usize::from(up));
         let mut chosen = None;
-        let shown = dialog::hang(ctx, "palette", |ui| {
+        let shown = dialog::show_at_top(ctx, "palette", |ui| {
             ui.set_width(560.0);
             let hint = "Type a few letters of what you want to do";
             let edit = egui::TextEdit::singleline(&mut self.text)
@@ -70,22 +71,22 @@ impl Palette {
             edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find action"));
             edit.request_focus();
             if edit.changed() {
-                self.at = 0;
+                self.selected = 0;
             }
             ui.separator();
             if lines.is_empty() {
                 ui.weak("No action has these words in its name");
             }
-            // Without a least height it would stay as low as it was after a search without results.
+            // Without a minimum height the list would stay as low as after a search without results.
             let area = ScrollArea::vertical().auto_shrink([false, true]);
             area.max_height(LIST_PX).min_scrolled_height(LIST_PX).show(ui, |ui| {
                 ui.spacing_mut().item_spacing.y = 1.0;
                 for (at, line) in lines.iter().enumerate() {
-                    let response = line_ui(ui, line, at == self.at);
-                    if at == self.at && (up || down) {
+                    let response = line_ui(ui, line, at == self.selected);
+                    if at == self.selected && (up || down) {
                         response.scroll_to_me(None);
                     }
-                    if response.clicked() || (enter && at == self.at && line.enabled) {
+                    if response.clicked() || (enter && at == self.selected && line.enabled) {
                         chosen = Some(line.chosen.clone());
                     }
                 }
@@ -107,8 +108,8 @@ fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
     ui.add_enabled(line.enabled, button).on_hover_text(&line.about)
 }
 
-/// All lines whose text or explanation holds every word that was typed; those that can be chosen first, and of them
-/// those that begin with it, then those that have it in their text, or in other words for that.
+/// All lines whose text, synonyms or explanation contain every typed word. Enabled lines come first; among them those
+/// whose text begins with what is typed, then those with all words in the text, then in text and synonyms.
 fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     let actions = Action::ALL.iter().filter(|action| **action != Action::Palette).map(|action| Line {
         text: action.text().to_owned(),
@@ -136,7 +137,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = actions.chain(panes).chain(themes()).chain(figures(state)).collect();
     lines.retain(found);
     if !text.trim().is_empty() {
-        // Of thousands the first few: a letter more finds the rest.
+        // Only the first few of thousands: typing more letters finds the rest.
         lines.extend(probes(state).filter(found).take(MAX_FOUND));
         lines.extend(images(state).filter(found).take(MAX_FOUND));
     }
@@ -161,7 +162,7 @@ fn themes() -> impl Iterator<Item = Line> {
     })
 }
 
-/// Export and copy of what the probe that is looked through shows.
+/// Export and copy of every figure of the focused probe.
 fn figures(state: &State) -> impl Iterator<Item = Line> {
     let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace()).cloned();
     trace.into_iter().flat_map(|trace| {

@@ -1,5 +1,5 @@
-//! What is pasted into the window: files by their paths, and pictures, which become files first, so
-//! that a workspace can name them.
+//! Pasting into the window: files by their paths, and pictures, which are first written to files so that a
+//! workspace can name them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,12 @@ use crate::app::state::Severity;
 use crate::app::state::command::Command;
 use crate::model::io::{atomic_file, sha256};
 
-/// What the pastes of this frame ask for, files are sent over where it is computed `far` from here; a picture is written on a thread, and opened once it is.
+/// The orders of this frame's pastes. Files are opened, or sent to the worker if that is remote (`far`); a picture is
+/// written on another thread first.
 pub fn orders(ctx: &egui::Context, exporter: &Exporter, far: bool) -> Vec<WindowOrder> {
     let typing = ctx.egui_wants_keyboard_input();
     let events = ctx.input(|i| i.events.clone());
-    let one = |event| match event {
+    let order = |event| match event {
         Event::Paste(text) if !typing => Some(match paths(&text) {
             paths if paths.is_empty() => {
                 let text = "Nothing was pasted: the clipboard holds neither a picture nor paths of files";
@@ -39,10 +40,10 @@ pub fn orders(ctx: &egui::Context, exporter: &Exporter, far: bool) -> Vec<Window
         }
         _ => None,
     };
-    events.into_iter().filter_map(one).collect()
+    events.into_iter().filter_map(order).collect()
 }
 
-/// The files a text names, one a line; none where any line names nothing that is there.
+/// The files a text names by absolute paths, one a line; empty if any of them does not exist.
 fn paths(text: &str) -> Vec<PathBuf> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let path = |line: &str| match line.strip_prefix("file://") {
@@ -53,7 +54,7 @@ fn paths(text: &str) -> Vec<PathBuf> {
     if paths.iter().all(|path| path.is_absolute() && path.exists()) { paths } else { Vec::new() }
 }
 
-/// `%20` and its like as what they stand for.
+/// Decodes percent-encoded bytes, such as `%20`.
 fn decoded(address: &str) -> String {
     let mut bytes = Vec::with_capacity(address.len());
     let mut rest = address.as_bytes();
@@ -73,7 +74,7 @@ fn decoded(address: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The picture as a file; the same picture is the same file.
+/// Writes the picture to a file named by its hash, so that the same picture is the same file; its path.
 fn keep(picture: &ColorImage, folder: &Path) -> anyhow::Result<PathBuf> {
     let [width, height] = picture.size;
     let bytes: Vec<u8> = picture.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();

@@ -1,5 +1,5 @@
-//! Asks for a file or folder by its path, where the system has no dialog for that: what lies there is
-//! listed, and Tab completes.
+//! The dialog in which the path of a file or folder is typed, where the system has no file dialog: it lists
+//! the folder, and Tab completes.
 
 use std::path::{Path, PathBuf};
 
@@ -23,26 +23,26 @@ const ROW_PX: f32 = 22.0;
 pub struct PathField {
     question: Question,
     text: String,
-    /// The folder whose entries are known, and they; folders end with a separator.
+    /// The folder last listed and its entries; names of folders end with a separator.
     listed: Option<(PathBuf, Vec<String>)>,
 }
 
 impl PathField {
-    /// Of a question, beginning where the program was started.
+    /// A field for `question` that starts in the current folder.
     pub fn new(question: Question) -> Self {
         let here = std::env::current_dir().unwrap_or_default();
         let name = if let FileKind::Save(name) = &question.kind { name.as_str() } else { "" };
-        let text = format!("{}{}", ended(&here), name);
+        let text = format!("{}{}", with_separator(&here), name);
         Self { question, text, listed: None }
     }
 
-    /// Draws it; `recent` was the answer before.
+    /// Draws the dialog; `recent` are earlier answers to offer.
     pub fn ui(&mut self, ui: &Ui, recent: &[PathBuf]) -> Answer<PathBuf> {
         let title = self.question.title;
-        dialog::show(ui.ctx(), "path", 560.0, title, |ui| self.inside(ui, recent))
+        dialog::show(ui.ctx(), "path", 560.0, title, |ui| self.contents(ui, recent))
     }
 
-    fn inside(&mut self, ui: &mut Ui, recent: &[PathBuf]) -> Answer<PathBuf> {
+    fn contents(&mut self, ui: &mut Ui, recent: &[PathBuf]) -> Answer<PathBuf> {
         ui.weak(
             "This system has no file dialog (xdg-desktop-portal or zenity). Type the path; Tab completes it",
         );
@@ -124,7 +124,7 @@ impl PathField {
         if enter { Answer::Given(path) } else { row.inner }
     }
 
-    /// What lies in the folder that is typed and begins as what is typed after it.
+    /// The entries of the typed folder that begin with the typed name.
     fn found(&mut self) -> Vec<String> {
         let (folder, typed) = split(&self.text);
         let (folder, typed) = (expanded(folder), typed.to_owned());
@@ -133,14 +133,14 @@ impl PathField {
             self.listed = Some((folder, names));
         }
         let names = self.listed.iter().flat_map(|(_, names)| names);
-        // What is hidden is shown to who asks for it.
+        // Hidden entries are listed when the name begins with a dot.
         let shown =
             |name: &&String| name.starts_with(&typed) && (typed.starts_with('.') || !name.starts_with('.'));
         names.filter(shown).cloned().collect()
     }
 }
 
-/// The names in a folder, folders first, that can be an answer or lead to one.
+/// The entries of a folder that can be chosen or may lead to one that can, folders first.
 fn names(folder: &Path, question: &Question) -> Vec<String> {
     let files = !matches!(question.kind, FileKind::Folder | FileKind::NewFolder);
     let fits = |name: &str| {
@@ -160,13 +160,13 @@ fn names(folder: &Path, question: &Question) -> Vec<String> {
     names.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The folder of a path as it is typed, its last separator included, and what stands after it.
+/// Splits a typed path behind its last separator: folder and name.
 fn split(text: &str) -> (&str, &str) {
     let end = text.rfind(std::path::is_separator).map_or(0, |at| at + 1);
     text.split_at(end)
 }
 
-/// `typed` and whatever all names go on with.
+/// Extends `typed` to the longest common prefix of `names`; returns it as it is if there are none.
 fn completed(typed: &str, names: &[String]) -> String {
     let Some(first) = names.first() else { return typed.to_owned() };
     let common =
@@ -175,8 +175,8 @@ fn completed(typed: &str, names: &[String]) -> String {
     first.chars().take(length).collect()
 }
 
-/// A folder as text that a name can follow.
-fn ended(folder: &Path) -> String {
+/// A folder's path with a separator at its end.
+fn with_separator(folder: &Path) -> String {
     let text = folder.display().to_string();
     if text.ends_with(std::path::is_separator) {
         text
@@ -208,7 +208,7 @@ mod tests {
         crate::model::io::atomic_file::write_with(&file, |_| Ok::<_, std::io::Error>(())).expect("written");
         let mut field =
             PathField::new(Question { title: "Probes", kind: FileKind::Files, endings: &["safetensors"] });
-        field.text = ended(folder.path());
+        field.text = with_separator(folder.path());
         let ui = |ui: &mut Ui, (field, given): &mut (PathField, Option<PathBuf>)| {
             if let Answer::Given(path) = field.ui(ui, &[]) {
                 *given = Some(path);
@@ -240,7 +240,7 @@ mod tests {
         }
         let question = |kind| Question { title: "Probes", kind, endings: &["safetensors"] };
         let mut field = PathField::new(question(FileKind::Files));
-        field.text = ended(folder.path());
+        field.text = with_separator(folder.path());
         let run = format!("run{}", std::path::MAIN_SEPARATOR);
         assert_eq!(field.found(), [run.clone(), "a.safetensors".to_owned()]);
         field.text.push('.');

@@ -1,4 +1,4 @@
-//! The token a click pins: framed in every figure, read out in the status bar, let go by Escape.
+//! The token that a click pins: framed in every figure, described in the status bar, unpinned by Escape.
 
 use std::sync::Arc;
 
@@ -9,20 +9,21 @@ use crate::app::window::panels::PanelContext;
 use crate::model::trace::Trace;
 use crate::viz::draw::{Hover, color32, readout};
 
-/// What is pinned, and what is said of it.
+/// The pinned token and its description.
 #[derive(Default)]
 pub struct PinnedToken {
     pub token: Option<usize>,
-    said: Option<(usize, Arc<Trace>, String)>,
+    /// The description last made: token, trace and text.
+    readout: Option<(usize, Arc<Trace>, String)>,
 }
 
 impl PinnedToken {
-    /// Pins a token that is clicked; lets it go where it is pinned already.
+    /// Pins a token, or unpins it if it is the pinned one.
     pub fn click(&mut self, token: usize) {
         self.token = (self.token != Some(token)).then_some(token);
     }
 
-    /// Lets it go by Escape, unless a dialog or a menu lies above the panes.
+    /// Unpins the token on Escape, unless a dialog, a popup or a text field takes that key.
     pub fn keys(&mut self, ui: &Ui, dialog: bool) {
         let covered = dialog || egui::Popup::is_any_open(ui.ctx()) || ui.ctx().egui_wants_keyboard_input();
         if !covered && ui.input(|i| i.key_pressed(egui::Key::Escape)) {
@@ -30,18 +31,20 @@ impl PinnedToken {
         }
     }
 
-    /// Says in the status bar what is known of it.
+    /// Draws the description, with a button to unpin, into the status bar.
     pub fn ui(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
         let column = cx.column();
         let Some((token, trace)) = self.token.zip(column.and_then(|column| column.shown.trace())) else {
             return;
         };
-        let known = |said: &(usize, Arc<Trace>, String)| said.0 == token && Arc::ptr_eq(&said.1, trace);
-        if !self.said.as_ref().is_some_and(known) {
+        let is_current = |kept: &(usize, Arc<Trace>, String)| kept.0 == token && Arc::ptr_eq(&kept.1, trace);
+        if !self.readout.as_ref().is_some_and(is_current) {
             let text = readout::readout(trace, Hover { token: Some(token), ..Hover::default() }).text();
-            self.said = Some((token, trace.clone(), text));
+            self.readout = Some((token, trace.clone(), text));
         }
-        let Some((_, _, text)) = self.said.as_ref().filter(|(_, _, text)| !text.is_empty()) else { return };
+        let Some((_, _, text)) = self.readout.as_ref().filter(|(_, _, text)| !text.is_empty()) else {
+            return;
+        };
         ui.separator();
         let button = ui.small_button("×").on_hover_text("Unpin the token (Esc)");
         button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, "Unpin the token"));

@@ -1,5 +1,5 @@
-//! Files of a workspace that are not where they were: named, and located one by one. What lies beside
-//! a located one under its own name is found with it.
+//! The dialog for missing files of a workspace: they are located one by one, and with a located one all
+//! others that lie beside it under their own names.
 
 use std::path::{Path, PathBuf};
 
@@ -13,32 +13,32 @@ use crate::viz::draw::font;
 /// Height of one missing file.
 const ROW_PX: f32 = 42.0;
 
-/// A workspace that waits for its files.
+/// A workspace whose missing files are being located.
 pub struct Relink {
     /// The workspace's own file.
     pub path: PathBuf,
-    /// What it holds.
+    /// Its content, with the files located so far.
     pub workspace: Workspace,
     missing: Vec<Missing>,
 }
 
-/// What a person wants of the dialog.
+/// What a person chose in the dialog.
 pub enum RelinkStep {
-    /// Choose where this one is now.
+    /// Choose the new place of this entry.
     Choose(Entry),
-    /// Open the workspace with what there is.
+    /// Open the workspace without what is missing.
     Open,
 }
 
 impl Relink {
-    /// Of a workspace in the file `path`; nothing where all of it is there.
+    /// The dialog for the workspace in the file `path`; `None` if nothing is missing.
     pub fn new(path: &Path, workspace: &Workspace) -> Option<Self> {
         let missing = workspace.missing();
         let path = path.to_owned();
         (!missing.is_empty()).then(|| Self { path, workspace: workspace.clone(), missing })
     }
 
-    /// One of them is here now; what is still missing is looked for again.
+    /// Sets the new place of an entry, and checks again what is missing.
     pub fn found(&mut self, entry: Entry, now: &Path) {
         self.workspace.locate(entry, now);
         self.missing = self.workspace.missing();
@@ -72,7 +72,7 @@ impl Relink {
     }
 }
 
-/// One missing file; whether it is to be located.
+/// Draws a missing file; whether its button to locate it was clicked.
 fn row(ui: &mut Ui, entry: Entry, path: &Path) -> bool {
     let kind = match entry {
         Entry::Backbone(_) => "Backbone",

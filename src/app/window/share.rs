@@ -1,4 +1,4 @@
-//! The dialog that shares: what goes in, as what, in which theme, where to, and about how large that gets.
+//! The dialog for sharing findings: which ones, format, theme, destination, and an estimate of the size.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,33 +29,34 @@ const CLASSES_PX: f32 = 280.0;
 /// The width of fields.
 const FIELD_PX: f32 = 350.0;
 
-/// What a person wants to share.
+/// The share dialog.
 pub struct ShareDialog {
-    /// What is shown now, where an image is.
+    /// What is shown now as a finding; `None` without an image.
     now: Option<Finding>,
-    /// Whether the findings are shared, and not what is shown now.
+    /// Whether all findings are shared instead of what is shown now.
     all: bool,
-    /// Probes by their files, and whether they go in.
+    /// Files of the probes, and whether each is included.
     probes: Vec<(PathBuf, bool)>,
-    /// Letters of the classes that are listed.
+    /// Filter of the listed classes.
     class_filter: String,
-    /// As it is asked for, but for the findings.
+    /// The request without its findings and its destination.
     share: Share,
     path: String,
-    /// How large one explanation makes it, for which choices, where something is shown.
+    /// The last estimate of the size in bytes, with the choices it is for.
     size: Option<((usize, ShareKind, ShareTheme), u64)>,
     error: Option<String>,
 }
 
-/// What a person wants of the dialog.
+/// What a person chose in the dialog.
 pub enum ShareStep {
-    /// Choose where with the system's dialog.
+    /// Choose the destination with the file dialog.
     Choose(FileRequest),
+    /// Share this.
     Share(Box<Share>),
 }
 
 impl ShareDialog {
-    /// Of the findings, where there are some; else of what is shown `now`.
+    /// Shares all findings if there are any, else what is shown `now`.
     pub fn new(now: Option<Finding>, state: &State) -> Self {
         let all = state.findings.iter().len() > 0;
         let title = now.as_ref().filter(|_| !all).map_or_else(|| "Findings".to_owned(), Finding::name);
@@ -68,17 +69,17 @@ impl ShareDialog {
         Self { now, all, probes, class_filter, share, path, size, error }
     }
 
-    /// Puts the file or folder where it was chosen.
-    pub fn put(&mut self, path: &Path) {
+    /// Sets the destination to one that was chosen in a dialog.
+    pub fn set_path(&mut self, path: &Path) {
         self.path = path.display().to_string();
-        self.follow_kind();
+        self.sync_extension();
     }
 
     pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<ShareStep> {
         dialog::show(ui.ctx(), "share", 540.0, "Share with others", |ui| {
             ui.add_space(4.0);
             let most = ui.ctx().content_rect().height() - 110.0;
-            // A sheet that may only be as high as it was would hide its buttons when a row comes.
+            // Without a minimum height the sheet would not grow with a new row, and hide its buttons.
             ScrollArea::vertical()
                 .max_height(most)
                 .min_scrolled_height(most)
@@ -88,9 +89,10 @@ impl ShareDialog {
                         .spacing([14.0, 8.0])
                         .min_col_width(72.0)
                         .show(ui, |ui| self.fields(ui, state));
-                    let share = self.asked(state);
-                    self.about(ui, state, &share);
-                    let ready = self.faults(ui) && !share.findings.is_empty() && !state.is_sharing();
+                    let share = self.request(state);
+                    self.summary(ui, state, &share);
+                    let ready =
+                        self.check_destination(ui) && !share.findings.is_empty() && !state.is_sharing();
                     if state.is_sharing() {
                         ui.weak("Something is being shared: Jobs and log shows how far it is");
                     }
@@ -122,7 +124,7 @@ impl ShareDialog {
             }
         });
         ui.end_row();
-        let wanted: Vec<Finding> = self.chosen(state).cloned().collect();
+        let wanted: Vec<Finding> = self.findings(state).cloned().collect();
         let columns =
             wanted.iter().filter_map(|finding| finding.view.as_deref()).flat_map(|view| &view.columns);
         for column in columns {
@@ -151,7 +153,7 @@ impl ShareDialog {
         let kind = self.share.kind;
         widgets::choice(ui, "share as", 280.0, &mut self.share.kind, kinds).labelled_by(label);
         if self.share.kind != kind {
-            self.follow_kind();
+            self.sync_extension();
         }
         ui.end_row();
         let label = ui.label("Theme").id;
@@ -182,7 +184,7 @@ impl ShareDialog {
         answer
     }
 
-    /// Classes that evidence is for besides each finding's own, among those of the open probes.
+    /// Chooses classes, among those of the open probes, that evidence is for besides each finding's own.
     fn classes(&mut self, ui: &mut Ui, state: &State) {
         let label = ui.label("Classes").id;
         let own = if self.all { "That of each finding" } else { "That shown now" };
@@ -217,21 +219,21 @@ impl ShareDialog {
                 }
             });
         });
-        let told = "What evidence is for; whoever reads the page chooses among them";
-        response.response.labelled_by(label).on_hover_text(told);
+        let tooltip = "What evidence is for; whoever reads the page chooses among them";
+        response.response.labelled_by(label).on_hover_text(tooltip);
         ui.end_row();
     }
 
-    /// What goes in.
-    fn chosen<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Finding> {
+    /// The findings to share.
+    fn findings<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Finding> {
         let now = self.now.iter().filter(|_| !self.all);
         now.chain(state.findings.iter().filter(|_| self.all).map(|(_, finding)| finding))
     }
 
-    /// All of it, without the probes that were left out.
-    fn asked(&self, state: &State) -> Share {
+    /// The request, without the probes that were deselected.
+    fn request(&self, state: &State) -> Share {
         let wanted = |path: &Path| self.probes.iter().all(|(probe, on)| *on || probe != path);
-        let chosen = self.chosen(state).cloned().map(|mut finding| {
+        let chosen = self.findings(state).cloned().map(|mut finding| {
             if let Some(view) = &mut finding.view {
                 view.columns.retain(|column| wanted(&column.probe));
             }
@@ -241,11 +243,11 @@ impl ShareDialog {
         Share { findings: findings.collect(), to: expanded(self.path.trim()), ..self.share.clone() }
     }
 
-    /// How much it is.
-    fn about(&mut self, ui: &mut Ui, state: &State, share: &Share) {
+    /// Draws how much is shared, and about how large that is.
+    fn summary(&mut self, ui: &mut Ui, state: &State, share: &Share) {
         let shown = state.columns.len();
-        let of = |finding: &Finding| finding.view.as_ref().map_or(shown, |view| view.columns.len());
-        let count = share.findings.iter().map(of).sum::<usize>() * (1 + share.classes.len());
+        let columns = |finding: &Finding| finding.view.as_ref().map_or(shown, |view| view.columns.len());
+        let count = share.findings.iter().map(columns).sum::<usize>() * (1 + share.classes.len());
         let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace());
         let size = trace.map(|trace| self.size(share, trace, count));
         let size = size.map_or_else(String::new, |size| format!(", about {}", format::bytes(size)));
@@ -271,8 +273,8 @@ impl ShareDialog {
         }
     }
 
-    /// Says why it cannot be written there; whether it can.
-    fn faults(&mut self, ui: &mut Ui) -> bool {
+    /// Whether the destination can be written to; if not, shows why. Offers to create a missing folder.
+    fn check_destination(&mut self, ui: &mut Ui) -> bool {
         let path = expanded(self.path.trim());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
@@ -302,8 +304,8 @@ impl ShareDialog {
         fault.is_none() && !self.path.trim().is_empty()
     }
 
-    /// Gives the file the ending of a page, a folder none.
-    fn follow_kind(&mut self) {
+    /// Gives the path of a page the extension `html`, and takes that from a folder's.
+    fn sync_extension(&mut self) {
         let path = Path::new(&self.path);
         let is_page = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
         match self.share.kind {
@@ -321,7 +323,7 @@ fn has_probe(finding: &Finding, path: &Path) -> bool {
 }
 
 impl MainWindow {
-    /// Draws the dialog where it is open.
+    /// Draws the dialog if it is open.
     pub(super) fn share_dialog(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
         match self.share.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui, state)) {
             Answer::Open => {}
@@ -334,7 +336,7 @@ impl MainWindow {
         }
     }
 
-    /// Writes what is ready to be shared, beside the window, and ends what was called off.
+    /// Starts writing a share job that is ready, on another thread, and cancels one that is no longer wanted.
     pub(super) fn write_shared(&mut self, ctx: &egui::Context, state: &State) -> Option<WindowOrder> {
         let ready = state.shared();
         if let Some((_, cancel)) =

@@ -1,4 +1,4 @@
-//! The status bar: where it computes, what is open, what goes on.
+//! The status bar: where it computes, what is open, and what jobs run.
 
 use eframe::egui;
 use egui::{Align, Layout, RichText, Ui};
@@ -14,7 +14,7 @@ use crate::app::window::panels::{PanelContext, UiAction};
 use crate::app::window::style;
 use crate::viz::draw::{color32, font};
 
-/// Width below which only what goes on is told, and not how much is open.
+/// Below this width counts of what is open give way to running jobs.
 const NARROW_PX: f32 = 900.0;
 /// Least room for a job's title.
 const MIN_TITLE_PX: f32 = 40.0;
@@ -28,7 +28,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
             let name = font::fit(&facts.id, 11.5, (0.2 * ui.max_rect().width()).max(60.0));
             ui.label(RichText::new(name).small()).on_hover_text(format!("{}: {}", facts.id, facts.summary()));
         }
-        // A narrow bar leaves its room to what goes on.
+        // A narrow bar leaves its room to running jobs.
         let narrow = ui.max_rect().width() < NARROW_PX;
         let busy = cx.state.jobs.values().any(|job| job.error.is_none());
         if !(narrow && busy) {
@@ -50,7 +50,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
     });
 }
 
-/// How much memory is taken where it computes, and what is said of it.
+/// Memory taken where it computes, and the tooltip on it.
 fn memory(cx: &PanelContext<'_>) -> Option<(String, String)> {
     let own = process_memory::resident().map(format::bytes);
     let Some(host) = cx.state.connection.host() else {
@@ -61,7 +61,7 @@ fn memory(cx: &PanelContext<'_>) -> Option<(String, String)> {
     Some((format!("{far} there"), format!("Memory of the worker on {}{window}", host.name())))
 }
 
-/// Where it computes, where that is not here, and how much it is doing.
+/// A button with the remote worker's connection and number of jobs; nothing while this program computes.
 fn connection(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let connection = &cx.state.connection;
     if connection.host().is_none() {
@@ -88,7 +88,7 @@ fn connection(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let open = cx.backbone().map(|(_, facts)| facts.clone());
     let name = open.as_ref().map_or(cx.state.settings.device.as_str(), |facts| facts.device.as_str());
-    // What the device of another machine is, nobody knows by heart.
+    // The adapter too, if the machine is another: its user need not know it.
     let adapter = open.as_ref().filter(|_| cx.state.connection.host().is_some());
     let adapter = adapter.map_or_else(String::new, |facts| format!(" ({})", facts.adapter));
     let text = font::fit(&format!("Device: {name}{adapter}"), 11.5, (0.25 * ui.max_rect().width()).max(90.0));
@@ -111,7 +111,7 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     menu.response.on_hover_text(about);
 }
 
-/// What goes on, and how much failed.
+/// The running job with its progress, and how many failed.
 fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let failed = cx.state.jobs.values().filter(|job| job.error.is_some()).count();
     let warned = cx.state.log.iter().filter(|entry| entry.severity == Severity::Warning).count();
@@ -126,7 +126,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         cx.actions.push(UiAction::Jobs);
     }
     let running = cx.state.jobs.iter().filter(|(_, job)| job.error.is_none());
-    // A look takes a moment; a job that shows how far it is says more.
+    // A job with progress is shown rather than an explanation, which takes a moment.
     let Some((id, job)) = running.max_by_key(|(_, job)| (job.progress.is_some(), job.started)) else {
         return;
     };

@@ -1,14 +1,14 @@
-//! The look of the window: the colours of the figures' themes, on egui's widgets.
+//! The style of the window: maps the colours of the figures' themes to egui's widgets.
 //!
-//! [`Theme`] names every colour; this file only says which widget takes which. Panels lie a little
-//! off the ground of the figures, so that a figure reads as a sheet.
+//! [`Theme`] names every colour; this file only says which widget takes which. The background of panels
+//! differs a little from that of figures, so that a figure looks like a sheet.
 
 use eframe::egui;
 use egui::{CornerRadius, FontFamily, FontId, Stroke, TextStyle, Vec2, Visuals};
 
 use crate::viz::draw::{Color, Theme, color32};
 
-/// Puts both looks into `ctx`; which one shows is egui's own choice (light, dark, or the system's).
+/// Installs the light and the dark style in `ctx`; egui chooses between them (light, dark, or the system's).
 pub fn install(ctx: &egui::Context) {
     ctx.set_visuals_of(egui::Theme::Light, visuals(&Theme::light()));
     ctx.set_visuals_of(egui::Theme::Dark, visuals(&Theme::dark()));
@@ -26,7 +26,7 @@ pub fn install(ctx: &egui::Context) {
         style.spacing.interact_size.y = 24.0;
         style.spacing.window_margin = egui::Margin::same(14);
         style.spacing.menu_margin = egui::Margin::same(6);
-        style.spacing.scroll.foreground_color = false; // of text it would be the loudest thing there
+        style.spacing.scroll.foreground_color = false; // in the text's colour it would stand out too much
         style.interaction.selectable_labels = false;
         style.animation_time = 0.08;
     });
@@ -37,31 +37,31 @@ pub fn theme(ui: &egui::Ui) -> Theme {
     if ui.visuals().dark_mode { Theme::dark() } else { Theme::light() }
 }
 
-/// The ground of panels beside the figures.
+/// Background of panels.
 pub fn panel(theme: &Theme) -> Color {
     theme.ground.mix(theme.band, if theme.dark { 0.22 } else { 0.20 })
 }
 
-/// What failed, where it has to be seen.
+/// Colour of failures.
 pub fn failed(theme: &Theme) -> Color {
     theme.series[1]
 }
 
-/// What fits or is done.
+/// Colour of what fits or is done.
 pub fn fine(theme: &Theme) -> Color {
     theme.series[2]
 }
 
-/// The star of an image.
+/// Colour of an image's star.
 pub fn starred(theme: &Theme) -> Color {
     theme.series[4]
 }
 
-/// Paints the edge of what has the keyboard.
+/// Paints the outline of the widget with keyboard focus.
 pub fn focus(ui: &egui::Ui, rect: egui::Rect, radius: f32) {
     let (ink, ground) = (ui.visuals().text_color(), ui.visuals().extreme_bg_color);
     let painter = ui.painter();
-    // Two lines: one of them is seen on any picture.
+    // Two lines of different brightness: one contrasts with any picture.
     painter.rect_stroke(rect, radius, Stroke::new(3.5, ground), egui::StrokeKind::Inside);
     painter.rect_stroke(rect, radius, Stroke::new(2.0, ink), egui::StrokeKind::Inside);
 }

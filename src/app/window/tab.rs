@@ -1,4 +1,4 @@
-//! The tab of a pane: its title, and a cross that closes it, which says to a screen reader what it closes.
+//! The tab of a pane: its title, and a cross that closes it, labelled for screen readers.
 
 use eframe::egui;
 use egui::{
@@ -14,16 +14,16 @@ const EDGE_PX: f32 = 10.0;
 /// Side of the cross with the room around it.
 const CROSS_PX: f32 = 18.0;
 
-/// A tab.
+/// A tab to draw.
 pub struct Tab<'a> {
     pub title: &'a str,
     pub state: &'a TabState,
-    /// What lies below the title.
+    /// Its background.
     pub ground: Color32,
 }
 
 impl Tab<'_> {
-    /// Draws it; tells what was done with it, and whether it is to be closed.
+    /// Draws the tab; its response, and whether it was closed (by the cross or a middle click).
     pub fn show(&self, ui: &mut Ui, id: Id) -> (Response, bool) {
         let font = TextStyle::Button.resolve(ui.style());
         let ink =
@@ -42,7 +42,7 @@ impl Tab<'_> {
         let inside = rect.shrink(0.5);
         ui.painter().rect(inside, 0.0, self.ground, Stroke::new(1.0, line), StrokeKind::Inside);
         if active {
-            // The pane below it is of the same sheet.
+            // Covers the line below: the active tab and its pane are one sheet.
             ui.painter().hline(rect.x_range(), rect.bottom(), Stroke::new(2.0, self.ground));
         }
         let at = pos2(rect.left() + EDGE_PX, rect.center().y);
@@ -55,7 +55,7 @@ impl Tab<'_> {
         (response, closed)
     }
 
-    /// The cross, drawn by hand: no font has to have it.
+    /// Draws the cross with lines, as fonts may lack it; whether it was clicked.
     fn cross(&self, ui: &Ui, id: Id, tab: Rect) -> bool {
         let middle = pos2(tab.right() - EDGE_PX - CROSS_PX / 2.0 + 4.0, tab.center().y);
         let square = Rect::from_center_size(middle, Vec2::splat(CROSS_PX));

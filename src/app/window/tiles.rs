@@ -1,5 +1,4 @@
-//! The panes in the middle: figures of one probe, the comparison, the token table; to drag, split
-//! and close.
+//! The tree of panes in the middle of the window, which can be dragged, split and closed.
 
 use eframe::egui;
 use egui::{Ui, Visuals, WidgetText, style::ScrollAnimation};
@@ -21,7 +20,7 @@ use crate::viz::{Figure as _, TabGroup, find};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pane(pub String);
 
-/// Groups of tabs of one probe's figures: rows, and how they share the width.
+/// Tab groups of one probe's figures: rows, and the shares of width in each.
 const PROBE_PAGE: [([TabGroup; 3], [f32; 3]); 2] = [
     ([TabGroup::Picture, TabGroup::Order, TabGroup::Plan], [1.0; 3]),
     ([TabGroup::Evidence, TabGroup::Diagnostics, TabGroup::Predictions], [1.25, 0.95, 0.8]),
@@ -31,30 +30,30 @@ const SHORT_PROBE_PAGE: [[TabGroup; 3]; 2] = [
     [TabGroup::Picture, TabGroup::Order, TabGroup::Plan],
     [TabGroup::Evidence, TabGroup::Diagnostics, TabGroup::Predictions],
 ];
-/// Groups of tabs of what a probe made of a dataset: columns.
+/// Tab groups of a probe's evaluation on a dataset: columns.
 const DATASET_PAGE: [[TabGroup; 2]; 2] =
     [[TabGroup::Classes, TabGroup::Confusion], [TabGroup::Images, TabGroup::Routing]];
 
-/// What room there is for panes.
+/// Size class of the area for panes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Room {
-    /// Enough for two rows of them.
+    /// Enough for two rows of panes.
     #[default]
     Ample,
-    /// For one row of two: in two rows nothing of a figure could be read.
+    /// Enough for one row of two panes: in two rows figures would be illegible.
     Short,
 }
 
 impl Room {
-    /// What `size` is, in points.
-    pub fn of(size: egui::Vec2) -> Self {
+    /// The class of an area of `size` points.
+    pub fn from_size(size: egui::Vec2) -> Self {
         if size.x < 760.0 || size.y < 440.0 { Self::Short } else { Self::Ample }
     }
 }
 
-/// The layout a person starts with: the figures of one probe in two rows, or one, and behind them the pages of
-/// other panels, and what a probe made of a dataset.
-pub fn first(room: Room) -> Tree<Pane> {
+/// The initial layout: a page with the figures of one probe in two rows, or one, then the pages of other panels,
+/// then a page with a probe's evaluation on a dataset.
+pub fn initial(room: Room) -> Tree<Pane> {
     let panels = super::panels::all();
     let mut tiles = Tiles::default();
     let probe = match room {
@@ -94,7 +93,7 @@ pub fn first(room: Room) -> Tree<Pane> {
     Tree::new(egui::Id::unique("panes"), root, tiles)
 }
 
-/// New panes of a group, the one in front first.
+/// Inserts the panes of a group, the front one first.
 fn panes(tiles: &mut Tiles<Pane>, panels: &[Box<dyn Panel>], group: TabGroup) -> Vec<TileId> {
     let panels = panels.iter().filter(|panel| panel.place() == PanelPlace::Middle);
     let mut own: Vec<_> = panels.filter(|panel| panel.info().tab.group == group).collect();
@@ -107,12 +106,12 @@ fn group_tile(tiles: &mut Tiles<Pane>, panels: &[Box<dyn Panel>], groups: &[TabG
     tiles.insert_tab_tile(panes)
 }
 
-/// Shows the pane of a panel: the one that is open, or a new one.
+/// Activates the pane of a panel, opening one if there is none.
 pub fn show(tree: &mut Tree<Pane>, id: &str) {
     let pane = Pane(id.to_owned());
     if tree.tiles.find_pane(&pane).is_none() {
-        let asked = find(id).is_some_and(|figure| figure.info().tab.group == TabGroup::Asked);
-        let evidence = tree.tiles.find_pane(&Pane(Evidence.id().to_owned())).filter(|_| asked);
+        let on_request = find(id).is_some_and(|figure| figure.info().tab.group == TabGroup::Asked);
+        let evidence = tree.tiles.find_pane(&Pane(Evidence.id().to_owned())).filter(|_| on_request);
         let beside = evidence.and_then(|evidence| tree.tiles.parent_of(evidence));
         let new = tree.tiles.insert_pane(pane.clone());
         match beside.or(tree.root()) {
@@ -123,13 +122,12 @@ pub fn show(tree: &mut Tree<Pane>, id: &str) {
     tree.make_active(|_, tile| matches!(tile, Tile::Pane(other) if *other == pane));
 }
 
-/// Brings the page forward that holds a pane that is `wanted`, unless the one in front holds one that
-/// will do.
-pub fn show_page(tree: &mut Tree<Pane>, will_do: impl Fn(&str) -> bool, wanted: impl Fn(&str) -> bool) {
+/// Activates the first page with a `wanted` pane, unless the active page has a `sufficient` one.
+pub fn show_page(tree: &mut Tree<Pane>, sufficient: impl Fn(&str) -> bool, wanted: impl Fn(&str) -> bool) {
     let Some(root) = tree.root() else { return };
     let Some(Tile::Container(Container::Tabs(tabs))) = tree.tiles.get(root) else { return };
     let page = |page: &TileId, holds: &dyn Fn(&str) -> bool| any_pane(&tree.tiles, *page, holds);
-    if tabs.active.is_some_and(|active| page(&active, &will_do)) {
+    if tabs.active.is_some_and(|active| page(&active, &sufficient)) {
         return;
     }
     let Some(found) = tabs.children.iter().copied().find(|child| page(child, &wanted)) else { return };
@@ -150,12 +148,12 @@ pub fn close(tree: &mut Tree<Pane>, id: &str) {
     }
 }
 
-/// Whether a pane lies in a container.
+/// Whether a tile is or contains the pane of a panel.
 fn holds(tiles: &Tiles<Pane>, tile: TileId, id: &str) -> bool {
     any_pane(tiles, tile, &|pane| pane == id)
 }
 
-/// Whether a pane of which this holds lies in a container.
+/// Whether a tile is or contains a pane for which `is` returns true.
 fn any_pane(tiles: &Tiles<Pane>, tile: TileId, is: &dyn Fn(&str) -> bool) -> bool {
     match tiles.get(tile) {
         Some(Tile::Pane(pane)) => is(&pane.0),
@@ -164,17 +162,17 @@ fn any_pane(tiles: &Tiles<Pane>, tile: TileId, is: &dyn Fn(&str) -> bool) -> boo
     }
 }
 
-/// Draws panes.
+/// Draws panes and collects what was done to them.
 pub struct Panes<'a, 'b> {
     /// All panels.
     pub panels: &'a mut [Box<dyn Panel>],
-    /// What they see.
+    /// Their context.
     pub cx: &'a mut PanelContext<'b>,
-    /// The pane whose tab is to be in sight.
+    /// The pane whose tab to scroll to.
     pub reveal: Option<Pane>,
     /// The panel whose pane was closed.
     pub closed: Option<String>,
-    /// What was done to their places.
+    /// The last edit of the layout.
     pub edited: Option<EditAction>,
 }
 
@@ -230,11 +228,11 @@ impl Behavior<Pane> for Panes<'_, '_> {
         if let Some(Tile::Pane(pane)) = tiles.get(tile) {
             self.closed = Some(pane.0.clone());
         }
-        false // whoever draws closes it, so that it can be taken back
+        false // the layout closes it, as a change that can be undone
     }
 
     fn on_edit(&mut self, edit: EditAction) {
-        // A tab that is chosen on the way is no change of places.
+        // Activating a tab is no change of the layout.
         if matches!(edit, EditAction::TileResized | EditAction::TileDropped) {
             self.edited = Some(edit);
         }
@@ -293,7 +291,7 @@ mod tests {
         {
             let asked = panel.info().tab.group == TabGroup::Asked;
             let stands = panel.place() == PanelPlace::Middle && !asked;
-            assert_eq!(open(&first(room), panel.id()), stands, "{room:?}: {}", panel.id());
+            assert_eq!(open(&initial(room), panel.id()), stands, "{room:?}: {}", panel.id());
         }
     }
 }

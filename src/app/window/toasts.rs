@@ -1,5 +1,5 @@
-//! Short notes in the corner: what was done, and what is not as it should be, goes by itself (the log
-//! keeps it); what failed stays until it is dismissed.
+//! Toasts in the corner: notes and warnings disappear after a time (the log keeps them); errors stay until
+//! they are dismissed.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,23 +14,24 @@ use crate::app::window::style;
 use crate::viz::draw::paint::color32;
 use crate::viz::draw::theme::Theme;
 
-/// How long a note of something done stays, in seconds.
+/// How long a note stays, in seconds.
 const INFO_SECS: f64 = 5.0;
-/// How long a warning stays.
+/// How long a warning, or a note with a file to open, stays, in seconds.
 const WARNING_SECS: f64 = 12.0;
 /// Width of a note.
 const NOTE_PX: f32 = 380.0;
 
-/// When notes were first seen.
+/// The toasts on the screen.
 #[derive(Default)]
 pub struct Toasts {
+    /// By toast, when it was first drawn, in egui's time.
     since: HashMap<u64, f64>,
-    /// What the window itself could not do.
+    /// An error of the window itself.
     pub error: Option<String>,
 }
 
 impl Toasts {
-    /// Draws the notes above everything else, `up` from the status bar.
+    /// Draws the toasts above everything else, `up` points above the status bar.
     pub fn ui(&mut self, ui: &Ui, state: &State, up: f32, actions: &mut Vec<UiAction>) {
         self.since.retain(|id, _| state.toasts.iter().any(|toast| toast.id == *id));
         if state.toasts.is_empty() && self.error.is_none() {
@@ -52,15 +53,15 @@ impl Toasts {
                     if left <= 0.0 {
                         actions.push(UiAction::Command(Command::DismissToast(toast.id)));
                     } else {
-                        // One frame when it is over, none before.
+                        // The next frame only when its time is over.
                         ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
                     }
                 }
-                let said = note(ui, &toast.text, toast.severity, toast.file.is_some(), &theme);
-                if let (Some(Said::Open), Some(file)) = (&said, &toast.file) {
+                let response = note(ui, &toast.text, toast.severity, toast.file.is_some(), &theme);
+                if let (Some(ToastResponse::Open), Some(file)) = (&response, &toast.file) {
                     actions.push(UiAction::OpenFile(file.clone()));
                 }
-                if said.is_some() {
+                if response.is_some() {
                     actions.push(UiAction::Command(Command::DismissToast(toast.id)));
                 }
             }
@@ -73,14 +74,14 @@ impl Toasts {
     }
 }
 
-/// What a person says to a note.
-enum Said {
+/// What a person clicked in a toast.
+enum ToastResponse {
     Dismiss,
     Open,
 }
 
-/// Draws one, with a button that opens what it speaks of where that is a file; what is said to it.
-fn note(ui: &mut Ui, text: &str, severity: Severity, file: bool, theme: &Theme) -> Option<Said> {
+/// Draws a toast, with a button that opens its `file` if it has one; what was clicked.
+fn note(ui: &mut Ui, text: &str, severity: Severity, file: bool, theme: &Theme) -> Option<ToastResponse> {
     let color = match severity {
         Severity::Info => theme.muted,
         Severity::Warning => theme.series(4),
@@ -93,16 +94,16 @@ fn note(ui: &mut Ui, text: &str, severity: Severity, file: bool, theme: &Theme) 
             ui.with_layout(Layout::right_to_left(Align::TOP), |ui| {
                 let dismiss = ui.small_button("Dismiss");
                 dismiss.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Dismiss this note"));
-                let mut said = dismiss.clicked().then_some(Said::Dismiss);
+                let mut response = dismiss.clicked().then_some(ToastResponse::Dismiss);
                 if file {
                     let open = ui.small_button("Open");
                     open.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Open what was written"));
-                    said = open.clicked().then_some(Said::Open).or(said);
+                    response = open.clicked().then_some(ToastResponse::Open).or(response);
                 }
                 ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
                     ui.add(Label::new(RichText::new(text)).wrap().selectable(true));
                 });
-                said
+                response
             })
             .inner
         })

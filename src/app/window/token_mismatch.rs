@@ -1,4 +1,4 @@
-//! The band over the panes: the probe that is shown reads other tokens than it was trained on.
+//! The band over the panes while the shown probe reads other tokens than it was trained on.
 
 use eframe::egui;
 use egui::{Align, Frame, Label, Layout, Margin, RichText, Stroke, Ui};
@@ -11,7 +11,7 @@ use crate::viz::draw::paint::color32;
 /// Room for the button.
 const BUTTON_PX: f32 = 300.0;
 
-/// Draws it where it is due, with what puts it right.
+/// Draws the band if the tokens do not match, with buttons that correct that.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let Some(column) = cx.column() else { return };
     let library = &cx.state.library;

@@ -1,4 +1,4 @@
-//! The line above the panes: which image, through which probe, read how, evidence for what.
+//! The line above the panes: the image, the probe, its reading order and the class evidence is for.
 
 use eframe::egui;
 use egui::{ComboBox, ScrollArea, Ui};
@@ -16,19 +16,19 @@ use crate::model::trace::Routing;
 use crate::viz::draw::font;
 use crate::viz::heading::capitalised;
 
-/// Width from which all has the room it likes.
+/// Width from which every part has its preferred width.
 const FULL_PX: f32 = 1330.0;
-/// What does not shrink, the names before choices among it.
+/// Width of what does not shrink, the names before choices included.
 const FIXED_PX: f32 = 470.0;
-/// Width from which each of two lines has the room it likes.
+/// Width from which every part of two lines has its preferred width.
 const TWO_LINES_PX: f32 = 600.0;
-/// What the names before choices take.
+/// Width of the names before choices.
 const NAMES_PX: f32 = 130.0;
 
-/// What there is for what shrinks.
+/// How the parts of the line share its width.
 #[derive(Clone, Copy)]
 struct Room {
-    /// Share of the room that a part likes.
+    /// Width of a part, as a share of its preferred width.
     share: f32,
     /// Whether choices have their names before them.
     named: bool,
@@ -37,8 +37,8 @@ struct Room {
 }
 
 impl Room {
-    /// Of a line so wide: the names go first, then choices take a second line.
-    fn of(width: f32) -> Self {
+    /// For a line `width` wide: first the names are dropped, then choices take a second line.
+    fn from_width(width: f32) -> Self {
         let share = |fixed: f32| (width - fixed) / (FULL_PX - FIXED_PX);
         let named = share(FIXED_PX) > 0.6;
         let share = if named { share(FIXED_PX) } else { share(FIXED_PX - NAMES_PX) };
@@ -50,7 +50,7 @@ impl Room {
 
 /// Draws the line; in a narrow window its parts lose their names and shrink, and then take two lines.
 pub fn ui(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let room = Room::of(ui.available_width());
+    let room = Room::from_width(ui.available_width());
     ui.horizontal_wrapped(|ui| {
         image(ui, cx, room);
         if room.two_lines {
@@ -80,7 +80,7 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         }
     }
     let (at, count) = cx.state.image_place();
-    // Of a row of a table the number tells it from the others.
+    // Images in one table are told apart by their row.
     let name = match image.place.row {
         Some(row) => format!("Row {row} of {}", ImageSource::from(image.place.path.clone()).short()),
         None => image.name(),
@@ -130,7 +130,7 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     });
 }
 
-/// A list that folds out, `width` wide where there is room, with its name before it if that fits too.
+/// A combo box of preferred width `width`, with its name before it if that fits too.
 fn choice(
     ui: &mut Ui,
     name: &str,
@@ -153,7 +153,7 @@ fn choice(
     }
 }
 
-/// How the probe reads: as trained, or with one thing changed.
+/// Chooses how the probe reads: as trained, or with one change.
 fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     let Some((id, column)) = cx.focus.zip(cx.column()) else { return };
     let routing = column.shown.trace().map(|trace| &trace.routing);
@@ -180,7 +180,7 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     response.on_hover_text("One thing changed in how the probe reads; it is not retrained");
 }
 
-/// The class evidence is for.
+/// Chooses the class that evidence is for.
 fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     // The name and its choice stay on one line.
     let needed = 180.0 * room.share + if room.named { font::width("Evidence for", 13.5) + 16.0 } else { 8.0 };
@@ -197,7 +197,7 @@ fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: 
     choice(ui, "Evidence for", combo, 180.0, room, shown, |ui| classes(window, ui, cx));
 }
 
-/// The predicted class, what the image is, and all classes there are.
+/// The list of classes: the predicted one, the true one, and all of the open probes.
 fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     ui.set_min_width(240.0);
     let chosen = &cx.state.selection.class;

@@ -1,5 +1,4 @@
-//! A tour of five steps on the demo: a card above the panes that says what to look at, and brings it into
-//! sight.
+//! A tour of the demo in five steps: a card above the panes that says what to look at, and shows its pane.
 
 use eframe::egui;
 use egui::{Align2, Frame, RichText, Ui, Vec2};
@@ -9,7 +8,7 @@ use crate::app::window::panels::COMPARE;
 use crate::viz::figures::dataset::Overview as _;
 use crate::viz::figures::dataset::scatter::Scatter;
 
-/// A step: its name, what it says, the pane it shows.
+/// A step: its title, its text, the id of the pane it shows.
 struct Step {
     title: &'static str,
     text: &'static str,
@@ -54,26 +53,28 @@ fn steps() -> [Step; 5] {
 /// The tour, at one of its steps.
 #[derive(Default)]
 pub struct Tour {
-    at: usize,
+    step: usize,
 }
 
-/// What is wanted of it.
-pub enum Turn {
+/// What a person clicked in the card.
+pub enum TourResponse {
+    /// Nothing.
     Stay,
-    /// Show this pane.
+    /// Another step, which shows this pane.
     Show(&'static str),
+    /// The end of the tour.
     End,
 }
 
 impl Tour {
     /// The pane of its step.
     pub fn pane(&self) -> &'static str {
-        steps()[self.at].pane
+        steps()[self.step].pane
     }
 
-    /// Draws the card of its step, `up` from the status bar.
-    pub fn ui(&mut self, ui: &Ui, up: f32) -> Turn {
-        let (steps, at) = (steps(), self.at);
+    /// Draws the card, `up` points above the status bar.
+    pub fn ui(&mut self, ui: &Ui, up: f32) -> TourResponse {
+        let (steps, at) = (steps(), self.step);
         let area = egui::Area::new(egui::Id::unique("tour"))
             .order(egui::Order::Middle)
             .anchor(Align2::CENTER_BOTTOM, Vec2::new(0.0, -44.0 - up));
@@ -84,22 +85,22 @@ impl Tour {
             ui.label(RichText::new(step.title).size(15.0).strong());
             ui.add(egui::Label::new(step.text).wrap());
             ui.add_space(6.0);
-            let mut turn = Turn::Stay;
+            let mut response = TourResponse::Stay;
             ui.horizontal(|ui| {
                 let last = at + 1 == steps.len();
                 if dialog::main_button(ui, if last { "Done" } else { "Next" }, true).clicked() {
-                    turn = if last { Turn::End } else { Turn::Show(steps[at + 1].pane) };
-                    self.at = (at + 1).min(steps.len() - 1);
+                    response = if last { TourResponse::End } else { TourResponse::Show(steps[at + 1].pane) };
+                    self.step = (at + 1).min(steps.len() - 1);
                 }
                 if ui.add_enabled(at > 0, egui::Button::new("Back")).clicked() {
-                    self.at = at - 1;
-                    turn = Turn::Show(steps[at - 1].pane);
+                    self.step = at - 1;
+                    response = TourResponse::Show(steps[at - 1].pane);
                 }
                 if !last && ui.button("End the tour").clicked() {
-                    turn = Turn::End;
+                    response = TourResponse::End;
                 }
             });
-            turn
+            response
         };
         let frame = Frame::window(&ui.ctx().global_style()).inner_margin(egui::Margin::same(12));
         area.show(ui.ctx(), |ui| frame.show(ui, card).inner).inner

@@ -1,4 +1,4 @@
-//! Small parts that panels and dialogs share.
+//! Small widgets that panels and dialogs share.
 
 use eframe::egui;
 use egui::epaint::Mesh;
@@ -10,7 +10,7 @@ use crate::viz::draw::{color32, font};
 /// Side of a star to click.
 const STAR_PX: f32 = 22.0;
 
-/// A list that folds out, to choose one of `all` from.
+/// A combo box that chooses one of `all`.
 pub fn choice<T: PartialEq, const N: usize>(
     ui: &mut Ui,
     salt: &str,
@@ -43,14 +43,14 @@ pub fn star(ui: &mut Ui, on: bool, name: &str) -> Response {
     response
 }
 
-/// Paints a star of five points, drawn by hand: no font has to have it.
+/// Paints a five-pointed star, as fonts may lack it.
 pub fn paint_star(ui: &Ui, center: Pos2, radius: f32, fill: Color32, stroke: Stroke) {
     let corner = |i: usize| {
         let reach = if i.is_multiple_of(2) { radius } else { 0.45 * radius };
         center + reach * Vec2::angled(std::f32::consts::PI * (i as f32 / 5.0 - 0.5))
     };
     let corners: Vec<Pos2> = (0..10).map(corner).collect();
-    // It is not convex: ten triangles around its middle.
+    // The star is not convex: it is filled as ten triangles around its centre.
     let mut mesh = Mesh::default();
     mesh.colored_vertex(center, fill);
     corners.iter().for_each(|corner| mesh.colored_vertex(*corner, fill));
