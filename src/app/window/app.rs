@@ -145,8 +145,7 @@ impl App {
         }
     }
 
-    /// Connects to a worker at `host`, or to this program's own, with nothing open: paths of one machine mean
-    /// nothing on another. Reconnects if `host` is the current one.
+    /// Connects to the worker at `host`, or to this program's own, with nothing open: paths are of one machine.
     pub fn connect(&mut self, host: Option<Host>) {
         if self.state.connection.host() == host.as_ref() {
             return self.engine.connect();
@@ -255,15 +254,13 @@ impl App {
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
 
-    /// Moves the last session's file away because something else is opened; it stays among the recent
-    /// workspaces.
+    /// Moves the last session's file aside, as something else is opened; it stays a recent workspace.
     pub fn put_session_aside(&mut self) {
         let aside = self.session.as_ref().and_then(Session::put_aside);
         aside.into_iter().for_each(|path| self.state.remember_workspace(path));
     }
 
-    /// Writes what is open to the file of the previous session, unless it is nothing, the untouched demo, or
-    /// saved in a workspace file.
+    /// Writes what is open as the previous session, unless it is empty, the untouched demo, or saved in a file.
     fn keep_previous(&mut self) {
         let named = self.window.workspace().is_some();
         let nothing = self.state.is_empty() || demo::demo().is_ok_and(|demo| self.state.is_untouched(&demo));

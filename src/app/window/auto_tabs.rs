@@ -82,8 +82,7 @@ impl AutoTabs {
         container.children().for_each(|child| self.find_groups(tiles, *child, found));
     }
 
-    /// Activates a tab with content where the active one has none, and the displaced one again once it has
-    /// some.
+    /// Activates a tab with content where the active one has none; the displaced one again once it has some.
     fn activate(&mut self, tiles: &mut Tiles<Pane>, group: TileId, panes: &[(TileId, String)]) {
         let shows =
             |tile: TileId| panes.iter().any(|(t, id)| *t == tile && self.has_content(id) == Some(true));

@@ -14,15 +14,12 @@ use arboard::{Clipboard as System, ImageData};
 use eframe::egui;
 use egui::{ColorImage, Context, Event, FullOutput, OutputCommand, Plugin, RawInput};
 
-/// Text in egui's own clipboard until something is copied: with an empty one egui would report no
-/// paste.
+/// Text in egui's own clipboard until something is copied: if it were empty, egui would report no paste.
 const PLACEHOLDER: &str = "\u{200b}";
 
 /// A request to the clipboard's thread.
 enum Request {
-    /// Copies a text.
     Text(String),
-    /// Copies a picture.
     Picture(ColorImage),
     /// Pastes what the system holds; this text of the window where the system has no clipboard.
     Paste(String),

@@ -7,7 +7,6 @@ use egui::{Align2, Button, Context, Frame, Id, Margin, Modal, ModalResponse, Res
 
 /// What came of a dialog in this frame.
 pub enum Answer<T> {
-    /// It stays open.
     Open,
     /// It was cancelled.
     Closed,

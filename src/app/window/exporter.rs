@@ -46,10 +46,7 @@ impl Default for Exporter {
 }
 
 impl Exporter {
-    /// Runs `work` on a new thread and wakes the window when it is done.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
+    /// Runs `work` on a new thread and wakes the window when it is done; an error if no thread can be started.
     pub fn start(
         &self,
         ctx: &egui::Context,

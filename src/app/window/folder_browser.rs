@@ -39,7 +39,6 @@ pub struct FolderBrowser {
 enum Step {
     /// List this folder, or the one of this file.
     List(PathBuf),
-    /// Choose these paths.
     Choose(Vec<PathBuf>),
 }
 

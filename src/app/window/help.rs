@@ -128,8 +128,7 @@ fn close(ui: &mut Ui) -> Answer<Action> {
     if dialog::main_button(ui, "Close", true).clicked() { Answer::Closed } else { Answer::Open }
 }
 
-/// The paragraphs of a page that hold every word of `text`, preceded by their headings; all paragraphs if
-/// `text` is empty.
+/// The paragraphs of a page that hold every word of `text`, under their headings; all if `text` is empty.
 fn paragraphs<'a>(page: &'a str, text: &str) -> Vec<&'a str> {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
     let mut found: Vec<&str> = Vec::new();

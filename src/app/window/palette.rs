@@ -30,7 +30,6 @@ pub enum Chosen {
 #[derive(Default)]
 pub struct Palette {
     text: String,
-    /// The selected line.
     selected: usize,
 }
 

@@ -13,7 +13,6 @@ use crate::viz::draw::{Hover, color32, readout};
 #[derive(Default)]
 pub struct PinnedToken {
     pub token: Option<usize>,
-    /// The description last made: token, trace and text.
     readout: Option<(usize, Arc<Trace>, String)>,
 }
 

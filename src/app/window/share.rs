@@ -51,7 +51,6 @@ pub struct ShareDialog {
 pub enum ShareStep {
     /// Choose the destination with the file dialog.
     Choose(FileRequest),
-    /// Share this.
     Share(Box<Share>),
 }
 

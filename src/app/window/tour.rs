@@ -58,7 +58,6 @@ pub struct Tour {
 
 /// What a person clicked in the card.
 pub enum TourResponse {
-    /// Nothing.
     Stay,
     /// Another step, which shows this pane.
     Show(&'static str),

@@ -168,8 +168,7 @@ fn run(id: &str, task: &Task, trainers: &mut [HeadTrainer], bars: &MultiProgress
     Ok(())
 }
 
-/// Mean AUC of the probe's token weights against the object's patches, over the first validation
-/// scenes; `None` where no scene has one.
+/// Mean AUC of the probe's token weights finding the object, over the first validation scenes that have one.
 fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &DemoInfo) -> anyhow::Result<Option<f64>> {
     let patch = scenes::SIDE / tokens.grid().cols;
     let each = (0..about.auc_scenes as usize)

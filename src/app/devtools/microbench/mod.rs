@@ -174,7 +174,6 @@ impl Bench<'_> {
         )))
     }
 
-    /// Waits until the device has finished; `work` names the culprit in an error.
     fn wait(&self, work: &str) -> anyhow::Result<()> {
         let failed = |error| anyhow!("the device failed while `{work}` was measured: {error:?}");
         self.device.sync().map_err(failed)

@@ -1,6 +1,6 @@
 //! `ssmprobe bench remote`: the window over a worker whose every message is delayed, each way, and how long a person waits.
 //!
-//! The worker is a child process behind `ssmprobe bench relay`, which adds latency and does not limit bandwidth. The window is
+//! The worker is a child process behind `ssmprobe bench relay`, which adds latency but limits no bandwidth. The window is
 //! the real one without a screen: interface, layout and tessellation, frame by frame, woken by the worker's events. A look
 //! takes from the selection to the end of the frame in which all panes show the image.
 

@@ -26,9 +26,8 @@ use crate::model::io::atomic_file;
 
 /// The window, in points.
 const SIZE: [f32; 2] = [1440.0, 900.0];
-/// Frames in which the gallery is scrolled.
+/// Frames in which the gallery is scrolled, and the time of each: sixty a second.
 const SCROLLED: usize = 600;
-/// Time of such a frame: sixty a second.
 const FRAME: Duration = Duration::from_micros(16_667);
 /// Timeout of one step: longer than any takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);

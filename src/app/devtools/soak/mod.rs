@@ -23,8 +23,7 @@ use crate::app::value_parser::whole_number;
 use crate::app::window::native;
 use crate::app::{App, demo};
 
-/// Shortest time between two frames: a real person's window is seldom busier, and the machine stays usable
-/// for others.
+/// Shortest time between frames: a real window is seldom busier, and the machine stays usable for others.
 const FRAME: Duration = Duration::from_millis(40);
 /// The window without a screen, in points.
 const SIZE: egui::Vec2 = egui::vec2(1440.0, 900.0);

@@ -161,8 +161,7 @@ fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done
     }
 }
 
-/// Both ends of the least-squares line through the second half of `values`: a line averages out the
-/// sawtooth of looks and trainings.
+/// Both ends of the least-squares line through the second half of `values`, which averages out a sawtooth.
 fn second_half(values: &[f64]) -> [f64; 2] {
     let half = &values[values.len() / 2..];
     let n = half.len() as f64;

@@ -1,4 +1,4 @@
-//! How a backbone reads images: layer and size beside its name, the order of patches and further layers in its menu.
+//! Menus for how a backbone reads images: layer and image size beside its name; these and the order of patches in its menu.
 
 use eframe::egui;
 use egui::{Checkbox, Response, RichText, ScrollArea, Ui, WidgetInfo};
@@ -12,18 +12,18 @@ use crate::model::backbone::family;
 use crate::model::backbone::order::MaeOrder;
 use crate::viz::heading::capitalised;
 
-/// Patches along a side that are offered.
+/// Image sizes offered, in patches along a side.
 const SIDES: [usize; 14] = [4, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 37, 48];
-/// Seeds of ViT-MAE's shuffles that are offered.
+/// Seeds offered for ViT-MAE's shuffles.
 const SEEDS: std::ops::Range<u64> = 0..4;
-/// Layers that are joined, where they are.
+/// How many layers are joined, where joining is chosen.
 const BLOCKS: usize = 4;
-/// Width of a choice beside a name.
+/// Minimum width of a button beside a name.
 const BESIDE_PX: f32 = 70.0;
 /// Height of a long list.
 const LIST_PX: f32 = 320.0;
 
-/// Asks for other options of a backbone: its own where it has some, else those of all others.
+/// Sends the options `wanted`: as the backbone's own if it has its own, else as those of all other backbones.
 fn set(cx: &mut PanelContext<'_>, id: BackboneId, backbone: &Backbone, wanted: BackboneOptions) {
     cx.send(match backbone.own {
         Some(_) => Command::SetOwnOptions(id, wanted),
@@ -31,12 +31,12 @@ fn set(cx: &mut PanelContext<'_>, id: BackboneId, backbone: &Backbone, wanted: B
     });
 }
 
-/// How a backbone reads, or will once it is open.
+/// The options with which a backbone reads, or will once it is open.
 fn now(cx: &PanelContext<'_>, backbone: &Backbone) -> BackboneOptions {
     backbone.own.unwrap_or(cx.state.backbone_options)
 }
 
-/// Layer and size, to choose beside a backbone's name.
+/// Draws the choices of layer and image size beside a backbone's name.
 pub fn beside(
     ui: &mut Ui,
     cx: &mut PanelContext<'_>,
@@ -76,7 +76,7 @@ pub fn beside(
     }
 }
 
-/// A small button with a menu; `name` is what a screen reader says before what is chosen.
+/// A small button with a menu; for screen readers its label is `name` and the chosen `text`.
 fn small(ui: &mut Ui, text: &str, name: &str, add: impl FnOnce(&mut Ui)) -> Response {
     let button = egui::Button::new(RichText::new(text).small()).small();
     let button = button.min_size(egui::Vec2::new(BESIDE_PX, 0.0));
@@ -85,7 +85,7 @@ fn small(ui: &mut Ui, text: &str, name: &str, add: impl FnOnce(&mut Ui)) -> Resp
     response
 }
 
-/// The rest, in the menu of the entry itself.
+/// All options, in the menu of a backbone's entry.
 pub fn menu(
     ui: &mut Ui,
     cx: &mut PanelContext<'_>,
@@ -128,7 +128,7 @@ fn layer_name(layer: Option<usize>, layers: usize) -> String {
     layer.map_or_else(|| format!("Last layer ({layers})"), |layer| format!("Layer {layer}"))
 }
 
-/// The layers there are, to choose one from, alone or joined with those before it.
+/// Chooses one of `layers` layers, or `None` for the last, alone or joined with those before it.
 pub fn layers(ui: &mut Ui, layers: usize, layer: &mut Option<usize>, blocks: &mut Option<usize>) {
     let all = std::iter::once(None).chain((0..layers).rev().map(Some));
     list(ui, all, layer, |layer| layer_name(layer, layers));
@@ -144,7 +144,7 @@ pub fn layers(ui: &mut Ui, layers: usize, layer: &mut Option<usize>, blocks: &mu
     }
 }
 
-/// Sizes of whole patches, to choose one from.
+/// Chooses an image size of whole patches, in pixels along a side, or the backbone's own.
 pub fn sizes(ui: &mut Ui, patch: [usize; 2], pixels: &mut Option<usize>) {
     let patch = patch[0].max(patch[1]);
     let name = |pixels: Option<usize>| match pixels {
@@ -171,7 +171,7 @@ fn orders(ui: &mut Ui, wanted: &mut BackboneOptions) {
     });
 }
 
-/// Values to choose from; the menu closes once one is.
+/// A list of values to choose from, which closes the menu.
 fn list<T: Copy + PartialEq>(
     ui: &mut Ui,
     all: impl Iterator<Item = T>,

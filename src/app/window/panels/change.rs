@@ -1,4 +1,4 @@
-//! What can be changed in how a probe reads, to be chosen from lists, and the temperature as a number.
+//! Interventions on how a probe reads that the window offers: a list, and the temperature as a number.
 
 use eframe::egui;
 use egui::{DragValue, Response, Ui};
@@ -11,7 +11,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::probe::head::{self, HeadSpec};
 use crate::model::probe::router::TEMPERATURES;
 
-/// The changes of a list, the temperature left out, which is a number.
+/// The interventions that a list offers for a probe; the temperature is a number and not among them.
 pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<Intervention> {
     if facts.and_then(|facts| head::find(&facts.head)).is_some_and(HeadSpec::is_recurrent) {
         return vec![Intervention::Random(0)];
@@ -27,7 +27,7 @@ pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<Intervention> {
     all
 }
 
-/// The temperature that a probe reads at under `change`; none without a soft router.
+/// The temperature at which a probe reads under `change`; `None` without a soft router.
 pub fn temperature(facts: Option<&ProbeInfo>, change: &Intervention) -> Option<f64> {
     let facts = facts.filter(|facts| facts.soft)?;
     let trained = || facts.config.temperature.or_else(|| head::find(&facts.head)?.settings().temperature);
@@ -37,7 +37,7 @@ pub fn temperature(facts: Option<&ProbeInfo>, change: &Intervention) -> Option<f
     }
 }
 
-/// A temperature to type or to drag, a hundredth of itself a pixel.
+/// A field for a temperature, to type or to drag: each pixel changes it by a hundredth of its value.
 pub fn temperature_ui(ui: &mut Ui, temperature: &mut f64) -> Response {
     let speed = *temperature / 100.0;
     let number = DragValue::new(temperature).range(TEMPERATURES).speed(speed);
@@ -45,7 +45,7 @@ pub fn temperature_ui(ui: &mut Ui, temperature: &mut f64) -> Response {
     ui.add(number.max_decimals(4)).labelled_by(label)
 }
 
-/// The temperature of a column, which reads anew while it is dragged.
+/// The temperature field of a column, which is explained anew while it is dragged.
 pub fn temperature_of_column(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
     let Some(column) = cx.state.columns.get(&id) else { return };
     let facts = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
@@ -56,7 +56,7 @@ pub fn temperature_of_column(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnI
         if response.changed() {
             cx.send(Command::SlideChange(id, change));
         } else if column.change == change && (response.drag_stopped() || response.lost_focus()) {
-            // What it does to a whole dataset is asked once it stands.
+            // Only the final value is evaluated on the dataset.
             cx.send(Command::SetChange(id, change));
         }
     });

@@ -1,5 +1,5 @@
-//! Probes side by side: a column each, figures as rows, all of a row on one scale, the token that is
-//! pointed at marked everywhere. One column can be pinned; the others then say how far they are from it.
+//! Probes side by side: a column each, figures as rows, all of a row on one scale, the hovered token marked
+//! in all. One column can be pinned as the reference; the others then show their difference from it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::capitalised;
 use crate::viz::{FIGURES, Figure, Info, TabGroup};
 
-/// Narrowest column.
+/// Minimum width of a column.
 const MIN_COLUMN_PX: f32 = 260.0;
-/// Widest column.
+/// Maximum width of a column.
 const MAX_COLUMN_PX: f32 = 460.0;
 /// Gap between columns and rows.
 const GAP_PX: f32 = 12.0;
 /// Height of the head of a column.
 const HEAD_PX: f32 = 78.0;
-/// Height of a line more in it.
+/// Height of one more line in it.
 const LINE_PX: f32 = 17.0;
 /// The id of the panel.
 pub const COMPARE: &str = "compare";
@@ -39,7 +39,7 @@ pub struct Compare {
     rows: Vec<&'static str>,
     views: HashMap<(ColumnId, &'static str), FigureView>,
     differences: Differences,
-    /// How often something was to be brought into sight when it was last looked.
+    /// The count of the state's reveal requests that was last handled.
     revealed: u64,
 }
 
@@ -83,7 +83,7 @@ impl Panel for Compare {
         let room = ui.available_width() - 2.0 * GAP_PX - ui.spacing().scroll.allocated_width();
         let width = ((room + GAP_PX) / columns.len() as f32 - GAP_PX).clamp(MIN_COLUMN_PX, MAX_COLUMN_PX);
         let mut area = ScrollArea::both().auto_shrink(false);
-        // A column that was asked for comes into the middle.
+        // A column to reveal is scrolled to the middle.
         let reveal = cx.state.reveal;
         if std::mem::replace(&mut self.revealed, reveal.count) != reveal.count
             && let Some(RevealTarget::Compare(id)) = reveal.place
@@ -95,34 +95,34 @@ impl Panel for Compare {
         area.show(ui, |ui| {
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
             let head_height = HEAD_PX + if cx.state.dataset().is_some() { LINE_PX } else { 0.0 };
-            strip(ui, &columns, width, head_height, |ui, id| head(ui, cx, id, width));
+            row(ui, &columns, width, head_height, |ui, id| column_head(ui, cx, id, width));
             let rows = self.rows.clone();
             for figure in cx.state.figures().filter(|figure| rows.contains(&figure.id())) {
                 let height = Self::row_height(cx, figure, width);
                 let limits = self.difference_limits(cx, figure);
-                strip(ui, &columns, width, height, |ui, id| self.figure_ui(ui, cx, figure, limits, id));
+                row(ui, &columns, width, height, |ui, id| self.figure_ui(ui, cx, figure, limits, id));
             }
         });
     }
 }
 
-/// One row of boxes, `width` by `height` each; those out of sight are not drawn.
-fn strip(ui: &mut Ui, columns: &[ColumnId], width: f32, height: f32, mut one: impl FnMut(&mut Ui, ColumnId)) {
+/// Draws a row of cells, `width` by `height` each; those that are not visible are skipped.
+fn row(ui: &mut Ui, columns: &[ColumnId], width: f32, height: f32, mut add: impl FnMut(&mut Ui, ColumnId)) {
     let whole = Vec2::new(columns.len() as f32 * (width + GAP_PX) + GAP_PX, height + GAP_PX);
-    let (row, _) = ui.allocate_exact_size(whole, Sense::hover());
+    let (rect, _) = ui.allocate_exact_size(whole, Sense::hover());
     for (at, id) in columns.iter().enumerate() {
-        let corner = row.min + Vec2::new(GAP_PX + at as f32 * (width + GAP_PX), GAP_PX / 2.0);
-        let rect = Rect::from_min_size(corner, Vec2::new(width, height));
-        if ui.is_rect_visible(rect) {
-            // A child leaves the row's own cursor where it is.
-            let mut cell = ui.new_child(UiBuilder::new().max_rect(rect).id_salt((id, at)));
-            cell.shrink_clip_rect(rect.expand(2.0));
-            one(&mut cell, *id);
+        let corner = rect.min + Vec2::new(GAP_PX + at as f32 * (width + GAP_PX), GAP_PX / 2.0);
+        let place = Rect::from_min_size(corner, Vec2::new(width, height));
+        if ui.is_rect_visible(place) {
+            // A child `Ui` does not move the cursor of the row.
+            let mut cell = ui.new_child(UiBuilder::new().max_rect(place).id_salt((id, at)));
+            cell.shrink_clip_rect(place.expand(2.0));
+            add(&mut cell, *id);
         }
     }
 }
 
-/// Pixels a point in a column.
+/// Pixels per point of a figure in a column.
 fn zoom(width: f32) -> f32 {
     (width / 190.0).clamp(1.35, 1.7)
 }
@@ -165,7 +165,7 @@ impl Compare {
             let own = figures.iter().map(|figure| cx.state.views.figure_options(figure.id()));
             let row_options: Vec<_> = own.collect();
             let options = row_options.first().cloned().unwrap_or_default();
-            // The pinned column alone has no difference from itself.
+            // With the pinned column alone there is no difference to export.
             let other = |pinned: &&Arc<Trace>| traces.iter().any(|trace| !Arc::ptr_eq(trace, pinned));
             let against = cx.state.reference().filter(|_| cx.state.views.difference).filter(other).cloned();
             let own_scales = !cx.state.views.shared;
@@ -175,7 +175,7 @@ impl Compare {
         }
     }
 
-    /// The height that suits the figure in the column that needs most.
+    /// Height of a figure's row: that of the column that needs most.
     fn row_height(cx: &PanelContext<'_>, figure: &'static dyn Figure, width: f32) -> f32 {
         let (zoom, options) = (zoom(width), cx.options(figure.id()));
         let traces = cx.state.compared().filter_map(|(_, column)| column.shown.trace());
@@ -183,7 +183,7 @@ impl Compare {
         natural.fold(110.0, f32::max).min(620.0) + 6.0
     }
 
-    /// Limits of the differences of all columns, where scales are shared.
+    /// Common limits of the differences of all columns, if scales are shared.
     fn difference_limits(
         &mut self,
         cx: &PanelContext<'_>,
@@ -197,7 +197,7 @@ impl Compare {
         limits.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// One figure of one column; `limits` are those of differences.
+    /// Draws a figure of a column; `limits` are the shared ones of differences.
     fn figure_ui(
         &mut self,
         ui: &mut Ui,
@@ -240,7 +240,7 @@ impl Compare {
     }
 }
 
-/// Evidence for different classes cannot be subtracted: offers the pinned column's class to all.
+/// Evidence for different classes cannot be subtracted: offers to show the pinned column's class in all.
 fn one_class(ui: &mut Ui, cx: &mut PanelContext<'_>, reference: &Trace) {
     let index = reference.evidence.class;
     let known = reference.top.iter().find(|known| known.index == index).map(|known| known.name.clone());
@@ -251,8 +251,8 @@ fn one_class(ui: &mut Ui, cx: &mut PanelContext<'_>, reference: &Trace) {
     }
 }
 
-/// The head of a column: its name, what it predicts, what can be done with it.
-fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
+/// Draws the head of a column: its name, its prediction, and the menu of what can be done with it.
+fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
     let Some(column) = cx.state.columns.get(&id) else { return };
     let pinned = cx.state.selection.reference == Some(id);
     let title = cx.state.column_title(id);
@@ -264,7 +264,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
             cx.send(Command::Focus(id));
         }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-            ui.menu_button("More", |ui| more(ui, cx, id)).response.on_hover_text("Intervene, move, remove");
+            ui.menu_button("More", |ui| menu(ui, cx, id)).response.on_hover_text("Intervene, move, remove");
             let pin = ui.selectable_label(pinned, if pinned { "Pinned" } else { "Pin" });
             if pin.on_hover_text("The others say how far they are from this one").clicked() {
                 cx.send(Command::Pin((!pinned).then_some(id)));
@@ -299,7 +299,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
     });
 }
 
-/// A line under the name, which has a button's padding.
+/// A line below the name, indented by the padding of the name's button.
 fn indented(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
     ui.horizontal(|ui| {
         ui.add_space(ui.spacing().button_padding.x);
@@ -307,7 +307,7 @@ fn indented(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
     });
 }
 
-/// How far a column is from the pinned one: the logit of the pinned column's class.
+/// The column's logit; if another is pinned, the change from its logit for that column's class.
 fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String> {
     let class = |trace: &Trace| {
         let index = trace.evidence.class;
@@ -329,7 +329,7 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
     Some(format!("Δ logit {change} for {}, from the pinned", class(reference)))
 }
 
-/// How much of the dataset a column gets right, and against the same probe as it was trained.
+/// The column's accuracy on the dataset and, if its reading is changed, the change from the probe as trained.
 fn accuracy(cx: &PanelContext<'_>, id: ColumnId) -> Option<String> {
     let column = cx.state.columns.get(&id)?;
     let own = cx.state.evaluation_of(id)?.ok()?.accuracy();
@@ -346,8 +346,8 @@ fn accuracy(cx: &PanelContext<'_>, id: ColumnId) -> Option<String> {
     })
 }
 
-/// Interventions and what else can be done with a column.
-fn more(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
+/// The menu of a column: interventions, its image, moving and removing it.
+fn menu(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
     let Some(column) = cx.state.columns.get(&id) else { return };
     let routing = column.shown.trace().map(|trace| &trace.routing);
     let (probe, image) = (column.probe, column.image);

@@ -1,5 +1,5 @@
-//! The gallery as a pane of its own: a contact sheet of all images, as large as one likes, with what a probe weighs or
-//! adds laid over each, and two probes beside each other where they disagree.
+//! The gallery as a pane: a contact sheet of all images at an adjustable size, with token weights or evidence laid over
+//! each, for one probe or two side by side, and optionally only images on which the two disagree.
 
 use eframe::egui;
 use egui::{Margin, Role, Slider, Ui, WidgetInfo};
@@ -14,14 +14,14 @@ use crate::app::window::widgets::choice;
 use crate::viz::draw::font;
 use crate::viz::{Info, TabGroup};
 
-/// Sides of the pictures a person can choose.
+/// Range of the side of a picture.
 const SIDES_PX: std::ops::RangeInclusive<f32> = 56.0..=280.0;
 
 pub struct ContactSheet {
     gallery: Gallery,
     side: f32,
     overlay: Overlay,
-    /// The column beside the chosen one.
+    /// A second column, shown beside the focused one.
     beside: Option<ColumnId>,
 }
 
@@ -92,7 +92,7 @@ impl ContactSheet {
         self.disagreements(ui, cx);
     }
 
-    /// Shows only images of which the two predict different classes, those they differ most on first.
+    /// Offers to show only images of which the two predict different classes, the largest differences first.
     fn disagreements(&self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let filter = &cx.state.gallery_filter;
         let known = |column: ColumnId| cx.state.evaluation_of(column).is_some_and(|found| found.is_ok());

@@ -1,4 +1,4 @@
-//! What a person may set of a figure: a line of controls above it, only those the figure heeds.
+//! The line of controls above a figure, with only those that the figure has.
 
 use eframe::egui;
 use egui::{Slider, Ui};
@@ -10,11 +10,11 @@ use crate::model::trace::Trace;
 use crate::viz::draw::colormap::Map;
 use crate::viz::{Control, Figure, Options, Rows};
 
-/// While a reading path is played.
+/// Speed at which a reading path is played.
 const STEPS_PER_SECOND: f64 = 30.0;
 
-/// Draws the controls of `figure`; sends the options once they change. `playing` is when a path
-/// began to be played, and from which step.
+/// Draws the controls of `figure` and sends its options if they change. `playing`: since when a reading
+/// path is being played, in egui's time, and from which step.
 pub fn show(
     ui: &mut Ui,
     cx: &mut PanelContext<'_>,
@@ -74,7 +74,7 @@ fn control_ui(
     }
 }
 
-/// Chooses the colours of magnitudes.
+/// Chooses the colour map of magnitudes.
 pub fn colors(ui: &mut Ui, map: &mut Map) {
     let names = [(Map::Cividis, "Cividis"), (Map::Viridis, "Viridis")];
     choice(ui, "map", 70.0, map, names).on_hover_text("Colours of magnitudes");

@@ -1,4 +1,4 @@
-//! What every column has more or less than the pinned one, each kept until one of its traces changes.
+//! The difference of every column from the pinned one, cached until one of its two traces changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use crate::app::jobs::ColumnId;
 use crate::model::trace::Trace;
 use crate::viz::{Empty, Figure, difference};
 
-/// A difference and the traces it is of.
+/// A difference of two traces.
 struct Cached {
     of: [Arc<Trace>; 2],
-    made: Result<Arc<Trace>, Empty>,
-    /// What figures show of it, from the smallest to the largest.
+    difference: Result<Arc<Trace>, Empty>,
+    /// By figure, the smallest and the largest value it shows of the difference.
     limits: HashMap<&'static str, Option<(f64, f64)>>,
 }
 
@@ -20,28 +20,28 @@ struct Cached {
 pub struct Differences(HashMap<ColumnId, Cached>);
 
 impl Differences {
-    fn kept(&mut self, id: ColumnId, trace: &Arc<Trace>, reference: &Arc<Trace>) -> &mut Cached {
+    fn entry(&mut self, id: ColumnId, trace: &Arc<Trace>, reference: &Arc<Trace>) -> &mut Cached {
         let of = [trace, reference];
-        let known = |kept: &Cached| kept.of.iter().zip(of).all(|(a, b)| Arc::ptr_eq(a, b));
-        self.0.retain(|own, kept| *own != id || known(kept));
+        let is_current = |cached: &Cached| cached.of.iter().zip(of).all(|(a, b)| Arc::ptr_eq(a, b));
+        self.0.retain(|own, cached| *own != id || is_current(cached));
         self.0.entry(id).or_insert_with(|| Cached {
             of: of.map(Arc::clone),
-            made: difference::subtract(trace, reference).map(Arc::new),
+            difference: difference::subtract(trace, reference).map(Arc::new),
             limits: HashMap::new(),
         })
     }
 
-    /// `trace` of column `id` minus `reference`, or why there is no such thing.
+    /// `trace` of column `id` minus `reference`, or why they cannot be subtracted.
     pub fn between(
         &mut self,
         id: ColumnId,
         trace: &Arc<Trace>,
         reference: &Arc<Trace>,
     ) -> Result<Arc<Trace>, Empty> {
-        self.kept(id, trace, reference).made.clone()
+        self.entry(id, trace, reference).difference.clone()
     }
 
-    /// The limits of what `figure` shows of that.
+    /// The limits of what `figure` shows of that difference.
     pub fn limits(
         &mut self,
         id: ColumnId,
@@ -49,13 +49,13 @@ impl Differences {
         reference: &Arc<Trace>,
         figure: &dyn Figure,
     ) -> Option<(f64, f64)> {
-        let kept = self.kept(id, trace, reference);
-        let made = kept.made.as_ref().ok()?;
-        *kept.limits.entry(figure.id()).or_insert_with(|| figure.limits(made))
+        let cached = self.entry(id, trace, reference);
+        let difference = cached.difference.as_ref().ok()?;
+        *cached.limits.entry(figure.id()).or_insert_with(|| figure.limits(difference))
     }
 
-    /// Forgets columns that are gone.
-    pub fn retain(&mut self, there: impl Fn(ColumnId) -> bool) {
-        self.0.retain(|id, _| there(*id));
+    /// Forgets columns for which `keep` is false.
+    pub fn retain(&mut self, keep: impl Fn(ColumnId) -> bool) {
+        self.0.retain(|id, _| keep(*id));
     }
 }

@@ -1,4 +1,4 @@
-//! What an evaluation asks beside predictions: removal curves of every image, and what that costs before it is asked.
+//! The menu that evaluates with removal curves of every image, and says in advance what that costs.
 
 use eframe::egui;
 use egui::containers::menu::{MenuButton, MenuConfig};
@@ -9,7 +9,7 @@ use super::removal::choose_modes;
 use crate::app::state::command::Command;
 use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
 
-/// The modes that are chosen.
+/// The chosen removal modes.
 pub struct EvalRemovals(RemovalSpec);
 
 impl Default for EvalRemovals {
@@ -19,11 +19,11 @@ impl Default for EvalRemovals {
 }
 
 impl EvalRemovals {
-    /// The button, and what unfolds below it.
+    /// Draws the button and its menu.
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let tooltip = "Removal curves: every image's tokens are taken away and put back, the most important first; the \
                        mean heights of the curves are measures of every image";
-        // It stays while modes are chosen.
+        // The menu stays open while modes are chosen.
         let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
         let button = MenuButton::from_button(egui::Button::new("…").small()).config(config);
         let (menu, _) = button.ui(ui, |ui| {
@@ -39,11 +39,11 @@ impl EvalRemovals {
         menu.on_hover_text(tooltip);
     }
 
-    /// How much is read for it.
+    /// How many readings and encoder passes it takes, in words.
     fn cost(&self, cx: &PanelContext<'_>) -> String {
         let images = cx.state.dataset().map_or(0, |(_, part)| part.samples.len());
         let passes = self.0.passes(RANKINGS.len());
-        // Rollout is the encoder's: where that is not asked there is none.
+        // Ranking by attention rollout needs the encoder: without passes of it there is none.
         let rankings = RANKINGS.len() - usize::from(passes == 0.0);
         let reads = match self.0.readings(rankings) {
             0 => format!("Each probe reads each of {images} images once"),

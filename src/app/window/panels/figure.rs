@@ -1,4 +1,4 @@
-//! One figure of what the focused column sees, as a pane.
+//! One figure of the focused column's trace, as a pane.
 
 use eframe::egui;
 use egui::Ui;
@@ -17,14 +17,14 @@ use crate::viz::{Figure, Info};
 pub struct FigurePane {
     figure: &'static dyn Figure,
     view: FigureView,
-    /// Of the reading order: what a person changes in it.
+    /// Edits the reading order by hand, in the pane that shows it.
     editor: OrderEditor,
-    /// When its path began to be played, and from which step.
+    /// Since when its reading path is being played, in egui's time, and from which step.
     playing: Option<(f64, usize)>,
 }
 
 impl FigurePane {
-    /// Of this figure.
+    /// A pane of `figure`.
     pub fn new(figure: &'static dyn Figure) -> Self {
         Self { figure, view: FigureView::default(), editor: OrderEditor::default(), playing: None }
     }
@@ -37,7 +37,7 @@ impl Panel for FigurePane {
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
         if self.figure.attribution().is_some() {
-            return None; // it offers to compute what is not there
+            return None; // it offers to compute what is missing
         }
         let trace = cx.column().and_then(|column| column.shown.trace());
         Some(trace.is_some_and(|trace| self.figure.lacks(trace).is_none()))
@@ -50,7 +50,7 @@ impl Panel for FigurePane {
             true_class::ui(ui, cx, &trace);
         }
         if let Some(method) = self.figure.attribution()
-            && !asked(ui, cx, method, &trace)
+            && !offer_attribution(ui, cx, method, &trace)
         {
             return;
         }
@@ -64,17 +64,17 @@ impl Panel for FigurePane {
         let options = cx.state.views.figure_options(self.figure.id());
         let subject = Subject { figure: self.figure, trace: &trace, options, headed: true, of: None };
         let is_edited = is_order && cx.focus.is_some_and(|id| cx.state.made_order(id).is_some());
-        let drags = is_edited.then(|| OrderEditor::listen(ui, rect));
+        let drags = is_edited.then(|| OrderEditor::sense_drags(ui, rect));
         self.view.show(ui, cx, subject, rect, zoom(rect.width()));
         if let Some(drags) = drags {
-            self.editor.drag(ui, cx, &self.view, &drags);
+            self.editor.handle_drags(ui, cx, &self.view, &drags);
         }
     }
 }
 
-/// Offers to compute a method of attribution where nobody asked for it, and to leave it again where somebody did; whether
-/// there is anything to show or to say.
-fn asked(ui: &mut Ui, cx: &mut PanelContext<'_>, method: Attribution, trace: &Trace) -> bool {
+/// Draws the control of an attribution method: a button to compute it, or a checkbox to compute it for every image. False
+/// while there is nothing to show, which it then says itself.
+fn offer_attribution(ui: &mut Ui, cx: &mut PanelContext<'_>, method: Attribution, trace: &Trace) -> bool {
     let settings = cx.state.explain;
     let mut on = settings.attributions.contains(method);
     if on && !trace.attributions.contains_key(&method) {

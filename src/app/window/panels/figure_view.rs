@@ -1,5 +1,5 @@
-//! One figure of one trace in a box, and the token that is pointed at anywhere marked in it. What is pointed
-//! at here is read out beside the pointer; a click pins its token.
+//! Draws one figure of one trace into a rectangle, and marks the hovered and the pinned token in it. A tooltip
+//! reads out what the pointer is over; a click pins its token.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,72 +18,72 @@ use crate::viz::{Control, Figure, Options};
 /// Smallest scene that is laid out, in points; a smaller box shows it scaled down.
 const MIN_SIZE: Vec2 = Vec2::new(150.0, 70.0);
 
-/// The token that is pointed at, of whatever figure.
+/// The hovered token, shared by all figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenHover {
-    /// As the last frame left it.
+    /// The token hovered in the last frame.
     pub token: Option<usize>,
-    /// Pinned by a click, until another or Escape.
+    /// The token pinned by a click, until another click or Escape.
     pub pinned: Option<usize>,
-    /// As this frame finds it.
+    /// The token hovered in this frame.
     found: Option<usize>,
-    /// What a person clicks in this frame.
+    /// The token clicked in this frame.
     clicked: Option<usize>,
 }
 
 impl TokenHover {
-    /// As the last frame left it.
+    /// The state at the beginning of a frame.
     pub fn new(token: Option<usize>, pinned: Option<usize>) -> Self {
         Self { token, pinned, found: None, clicked: None }
     }
 
-    /// The token this frame clicks.
+    /// The token clicked in this frame.
     pub fn clicked(&self) -> Option<usize> {
         self.clicked
     }
 
-    /// Clicks a token.
+    /// Reports a click on a token.
     pub fn click(&mut self, token: usize) {
         self.clicked = Some(token);
     }
 
-    /// The token this frame points at.
+    /// The token hovered in this frame.
     pub fn found(&self) -> Option<usize> {
         self.found
     }
 
-    /// Points at a token.
+    /// Reports that the pointer is over a token.
     pub fn point(&mut self, token: usize) {
         self.found = Some(token);
     }
 }
 
-/// What is shown.
+/// What to draw.
 pub struct Subject<'a> {
-    /// Which figure.
+    /// The figure.
     pub figure: &'static dyn Figure,
-    /// Of what: a trace, or a difference of two.
+    /// The trace it shows, or a difference of two.
     pub trace: &'a Arc<Trace>,
-    /// What is set.
+    /// The figure's options.
     pub options: Options,
-    /// Whether the picture says itself how the trace was read, as its files do.
+    /// Whether the picture has a heading that says how the trace was read, as exported files do.
     pub headed: bool,
-    /// Where it is a difference: the trace, and what is subtracted from it.
+    /// For a difference: the minuend and the subtrahend.
     pub of: Option<[Arc<Trace>; 2]>,
 }
 
-/// A place where a figure is shown.
+/// The cached drawing of a figure, and what it takes to read tokens off it.
 #[derive(Default)]
 pub struct FigureView {
-    /// A trace is known by its address.
+    /// Keyed by the trace's address, the figure and its options.
     plot: PlotView<(usize, &'static str, Options), TracePlot>,
     positions: Positions,
-    /// What was read out last, and of what.
+    /// The last readout, and what it is of.
     read: Option<(Hover, Readout)>,
 }
 
 impl FigureView {
-    /// Draws a figure into `rect` at `zoom` pixels a point, with its menu.
+    /// Draws a figure into `rect` at `zoom` pixels per point, with its context menu.
     pub fn show(
         &mut self,
         ui: &mut Ui,
@@ -92,7 +92,7 @@ impl FigureView {
         rect: Rect,
         zoom: f32,
     ) {
-        // A picture that is the same at every step is laid out once, and the step marked above it.
+        // A figure that does not redraw for a step is laid out once, and the step marked on top of it.
         let drawn = figure.controls(trace).contains(&Control::Step);
         let step = if drawn { None } else { options.step.take() };
         let key = (Arc::as_ptr(trace).addr(), figure.id(), options.clone());
@@ -121,7 +121,7 @@ impl FigureView {
                 self.read = Some((hover, figure.readout(trace, hover)));
             }
             if let Some((_, readout)) = &self.read {
-                tip(&painted.response, readout);
+                show_readout(&painted.response, readout);
             }
         }
         if let Some(at) =
@@ -140,7 +140,7 @@ impl FigureView {
         let export = || {
             let options = Options { step: step.or(plot.options.step), ..plot.options.clone() };
             let file = TracePlot { options, headed: true, ..plot.clone() };
-            // The files of a difference are those of both.
+            // A difference is exported with the traces of both.
             Arc::new(match &of {
                 Some([own, reference]) => {
                     TracePlot { traces: vec![own.clone()], against: Some(reference.clone()), ..file }
@@ -153,7 +153,7 @@ impl FigureView {
 }
 
 impl FigureView {
-    /// The token at a place of the screen, in the figure that was just drawn.
+    /// The token at a position on the screen, in the figure that was just drawn.
     pub fn token_at(&self, at: Pos2) -> Option<usize> {
         let (scene, place) = self.plot.shown()?;
         let at = (at - place.min) * (scene.width / place.width());
@@ -161,18 +161,18 @@ impl FigureView {
     }
 
     /// Frames tokens in the figure that was just drawn.
-    pub fn frame(&self, ui: &Ui, tokens: &[usize], theme: &Theme) {
+    pub fn frame_tokens(&self, ui: &Ui, tokens: &[usize], theme: &Theme) {
         for token in tokens {
             self.plot.mark(ui, Hover { token: Some(*token), ..Hover::default() }, theme);
         }
     }
 }
 
-/// Widest read-out.
+/// Width of the tooltip with a readout.
 const READOUT_PX: f32 = 300.0;
 
-/// Reads out what is pointed at, at once: a person who moves over a figure looks for numbers.
-fn tip(response: &Response, readout: &Readout) {
+/// Shows a readout beside the pointer, without the delay of tooltips: a person who moves over a figure looks for numbers.
+fn show_readout(response: &Response, readout: &Readout) {
     if readout.is_empty() || !response.hovered() {
         return;
     }
@@ -194,14 +194,14 @@ fn tip(response: &Response, readout: &Readout) {
     });
 }
 
-/// Which position of a trace is which token, computed once somebody points.
+/// A trace's tokens by position and positions by token, computed at first use.
 #[derive(Default)]
 struct Positions(Option<(Vec<usize>, HashMap<usize, usize>)>);
 
 impl Positions {
     fn known(&mut self, trace: &Trace) -> &(Vec<usize>, HashMap<usize, usize>) {
         self.0.get_or_insert_with(|| {
-            // Several sweeps have no one position of a token.
+            // With several sweeps a token has no single position: both stay empty.
             let order = order::single(trace).unwrap_or_default();
             let positions = order.iter().enumerate().map(|(k, &i)| (i, k)).collect();
             (order, positions)
@@ -212,7 +212,7 @@ impl Positions {
         self.known(trace).0.get(position).copied()
     }
 
-    /// What is read last of `step` tokens.
+    /// The token read at the last of the first `step` steps.
     fn step(&mut self, trace: &Trace, step: usize) -> Option<Hover> {
         let position = step.checked_sub(1)?;
         Some(Hover { token: self.token(trace, position), position: Some(position), item: None })

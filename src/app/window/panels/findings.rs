@@ -1,4 +1,4 @@
-//! Findings as a list in the library's place: searched, put in order, edited, and a click shows one again.
+//! The list of findings, in the library's place: searched, reordered, edited; a click shows one again.
 
 use eframe::egui;
 use egui::{Align, Button, Frame, Layout, Response, RichText, Role, ScrollArea, Sense, TextEdit, Ui};
@@ -10,16 +10,16 @@ use crate::app::state::{Finding, FindingId};
 use crate::viz::draw::color32;
 use crate::viz::{Info, TabGroup};
 
-/// The panel's name in layouts.
+/// The id of the panel.
 pub const FINDINGS: &str = "findings";
-/// Lines of a note in sight.
+/// Visible lines of a note.
 const LINES: usize = 4;
 
 #[derive(Default)]
 pub struct Findings {
-    /// What is looked for.
+    /// The words searched for.
     text: String,
-    /// The one that was shown last.
+    /// The finding that was shown last.
     shown: Option<FindingId>,
 }
 
@@ -138,7 +138,7 @@ impl Findings {
     }
 }
 
-/// What can be done to one.
+/// The buttons of a finding: edit, move, delete.
 fn buttons(
     ui: &mut Ui,
     cx: &mut PanelContext<'_>,

@@ -1,5 +1,5 @@
-//! Thumbnails of all images: only the rows in sight are drawn, and only theirs are asked for, so
-//! that ten thousand images scroll like ten.
+//! Thumbnails of all images: only visible rows are drawn and only their thumbnails requested, so that
+//! ten thousand images scroll like ten.
 
 use std::sync::Arc;
 
@@ -12,61 +12,62 @@ use crate::app::jobs::{ColumnId, DatasetId, ImageId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Sort};
 
-/// Side of a thumbnail where there is room.
+/// Side of a thumbnail in a high library.
 const THUMBNAIL_PX: f32 = 84.0;
-/// The same where there is little.
+/// Side of a thumbnail in a low one.
 const SMALL_PX: f32 = 58.0;
 /// Gap between thumbnails.
 const GAP_PX: f32 = 6.0;
 
-/// Least height in which what filters and sorts has lines of its own.
+/// From this height filter and order have lines of their own.
 const FILTER_LINES_PX: f32 = 230.0;
 
 #[derive(Default)]
 pub struct Gallery {
-    /// What passes, and of what.
+    /// The images that pass the filter, cached.
     passed: Option<Passed>,
     tiles: tile::Tiles,
-    sight: Vec<ImageId>,
-    /// What probes were asked about last, and as what.
-    asked: Option<(Vec<(ColumnId, ImageId)>, String)>,
+    visible: Vec<ImageId>,
+    /// The maps that were last requested, and the stamp of the state they were requested for.
+    requested: Option<(Vec<(ColumnId, ImageId)>, String)>,
     shown: Option<ImageId>,
-    /// Whether the current image is to be brought wholly into sight.
-    fetch: bool,
+    /// Whether to scroll until the current image's tile is wholly visible.
+    scroll_to_shown: bool,
 }
 
-/// The images that pass, and how alike they are to one of them where they are sorted by that.
+/// The images that pass the filter and, if they are sorted by similarity to one of them, those similarities.
 struct Passed {
     key: FilterKey,
     ids: Vec<ImageId>,
-    alike: Option<(DatasetId, Vec<f32>)>,
+    similarities: Option<(DatasetId, Vec<f32>)>,
 }
 
 impl Passed {
     fn new(key: FilterKey, cx: &PanelContext<'_>) -> Self {
-        let alike = match key.filter.sort {
+        let similarities = match key.filter.sort {
             Sort::Similarity(image) => key.focus.and_then(|column| cx.state.similarities(image, column)),
             _ => None,
         };
-        Self { ids: cx.state.gallery_images(key.focus), key, alike }
+        Self { ids: cx.state.gallery_images(key.focus), key, similarities }
     }
 
-    /// How alike an image is.
+    /// Similarity of an image to the one they are sorted by.
     fn similarity(&self, cx: &PanelContext<'_>, id: ImageId) -> Option<f32> {
         let label = cx.state.library.images.get(&id)?.label?;
-        let (_, alike) = self.alike.as_ref().filter(|(dataset, _)| *dataset == label.dataset)?;
-        alike.get(label.at).copied()
+        let (_, similarities) =
+            self.similarities.as_ref().filter(|(dataset, _)| *dataset == label.dataset)?;
+        similarities.get(label.at).copied()
     }
 }
 
-/// Everything that decides which images pass.
+/// Everything that decides which images pass, and in which order.
 #[derive(PartialEq)]
 struct FilterKey {
     filter: GalleryFilter,
     focus: Option<ColumnId>,
     evaluations: u64,
-    /// Whose answers are asked for, as probes and backbones are now: none of another layer, size or seed.
-    asked: [Option<usize>; 3],
+    /// Addresses of the evaluations and the similarities that are used: they change with layer, size or seed.
+    sources: [Option<usize>; 3],
     flipped: bool,
     findings: u64,
     count: usize,
@@ -74,7 +75,7 @@ struct FilterKey {
 }
 
 impl Gallery {
-    /// Draws it into what is left of `ui`, as the library has it.
+    /// Draws the gallery of the library into the rest of `ui`.
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let short = ui.available_height() < FILTER_LINES_PX;
         let side = if short { SMALL_PX } else { THUMBNAIL_PX };
@@ -82,7 +83,7 @@ impl Gallery {
         self.show(ui, cx, &sheet);
     }
 
-    /// Draws it as a contact sheet.
+    /// Draws the gallery as `sheet` describes it.
     pub fn show(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: &Sheet) {
         let images = &cx.state.library.images;
         if images.is_empty() {
@@ -98,7 +99,7 @@ impl Gallery {
             Sort::Similarity(image) => gallery_filter::similar_to(ui, cx, image),
             _ => None,
         };
-        let asked = |column: ColumnId| Some(Arc::as_ptr(cx.state.evaluation_of(column)?.ok()?).addr());
+        let address = |column: ColumnId| Some(Arc::as_ptr(cx.state.evaluation_of(column)?.ok()?).addr());
         let other = match cx.state.gallery_filter.sort {
             Sort::Disagreement(column) => Some(column),
             _ => None,
@@ -107,9 +108,9 @@ impl Gallery {
             filter: cx.state.gallery_filter.clone(),
             focus: cx.focus,
             evaluations: cx.state.evaluations.revision,
-            asked: [
-                cx.focus.and_then(asked),
-                other.and_then(asked),
+            sources: [
+                cx.focus.and_then(address),
+                other.and_then(address),
                 alike.map(|space| Arc::as_ptr(&space).addr()),
             ],
             flipped: cx.state.views.overview.flipped,
@@ -126,7 +127,7 @@ impl Gallery {
             if passed.ids.is_empty() {
                 placeholder::empty(ui, "No image passes the filter");
             } else {
-                let numbers = passed.alike.is_some();
+                let numbers = passed.similarities.is_some();
                 self.grid(ui, cx, &Sheet { numbers, ..sheet.clone() }, passed);
             }
         }
@@ -138,53 +139,59 @@ impl Gallery {
         ui.spacing_mut().item_spacing = Vec2::splat(GAP_PX);
         let width = ui.available_width() - ui.spacing().scroll.allocated_width();
         let columns = (((width + GAP_PX) / (sheet.size(sheet.side).x + GAP_PX)) as usize).max(1);
-        // They share the width, so that none is left over; where one alone would not fit, it is smaller.
+        // Tiles share the whole width; a single one that would not fit is made smaller.
         let side = sheet.side_within((width + GAP_PX) / columns as f32 - GAP_PX);
         let size = sheet.size(side);
         let rows = ids.len().div_ceil(columns);
         let mut area = ScrollArea::vertical().auto_shrink(false);
-        // A new current image is scrolled to, wherever it was chosen.
+        // Scrolls to a new current image, wherever it was chosen.
         if cx.state.selection.image != self.shown {
             self.shown = cx.state.selection.image;
-            self.fetch = true;
+            self.scroll_to_shown = true;
             let at = self.shown.and_then(|image| ids.iter().position(|id| *id == image));
-            if let Some(at) = at.filter(|at| !self.sight.contains(&ids[*at])) {
+            if let Some(at) = at.filter(|at| !self.visible.contains(&ids[*at])) {
                 area = area.vertical_scroll_offset((at / columns) as f32 * (size.y + GAP_PX));
             }
         }
-        let mut sight = Vec::new();
+        let mut visible = Vec::new();
         area.show_rows(ui, size.y, rows, |ui, range| {
             for row in range {
                 ui.horizontal(|ui| {
                     for id in ids[row * columns..].iter().take(columns) {
-                        sight.push(*id);
-                        let fetch = cx.state.selection.image == Some(*id) && std::mem::take(&mut self.fetch);
+                        visible.push(*id);
+                        let is_current = cx.state.selection.image == Some(*id);
+                        let scroll_to = is_current && std::mem::take(&mut self.scroll_to_shown);
                         let similarity = passed.similarity(cx, *id);
-                        Tile { id: *id, side, size, fetch, similarity }.show(ui, cx, sheet, &mut self.tiles);
+                        Tile { id: *id, side, size, scroll_to, similarity }.show(
+                            ui,
+                            cx,
+                            sheet,
+                            &mut self.tiles,
+                        );
                     }
                 });
             }
         });
-        // The other gallery, another workspace or too many of them may have been in the way.
-        if sight != self.sight || cx.state.thumbnails.are_missing(&sight) {
-            cx.send(Command::ShowThumbnails(sight.clone()));
-            self.sight = sight;
+        // Thumbnails may be missing because of the other gallery, another workspace or a full cache.
+        if visible != self.visible || cx.state.thumbnails.are_missing(&visible) {
+            cx.send(Command::ShowThumbnails(visible.clone()));
+            self.visible = visible;
         }
-        self.ask(cx, sheet);
+        self.request_maps(cx, sheet);
     }
 
-    /// Wants what probes make of the images in sight, where that is laid over them; once for what is the same.
-    fn ask(&mut self, cx: &mut PanelContext<'_>, sheet: &Sheet) {
-        let columns = sheet.asked();
+    /// Requests the maps that are laid over the visible images, unless the same request was the last.
+    fn request_maps(&mut self, cx: &mut PanelContext<'_>, sheet: &Sheet) {
+        let columns = sheet.overlaid_columns();
         if columns.is_empty() {
-            return self.asked = None;
+            return self.requested = None;
         }
         let both = |image: &ImageId| columns.iter().map(|column| (*column, *image)).collect::<Vec<_>>();
-        let wanted: Vec<(ColumnId, ImageId)> = self.sight.iter().flat_map(both).collect();
-        let asked = (wanted, cx.state.sheet_stamp(&columns));
-        if self.asked.as_ref() != Some(&asked) {
-            cx.send(Command::ShowSheet(asked.0.clone()));
-            self.asked = Some(asked);
+        let wanted: Vec<(ColumnId, ImageId)> = self.visible.iter().flat_map(both).collect();
+        let request = (wanted, cx.state.sheet_stamp(&columns));
+        if self.requested.as_ref() != Some(&request) {
+            cx.send(Command::ShowSheet(request.0.clone()));
+            self.requested = Some(request);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The lines above the gallery: which images are shown, and in which order.
+//! The lines above the gallery: filter and order of the images.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::model::explain::evaluation::similarity::ImageSpace;
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
-/// Width of the button of the menu.
+/// Width of the menu's button.
 const MENU_PX: f32 = 58.0;
-/// Most width of what is chosen from.
+/// Maximum width of the choices.
 const MENU_WIDTH_PX: f32 = 320.0;
-/// From this width on all stands in one line.
+/// From this width everything is in one line.
 const WIDE_PX: f32 = 900.0;
 
-/// Draws them; `shown` images pass now. What an evaluation has to answer is offered once there is one. Where the room is
-/// `short`, all but the words stands in a menu.
+/// Draws the lines; `shown` images pass now. Choices that need an evaluation are offered once there is one. In a `short`
+/// gallery everything but the text filter is in a menu.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
     let before = &cx.state.gallery_filter;
     let mut filter = before.clone();
@@ -79,7 +79,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
     }
 }
 
-/// Of what the images are, where there is a choice. A dataset that is chosen is looked at.
+/// Chooses a dataset, the images of none, or all images, if there is more than one. Choosing a dataset makes it current.
 fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
     let library = &cx.state.library;
     let loose = library.images.values().any(|image| image.label.is_none());
@@ -107,13 +107,13 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
                 filter.scope = before;
                 cx.send(Command::UseDataset(id));
             }
-            // A class of one dataset is none of another.
+            // Filters by class do not carry over to other images.
             scope => *filter = GalleryFilter::new(scope),
         }
     }
 }
 
-/// What only images of one dataset can be filtered and sorted by.
+/// Draws the filters and orders that only images of one dataset have.
 fn choices(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     let dataset = cx.state.gallery_dataset().and_then(|id| cx.state.library.datasets.get(&id));
     let Some(part) = dataset.and_then(|dataset| dataset.status.ready()) else { return };
@@ -149,7 +149,7 @@ fn outcome(ui: &mut Ui, outcome: &mut Outcome, width: f32) {
     list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Right or wrong"));
 }
 
-/// What they are sorted by: measures of the chosen probe, and how far it is from another.
+/// Chooses the order: by a measure of the focused probe, by similarity to an image, or by disagreement with another probe.
 fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     let found = |column| cx.state.evaluation_of(column).and_then(Result::ok);
     let Some(evaluation) = cx.focus.and_then(found) else { return };
@@ -200,7 +200,7 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     });
 }
 
-/// By what images are alike to `image`, where they are sorted by that; why they are not, and what to do, where they cannot be.
+/// Draws the controls of similarity to `image`; the space to compare in, or `None` after drawing why there is none.
 pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) -> Option<Arc<ImageSpace>> {
     let label = cx.state.library.images.get(&image)?.label?;
     ui.horizontal_wrapped(|ui| {

@@ -1,4 +1,4 @@
-//! How to begin, in three steps: what is open already, and what opens the rest.
+//! The card for getting started: three steps, with what is open already and buttons that open the rest.
 
 use eframe::egui;
 use egui::{Align, Align2, FontId, Frame, Layout, Margin, RichText, Sense, Ui, Vec2};
@@ -12,20 +12,20 @@ use crate::viz::draw::{color32, font};
 /// Width of the card.
 const CARD_PX: f32 = 470.0;
 
-/// Whether a step is still to be made.
+/// Whether a step is still to be done.
 pub fn needed(state: &State) -> bool {
     steps(state).iter().any(|step| step.done.is_none())
 }
 
 /// One thing to open.
 struct Step {
-    /// What, and what it is for.
+    /// What to open, and what it is for.
     text: &'static str,
-    /// What of it is open.
+    /// What is open of it; `None` while nothing is.
     done: Option<String>,
-    /// What is wrong with what was tried.
+    /// Why opening it failed.
     error: Option<String>,
-    /// What opens it, by its short name.
+    /// Actions that open it, with short names.
     actions: Vec<(Action, &'static str)>,
 }
 
@@ -68,7 +68,7 @@ fn steps(state: &State) -> [Step; 3] {
     ]
 }
 
-/// Draws the card in the middle of what is left.
+/// Draws the card in the middle of the rest of `ui`.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let steps = steps(cx.state);
     let next = steps.iter().position(|step| step.done.is_none());

@@ -1,5 +1,5 @@
-//! The map of the images of a dataset as the chosen probe reads them, as a pane: a click selects an image, a line drawn around
-//! several shows these alone in the gallery.
+//! The map of a dataset's images by similarity under the focused probe, as a pane: a click selects an image, a lasso around
+//! several filters the gallery to them.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use crate::viz::draw::{Scene, color32};
 use crate::viz::figures::dataset::ColorBy;
 use crate::viz::figures::image_map::{INFO, ImageMapPlot, ImageMapView};
 
-/// Least way of the pointer between two corners of a line.
+/// Minimum distance between two corners of the lasso.
 const STEP_PX: f32 = 2.0;
 
 /// The pane.
 #[derive(Default)]
 pub struct ImageMapPane {
-    /// Evaluation and space are known by their addresses.
+    /// Keyed by the addresses of evaluation and space, and the view.
     plot: PlotView<([usize; 2], ImageMapView), ImageMapPlot>,
-    /// The line that is being drawn.
+    /// Corners of the lasso that is being drawn, on the screen.
     lasso: Vec<Pos2>,
 }
 
@@ -56,7 +56,7 @@ impl Panel for ImageMapPane {
         let (vectors, similarity, color) = (choice.vectors, choice.similarity, choice.color);
         let view = ImageMapView { vectors, similarity, color, selected };
         let key = ([Arc::as_ptr(&evaluation).addr(), Arc::as_ptr(&space).addr()], view);
-        // The mark is for the screen.
+        // The mark of the current image is not exported.
         let unmarked = |plot: &ImageMapPlot| ImageMapPlot {
             view: ImageMapView { selected: None, ..plot.view },
             ..plot.clone()
@@ -80,7 +80,7 @@ impl Panel for ImageMapPane {
     }
 }
 
-/// What can be set, and the way back from what was drawn around.
+/// Draws the controls, with a button that clears the lasso's filter.
 fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     ui.add_space(8.0);
     let before = &cx.state.views.overview;
@@ -98,7 +98,7 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     }
 }
 
-/// Draws the line that is dragged; the images within it once it ends, where there are any.
+/// Draws the lasso while it is dragged; when it ends, the images within it, if any.
 fn lasso(
     ui: &Ui,
     cx: &PanelContext<'_>,
@@ -130,7 +130,7 @@ fn lasso(
     Some(scene.within(&outline)).filter(|images| !images.is_empty())
 }
 
-/// These images of a dataset alone, in the gallery.
+/// Filters the gallery to these images of a dataset.
 fn show(cx: &mut PanelContext<'_>, dataset: DatasetId, images: &[usize]) {
     let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
     let s = if ids.len() == 1 { "" } else { "s" };

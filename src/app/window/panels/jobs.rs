@@ -1,5 +1,5 @@
-//! What goes on and what went wrong: jobs with progress and cancel, failures that stay until they
-//! are dismissed, and the log.
+//! The list of jobs, with progress and a button to cancel, failures that stay until they are dismissed,
+//! and the log.
 
 use eframe::egui;
 use egui::{Align, Layout, RichText, ScrollArea, Ui};

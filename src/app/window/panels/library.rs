@@ -1,4 +1,4 @@
-//! What is open: backbones, probes, images; what each is, and whether it fits.
+//! The library: open backbones, probes, datasets and images, what each is, and whether it fits.
 
 use std::fmt::Display;
 
@@ -87,7 +87,7 @@ impl Panel for Library {
     }
 }
 
-/// The datasets that are open, and how probes are evaluated on the one that is looked at.
+/// The open datasets, and the buttons that evaluate probes on the current one.
 fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32, removals: &mut EvalRemovals) {
     let count = cx.state.library.datasets.len();
     list(ui, "datasets", count, room, "No dataset open", |ui, at| dataset(ui, cx, at));
@@ -146,8 +146,8 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     });
 }
 
-/// Entries, of which only those in sight are drawn.
-fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut one: impl FnMut(&mut Ui, usize)) {
+/// A scrolled list of `count` entries, of which only the visible ones are drawn; `none` is shown if it is empty.
+fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut row: impl FnMut(&mut Ui, usize)) {
     if count == 0 {
         ui.weak(none);
         return;
@@ -155,11 +155,11 @@ fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut one: imp
     ui.scope(|ui| {
         ui.spacing_mut().item_spacing.y = 2.0;
         let area = ScrollArea::vertical().id_salt(id).max_height(room).auto_shrink([false, true]);
-        area.show_rows(ui, library_row::HEIGHT_PX, count, |ui, shown| shown.for_each(|at| one(ui, at)));
+        area.show_rows(ui, library_row::HEIGHT_PX, count, |ui, shown| shown.for_each(|at| row(ui, at)));
     });
 }
 
-/// What a status says of `source` and in which colour.
+/// The description of a status of `source`, and the colour of its dot.
 pub fn words<F>(
     ui: &Ui,
     cx: &PanelContext<'_>,
@@ -172,7 +172,7 @@ pub fn words<F>(
         Status::Ready(facts) => (ready(facts), color32(style::fine(&theme))),
         Status::Closed => ("Not open".to_owned(), color32(theme.band)),
         Status::Failed(error) => {
-            // The entry bears its name already, so the reason comes first.
+            // The entry shows the name already: only the reason is given.
             let line = error.lines.first().map_or("", String::as_str);
             let reason = line.strip_prefix(&source.to_string()).unwrap_or(line);
             (reason.trim_start_matches([':', ' ']).to_owned(), color32(style::failed(&theme)))

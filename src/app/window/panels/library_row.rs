@@ -1,5 +1,5 @@
-//! One line of the library: a dot that says whether it can be used, a name, what it is, a button to
-//! forget it and, of a probe, one that puts it beside the others.
+//! One entry of the library: a dot that says whether it can be used, name, description, a button to
+//! close it and, for probes, one to add it to the comparison.
 
 use eframe::egui;
 use egui::{Align2, Color32, FontId, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
@@ -13,48 +13,48 @@ pub const HEIGHT_PX: f32 = 40.0;
 /// What an entry shows.
 pub struct Entry<'a> {
     pub name: &'a str,
-    /// What a screen reader calls it.
-    pub said: &'a str,
-    /// What it is, or why it cannot be used.
+    /// Its label for screen readers.
+    pub label: &'a str,
+    /// Its description, or why it cannot be used.
     pub about: &'a str,
     /// Colour of its dot.
     pub dot: Color32,
     /// Whether it is shown in the focused panes.
     pub selected: bool,
-    /// Whether it was chosen together with others.
+    /// Whether it is in the selection of several.
     pub chosen: bool,
-    /// Whether it stands in the comparison; nothing where it never does.
+    /// Whether it is in the comparison; `None` for entries that cannot be.
     pub compared: Option<bool>,
 }
 
-/// What was done with an entry.
-pub struct Done {
-    /// The line itself.
+/// What a person did with an entry.
+pub struct EntryResponse {
+    /// Of the entry itself.
     pub response: Response,
-    /// Whether it is to be forgotten.
+    /// Whether its close button was clicked.
     pub close: bool,
-    /// Whether it is to join the comparison, or to leave it.
+    /// Whether the button that adds it to the comparison, or removes it, was clicked.
     pub compare: bool,
 }
 
 impl<'a> Entry<'a> {
-    /// One that is neither shown nor chosen.
+    /// An entry that is neither selected nor chosen.
     pub fn new(name: &'a str, about: &'a str, dot: Color32) -> Self {
-        Self { name, said: name, about, dot, selected: false, chosen: false, compared: None }
+        Self { name, label: name, about, dot, selected: false, chosen: false, compared: None }
     }
 
-    /// Draws it as wide as there is room.
-    pub fn show(&self, ui: &mut Ui) -> Done {
+    /// Draws the entry in the available width.
+    pub fn show(&self, ui: &mut Ui) -> EntryResponse {
         let theme = style::theme(ui);
         let (rect, response) =
             ui.allocate_exact_size(Vec2::new(ui.available_width(), HEIGHT_PX), Sense::click());
         let enabled = ui.is_enabled();
-        response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.said));
-        // Over the button the line itself is not hovered, so the place decides. With the keyboard on it, its buttons are
-        // the next to come to.
-        let held = ["close", "compare"].map(|what| button_id(ui, what, self.name, rect));
-        let held = response.has_focus() || ui.memory(|m| held.iter().any(|id| m.has_focus(*id)));
-        let over = ui.rect_contains_pointer(rect) || held;
+        response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.label));
+        // By the pointer's place: over a button the entry itself is not hovered. Also while the entry or a button of it has
+        // keyboard focus, so that Tab reaches the buttons.
+        let buttons = ["close", "compare"].map(|what| button_id(ui, what, self.name, rect));
+        let focused = response.has_focus() || ui.memory(|m| buttons.iter().any(|id| m.has_focus(*id)));
+        let over = ui.rect_contains_pointer(rect) || focused;
         let fill = match (self.selected, over) {
             (true, _) => ui.visuals().selection.bg_fill,
             (false, true) => ui.visuals().widgets.hovered.weak_bg_fill,
@@ -79,23 +79,23 @@ impl<'a> Entry<'a> {
         if response.has_focus() {
             style::focus(ui, rect, 5.0);
         }
-        // The next row is in sight as well, so that the keyboard comes to it.
+        // Half of the next row is scrolled into view too, so that keyboard focus can move on to it.
         if response.gained_focus() {
             ui.scroll_to_rect(rect.expand2(Vec2::new(0.0, 0.5 * HEIGHT_PX)), None);
         }
         let close = over && close(ui, rect, self.name);
         let compare = marked && compare(ui, rect, self.name, self.compared == Some(true));
-        Done { response, close, compare }
+        EntryResponse { response, close, compare }
     }
 }
 
-/// The id of a button of a line: the same while it stands where it does.
+/// The id of a button of an entry: stable while the entry stays in place.
 fn button_id(ui: &Ui, what: &str, name: &str, rect: Rect) -> egui::Id {
     ui.scope_id().with((what, name, rect.top().to_bits()))
 }
 
-/// The button that puts a probe beside the others, or takes it from there: two columns, filled where it
-/// stands there.
+/// Draws the button that adds a probe to the comparison, or removes it: two columns, filled if it is in it;
+/// whether it was clicked.
 fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
     let square = Rect::from_center_size(Pos2::new(rect.right() - 38.0, rect.center().y), Vec2::splat(20.0));
     let response = ui.interact(square, button_id(ui, "compare", name, rect), Sense::click());
@@ -118,7 +118,7 @@ fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
     response.on_hover_text(if compared { "Remove from Compare" } else { "Add to Compare" }).clicked()
 }
 
-/// The button that forgets an entry, a cross drawn by hand: no font has to have it.
+/// Draws the close button, a cross of lines, as fonts may lack it; whether it was clicked.
 fn close(ui: &Ui, rect: Rect, name: &str) -> bool {
     let square = Rect::from_center_size(Pos2::new(rect.right() - 14.0, rect.center().y), Vec2::splat(18.0));
     let response = ui.interact(square, button_id(ui, "close", name, rect), Sense::click());

@@ -1,5 +1,5 @@
-//! Sections of the library: each folds, and the lists are as high as a person drags them; of what is not said the
-//! images have the larger part.
+//! Sections of the library: each folds, and a person can drag the height of the lists. By default the images have the
+//! larger part.
 
 use eframe::egui;
 use egui::{Align, CursorIcon, Layout, Rect, RichText, Role, Sense, Ui, Vec2, WidgetInfo, pos2};
@@ -13,17 +13,17 @@ use crate::viz::draw::{color32, font};
 
 /// Height of a row and the gap below it.
 pub const ROW_PX: f32 = HEIGHT_PX + 2.0;
-/// Below this height of the library what is seldom changed is folded at first.
+/// In a library lower than this, backbones and datasets are folded by default.
 const SHORT_PX: f32 = 560.0;
-/// Part of the height that images have at least.
-const IMAGES: f32 = 0.42;
+/// Minimum share of the height that images have by default.
+const IMAGES_SHARE: f32 = 0.42;
 /// Height of a section's name, and of the gap and the edge below its list.
 const HEAD_PX: f32 = 36.0;
-/// Least that a person can leave to the images.
-const LEAST_PX: f32 = 96.0;
-/// Below this width a folded section does not say what it holds: a letter or two would be left of it.
-const LEAST_HOLDS_PX: f32 = 40.0;
-/// Height of the edge that is dragged.
+/// Minimum height that dragging leaves to the images.
+const MIN_IMAGES_PX: f32 = 96.0;
+/// Minimum width for the content of a folded section: in less, a letter or two would be left of it.
+const MIN_CONTENT_PX: f32 = 40.0;
+/// Height of the edge below a list, to drag.
 const EDGE_PX: f32 = 7.0;
 
 /// A section of the library.
@@ -36,7 +36,7 @@ pub enum Section {
 }
 
 impl Section {
-    /// What it is called, on the screen and in settings.
+    /// Its name, on the screen and in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Backbones => "Backbones",
@@ -46,49 +46,49 @@ impl Section {
         }
     }
 
-    /// Whether it is folded: as a person left it, else where the room is short and it is seldom needed.
+    /// Whether it is folded, in a library `all` high: as a person left it, else by default.
     pub fn is_folded(self, kept: &LibrarySections, all: f32) -> bool {
         let short = all < SHORT_PX && matches!(self, Self::Backbones | Self::Datasets);
         kept.folded.get(self.name()).copied().unwrap_or(short)
     }
 }
 
-/// Height of the lists of backbones, probes and datasets: `rows` that each has, none where it is folded; in a library
-/// `all` high, of which `other` stands between.
+/// Heights of the lists of backbones, probes and datasets, which have `rows` rows (0 if folded), in a library `all` high
+/// of which `other` is taken by something else.
 pub fn heights(kept: &LibrarySections, rows: [usize; 3], all: f32, other: f32) -> [f32; 3] {
     let sections = [Section::Backbones, Section::Probes, Section::Datasets];
     let images = !Section::Images.is_folded(kept, all);
     let room = (all - 4.0 * HEAD_PX - other).max(0.0);
     let whole = rows.map(|rows| rows as f32 * ROW_PX);
     let dragged = sections.map(|section| kept.heights.get(section.name()).copied());
-    // Of what nobody dragged backbones and datasets show a few, probes what is left.
+    // By default backbones and datasets show a few rows, and probes what is left.
     let most = [3.0 * ROW_PX, f32::INFINITY, 2.0 * ROW_PX];
     let mut wanted: [f32; 3] =
         std::array::from_fn(|at| dragged[at].unwrap_or(most[at]).min(whole[at]).max(whole[at].min(ROW_PX)));
-    let own = |at: usize, free: f32, wanted: &mut [f32; 3]| {
+    let shrink = |at: usize, free: f32, wanted: &mut [f32; 3]| {
         let over = (wanted.iter().sum::<f32>() - free).max(0.0);
         let least = whole[at].min(if at == 1 { 2.0 * ROW_PX } else { ROW_PX });
         wanted[at] = (wanted[at] - over).max(least.min(wanted[at]));
     };
-    let free = if images { room - IMAGES * all } else { room };
+    let free = if images { room - IMAGES_SHARE * all } else { room };
     for at in [1, 2, 0].into_iter().filter(|at| dragged[*at].is_none()) {
-        own(at, free, &mut wanted);
+        shrink(at, free, &mut wanted);
     }
-    // What was dragged gives way only to the last of the images.
-    let least = if images { LEAST_PX } else { 0.0 };
+    // Dragged heights shrink only to leave the minimum to the images.
+    let least = if images { MIN_IMAGES_PX } else { 0.0 };
     for at in [1, 2, 0] {
-        own(at, room - least, &mut wanted);
+        shrink(at, room - least, &mut wanted);
     }
     wanted
 }
 
-/// The name of a section, which folds it, and what opens more of it; a folded one says what it `holds`. Whether it is
-/// unfolded.
+/// Draws the header of a section: its name, which folds it, buttons for `actions` and, if folded, its `content`. Whether
+/// it is unfolded.
 pub fn header(
     ui: &mut Ui,
     cx: &mut PanelContext<'_>,
     section: Section,
-    (all, holds): (f32, &str),
+    (all, content): (f32, &str),
     actions: &[(Action, &str)],
 ) -> bool {
     let kept = &cx.state.settings.library;
@@ -128,10 +128,10 @@ pub fn header(
                     cx.choose(*action);
                 }
             }
-            if folded && !holds.is_empty() && ui.available_width() >= LEAST_HOLDS_PX {
+            if folded && !content.is_empty() && ui.available_width() >= MIN_CONTENT_PX {
                 ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
-                    let text = font::fit(holds, 11.5, ui.available_width());
-                    ui.label(RichText::new(text).small().weak()).on_hover_text(holds);
+                    let text = font::fit(content, 11.5, ui.available_width());
+                    ui.label(RichText::new(text).small().weak()).on_hover_text(content);
                 });
             }
         });
@@ -139,8 +139,7 @@ pub fn header(
     !folded
 }
 
-/// The edge below a list `height` high: dragged, it makes the list higher or lower; a double click gives it its first
-/// height again.
+/// Draws the edge below a list `height` high: dragging it changes that height, a double click restores the default.
 pub fn edge(ui: &mut Ui, cx: &mut PanelContext<'_>, section: Section, height: f32) {
     let (rect, _) = ui.allocate_exact_size(Vec2::new(ui.available_width(), EDGE_PX), Sense::hover());
     let response = ui.interact(rect, ui.scope_id().with(("edge", section.name())), Sense::click_and_drag());
@@ -175,11 +174,11 @@ mod tests {
         let first = heights(&kept, [1, 25, 1], 800.0, 30.0);
         assert_eq!((first[0], first[2]), (ROW_PX, ROW_PX), "a list is no higher than its rows");
         let images = 800.0 - 4.0 * HEAD_PX - 30.0 - first.iter().sum::<f32>();
-        assert!(images >= IMAGES * 800.0 - 1.0, "{images} for the images");
+        assert!(images >= IMAGES_SHARE * 800.0 - 1.0, "{images} for the images");
         assert!(first[1] > 3.0 * ROW_PX, "{first:?}");
-        // 150 % at 720 lines: the folded ones have no rows, the probes two of them and what images leave.
+        // A low library: folded sections have no rows; probes have two rows or more, and what images leave.
         let small = heights(&kept, [0, 25, 0], 400.0, 0.0);
-        assert_eq!(small, [0.0, 400.0 - 4.0 * HEAD_PX - IMAGES * 400.0, 0.0]);
+        assert_eq!(small, [0.0, 400.0 - 4.0 * HEAD_PX - IMAGES_SHARE * 400.0, 0.0]);
         assert!(small[1] >= 2.0 * ROW_PX, "{small:?}");
         assert!(Section::Backbones.is_folded(&kept, 400.0) && !Section::Backbones.is_folded(&kept, 800.0));
         let dragged = LibrarySections { heights: [("Probes".to_owned(), 420.0)].into(), ..kept.clone() };
@@ -187,7 +186,7 @@ mod tests {
         let beyond = LibrarySections { heights: [("Probes".to_owned(), 9000.0)].into(), ..kept.clone() };
         let left =
             800.0 - 4.0 * HEAD_PX - 30.0 - heights(&beyond, [1, 25, 1], 800.0, 30.0).iter().sum::<f32>();
-        assert!((left - LEAST_PX).abs() < 1.0, "{left}");
+        assert!((left - MIN_IMAGES_PX).abs() < 1.0, "{left}");
         let folded = LibrarySections { folded: [("Images".to_owned(), true)].into(), ..kept };
         assert!(heights(&folded, [1, 25, 1], 800.0, 30.0)[1] > first[1], "folded images leave their room");
     }

@@ -1,6 +1,6 @@
 //! The panels of the window: a trait, the one list, one file a panel.
 //!
-//! A panel reads the [`State`] and says what it wants as [`UiAction`]es; it changes nothing itself.
+//! A panel reads the [`State`] and emits [`UiAction`]s; it changes nothing itself.
 
 mod backbone_options;
 mod change;
@@ -62,30 +62,30 @@ use crate::viz::figures::dataset::OVERVIEWS;
 use crate::viz::figures::plot::Plot;
 use crate::viz::{FIGURES, Info, Options};
 
-/// Where a panel stands.
+/// Where a panel is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PanelPlace {
     /// On the left.
     Left,
-    /// There, in the place of the library, when asked for.
+    /// On the left, in the place of the library, on request.
     OverLibrary,
     /// In the middle, as a pane to drag, split and close.
     Middle,
-    /// Below, when asked for.
+    /// Below, on request.
     Below,
 }
 
 /// A part of the window.
 pub trait Panel {
-    /// What it is called, and what it shows.
+    /// Its id, title, description and tab.
     fn info(&self) -> Info;
 
-    /// Its name in layouts.
+    /// Its id in layouts.
     fn id(&self) -> &'static str {
         self.info().id
     }
 
-    /// Its name on the screen.
+    /// Its title on the screen.
     fn title(&self) -> &'static str {
         self.info().title
     }
@@ -95,17 +95,17 @@ pub trait Panel {
         self.info().about
     }
 
-    /// Where it stands.
+    /// Where it is placed.
     fn place(&self) -> PanelPlace {
         PanelPlace::Middle
     }
 
-    /// Whether what it shows is of the probe that is looked through.
+    /// Whether it shows the focused probe.
     fn shows_probe(&self) -> bool {
         true
     }
 
-    /// Whether it has something to show now; none where it always has.
+    /// Whether it has something to show now; `None` if it always has.
     fn has_content(&self, _cx: &PanelContext<'_>) -> Option<bool> {
         None
     }
@@ -134,12 +134,12 @@ pub fn all() -> Vec<Box<dyn Panel>> {
     panels
 }
 
-/// What a person wants, as a panel hears it.
+/// What a person chose in a panel, for the window to execute.
 #[derive(Clone)]
 pub enum UiAction {
-    /// The state does it.
+    /// Dispatch a command to the state.
     Command(Command),
-    /// The window does it.
+    /// Open a dialog or do something else of the window's.
     Prompt(Prompt),
     /// Show the pane of this panel.
     Show(&'static str),
@@ -149,26 +149,26 @@ pub enum UiAction {
     Findings,
     /// Show what was shown when a finding was kept.
     ShowFinding(FindingId),
-    /// Write its note anew.
+    /// Edit the note of a finding.
     EditFinding(FindingId, Box<Finding>),
-    /// Restore this workspace, of this file.
+    /// Restore everything from this workspace, loaded from this file.
     Restore(PathBuf, Box<Workspace>),
     /// Open the workspace of this file.
     OpenWorkspace(PathBuf),
-    /// Let a worker elsewhere compute, or this program where none is named.
+    /// Connect to a remote worker, or to this program's own.
     Connect(Option<Host>),
     /// Try to connect now.
     ConnectNow,
-    /// Ask how a picture is to be exported.
+    /// Open the export dialog for a figure.
     Export(Arc<dyn Plot>),
-    /// Put a picture on the clipboard.
+    /// Copy a figure to the clipboard as an image.
     CopyImage(Arc<dyn Plot>),
-    /// Open a file, or a folder, that was written.
+    /// Open a written file or folder with the system's program.
     OpenFile(PathBuf),
 }
 
 impl UiAction {
-    /// What choosing an action of the menu comes to.
+    /// The action that choosing `action` in a menu has.
     pub fn chosen(action: Action, state: &State) -> Self {
         match action.effect(state) {
             Effect::Command(command) => Self::Command(command),
@@ -177,27 +177,27 @@ impl UiAction {
     }
 }
 
-/// What a panel sees and what it says.
+/// What a panel can read, and where it puts its output.
 pub struct PanelContext<'a> {
-    /// Everything there is.
+    /// The state of the program.
     pub state: &'a State,
-    /// The look.
+    /// Colours of figures and widgets.
     pub theme: &'a Theme,
     /// The column the panes of one probe show.
     pub focus: Option<ColumnId>,
-    /// The token that is pointed at.
+    /// The hovered and the pinned token.
     pub hover: &'a mut TokenHover,
-    /// What is wanted.
+    /// Actions that were chosen in this frame.
     pub actions: &'a mut Vec<UiAction>,
 }
 
 impl<'a> PanelContext<'a> {
-    /// Wants something of the state.
+    /// Sends a command to the state.
     pub fn send(&mut self, command: Command) {
         self.actions.push(UiAction::Command(command));
     }
 
-    /// Chooses an action.
+    /// Chooses an action of the menu.
     pub fn choose(&mut self, action: Action) {
         self.actions.push(UiAction::chosen(action, self.state));
     }
@@ -207,19 +207,18 @@ impl<'a> PanelContext<'a> {
         self.state.columns.get(&self.focus?)
     }
 
-    /// What the column's probe made of the dataset, where it was evaluated.
+    /// The focused column's evaluation on the current dataset, if there is one.
     pub fn evaluation(&self) -> Option<&'a Arc<Evaluation>> {
         self.state.evaluation_of(self.focus?)?.ok()
     }
 
-    /// The backbone whose tokens the focused column's probe reads; the first that is open where there is
-    /// none.
+    /// The backbone whose tokens the focused column's probe reads; the first open one if there is none.
     pub fn backbone(&self) -> Option<(BackboneId, &'a Arc<BackboneInfo>)> {
         let read = self.column().and_then(|column| self.state.library.backbone_of(column.probe));
         read.or_else(|| self.state.library.backbone())
     }
 
-    /// What the focused column has to show; where that is nothing, says why.
+    /// The focused column's trace; if there is none, draws why.
     pub fn trace(&mut self, ui: &mut Ui) -> Option<Arc<Trace>> {
         match self.column().map(|column| &column.shown) {
             Some(ColumnState::Ready(trace) | ColumnState::Waiting(Some(trace))) => {
@@ -227,38 +226,38 @@ impl<'a> PanelContext<'a> {
             }
             Some(ColumnState::Nothing) | None => self.hint(ui),
             Some(ColumnState::Waiting(None)) => {
-                let look = self.state.jobs.iter().find(|(_, job)| job.kind == JobKind::Explain);
-                self.busy(ui, "Looking…", look.map(|(id, _)| *id));
+                let explaining = self.state.jobs.iter().find(|(_, job)| job.kind == JobKind::Explain);
+                self.busy(ui, "Looking…", explaining.map(|(id, _)| *id));
             }
             Some(ColumnState::Failed(error)) => self.failed(ui, error),
         }
         None
     }
 
-    /// Says that work is going on: `what`, or what the job says of itself.
+    /// Draws that work is in progress: `what`, or the job's own progress.
     pub fn busy(&self, ui: &mut Ui, what: &str, job: Option<JobId>) {
         let progress = job.and_then(|job| self.state.jobs.get(&job)?.progress.as_ref());
         placeholder::busy(ui, what, progress);
     }
 
-    /// Says why something failed; the processor tries again if a person wants that.
+    /// Draws why something failed, with a button to retry on the processor where that may help.
     pub fn failed(&mut self, ui: &mut Ui, error: &UserError) {
         self.failed_with(ui, error, None);
     }
 
-    /// The same with a button that tries it `again`; true once it is clicked.
+    /// The same, with a button of text `again` that retries it; true when it is clicked.
     pub fn failed_with(&mut self, ui: &mut Ui, error: &UserError, again: Option<&str>) -> bool {
         let wanted = placeholder::failed(ui, error, again);
-        if matches!(wanted, Some(placeholder::Wanted::OnCpu)) {
+        if matches!(wanted, Some(placeholder::Retry::OnCpu)) {
             let draft = TrainSettings { device: "cpu".to_owned(), ..self.state.training.form.clone() };
             self.send(Command::SetTrainForm(Box::new(draft)));
             self.send(Command::SetDevice("cpu".to_owned()));
             self.send(Command::Retry);
         }
-        matches!(wanted, Some(placeholder::Wanted::Again))
+        matches!(wanted, Some(placeholder::Retry::Again))
     }
 
-    /// Says what is missing before anything can be shown, and offers to open it.
+    /// Draws what is missing before anything can be shown, with buttons that open it.
     pub fn hint(&mut self, ui: &mut Ui) {
         if getting_started::needed(self.state) {
             return getting_started::ui(ui, self);
@@ -267,7 +266,7 @@ impl<'a> PanelContext<'a> {
         placeholder::empty(ui, why.as_deref().unwrap_or("Choose a probe in the library to look through it"));
     }
 
-    /// How a figure is drawn, limits shared by all columns included.
+    /// Options of a figure, with the limits shared by all columns.
     pub fn options(&self, figure: &str) -> Options {
         self.state.views.figure_options(figure).within(self.state.shared_limits(figure))
     }

@@ -1,5 +1,5 @@
-//! The reading order changed by hand, in the pane that shows it: patches are brushed and dragged to where they are to be
-//! read, or a path is drawn through them. Every edit is a change of how the column reads, to be taken back as any other.
+//! Edits the reading order by hand, in the pane that shows it: a person brushes patches and drags them to another step, or
+//! draws a path through them. Every edit is an intervention on the column, and can be undone as any other.
 
 use eframe::egui;
 use egui::{Button, DragValue, Rect, Response, Sense, Ui};
@@ -12,30 +12,30 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::{OrderTest, Routing, Trace};
 
-/// Points between two frames of a brush at which is looked for a patch.
+/// Points between two positions of the pointer at which the brush looks for a patch.
 const BRUSH_POINTS: usize = 16;
 
 /// What dragging over patches does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Tool {
-    /// Chooses them, and drags those that are chosen.
+    /// Chooses patches, or moves those that are chosen.
     #[default]
     Brush,
-    /// Draws the path they are read along.
+    /// Draws a path along which patches are read.
     Path,
 }
 
-/// What is chosen, and what is being dragged.
+/// The tool, the chosen tokens and the drag in progress.
 #[derive(Default)]
 pub struct OrderEditor {
     tool: Tool,
-    /// Tokens, in the order they were touched; of one column.
+    /// The chosen tokens of `column`, in the order they were touched.
     chosen: Vec<usize>,
     column: Option<ColumnId>,
-    /// Whether what is chosen is being dragged somewhere.
+    /// Whether the drag moves the chosen tokens.
     is_moving: bool,
-    /// Where "Read first" and "Read last" are: what is dropped there is read so.
-    ends: [Option<Rect>; 2],
+    /// The buttons "Read first" and "Read last", which tokens can be dropped on.
+    targets: [Option<Rect>; 2],
 }
 
 impl OrderEditor {
@@ -59,7 +59,7 @@ impl OrderEditor {
                 }
             });
             if cx.state.made_order(id).is_some() {
-                ui.weak(said(trace));
+                ui.weak(summary(trace));
             }
         });
     }
@@ -80,9 +80,9 @@ impl OrderEditor {
         }
         let any = !self.chosen.is_empty();
         let tokens = self.in_order(order);
-        for (end, name, step) in [(0, "Read first", 0), (1, "Read last", usize::MAX)] {
+        for (target, name, step) in [(0, "Read first", 0), (1, "Read last", usize::MAX)] {
             let response = ui.add_enabled(any, Button::new(name).small());
-            self.ends[end] = Some(response.rect);
+            self.targets[target] = Some(response.rect);
             if response.on_disabled_hover_text("Choose patches first").clicked() {
                 cx.send(Command::SetChange(id, Intervention::Order(order.with_moved(&tokens, step))));
             }
@@ -107,13 +107,19 @@ impl OrderEditor {
         }
     }
 
-    /// Listens for drags where the figure is about to be drawn: below it, so that it goes on hearing clicks.
-    pub fn listen(ui: &Ui, rect: Rect) -> Response {
+    /// Senses drags in `rect`. Call it before the figure is drawn there, so that the figure lies above and gets clicks.
+    pub fn sense_drags(ui: &Ui, rect: Rect) -> Response {
         ui.interact(rect, ui.scope_id().with("order editor"), Sense::drag())
     }
 
-    /// Does what is done on the figure that was just drawn, and marks what is chosen.
-    pub fn drag(&mut self, ui: &Ui, cx: &mut PanelContext<'_>, view: &FigureView, response: &Response) {
+    /// Handles the drags on the figure that was just drawn, and frames the chosen tokens.
+    pub fn handle_drags(
+        &mut self,
+        ui: &Ui,
+        cx: &mut PanelContext<'_>,
+        view: &FigureView,
+        response: &Response,
+    ) {
         let Some((id, order)) = self.column.and_then(|id| Some((id, cx.state.made_order(id)?.clone())))
         else {
             return;
@@ -121,28 +127,28 @@ impl OrderEditor {
         let pointer = ui.input(|input| input.pointer.latest_pos());
         let token = pointer.and_then(|at| view.token_at(at));
         if response.drag_started() {
-            self.begin(ui, view);
+            self.begin_drag(ui, view);
         }
         if response.dragged() && !self.is_moving {
-            // A quick hand leaves no gaps: every patch that the pointer went over since the last frame.
-            let went = ui.input(|input| input.pointer.delta());
+            // Every patch that the pointer passed since the last frame, so that fast strokes leave no gaps.
+            let delta = ui.input(|input| input.pointer.delta());
             for part in (0..BRUSH_POINTS).rev() {
-                let at = pointer.map(|at| at - went * (part as f32 / BRUSH_POINTS as f32));
+                let at = pointer.map(|at| at - delta * (part as f32 / BRUSH_POINTS as f32));
                 let token = at.and_then(|at| view.token_at(at));
                 self.chosen.extend(token.filter(|token| !self.chosen.contains(token)));
             }
         }
-        view.frame(ui, &self.chosen, cx.theme);
+        view.frame_tokens(ui, &self.chosen, cx.theme);
         if response.dragged() && self.is_moving {
-            view.frame(ui, token.as_slice(), cx.theme);
+            view.frame_tokens(ui, token.as_slice(), cx.theme);
         }
         if response.drag_stopped() {
-            self.end(response, cx, id, &order, token);
+            self.end_drag(response, cx, id, &order, token);
         }
     }
 
-    /// A drag begins: of what is chosen, or over what is to be.
-    fn begin(&mut self, ui: &Ui, view: &FigureView) {
+    /// Begins a drag: moves the chosen tokens if it starts on one, else starts a new choice or adds to it.
+    fn begin_drag(&mut self, ui: &Ui, view: &FigureView) {
         let (from, adds) = ui.input(|input| (input.pointer.press_origin(), input.modifiers.shift));
         let token = from.and_then(|at| view.token_at(at));
         self.is_moving = self.tool == Tool::Brush && token.is_some_and(|token| self.chosen.contains(&token));
@@ -154,8 +160,8 @@ impl OrderEditor {
         }
     }
 
-    /// A drag ends at a token, at one of the ends, or nowhere.
-    fn end(
+    /// Ends a drag: moves the chosen tokens to the step of `token`, or of the button it ends on.
+    fn end_drag(
         &mut self,
         response: &Response,
         cx: &mut PanelContext<'_>,
@@ -164,13 +170,14 @@ impl OrderEditor {
         token: Option<usize>,
     ) {
         let pointer = response.interact_pointer_pos();
-        let at =
-            |end: usize| self.ends[end].zip(pointer).is_some_and(|(rect, pointer)| rect.contains(pointer));
+        let is_at = |target: usize| {
+            self.targets[target].zip(pointer).is_some_and(|(rect, pointer)| rect.contains(pointer))
+        };
         let step = match self.tool {
             Tool::Path => Some(0),
             Tool::Brush if !self.is_moving => None,
-            Tool::Brush if at(0) => Some(0),
-            Tool::Brush if at(1) => Some(usize::MAX),
+            Tool::Brush if is_at(0) => Some(0),
+            Tool::Brush if is_at(1) => Some(usize::MAX),
             Tool::Brush => {
                 token.filter(|token| !self.chosen.contains(token)).and_then(|token| step_of(order, token))
             }
@@ -182,7 +189,7 @@ impl OrderEditor {
         }
     }
 
-    /// What is chosen, as it is to be read: along the path, else as it is read now.
+    /// The chosen tokens in the order to read them: along the path, else in the current order.
     fn in_order(&self, order: &HandOrder) -> Vec<usize> {
         match self.tool {
             Tool::Path => self.chosen.clone(),
@@ -195,26 +202,26 @@ fn step_of(order: &HandOrder, token: usize) -> Option<usize> {
     order.tokens().iter().position(|read| *read as usize == token)
 }
 
-/// What the order comes to, in a line.
-fn said(trace: &Trace) -> String {
+/// A line with the logit and, if the order was tested, the margin, z and p value.
+fn summary(trace: &Trace) -> String {
     let class = trace.evidence.class;
     let name = trace
         .top
         .iter()
         .find(|one| one.index == class)
         .map_or_else(|| class.to_string(), |one| one.name.clone());
-    // A class keeps its hyphens.
+    // Only numbers get a minus sign: a class's name keeps its hyphens.
     let number = |x: f64, digits: usize| format!("{x:.digits$}").replace('-', "−");
     let logit = trace.logits.get(class).copied().unwrap_or(f32::NAN);
-    let mut said = format!("Logit {} for {name}", number(logit.into(), 3));
+    let mut text = format!("Logit {} for {name}", number(logit.into(), 3));
     if let Some(OrderTest::Tested { logit, margin }) = &trace.order_test {
         let test = margin.as_ref().unwrap_or(logit);
         if margin.is_some() {
-            said += &format!(", margin {}", number(test.value, 3));
+            text += &format!(", margin {}", number(test.value, 3));
         }
         let z = test.reassigned.z.map_or_else(String::new, |z| format!(", z {}", number(z, 2)));
         let kind = if test.descriptive { ", descriptive" } else { "" };
-        said += &format!("{z}, p {:.4} among all orders{kind}", test.reassigned.p);
+        text += &format!("{z}, p {:.4} among all orders{kind}", test.reassigned.p);
     }
-    said
+    text
 }

@@ -1,5 +1,5 @@
-//! One overview of what the focused column's probe made of a dataset, as a pane. A click leads to
-//! the images behind it.
+//! One overview of the focused column's evaluation on a dataset, as a pane. A click shows the images
+//! behind what was clicked.
 
 use std::sync::Arc;
 
@@ -21,22 +21,22 @@ use crate::viz::figures::dataset::{
 };
 use crate::viz::figures::plot::EvaluationPlot;
 
-/// What a scene depends on: the addresses of the evaluations, choices, and the marked image.
+/// What a scene depends on: the addresses of both evaluations, the choices, and the marked image.
 type Key = ([usize; 2], Choice, Option<usize>);
 
-/// Of so many classes all are seen without choosing.
+/// Up to this many classes are all shown, without a choice.
 const FEW_CLASSES: usize = 12;
 
 /// The pane of one overview.
 pub struct OverviewPane {
     overview: &'static dyn Overview,
     plot: PlotView<Key, EvaluationPlot>,
-    /// The column whose probe is on the y axis of a scatter; the focused one where absent.
+    /// The column whose probe is on the y axis of a scatter; `None` for the focused one.
     against: Option<ColumnId>,
 }
 
 impl OverviewPane {
-    /// Of this overview.
+    /// A pane of `overview`.
     pub fn new(overview: &'static dyn Overview) -> Self {
         Self { overview, plot: PlotView::default(), against: None }
     }
@@ -59,7 +59,7 @@ impl Panel for OverviewPane {
         self.controls(ui, cx, &evaluation, &other);
         let selected = cx.state.current_image().and_then(|image| image.label);
         let selected = selected.filter(|label| label.dataset == dataset).map(|label| label.at);
-        // Only a scatter marks it; the others need not be drawn again for it.
+        // Only a scatter marks the current image; the others need not be laid out again for it.
         let selected = selected.filter(|_| self.overview.is_by_image());
         let choice = cx.state.views.overview.clone();
         let (overview, evaluation) = (self.overview, evaluation.clone());
@@ -71,7 +71,7 @@ impl OverviewPane {
     fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, plot: EvaluationPlot, dataset: DatasetId) {
         let evaluations = [Arc::as_ptr(&plot.evaluation).addr(), Arc::as_ptr(&plot.other).addr()];
         let key = (evaluations, plot.choice.clone(), plot.selected);
-        // The mark is for the screen.
+        // The mark of the current image is not exported.
         let export = |plot: &EvaluationPlot| EvaluationPlot { selected: None, ..plot.clone() };
         let Some((plot, item, response)) = self.plot.fill(ui, cx, key, plot, export) else { return };
         let (what, images) = plot.overview.item(plot.view(), item);
@@ -84,11 +84,11 @@ impl OverviewPane {
             }
         });
         if clicked {
-            lead(cx, dataset, what, &images);
+            show_images(cx, dataset, what, &images);
         }
     }
 
-    /// What can be set of this overview, in a line above it.
+    /// Draws the overview's controls in a line above it.
     fn controls(
         &mut self,
         ui: &mut Ui,
@@ -111,7 +111,7 @@ impl OverviewPane {
                     }
                     Control::Against => {
                         pick(ui, "y", other, &mut choice.against);
-                        // The word and its choice stay on one line.
+                        // The label and its combo box stay on one line.
                         if ui.available_size_before_wrap().x < 165.0 {
                             ui.end_row();
                             ui.add_space(8.0);
@@ -125,7 +125,7 @@ impl OverviewPane {
             }
             if !by_image {
                 let text = format!("{}, accuracy {:.1} %", evaluation.probe, evaluation.accuracy());
-                ui.add(Label::new(RichText::new(text).weak()).extend()); // whole, below where this line is full
+                ui.add(Label::new(RichText::new(text).weak()).extend()); // moves to the next line as a whole
             }
         });
         if choice != before {
@@ -133,7 +133,7 @@ impl OverviewPane {
         }
     }
 
-    /// Whose measure is on the y axis.
+    /// Chooses the column whose measure is on the y axis.
     fn y_from(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
         let name = |column: Option<ColumnId>| match column {
             Some(column) => cx.state.column_title(column),
@@ -167,7 +167,7 @@ fn pick(ui: &mut Ui, text: &str, evaluation: &Evaluation, chosen: &mut String) {
     combo.show_ui(ui, list).response.labelled_by(id);
 }
 
-/// Which classes are drawn, and in which order; of a few there is nothing to choose.
+/// Chooses which classes are drawn and in which order; nothing for up to [`FEW_CLASSES`].
 fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
     if count <= FEW_CLASSES {
         return;
@@ -208,7 +208,7 @@ fn maps(ui: &mut Ui, of: &mut MapOf) {
     }
 }
 
-/// What the focused column's probe made of the dataset; where that is nothing, says why and what to do.
+/// The focused column's evaluation on the current dataset; if there is none, draws why and what to do.
 pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, Arc<Evaluation>)> {
     let state = cx.state;
     let Some((dataset, part)) = state.dataset() else {
@@ -255,8 +255,8 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
     None
 }
 
-/// To the images behind what was clicked.
-fn lead(cx: &mut PanelContext<'_>, dataset: DatasetId, what: String, images: &[usize]) {
+/// Selects the first of these images of a dataset; several become the gallery's filter, named `what`.
+fn show_images(cx: &mut PanelContext<'_>, dataset: DatasetId, what: String, images: &[usize]) {
     let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
     let Some(first) = ids.first().copied() else { return };
     if ids.len() > 1 {

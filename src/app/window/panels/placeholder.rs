@@ -1,4 +1,4 @@
-//! What a panel shows instead of its content: nothing there yet, busy, failed.
+//! What a panel shows instead of content: a hint, progress, or an error.
 
 use eframe::egui;
 use egui::{Align, Layout, ProgressBar, RichText, ScrollArea, Ui};
@@ -8,10 +8,10 @@ use crate::app::user_error::{ON_CPU, UserError};
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
 
-/// Widest line of words in the middle of a panel.
+/// Maximum width of text in the middle of a panel.
 const MAX_LINE_PX: f32 = 440.0;
 
-/// Puts `add` in the middle of what is left of `ui`, about `height` high.
+/// Centres `add`, about `height` high, in the rest of `ui`.
 pub fn middle<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R {
     let room = ui.available_size();
     ui.add_space(((room.y - height) / 2.0).max(8.0));
@@ -22,14 +22,14 @@ pub fn middle<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R 
     .inner
 }
 
-/// Nothing is there yet: what to do.
+/// A hint on what to do while there is nothing to show.
 pub fn empty(ui: &mut Ui, hint: &str) {
     middle(ui, 40.0, |ui| {
         ui.label(RichText::new(hint).weak());
     });
 }
 
-/// Nothing is there yet, and a button that changes that; true once it is clicked.
+/// Such a hint with a button that does it; true when it is clicked.
 pub fn invite(ui: &mut Ui, hint: &str, button: &str) -> bool {
     middle(ui, 70.0, |ui| {
         ui.label(RichText::new(hint).weak());
@@ -38,7 +38,7 @@ pub fn invite(ui: &mut Ui, hint: &str, button: &str) -> bool {
     })
 }
 
-/// Work is going on; what came of the last look is not what is asked now.
+/// Shows that work is in progress: `what`, or the progress itself.
 pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
     middle(ui, 56.0, |ui| {
         ui.label(RichText::new(progress.map_or(what, |p| &p.what)).weak());
@@ -52,33 +52,33 @@ pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
     });
 }
 
-/// A bar with what is done and what is left, in these words.
+/// A progress bar with `words` in it.
 pub fn bar(ui: &mut Ui, progress: &Progress, words: &str) {
     let width = ui.available_width().min(MAX_LINE_PX);
     track(ui, progress.fraction().unwrap_or(0.0), words, width);
 }
 
-/// A bar filled to `fraction`, with words in it.
+/// A bar `width` wide, filled to `fraction`, with `words` in it.
 pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
     ui.scope(|ui| {
-        // Of a pane's own colour it would not be seen there.
+        // In the default colour, that of a pane, the empty part would be invisible.
         ui.visuals_mut().extreme_bg_color = ui.visuals().widgets.inactive.weak_bg_fill;
         let text = RichText::new(words).small();
         ui.add(ProgressBar::new(fraction).desired_width(width).desired_height(18.0).text(text));
     });
 }
 
-/// What a person wants after a failure.
-pub enum Wanted {
-    /// That the processor tries.
+/// How a person chose to retry after a failure.
+pub enum Retry {
+    /// On the processor.
     OnCpu,
-    /// That it is tried as before.
+    /// As before.
     Again,
 }
 
-/// Why it failed and what to do now; the words can be selected and copied. `again`: a button that tries it once more.
-pub fn failed(ui: &mut Ui, error: &UserError, again: Option<&str>) -> Option<Wanted> {
-    let mut wanted = None;
+/// Shows why something failed and what to do, as selectable text; `again` is the text of a button that retries it.
+pub fn failed(ui: &mut Ui, error: &UserError, again: Option<&str>) -> Option<Retry> {
+    let mut retry = None;
     ScrollArea::vertical().id_salt("fault").auto_shrink([false, true]).show(ui, |ui| {
         middle(ui, 90.0, |ui| {
             let color = color32(style::failed(&style::theme(ui)));
@@ -89,29 +89,29 @@ pub fn failed(ui: &mut Ui, error: &UserError, again: Option<&str>) -> Option<Wan
             if error.wants_cpu() {
                 ui.add_space(4.0);
                 let button = ui.button(ON_CPU).on_hover_text("Opens the backbone there and tries again");
-                wanted = button.clicked().then_some(Wanted::OnCpu);
+                retry = button.clicked().then_some(Retry::OnCpu);
             } else if let Some(remedy) = &error.remedy {
                 selectable(ui, RichText::new(remedy));
             }
             if let Some(again) = again {
                 ui.add_space(4.0);
                 if ui.button(again).clicked() {
-                    wanted = Some(Wanted::Again);
+                    retry = Some(Retry::Again);
                 }
             }
             ui.add_space(2.0);
             copy_button(ui, error);
         });
     });
-    wanted
+    retry
 }
 
-/// Words that can be selected and copied.
+/// Text that can be selected and copied.
 pub fn selectable(ui: &mut Ui, text: RichText) {
     ui.add(egui::Label::new(text).selectable(true).wrap());
 }
 
-/// Copies what an error says.
+/// A button that copies an error's message.
 pub fn copy_button(ui: &mut Ui, error: &UserError) {
     if ui.small_button("Copy").on_hover_text("Copy the message").clicked() {
         ui.ctx().copy_text(error.to_string());

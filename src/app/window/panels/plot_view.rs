@@ -1,5 +1,5 @@
-//! A plot in a box of a pane: laid out again only when something it depends on changes, painted as large
-//! as the box allows, exported and copied through its menu.
+//! Shows a plot in a rectangle: laid out again only when something it depends on changes, painted as large
+//! as fits, exported and copied through its context menu.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use crate::viz::draw::{Canvas, Hover, Painted, Scene, Theme};
 use crate::viz::figures::plot::{self, Plot};
 use crate::viz::{Empty, Size, export};
 
-/// Room around a picture.
+/// Margin around a plot.
 pub const EDGE_PX: f32 = 8.0;
 /// Smallest scene of a pane that is laid out, in points; a smaller box shows it scaled down.
 const MIN_SIZE: Vec2 = Vec2::new(170.0, 110.0);
 
-/// Pixels a point: a page's 7.5 pt label becomes as large as the window's own words.
+/// Pixels per point: a figure's 7.5 pt label becomes as large as the window's text.
 pub fn zoom(width: f32) -> f32 {
     (width / 300.0).clamp(1.45, 1.7)
 }
 
-/// What is drawn of one plot after another. `K` is what a plot depends on beside its size and the theme.
+/// A view with a cached scene. `K` is what a plot depends on besides its size and the theme.
 pub struct PlotView<K, P> {
     canvas: Canvas,
-    kept: Option<Cached<K, P>>,
-    /// Of what is kept, at a width in points, the smallest size in which all of it can be read.
-    least: Option<(i32, Vec2)>,
+    cached: Option<Cached<K, P>>,
+    /// The smallest legible size of the cached plot, and the width in points it is for.
+    legible: Option<(i32, Vec2)>,
 }
 
-/// A scene and what it is of; the plot is held, so that addresses in its key name what they did.
+/// A scene with its key; owning the plot keeps alive what the addresses in the key stand for.
 struct Cached<K, P> {
     key: (K, bool, [i32; 2]),
     plot: P,
@@ -38,29 +38,29 @@ struct Cached<K, P> {
 
 /// A plot as it was just painted.
 pub struct Shown<'a, P> {
-    /// The plot that is drawn.
+    /// The plot.
     pub plot: &'a P,
-    /// Its picture.
+    /// Its scene.
     pub scene: &'a Scene,
-    /// What painted it.
+    /// The canvas that painted it.
     pub canvas: &'a Canvas,
-    /// What a person does with it.
+    /// The response and what the pointer is over.
     pub painted: Painted,
-    /// Whether it is another than in the frame before.
+    /// Whether it was laid out anew in this frame.
     pub is_new: bool,
 }
 
 impl<K, P> Default for PlotView<K, P> {
     fn default() -> Self {
-        Self { canvas: Canvas::default(), kept: None, least: None }
+        Self { canvas: Canvas::default(), cached: None, legible: None }
     }
 }
 
 impl<K: PartialEq, P: Plot> PlotView<K, P> {
-    /// Draws a plot into `rect` at `zoom` pixels a point, its scene no smaller than `min_size` points.
+    /// Draws a plot into `rect` at `zoom` pixels per point, its scene no smaller than `min_size` points.
     ///
     /// # Errors
-    /// Why there is nothing to see.
+    /// If the plot has nothing to show: why.
     pub fn paint(
         &mut self,
         ui: &mut Ui,
@@ -71,9 +71,9 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
     ) -> Result<Shown<'_, P>, Empty> {
         let size = (rect.size() / zoom).max(min_size);
         let key = (key, theme.dark, [size.x.round() as i32, size.y.round() as i32]);
-        let is_new = self.kept.as_ref().is_none_or(|kept| kept.key != key);
+        let is_new = self.cached.as_ref().is_none_or(|cached| cached.key != key);
         if is_new {
-            self.kept = None;
+            self.cached = None;
         }
         let layout = || {
             let plot = plot();
@@ -81,7 +81,7 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
             let drawn = plot::draw(&plot, theme, Size { width: size.x, height: size.y.min(most) });
             Cached { key, plot, drawn }
         };
-        let Cached { plot, drawn, .. } = self.kept.get_or_insert_with(layout);
+        let Cached { plot, drawn, .. } = self.cached.get_or_insert_with(layout);
         let scene = drawn.as_ref().map_err(Clone::clone)?;
         let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
         let top = Rect::from_min_size(rect.min, Vec2::new(rect.width(), scene.height * scale));
@@ -89,33 +89,33 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         Ok(Shown { plot, scene, canvas: &self.canvas, painted, is_new })
     }
 
-    /// The picture that was just painted, and where.
+    /// The scene that was last painted, and where.
     pub fn shown(&self) -> Option<(&Scene, Rect)> {
-        Some((self.kept.as_ref()?.drawn.as_ref().ok()?, self.canvas.last()))
+        Some((self.cached.as_ref()?.drawn.as_ref().ok()?, self.canvas.last()))
     }
 
-    /// Frames what is marked in the picture that was just painted.
+    /// Frames what `hover` stands for in the scene that was last painted.
     pub fn mark(&self, ui: &Ui, hover: Hover, theme: &Theme) {
         if let Some((scene, _)) = self.shown() {
             self.canvas.pin(ui, scene, hover, theme);
         }
     }
 
-    /// The smallest size in which all of a plot can be read at `width` points; asked of it once.
-    fn least(&mut self, key: &K, plot: &P, width: f32) -> Vec2 {
+    /// The smallest size in points at which all of a plot is legible, at `width` points; cached.
+    fn legible(&mut self, key: &K, plot: &P, width: f32) -> Vec2 {
         let width = width.round() as i32;
-        let same = self.kept.as_ref().is_some_and(|kept| kept.key.0 == *key);
-        let known = self.least.filter(|(at, _)| same && *at == width).map(|(_, least)| least);
-        let least = known.unwrap_or_else(|| {
+        let same = self.cached.as_ref().is_some_and(|cached| cached.key.0 == *key);
+        let known = self.legible.filter(|(at, _)| same && *at == width).map(|(_, size)| size);
+        let size = known.unwrap_or_else(|| {
             let Size { width, height } = plot.legible(width as f32);
             Vec2::new(width, height)
         });
-        self.least = Some((width, least));
-        least
+        self.legible = Some((width, size));
+        size
     }
 
-    /// Draws a plot into the rest of the pane, which scrolls where it would not be read, and marks the item that is pointed at: the plot that is
-    /// drawn, that item, and the picture's response. `export` is the plot as files have it.
+    /// Draws a plot into the rest of the pane, scrolled if it would be illegible otherwise, and marks the hovered item.
+    /// Returns the drawn plot, that item and the response, if an item is hovered. `export` makes the plot for files.
     pub fn fill(
         &mut self,
         ui: &mut Ui,
@@ -129,19 +129,19 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
     {
         let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
         let (zoom, theme) = (zoom(rect.width()), cx.theme);
-        let least = self.least(&key, &plot, rect.width() / zoom).max(MIN_SIZE);
-        let fits = zoom * least.y <= rect.height() + 1.0 && zoom * least.x <= rect.width() + 1.0;
-        // What has little room and nothing to scroll is drawn smaller.
-        let shown = if fits || least == MIN_SIZE {
+        let min_size = self.legible(&key, &plot, rect.width() / zoom).max(MIN_SIZE);
+        let fits = zoom * min_size.y <= rect.height() + 1.0 && zoom * min_size.x <= rect.width() + 1.0;
+        // A plot that needs no more than the minimum is scaled down instead of scrolled.
+        let shown = if fits || min_size == MIN_SIZE {
             self.paint(ui, theme, (rect, zoom, MIN_SIZE), key, || plot)
         } else {
             let bar = ui.spacing().scroll.allocated_width();
-            let size = (zoom * least).max(rect.size() - Vec2::splat(bar));
+            let size = (zoom * min_size).max(rect.size() - Vec2::splat(bar));
             let mut inside = ui.new_child(egui::UiBuilder::new().max_rect(rect));
             let area = egui::ScrollArea::both().auto_shrink(false);
             let all = |ui: &mut Ui| {
                 let (all, _) = ui.allocate_exact_size(size, egui::Sense::hover());
-                self.paint(ui, theme, (all, zoom, least), key, || plot)
+                self.paint(ui, theme, (all, zoom, min_size), key, || plot)
             };
             area.show(&mut inside, all).inner
         };
@@ -159,7 +159,7 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
     }
 }
 
-/// The menu of a picture under the right button.
+/// The context menu of a plot: export, copy as an image, copy the numbers.
 pub fn menu(response: &Response, cx: &mut PanelContext<'_>, plot: impl Fn() -> Arc<dyn Plot>) {
     response.context_menu(|ui| {
         if ui.button("Export…").clicked() {

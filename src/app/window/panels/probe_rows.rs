@@ -1,5 +1,5 @@
-//! The probes of the library: a click looks through one, its own button puts it beside the others. With Ctrl
-//! or Shift several are chosen, for what is done with all of them at once.
+//! The probes of the library: a click shows one, its button adds it to the comparison. With Ctrl or Shift
+//! several are chosen, to act on all of them at once.
 
 use eframe::egui;
 use egui::Ui;
@@ -18,14 +18,14 @@ use crate::viz::draw::paint::color32;
 
 #[derive(Default)]
 pub struct ProbeRows {
-    /// Those that were chosen together.
+    /// The chosen probes.
     chosen: IndexSet<ProbeId>,
-    /// The row a Shift reaches from.
-    from: Option<ProbeId>,
+    /// The probe from which a click with Shift extends the choice.
+    anchor: Option<ProbeId>,
 }
 
 impl ProbeRows {
-    /// What can be done with the chosen ones; nothing while none is.
+    /// Draws buttons that act on the chosen probes; nothing while none is chosen.
     pub fn bar(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         self.chosen.retain(|id| cx.state.library.probes.contains_key(id));
         if self.chosen.is_empty() {
@@ -55,7 +55,7 @@ impl ProbeRows {
         });
     }
 
-    /// One of them.
+    /// Draws the probe at index `at` of the library.
     pub fn row(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
         let Some((id, probe)) = cx.state.library.probes.get_index(at) else { return };
         let (mut about, mut dot) = words(ui, cx, &probe.status, &probe.path.display(), ProbeInfo::summary);
@@ -72,15 +72,15 @@ impl ProbeRows {
         let shown = cx.column().is_some_and(|column| column.probe == *id);
         let name = cx.state.library.probe_name(*id);
         let compared = cx.state.is_compared(*id);
-        let said = said(cx, *id, &name);
-        let entry = Entry { said: &said, ..Entry::new(&name, &about, dot) };
+        let label = accessible_name(cx, *id, &name);
+        let entry = Entry { label: &label, ..Entry::new(&name, &about, dot) };
         let chosen = self.chosen.contains(id);
         let done = Entry { selected: shown, chosen, compared: Some(compared), ..entry }.show(ui);
         if done.close {
             cx.send(Command::CloseProbes(vec![*id]));
         } else if done.compare {
-            let own = vec![*id];
-            cx.send(if compared { Command::Uncompare(own) } else { Command::Compare(own) });
+            let probe = vec![*id];
+            cx.send(if compared { Command::Uncompare(probe) } else { Command::Compare(probe) });
         } else if done.response.clicked() {
             self.clicked(ui, cx, *id);
         }
@@ -110,19 +110,19 @@ impl ProbeRows {
         });
     }
 
-    /// A row was clicked: alone it is looked through, with Ctrl it joins the chosen ones or leaves them, with
-    /// Shift all from the row before do.
+    /// Handles a click: alone it shows the probe, with Ctrl it toggles whether the probe is chosen, with Shift
+    /// it chooses all from the anchor.
     fn clicked(&mut self, ui: &Ui, cx: &mut PanelContext<'_>, id: ProbeId) {
         let probes = &cx.state.library.probes;
         let modifiers = ui.input(|i| i.modifiers);
         let place = |id: ProbeId| probes.get_index_of(&id);
-        let reach = modifiers.shift.then(|| place(self.from?).zip(place(id))).flatten();
-        if let Some((a, b)) = reach {
+        let range = modifiers.shift.then(|| place(self.anchor?).zip(place(id))).flatten();
+        if let Some((a, b)) = range {
             self.chosen
                 .extend((a.min(b)..=a.max(b)).filter_map(|at| probes.get_index(at)).map(|(id, _)| *id));
             return;
         }
-        self.from = Some(id);
+        self.anchor = Some(id);
         if modifiers.command || modifiers.shift {
             if !self.chosen.shift_remove(&id) {
                 self.chosen.insert(id);
@@ -137,9 +137,8 @@ impl ProbeRows {
     }
 }
 
-/// The name of a probe and its accuracy, as a screen reader says them: on the dataset that is looked at, else as it was
-/// trained.
-fn said(cx: &PanelContext<'_>, id: ProbeId, name: &str) -> String {
+/// The label of a probe for screen readers: name and accuracy, on the current dataset or else as saved with the probe.
+fn accessible_name(cx: &PanelContext<'_>, id: ProbeId, name: &str) -> String {
     let evaluated = cx.state.evaluation(id, Intervention::None).and_then(Result::ok);
     let trained = || cx.state.library.probes.get(&id)?.status.ready()?.accuracy;
     match evaluated.map(|evaluation| evaluation.accuracy()).or_else(trained) {

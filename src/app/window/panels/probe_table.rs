@@ -1,5 +1,5 @@
-//! All probes that were evaluated on the dataset, in one table: how much each gets right, and the means of
-//! what it says of itself. A click on a row looks through that probe.
+//! A table of all probes with a known accuracy: as saved and on the dataset, and means of measures over its
+//! images. A click on a row shows that probe.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::viz::draw::{Table, number};
 use crate::viz::figures::dataset::label;
 use crate::viz::{Info, TabGroup, export};
 
-/// Columns of means over the images, by measure; not every head has all.
+/// Measures whose means over the images are columns; not every head has all.
 const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];
 
-/// The column of accuracies as they were saved.
+/// Index of the column of saved accuracies.
 const SAVED: usize = 0;
 /// The id of the panel.
 pub const ACCURACIES: &str = "asked";
 
 #[derive(Default)]
 pub struct ProbeTable {
-    /// The column the rows are sorted by, of accuracy and means; by name where absent.
+    /// The column of numbers that rows are sorted by; `None` for the name.
     sort: Option<usize>,
     rising: bool,
-    /// How often something was to be brought into sight when it was last looked.
+    /// The count of the state's reveal requests that was last handled.
     revealed: u64,
 }
 
@@ -37,7 +37,7 @@ struct Row {
     probe: ProbeId,
     change: Intervention,
     name: String,
-    /// Accuracy in percent as it was saved and on the dataset, then the means; NaN where not known.
+    /// Accuracy in percent, as saved and on the dataset, then the means; NaN if unknown.
     values: Vec<f64>,
 }
 
@@ -52,7 +52,7 @@ impl Panel for ProbeTable {
     }
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
-        Some(subjects(cx.state).any(|(probe, change)| known(cx.state, probe, change).is_some()))
+        Some(subjects(cx.state).any(|(probe, change)| row_values(cx.state, probe, change).is_some()))
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -61,7 +61,7 @@ impl Panel for ProbeTable {
             overview::evaluation(ui, cx);
             return;
         }
-        // Of a run that was opened the best come first.
+        // When a run is opened, its best probes come first.
         let reveal = cx.state.reveal;
         if std::mem::replace(&mut self.revealed, reveal.count) != reveal.count
             && reveal.place == Some(RevealTarget::Accuracies)
@@ -116,13 +116,13 @@ impl ProbeTable {
     }
 }
 
-/// The heads of the columns of numbers.
+/// Headings of the columns of numbers.
 fn names() -> impl Iterator<Item = String> {
     let accuracies = ["Accuracy as saved (%)".to_owned(), "Accuracy (%)".to_owned()];
     accuracies.into_iter().chain(MEANS.iter().map(|measure| label(measure)))
 }
 
-/// The columns of numbers of which any row has one.
+/// Indices of the columns in which any row has a number.
 fn shown(rows: &[Row]) -> Vec<usize> {
     let known = |at: &usize| rows.iter().any(|row| !row.values[*at].is_nan());
     (0..names().count()).filter(known).collect()
@@ -150,7 +150,7 @@ fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, shown: &[usize]) {
     ui.end_row();
 }
 
-/// Every probe as it was trained, and the columns in which one is changed.
+/// Every probe as trained, then the probes and interventions of changed columns.
 fn subjects(state: &State) -> impl Iterator<Item = (ProbeId, Intervention)> {
     let changed = state.columns.values().filter(|column| column.change != Intervention::None);
     let trained = state.library.probes.keys().map(|probe| (*probe, Intervention::None));
@@ -160,7 +160,7 @@ fn subjects(state: &State) -> impl Iterator<Item = (ProbeId, Intervention)> {
 fn rows(state: &State) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (probe, change) in subjects(state) {
-        let Some(values) = known(state, probe, change.clone()) else { continue };
+        let Some(values) = row_values(state, probe, change.clone()) else { continue };
         if rows.iter().any(|row| (row.probe, &row.change) == (probe, &change)) {
             continue;
         }
@@ -171,8 +171,8 @@ fn rows(state: &State) -> Vec<Row> {
     rows
 }
 
-/// The numbers of a row; nothing where none is known.
-fn known(state: &State, probe: ProbeId, change: Intervention) -> Option<Vec<f64>> {
+/// The numbers of a row; `None` if all are unknown.
+fn row_values(state: &State, probe: ProbeId, change: Intervention) -> Option<Vec<f64>> {
     let info = state.library.probes.get(&probe)?.status.ready()?;
     let saved = info.accuracy.filter(|_| change == Intervention::None);
     let evaluation = state.evaluation(probe, change).and_then(Result::ok);
@@ -183,7 +183,7 @@ fn known(state: &State, probe: ProbeId, change: Intervention) -> Option<Vec<f64>
     Some(std::iter::once(saved.unwrap_or(f64::NAN)).chain(on_dataset).collect())
 }
 
-/// Accuracy, then the means over the images.
+/// The accuracy of an evaluation in percent, then the means over its images; NaN if unknown.
 fn values(evaluation: &Arc<Evaluation>) -> Vec<f64> {
     let mean = |measure: &&str| {
         let known: Vec<f64> =
@@ -194,7 +194,7 @@ fn values(evaluation: &Arc<Evaluation>) -> Vec<f64> {
     std::iter::once(evaluation.accuracy()).chain(MEANS.iter().map(mean)).collect()
 }
 
-/// The table as text, a tab between columns; what is not known is empty.
+/// The table as tab-separated text; unknown values are empty.
 fn tsv(rows: &[Row]) -> String {
     let table = Table::default().words("Probe", rows.iter().map(|row| row.name.clone()));
     let column = |table: Table, (at, name): (usize, String)| {

@@ -1,4 +1,4 @@
-//! Removal curves of the shown image, as a pane: what is computed on request, and the picture at the step that is scrubbed to.
+//! Removal curves of the shown image, as a pane: computed on request, with a slider for the step whose picture is shown.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::viz::Info;
 use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ranking_name};
 
 pub struct RemovalPane {
-    /// Where tokens are to be removed.
+    /// The chosen removal modes.
     modes: Vec<Mode>,
-    /// What is shown of the curves that were drawn last.
+    /// How the curves were last shown.
     view: Option<RemovalView>,
-    /// Curves, and those they are a difference from, are known by their addresses.
+    /// Keyed by the addresses of the curves and of those subtracted, and the view.
     plot: PlotView<(usize, Option<usize>, RemovalView), RemovalPlot>,
 }
 
@@ -71,8 +71,8 @@ impl Panel for RemovalPane {
 }
 
 impl RemovalPane {
-    /// Where tokens are to be removed, and the button that does it; what that costs, where the encoder is asked.
-    fn ask(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: &str) {
+    /// Draws the choice of modes, the button that computes the curves and, if the encoder takes part, the cost.
+    fn request_ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: &str) {
         ui.horizontal_wrapped(|ui| {
             choose_modes(ui, &mut self.modes);
             if ui.add_enabled(!self.modes.is_empty(), egui::Button::new(button)).clicked() {
@@ -86,7 +86,7 @@ impl RemovalPane {
         });
     }
 
-    /// What is shown of the curves.
+    /// Draws the choices of what is shown of the curves.
     fn settings(&mut self, ui: &mut Ui, removal: &Removal) {
         let view = self.view.get_or_insert_with(|| RemovalView::new(removal));
         if !removal.modes.contains_key(&view.mode) || removal.rankings.get(&view.ranking).is_none() {
@@ -106,8 +106,8 @@ impl RemovalPane {
         });
     }
 
-    /// Offers the difference from the pinned column; its curves, where it is asked for. Where it has none it offers to
-    /// compute them, or says why that failed.
+    /// Offers the difference from the pinned column; its curves if the difference is on. `Err` while it has none: with the
+    /// error if computing them failed, else after drawing progress or a button that computes them.
     fn pinned(
         &mut self,
         ui: &mut Ui,
@@ -170,7 +170,7 @@ impl RemovalPane {
     }
 }
 
-/// A box for each mode.
+/// A checkbox for each mode.
 pub fn choose_modes(ui: &mut Ui, modes: &mut Vec<Mode>) {
     for mode in Mode::ALL {
         let mut on = modes.contains(&mode);
@@ -192,7 +192,7 @@ fn about(mode: Mode) -> &'static str {
     }
 }
 
-/// A list to choose from.
+/// A combo box that chooses one of `all`.
 fn choose<'a, T: PartialEq>(
     ui: &mut Ui,
     label: &str,

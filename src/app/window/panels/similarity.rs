@@ -1,4 +1,4 @@
-//! What images are compared by, chosen in the map of images and above the gallery alike, and the answer that is waited for.
+//! Controls for how images are compared, shared by the map of images and the gallery, and the request for the result.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::viz::figures::dataset::Choice;
 
-/// Width of a list.
+/// Width of a combo box.
 const LIST_PX: f32 = 112.0;
 
-/// What of their tokens images are compared by, and how.
+/// Chooses which vectors of the images are compared, and by which similarity.
 pub fn choose(ui: &mut Ui, chosen: &mut Choice) {
     let kinds = VectorKind::ALL.map(|kind| (kind, kind.name()));
     let list = choice(ui, "vectors", LIST_PX, &mut chosen.vectors, kinds);
@@ -31,7 +31,7 @@ pub fn choose(ui: &mut Ui, chosen: &mut Choice) {
     list.on_hover_text("The cosine of two images' numbers, or Spearman's correlation of their ranks");
 }
 
-/// The same above the gallery, and whether mirror images count; a change is told at once.
+/// The same above the gallery, with a checkbox for mirror images; sends a change at once.
 pub fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let before = &cx.state.views.overview;
     let mut chosen = before.clone();
@@ -43,8 +43,8 @@ pub fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     }
 }
 
-/// The images of a dataset as the chosen probe reads them, compared as it is chosen; asks for them where they are neither
-/// there nor under way, and the probe was asked about the dataset.
+/// The images of a dataset, as the focused probe reads them, in the space of the chosen comparison. `None` while it is not
+/// known: it is then requested, unless it already was or the probe has not been evaluated on the dataset.
 pub fn space(cx: &mut PanelContext<'_>, dataset: DatasetId) -> Option<Result<Arc<ImageSpace>, UserError>> {
     let column = cx.focus?;
     cx.state.evaluation_on(dataset, column)?.ok()?;

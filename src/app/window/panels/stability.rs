@@ -16,7 +16,7 @@ use crate::viz::{Info, TabGroup};
 
 #[derive(Default)]
 pub struct StabilityPane {
-    /// A stability is known by its address.
+    /// Keyed by the address of the stability.
     plot: PlotView<usize, StabilityPlot>,
 }
 
@@ -31,7 +31,7 @@ impl Panel for StabilityPane {
     }
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
-        // A fixed order does not hang on the image: there is nothing to measure.
+        // A fixed order does not depend on the image: there is nothing to measure.
         let trace = cx.column().and_then(|column| column.shown.trace());
         Some(trace.is_some_and(|trace| matches!(trace.routing, Routing::Plan(_))))
     }

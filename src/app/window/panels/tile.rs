@@ -1,5 +1,5 @@
-//! One image of a gallery: its small picture, or what one or two probes make of it side by side; what it is and whether
-//! that was predicted.
+//! One image of a gallery: its thumbnail, or the maps of one or two probes side by side, and whether its true class was
+//! predicted.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::model::trace::Picture;
 use crate::viz::draw::overlay::overlaid;
 use crate::viz::draw::{Color, color32, font};
 
-/// Textures kept on the graphics card.
+/// Most textures kept on the GPU.
 const MAX_TEXTURES: usize = 512;
 /// Gap between the two pictures of one image.
 const PAIR_PX: f32 = 2.0;
@@ -29,31 +29,31 @@ const PAIR_PX: f32 = 2.0;
 const LINE_PX: f32 = 16.0;
 /// Size of its letters.
 const LETTER_PX: f32 = 11.0;
-/// Least side of a picture with words below it.
+/// Minimum side of a picture with text below it.
 const NAMED_PX: f32 = 70.0;
 
 /// What is laid over a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overlay {
-    /// Nothing: the whole photograph's middle.
+    /// Nothing: the middle of the photograph.
     #[default]
     None,
-    /// What every token counts.
+    /// The weight of every token.
     Weight,
-    /// What every token adds to the logit.
+    /// What every token adds to the logit of the class.
     Evidence,
 }
 
-/// How images are shown.
+/// How a gallery shows its images.
 #[derive(Clone)]
 pub struct Sheet {
-    /// Side of a picture, before it is stretched to the width.
+    /// Side of a picture, before tiles are stretched to fill the width.
     pub side: f32,
     /// What is laid over each.
     pub overlay: Overlay,
-    /// Whose predictions stand below: none in the library, one or two beside each other on a contact sheet.
+    /// Columns whose predictions are below: none in the library, one or two side by side on a contact sheet.
     pub columns: Vec<ColumnId>,
-    /// Whether each has a number below, in words of its own.
+    /// Whether a similarity is below each.
     pub numbers: bool,
 }
 
@@ -62,29 +62,30 @@ impl Sheet {
         self.columns.len().max(1)
     }
 
+    /// Height of the line below a picture of this side; 0 if there is none.
     fn line(&self, side: f32) -> f32 {
         if self.numbers || !self.columns.is_empty() && side >= NAMED_PX { LINE_PX } else { 0.0 }
     }
 
-    /// Width and height of an image whose pictures are so large.
+    /// Size of a tile whose pictures have this side.
     pub fn size(&self, side: f32) -> Vec2 {
         let parts = self.parts() as f32;
         Vec2::new(parts * side + (parts - 1.0) * PAIR_PX, side + self.line(side))
     }
 
-    /// The side of its pictures where an image is so wide.
+    /// Side of the pictures in a tile of this width.
     pub fn side_within(&self, width: f32) -> f32 {
         let parts = self.parts() as f32;
         ((width - (parts - 1.0) * PAIR_PX) / parts).max(8.0)
     }
 
-    /// The columns that are asked about every image in sight.
-    pub fn asked(&self) -> Vec<ColumnId> {
+    /// Columns whose maps are needed of every visible image.
+    pub fn overlaid_columns(&self) -> Vec<ColumnId> {
         if self.overlay == Overlay::None { Vec::new() } else { self.columns.clone() }
     }
 }
 
-/// What a texture is of.
+/// What a texture shows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     image: ImageId,
@@ -93,14 +94,15 @@ struct Key {
     dark: bool,
 }
 
-/// Textures, the latest used last, each with the address of what it was made of.
+/// Cached textures in order of last use, each with the address of its source.
 #[derive(Default)]
 pub struct Tiles(IndexMap<Key, (usize, TextureHandle)>);
 
 impl Tiles {
-    fn get(&mut self, ui: &Ui, key: Key, of: usize, make: impl FnOnce() -> ColorImage) -> TextureHandle {
+    /// The texture of `key`; `make` makes it unless it is cached for the same `source` address.
+    fn get(&mut self, ui: &Ui, key: Key, source: usize, make: impl FnOnce() -> ColorImage) -> TextureHandle {
         if let Some((at, _, (kept, handle))) = self.0.get_full(&key)
-            && *kept == of
+            && *kept == source
         {
             let handle = handle.clone();
             self.0.move_index(at, self.0.len() - 1);
@@ -111,13 +113,13 @@ impl Tiles {
         }
         let name = format!("thumbnail {}", key.image.0);
         let handle = ui.ctx().load_texture(name, make(), TextureOptions::LINEAR);
-        self.0.insert(key, (of, handle.clone()));
+        self.0.insert(key, (source, handle.clone()));
         handle
     }
 
-    /// Gives back those of images that went.
-    pub fn retain(&mut self, stays: impl Fn(ImageId) -> bool) {
-        self.0.retain(|key, _| stays(key.image));
+    /// Frees the textures of images for which `keep` is false.
+    pub fn retain(&mut self, keep: impl Fn(ImageId) -> bool) {
+        self.0.retain(|key, _| keep(key.image));
     }
 }
 
@@ -126,24 +128,24 @@ pub struct Tile {
     pub id: ImageId,
     /// Side of its pictures.
     pub side: f32,
-    /// All of it.
+    /// Size of the tile.
     pub size: Vec2,
-    /// Whether it is to be brought wholly into sight.
-    pub fetch: bool,
-    /// How alike it is to another, where images are sorted by that; not a number where it has none.
+    /// Whether to scroll until it is wholly visible.
+    pub scroll_to: bool,
+    /// Similarity to the image that images are sorted by; NaN if it has none.
     pub similarity: Option<f32>,
 }
 
 impl Tile {
-    /// Draws it.
+    /// Draws the tile, with its tooltip and context menu.
     pub fn show(&self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: &Sheet, tiles: &mut Tiles) {
         let Some(image) = cx.state.library.images.get(&self.id) else { return };
         let (rect, response) = ui.allocate_exact_size(self.size, Sense::click());
         let current = cx.state.selection.image == Some(self.id);
         let number = self.similarity.map(number);
-        let said = [said(cx, image)].into_iter().chain(number.as_ref().map(|n| format!("similarity {n}")));
-        let said = said.collect::<Vec<_>>().join(", ");
-        response.widget_info(|| WidgetInfo::selected(Role::Button, true, current, &said));
+        let similarity = number.as_ref().map(|n| format!("similarity {n}"));
+        let label = [label(cx, image)].into_iter().chain(similarity).collect::<Vec<_>>().join(", ");
+        response.widget_info(|| WidgetInfo::selected(Role::Button, true, current, &label));
         let columns: Vec<Option<ColumnId>> = match &sheet.columns[..] {
             [] => vec![None],
             columns => columns.iter().copied().map(Some).collect(),
@@ -160,11 +162,11 @@ impl Tile {
                 _ => {}
             }
         }
-        // The next row is in sight as well, so that the keyboard comes to it.
+        // Half of the next row is scrolled into view too, so that keyboard focus can move on to it.
         if response.gained_focus() {
             ui.scroll_to_rect(rect.expand2(Vec2::new(0.0, 0.5 * self.size.y)), None);
         }
-        if self.fetch {
+        if self.scroll_to {
             response.scroll_to_me(None);
         }
         edge(ui, rect, &response, current);
@@ -193,7 +195,7 @@ impl Tile {
         });
     }
 
-    /// Its picture, under what a probe makes of it once that is known.
+    /// Draws the image, with the column's map over it once that is known.
     fn picture(
         &self,
         ui: &Ui,
@@ -221,7 +223,7 @@ impl Tile {
             (None, Some(Thumbnail::Failed(_))) => return word(ui, rect, "Unreadable", cx.theme.muted),
             (None, None) => return,
         };
-        // Cut to a square: a gallery is read by its middle parts.
+        // Cropped to the square in the middle.
         let size = texture.size_vec2();
         let part = Vec2::splat(size.min_elem()) / size / 2.0;
         let uv = Rect::from_min_max(Pos2::new(0.5, 0.5) - part, Pos2::new(0.5, 0.5) + part);
@@ -232,7 +234,7 @@ impl Tile {
         }
     }
 
-    /// What is known of it, beside the pointer.
+    /// Draws the tooltip: name, true class, predictions, findings, errors.
     fn about(&self, ui: &mut Ui, cx: &PanelContext<'_>, image: &Image, columns: &[Option<ColumnId>]) {
         ui.label(image.name());
         match true_class(cx.state, image) {
@@ -262,7 +264,7 @@ fn whole(picture: &Picture) -> ColorImage {
     ColorImage::from_rgb([picture.width, picture.height], &picture.rgb)
 }
 
-/// What is laid over the picture, one number a patch.
+/// The values that are laid over the picture, one for each patch.
 fn values(map: &ImageMap, overlay: Overlay) -> Option<&[f32]> {
     match overlay {
         Overlay::None => None,
@@ -271,7 +273,7 @@ fn values(map: &ImageMap, overlay: Overlay) -> Option<&[f32]> {
     }
 }
 
-/// The edge: of the current image, of the one with the keyboard, of the one under the pointer.
+/// Draws the outline of the current image, of the hovered one, and of the one with keyboard focus.
 fn edge(ui: &Ui, rect: Rect, response: &Response, current: bool) {
     let theme = style::theme(ui);
     if current {
@@ -286,7 +288,7 @@ fn edge(ui: &Ui, rect: Rect, response: &Response, current: bool) {
     }
 }
 
-/// What a column's probe made of the dataset an image is of.
+/// The column's evaluation on the dataset of an image.
 fn evaluated<'a>(cx: &PanelContext<'a>, label: Label, column: ColumnId) -> Option<&'a Arc<Evaluation>> {
     cx.state.evaluation_on(label.dataset, column)?.ok()
 }
@@ -305,8 +307,8 @@ fn predicted(cx: &PanelContext<'_>, id: ImageId, column: ColumnId) -> Option<(St
     Some((format!("{}, {:.1} %", best.name, 100.0 * best.probability), right))
 }
 
-/// Its name, its class and the verdict on it, as a screen reader says them.
-fn said(cx: &PanelContext<'_>, image: &Image) -> String {
+/// The label of an image for screen readers: its name, true class, and whether that was predicted.
+fn label(cx: &PanelContext<'_>, image: &Image) -> String {
     let class = true_class(cx.state, image).map(|class| format!(", class {class}"));
     let known = image.label.and_then(|label| Some((label, evaluated(cx, label, cx.focus?)?)));
     let verdict = known.and_then(|(label, evaluation)| {
@@ -318,7 +320,7 @@ fn said(cx: &PanelContext<'_>, image: &Image) -> String {
     [Some(image.name()), class, verdict].into_iter().flatten().collect()
 }
 
-/// A corner that says whether a probe predicted the true class.
+/// Draws a dot in the corner that says whether the column's probe predicted the true class.
 fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, column: Option<ColumnId>, rect: Rect) {
     let known = image.label.zip(column);
     let right = known.and_then(|(label, column)| evaluated(cx, label, column)?.right(label.at));
@@ -328,12 +330,12 @@ fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, column: Option<ColumnI
     ui.painter().circle(at, 6.0, color32(color), Stroke::new(1.5, color32(cx.theme.ground)));
 }
 
-/// A similarity as it is read; a dash where there is none.
+/// A similarity as text; a dash if it is NaN.
 fn number(similarity: f32) -> String {
     if similarity.is_nan() { "–".to_owned() } else { format!("{similarity:.3}").replace('-', "−") }
 }
 
-/// The line below a picture.
+/// Draws the prediction below a picture.
 fn prediction(ui: &Ui, cx: &PanelContext<'_>, id: ImageId, column: ColumnId, rect: Rect) {
     if let Some((text, right)) = predicted(cx, id, column) {
         let color = match right {

@@ -1,5 +1,5 @@
-//! Every token of the shown image in numbers: where it lies, when it is read, what it counts. A click
-//! pins a token, the arrow keys move on from it, Ctrl+C copies the table.
+//! The table of all tokens of the shown image: grid position, reading position, score, weight, evidence. A click
+//! pins a token, the arrow keys pin the next, Ctrl+C copies the table.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::viz::{Info, TabGroup, export};
 /// Height of a row.
 const ROW_PX: f32 = 22.0;
 
-/// What a column holds; the numbers are absent where the head has no such thing.
+/// Titles and descriptions of the columns; NaN stands where the head has no such number.
 const COLUMNS: [(&str, &str); WIDTH] = [
     ("Token", "Number of the patch, row by row from the top left"),
     ("Row", "Row of the patch grid"),
@@ -27,9 +27,9 @@ const COLUMNS: [(&str, &str); WIDTH] = [
     ("Weight", "What the token counts in the sum the classifier sees"),
     ("Evidence", "What the token adds to the logit of the class"),
 ];
-/// How many columns there are.
+/// Number of columns.
 const WIDTH: usize = 9;
-/// Columns of whole numbers: these first.
+/// Number of columns of integers, which come first.
 const WHOLE: usize = 5;
 
 /// The numbers of every token, one a column.
@@ -39,8 +39,8 @@ type Rows = Vec<[f64; WIDTH]>;
 pub struct Tokens {
     sort: usize,
     down: bool,
-    /// The trace, its numbers, and with how many places they are shown.
-    kept: Option<(Arc<Trace>, Rows, [usize; WIDTH])>,
+    /// The trace, its rows, and the number of decimal places of each column.
+    cached: Option<(Arc<Trace>, Rows, [usize; WIDTH])>,
     sorted: Option<(usize, bool, Vec<usize>)>,
     /// The pinned token that was last scrolled to.
     shown: Option<usize>,
@@ -58,20 +58,20 @@ impl Panel for Tokens {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some(trace) = cx.trace(ui) else { return };
-        if self.kept.as_ref().is_none_or(|(kept, ..)| !Arc::ptr_eq(kept, &trace)) {
+        if self.cached.as_ref().is_none_or(|(cached, ..)| !Arc::ptr_eq(cached, &trace)) {
             let rows = rows(&trace);
             let places = std::array::from_fn(|column| places(&rows, column));
-            self.kept = Some((trace.clone(), rows, places));
+            self.cached = Some((trace.clone(), rows, places));
             self.sorted = None;
         }
-        let Some((_, rows, places)) = &self.kept else { return };
+        let Some((_, rows, places)) = &self.cached else { return };
         if rows.is_empty() {
             return placeholder::empty(ui, "The trace is inconsistent");
         }
         if self.sorted.as_ref().is_none_or(|(by, down, _)| (*by, *down) != (self.sort, self.down)) {
             let key = |i: &usize| rows[*i][self.sort];
             let mut order: Vec<usize> = (0..rows.len()).collect();
-            // What is not known stands at the end, whichever way.
+            // Unknown values are last in both directions.
             order.sort_by(|a, b| {
                 let (x, y) = (key(a), key(b));
                 let known = x.is_nan().cmp(&y.is_nan());
@@ -86,9 +86,9 @@ impl Panel for Tokens {
         }
         let Some((_, _, order)) = &self.sorted else { return };
         ui.spacing_mut().item_spacing.y = 0.0;
-        step(ui, cx, order);
+        step_pinned(ui, cx, order);
         let mut area = ScrollArea::both().auto_shrink(false);
-        // What is pinned anywhere is scrolled to, once.
+        // Scrolls once to a token that was pinned, here or elsewhere.
         if cx.hover.pinned != self.shown {
             self.shown = cx.hover.pinned;
             let at = self.shown.and_then(|token| order.iter().position(|t| *t == token));
@@ -109,7 +109,7 @@ impl Panel for Tokens {
                 }
                 if response.clicked() {
                     cx.hover.click(token);
-                    self.shown = Some(token); // it is in sight where it was clicked
+                    self.shown = Some(token); // it is visible already
                 }
                 response.context_menu(|ui| {
                     if ui
@@ -129,8 +129,8 @@ impl Panel for Tokens {
     }
 }
 
-/// Moves what is pinned to the row above or below.
-fn step(ui: &Ui, cx: &mut PanelContext<'_>, order: &[usize]) {
+/// Pins the token of the row above or below the pinned one, on an arrow key.
+fn step_pinned(ui: &Ui, cx: &mut PanelContext<'_>, order: &[usize]) {
     let Some(at) = cx.hover.pinned.and_then(|pinned| order.iter().position(|token| *token == pinned)) else {
         return;
     };
@@ -144,7 +144,7 @@ fn step(ui: &Ui, cx: &mut PanelContext<'_>, order: &[usize]) {
     }
 }
 
-/// The table as text, a tab between columns; what is not known is empty.
+/// The table as tab-separated text; unknown values are empty.
 fn tsv(order: &[usize], rows: &Rows, reading: &Reading) -> String {
     let column = |table: Table, (at, (name, _)): (usize, &(&str, &str))| {
         table.numbers(name, order.iter().map(|token| rows[*token][at]))
@@ -158,26 +158,26 @@ fn rows(trace: &Trace) -> Rows {
     let whole = |values: &Option<Vec<usize>>, i: usize| {
         values.as_ref().and_then(|v| v.get(i)).map_or(f64::NAN, |v| *v as f64)
     };
-    let of = |values: &Option<Vec<f32>>, i: usize| {
+    let real = |values: &Option<Vec<f32>>, i: usize| {
         values.as_ref().and_then(|v| v.get(i)).map_or(f64::NAN, |v| f64::from(*v))
     };
     let cols = trace.grid.cols.max(1);
     let row = |i: usize| {
         let mean = places.mean.as_ref().and_then(|v| v.get(i)).copied().unwrap_or(f64::NAN);
-        let [score, weight] = [&trace.scores, &trace.token_weight].map(|values| of(values, i));
+        let [score, weight] = [&trace.scores, &trace.token_weight].map(|values| real(values, i));
         let [rank, best] = [&places.rank, &places.best].map(|values| whole(values, i));
         let (down, across) = ((i / cols) as f64, (i % cols) as f64);
-        [i as f64, down, across, rank, best, mean, score, weight, of(&trace.evidence.token, i)]
+        [i as f64, down, across, rank, best, mean, score, weight, real(&trace.evidence.token, i)]
     };
     (0..trace.grid.len()).map(row).collect()
 }
 
-/// Where the numbers of a column end, and its head.
-fn end(left: f32, width: f32, column: usize) -> f32 {
+/// The right edge of a column's numbers and heading.
+fn right_edge(left: f32, width: f32, column: usize) -> f32 {
     left + (column as f32 + 1.0) * width - 12.0
 }
 
-/// The heads of the columns; the one clicked.
+/// Draws the headings of the columns; the one clicked.
 fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
     let size = Vec2::new(width * COLUMNS.len() as f32, ROW_PX + 6.0);
     let (line, _) = ui.allocate_exact_size(size, Sense::hover());
@@ -188,7 +188,7 @@ fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
         let response = ui.interact(rect, ui.scope_id().with(("head", i)), Sense::click());
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, *name));
         let color = ui.style().interact(&response).fg_stroke.color;
-        let at = egui::Pos2::new(end(line.left(), width, i), line.center().y);
+        let at = egui::Pos2::new(right_edge(line.left(), width, i), line.center().y);
         let text = ui.painter().text(at, Align2::RIGHT_CENTER, name, FontId::proportional(13.0), color);
         if i == sort {
             arrow(ui, text.left_center() - Vec2::new(9.0, 0.0), down, color);
@@ -200,14 +200,14 @@ fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
     clicked
 }
 
-/// Which way a column is sorted, drawn by hand: no font has to have it.
+/// Draws an arrow for the direction of sorting, as fonts may lack it.
 fn arrow(ui: &Ui, at: egui::Pos2, down: bool, color: egui::Color32) {
     let tip = if down { 3.5 } else { -3.5 };
     let corners = [(-4.0, -tip), (4.0, -tip), (0.0, tip)].map(|(x, y)| at + Vec2::new(x, y));
     ui.painter().add(egui::Shape::convex_polygon(corners.into(), color, egui::Stroke::NONE));
 }
 
-/// How many places behind the point tell the values of a column apart.
+/// Number of decimal places that tell the values of a column apart.
 fn places(rows: &[[f64; WIDTH]], column: usize) -> usize {
     let largest = rows.iter().map(|row| row[column].abs()).filter(|v| v.is_finite()).fold(0.0, f64::max);
     if largest > 0.0 { (3.0 - largest.log10().floor()).clamp(2.0, 8.0) as usize } else { 2 }
@@ -242,7 +242,7 @@ fn row(
             (_, WHOLE) => (format!("{value:.1}"), theme.ink),
             _ => (format!("{value:+.*}", places[i]).replace('-', "−"), theme.ink),
         };
-        let at = egui::Pos2::new(end(rect.left(), width, i), rect.center().y);
+        let at = egui::Pos2::new(right_edge(rect.left(), width, i), rect.center().y);
         ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(13.0), color32(color));
     }
     response

@@ -1,4 +1,4 @@
-//! What an image is, where its dataset says so, beside what a probe takes it for.
+//! The true class of an image, if its dataset names one, compared with a probe's prediction.
 
 use eframe::egui;
 use egui::{RichText, Ui};
@@ -11,26 +11,26 @@ use crate::app::window::style;
 use crate::model::trace::Trace;
 use crate::viz::draw::paint::color32;
 
-/// The class of an image, as its dataset names it.
+/// The true class of an image, if its dataset names one.
 pub fn class<'a>(state: &'a State, image: &Image) -> Option<&'a str> {
     state.library.true_class(image)
 }
 
-/// The class of the image that a column shows.
+/// The true class of the image that a column shows.
 fn of_column(state: &State, column: ColumnId) -> Option<&str> {
     let image = state.columns.get(&column)?.image.or(state.selection.image)?;
     class(state, state.library.images.get(&image)?)
 }
 
-/// At which place among all logits a class stands, from 1, and its probability.
-fn place(logits: &[f32], class: usize) -> Option<(usize, f64)> {
+/// The rank of a class among all logits, from 1, and its probability by softmax.
+fn rank(logits: &[f32], class: usize) -> Option<(usize, f64)> {
     let own = f64::from(*logits.get(class)?);
     let higher = logits.iter().filter(|logit| f64::from(**logit) > own).count();
     let total: f64 = logits.iter().map(|logit| (f64::from(*logit) - own).exp()).sum();
     Some((higher + 1, 1.0 / total))
 }
 
-/// `2nd`.
+/// An English ordinal, such as `2nd`.
 fn ordinal(n: usize) -> String {
     let end = match (n % 10, n % 100) {
         (_, 11..=13) => "th",
@@ -42,8 +42,8 @@ fn ordinal(n: usize) -> String {
     format!("{n}{end}")
 }
 
-/// Whether the true class was predicted; if not, where it stands.
-fn said(own: &str, found: Option<(usize, f64)>) -> String {
+/// Says whether the true class was predicted, or at which rank it is.
+fn verdict(own: &str, found: Option<(usize, f64)>) -> String {
     match found {
         Some((1, share)) => format!("Right: true class {own} ({:.1} %)", 100.0 * share),
         Some((at, share)) => {
@@ -53,15 +53,15 @@ fn said(own: &str, found: Option<(usize, f64)>) -> String {
     }
 }
 
-/// A line that says what the image is, and at which place the probe has it.
+/// A line with the image's true class and its rank under the focused probe.
 pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     let Some(column) = cx.focus else { return };
     let Some(own) = of_column(cx.state, column) else { return };
     let probe = cx.state.columns.get(&column).and_then(|column| cx.state.library.probes.get(&column.probe));
     let facts = probe.and_then(|probe| probe.status.ready());
     let index = facts.and_then(|facts| facts.classes.iter().position(|name| name == own));
-    let found = index.and_then(|index| place(&trace.logits, index));
-    let text = said(own, found);
+    let found = index.and_then(|index| rank(&trace.logits, index));
+    let text = verdict(own, found);
     let color = match found {
         Some((1, _)) => style::fine(cx.theme),
         Some(_) => style::failed(cx.theme),
@@ -73,7 +73,7 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     });
 }
 
-/// Says that columns show evidence for different classes, which no scale can compare, and offers one.
+/// Where columns show evidence for different classes, which shared scales cannot compare, offers one class for all.
 pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let traces: Vec<&std::sync::Arc<Trace>> =
         cx.state.compared().filter_map(|(_, c)| c.shown.trace()).collect();
@@ -106,12 +106,12 @@ mod tests {
 
     #[test]
     fn a_class_stands_where_its_logit_does() {
-        let (at, share) = place(&[0.0, 2.0, 1.0], 2).expect("there are three");
+        let (at, share) = rank(&[0.0, 2.0, 1.0], 2).expect("there are three");
         assert_eq!(at, 2);
         assert!((share - 1.0f64.exp() / (1.0 + 2.0f64.exp() + 1.0f64.exp())).abs() < 1e-9);
-        assert_eq!(place(&[1.0], 4), None);
-        assert_eq!(said("airplane", Some((3, 0.2024))), "Wrong: true class airplane ranked 3rd (20.2 %)");
-        assert_eq!(said("owl", Some((1, 0.5))), "Right: true class owl (50.0 %)");
+        assert_eq!(rank(&[1.0], 4), None);
+        assert_eq!(verdict("airplane", Some((3, 0.2024))), "Wrong: true class airplane ranked 3rd (20.2 %)");
+        assert_eq!(verdict("owl", Some((1, 0.5))), "Right: true class owl (50.0 %)");
         assert_eq!(
             [1, 2, 3, 4, 11, 22, 113].map(ordinal),
             ["1st", "2nd", "3rd", "4th", "11th", "22nd", "113th"]

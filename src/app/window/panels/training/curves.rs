@@ -1,5 +1,5 @@
-//! The curves of a run as they come, to zoom into and to read off (egui_plot): loss on the left, accuracy
-//! on the right, one colour and dash a head. `viz::figures::curves` draws them for a page, and has what both share.
+//! The live curves of a run in plots of egui_plot that can be zoomed and read off: loss on the left, accuracy on the
+//! right, a colour and dash for each head. `viz::figures::curves` draws them for export, and has what both share.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use crate::app::window::widgets::choice;
 use crate::viz::draw::{Scale, Theme, color32, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 
-/// From this width on the plots stand side by side.
+/// From this width the plots are side by side.
 const SIDE_BY_SIDE_PX: f32 = 620.0;
 
-/// Round numbers along an axis.
+/// Most marks along an axis.
 const MAX_MARKS: usize = 6;
 
 /// How curves are shown.
@@ -32,10 +32,10 @@ pub struct Curves {
     smoothing: f64,
     accuracy: Measure,
     band: Band,
-    /// Runs whose curves stand beside those of the one that is shown.
+    /// Folders of other runs whose curves are drawn too.
     beside: HashSet<PathBuf>,
-    /// Whether layers by rates are shown in the place of curves, where a run has them.
-    by_cell: bool,
+    /// Whether the grid of layers and rates is shown instead of curves, if a run has one.
+    show_rates: bool,
     rates: PlotView<Vec<RateGrid>, RatesPlot>,
     /// Heads that are not drawn, by name.
     pub hidden: HashSet<String>,
@@ -45,12 +45,12 @@ impl Default for Curves {
     fn default() -> Self {
         let (log, smoothing, accuracy, band) = (true, 0.6, Measure::Test, Band::default());
         let (beside, hidden, rates) = (HashSet::new(), HashSet::new(), PlotView::default());
-        Self { log, smoothing, accuracy, band, beside, by_cell: false, rates, hidden }
+        Self { log, smoothing, accuracy, band, beside, show_rates: false, rates, hidden }
     }
 }
 
 impl Curves {
-    /// Draws what they are shown by, and the plots in `height`.
+    /// Draws the controls, and the plots in `height`.
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &TrainHistory, height: f32) {
         self.controls(ui, cx, history);
         let runs = self.runs(cx.state, history);
@@ -62,7 +62,7 @@ impl Curves {
             });
             return;
         }
-        if self.by_cell && !history.grids().is_empty() {
+        if self.show_rates && !history.grids().is_empty() {
             let (plot, size) = (history.rates(&[]), Vec2::new(ui.available_width(), height));
             ui.allocate_ui(size, |ui| {
                 ui.set_min_size(size);
@@ -89,7 +89,7 @@ impl Curves {
         }
     }
 
-    /// What is drawn of the epochs that are done, as a figure.
+    /// The shown curves up to the last finished epoch, as a figure for export.
     fn figure(&self, runs: &[&TrainHistory]) -> Arc<TrainingPlot> {
         let heads = || runs.iter().flat_map(|run| &run.about.heads);
         let hidden = heads().any(|head| self.hidden.contains(head));
@@ -100,14 +100,14 @@ impl Curves {
         Arc::new(TrainHistory::figure_of(runs, &shown, Part::Both, self.log, self.band))
     }
 
-    /// The run that is shown, and those whose curves stand beside its own.
+    /// The shown run, and the other runs whose curves are drawn too.
     fn runs<'a>(&self, state: &'a State, history: &'a TrainHistory) -> Vec<&'a TrainHistory> {
         let others = state.training.runs.iter().filter(|(folder, _)| self.beside.contains(*folder));
         let others = others.filter(|(folder, _)| **folder != history.about.folder);
         std::iter::once(history).chain(others.map(|(_, run)| &run.history)).collect()
     }
 
-    /// Chooses other runs to stand beside this one.
+    /// A menu of other runs whose curves to draw too.
     fn others(&mut self, ui: &mut Ui, state: &State, history: &TrainHistory) {
         let mut others =
             state.training.runs.keys().filter(|folder| **folder != history.about.folder).peekable();
@@ -140,7 +140,7 @@ impl Curves {
             if !history.grids().is_empty() {
                 let about =
                     "Accuracy on the selection images by layer and learning rate, in the place of the curves";
-                ui.checkbox(&mut self.by_cell, "Layers and rates").on_hover_text(about);
+                ui.checkbox(&mut self.show_rates, "Layers and rates").on_hover_text(about);
                 ui.add_space(8.0);
             }
             ui.checkbox(&mut self.log, "Log scale").on_hover_text("Of the loss");
@@ -180,7 +180,7 @@ impl Curves {
         let log = loss && self.log;
         let name = if loss { LOSS } else { ACCURACY };
         let strength = if loss { self.smoothing } else { 0.0 };
-        // Series are counted through all runs, those that are hidden included: none changes its colour.
+        // Series are numbered over all runs, hidden ones included, so that no colour changes.
         let heads = runs.iter().flat_map(|run| (0..run.about.heads.len()).map(move |head| (*run, head)));
         let shown =
             heads.enumerate().filter(|(_, (run, head))| !self.hidden.contains(&run.about.heads[*head]));
@@ -188,7 +188,7 @@ impl Curves {
             .map(|(series, (run, head))| {
                 let raw = run.curve(head, measure);
                 let curve = match strength > 0.0 {
-                    true => run.curve_of(head, measure, |points| averaged(&points, strength)),
+                    true => run.curve_of(head, measure, |points| smoothed(&points, strength)),
                     false => raw.clone(),
                 };
                 (series, raw, Named { name: run.name_among(&run.about.heads[head], runs.len()), curve })
@@ -216,12 +216,12 @@ impl Curves {
             .cursor_color(color32(theme.band))
             .grid_fade(0.0)
             .grid_spacing(4.0..=8.0)
-            .x_grid_spacer(whole)
+            .x_grid_spacer(integer_marks)
             .y_grid_spacer(move |input| marks(input, log))
             .x_axis_formatter(|mark, _| number(mark.value))
             .y_axis_formatter(move |mark, _| number(if log { 10f64.powf(mark.value) } else { mark.value }))
             .label_formatter(move |at| readout::at(&read, epoch(at), loss, band_of));
-        // The rows below name the curves of one run; of several the plot does.
+        // The table below names the curves of one run; curves of several need a legend.
         let plot = if runs.len() > 1 && !loss { plot.legend(Legend::default()) } else { plot };
         let scope = ui.scope(|ui| {
             ui.visuals_mut().override_text_color = Some(color32(theme.muted));
@@ -233,7 +233,7 @@ impl Curves {
                         curve.at.iter().zip(&curve.mean).map(|(at, mean)| [*at, scale(*mean)]).collect()
                     };
                     if strength > 0.0 {
-                        // What is smoothed stays to see, faintly.
+                        // The unsmoothed curve, faintly.
                         let raw = Line::new("", line(raw)).color(faint(color));
                         plot.line(raw.width(1.0).allow_hover(false));
                     }
@@ -257,7 +257,7 @@ impl Curves {
     }
 }
 
-/// How egui_plot breaks the line of a head.
+/// The dash of a head's line, for egui_plot.
 pub fn line_style(head: usize, theme: &Theme) -> LineStyle {
     match Dash::new(theme, head) {
         Dash::Solid => LineStyle::Solid,
@@ -267,8 +267,8 @@ pub fn line_style(head: usize, theme: &Theme) -> LineStyle {
     }
 }
 
-/// Points with their values smoothed.
-fn averaged(points: &[(f64, f64)], strength: f64) -> Vec<(f64, f64)> {
+/// Points with smoothed values.
+fn smoothed(points: &[(f64, f64)], strength: f64) -> Vec<(f64, f64)> {
     let values: Vec<f64> = points.iter().map(|point| point.1).collect();
     points.iter().map(|point| point.0).zip(smooth(&values, strength)).collect()
 }
@@ -277,18 +277,18 @@ fn faint(color: Color32) -> Color32 {
     color.gamma_multiply(0.18)
 }
 
-/// The epoch that is pointed at.
+/// The epoch under the pointer.
 fn epoch(at: &HoverPosition<'_>) -> f64 {
     match at {
         HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position } => position.x,
     }
 }
 
-/// Round numbers inside, where the axis has logarithms or the numbers themselves.
+/// Marks at round numbers within the bounds, which are decimal logarithms if `log`.
 fn marks(input: GridInput, log: bool) -> Vec<GridMark> {
     let (low, high) = input.bounds;
     let (lo, hi) = if log { (10f64.powf(low), 10f64.powf(high)) } else { (low, high) };
-    // Within a decade round numbers lie closer than its parts.
+    // Within one decade, marks of a linear scale are denser than those of a logarithmic one.
     let scale = Scale { lo, hi, log: log && high - low > 1.0 };
     let place = |value: f64| if log { value.log10() } else { value };
     let places: Vec<f64> =
@@ -298,8 +298,8 @@ fn marks(input: GridInput, log: bool) -> Vec<GridMark> {
     places.into_iter().map(|value| GridMark { value, step_size }).collect()
 }
 
-/// Whole numbers inside: there is no half an epoch to read off.
-fn whole(input: GridInput) -> Vec<GridMark> {
+/// Marks at integers within the bounds, for epochs.
+fn integer_marks(input: GridInput) -> Vec<GridMark> {
     let mut marks = marks(input, false);
     marks.retain(|mark| (mark.value - mark.value.round()).abs() < 1e-6);
     marks

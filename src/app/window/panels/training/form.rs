@@ -1,4 +1,4 @@
-//! What a person fills in for the next training.
+//! The form for the next training.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -21,17 +21,17 @@ use crate::model::train::protocol::Protocol;
 use crate::viz::draw::font;
 use crate::viz::heading::capitalised;
 
-/// Width of what is chosen from a list.
+/// Width of combo boxes and text fields.
 const COMBO_PX: f32 = 182.0;
 
 /// Room for the scroll bar.
 const SCROLL_BAR_PX: f32 = 12.0;
 
-/// What is being typed or dragged: the state hears of it once it is done.
+/// The form while it is edited: the state gets the settings when typing or dragging ends.
 #[derive(Default)]
 pub struct Form {
     editing: Option<TrainSettings>,
-    /// Layers and rates as they are typed, while they are.
+    /// The text of layers and of rates, while it is being typed or is invalid.
     typed: [Option<String>; 2],
     place: PlaceForm,
 }
@@ -51,7 +51,7 @@ impl Form {
         let mut settled = protocol(ui, cx, &mut edited);
         self.place.ui(ui, cx);
         CollapsingHeader::new("Advanced").show(ui, |ui| {
-            settled &= places(ui, cx, &mut edited);
+            settled &= advanced(ui, cx, &mut edited);
             settled &= axes(ui, &mut edited, &mut self.typed);
         });
         ui.add_space(8.0);
@@ -111,7 +111,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
     ui.end_row();
 }
 
-/// After which layer tokens are taken, and of images of which size.
+/// Chooses the layer after which tokens are taken, and the image size.
 fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
     let mut known = cx.state.library.backbones.values().filter(|known| known.source == draft.backbone);
     let info = known.find_map(|known| known.status.ready());
@@ -167,7 +167,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
     ui.end_row();
 }
 
-/// How it is trained; whether nothing is being typed or dragged.
+/// Protocol, optimiser settings, seeds, device and output; whether nothing is being typed or dragged.
 fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
     let mut settled = true;
     Grid::new("protocol").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
@@ -210,7 +210,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
     settled
 }
 
-/// Optimiser, schedule, epochs and rates as a project has them.
+/// Chooses a project's protocol; a change sets optimiser, schedule, epochs and rates to that project's.
 fn protocols(ui: &mut Ui, draft: &mut TrainSettings) {
     let before = draft.protocol;
     let all = Protocol::ALL.map(|protocol| (protocol, protocol.name()));
@@ -225,7 +225,7 @@ fn protocols(ui: &mut Ui, draft: &mut TrainSettings) {
     }
 }
 
-/// Layers and rates that every head is trained with.
+/// Lists of layers and learning rates, all of which every head is trained with; whether nothing is being typed.
 fn axes(ui: &mut Ui, draft: &mut TrainSettings, typed: &mut [Option<String>; 2]) -> bool {
     let [layers, rates] = typed;
     let mut settled = true;
@@ -240,7 +240,7 @@ fn axes(ui: &mut Ui, draft: &mut TrainSettings, typed: &mut [Option<String>; 2])
     settled
 }
 
-/// A list that is typed, with commas between; whether it is typed to its end.
+/// A text field for a comma-separated list; whether nothing is being typed. `values` keeps its last valid content.
 fn list<T: Display>(
     ui: &mut Ui,
     (name, hint, about): (&str, &str, &str),
@@ -270,7 +270,7 @@ fn list<T: Display>(
     !edit.has_focus()
 }
 
-/// What picks the best epoch.
+/// Chooses the images that select the best epoch; whether nothing is being typed or dragged.
 fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
     let mut settled = true;
     ui.label("Best epoch");
@@ -296,7 +296,7 @@ fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
     settled
 }
 
-/// A folder that can be typed or chosen; one is suggested where it is empty.
+/// A folder, typed or chosen in a dialog, with a hint while it is empty; whether nothing is being typed.
 fn folder(
     ui: &mut Ui,
     text: &str,
@@ -312,12 +312,13 @@ fn folder(
         let edit = TextEdit::singleline(&mut typed).hint_text(hint).desired_width(COMBO_PX - 8.0);
         let edit = ui.add(edit).on_hover_text(if typed.is_empty() { hint } else { &typed });
         edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, text));
-        // Once it is typed, spaces around it go: until then one may be in the middle of a name. And `~` is who types it.
+        // Trimmed only when typing ends, as the next word may follow a space. `~` is expanded only on this machine.
         let here = cx.state.connection.host().is_none();
         let typed = if edit.lost_focus() { typed.trim() } else { &typed };
         if edit.changed() || edit.lost_focus() {
-            let whole = |typed: &str| if here && edit.lost_focus() { expanded(typed) } else { typed.into() };
-            *path = Some(typed).filter(|typed| !typed.is_empty()).map(whole);
+            let path_of =
+                |typed: &str| if here && edit.lost_focus() { expanded(typed) } else { typed.into() };
+            *path = Some(typed).filter(|typed| !typed.is_empty()).map(path_of);
         }
         settled = !edit.has_focus();
         let button = ui.button("Choose…");
@@ -340,8 +341,8 @@ fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> 
     folder(ui, "Output folder", &suggested, &mut draft.out, cx, FilePrompt::RunOutput)
 }
 
-/// What few people change.
-fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
+/// The advanced settings: head settings, token cache, augmentation; whether nothing is being typed.
+fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
     let mut settled = true;
     Grid::new("places").num_columns(2).spacing([12.0, 8.0]).min_col_width(80.0).show(ui, |ui| {
         ui.label("Head settings");

@@ -1,12 +1,12 @@
-//! The heads to choose from, in groups, each with a line that says what it does.
+//! The choice of heads, in groups, each with a line that says what it does.
 
 use eframe::egui;
 use egui::{CollapsingHeader, RichText, Ui};
 
 use crate::model::probe::head::{Group, HEADS, HeadSpec, of_paper};
 
-/// Draws the groups; `chosen` holds ids of heads, in the order of the list. `without_cls` is the name of
-/// the backbone where it has no CLS token: heads that read it can be left out, not chosen.
+/// Draws the groups; `chosen` are ids of heads, kept in the order of the list. `without_cls` is the name of
+/// the backbone if it has no CLS token: heads that read one can then be unticked, not ticked.
 pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>, without_cls: Option<&str>) {
     let absent = |kind: &HeadSpec| without_cls.filter(|_| kind.needs_cls());
     ui.horizontal(|ui| {
@@ -55,7 +55,7 @@ fn head_ui(ui: &mut Ui, kind: &HeadSpec, chosen: &mut Vec<String>, absent: Optio
             }
             chosen.sort_by_key(|id| HEADS.iter().position(|kind| kind.id == id));
         }
-        // Summaries stand under each other.
+        // Summaries are aligned.
         let used = width - ui.available_width();
         ui.add_space((126.0 - used).max(0.0));
         let summary = RichText::new(kind.summary).small().weak();

@@ -1,4 +1,4 @@
-//! The heads of a run as rows: which curve, what it has come to, and its probe beside the others.
+//! The heads of a run as rows: the curve's colour and dash, its results, and a button to compare its probe.
 //! A click on a name hides or shows its curve.
 
 use std::collections::HashSet;
@@ -18,20 +18,20 @@ use crate::viz::draw::{Theme, color32, font, number};
 
 /// Height of a row.
 pub const ROW_PX: f32 = 26.0;
-/// Height of the line above the rows.
+/// Height of the heading above the rows.
 pub const HEAD_PX: f32 = 30.0;
 
-/// Columns of numbers: name, width, what it is.
+/// Columns of numbers: heading, width, description.
 const COLUMNS: [(&str, f32, &str); 4] = [
     ("Loss", 64.0, "Training loss over the last epoch, mean over seeds"),
     ("Train (%)", 74.0, "Training accuracy over the last epoch, in percent"),
     ("Test, last (%)", 104.0, "Test accuracy after the last epoch, in percent"),
     ("Test, best (%)", 104.0, "Test accuracy at the epoch that was best on the selection images, in percent"),
 ];
-/// Width of the name, its line included.
+/// Width of a name with its swatch.
 const NAME_PX: f32 = 190.0;
 
-/// Draws the rows; `hidden` holds names of heads whose curves are not drawn.
+/// Draws the rows; `hidden` are names of heads whose curves are not drawn.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, hidden: &mut HashSet<String>) {
     let heads = &run.history.about.heads;
     ui.spacing_mut().item_spacing.y = 0.0;
@@ -62,7 +62,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, hidden: &mut
     );
 }
 
-/// A part of a row of this width.
+/// A cell of a row, `width` wide.
 fn cell(ui: &mut Ui, width: f32, align: Align, add: impl FnOnce(&mut Ui)) {
     let layout = match align {
         Align::Max => Layout::right_to_left(Align::Center),
@@ -117,7 +117,7 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
     });
 }
 
-/// The line as it is drawn in the plots.
+/// Draws a sample of the head's line in the plots.
 fn swatch(ui: &mut Ui, theme: &Theme, head: usize, shown: bool) {
     let (rect, _) = ui.allocate_exact_size(Vec2::new(24.0, ROW_PX - 6.0), Sense::hover());
     let color = if shown { color32(theme.series(head)) } else { color32(theme.band) };
@@ -132,12 +132,12 @@ fn swatch(ui: &mut Ui, theme: &Theme, head: usize, shown: bool) {
     ui.painter().with_clip_rect(Rect::EVERYTHING.intersect(ui.clip_rect())).extend(shapes);
 }
 
-/// Why a head stopped before the end, with its first seed that did.
+/// Why a head stopped early, for the first of its seeds that did.
 fn failure(history: &TrainHistory, head: usize) -> Option<&str> {
     history.lines(head).iter().find_map(|line| line.failure.as_deref())
 }
 
-/// Adds the head's best probe of the first seed that has one to the comparison.
+/// A button that adds the head's best probe to the comparison: that of the first seed whose probe is open.
 fn compare(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: &str) {
     let about = &run.history.about;
     let path = |seed: &u64| {

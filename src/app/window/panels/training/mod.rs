@@ -1,4 +1,4 @@
-//! Training: what is filled in and what it comes to, or the curves of a run that is open.
+//! The training pane: the form and the plan of the next training, or the curves of an open run.
 
 mod curves;
 mod form;
@@ -21,11 +21,11 @@ use super::{Panel, PanelContext};
 use crate::app::state::Phase;
 use crate::viz::{Info, TabGroup};
 
-/// Width of what is filled in.
+/// Width of the form.
 const FORM_PX: f32 = 416.0;
-/// Height of the plan below it.
+/// Height of the plan if it is below the form.
 const PLAN_PX: f32 = 420.0;
-/// From this width on, plan and curves stand beside it.
+/// From this width the plan is beside the form.
 const SIDE_BY_SIDE_PX: f32 = 800.0;
 
 /// The id of the panel.
@@ -33,12 +33,12 @@ pub const TRAINING: &str = "training";
 
 #[derive(Default)]
 pub struct Training {
-    /// The run that is shown; none where the next one is filled in.
+    /// The shown run; `None` for the form of the next one.
     shown: Option<PathBuf>,
-    /// The run of this window that was shown by itself once.
-    met: Option<PathBuf>,
-    /// The same of the one that was handed in last.
-    met_in_tasks: Option<PathBuf>,
+    /// The last run of this window that was shown automatically, as it began.
+    auto_shown: Option<PathBuf>,
+    /// The same of the run whose tasks were submitted last.
+    auto_shown_tasks: Option<PathBuf>,
     form: Form,
     curves: Curves,
 }
@@ -60,27 +60,28 @@ impl Panel for Training {
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let training = &cx.state.training;
         let live = training.active.as_ref().and_then(|live| live.folder.clone());
-        for (now, met) in [(live, &mut self.met), (training.handed_in.clone(), &mut self.met_in_tasks)] {
-            if now.is_some() && now != *met {
+        let submitted = training.handed_in.clone();
+        for (now, last) in [(live, &mut self.auto_shown), (submitted, &mut self.auto_shown_tasks)] {
+            if now.is_some() && now != *last {
                 self.shown.clone_from(&now);
-                *met = now;
+                *last = now;
             }
         }
         self.shown.take_if(|folder| !training.runs.contains_key(folder));
         Frame::new().inner_margin(Margin::symmetric(14, 8)).show(ui, |ui| {
-            self.choose(ui, cx);
+            self.choose_run(ui, cx);
             ui.add_space(6.0);
             match self.shown.as_ref().and_then(|folder| cx.state.training.runs.get(folder)) {
                 Some(run) => run::ui(ui, cx, run, &mut self.curves),
-                None => self.next(ui, cx),
+                None => self.next_training(ui, cx),
             }
         });
     }
 }
 
 impl Training {
-    /// Which run is shown, or the next one.
-    fn choose(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
+    /// Chooses which run is shown, or the form of the next one.
+    fn choose_run(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
         ui.horizontal_wrapped(|ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
             if ui.selectable_label(self.shown.is_none(), "New training").clicked() {
@@ -103,14 +104,14 @@ impl Training {
         });
     }
 
-    /// What is filled in, and what it comes to: side by side where there is room.
-    fn next(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    /// Draws form and plan of the next training, side by side in a wide pane.
+    fn next_training(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let room = ui.available_rect_before_wrap();
         if room.width() < SIDE_BY_SIDE_PX {
             ScrollArea::vertical().id_salt("next").auto_shrink(false).show(ui, |ui| {
                 self.form.ui(ui, cx);
                 ui.add_space(12.0);
-                // What is in the middle of nothing needs a height.
+                // A centred placeholder needs a height to be centred in.
                 let size = Vec2::new(ui.available_width(), PLAN_PX);
                 ui.allocate_ui(size, |ui| plan::ui(ui, cx));
             });

@@ -1,4 +1,4 @@
-//! Where the next training is computed, and what Slurm is told of it.
+//! The choice of where the next training is computed, and its options for Slurm.
 
 use eframe::egui;
 use egui::{ComboBox, Grid, TextEdit, Ui, WidgetInfo};
@@ -8,12 +8,12 @@ use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::PanelContext;
 
-/// Width of what is chosen from a list.
+/// Width of the combo box.
 const COMBO_PX: f32 = 240.0;
-/// Width of what is typed.
+/// Width of a text field.
 const FIELD_PX: f32 = 110.0;
 
-/// What is being typed: the state hears of it once it is done.
+/// The Slurm options while they are edited: the state gets them when typing ends.
 #[derive(Default)]
 pub struct PlaceForm {
     editing: Option<TaskForm>,
@@ -37,7 +37,7 @@ impl PlaceForm {
             ui.end_row();
         });
         let settled = place != TrainPlace::Slurm || fields(ui, &mut form);
-        // A choice that cannot be had now is kept until another is made.
+        // A saved place that is not available now is kept until another is chosen.
         let place = if place == cx.state.train_place() { known.place } else { place };
         let edited = TrainPlaceSettings { place, slurm: form };
         if !settled {
@@ -48,7 +48,7 @@ impl PlaceForm {
     }
 }
 
-/// What a place is called.
+/// The name of a place on the screen.
 fn name(state: &State, place: TrainPlace) -> String {
     match place {
         TrainPlace::Here => "Here".to_owned(),
@@ -65,7 +65,7 @@ fn about(place: TrainPlace) -> &'static str {
     }
 }
 
-/// What Slurm is told; whether nothing is being typed.
+/// Fields for the options of Slurm; whether nothing is being typed.
 fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
     let TaskForm { tasks, partition, account, time, gpus, cpus, memory, array_limit, others } = form;
     let mut settled = true;

@@ -1,4 +1,4 @@
-//! What the training that is filled in comes to, and the button that begins it.
+//! The plan of the training in the form (its preflight), and the button that starts it.
 
 use eframe::egui;
 use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
@@ -13,7 +13,7 @@ use crate::app::window::panels::{PanelContext, placeholder};
 use crate::model::train::run::Selection;
 use crate::viz::draw::paint::color32;
 
-/// What a person must know of a best epoch that the test images pick.
+/// Warning where the best epoch is selected on the test images.
 const TEST_SELECTION_WARNING: &str = "A best epoch that is picked on the test images flatters the result. The last epoch does \
                         not, nor does picking on part of train";
 
@@ -78,7 +78,7 @@ fn ready(
     ui.label(RichText::new(format!("{} through {}", preflight.dataset, preflight.backbone)).heading());
     ui.add_space(6.0);
     Grid::new("plan").num_columns(2).spacing([16.0, 9.0]).min_col_width(92.0).show(ui, |ui| {
-        // Some milliseconds: once for every number of images and seeds.
+        // Takes some milliseconds: cached by the number of images and seeds.
         let numbers = (preflight.test, draft.seeds);
         let shows = ui.data_mut(|data| {
             let id = egui::Id::unique(("smallest difference", numbers));
@@ -120,7 +120,7 @@ fn ready(
     });
 }
 
-/// Name, what is so, and more about it.
+/// Rows of the plan: name, value and details.
 fn rows(
     draft: &TrainSettings,
     preflight: &Preflight,
@@ -209,13 +209,13 @@ fn rows(
     ]
 }
 
-/// With a capital letter.
+/// The text with a capital first letter.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// `12,345`.
+/// A number with thousands separators: `12,345`.
 fn count(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,10 +1,10 @@
-//! What every curve of a plot has come to at the epoch that is pointed at, the best first.
+//! The tooltip of a plot: the value of every curve at the epoch under the pointer, the best first.
 
 use std::fmt::Write;
 
 use crate::app::jobs::history::{Band, Curve};
 
-/// Most curves that are read out.
+/// Most curves that are listed.
 const MAX_LINES: usize = 14;
 
 /// A curve and its name.
@@ -13,7 +13,7 @@ pub struct Named {
     pub curve: Curve,
 }
 
-/// In words; nothing where no curve has come so far.
+/// The text at `epoch`; `None` if no curve has a point within half an epoch of it.
 pub fn at(curves: &[Named], epoch: f64, loss: bool, band: Band) -> Option<String> {
     let near = |curve: &Curve| {
         let far = |at: &f64| (at - epoch).abs();

@@ -1,4 +1,4 @@
-//! A run that is open: where it stands, what can be done with it, its curves and its heads.
+//! An open run: its status, buttons that control it, its curves and its heads.
 
 use eframe::egui;
 use egui::{Align, Button, Label, Layout, RichText, Ui};
@@ -35,7 +35,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     let live = cx.state.training.active.clone().filter(|live| live.folder.as_ref() == Some(&about.folder));
     ui.horizontal(|ui| {
         ui.label(RichText::new(about.name()).heading()).on_hover_text(about.folder.display().to_string());
-        let (text, color) = standing(cx, run, live.as_ref());
+        let (text, color) = status(cx, run, live.as_ref());
         ui.label(RichText::new(text).color(color));
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| buttons(ui, cx, run, live.as_ref()));
     });
@@ -70,8 +70,8 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     progress(ui, cx, run, live.as_ref());
 }
 
-/// Where it stands, in a word and its colour.
-fn standing(
+/// The status of a run in words, and their colour.
+fn status(
     cx: &PanelContext<'_>,
     run: &WatchedRun,
     live: Option<&ActiveRun>,
@@ -95,11 +95,10 @@ fn cancelling(cx: &PanelContext<'_>, live: &ActiveRun) -> bool {
     cx.state.jobs.get(&live.job).is_some_and(|job| job.cancelling)
 }
 
-/// Width of the button that pauses, and resumes: what stands beside it does not move.
+/// Width of the button Pause or Resume, the same for both texts so that nothing beside it moves.
 const PAUSE_PX: f32 = 72.0;
 
-/// From right to left. Each has a place of its own, so that a double click on one is never a click on
-/// another.
+/// Draws the buttons from right to left. Each keeps its place, so that a double click never hits another.
 fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Option<&ActiveRun>) {
     let folder = &run.history.about.folder;
     let close = ui.add_enabled(live.is_none(), Button::new("Close run"));
@@ -140,7 +139,7 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
     }
 }
 
-/// How far it is; of the one that runs here also how fast, and how long the rest takes.
+/// Draws the progress of a run; for the active one also its rate and the time left.
 fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, live: Option<&ActiveRun>) {
     let (done, all) = run.history.done();
     let known = live.and_then(|live| cx.state.jobs.get(&live.job)?.progress.as_ref());
@@ -152,7 +151,7 @@ fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, live: Option<&
             };
             (progress.fraction().unwrap_or(0.0), format!("{}{rest}", progress.what))
         }
-        _ if run.history.finished() => return, // or nothing of it has begun
+        _ if run.history.finished() => return, // or it has not begun
         _ => {
             let part = done as f32 / all.max(1) as f32;
             (part, format!("{:.0} % of all epochs are done", 100.0 * part))

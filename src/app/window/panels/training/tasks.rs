@@ -1,4 +1,4 @@
-//! Tasks: which the next training would be, and how those of a run go, with what can be done about them.
+//! Slurm tasks: those the next training would be split into, and the status of a run's, with buttons to cancel and retry.
 
 use eframe::egui;
 use egui::{Align, Button, CollapsingHeader, Label, Layout, RichText, ScrollArea, Ui};
@@ -10,14 +10,14 @@ use crate::app::window::panels::{PanelContext, placeholder};
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
 
-/// Most height of the list of tasks.
+/// Maximum height of the list of tasks.
 const LIST_PX: f32 = 150.0;
 /// Height of a task in it.
 const ROW_PX: f32 = 18.0;
-/// Width of a task's name, and of how it goes.
+/// Widths of a task's name and of its state.
 const WIDTHS: [f32; 2] = [90.0, 190.0];
 
-/// Which tasks it would be, and what `sbatch` would get.
+/// Draws the stages the next training would be split into, and their scripts for `sbatch`.
 pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if !cx.state.tasks_are_current() {
         cx.send(Command::PlanTasks);
@@ -53,7 +53,7 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     }
 }
 
-/// How the tasks of a run go.
+/// Draws the status of a run's tasks.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     let Some(tasks) = run.tasks.as_ref().filter(|_| run.phase != Phase::Done) else { return };
     let folder = &run.history.about.folder;
@@ -93,7 +93,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     );
 }
 
-/// Those that failed first, then what runs; what is done last.
+/// The tasks in order of attention: failed first, then running, idle, waiting, and done last.
 fn sorted(tasks: &Tasks) -> Vec<&TaskStatus> {
     let mut rows: Vec<&TaskStatus> = tasks.all.iter().collect();
     rows.sort_by_key(|task| match task.phase {
