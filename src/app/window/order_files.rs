@@ -36,14 +36,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (state, mut orders) = (State::default(), Vec::new());
         let path = folder.path().join("mine.csv");
-        for (text, said) in [
+        for (text, expected) in [
             ("0\n0\n", "mine.csv: is no order: token 0 is read twice"),
             ("1\n0\n", "mine.csv: choose a probe"),
         ] {
             std::fs::write(&path, text).unwrap();
             open(&path, &state, &mut orders);
             let Some(WindowOrder::Note(Severity::Error, why)) = orders.pop() else { panic!("{text}") };
-            assert!(why.contains(said) && orders.is_empty(), "{why}");
+            assert!(why.contains(expected) && orders.is_empty(), "{why}");
         }
         save(&folder.path().join("none.npz"), &state, &mut orders);
         assert!(orders.is_empty() && !folder.path().join("none.npz").exists());

@@ -23,10 +23,10 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
     ui.horizontal(|ui| {
         connection(ui, cx);
         device(ui, cx);
-        if let Some((_, facts)) = cx.backbone() {
+        if let Some((_, info)) = cx.backbone() {
             ui.separator();
-            let name = font::fit(&facts.id, 11.5, (0.2 * ui.max_rect().width()).max(60.0));
-            ui.label(RichText::new(name).small()).on_hover_text(format!("{}: {}", facts.id, facts.summary()));
+            let name = font::fit(&info.id, 11.5, (0.2 * ui.max_rect().width()).max(60.0));
+            ui.label(RichText::new(name).small()).on_hover_text(format!("{}: {}", info.id, info.summary()));
         }
         // A narrow bar leaves its room to running jobs.
         let narrow = ui.max_rect().width() < NARROW_PX;
@@ -86,11 +86,11 @@ fn connection(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 }
 
 fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let open = cx.backbone().map(|(_, facts)| facts.clone());
-    let name = open.as_ref().map_or(cx.state.settings.device.as_str(), |facts| facts.device.as_str());
+    let open = cx.backbone().map(|(_, info)| info.clone());
+    let name = open.as_ref().map_or(cx.state.settings.device.as_str(), |info| info.device.as_str());
     // The adapter too, if the machine is another: its user need not know it.
     let adapter = open.as_ref().filter(|_| cx.state.connection.host().is_some());
-    let adapter = adapter.map_or_else(String::new, |facts| format!(" ({})", facts.adapter));
+    let adapter = adapter.map_or_else(String::new, |info| format!(" ({})", info.adapter));
     let text = font::fit(&format!("Device: {name}{adapter}"), 11.5, (0.25 * ui.max_rect().width()).max(90.0));
     let badge = RichText::new(text).small();
     let menu = ui.menu_button(badge, |ui| {
@@ -107,7 +107,7 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             );
         }
     });
-    let about = open.map_or_else(|| "Where tokens are computed".to_owned(), |facts| facts.adapter.clone());
+    let about = open.map_or_else(|| "Where tokens are computed".to_owned(), |info| info.adapter.clone());
     menu.response.on_hover_text(about);
 }
 

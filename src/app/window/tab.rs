@@ -60,8 +60,8 @@ impl Tab<'_> {
         let middle = pos2(tab.right() - EDGE_PX - CROSS_PX / 2.0 + 4.0, tab.center().y);
         let square = Rect::from_center_size(middle, Vec2::splat(CROSS_PX));
         let response = ui.interact(square, id.with("close"), Sense::click());
-        let said = format!("Close the pane {}", self.title);
-        response.widget_info(|| WidgetInfo::labeled(Role::Button, ui.is_enabled(), &said));
+        let label = format!("Close the pane {}", self.title);
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, ui.is_enabled(), &label));
         let visuals = ui.style().interact(&response);
         if response.hovered() {
             ui.painter().rect_filled(square, 4.0, visuals.weak_bg_fill);
@@ -73,6 +73,6 @@ impl Tab<'_> {
         let stroke = Stroke::new(1.3, visuals.fg_stroke.color);
         ui.painter().line_segment([arms.left_top(), arms.right_bottom()], stroke);
         ui.painter().line_segment([arms.right_top(), arms.left_bottom()], stroke);
-        response.on_hover_text(&said).clicked()
+        response.on_hover_text(&label).clicked()
     }
 }

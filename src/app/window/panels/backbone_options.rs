@@ -101,10 +101,10 @@ pub fn menu(
         None => "How all open backbones read images",
     });
     let column = cx.column();
-    let facts = column.and_then(|column| cx.state.library.probes.get(&column.probe)?.status.ready());
-    if let Some(facts) = facts {
-        let trained = facts.wants();
-        let text = format!("As {} was trained: {}", facts.name, trained.text());
+    let probe_info = column.and_then(|column| cx.state.library.probes.get(&column.probe)?.status.ready());
+    if let Some(probe_info) = probe_info {
+        let trained = probe_info.wants();
+        let text = format!("As {} was trained: {}", probe_info.name, trained.text());
         if ui.selectable_label(trained == now, text).clicked() {
             wanted = trained;
             ui.close();

@@ -12,25 +12,25 @@ use crate::model::probe::head::{self, HeadSpec};
 use crate::model::probe::router::TEMPERATURES;
 
 /// The interventions that a list offers for a probe; the temperature is a number and not among them.
-pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<Intervention> {
-    if facts.and_then(|facts| head::find(&facts.head)).is_some_and(HeadSpec::is_recurrent) {
+pub fn interventions(info: Option<&ProbeInfo>) -> Vec<Intervention> {
+    if info.and_then(|info| head::find(&info.head)).is_some_and(HeadSpec::is_recurrent) {
         return vec![Intervention::Random(0)];
     }
     let mut all = vec![Intervention::Scrambled(0), Intervention::NoRouting, Intervention::Random(0)];
-    let Some(facts) = facts.filter(|facts| facts.routed) else { return all };
-    if facts.soft {
+    let Some(info) = info.filter(|info| info.routed) else { return all };
+    if info.soft {
         all.splice(1..1, [Intervention::ScrambledHard(0), Intervention::Hardened]);
     }
-    if facts.iterated {
+    if info.iterated {
         all.extend([1, 5, 100].map(Intervention::Iterations));
     }
     all
 }
 
 /// The temperature at which a probe reads under `change`; `None` without a soft router.
-pub fn temperature(facts: Option<&ProbeInfo>, change: &Intervention) -> Option<f64> {
-    let facts = facts.filter(|facts| facts.soft)?;
-    let trained = || facts.config.temperature.or_else(|| head::find(&facts.head)?.settings().temperature);
+pub fn temperature(info: Option<&ProbeInfo>, change: &Intervention) -> Option<f64> {
+    let info = info.filter(|info| info.soft)?;
+    let trained = || info.config.temperature.or_else(|| head::find(&info.head)?.settings().temperature);
     match change {
         Intervention::Temperature(temperature) => Some(*temperature),
         _ => trained(),
@@ -48,8 +48,8 @@ pub fn temperature_ui(ui: &mut Ui, temperature: &mut f64) -> Response {
 /// The temperature field of a column, which is explained anew while it is dragged.
 pub fn temperature_of_column(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
     let Some(column) = cx.state.columns.get(&id) else { return };
-    let facts = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
-    let Some(mut value) = temperature(facts.map(|facts| &**facts), &column.change) else { return };
+    let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
+    let Some(mut value) = temperature(info.map(|info| &**info), &column.change) else { return };
     ui.horizontal(|ui| {
         let response = temperature_ui(ui, &mut value);
         let change = Intervention::Temperature(value);

@@ -126,8 +126,8 @@ impl Findings {
             });
         });
         let response = inner.response;
-        let said = format!("Show finding {}: {name}", at + 1);
-        response.widget_info(|| WidgetInfo::selected(Role::Button, true, self.shown == Some(id), &said));
+        let label = format!("Show finding {}: {name}", at + 1);
+        response.widget_info(|| WidgetInfo::selected(Role::Button, true, self.shown == Some(id), &label));
         if response.has_focus() {
             crate::app::window::style::focus(ui, response.rect, 4.0);
         }
@@ -148,8 +148,8 @@ fn buttons(
 ) {
     let named = |ui: &mut Ui, enabled: bool, text: &str, about: &str| {
         let response = ui.add_enabled(enabled, Button::new(RichText::new(text).small()).small());
-        let said = format!("{about} finding {}", at + 1);
-        response.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, &said));
+        let label = format!("{about} finding {}", at + 1);
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, &label));
         response.on_hover_text(about).clicked()
     };
     if named(ui, true, "Edit…", "Edit the note of") {

@@ -36,7 +36,7 @@ fn steps(state: &State) -> [Step; 3] {
         _ => None,
     });
     let tried = library.backbones.values().any(|b| !matches!(b.status, Status::Failed(_)));
-    let name = library.backbone().map(|(_, facts)| facts.id.clone());
+    let name = library.backbone().map(|(_, info)| info.id.clone());
     let backbone = name.or_else(|| {
         tried.then(|| library.backbones.values().map(Backbone::name).collect::<Vec<_>>().join(", "))
     });

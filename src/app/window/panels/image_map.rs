@@ -63,10 +63,10 @@ impl Panel for ImageMapPane {
         };
         let found = self.plot.fill(ui, cx, key, ImageMapPlot { evaluation, space, view }, unmarked);
         if let Some((plot, image, response)) = found {
-            let said = plot.item(image);
+            let name = plot.item(image);
             let clicked = response.clicked();
             response.on_hover_ui_at_pointer(|ui| {
-                ui.label(said);
+                ui.label(name);
                 ui.weak("Click to look at it; drag around several to see them in the gallery");
             });
             if let Some(image) = cx.state.image_at(dataset, image).filter(|_| clicked) {

@@ -113,8 +113,8 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     let Some((id, dataset)) = cx.state.library.datasets.get_index(at) else { return };
     let (mut about, dot) = words(ui, cx, &dataset.status, &dataset.path.display(), EvalSplit::summary);
     let used = cx.state.evaluations.dataset == Some(*id);
-    let asking = cx.state.evaluations.job.and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
-    if let Some(progress) = asking.and_then(|job| job.progress.as_ref()) {
+    let evaluating = cx.state.evaluations.job.and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
+    if let Some(progress) = evaluating.and_then(|job| job.progress.as_ref()) {
         about = format!("{}: {}", progress.what, progress.amounts());
     }
     let name = dataset.name();
@@ -169,7 +169,7 @@ pub fn words<F>(
 ) -> (String, Color32) {
     let theme = style::theme(ui);
     match status {
-        Status::Ready(facts) => (ready(facts), color32(style::fine(&theme))),
+        Status::Ready(info) => (ready(info), color32(style::fine(&theme))),
         Status::Closed => ("Not open".to_owned(), color32(theme.band)),
         Status::Failed(error) => {
             // The entry shows the name already: only the reason is given.
@@ -207,19 +207,19 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     } else if done.response.clicked() && !matches!(backbone.status, Status::Opening(_) | Status::Ready(_)) {
         cx.send(Command::UseBackbone(*id));
     }
-    if let Some(facts) = backbone.status.ready() {
+    if let Some(info) = backbone.status.ready() {
         egui::Popup::menu(&done.response)
             .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside)
-            .show(|ui| backbone_options::menu(ui, cx, *id, backbone, facts));
+            .show(|ui| backbone_options::menu(ui, cx, *id, backbone, info));
     }
     done.response.on_hover_ui(|ui| {
         ui.strong(&name);
         match &backbone.status {
-            Status::Ready(facts) => {
-                ui.label(facts.summary());
-                ui.label(format!("Images are read: {}. Click to choose", facts.options.text()));
-                ui.weak(&facts.adapter);
-                ui.weak(format!("Weights {}…", facts.fingerprint.get(..12).unwrap_or_default()));
+            Status::Ready(info) => {
+                ui.label(info.summary());
+                ui.label(format!("Images are read: {}. Click to choose", info.options.text()));
+                ui.weak(&info.adapter);
+                ui.weak(format!("Weights {}…", info.fingerprint.get(..12).unwrap_or_default()));
             }
             Status::Failed(error) => drop(ui.label(error.to_string())),
             Status::Closed => drop(ui.label("Click to open it beside those that are open")),

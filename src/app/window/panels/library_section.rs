@@ -109,12 +109,12 @@ pub fn header(
         );
         let at = pos2(text.x, text.y - galley.size().y / 2.0);
         ui.painter().galley(at, galley, ui.visuals().text_color());
-        let said = format!("{} {}", if folded { "Unfold" } else { "Fold" }, section.name().to_lowercase());
-        response.widget_info(|| WidgetInfo::selected(Role::Button, true, !folded, &said));
+        let label = format!("{} {}", if folded { "Unfold" } else { "Fold" }, section.name().to_lowercase());
+        response.widget_info(|| WidgetInfo::selected(Role::Button, true, !folded, &label));
         if response.has_focus() {
             style::focus(ui, rect, 4.0);
         }
-        if response.on_hover_text(&said).clicked() {
+        if response.on_hover_text(&label).clicked() {
             let mut next = kept.clone();
             next.folded.insert(section.name().to_owned(), !folded);
             cx.send(Command::SetLibrary(Box::new(next)));
@@ -143,8 +143,8 @@ pub fn header(
 pub fn edge(ui: &mut Ui, cx: &mut PanelContext<'_>, section: Section, height: f32) {
     let (rect, _) = ui.allocate_exact_size(Vec2::new(ui.available_width(), EDGE_PX), Sense::hover());
     let response = ui.interact(rect, ui.scope_id().with(("edge", section.name())), Sense::click_and_drag());
-    let said = format!("Resize {}", section.name().to_lowercase());
-    response.widget_info(|| WidgetInfo::labeled(Role::Splitter, true, &said));
+    let label = format!("Resize {}", section.name().to_lowercase());
+    response.widget_info(|| WidgetInfo::labeled(Role::Splitter, true, &label));
     let response = response.on_hover_cursor(CursorIcon::ResizeVertical);
     let active = response.hovered() || response.dragged();
     let color = if active { cx.theme.axis } else { cx.theme.faint };

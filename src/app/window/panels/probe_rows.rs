@@ -87,13 +87,12 @@ impl ProbeRows {
         done.response.on_hover_ui(|ui| {
             ui.strong(&name);
             match &probe.status {
-                Status::Ready(facts) => {
-                    ui.label(facts.summary());
-                    ui.label(facts.settings());
+                Status::Ready(info) => {
+                    ui.label(info.summary());
+                    ui.label(info.settings());
                     match fit {
                         Some(Compatibility::Fits) => {
-                            let backbone =
-                                cx.state.library.backbone_of(*id).map(|(_, facts)| facts.id.clone());
+                            let backbone = cx.state.library.backbone_of(*id).map(|(_, info)| info.id.clone());
                             ui.weak(format!("Reads the tokens of {}", backbone.unwrap_or_default()));
                         }
                         Some(Compatibility::Doubtful(why) | Compatibility::DoesNot(why)) => {

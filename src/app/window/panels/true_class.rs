@@ -58,8 +58,8 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     let Some(column) = cx.focus else { return };
     let Some(own) = of_column(cx.state, column) else { return };
     let probe = cx.state.columns.get(&column).and_then(|column| cx.state.library.probes.get(&column.probe));
-    let facts = probe.and_then(|probe| probe.status.ready());
-    let index = facts.and_then(|facts| facts.classes.iter().position(|name| name == own));
+    let info = probe.and_then(|probe| probe.status.ready());
+    let index = info.and_then(|info| info.classes.iter().position(|name| name == own));
     let found = index.and_then(|index| rank(&trace.logits, index));
     let text = verdict(own, found);
     let color = match found {

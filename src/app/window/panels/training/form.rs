@@ -56,8 +56,8 @@ impl Form {
         });
         ui.add_space(8.0);
         let known = cx.state.library.backbones.values().find(|known| known.source == edited.backbone);
-        let without_cls = known.and_then(|known| known.status.ready()).filter(|facts| !facts.cls);
-        heads::ui(ui, &mut edited.heads, without_cls.map(|facts| facts.id.as_str()));
+        let without_cls = known.and_then(|known| known.status.ready()).filter(|info| !info.cls);
+        heads::ui(ui, &mut edited.heads, without_cls.map(|info| info.id.as_str()));
         if edited == cx.state.training.form {
             return;
         }

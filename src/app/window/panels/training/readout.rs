@@ -30,9 +30,9 @@ pub fn at(curves: &[Named], epoch: f64, loss: bool, band: Band) -> Option<String
         let half = band.half_width(curve.spread[*place], curve.seeds[*place]);
         let value = curve.mean[*place];
         let spread = |digits: usize| if half > 0.0 { format!(" ± {half:.digits$}") } else { String::new() };
-        let said =
+        let shown =
             if loss { format!("{value:.4}{}", spread(4)) } else { format!("{value:.1}{} %", spread(1)) };
-        write!(text, "\n{name}: {said}").ok()?;
+        write!(text, "\n{name}: {shown}").ok()?;
     }
     match found.len().saturating_sub(MAX_LINES) {
         0 => {}

@@ -40,7 +40,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| buttons(ui, cx, run, live.as_ref()));
     });
     let s = |count: usize| if count == 1 { "" } else { "s" };
-    let facts = format!(
+    let details = format!(
         "{} through {}, on {}: {} images to train on, {} to test on; {} head{}, {} epoch{}, {} seed{}",
         about.dataset,
         about.backbone,
@@ -55,7 +55,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         s(about.seeds.len()),
     );
     if !about.heads.is_empty() {
-        ui.add(Label::new(RichText::new(facts).small().weak()).truncate());
+        ui.add(Label::new(RichText::new(details).small().weak()).truncate());
     }
     if let Phase::Failed(error) = &run.phase {
         let color = color32(style::failed(cx.theme));
@@ -108,18 +108,18 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
     }
     let wide = egui::Vec2::new(PAUSE_PX, 0.0);
     if let Some(live) = live {
-        let going = !cancelling(cx, live);
+        let can_stop = !cancelling(cx, live);
         let (text, about) = match live.pausing {
             true => ("Resume", "Train on from here"),
             false => ("Pause", "No more steps until it is resumed; images are still looked at"),
         };
         let pause =
-            ui.add_enabled(going && !live.detached, Button::new(text).min_size(wide)).on_hover_text(about);
+            ui.add_enabled(can_stop && !live.detached, Button::new(text).min_size(wide)).on_hover_text(about);
         let apart = "It is a process of its own: stop it, and resume it later";
         if pause.on_disabled_hover_text(apart).clicked() {
             cx.send(Command::PauseTraining(!live.pausing));
         }
-        let stop = ui.add_enabled(going, Button::new("Stop and keep"));
+        let stop = ui.add_enabled(can_stop, Button::new("Stop and keep"));
         let about = "Ends after this step and saves: probes are written, and it can be resumed later";
         if stop.on_hover_text(about).clicked() {
             cx.send(Command::Cancel(live.job));
