@@ -54,7 +54,7 @@ impl Plugin for Clipboard {
     fn input_hook(&mut self, _: &Context, input: &mut RawInput) {
         input.events.retain_mut(|event| {
             let Event::Paste(text) = event else { return true };
-            // A full queue has unanswered requests enough: this paste is dropped.
+            // If the queue is full, this paste is dropped.
             self.requests.try_send(Request::Paste(std::mem::take(text))).ok();
             false
         });

@@ -18,7 +18,7 @@ pub trait Engine {
         self.soon(Duration::ZERO)
     }
 
-    /// The next event, waiting `at_most` so long for it.
+    /// The next event, waiting for it at most the time `at_most`.
     fn soon(&mut self, at_most: Duration) -> Option<Event>;
 
     /// State of the connection to the worker.
