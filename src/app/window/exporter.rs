@@ -13,6 +13,7 @@ use crate::app::jobs::{JobId, received};
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};
 use crate::app::user_error::UserError;
+use crate::model::io::catch_panic::contain;
 
 /// Result of such work.
 pub enum Outcome {
@@ -46,7 +47,7 @@ impl Default for Exporter {
 }
 
 impl Exporter {
-    /// Runs `work` on a new thread and wakes the window when it is done; an error if no thread can be started.
+    /// Runs `work` on a new thread and wakes the window when it is done or has panicked; an error if no thread can be started.
     pub fn start(
         &self,
         ctx: &egui::Context,
@@ -55,7 +56,8 @@ impl Exporter {
         let (sender, ctx) = (self.sender.clone(), ctx.clone());
         let run = move || {
             // Fails only if the window is gone.
-            sender.send(work()).ok();
+            let failed = |message| Outcome::Failed(format!("Cannot export: {message}"));
+            sender.send(contain(work).unwrap_or_else(failed)).ok();
             ctx.request_repaint();
         };
         let thread = Builder::new().name("export".into()).spawn(run);

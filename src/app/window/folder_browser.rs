@@ -56,7 +56,9 @@ impl MainWindow {
         }
         let browser = FolderBrowser::new(what.question());
         self.browser = Some((what, browser));
-        orders.push(WindowOrder::Command(Command::ListFolder(self.last_folder.clone())));
+        let last = self.last_folder.as_ref().filter(|(host, _)| state.connection.host() == Some(host));
+        let folder = last.map_or_else(PathBuf::new, |(_, folder)| folder.clone());
+        orders.push(WindowOrder::Command(Command::ListFolder(folder)));
     }
 
     /// Draws the folder browser if it is open; what was chosen in it.
@@ -68,7 +70,6 @@ impl MainWindow {
     ) -> Option<(FileRequest, Vec<PathBuf>)> {
         if state.connection.host().is_none() {
             self.browser = None;
-            self.last_folder = PathBuf::new();
         }
         let (_, browser) = self.browser.as_mut()?;
         match browser.ui(ui, state) {
@@ -83,7 +84,8 @@ impl MainWindow {
             }
             Answer::Given(Step::Choose(paths)) => {
                 let (what, browser) = self.browser.take()?;
-                self.last_folder.clone_from(&browser.shown.path);
+                let host = state.connection.host()?.clone();
+                self.last_folder = Some((host, browser.shown.path.clone()));
                 Some((what, paths))
             }
         }
@@ -237,10 +239,11 @@ impl FolderBrowser {
         Some(enter(folder, entry))
     }
 
-    /// The paths that confirming gives: the chosen entries, or the folder itself where a folder is asked for.
+    /// The paths that confirming gives: the chosen entries that the list shows, or the folder itself where a folder is asked for.
     fn answer(&self, folder: &Folder) -> Vec<PathBuf> {
+        let rows = self.rows(folder);
         let is = |name: &String, is_folder: bool| {
-            folder.entries.iter().any(|entry| entry.name == *name && entry.is_folder == is_folder)
+            rows.iter().any(|entry| entry.name == *name && entry.is_folder == is_folder)
         };
         let chosen = |is_folder| {
             let names = self.chosen.iter().filter(move |name| is(name, is_folder));

@@ -122,8 +122,8 @@ pub struct MainWindow {
     connect: Option<ConnectDialog>,
     /// The file dialog for a remote machine, and what it is for.
     browser: Option<(FileRequest, FolderBrowser)>,
-    /// The folder in which it was last confirmed.
-    last_folder: PathBuf,
+    /// The folder in which it was last confirmed, and its machine.
+    last_folder: Option<(Host, PathBuf)>,
     finding: Option<FindingDialog>,
     share: Option<ShareDialog>,
     /// The share job that is being written, and its cancellation.

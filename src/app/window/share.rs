@@ -17,8 +17,10 @@ use crate::app::paths::expanded;
 use crate::app::report::findings;
 use crate::app::state::command::Command;
 use crate::app::state::share::{Share, ShareKind, ShareTheme};
-use crate::app::state::{Finding, Probe, Severity, State};
+use crate::app::state::{Finding, Probe, State};
+use crate::app::user_error::UserError;
 use crate::model::io::atomic_file;
+use crate::model::io::catch_panic::contain;
 use crate::model::trace::Trace;
 use crate::viz::draw::{color32, font};
 
@@ -346,7 +348,10 @@ impl MainWindow {
         let (job, shared) = ready.filter(|_| self.sharing.is_none())?;
         let (cancel, shared) = (Cancel::default(), shared.clone());
         self.sharing = Some((job, cancel.clone()));
-        let work = move || Outcome::Shared(job, findings::write(&shared, &cancel));
-        self.exporter.start(ctx, work).err().map(|why| WindowOrder::Note(Severity::Error, why))
+        let work = move || {
+            let written = contain(|| findings::write(&shared, &cancel));
+            Outcome::Shared(job, written.unwrap_or_else(|message| Err(UserError::from_panic(message))))
+        };
+        self.exporter.start(ctx, work).err().map(|why| WindowOrder::Shared(job, Err(UserError::new(why))))
     }
 }
