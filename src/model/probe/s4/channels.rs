@@ -1,10 +1,10 @@
 //! The kernels of many channels: `K[a m + b] = (C Abar^(a m)) (Abar^b Bbar)` with `m` about `sqrt(N)`.
 //!
-//! Some `2 sqrt(N)` products instead of N, of some channels at a time, which fit a core's cache and lie
-//! side by side on all cores. With `u_b = Abar^b Bbar` and `v_a = (L^a)^T C^T`, `L = Abar^m`, both `[S, d]`:
-//! `K[a m + b, c] = sum_s v_a[s, c] u_b[s, c]`. Back, `du_b = sum_a dK[a m + b] v_a + Abar^T du_{b+1}` and
+//! This takes about `2 sqrt(N)` matrix products instead of N. Blocks of channels fit a core's cache and run in parallel
+//! on all cores. With `u_b = Abar^b Bbar` and `v_a = (L^a)^T C^T`, `L = Abar^m`, both `[S, d]`:
+//! `K[a m + b, c] = sum_s v_a[s, c] u_b[s, c]`. Backward, `du_b = sum_a dK[a m + b] v_a + Abar^T du_{b+1}` and
 //! `dv_a = sum_b dK[a m + b] u_b + L dv_{a+1}`; the gradient of `Abar` is `sum_b du_{b+1} u_b^T`, that of `L` is
-//! `sum_a v_a dv_{a+1}^T`, which goes to `Abar` through the squarings that make it.
+//! `sum_a v_a dv_{a+1}^T`, which reaches `Abar` through the squarings that compute `L`.
 
 use rayon::prelude::*;
 
@@ -13,31 +13,32 @@ use super::fused::Gradients;
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::simd::{add, add_product};
 
-/// Channels taken together: the vectors of a step fit the second-level cache.
+/// Channels of a block: its vectors of one step fit the second-level cache.
 const CHANNELS_PER_BLOCK: usize = 32;
 
-/// What impulses of some neighbouring channels go through.
+/// The two factors of the kernels of some neighbouring channels.
 struct Block {
     /// `u_b`, `[m, S, w]`.
-    after: Vec<f64>,
-    /// `v_a`, `[n / m, S, w]`.
-    before: Vec<f64>,
-    /// How many channels, w.
+    right: Vec<f64>,
+    /// `v_a`, `[ceil(N / m), S, w]`.
+    left: Vec<f64>,
+    /// Number of channels, w.
     width: usize,
 }
 
+/// The kernels of d channels and all that their gradient needs.
 pub(super) struct Channels {
     pub system: Discrete,
-    /// Channels, d.
+    /// Number of channels, d.
     width: usize,
     n: usize,
-    /// `Abar^(2^i)`, the last of them `L`.
+    /// `Abar^(2^i)`, `[S, S]` each; the last of them is `L`.
     powers: Vec<Vec<f64>>,
     blocks: Vec<Block>,
 }
 
 impl Channels {
-    /// `n` steps of a system of `d` channels. `c`: `[d, S]`.
+    /// Factors of the kernels of `n` steps. `c`: `[d, S]`.
     pub fn new(system: Discrete, c: &[f64], n: usize) -> Self {
         let states = system.states;
         let width = system.impulse.len() / states;
@@ -55,29 +56,30 @@ impl Channels {
         channels
     }
 
-    /// `m`.
-    fn leap(&self) -> usize {
+    /// `m`, the steps that `L` takes at once: a power of two, `sqrt(N)` or the next one above.
+    fn leap_len(&self) -> usize {
         1 << (self.powers.len() - 1)
     }
 
     /// `Abar` and `L`.
-    fn steps(&self) -> [Matrix<'_, f64>; 2] {
+    fn matrices(&self) -> [Matrix<'_, f64>; 2] {
         [&self.powers[0], &self.powers[self.powers.len() - 1]].map(|x| Matrix::new(x, self.system.states))
     }
 
+    /// The factors of the channels from `start` on.
     fn block(&self, start: usize, c: &[f64]) -> Block {
         let states = self.system.states;
         let width = CHANNELS_PER_BLOCK.min(self.width - start);
-        let mut after = vec![0.0; self.leap() * states * width];
-        let mut before = vec![0.0; self.n.div_ceil(self.leap()) * states * width];
-        for (s, (u, v)) in after.chunks_mut(width).zip(before.chunks_mut(width)).take(states).enumerate() {
+        let mut right = vec![0.0; self.leap_len() * states * width];
+        let mut left = vec![0.0; self.n.div_ceil(self.leap_len()) * states * width];
+        for (s, (u, v)) in right.chunks_mut(width).zip(left.chunks_mut(width)).take(states).enumerate() {
             u.copy_from_slice(&self.system.impulse[s * self.width + start..][..width]);
             (0..width).for_each(|at| v[at] = c[(start + at) * states + s]);
         }
-        let [step, leap] = self.steps();
-        run(step, &mut after, states * width, width);
-        run(leap.transposed(), &mut before, states * width, width);
-        Block { after, before, width }
+        let [transition, leap] = self.matrices();
+        iterate(transition, &mut right, states * width, width);
+        iterate(leap.transposed(), &mut left, states * width, width);
+        Block { right, left, width }
     }
 
     /// `K`, `[N, d]`.
@@ -85,11 +87,11 @@ impl Channels {
         let states = self.system.states;
         let mut kernel = vec![0.0; self.n * self.width];
         kernel.par_chunks_mut(self.width).enumerate().for_each(|(j, row)| {
-            for (Block { after, before, width }, row) in
+            for (Block { right, left, width }, row) in
                 self.blocks.iter().zip(row.chunks_mut(CHANNELS_PER_BLOCK))
             {
                 let size = states * width;
-                let [u, v] = [(after, j % self.leap()), (before, j / self.leap())]
+                let [u, v] = [(right, j % self.leap_len()), (left, j / self.leap_len())]
                     .map(|(all, at)| all[at * size..(at + 1) * size].chunks(*width));
                 u.zip(v).for_each(|(u, v)| add_product(u, v, row));
             }
@@ -97,100 +99,102 @@ impl Channels {
         kernel
     }
 
-    /// The gradients, given that of the kernel, `[N, d]`.
-    pub fn vjp(&self, by_kernel: &[f64]) -> Gradients {
+    /// The gradients of A, B, C and the step size, given that of the kernel, `[N, d]`.
+    pub fn vjp(&self, grad_kernel: &[f64]) -> Gradients {
         let states = self.system.states;
         let grads: Vec<BlockGrads> = self
             .blocks
             .par_iter()
             .enumerate()
-            .map(|(at, block)| self.back_through(block, at * CHANNELS_PER_BLOCK, by_kernel))
+            .map(|(at, block)| self.block_vjp(block, at * CHANNELS_PER_BLOCK, grad_kernel))
             .collect();
-        let mut by_impulse = vec![0.0; states * self.width];
+        let mut grad_impulse = vec![0.0; states * self.width];
         let mut c = Vec::with_capacity(states * self.width);
-        let (mut by_step, mut by_leap) = (vec![0.0; states * states], vec![0.0; states * states]);
+        let (mut grad_transition, mut grad_leap) = (vec![0.0; states * states], vec![0.0; states * states]);
         for (at, grads) in grads.iter().enumerate() {
             let width = self.blocks[at].width;
-            for (into, from) in by_impulse.chunks_mut(self.width).zip(grads.impulse.chunks(width)) {
+            for (into, from) in grad_impulse.chunks_mut(self.width).zip(grads.impulse.chunks(width)) {
                 into[at * CHANNELS_PER_BLOCK..][..width].copy_from_slice(from);
             }
             c.extend((0..width * states).map(|i| grads.output[i % states * width + i / states]));
-            add(&grads.step, &mut by_step);
-            add(&grads.leap, &mut by_leap);
+            add(&grads.transition, &mut grad_transition);
+            add(&grads.leap, &mut grad_leap);
         }
         for power in self.powers[..self.powers.len() - 1].iter().rev() {
             let transposed = Matrix::new(power, states).transposed();
-            let mut by_power = vec![0.0; states * states];
-            Matrix::new(&by_leap, states).times(transposed, &mut by_power);
-            transposed.times(Matrix::new(&by_leap, states), &mut by_power);
-            by_leap = by_power;
+            let mut grad_power = vec![0.0; states * states];
+            Matrix::new(&grad_leap, states).times(transposed, &mut grad_power);
+            transposed.times(Matrix::new(&grad_leap, states), &mut grad_power);
+            grad_leap = grad_power;
         }
-        add(&by_leap, &mut by_step);
-        let (a, b, step) = self.system.vjp(&by_step, &by_impulse);
+        add(&grad_leap, &mut grad_transition);
+        let (a, b, step) = self.system.vjp(&grad_transition, &grad_impulse);
         Gradients { a, b, c, step }
     }
 
-    fn back_through(&self, block: &Block, start: usize, by_kernel: &[f64]) -> BlockGrads {
-        let Block { after, before, width } = block;
+    /// What the block of channels from `start` on adds to the gradients.
+    fn block_vjp(&self, block: &Block, start: usize, grad_kernel: &[f64]) -> BlockGrads {
+        let Block { right, left, width } = block;
         let (states, size) = (self.system.states, self.system.states * width);
-        let (mut by_after, mut by_before) = (vec![0.0; after.len()], vec![0.0; before.len()]);
-        for (j, by_kernel) in by_kernel.chunks(self.width).enumerate() {
-            let by_kernel = &by_kernel[start..start + width];
-            let (a, b) = (j / self.leap() * size, j % self.leap() * size);
+        let (mut grad_right, mut grad_left) = (vec![0.0; right.len()], vec![0.0; left.len()]);
+        for (j, grad_kernel) in grad_kernel.chunks(self.width).enumerate() {
+            let grad_kernel = &grad_kernel[start..start + width];
+            let (a, b) = (j / self.leap_len() * size, j % self.leap_len() * size);
             for s in (0..size).step_by(*width) {
-                let [own_a, own_b] = [a + s..a + s + width, b + s..b + s + width];
-                add_product(by_kernel, &before[own_a.clone()], &mut by_after[own_b.clone()]);
-                add_product(by_kernel, &after[own_b], &mut by_before[own_a]);
+                let [at_left, at_right] = [a + s..a + s + width, b + s..b + s + width];
+                add_product(grad_kernel, &left[at_left.clone()], &mut grad_right[at_right.clone()]);
+                add_product(grad_kernel, &right[at_right], &mut grad_left[at_left]);
             }
         }
-        let [step, leap] = self.steps();
-        let (mut by_step, mut by_leap) = (vec![0.0; states * states], vec![0.0; states * states]);
-        run_vjp(step.transposed(), &mut by_after, size, *width, |at, grads| {
-            let seen = Matrix::new(&after[at * size..(at + 1) * size], *width).transposed();
-            Matrix::new(grads, *width).times(seen, &mut by_step);
+        let [transition, leap] = self.matrices();
+        let (mut grad_transition, mut grad_leap) = (vec![0.0; states * states], vec![0.0; states * states]);
+        iterate_vjp(transition.transposed(), &mut grad_right, size, *width, |at, grads| {
+            let u = Matrix::new(&right[at * size..(at + 1) * size], *width).transposed();
+            Matrix::new(grads, *width).times(u, &mut grad_transition);
         });
-        run_vjp(leap, &mut by_before, size, *width, |at, grads| {
-            let seen = Matrix::new(&before[at * size..(at + 1) * size], *width);
-            seen.times(Matrix::new(grads, *width).transposed(), &mut by_leap);
+        iterate_vjp(leap, &mut grad_left, size, *width, |at, grads| {
+            let v = Matrix::new(&left[at * size..(at + 1) * size], *width);
+            v.times(Matrix::new(grads, *width).transposed(), &mut grad_leap);
         });
-        by_after.truncate(size);
-        by_before.truncate(size);
-        BlockGrads { impulse: by_after, output: by_before, step: by_step, leap: by_leap }
+        grad_right.truncate(size);
+        grad_left.truncate(size);
+        BlockGrads { impulse: grad_right, output: grad_left, transition: grad_transition, leap: grad_leap }
     }
 }
 
+/// The gradients that one block of channels contributes.
 struct BlockGrads {
-    /// `Bbar`, `[S, w]`.
+    /// Of `Bbar`, `[S, w]`.
     impulse: Vec<f64>,
-    /// `C^T`, `[S, w]`.
+    /// Of `C^T`, `[S, w]`.
     output: Vec<f64>,
-    /// `Abar`, `[S, S]`.
-    step: Vec<f64>,
-    /// `L`, `[S, S]`.
+    /// Of `Abar`, `[S, S]`.
+    transition: Vec<f64>,
+    /// Of `L`, `[S, S]`.
     leap: Vec<f64>,
 }
 
-/// Fills `all`, steps of `size` values, whose first is given: each is `step` times the one before it.
-fn run(step: Matrix<f64>, all: &mut [f64], size: usize, width: usize) {
+/// Fills `all`, matrices of `size` values each, from the first of them: each is `step` times the one before it.
+fn iterate(step: Matrix<f64>, all: &mut [f64], size: usize, width: usize) {
     for at in 1..all.len() / size {
         let (before, after) = all[(at - 1) * size..].split_at_mut(size);
         step.times(Matrix::new(before, width), &mut after[..size]);
     }
 }
 
-/// What the steps of [`run`] owe each other, the last first: hands `see` the gradient of each but the first,
-/// with the index of the one before it, and adds `back` times that to the one before it.
-fn run_vjp(
+/// The backward pass of [`iterate`], from the last matrix to the second: calls `visit` with the index of the matrix before
+/// it and its gradient, and adds `back` times that gradient to the gradient of the matrix before it.
+fn iterate_vjp(
     back: Matrix<f64>,
     grads: &mut [f64],
     size: usize,
     width: usize,
-    mut see: impl FnMut(usize, &[f64]),
+    mut visit: impl FnMut(usize, &[f64]),
 ) {
     for at in (1..grads.len() / size).rev() {
         let (before, after) = grads[(at - 1) * size..].split_at_mut(size);
         let after = &after[..size];
-        see(at - 1, after);
+        visit(at - 1, after);
         back.times(Matrix::new(after, width), before);
     }
 }

@@ -1,17 +1,18 @@
-//! A step of the memory and its gradient, on the host in float64: the bilinear one here, the zero-order hold in
+//! Discretisation of `A` and `B` and its gradient, on the host in float64: the bilinear rule here, the zero-order hold in
 //! [`zoh`](super::zoh).
 //!
-//! Bilinearly, with `M = I - dt/2 A` and `X = M^-1`: `Abar = 2 X - I` and `Bbar = dt X B`. Back, where `Abar` is owed
-//! `dAbar` and `Bbar` is owed `Y`: `dX = 2 dAbar + Y (dt B)^T`, `dM = -X^T dX X^T` and `dB = dt X^T Y`.
+//! Bilinear, with `M = I - dt/2 A` and `X = M^-1`: `Abar = 2 X - I` and `Bbar = dt X B`. Backward, with `dAbar` the
+//! gradient of `Abar` and `Y` that of `Bbar`: `dX = 2 dAbar + Y (dt B)^T`, `dM = -X^T dX X^T` and `dB = dt X^T Y`.
 
 use super::solve;
 use super::zoh::ZeroOrderHold;
 use crate::model::ops::gemm::Matrix;
 use crate::model::probe::settings::Discretization;
 
+/// A discretised system, and what its gradient needs.
 pub(super) struct Discrete {
     pub states: usize,
-    /// `A`, `[S, S]`; its lower triangle is read.
+    /// `A`, `[S, S]`; only its lower triangle is read.
     a: Vec<f64>,
     /// `B`, `[S, d]`.
     b: Vec<f64>,
@@ -23,7 +24,7 @@ pub(super) struct Discrete {
     pub impulse: Vec<f64>,
 }
 
-/// What the way back needs of the rule.
+/// What the gradient needs that depends on the rule.
 enum Rule {
     /// `X`, `[S, S]`, lower triangular.
     Bilinear(Vec<f64>),
@@ -31,7 +32,7 @@ enum Rule {
 }
 
 impl Discrete {
-    /// `a`: `[S, S]`, `b`: `[S, d]`.
+    /// Discretises with the given step size and rule. `a`: `[S, S]`, `b`: `[S, d]`.
     pub fn new(a: Vec<f64>, b: Vec<f64>, step: f64, rule: Discretization) -> Self {
         match rule {
             Discretization::Bilinear => Self::bilinear(a, b, step),
@@ -40,7 +41,7 @@ impl Discrete {
                 let hold = ZeroOrderHold::new(&a, step);
                 let (transition, width) = (hold.transition(), b.len() / states);
                 let mut impulse = vec![0.0; b.len()];
-                hold.input().times(Matrix::new(&b, width), &mut impulse);
+                hold.phi().times(Matrix::new(&b, width), &mut impulse);
                 impulse.iter_mut().for_each(|x| *x *= step);
                 Self { states, a, b, step, rule: Rule::Zoh(hold), transition, impulse }
             }
@@ -65,38 +66,38 @@ impl Discrete {
         Self { states, a, b, step, rule: Rule::Bilinear(inverse), transition, impulse }
     }
 
-    /// Spectral radius of `Abar`: the largest of its diagonal, in absolute value.
+    /// Spectral radius of `Abar`, which is triangular: its largest diagonal entry in absolute value.
     pub fn radius(&self) -> f64 {
         (0..self.states).map(|n| self.transition[n * (self.states + 1)].abs()).fold(0.0, f64::max)
     }
 
-    /// The gradients of `A`, `B` and the step, given those of `Abar`, `[S, S]`, and `Bbar`, `[S, d]`.
-    pub fn vjp(&self, by_transition: &[f64], by_impulse: &[f64]) -> (Vec<f64>, Vec<f64>, f64) {
+    /// The gradients of `A`, `B` and the step size, given those of `Abar`, `[S, S]`, and `Bbar`, `[S, d]`.
+    pub fn vjp(&self, grad_transition: &[f64], grad_impulse: &[f64]) -> (Vec<f64>, Vec<f64>, f64) {
         let (states, width) = (self.states, self.b.len() / self.states);
         let inverse = match &self.rule {
             Rule::Bilinear(inverse) => inverse,
-            Rule::Zoh(hold) => return hold.vjp((&self.a, &self.b, self.step), by_transition, by_impulse),
+            Rule::Zoh(hold) => return hold.vjp((&self.a, &self.b, self.step), grad_transition, grad_impulse),
         };
         let table = || vec![0.0; states * states];
-        let mut by_inverse: Vec<f64> = by_transition.iter().map(|x| 2.0 * x).collect();
+        let mut grad_inverse: Vec<f64> = grad_transition.iter().map(|x| 2.0 * x).collect();
         let input: Vec<f64> = self.b.iter().map(|b| self.step * b).collect();
         let input = Matrix::new(&input, width).transposed();
-        Matrix::new(by_impulse, width).times(input, &mut by_inverse);
+        Matrix::new(grad_impulse, width).times(input, &mut grad_inverse);
         let transposed = Matrix::new(inverse, states).transposed();
-        let (mut half, mut whole) = (table(), table());
-        transposed.times(Matrix::new(&by_inverse, states), &mut half);
-        Matrix::new(&half, states).times(transposed, &mut whole); // X^T dX X^T = -dM
-        let mut by_b = vec![0.0; self.b.len()];
-        transposed.times(Matrix::new(by_impulse, width), &mut by_b); // X^T Y
-        let mut by_step: f64 = by_b.iter().zip(&self.b).map(|(x, b)| x * b).sum();
-        by_b.iter_mut().for_each(|x| *x *= self.step);
-        let mut by_a = table();
+        let (mut half, mut neg_grad_implicit) = (table(), table());
+        transposed.times(Matrix::new(&grad_inverse, states), &mut half);
+        Matrix::new(&half, states).times(transposed, &mut neg_grad_implicit); // -dM = X^T dX X^T
+        let mut grad_b = vec![0.0; self.b.len()];
+        transposed.times(Matrix::new(grad_impulse, width), &mut grad_b); // X^T Y
+        let mut grad_step: f64 = grad_b.iter().zip(&self.b).map(|(x, b)| x * b).sum();
+        grad_b.iter_mut().for_each(|x| *x *= self.step);
+        let mut grad_a = table();
         for row in 0..states {
             for at in row * states..=row * (states + 1) {
-                by_a[at] = 0.5 * self.step * whole[at];
-                by_step += 0.5 * self.a[at] * whole[at];
+                grad_a[at] = 0.5 * self.step * neg_grad_implicit[at];
+                grad_step += 0.5 * self.a[at] * neg_grad_implicit[at];
             }
         }
-        (by_a, by_b, by_step)
+        (grad_a, grad_b, grad_step)
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn kernel(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, 
     apply(S4KernelOp { steps }, inputs)
 }
 
-/// The kernel of so many steps, of A, B, C and the step size.
+/// The kernel as a function of A, B, C and the step size.
 struct S4KernelOp {
     steps: Steps,
 }
@@ -33,8 +33,8 @@ impl CustomOp<Flex, 4> for S4KernelOp {
         (from_f64(kernel.values(), &[self.steps.1, kernel.channels], dtype), (kernel, dtype))
     }
 
-    fn vjp((kernel, dtype): &Self::Saved, by_kernel: FlexTensor, _: [bool; 4]) -> [Option<FlexTensor>; 4] {
-        let Gradients { a, b, c, step } = kernel.vjp(&to_f64(by_kernel));
+    fn vjp((kernel, dtype): &Self::Saved, grad_kernel: FlexTensor, _: [bool; 4]) -> [Option<FlexTensor>; 4] {
+        let Gradients { a, b, c, step } = kernel.vjp(&to_f64(grad_kernel));
         let (states, channels) = (a.len().isqrt(), kernel.channels);
         let a = from_f64(a, &[states, states], *dtype);
         let b = from_f64(b, &[states, channels], *dtype);
@@ -43,7 +43,7 @@ impl CustomOp<Flex, 4> for S4KernelOp {
     }
 }
 
-/// The gradients of what makes a kernel, each in its shape.
+/// The gradients of a kernel's inputs: `a` `[S, S]`, `b` `[S, d]`, `c` `[d, S]` and the step size.
 pub(super) struct Gradients {
     pub a: Vec<f64>,
     pub b: Vec<f64>,
@@ -51,49 +51,51 @@ pub(super) struct Gradients {
     pub step: f64,
 }
 
-/// A kernel on the host in float64, and what its way back needs.
+/// A kernel on the host in float64, with what its gradient needs.
 pub struct HostKernel {
+    /// Number of channels, d.
     channels: usize,
-    made: Made,
+    method: Method,
 }
 
-enum Made {
+/// How the kernel is computed.
+enum Method {
     One(Recurrence),
     Many(Channels),
 }
 
 impl HostKernel {
-    /// The kernel of `n` steps. `a`: `[S, S]` row-major (its lower triangle), `b`: `[S, d]`, `c`: `[d, S]`.
+    /// The kernel of `n` steps. `a`: `[S, S]` row-major (only its lower triangle is read), `b`: `[S, d]`, `c`: `[d, S]`.
     pub fn new(a: Vec<f64>, b: Vec<f64>, c: Vec<f64>, step: f64, (rule, n): Steps) -> Self {
         let channels = b.len() / a.len().isqrt();
         let system = Discrete::new(a, b, step, rule);
-        let made = match channels {
-            1 => Made::One(Recurrence::new(system, c, n)),
-            _ => Made::Many(Channels::new(system, &c, n)),
+        let method = match channels {
+            1 => Method::One(Recurrence::new(system, c, n)),
+            _ => Method::Many(Channels::new(system, &c, n)),
         };
-        Self { channels, made }
+        Self { channels, method }
     }
 
-    /// `K[j]`, `j` steps before the end, `[N, d]`.
+    /// The kernel, `[N, d]`: row `j` is `K[j]`, the weight of the token read `j` steps before the end.
     pub fn values(&self) -> Vec<f64> {
-        match &self.made {
-            Made::One(made) => made.kernel(),
-            Made::Many(made) => made.kernel(),
+        match &self.method {
+            Method::One(method) => method.kernel(),
+            Method::Many(method) => method.kernel(),
         }
     }
 
-    /// Spectral radius of `Abar`: the largest of its diagonal, in absolute value.
+    /// Spectral radius of `Abar`, which is triangular: its largest diagonal entry in absolute value.
     pub fn radius(&self) -> f64 {
-        match &self.made {
-            Made::One(made) => made.system.radius(),
-            Made::Many(made) => made.system.radius(),
+        match &self.method {
+            Method::One(method) => method.system.radius(),
+            Method::Many(method) => method.system.radius(),
         }
     }
 
-    fn vjp(&self, by_kernel: &[f64]) -> Gradients {
-        match &self.made {
-            Made::One(made) => made.vjp(by_kernel),
-            Made::Many(made) => made.vjp(by_kernel),
+    fn vjp(&self, grad_kernel: &[f64]) -> Gradients {
+        match &self.method {
+            Method::One(method) => method.vjp(grad_kernel),
+            Method::Many(method) => method.vjp(grad_kernel),
         }
     }
 }

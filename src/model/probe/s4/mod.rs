@@ -1,17 +1,17 @@
 //! S4: a state space model with the HiPPO-LegS memory (Gu et al. 2022), read at its last step.
 //!
 //! S states. `A[n, k] = -sqrt((2n+1)(2k+1))` below the diagonal, `-(n+1)` on it, 0 above;
-//! `B[n] = sqrt(2n+1)`. Discretised with step `dt`, the last state weighs what was read `j` steps before the end by the
-//! kernel `K[j] = C Abar^j Bbar`. Bilinearly, `Abar = (I - dt/2 A)^-1 (I + dt/2 A)` and `Bbar = (I - dt/2 A)^-1 dt B`; by
+//! `B[n] = sqrt(2n+1)`. Discretised with step `dt`, the readout of the last state weights the token read `j` steps before
+//! the end by the kernel `K[j] = C Abar^j Bbar`. Bilinear, `Abar = (I - dt/2 A)^-1 (I + dt/2 A)` and `Bbar = (I - dt/2 A)^-1 dt B`; with
 //! the zero-order hold, `Abar = exp(dt A)` and `Bbar = A^-1 (Abar - I) B` ([`zoh`]).
 //!
-//! A is lower triangular with a negative diagonal, so that the spectral radius is below 1 by
-//! construction and every solve is a forward substitution. We never diagonalise: at S = 128 the
-//! eigenvectors' condition is 6e21.
+//! A is lower triangular with a negative diagonal, so that the spectral radius of `Abar` is below 1 by
+//! construction and every solve is a forward substitution. We never diagonalise: at S = 128 the condition
+//! number of the eigenvector matrix is 6e21.
 //!
-//! Three times: [`HostKernel`] in float64 on the host, with its gradient, for explanations and for training on the CPU;
-//! [`gains_on_gpu`] by a GPU's own kernels, for one channel and the bilinear rule; [`kernel_channels_as_given`] on tensors, for
-//! all else. [`gains`] take the right one. Only the lower triangle of `a` is ever read.
+//! There are three implementations: [`HostKernel`] in float64 on the host, with its gradient, for explanations and for training
+//! on the CPU; [`gains_on_gpu`], fused GPU kernels for one channel and the bilinear rule; [`kernel_channels_as_given`] on tensors,
+//! for all else. [`gains`] picks among them. Only the lower triangle of `a` is ever read.
 
 mod channels;
 mod discrete;
@@ -30,10 +30,10 @@ use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::Discretization;
 
-/// By which rule, and of how many steps.
+/// The discretisation rule, and the number of steps N.
 pub type Steps = (Discretization, usize);
 
-/// HiPPO-LegS: A `[S, S]` row-major and B `[S]`.
+/// The initial A and B of HiPPO-LegS: `[S, S]` row-major and `[S]`.
 pub fn hippo(states: usize) -> (Vec<f64>, Vec<f64>) {
     let b: Vec<f64> = (0..states).map(|n| ((2 * n + 1) as f64).sqrt()).collect();
     let entry = |at: usize| match (at / states, at % states) {
@@ -44,8 +44,8 @@ pub fn hippo(states: usize) -> (Vec<f64>, Vec<f64>) {
     ((0..states * states).map(entry).collect(), b)
 }
 
-/// `lower^-1 right` in place by forward substitution. `lower`: `[S, S]`; `right`: `[S, width]`, whose
-/// row `k` has nothing behind its first `filled(k)` entries.
+/// `lower^-1 right` in place by forward substitution. `lower`: `[S, S]`; `right`: `[S, width]`. Row `k` of the
+/// solution has non-zeros only among its first `filled(k)` entries.
 fn solve(lower: &[f64], right: &mut [f64], width: usize, filled: impl Fn(usize) -> usize) {
     let states = right.len() / width.max(1);
     for n in 0..states {
@@ -61,21 +61,21 @@ fn solve(lower: &[f64], right: &mut [f64], width: usize, filled: impl Fn(usize) 
     }
 }
 
-/// What makes the gain, on a device.
+/// The parameters of one S4 on a device, of d channels (1 where all share it).
 pub struct System {
-    /// `[S, S]`, of which the lower triangle is read.
+    /// A, `[S, S]`, of which only the lower triangle is read.
     pub a: Tensor<2>,
-    /// `[S, d]`.
+    /// B, `[S, d]`.
     pub b: Tensor<2>,
-    /// `[d, S]`.
+    /// C, `[d, S]`.
     pub c: Tensor<2>,
     /// D, `[d]`.
     pub skip: Tensor<1>,
-    /// `dt`, `[1]`.
+    /// The step size `dt`, `[1]`.
     pub step: Tensor<1>,
 }
 
-/// What the position `k` of N counts in each of G systems, `K[N-1-k]`, the last D more: `[G, N, d]`, differentiable in all of them.
+/// The gain of every position `k` in each of G systems, `K[N-1-k]`, plus D at the last: `[G, N, d]`, differentiable in all parameters.
 pub fn gains(systems: Vec<System>, steps: Steps) -> Tensor<3> {
     let one = |system: System| match gains_on_gpu(std::slice::from_ref(&system), steps) {
         Some(gains) => gains,
@@ -87,18 +87,18 @@ pub fn gains(systems: Vec<System>, steps: Steps) -> Tensor<3> {
     }
 }
 
-/// That of one, `[N, d]`, on tensors.
+/// The gain of one system, `[N, d]`, from [`kernel_channels`].
 fn gain(System { a, b, c, skip, step }: System, steps: Steps) -> Tensor<2> {
     let kernel = kernel_channels(a, b, c, step, steps);
-    let late = kernel.clone().narrow(0, 0, 1) + skip.unsqueeze_dim(0); // [1, d]: read last
+    let late = kernel.clone().narrow(0, 0, 1) + skip.unsqueeze_dim(0); // [1, d]: of the last position
     let earlier = (steps.1 > 1).then(|| kernel.narrow(0, 1, steps.1 - 1).flip([0]));
     Tensor::cat(earlier.into_iter().chain([late]).collect(), 0)
 }
 
-/// A kernel for every channel, `K[j] = C Abar^j Bbar`, `[N, d]`, differentiable in all arguments. `a`: `[S, S]` (its lower
-/// triangle), `b`: `[S, d]`, `c`: `[d, S]`, `step`: `[1]`.
+/// A kernel for every channel, `K[j] = C Abar^j Bbar`, `[N, d]`, differentiable in all arguments. `a`: `[S, S]` (only its lower
+/// triangle is read), `b`: `[S, d]`, `c`: `[d, S]`, `step`: `[1]`.
 ///
-/// On the CPU in float64, whatever the arguments, which are few; elsewhere [in their own precision](kernel_channels_as_given).
+/// Computed in float64 on the CPU, whatever the precision of the arguments; elsewhere [in that precision](kernel_channels_as_given).
 pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, steps: Steps) -> Tensor<2> {
     match on_cpu(&a.device()) {
         true => fused::kernel(a, b, c, step, steps),
@@ -108,11 +108,11 @@ pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>
 
 /// [`kernel_channels`] in the precision of its arguments.
 ///
-/// With `m` about `sqrt(N)`, `K[a m + b] = (C Abar^(a m)) (Abar^b Bbar)`: both sides are made by
-/// doubling, so that launches grow with `log N`. Where A is dissipative, as LegS is, `|Abar| <= 1`
+/// With `m` about `sqrt(N)`, `K[a m + b] = (C Abar^(a m)) (Abar^b Bbar)`: both factors are computed
+/// by doubling, so that the number of launches grows with `log N`. Where A is dissipative, as LegS is, `|Abar| <= 1`
 /// and no power grows. Measured in float32 at N = 196, as a share of the largest entry, for
 /// S = 1 ... 256 and steps 1e-3 ... 1e-1: kernels to 1e-5 (2.2e-5 at S = 2 and step 1e-3, where Abar
-/// is so near I that float32 spends its digits on the 1), gradients to 5e-5.
+/// is so near I that the 1 takes up most digits of float32), gradients to 5e-5.
 pub fn kernel_channels_as_given(
     a: Tensor<2>,
     b: Tensor<2>,
@@ -123,7 +123,7 @@ pub fn kernel_channels_as_given(
     let [_, d] = b.dims();
     let step = step.unsqueeze_dim::<2>(1); // [1, 1]
     let scaled = a * step.clone(); // [S, S]
-    // Abar, and what makes Bbar of dt B.
+    // Abar, and the matrix by which dt B is multiplied to give Bbar.
     let (mut power, input) = match rule {
         Discretization::Bilinear => {
             let inverse = inverse_of_implicit(scaled);
@@ -136,25 +136,25 @@ pub fn kernel_channels_as_given(
     let small = (n.max(1) as f64).sqrt().ceil() as usize;
     let small = small.next_power_of_two();
     let large = n.div_ceil(small).next_power_of_two();
-    let mut after = input.precise_matmul(b * step).unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
-    while after.dims()[0] < small {
-        let later = power.clone().unsqueeze_dim::<3>(0).precise_matmul(after.clone());
-        after = Tensor::cat(vec![after, later], 0);
+    let mut right_factors = input.precise_matmul(b * step).unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
+    while right_factors.dims()[0] < small {
+        let later = power.clone().unsqueeze_dim::<3>(0).precise_matmul(right_factors.clone());
+        right_factors = Tensor::cat(vec![right_factors, later], 0);
         power = square(power);
     }
-    let mut before = c.unsqueeze_dim::<3>(0); // [a, d, S]: C Abar^(a m)
-    while before.dims()[0] < large {
-        let earlier = before.clone().precise_matmul(power.clone().unsqueeze_dim::<3>(0));
-        before = Tensor::cat(vec![before, earlier], 0);
+    let mut left_factors = c.unsqueeze_dim::<3>(0); // [a, d, S]: C Abar^(a m)
+    while left_factors.dims()[0] < large {
+        let earlier = left_factors.clone().precise_matmul(power.clone().unsqueeze_dim::<3>(0));
+        left_factors = Tensor::cat(vec![left_factors, earlier], 0);
         power = square(power);
     }
-    let kernel = before.swap_dims(0, 1).precise_matmul(after.permute([2, 1, 0])); // [d, a, b]
+    let kernel = left_factors.swap_dims(0, 1).precise_matmul(right_factors.permute([2, 1, 0])); // [d, a, b]
     kernel.reshape([d, large * small]).narrow(1, 0, n).transpose() // [N, d]
 }
 
-/// `(I - dt/2 A)^-1`, `[S, S]`, from the lower triangle of `dt A`, in `log2 S` levels: with the
-/// diagonal blocks of one size inverted, `X`, those of twice the size are `X - X M X`, where `M`
-/// holds what couples the two halves of each.
+/// `(I - dt/2 A)^-1`, `[S, S]`, from the lower triangle of `dt A`, in `log2 S` levels: given the
+/// inverses `X` of the diagonal blocks of one size, those of twice the size are `X - X M X`, where `M`
+/// holds the entries that couple the two halves of each block.
 fn inverse_of_implicit(a: Tensor<2>) -> Tensor<2> {
     let [states, _] = a.dims();
     let implicit = a * -0.5; // [S, S]: without I
@@ -170,7 +170,7 @@ fn inverse_of_implicit(a: Tensor<2>) -> Tensor<2> {
     inverse
 }
 
-/// 1 where `holds(row, column)`, else 0: `[S, S]`, where and as `like` is.
+/// 1 where `holds(row, column)`, else 0: `[S, S]`, on the device and in the type of `like`.
 fn mask(like: &Tensor<2>, holds: impl Fn(usize, usize) -> bool) -> Tensor<2> {
     let [states, _] = like.dims();
     let data = (0..states * states).map(|at| f32::from(holds(at / states, at % states))).collect();

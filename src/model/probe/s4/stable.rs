@@ -1,5 +1,5 @@
-//! The state matrix after a step of an optimiser: lower triangular again, its diagonal below 0, so that memory fades. On GPUs in one
-//! launch, where tensors take eleven and masks from the host.
+//! Projects the state matrix after an optimiser step: lower triangular again, with a diagonal below 0, so that memory fades. On GPUs
+//! in one launch, where tensor operations take eleven and masks from the host.
 
 use burn::tensor::Tensor;
 use burn_cubecl::cubecl;
@@ -11,35 +11,36 @@ use crate::model::ops::gpu::{arg, cube, empty, takes, tensor};
 /// Threads of a workgroup.
 const UNITS: usize = 256;
 
-/// `a` `[S, S]` without what is above the diagonal, which is `most` at most; not differentiable.
-pub fn stable(a: Tensor<2>, most: f32) -> Tensor<2> {
+/// `a` `[S, S]` with zeros above the diagonal and its diagonal entries clamped to at most `max_diagonal`; not differentiable.
+pub fn stable(a: Tensor<2>, max_diagonal: f32) -> Tensor<2> {
     let [states, _] = a.dims();
     if !takes(&a, UNITS, 1) {
         let diagonal = Tensor::<2>::eye(states, &a.device());
-        let clamped = a.clone().clamp_max(most) * diagonal;
+        let clamped = a.clone().clamp_max(max_diagonal) * diagonal;
         return a.tril(-1) + clamped;
     }
     let a = into_contiguous(cube(a));
-    let kept = empty(&a, [states, states]);
+    let projected = empty(&a, [states, states]);
     let cubes = CubeCount::Static((states * states).div_ceil(UNITS) as u32, 1, 1);
-    keep::launch(&a.client, cubes, CubeDim::new_1d(UNITS as u32), arg(&a), arg(&kept), most, states);
-    tensor(kept)
+    let units = CubeDim::new_1d(UNITS as u32);
+    project::launch(&a.client, cubes, units, arg(&a), arg(&projected), max_diagonal, states);
+    tensor(projected)
 }
 
-/// A thread an entry.
+/// [`stable`], one thread per entry.
 #[cube(launch)]
-fn keep(a: &[f32], kept: &mut [f32], most: f32, states: usize) {
+fn project(a: &[f32], projected: &mut [f32], max_diagonal: f32, states: usize) {
     let at = ABSOLUTE_POS;
-    if at < kept.len() {
+    if at < projected.len() {
         let (row, column) = (at / states, at % states);
         let mut entry = a[at];
         if row == column {
-            entry = min_nan(entry, most); // what is no number stays none
+            entry = min_nan(entry, max_diagonal); // NaN stays NaN
         }
         if row < column {
             entry = 0.0;
         }
-        kept[at] = entry;
+        projected[at] = entry;
     }
 }
 

@@ -1,29 +1,29 @@
-//! Forward, in the order in which they run; [`super`] has their formulas. What is of all systems lies one behind the other.
+//! Kernels of the forward pass, in the order in which they run; [`super`] has their formulas. Systems lie one after another in a buffer.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::product::{DEEP, Four, Slices, TILE, WIDE, read, spot};
+use super::product::{DEPTH, Float4, Slices, TILE, VECTOR_LEN, read, slot};
 use super::systems::{entry, path};
 use crate::model::ops::gpu::fold::{Fold, fold};
 
-/// Unknowns that every thread solves for itself.
+/// Unknowns of a block, which every thread solves for itself.
 const BLOCK: usize = 16;
 
-/// Threads of a workgroup that has one for every state.
+/// Threads of a workgroup with one thread per state.
 pub(super) fn units(states: usize) -> usize {
     states.next_power_of_two().max(32)
 }
 
-/// `E = dt A (I - dt/2 A)^-1`, `[G, S, S]`, and the first of the paths, `w_0 = (I - dt/2 A)^-T C` and `x_0 = dt (B + E B / 2)`: a
-/// workgroup solves `solved (I - dt/2 A) = row` for a row of A, or for C, a thread an entry, from the right to the left.
+/// `E = dt A (I - dt/2 A)^-1`, `[G, S, S]`, and the first step of each path, `w_0 = (I - dt/2 A)^-T C` and `x_0 = dt (B + E B / 2)`.
+/// A workgroup solves `solved (I - dt/2 A) = row` for one row of A, or for C, one thread per entry, from right to left.
 ///
-/// `(I - dt/2 A)^-1 A` by columns, from the diagonal down, is the same matrix, but costs float32 a digit more: of LegS with 256
-/// states and a step of 0.1 the kernel would be 1e-4 off.
+/// Solving for `(I - dt/2 A)^-1 A` by columns, from the diagonal down, gives the same matrix, but loses one more digit of float32: for
+/// LegS with 256 states and a step of 0.1 the kernel would be 1e-4 off.
 ///
-/// Unknowns depend on each other one by one. So that threads wait for each other only once for [`BLOCK`] of them, each solves
-/// for all of these, by substitution, while it asks for what the next count. A thread divides once, before any of them, and what it
-/// then puts into shared memory, its right side and its column of the block, is divided already.
+/// Each unknown depends on those before it. To need only one barrier per [`BLOCK`] of unknowns, every thread solves for all unknowns of
+/// a block by substitution, while it loads the coefficients of the next block. A thread computes the reciprocal of its pivot once, at
+/// the start; the right side and the block's column that it writes to shared memory are already multiplied by it.
 #[cube(launch)]
 pub(super) fn solve(
     a: &Sequence<Box<[f32]>>,
@@ -53,54 +53,54 @@ pub(super) fn solve(
         right = entry(a, system, row * states + unit);
     }
     let mut solved = 0.0f32;
-    // Two of each: while threads still read those of one block, others write those of the next.
+    // Double-buffered: while some threads still read one block, others write the next.
     let mut rights = Shared::<[f32]>::new_slice(comptime!(2 * BLOCK));
-    let mut implicit = Shared::<[Four]>::new_slice(comptime!(2 * BLOCK * BLOCK / WIDE)); // [rows / 4, 2, columns]
+    let mut implicit = Shared::<[Float4]>::new_slice(comptime!(2 * BLOCK * BLOCK / VECTOR_LEN)); // [rows / 4, 2, columns]
     let blocks = last / BLOCK + 1;
     let mut next = Array::<f32>::new(BLOCK);
-    ask(a, system, (blocks - 1) * BLOCK, &mut next, states);
+    load_coefficients(a, system, (blocks - 1) * BLOCK, &mut next, states);
     for back in 0..blocks {
         let first = (blocks - 1 - back) * BLOCK;
-        let room = back % 2 * BLOCK;
-        let mut counts = Array::<f32>::new(BLOCK);
+        let buffer = back % 2 * BLOCK;
+        let mut coefficients = Array::<f32>::new(BLOCK);
         #[unroll]
         for k in 0..BLOCK {
-            counts[k] = next[k];
+            coefficients[k] = next[k];
         }
         if unit >= first && unit < first + BLOCK {
-            let column = room + (unit - first);
+            let column = buffer + (unit - first);
             rights[column] = pivot * right;
             #[unroll]
-            for four in 0..comptime!(BLOCK / WIDE) {
-                let mut divided = Four::empty();
+            for vector in 0..comptime!(BLOCK / VECTOR_LEN) {
+                let mut divided = Float4::empty();
                 #[unroll]
-                for lane in 0..WIDE {
-                    divided.insert(lane, half * pivot * counts[comptime!(four * WIDE + lane)]);
+                for lane in 0..VECTOR_LEN {
+                    divided.insert(lane, half * pivot * coefficients[comptime!(vector * VECTOR_LEN + lane)]);
                 }
-                implicit[column + comptime!(four * 2 * BLOCK)] = divided;
+                implicit[column + comptime!(vector * 2 * BLOCK)] = divided;
             }
         }
         if back + 1 < blocks {
-            ask(a, system, first - BLOCK, &mut next, states);
+            load_coefficients(a, system, first - BLOCK, &mut next, states);
         }
         sync_cube();
         let mut block = Array::<f32>::new(BLOCK);
         #[unroll]
         for k in 0..BLOCK {
-            block[k] = rights[room + k];
+            block[k] = rights[buffer + k];
         }
-        // A column takes up four unknowns at once; the columns left of it, which wait for its own unknown, come after it.
+        // A column takes in four unknowns at once; the columns left of it need its own unknown, so they come after it.
         #[unroll]
-        for behind in 0..comptime!(BLOCK / WIDE) {
-            let four = comptime!(BLOCK / WIDE - 1 - behind);
+        for reversed in 0..comptime!(BLOCK / VECTOR_LEN) {
+            let vector = comptime!(BLOCK / VECTOR_LEN - 1 - reversed);
             #[unroll]
-            for before in 0..comptime!(four * WIDE + WIDE - 1) {
-                let column = comptime!(four * WIDE + WIDE - 2 - before);
-                let divided = implicit[room + comptime!(four * 2 * BLOCK + column)];
+            for before in 0..comptime!(vector * VECTOR_LEN + VECTOR_LEN - 1) {
+                let column = comptime!(vector * VECTOR_LEN + VECTOR_LEN - 2 - before);
+                let divided = implicit[buffer + comptime!(vector * 2 * BLOCK + column)];
                 #[unroll]
-                for later in 0..WIDE {
-                    let lane = comptime!(WIDE - 1 - later);
-                    let k = comptime!(four * WIDE + lane);
+                for later in 0..VECTOR_LEN {
+                    let lane = comptime!(VECTOR_LEN - 1 - later);
+                    let k = comptime!(vector * VECTOR_LEN + lane);
                     if comptime!(k > column) {
                         block[column] += block[k] * divided.extract(lane);
                     }
@@ -110,7 +110,7 @@ pub(super) fn solve(
         let mut sum = 0.0f32;
         #[unroll]
         for k in 0..BLOCK {
-            sum += block[k] * counts[k];
+            sum += block[k] * coefficients[k];
             if unit == first + k {
                 solved = block[k];
             }
@@ -127,20 +127,20 @@ pub(super) fn solve(
         if unit < states {
             power[(system * states + row) * states + unit] = entry_of_e;
         }
-        let turned = fold(entry_of_e * impulse, &mut lanes, Fold::Sum, units);
+        let e_b = fold(entry_of_e * impulse, &mut lanes, Fold::Sum, units);
         if unit == row {
-            paths[path(1, system, 0, steps, states) + row] = dt * (impulse + 0.5 * turned);
+            paths[path(1, system, 0, steps, states) + row] = dt * (impulse + 0.5 * e_b);
         }
     }
 }
 
-/// Asks for what the unknowns of the block that begins at `first` count in this thread's column of A, unless its own unknown is known.
+/// Loads this thread's column of A in the rows of the block that begins at `first`, unless the thread's own unknown is solved already.
 #[cube]
-fn ask(
+fn load_coefficients(
     a: &Sequence<Box<[f32]>>,
     system: usize,
     first: usize,
-    counts: &mut Array<f32>,
+    coefficients: &mut Array<f32>,
     #[comptime] states: usize,
 ) {
     let unit = UNIT_POS as usize;
@@ -151,26 +151,26 @@ fn ask(
             #[unroll]
             for k in 0..BLOCK {
                 let row = usize::min(first + k, comptime!(states - 1));
-                counts[k] = a.index(index)[row * states + column];
+                coefficients[k] = a.index(index)[row * states + column];
             }
         }
     }
 }
 
-/// Workgroups of [`double`] for a system.
+/// Workgroups of [`double`] per system. `squares`: whether the next power is computed, too.
 pub(super) fn tiles_of_doubling([known, steps, states]: [usize; 3], squares: bool) -> usize {
     let rows = 2 * fresh(known, steps).div_ceil(TILE) + if squares { states.div_ceil(TILE) } else { 0 };
     rows * states.div_ceil(TILE)
 }
 
-/// Steps that double what is known, as far as there are any.
+/// Steps that the next doubling adds: as many as are known, or those that are left.
 fn fresh(known: usize, steps: usize) -> usize {
     known.min(steps - known)
 }
 
-/// From a power `E = Abar^known - I` and as many steps of the paths, `[G, 2, N, S]`, as many steps more, `w E + w` and `x E^T + x`,
-/// and the next power, `E E + 2 E`: all of them rows times a matrix. A workgroup makes a tile, of the power first where it
-/// is asked for.
+/// From the power `E = Abar^known - I` and the first `known` steps of the paths, `[G, 2, N, S]`, computes as many further steps,
+/// `w E + w` and `x E^T + x`, and with `squares` the next power, `E E + 2 E`: all of them rows times a matrix. Each workgroup computes
+/// one tile; those of the power come first.
 #[cube(launch)]
 pub(super) fn double(
     power: &[f32],
@@ -193,34 +193,34 @@ pub(super) fn double(
     let square = band < squared;
     let of_x = band >= squared + each;
     let matrix = system * comptime!(states * states);
-    // Where the rows begin, how many there are, and this tile's first.
+    // Where the rows begin, their number, and the first of this tile.
     let start = select(square, matrix, path(select(of_x, 1usize, 0usize), system, 0, steps, states));
     let rows = select(square, states, fresh);
     let first_row = select(square, band, (band - squared) % each) * TILE;
 
-    let (spot_left, spot_right) = (spot(false), spot(!of_x));
-    let left = start + usize::min(first_row + spot_left.place, rows - 1) * states;
-    let column = usize::min(first_column + spot_right.place, comptime!(states - 1));
+    let (slot_left, slot_right) = (slot(false), slot(!of_x));
+    let left = start + usize::min(first_row + slot_left.line, rows - 1) * states;
+    let column = usize::min(first_column + slot_right.line, comptime!(states - 1));
     let right = matrix + select(of_x, column * states, column);
-    let apart = select(of_x, 1usize, states);
-    // All slices are asked for before anyone waits for the first.
-    let mut lefts = Array::<Four>::new(comptime!(states.div_ceil(DEEP)));
-    let mut rights = Array::<Four>::new(comptime!(states.div_ceil(DEEP)));
+    let stride = select(of_x, 1usize, states);
+    // All slices are loaded before any thread waits for the first.
+    let mut lefts = Array::<Float4>::new(comptime!(states.div_ceil(DEPTH)));
+    let mut rights = Array::<Float4>::new(comptime!(states.div_ceil(DEPTH)));
     #[unroll]
-    for slice in 0..comptime!(states.div_ceil(DEEP)) {
-        let term = spot_left.term + comptime!(slice * DEEP);
+    for slice in 0..comptime!(states.div_ceil(DEPTH)) {
+        let term = slot_left.term + comptime!(slice * DEPTH);
         if square {
             lefts[slice] = read(power, left, 1, term, states);
         } else {
             lefts[slice] = read(&*paths, left, 1, term, states);
         }
-        rights[slice] = read(power, right, apart, spot_right.term + comptime!(slice * DEEP), states);
+        rights[slice] = read(power, right, stride, slot_right.term + comptime!(slice * DEPTH), states);
     }
     let mut slices = Slices::new();
     #[unroll]
-    for slice in 0..comptime!(states.div_ceil(DEEP)) {
-        slices.put_left(&spot_left, lefts[slice], comptime!(states - slice * DEEP));
-        slices.put_right(&spot_right, rights[slice], comptime!(states - slice * DEEP));
+    for slice in 0..comptime!(states.div_ceil(DEPTH)) {
+        slices.store_left(&slot_left, lefts[slice], comptime!(states - slice * DEPTH));
+        slices.store_right(&slot_right, rights[slice], comptime!(states - slice * DEPTH));
         slices.multiply();
     }
     let sum = slices.total();
@@ -235,7 +235,7 @@ pub(super) fn double(
     }
 }
 
-/// The gain `G[N-1-j] = C x_j`, and D more where `j = 0`: `[G, N]`, a workgroup a step, a thread a state.
+/// The gain `G[N-1-j] = C x_j`, plus D where `j = 0`: `[G, N]`, one workgroup per step, one thread per state.
 #[cube(launch)]
 pub(super) fn outputs(
     paths: &[f32],

@@ -1,27 +1,27 @@
-//! The gains of one channel by the bilinear rule on GPUs, in float32, of some systems at once, in `2 + log2 N` launches forward and
-//! two back, where tensors take some 100 and 190 for each. CubeCL kernels for wgpu and CUDA.
+//! The gains of one channel by the bilinear rule on GPUs, in float32, for 1, 2 or 4 systems at once: `2 + log2 N` launches forward and
+//! two backward, where tensor operations take some 100 and 190 per system. CubeCL kernels for wgpu and CUDA.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `product` | tiles of products of matrices |
-//! | `systems` | where a kernel finds what some systems have |
-//! | `forward`, `backward` | the launches |
+//! | `product` | tiled matrix products |
+//! | `systems` | access to the buffers of each system |
+//! | `forward`, `backward` | the kernels of each pass |
 //!
-//! N steps that wait for each other would leave all of a GPU but one workgroup idle. So the states are doubled, and so are those
-//! of the way back, which begin at C and depend on no gradient. With `E_i = Abar^i - I`, of which float32 keeps all digits where of
-//! an Abar near I it has only those beside the 1:
+//! N dependent steps would leave all of a GPU but one workgroup idle. So each launch doubles the number of known states, and that
+//! of the adjoint states `w`, which begin at C and depend on no gradient. Kept is `E_i = Abar^i - I`, whose digits float32 holds in
+//! full, where in an Abar near I the 1 takes up most of them:
 //!
 //! * `E_1 = dt A (I - dt/2 A)^-1`, `E_2i = E_i E_i + 2 E_i`;
 //! * `x_0 = Bbar = dt (B + E_1 B / 2)`, `x_{j+i} = x_j + E_i x_j` for `j < i`, and `K[j] = C x_j`;
 //! * `w_0 = (I - dt/2 A)^-T C`, `w_{j+i} = w_j + E_i^T w_j`.
 //!
-//! The bilinear rule is the implicit midpoint rule: step `j` adds `dt r_j` to the state, where the slope `r_j = A q_j` (B more where
-//! `j = 0`) is that at the middle `q_j = (x_{j-1} + x_j) / 2` of the step, and the first begins at 0. Back, `p_j` what the gradient
-//! of the right side of a slope's equation is:
+//! The bilinear rule is the implicit midpoint rule: step `j` adds `dt r_j` to the state, where the slope `r_j = A q_j` (plus B where
+//! `j = 0`) is taken at the midpoint `q_j = (x_{j-1} + x_j) / 2` of the step, and `x_{-1} = 0`. Backward, with `p_j` the gradient of
+//! the right side of the equation of `r_j`:
 //!
 //! * `p_j = sum_m dK[j+m] w_m`;
 //! * `dA = dt sum_j p_j q_j^T` in the lower triangle, `dB = dt p_0`, `dC = sum_j dK[j] x_j`, `d dt = sum_j p_j . r_j`;
-//! * of the gain `G[N-1-j] = K[j]`, D more where `j = 0`: `dK[j] = dG[N-1-j]`, `dD = dG[N-1]`.
+//! * for the gain `G[N-1-j] = K[j]`, plus D where `j = 0`: `dK[j] = dG[N-1-j]`, `dD = dG[N-1]`.
 
 mod backward;
 mod forward;
@@ -42,8 +42,8 @@ use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::{arg, empty, gpu, takes, workgroups};
 use crate::model::probe::settings::Discretization;
 
-/// [`super::gains`] by these kernels; none where they do not take them: on the processor, of many channels, by another rule, in other
-/// numbers than float32, of more than 256 states, and as many at once as no scan has directions.
+/// [`super::gains`] by these kernels. `None` where they do not apply: on the CPU, for more than one channel, another rule, another type
+/// than float32, more than 256 states, or a number of systems other than 1, 2 and 4, the numbers of directions that scans have.
 pub fn gains(systems: &[System], (rule, steps): Steps) -> Option<Tensor<3>> {
     let System { a, b, .. } = systems.first()?;
     let [states, channels] = b.dims();
@@ -67,21 +67,21 @@ pub fn gains(systems: &[System], (rule, steps): Steps) -> Option<Tensor<3>> {
     }
 }
 
-/// The gains of so many steps, of A, B, C, D and the step size of each system, one system after the other.
+/// The gains of `steps` positions. Inputs: A, B, C, D and the step size of each system, one system after another.
 struct GainsOp {
     steps: usize,
 }
 
-/// What the way back needs.
+/// What the backward pass needs.
 struct Saved {
     steps: usize,
-    /// `[1]` of each.
+    /// The step size of each system, `[1]`.
     step: Vec<CubeTensor>,
     /// `w_j` and `x_j`, `[G, 2, N, S]`.
     paths: CubeTensor,
 }
 
-/// Inputs of a system.
+/// Inputs per system.
 const INPUTS: usize = 5;
 
 impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
@@ -91,17 +91,17 @@ impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
         let inputs = inputs.map(into_contiguous);
         let of_each = |input: usize| inputs.iter().skip(input).step_by(INPUTS).cloned().collect::<Vec<_>>();
         let [a, b, c, skip, step] = [0, 1, 2, 3, 4].map(of_each);
-        let (like, count, steps) = (&a[0], a.len(), self.steps);
-        let client = &like.client;
-        let [states, _] = like.meta.shape().dims();
-        let [of_states, of_tile] = [units(states), UNITS].map(|units| CubeDim::new_1d(units as u32));
-        let [mut power, mut next] = [(); 2].map(|()| empty(like, [count, states, states]));
-        let paths = empty(like, [count, 2, steps, states]);
-        let gains = empty(like, [count, steps, 1]);
+        let (first, count, steps) = (&a[0], a.len(), self.steps);
+        let client = &first.client;
+        let [states, _] = first.meta.shape().dims();
+        let [state_units, tile_units] = [units(states), UNITS].map(|units| CubeDim::new_1d(units as u32));
+        let [mut power, mut next] = [(); 2].map(|()| empty(first, [count, states, states]));
+        let paths = empty(first, [count, 2, steps, states]);
+        let gains = empty(first, [count, steps, 1]);
         forward::solve::launch(
             client,
             workgroups(count * (states + 1)),
-            of_states,
+            state_units,
             args(&a),
             args(&b),
             args(&c),
@@ -118,7 +118,7 @@ impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
             forward::double::launch(
                 client,
                 workgroups(count * tiles),
-                of_tile,
+                tile_units,
                 arg(&power),
                 arg(&next),
                 arg(&paths),
@@ -135,7 +135,7 @@ impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
         forward::outputs::launch(
             client,
             workgroups(count * steps),
-            of_states,
+            state_units,
             arg(&paths),
             args(&c),
             args(&skip),
@@ -147,29 +147,30 @@ impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
         (gains, Saved { steps, step, paths })
     }
 
-    fn vjp(saved: &Saved, by_gains: CubeTensor, _: [bool; N]) -> [Option<CubeTensor>; N] {
+    fn vjp(saved: &Saved, grad_gains: CubeTensor, _: [bool; N]) -> [Option<CubeTensor>; N] {
         let Saved { steps, step, paths } = saved;
-        let (client, by_gains, steps) = (&paths.client, into_contiguous(by_gains), *steps);
+        let (client, grad_gains, steps) = (&paths.client, into_contiguous(grad_gains), *steps);
         let [count, _, _, states] = paths.meta.shape().dims();
-        let of_tile = CubeDim::new_1d(UNITS as u32);
+        let tile_units = CubeDim::new_1d(UNITS as u32);
         let tiles = tiles_of_adjoint(steps, states);
-        let by_slopes = empty(paths, [count, steps, states]);
-        let shares = empty(paths, [count, tiles]);
+        let grad_slopes = empty(paths, [count, steps, states]);
+        let partial_steps = empty(paths, [count, tiles]);
         let of_each = |shape: [usize; 2]| (0..count).map(|_| empty(paths, shape)).collect::<Vec<_>>();
-        let [by_a, by_b, by_c] = [[states, states], [states, 1], [1, states]].map(of_each);
-        let [by_skip, by_step] = [(); 2].map(|()| (0..count).map(|_| empty(paths, [1])).collect::<Vec<_>>());
+        let [grad_a, grad_b, grad_c] = [[states, states], [states, 1], [1, states]].map(of_each);
+        let [grad_skip, grad_step] =
+            [(); 2].map(|()| (0..count).map(|_| empty(paths, [1])).collect::<Vec<_>>());
         backward::adjoint::launch(
             client,
             workgroups(count * tiles),
-            of_tile,
+            tile_units,
             arg(paths),
             args(step),
-            arg(&by_gains),
-            arg(&by_slopes),
-            args(&by_b),
-            args(&by_c),
-            args(&by_skip),
-            arg(&shares),
+            arg(&grad_gains),
+            arg(&grad_slopes),
+            args(&grad_b),
+            args(&grad_c),
+            args(&grad_skip),
+            arg(&partial_steps),
             steps,
             tiles,
             count * tiles,
@@ -178,23 +179,23 @@ impl<const N: usize> CustomOp<CubeBackend, N> for GainsOp {
         backward::gradients::launch(
             client,
             workgroups(count * (states.div_ceil(TILE).pow(2) + 1)),
-            of_tile,
-            arg(&by_slopes),
+            tile_units,
+            arg(&grad_slopes),
             arg(paths),
             args(step),
-            arg(&shares),
-            args(&by_a),
-            args(&by_step),
+            arg(&partial_steps),
+            args(&grad_a),
+            args(&grad_step),
             steps,
             tiles,
             states,
         );
-        let by = [by_a, by_b, by_c, by_skip, by_step];
-        std::array::from_fn(|at| Some(by[at % INPUTS][at / INPUTS].clone()))
+        let grads = [grad_a, grad_b, grad_c, grad_skip, grad_step];
+        std::array::from_fn(|at| Some(grads[at % INPUTS][at / INPUTS].clone()))
     }
 }
 
-/// Those of each system.
+/// One buffer per system, as a kernel argument.
 fn args(tensors: &[CubeTensor]) -> SequenceArg<Box<[f32]>> {
     tensors.iter().map(arg).collect()
 }

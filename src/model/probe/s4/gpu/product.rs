@@ -1,6 +1,6 @@
-//! Tiles of products of matrices: a workgroup makes `[TILE, TILE]` entries of slices of [`DEEP`] terms that lie in shared memory.
-//! Terms are read in fours. Threads share out a slice's terms and make [`EACH`] rows and columns of entries of theirs; what their
-//! parts come to is added up in the end.
+//! Tiled matrix products: a workgroup computes a `[TILE, TILE]` tile from slices of [`DEPTH`] terms in shared memory, which hold
+//! vectors of 4 terms. Its threads split the terms of a slice into [`PARTS`]; each accumulates a block of [`PER_THREAD`] x
+//! [`PER_THREAD`] entries over its part, and the partial sums are added up at the end.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -11,136 +11,136 @@ use crate::model::ops::gpu::fold::total;
 pub(super) const TILE: usize = 16;
 /// Threads of a workgroup.
 pub(super) const UNITS: usize = TILE * TILE;
-/// Terms of a slice.
-pub(super) const DEEP: usize = 64;
-/// Terms that lie side by side: what a thread reads of a slice of one factor.
-pub(super) const WIDE: usize = TILE * DEEP / UNITS;
-pub(super) type Four = Vector<f32, Const<WIDE>>;
-/// Fours of a slice in a row or column.
-const FOURS: usize = DEEP / WIDE;
-/// From one row or column to the next: one more, so that neighbours lie in different banks.
-const LINE: usize = FOURS + 1;
-/// Rows, and columns, of a thread.
-const EACH: usize = 2;
-/// From one of them to the next.
-const LANES: usize = TILE / EACH;
-/// Into how many parts threads share out the terms of a slice.
-const PARTS: usize = EACH * EACH;
+/// Terms of the inner dimension in a slice.
+pub(super) const DEPTH: usize = 64;
+/// Consecutive terms in a vector; each thread reads one vector of a slice from each factor.
+pub(super) const VECTOR_LEN: usize = TILE * DEPTH / UNITS;
+pub(super) type Float4 = Vector<f32, Const<VECTOR_LEN>>;
+/// Vectors of a slice in a row or column.
+const VECTORS: usize = DEPTH / VECTOR_LEN;
+/// Vectors from one row or column to the next in shared memory: one more, so that neighbours lie in different banks.
+const STRIDE: usize = VECTORS + 1;
+/// Rows, and columns, of a thread's block.
+const PER_THREAD: usize = 2;
+/// Distance between the rows, and columns, of a thread: threads of a part along each side of the tile.
+const THREADS: usize = TILE / PER_THREAD;
+/// Parts into which the threads split the terms of a slice.
+const PARTS: usize = PER_THREAD * PER_THREAD;
 
-/// Slices of the two factors, and what they come to.
+/// The current slices of the two factors, and the sums over all slices so far.
 #[derive(CubeType)]
 pub(super) struct Slices {
-    /// Rows of the left factor, `[TILE, LINE]`.
-    left: Shared<[Four]>,
-    /// Columns of the right one, `[TILE, LINE]`.
-    right: Shared<[Four]>,
-    /// `[PARTS, TILE, TILE]`.
+    /// Rows of the left factor, `[TILE, STRIDE]`.
+    left: Shared<[Float4]>,
+    /// Columns of the right one, `[TILE, STRIDE]`.
+    right: Shared<[Float4]>,
+    /// Partial sums, `[PARTS, TILE, TILE]`.
     parts: Shared<[f32]>,
-    /// What this thread's terms come to so far, `[EACH, EACH]`, every fourth of them in a lane.
-    sums: Array<Four>,
+    /// This thread's sums so far, `[PER_THREAD, PER_THREAD]`; each lane sums every fourth term.
+    sums: Array<Float4>,
 }
 
-/// Which four of a slice a thread reads: its place in the tile, and its first term.
+/// The vector of a slice that a thread reads: its row or column of the tile, and its first term.
 #[derive(CubeType, Clone, Copy)]
-pub(super) struct Spot {
-    pub place: usize,
+pub(super) struct Slot {
+    pub line: usize,
     pub term: usize,
 }
 
-/// By `beside` threads side by side have places side by side, else terms.
+/// With `across`, neighbouring threads read neighbouring lines, else neighbouring terms.
 #[cube]
-pub(super) fn spot(beside: bool) -> Spot {
+pub(super) fn slot(across: bool) -> Slot {
     let unit = UNIT_POS as usize;
-    let four = select(beside, unit / TILE, unit % FOURS);
-    Spot { place: select(beside, unit % TILE, unit / FOURS), term: four * WIDE }
+    let vector = select(across, unit / TILE, unit % VECTORS);
+    Slot { line: select(across, unit % TILE, unit / VECTORS), term: vector * VECTOR_LEN }
 }
 
-/// Four of `terms` numbers that begin at `first` and lie `apart`; past the end the last of them again. Nothing is done with what was
-/// read, so that nobody waits for it.
+/// Reads 4 of `terms` numbers from index `term` on, of which number 0 lies at `first` and each next one `stride` further; past the end the
+/// last one repeats. Nothing is computed with them here, so that the thread does not yet wait for memory.
 #[cube]
-pub(super) fn read(numbers: &[f32], first: usize, apart: usize, term: usize, terms: usize) -> Four {
-    let mut four = Four::empty();
+pub(super) fn read(numbers: &[f32], first: usize, stride: usize, term: usize, terms: usize) -> Float4 {
+    let mut vector = Float4::empty();
     #[unroll]
-    for lane in 0..WIDE {
-        four.insert(lane, numbers[first + usize::min(term + lane, terms - 1) * apart]);
+    for lane in 0..VECTOR_LEN {
+        vector.insert(lane, numbers[first + usize::min(term + lane, terms - 1) * stride]);
     }
-    four
+    vector
 }
 
-/// A four of a slice, 0 past its `terms`.
+/// A vector of a slice, with 0 past its `terms`.
 #[cube]
-fn kept(four: Four, spot: &Spot, terms: usize) -> Four {
-    let mut kept = Four::empty();
+fn masked(vector: Float4, slot: &Slot, terms: usize) -> Float4 {
+    let mut masked = Float4::empty();
     #[unroll]
-    for lane in 0..WIDE {
-        kept.insert(lane, select(spot.term + lane < terms, four.extract(lane), 0.0f32));
+    for lane in 0..VECTOR_LEN {
+        masked.insert(lane, select(slot.term + lane < terms, vector.extract(lane), 0.0f32));
     }
-    kept
+    masked
 }
 
 #[cube]
 impl Slices {
     pub fn new() -> Slices {
-        let mut sums = Array::<Four>::new(comptime!(EACH * EACH));
+        let mut sums = Array::<Float4>::new(comptime!(PER_THREAD * PER_THREAD));
         #[unroll]
-        for entry in 0..comptime!(EACH * EACH) {
-            sums[entry] = Four::new(0.0);
+        for entry in 0..comptime!(PER_THREAD * PER_THREAD) {
+            sums[entry] = Float4::new(0.0);
         }
         Slices {
-            left: Shared::<[Four]>::new_slice(comptime!(TILE * LINE)),
-            right: Shared::<[Four]>::new_slice(comptime!(TILE * LINE)),
+            left: Shared::<[Float4]>::new_slice(comptime!(TILE * STRIDE)),
+            right: Shared::<[Float4]>::new_slice(comptime!(TILE * STRIDE)),
             parts: Shared::<[f32]>::new_slice(comptime!(PARTS * UNITS)),
             sums,
         }
     }
 
-    pub fn put_left(&mut self, spot: &Spot, four: Four, terms: usize) {
-        self.left[spot.place * LINE + spot.term / WIDE] = kept(four, spot, terms);
+    pub fn store_left(&mut self, slot: &Slot, vector: Float4, terms: usize) {
+        self.left[slot.line * STRIDE + slot.term / VECTOR_LEN] = masked(vector, slot, terms);
     }
 
-    pub fn put_right(&mut self, spot: &Spot, four: Four, terms: usize) {
-        self.right[spot.place * LINE + spot.term / WIDE] = kept(four, spot, terms);
+    pub fn store_right(&mut self, slot: &Slot, vector: Float4, terms: usize) {
+        self.right[slot.line * STRIDE + slot.term / VECTOR_LEN] = masked(vector, slot, terms);
     }
 
-    /// Adds this slice's products. All threads of the workgroup call it, between what they put.
+    /// Adds the products of the stored slices. All threads of the workgroup must call it, after they stored their vectors.
     pub fn multiply(&mut self) {
         let unit = UNIT_POS as usize;
-        let part = unit / comptime!(LANES * LANES) * comptime!(FOURS / PARTS);
-        let left_at = unit / LANES % LANES * LINE + part;
-        let right_at = unit % LANES * LINE + part;
+        let part = unit / comptime!(THREADS * THREADS) * comptime!(VECTORS / PARTS);
+        let left_at = unit / THREADS % THREADS * STRIDE + part;
+        let right_at = unit % THREADS * STRIDE + part;
         sync_cube();
         #[unroll]
-        for four in 0..comptime!(FOURS / PARTS) {
-            let mut beside = Sequence::<Four>::new();
+        for vector in 0..comptime!(VECTORS / PARTS) {
+            let mut across = Sequence::<Float4>::new();
             #[unroll]
-            for column in 0..EACH {
-                let terms = self.right[right_at + comptime!(column * LANES * LINE + four)];
-                beside.push(terms);
+            for column in 0..PER_THREAD {
+                let terms = self.right[right_at + comptime!(column * THREADS * STRIDE + vector)];
+                across.push(terms);
             }
             #[unroll]
-            for row in 0..EACH {
-                let terms = self.left[left_at + comptime!(row * LANES * LINE + four)];
+            for row in 0..PER_THREAD {
+                let terms = self.left[left_at + comptime!(row * THREADS * STRIDE + vector)];
                 #[unroll]
-                for column in 0..EACH {
-                    self.sums[comptime!(row * EACH + column)] += terms * beside[column];
+                for column in 0..PER_THREAD {
+                    self.sums[comptime!(row * PER_THREAD + column)] += terms * across[column];
                 }
             }
         }
         sync_cube();
     }
 
-    /// The entry of row `UNIT_POS / TILE` and column `UNIT_POS % TILE`. All threads of the workgroup call it, once.
+    /// The entry in row `UNIT_POS / TILE` and column `UNIT_POS % TILE`. All threads of the workgroup must call it, once.
     pub fn total(&mut self) -> f32 {
         let unit = UNIT_POS as usize;
-        let part = unit / comptime!(LANES * LANES) * UNITS;
-        let first = part + unit / LANES % LANES * TILE + unit % LANES;
+        let part = unit / comptime!(THREADS * THREADS) * UNITS;
+        let first = part + unit / THREADS % THREADS * TILE + unit % THREADS;
         #[unroll]
-        for row in 0..EACH {
+        for row in 0..PER_THREAD {
             #[unroll]
-            for column in 0..EACH {
-                let four = self.sums[comptime!(row * EACH + column)];
-                self.parts[first + comptime!(row * LANES * TILE + column * LANES)] =
-                    total::<Const<WIDE>>(four);
+            for column in 0..PER_THREAD {
+                let vector = self.sums[comptime!(row * PER_THREAD + column)];
+                self.parts[first + comptime!(row * THREADS * TILE + column * THREADS)] =
+                    total::<Const<VECTOR_LEN>>(vector);
             }
         }
         sync_cube();

@@ -1,33 +1,33 @@
-//! What some systems have, of which a kernel is given a buffer each, and where in a buffer of all of them a path lies.
+//! Access to parameters of which every system has its own buffer, and offsets in the buffer that holds the paths of all systems.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// Entry `at` of what a system has.
+/// Entry `at` of the system's buffer.
 #[cube]
-pub(super) fn entry(of_each: &Sequence<Box<[f32]>>, system: usize, at: usize) -> f32 {
+pub(super) fn entry(buffers: &Sequence<Box<[f32]>>, system: usize, at: usize) -> f32 {
     let mut entry = 0.0f32;
     #[unroll]
-    for index in 0..of_each.len() {
+    for index in 0..buffers.len() {
         if system == index {
-            entry = of_each.index(index)[at];
+            entry = buffers.index(index)[at];
         }
     }
     entry
 }
 
-/// Makes it `value`.
+/// Sets entry `at` of the system's buffer to `value`.
 #[cube]
-pub(super) fn put(of_each: &mut Sequence<Box<[f32]>>, system: usize, at: usize, value: f32) {
+pub(super) fn put(buffers: &mut Sequence<Box<[f32]>>, system: usize, at: usize, value: f32) {
     #[unroll]
-    for index in 0..of_each.len() {
+    for index in 0..buffers.len() {
         if system == index {
-            of_each.index_mut(index)[at] = value;
+            buffers.index_mut(index)[at] = value;
         }
     }
 }
 
-/// Where step `j` of a path begins, in `[G, 2, N, S]`: of `w`, which is 0, or of `x`, 1.
+/// Offset of step `j` of a path in `[G, 2, N, S]`. `which`: 0 for `w`, 1 for `x`.
 #[cube]
 pub(super) fn path(which: usize, system: usize, j: usize, steps: usize, #[comptime] states: usize) -> usize {
     ((2 * system + which) * steps + j) * states
