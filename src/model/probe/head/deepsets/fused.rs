@@ -1,16 +1,16 @@
-//! DeepSets on the CPU as one operation with its own gradient, in which no token meets the second layer.
+//! DeepSets on the CPU as one operation with its own gradient, in which the second layer is never applied to single tokens.
 //!
-//! That layer is linear and the norm behind it too, but for one number a token. With `V` and `c` the
+//! That layer is linear, and so is the norm after it, but for one factor per token. With `V` and `c` the
 //! second layer's weight `[d, H]` and bias `[d]` less their means over the channels, a token's hidden
-//! values `h` come to `y = V h + c`, already centred, with `|y|^2 = h . (q + g) + c . c`, `q = V^T y = (V^T V) h + g`,
-//! `g = V^T c`: the norm's `s = (|y|^2 / d + 1e-5)^(-1/2)` needs products with `V^T V` `[H, H]` alone, and the
-//! mean of `s y` is `V mean(s h) + c mean(s)`. Back, where each `s y` of an image has the gradient `e`, centred, and
-//! `u = V^T e`: with `w = s^3 (u . h + e . c) / d` that of the hidden values is `s u - w q`, the weight
-//! `e (sum s h)^T - V (sum w h h^T) - c (sum w h)^T` and the bias `e sum s - V (sum w h) - c sum w`. With `d = 4 H`
-//! that is less than half the operations of going through the layer token by token.
+//! values `h` give `y = V h + c`, already centred, with `|y|^2 = h . (q + g) + c . c`, `q = V^T y = (V^T V) h + g`,
+//! `g = V^T c`: the norm's factor `s = (|y|^2 / d + 1e-5)^(-1/2)` only needs products with `V^T V` `[H, H]`, and the
+//! mean of `s y` is `V mean(s h) + c mean(s)`. Backward, where each `s y` of an image has the gradient `e`, centred, and
+//! `u = V^T e`: with `w = s^3 (u . h + e . c) / d` the gradient of the hidden values is `s u - w q`, of the weight
+//! `e (sum s h)^T - V (sum w h h^T) - c (sum w h)^T` and of the bias `e sum s - V (sum w h) - c sum w`. With `d = 4 H`
+//! that takes less than half the operations of applying the layer token by token.
 //!
-//! Some tokens of an image are taken at a time, so that what lies between the layers stays in a core's
-//! cache. Kept for the way back are hidden values and norms.
+//! An image is processed in blocks of tokens, so that the values between the layers stay in a core's
+//! cache. Hidden values and norm factors are saved for the backward pass.
 
 use burn::backend::{DispatchTensor, Flex};
 use burn::tensor::Tensor;
@@ -24,11 +24,11 @@ use crate::model::ops::gemm::Matrix;
 use crate::model::ops::pooling::token_batch::Tokens;
 use crate::model::ops::simd::{add, add_scaled, dot};
 
-/// Tokens taken together.
+/// Tokens of a block.
 const TOKENS_PER_BLOCK: usize = 128;
-/// Parts a batch is cut into, each with gradients of its own, summed in order at the end.
+/// Parts into which a batch is split; the gradients of each are summed in order at the end.
 const PARTS: usize = 16;
-/// Images whose means are made together.
+/// Images whose means are computed by one matrix product.
 const IMAGES_PER_PRODUCT: usize = 16;
 
 /// `mean_i normalise(W2 relu(W1 t_i + b1) + b2)`, `[B, d]`, for tokens `[B, N, d]` on the CPU. `layers`: weight
@@ -37,33 +37,33 @@ pub(super) fn mean(tokens: &Tensor<3>, layers: [DispatchTensor; 4]) -> Tensor<2>
     apply(DeepSetsOp { tokens: Tokens::new(&flex(tokens.clone())) }, layers)
 }
 
-/// The mean of these tokens, of the weights as [`mean`] has them.
+/// [`mean`] of these tokens as a function of the layers.
 struct DeepSetsOp {
     tokens: Tokens,
 }
 
 impl CustomOp<Flex, 4> for DeepSetsOp {
-    type Saved = (Network, Vec<Seen>);
+    type Saved = (Network, Vec<SavedImage>);
 
     fn forward(self, layers: [FlexTensor; 4], keep: bool) -> (FlexTensor, Self::Saved) {
         let network = Network::new(self.tokens, layers);
-        let (mean, seen) = network.forward(keep);
-        (mean, (network, seen))
+        let (mean, saved) = network.forward(keep);
+        (mean, (network, saved))
     }
 
-    fn vjp((network, seen): &Self::Saved, by_mean: FlexTensor, _: [bool; 4]) -> [Option<FlexTensor>; 4] {
-        let gradients = network.backward(seen, as_f32(&by_mean.to_contiguous()));
+    fn vjp((network, saved): &Self::Saved, grad_mean: FlexTensor, _: [bool; 4]) -> [Option<FlexTensor>; 4] {
+        let gradients = network.backward(saved, as_f32(&grad_mean.to_contiguous()));
         let mut shapes = network.layers.iter().map(|layer| layer.layout().shape());
         gradients.map(|values| shapes.next().map(|shape| from_f32(values, shape)))
     }
 }
 
-/// What is known of an image on the way back.
+/// What the backward pass needs of an image.
 #[derive(Default)]
-struct Seen {
+struct SavedImage {
     /// `h`, `[N, H]`, after the ReLU.
     hidden: Vec<f32>,
-    /// `s`, `[N]`.
+    /// The norm's factors `s`, `[N]`.
     norms: Vec<f32>,
     /// `sum s h`, `[H]`.
     sum: Vec<f32>,
@@ -76,18 +76,18 @@ struct Network {
     outer: Outer,
 }
 
-/// The outer layer, centred.
+/// The outer layer, centred over the channels, and its products.
 struct Outer {
     /// `V`, `[d, H]`.
     weight: Vec<f32>,
     /// `c`, `[d]`.
     bias: Vec<f32>,
     /// `V^T V`, `[H, H]`.
-    square: Vec<f32>,
-    /// `g`, `[H]`.
-    along: Vec<f32>,
+    gram: Vec<f32>,
+    /// `g = V^T c`, `[H]`.
+    weight_bias: Vec<f32>,
     /// `c . c`.
-    level: f32,
+    bias_square: f32,
 }
 
 impl Outer {
@@ -99,29 +99,29 @@ impl Outer {
         let mut weight = weight.to_vec();
         weight.chunks_exact_mut(hidden).for_each(|row| row.iter_mut().zip(&mean).for_each(|(x, m)| *x -= m));
         let bias = centred(bias);
-        let (mut square, mut along) = (vec![0.0; hidden * hidden], vec![0.0; hidden]);
+        let (mut gram, mut weight_bias) = (vec![0.0; hidden * hidden], vec![0.0; hidden]);
         let matrix = Matrix::new(&weight, hidden);
-        matrix.transposed().times(matrix, &mut square);
-        matrix.transposed().times(Matrix::new(&bias, 1), &mut along);
-        let level = dot(&bias, &bias);
-        Self { weight, bias, square, along, level }
+        matrix.transposed().times(matrix, &mut gram);
+        matrix.transposed().times(Matrix::new(&bias, 1), &mut weight_bias);
+        let bias_square = dot(&bias, &bias);
+        Self { weight, bias, gram, weight_bias, bias_square }
     }
 }
 
-/// What is summed over images on the way back.
-struct Sums {
+/// What the backward pass sums over the images of a part.
+struct PartialSums {
     inner: Vec<f32>,
     inner_bias: Vec<f32>,
     /// `sum e (sum s h)^T`, `[d, H]`, and `sum e sum s`, `[d]`.
     outer: Vec<f32>,
     outer_bias: Vec<f32>,
     /// `sum w h h^T`, `[H, H]`, `sum w h`, `[H]`, and `sum w`, one value.
-    squares: Vec<f32>,
-    firsts: Vec<f32>,
+    second_moments: Vec<f32>,
+    first_moments: Vec<f32>,
     weights: Vec<f32>,
 }
 
-impl Sums {
+impl PartialSums {
     fn new(width: usize, hidden: usize) -> Self {
         let zeros = |count: usize| vec![0.0; count];
         Self {
@@ -129,15 +129,15 @@ impl Sums {
             inner_bias: zeros(hidden),
             outer: zeros(width * hidden),
             outer_bias: zeros(width),
-            squares: zeros(hidden * hidden),
-            firsts: zeros(hidden),
+            second_moments: zeros(hidden * hidden),
+            first_moments: zeros(hidden),
             weights: zeros(1),
         }
     }
 
     fn all(&mut self) -> [&mut Vec<f32>; 7] {
-        let Self { inner, inner_bias, outer, outer_bias, squares, firsts, weights } = self;
-        [inner, inner_bias, outer, outer_bias, squares, firsts, weights]
+        let Self { inner, inner_bias, outer, outer_bias, second_moments, first_moments, weights } = self;
+        [inner, inner_bias, outer, outer_bias, second_moments, first_moments, weights]
     }
 }
 
@@ -155,17 +155,17 @@ impl Network {
 
     /// `q` of some tokens, `[n, H]`, given their `h`.
     fn project(&self, hidden: &[f32], into: &mut [f32]) {
-        let Outer { square, along, .. } = &self.outer;
-        into.chunks_exact_mut(along.len()).for_each(|row| row.copy_from_slice(along));
-        Matrix::new(hidden, along.len()).times(Matrix::new(square, along.len()), into);
+        let Outer { gram, weight_bias, .. } = &self.outer;
+        into.chunks_exact_mut(weight_bias.len()).for_each(|row| row.copy_from_slice(weight_bias));
+        Matrix::new(hidden, weight_bias.len()).times(Matrix::new(gram, weight_bias.len()), into);
     }
 
-    /// What the way back needs of an image, and `sum s`; the hidden values only to `keep`.
-    fn see(&self, image: usize, keep: bool) -> (Seen, f32) {
-        let Outer { along, level, .. } = &self.outer;
+    /// What the backward pass needs of an image, and `sum s`; the hidden values only with `keep`.
+    fn read_image(&self, image: usize, keep: bool) -> (SavedImage, f32) {
+        let Outer { weight_bias, bias_square, .. } = &self.outer;
         let (inner, bias) = (as_f32(&self.layers[0]), as_f32(&self.layers[1]));
         let (width, count) = (self.tokens.width, bias.len());
-        let mut seen = Seen { sum: vec![0.0; count], ..Seen::default() };
+        let mut saved = SavedImage { sum: vec![0.0; count], ..SavedImage::default() };
         let size = TOKENS_PER_BLOCK.min(self.tokens.count) * count;
         let (mut hidden, mut projected) = (vec![0.0; size], vec![0.0; size]);
         for tokens in self.image(image).chunks(TOKENS_PER_BLOCK * width) {
@@ -176,108 +176,117 @@ impl Network {
             hidden.iter_mut().for_each(|x| *x = x.max(0.0));
             self.project(hidden, projected);
             for (hidden, projected) in hidden.chunks_exact(count).zip(projected.chunks_exact(count)) {
-                let square = dot(hidden, projected) + dot(hidden, along) + level;
+                let square = dot(hidden, projected) + dot(hidden, weight_bias) + bias_square;
                 let norm = 1.0 / (square.max(0.0) / width as f32 + 1e-5).sqrt();
-                add_scaled(norm, hidden, &mut seen.sum);
-                seen.norms.push(norm);
+                add_scaled(norm, hidden, &mut saved.sum);
+                saved.norms.push(norm);
             }
             if keep {
-                seen.hidden.extend_from_slice(hidden);
+                saved.hidden.extend_from_slice(hidden);
             }
         }
-        let norms = sum(&seen.norms);
-        (seen, norms)
+        let norms = sum(&saved.norms);
+        (saved, norms)
     }
 
-    /// The mean for every image, `[B, d]`; with `keep`, what the way back needs.
-    fn forward(&self, keep: bool) -> (FlexTensor, Vec<Seen>) {
-        let Outer { weight, bias, along, .. } = &self.outer;
-        let seen: Vec<(Seen, f32)> =
-            (0..self.tokens.images).into_par_iter().map(|image| self.see(image, keep)).collect();
+    /// The mean for every image, `[B, d]`, and what the backward pass needs, complete only with `keep`.
+    fn forward(&self, keep: bool) -> (FlexTensor, Vec<SavedImage>) {
+        let Outer { weight, bias, weight_bias, .. } = &self.outer;
+        let saved: Vec<(SavedImage, f32)> =
+            (0..self.tokens.images).into_par_iter().map(|image| self.read_image(image, keep)).collect();
         let mut means = vec![0.0; self.tokens.images * self.tokens.width];
         means
             .par_chunks_mut(IMAGES_PER_PRODUCT * self.tokens.width.max(1))
-            .zip(seen.par_chunks(IMAGES_PER_PRODUCT))
-            .for_each(|(means, seen)| {
-                let sums: Vec<f32> = seen.iter().flat_map(|(seen, _)| seen.sum.iter().copied()).collect();
-                Matrix::new(&sums, along.len()).times(Matrix::new(weight, along.len()).transposed(), means);
-                for (mean, (_, norms)) in means.chunks_exact_mut(self.tokens.width).zip(seen) {
+            .zip(saved.par_chunks(IMAGES_PER_PRODUCT))
+            .for_each(|(means, saved)| {
+                let sums: Vec<f32> = saved.iter().flat_map(|(saved, _)| saved.sum.iter().copied()).collect();
+                Matrix::new(&sums, weight_bias.len())
+                    .times(Matrix::new(weight, weight_bias.len()).transposed(), means);
+                for (mean, (_, norms)) in means.chunks_exact_mut(self.tokens.width).zip(saved) {
                     add_scaled(*norms, bias, mean);
                     mean.iter_mut().for_each(|x| *x /= self.tokens.count as f32);
                 }
             });
         (
             from_f32(means, &[self.tokens.images, self.tokens.width]),
-            seen.into_iter().map(|(seen, _)| seen).collect(),
+            saved.into_iter().map(|(saved, _)| saved).collect(),
         )
     }
 
     /// The gradients of the layers, given that of the mean, `[B, d]`.
-    fn backward(&self, seen: &[Seen], cotangent: &[f32]) -> [Vec<f32>; 4] {
-        let Outer { weight, bias, along, .. } = &self.outer;
-        let (width, count) = (self.tokens.width, along.len());
+    fn backward(&self, saved: &[SavedImage], cotangent: &[f32]) -> [Vec<f32>; 4] {
+        let Outer { weight, bias, weight_bias, .. } = &self.outer;
+        let (width, count) = (self.tokens.width, weight_bias.len());
         let images: Vec<usize> = (0..self.tokens.images).collect();
         let part = self.tokens.images.div_ceil(PARTS).max(1);
-        let parts: Vec<Sums> =
-            images.par_chunks(part).map(|images| self.back_through(images, seen, cotangent)).collect();
-        let mut total = Sums::new(width, count);
+        let parts: Vec<PartialSums> =
+            images.par_chunks(part).map(|images| self.part_vjp(images, saved, cotangent)).collect();
+        let mut total = PartialSums::new(width, count);
         for mut part in parts {
             total.all().into_iter().zip(part.all()).for_each(|(total, part)| add(part, total));
         }
-        let Sums { inner, inner_bias, mut outer, mut outer_bias, mut squares, mut firsts, weights } = total;
-        squares.iter_mut().chain(&mut firsts).for_each(|x| *x = -*x);
+        let PartialSums {
+            inner,
+            inner_bias,
+            mut outer,
+            mut outer_bias,
+            mut second_moments,
+            mut first_moments,
+            weights,
+        } = total;
+        second_moments.iter_mut().chain(&mut first_moments).for_each(|x| *x = -*x);
         let matrix = Matrix::new(weight, count);
-        matrix.times(Matrix::new(&squares, count), &mut outer);
-        Matrix::new(bias, 1).times(Matrix::new(&firsts, count), &mut outer);
-        matrix.times(Matrix::new(&firsts, 1), &mut outer_bias);
+        matrix.times(Matrix::new(&second_moments, count), &mut outer);
+        Matrix::new(bias, 1).times(Matrix::new(&first_moments, count), &mut outer);
+        matrix.times(Matrix::new(&first_moments, 1), &mut outer_bias);
         add_scaled(-weights[0], bias, &mut outer_bias);
         [inner, inner_bias, outer, outer_bias]
     }
 
-    fn back_through(&self, images: &[usize], seen: &[Seen], cotangent: &[f32]) -> Sums {
-        let Outer { weight, bias, along, .. } = &self.outer;
-        let (width, count) = (self.tokens.width, along.len());
-        let mut sums = Sums::new(width, count);
-        let by_means: Vec<f32> = images
+    fn part_vjp(&self, images: &[usize], saved: &[SavedImage], cotangent: &[f32]) -> PartialSums {
+        let Outer { weight, bias, weight_bias, .. } = &self.outer;
+        let (width, count) = (self.tokens.width, weight_bias.len());
+        let mut sums = PartialSums::new(width, count);
+        let grad_means: Vec<f32> = images
             .iter()
             .flat_map(|image| {
-                let by_mean = &cotangent[image * width..(image + 1) * width];
-                centred(&by_mean.iter().map(|x| x / self.tokens.count as f32).collect::<Vec<_>>())
+                let grad_mean = &cotangent[image * width..(image + 1) * width];
+                centred(&grad_mean.iter().map(|x| x / self.tokens.count as f32).collect::<Vec<_>>())
             })
             .collect(); // e, [images, d]
-        let mut back = vec![0.0; images.len() * count]; // u, [images, H]
-        Matrix::new(&by_means, width).times(Matrix::new(weight, count), &mut back);
-        let totals: Vec<f32> = images.iter().flat_map(|&image| seen[image].sum.iter().copied()).collect();
-        let by_means_transposed = Matrix::new(&by_means, width).transposed();
-        by_means_transposed.times(Matrix::new(&totals, count), &mut sums.outer);
-        let norms: Vec<f32> = images.iter().map(|&image| sum(&seen[image].norms)).collect();
-        by_means_transposed.times(Matrix::new(&norms, 1), &mut sums.outer_bias);
+        let mut grad_pooled = vec![0.0; images.len() * count]; // u, [images, H]
+        Matrix::new(&grad_means, width).times(Matrix::new(weight, count), &mut grad_pooled);
+        let totals: Vec<f32> = images.iter().flat_map(|&image| saved[image].sum.iter().copied()).collect();
+        let grad_means_transposed = Matrix::new(&grad_means, width).transposed();
+        grad_means_transposed.times(Matrix::new(&totals, count), &mut sums.outer);
+        let norms: Vec<f32> = images.iter().map(|&image| sum(&saved[image].norms)).collect();
+        grad_means_transposed.times(Matrix::new(&norms, 1), &mut sums.outer_bias);
 
         let size = TOKENS_PER_BLOCK.min(self.tokens.count) * count;
-        let (mut projected, mut weighed) = (vec![0.0; size], vec![0.0; size]);
+        let (mut projected, mut weighted) = (vec![0.0; size], vec![0.0; size]);
         for (at, &image) in images.iter().enumerate() {
-            let u = &back[at * count..(at + 1) * count];
-            let level = dot(&by_means[at * width..(at + 1) * width], bias);
-            let Seen { hidden, norms, .. } = &seen[image];
+            let u = &grad_pooled[at * count..(at + 1) * count];
+            let grad_bias = dot(&grad_means[at * width..(at + 1) * width], bias);
+            let SavedImage { hidden, norms, .. } = &saved[image];
             let blocks = self
                 .image(image)
                 .chunks(TOKENS_PER_BLOCK * width)
                 .zip(hidden.chunks(TOKENS_PER_BLOCK * count));
             for ((tokens, hidden), norms) in blocks.zip(norms.chunks(TOKENS_PER_BLOCK)) {
-                let (projected, weighed) = (&mut projected[..hidden.len()], &mut weighed[..hidden.len()]);
+                let (projected, weighted) = (&mut projected[..hidden.len()], &mut weighted[..hidden.len()]);
                 self.project(hidden, projected);
                 let rows = hidden.chunks_exact(count).zip(projected.chunks_exact_mut(count));
-                for (((h, q), weighed), &s) in rows.zip(weighed.chunks_exact_mut(count)).zip(norms) {
-                    let w = s.powi(3) * (dot(u, h) + level) / width as f32;
+                for (((h, q), weighted), &s) in rows.zip(weighted.chunks_exact_mut(count)).zip(norms) {
+                    let w = s.powi(3) * (dot(u, h) + grad_bias) / width as f32;
                     sums.weights[0] += w;
-                    hidden_vjp(s, w, u, h, q, weighed);
+                    hidden_vjp(s, w, u, h, q, weighted);
                     add(q, &mut sums.inner_bias);
-                    add(weighed, &mut sums.firsts);
+                    add(weighted, &mut sums.first_moments);
                 }
                 let hidden = Matrix::new(hidden, count);
-                Matrix::new(weighed, count).transposed().times(hidden, &mut sums.squares);
-                let by_hidden = Matrix::new(projected, count).transposed();
-                by_hidden.times(Matrix::new(tokens, width), &mut sums.inner);
+                Matrix::new(weighted, count).transposed().times(hidden, &mut sums.second_moments);
+                let grad_hidden = Matrix::new(projected, count).transposed();
+                grad_hidden.times(Matrix::new(tokens, width), &mut sums.inner);
             }
         }
         sums

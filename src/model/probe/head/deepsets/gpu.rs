@@ -1,9 +1,9 @@
-//! DeepSets on GPUs as one operation with its own gradient, of the same algebra as the processor's ([`fused`](super::fused)): no
-//! token meets the outer layer, which saves almost half of the operations.
+//! DeepSets on GPUs as one operation with its own gradient, by the same algebra as on the CPU ([`fused`](super::fused)): the outer
+//! layer is never applied to single tokens, which saves almost half of the operations.
 //!
-//! A token's hidden values have a 1 behind them, and the outer layer's weight its bias: with `V` both, less their means over
-//! the channels, `y = V h` and `|y|^2 = h . (V^T V) h`, where `h` and `V` are of 193 columns, and three of zeros, since rows of
-//! whole vectors are read faster.
+//! A 1 is appended to a token's hidden values, and the bias to the columns of the outer layer's weight: with `V` both, less their means
+//! over the channels, `y = V h` and `|y|^2 = h . (V^T V) h`. Three zero columns pad the 193 columns of `h` and `V` to whole vectors,
+//! which are read faster.
 
 use burn::backend::{Cube, DispatchTensor};
 use burn::tensor::Tensor;
@@ -19,15 +19,15 @@ use crate::model::ops::gpu::fold::{Fold, fold};
 use crate::model::ops::gpu::{arg, counts, cube, empty, takes, tensor, workgroups};
 use crate::model::ops::matmul::PreciseMatmul as _;
 
-/// Hidden values of a token, the 1 and the zeros behind them.
-const WIDE: usize = HIDDEN + 4;
-/// Threads that read a token's together.
+/// Columns of `h`: the hidden values of a token, the 1 and the zeros.
+const PADDED: usize = HIDDEN + 4;
+/// Threads that read a token's row together.
 const LANES: usize = 32;
 
-/// Whether it takes tokens `[B, N, d]`.
+/// Whether these kernels can process tokens `[B, N, d]`.
 pub(super) fn take(tokens: &Tensor<3>) -> bool {
     let [images, n, width] = tokens.dims();
-    takes(tokens, UNITS, 2 * width.div_ceil(UNITS)) && counts(images * n * WIDE)
+    takes(tokens, UNITS, 2 * width.div_ceil(UNITS)) && counts(images * n * PADDED)
 }
 
 /// [`fused::mean`](super::fused::mean), on a GPU.
@@ -35,12 +35,12 @@ pub(super) fn mean(tokens: &Tensor<3>, layers: [DispatchTensor; 4]) -> Tensor<2>
     apply::<Cube, _, 4, 2>(DeepSetsOp { tokens: tokens.clone().without_autodiff() }, layers)
 }
 
-/// The mean of these tokens, of the weights as [`mean`] has them.
+/// [`mean`] of these tokens as a function of the layers.
 struct DeepSetsOp {
     tokens: Tensor<3>,
 }
 
-/// What the way back needs.
+/// What the backward pass needs.
 struct Saved {
     /// `[B, N, d]`.
     tokens: Tensor<3>,
@@ -50,9 +50,9 @@ struct Saved {
     hidden: Tensor<2>,
     /// `V^T V h`, `[B N, 196]`.
     projected: Tensor<2>,
-    /// What every token's `y` is multiplied with, `1 / (N sqrt(|y|^2 / d + 1e-5))`, `[B, 1, N]`.
+    /// The factor of every token's `y` in the mean, `1 / (N sqrt(|y|^2 / d + 1e-5))`, `[B, 1, N]`.
     scales: Tensor<3>,
-    /// The sum of `h` times that, `[B, 196]`.
+    /// The sum of `h` times these factors, `[B, 196]`.
     pooled: Tensor<2>,
 }
 
@@ -66,15 +66,15 @@ impl CustomOp<CubeBackend, 4> for DeepSetsOp {
         let rows = images * n;
         let (client, units) = (&inner.client, CubeDim::new_1d(UNITS as u32));
 
-        let centred = empty(&inner, [width, WIDE]);
-        let cubes = workgroups(WIDE);
+        let centred = empty(&inner, [width, PADDED]);
+        let cubes = workgroups(PADDED);
         centre::launch(client, cubes, units, arg(&outer), arg(&outer_bias), arg(&centred), width);
         let outer = tensor::<2>(centred);
 
         let inner = tensor::<2>(inner.clone()).transpose();
         let products = cube(tokens.clone().reshape([rows, width]).precise_matmul(inner)); // [B N, 192]
-        let hidden = empty(&products, [rows, WIDE]);
-        let cubes = workgroups((rows * WIDE).div_ceil(UNITS));
+        let hidden = empty(&products, [rows, PADDED]);
+        let cubes = workgroups((rows * PADDED).div_ceil(UNITS));
         activate::launch(client, cubes, units, arg(&products), arg(&inner_bias), arg(&hidden));
         let hidden = tensor::<2>(hidden);
 
@@ -92,26 +92,27 @@ impl CustomOp<CubeBackend, 4> for DeepSetsOp {
             1.0 / n as f32,
         );
         let scales = tensor::<3>(scales);
-        let pooled = scales.clone().precise_matmul(hidden.clone().reshape([images, n, WIDE])).squeeze_dim(1);
+        let pooled =
+            scales.clone().precise_matmul(hidden.clone().reshape([images, n, PADDED])).squeeze_dim(1);
         let mean = Tensor::<2>::clone(&pooled).precise_matmul(outer.clone().transpose());
         (cube(mean), Saved { tokens, outer, hidden, projected, scales, pooled })
     }
 
-    /// With `e` the gradient of an image's mean, centred, `u = V^T e` and `w = s^3 N^2 (u . h) / d`: of the hidden values
-    /// `s u - w (V^T V h)`, of `V` `sum e pooled^T - V (sum w h h^T)`.
-    fn vjp(saved: &Saved, by_mean: CubeTensor, _: [bool; 4]) -> [Option<CubeTensor>; 4] {
+    /// With `e` the gradient of an image's mean, centred, `u = V^T e`, `s` a token's scale and `w = s^3 N^2 (u . h) / d`: the gradient of
+    /// the hidden values is `s u - w (V^T V h)`, that of `V` is `sum e pooled^T - V (sum w h h^T)`.
+    fn vjp(saved: &Saved, grad_mean: CubeTensor, _: [bool; 4]) -> [Option<CubeTensor>; 4] {
         let Saved { tokens, outer, hidden, projected, scales, pooled } = saved;
         let [images, n, width] = tokens.dims();
         let rows = images * n;
-        let by_mean = tensor::<2>(by_mean);
-        let by_mean = by_mean.clone() - by_mean.mean_dim(1);
-        let by_pooled = by_mean.clone().precise_matmul(outer.clone()); // [B, 196]
-        let along =
-            hidden.clone().reshape([images, n, WIDE]).precise_matmul(by_pooled.clone().unsqueeze_dim(2));
+        let grad_mean = tensor::<2>(grad_mean);
+        let grad_mean = grad_mean.clone() - grad_mean.mean_dim(1);
+        let grad_pooled = grad_mean.clone().precise_matmul(outer.clone()); // [B, 196]
+        let products_with_u =
+            hidden.clone().reshape([images, n, PADDED]).precise_matmul(grad_pooled.clone().unsqueeze_dim(2));
 
         let like = cube(hidden.clone());
-        let [by_hidden, weighed] = [(); 2].map(|()| empty(&like, [rows, WIDE]));
-        let by_bias = add_up(&like, [1, rows, WIDE], COLUMNS, |cubes, count, parts, sums| {
+        let [grad_hidden, weighted] = [(); 2].map(|()| empty(&like, [rows, PADDED]));
+        let grad_bias = add_up(&like, [1, rows, PADDED], COLUMNS, |cubes, count, parts, sums| {
             backward::launch(
                 &like.client,
                 cubes,
@@ -119,10 +120,10 @@ impl CustomOp<CubeBackend, 4> for DeepSetsOp {
                 arg(&like),
                 arg(&cube(projected.clone())),
                 arg(&cube(scales.clone())),
-                arg(&cube(along)),
-                arg(&cube(by_pooled)),
-                arg(&by_hidden),
-                arg(&weighed),
+                arg(&cube(products_with_u)),
+                arg(&cube(grad_pooled)),
+                arg(&grad_hidden),
+                arg(&weighted),
                 arg(sums),
                 (n * n) as f32 / width as f32,
                 rows,
@@ -132,42 +133,42 @@ impl CustomOp<CubeBackend, 4> for DeepSetsOp {
             );
         });
         let tokens = tokens.clone().reshape([rows, width]);
-        let by_inner = tensor::<2>(by_hidden).transpose().precise_matmul(tokens); // [196, d]
-        let squares = tensor::<2>(weighed).transpose().precise_matmul(hidden.clone());
-        let by_outer =
-            by_mean.transpose().precise_matmul(pooled.clone()) - outer.clone().precise_matmul(squares); // [d, 196]
+        let grad_inner = tensor::<2>(grad_hidden).transpose().precise_matmul(tokens); // [196, d]
+        let squares = tensor::<2>(weighted).transpose().precise_matmul(hidden.clone());
+        let grad_outer =
+            grad_mean.transpose().precise_matmul(pooled.clone()) - outer.clone().precise_matmul(squares); // [d, 196]
         [
-            cube(by_inner.narrow(0, 0, HIDDEN)),
-            cube(tensor::<3>(by_bias).reshape([WIDE]).narrow(0, 0, HIDDEN)),
-            cube(by_outer.clone().narrow(1, 0, HIDDEN)),
-            cube(by_outer.narrow(1, HIDDEN, 1).reshape([width])),
+            cube(grad_inner.narrow(0, 0, HIDDEN)),
+            cube(tensor::<3>(grad_bias).reshape([PADDED]).narrow(0, 0, HIDDEN)),
+            cube(grad_outer.clone().narrow(1, 0, HIDDEN)),
+            cube(grad_outer.narrow(1, HIDDEN, 1).reshape([width])),
         ]
         .map(Some)
     }
 }
 
-/// `V`: a workgroup a column.
+/// Computes `V`, one workgroup per column.
 #[cube(launch)]
 fn centre(weight: &[f32], bias: &[f32], centred: &mut [f32], width: usize) {
-    let column = usize::min(CUBE_POS, comptime!(WIDE - 1));
+    let column = usize::min(CUBE_POS, comptime!(PADDED - 1));
     let mut sum = 0.0f32;
     let mut row = UNIT_POS as usize;
     while row < width {
-        sum += outer_layer(weight, bias, row, column);
+        sum += outer_entry(weight, bias, row, column);
         row += UNITS;
     }
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
     let mean = fold(sum, &mut lanes, Fold::Sum, UNITS) / f32::cast_from(width);
     row = UNIT_POS as usize;
     while row < width {
-        centred[row * WIDE + column] = outer_layer(weight, bias, row, column) - mean;
+        centred[row * PADDED + column] = outer_entry(weight, bias, row, column) - mean;
         row += UNITS;
     }
 }
 
-/// The outer layer's weight, its bias behind it, and zeros.
+/// An entry of the outer layer's weight, followed by the bias as a column and zero columns.
 #[cube]
-fn outer_layer(weight: &[f32], bias: &[f32], row: usize, column: usize) -> f32 {
+fn outer_entry(weight: &[f32], bias: &[f32], row: usize, column: usize) -> f32 {
     let mut number = 0.0f32;
     if column < HIDDEN {
         number = weight[row * HIDDEN + column];
@@ -177,15 +178,15 @@ fn outer_layer(weight: &[f32], bias: &[f32], row: usize, column: usize) -> f32 {
     number
 }
 
-/// `h`: what is behind the ReLU, a 1, and zeros.
+/// Computes `h`: the outputs of the ReLU, a 1, and zeros.
 #[cube(launch)]
 fn activate(products: &[f32], bias: &[f32], hidden: &mut [f32]) {
     let at = ABSOLUTE_POS;
     if at < hidden.len() {
-        let (row, column) = (at / WIDE, at % WIDE);
+        let (row, column) = (at / PADDED, at % PADDED);
         let mut number = 0.0f32;
         if column < HIDDEN {
-            number = max_nan(products[row * HIDDEN + column] + bias[column], 0.0f32); // what is no number stays none
+            number = max_nan(products[row * HIDDEN + column] + bias[column], 0.0f32); // NaN stays NaN
         } else if column == HIDDEN {
             number = 1.0f32;
         }
@@ -193,34 +194,34 @@ fn activate(products: &[f32], bias: &[f32], hidden: &mut [f32]) {
     }
 }
 
-/// What every `y` is multiplied with.
+/// Computes the factor of every `y`, `scales`.
 #[cube(launch)]
-fn normalise(hidden: &[f32], projected: &[f32], scales: &mut [f32], by_width: f32, by_count: f32) {
+fn normalise(hidden: &[f32], projected: &[f32], scales: &mut [f32], inverse_width: f32, inverse_count: f32) {
     let (lane, group) = (UNIT_POS as usize % LANES, UNIT_POS as usize / LANES);
     let row = usize::min(CUBE_POS * comptime!(UNITS / LANES) + group, scales.len() - 1);
     let mut sum = 0.0f32;
     let mut column = lane;
-    while column < WIDE {
-        sum += hidden[row * WIDE + column] * projected[row * WIDE + column];
+    while column < PADDED {
+        sum += hidden[row * PADDED + column] * projected[row * PADDED + column];
         column += LANES;
     }
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
     let square = fold(sum, &mut lanes, Fold::Sum, LANES);
     if lane == 0 {
-        scales[row] = by_count / (max(square, 0.0) * by_width + 1e-5).sqrt();
+        scales[row] = inverse_count / (max(square, 0.0) * inverse_width + 1e-5).sqrt();
     }
 }
 
-/// The gradients of what the inner layer makes, their sums, and `w h`.
+/// Computes the gradients of the inner layer's outputs, their partial sums over the tokens, and `w h`.
 #[cube(launch)]
 fn backward(
     hidden: &[f32],
     projected: &[f32],
     scales: &[f32],
-    along: &[f32],
-    by_pooled: &[f32],
-    by_hidden: &mut [f32],
-    weighed: &mut [f32],
+    products_with_u: &[f32],
+    grad_pooled: &[f32],
+    grad_hidden: &mut [f32],
+    weighted: &mut [f32],
     sums: &mut [Vector<f32, Const<1>>],
     factor: f32,
     rows: usize,
@@ -228,23 +229,23 @@ fn backward(
     parts: usize,
     count: usize,
 ) {
-    let share = share(rows, WIDE, parts, count, COLUMNS);
+    let share = share(rows, PADDED, parts, count, COLUMNS);
     let mut row = share.row;
     let mut sum = 0.0f32;
     while row < share.end {
-        let at = row * WIDE + share.column;
+        let at = row * PADDED + share.column;
         let (h, scale) = (hidden[at], scales[row]);
-        let weight = scale * scale * scale * along[row] * factor;
-        weighed[at] = weight * h;
-        let mut owed = 0.0f32;
+        let weight = scale * scale * scale * products_with_u[row] * factor;
+        weighted[at] = weight * h;
+        let mut grad = 0.0f32;
         if h > 0.0 {
-            owed = scale * by_pooled[row / n * WIDE + share.column] - weight * projected[at];
+            grad = scale * grad_pooled[row / n * PADDED + share.column] - weight * projected[at];
         }
-        by_hidden[at] = owed;
-        sum += owed;
+        grad_hidden[at] = grad;
+        sum += grad;
         row += STEP;
     }
-    leave::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, WIDE, sums, COLUMNS);
+    leave::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, PADDED, sums, COLUMNS);
 }
 
 #[cfg(test)]
@@ -260,7 +261,7 @@ mod gpu_tests {
 
     #[test]
     fn it_takes_hidden_values_that_it_can_count() {
-        const MOST: usize = u32::MAX as usize / (16 * WIDE);
+        const MOST: usize = u32::MAX as usize / (16 * PADDED);
         for (name, gpu) in gpus() {
             let take = |images| take(&Tensor::<3>::zeros([1, 1, 1], &gpu).expand([images, 16, 8]));
             assert_eq!([MOST, MOST + 1].map(take), [true, false], "{name}");

@@ -78,7 +78,7 @@ fn mean(tokens: &Tensor<3>, weights: [Tensor<2>; 2], biases: [Tensor<1>; 2]) -> 
     mean(tokens, [inner, inner_bias, outer, outer_bias])
 }
 
-/// [`mean`] by operations of tensors: where no other is, and their reference.
+/// [`mean`] by tensor operations: the fallback of the fused implementations, and their reference.
 fn token_by_token(
     tokens: &Tensor<3>,
     [inner, outer]: [Tensor<2>; 2],
@@ -87,6 +87,6 @@ fn token_by_token(
     let [images, n, d] = tokens.dims();
     let products = tokens.clone().reshape([images * n, d]).precise_matmul(inner.transpose());
     let hidden = biased(products, inner_bias, Activation::Relu); // [B N, 192]
-    let seen = biased(hidden.precise_matmul(outer.transpose()), outer_bias, Activation::None); // [B N, d]
-    linear::normalised(seen).reshape([images, n, d]).mean_dim(1).squeeze_dim(1)
+    let outputs = biased(hidden.precise_matmul(outer.transpose()), outer_bias, Activation::None); // [B N, d]
+    linear::normalised(outputs).reshape([images, n, d]).mean_dim(1).squeeze_dim(1)
 }

@@ -1,8 +1,8 @@
-//! Loops over a token's values, for the widest registers there are.
+//! Loops over a token's values, compiled for the widest vector registers available.
 
 use crate::model::ops::simd::vectorised;
 
-/// Lanes that sums are kept in until the end.
+/// Partial sums, added up at the end.
 const LANES: usize = 16;
 
 vectorised! {
@@ -17,17 +17,17 @@ vectorised! {
 }
 
 vectorised! {
-    /// `q` becomes what `h` is owed, `s u - w q` where the ReLU let it through, and `weighed` `w h`.
-    pub(super) fn hidden_vjp<const FUSED: bool>(s: f32, w: f32, u: &[f32], h: &[f32], q: &mut [f32], weighed: &mut [f32]) {
-        for (((u, h), q), weighed) in u.iter().zip(h).zip(q).zip(weighed) {
+    /// Replaces `q` by the gradient of `h`, `s u - w q` where the ReLU is active and else 0, and sets `weighted` to `w h`.
+    pub(super) fn hidden_vjp<const FUSED: bool>(s: f32, w: f32, u: &[f32], h: &[f32], q: &mut [f32], weighted: &mut [f32]) {
+        for (((u, h), q), weighted) in u.iter().zip(h).zip(q).zip(weighted) {
             *q = if *h > 0.0 { s * u - w * *q } else { 0.0 };
-            *weighed = w * h;
+            *weighted = w * h;
         }
     }
 }
 
-/// Values less their mean.
-pub(super) fn centred(of: &[f32]) -> Vec<f32> {
-    let mean = sum(of) / of.len() as f32;
-    of.iter().map(|x| x - mean).collect()
+/// The values less their mean.
+pub(super) fn centred(values: &[f32]) -> Vec<f32> {
+    let mean = sum(values) / values.len() as f32;
+    values.iter().map(|x| x - mean).collect()
 }

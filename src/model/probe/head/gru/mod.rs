@@ -4,7 +4,7 @@
 //! states of both directions, `[256]`. Gates in PyTorch's order r, z, n:
 //! `r, z = sigmoid(W x + b + U h + c)`, `n = tanh(W x + b + r * (U h + c))`, `h = (1 - z) n + z h`.
 //!
-//! On the CPU each direction is one operation with its own gradient, on GPUs both are one, after the projection of all tokens.
+//! On the CPU each direction is one operation with its own gradient; on GPUs both are one operation, after the projection of all tokens.
 
 mod fused;
 mod gpu;
@@ -22,7 +22,7 @@ use crate::model::probe::params::Init;
 const HIDDEN: usize = 128;
 /// Gates r, z and n of one state.
 const GATES: usize = 3 * HIDDEN;
-/// PyTorch's endings for the two directions.
+/// PyTorch's suffixes of parameter names for the two directions.
 const ENDINGS: [&str; 2] = ["", "_reverse"];
 
 /// Its entry in the [list](super::HEADS) of heads.
@@ -104,17 +104,17 @@ impl Head for BiGru {
     fn parts(&self, n: u64, d: u64) -> Vec<Part> {
         let hidden = HIDDEN as u64;
         let products = 3 * hidden * (d + hidden);
-        // Hooks count what a cell does number by number, too.
+        // `thop`'s hook also counts the cell's elementwise operations.
         vec![Part { what: "GRU", multiply_adds: 2 * n * products, hooked: 2 * n * (products + 13 * hidden) }]
     }
 }
 
-/// A parameter of both directions.
+/// A parameter of both directions, forward first.
 fn both<const D: usize>(params: &Params, name: &str) -> Vec<Tensor<D>> {
     ENDINGS.map(|ending| params.get(&format!("gru.{name}_l0{ending}"))).to_vec()
 }
 
-/// What tokens `[B, N, d]` say to the gates of both directions, `[B, N, 2, 384]`.
+/// `W x + b` of the gates of both directions for tokens `[B, N, d]`: `[B, N, 2, 384]`.
 fn projected(params: &Params, patches: &Tensor<3>) -> Tensor<4> {
     let [images, n, d] = patches.dims();
     let weights = Tensor::cat(both::<2>(params, "weight_ih"), 0); // [768, d]
@@ -123,7 +123,7 @@ fn projected(params: &Params, patches: &Tensor<3>) -> Tensor<4> {
     biased(products, bias, Activation::None).reshape([images, n, 2, GATES])
 }
 
-/// The last states, `[B, 256]`, by elementary operations: where no kernel is, and their reference. `inputs`: `[B, N, 2, 384]`;
+/// The last states, `[B, 256]`, by tensor operations: the fallback of the kernels, and their reference. `inputs`: `[B, N, 2, 384]`;
 /// `from_state`: `[2, 384, 128]`; `bias`: `[2, 384]`.
 fn recurrence(inputs: &Tensor<4>, from_state: Tensor<3>, bias: Tensor<2>) -> Tensor<2> {
     let [images, n, ..] = inputs.dims();

@@ -1,4 +1,5 @@
-//! Both directions of the GRU on GPUs: a launch each way, where tensors take some seventy a token. CubeCL kernels for wgpu and CUDA.
+//! Both directions of the GRU on GPUs: one launch forward and one backward, where tensor operations take some seventy per token.
+//! CubeCL kernels for wgpu and CUDA.
 
 mod kernels;
 
@@ -13,7 +14,7 @@ use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::{arg, cube, empty, takes, tensor};
 use crate::model::ops::matmul::PreciseMatmul as _;
 
-/// Whether they take inputs `[B, N, 2, 384]`.
+/// Whether the kernels can process inputs `[B, N, 2, 384]`.
 pub(super) fn take(inputs: &Tensor<4>) -> bool {
     let [_, n, ..] = inputs.dims();
     takes(inputs, kernels::UNITS, kernels::rounds(n))
@@ -24,13 +25,14 @@ pub(super) fn last_states(inputs: Tensor<4>, from_state: Tensor<3>, bias: Tensor
     apply::<Cube, _, 3, 2>(GruOp, [inputs.into_dispatch(), from_state.into_dispatch(), bias.into_dispatch()])
 }
 
+/// [`last_states`] as a function of its arguments.
 struct GruOp;
 
-/// What the way back needs: of the kernel [`kernels::advance`], and the weights.
+/// What the backward pass needs: buffers of [`kernels::forward`], and the weights of the state.
 struct Saved {
     gates: CubeTensor,
     before: CubeTensor,
-    offered: CubeTensor,
+    recurrent_new: CubeTensor,
     from_state: CubeTensor,
 }
 
@@ -41,56 +43,56 @@ impl CustomOp<CubeBackend, 3> for GruOp {
         let [inputs, from_state, bias] = inputs.map(into_contiguous);
         let [images, n, ..] = inputs.shape().dims::<4>();
         let last = empty(&inputs, [images, 2 * HIDDEN]);
-        let kept = if keep { images * n } else { 1 };
-        let gates = empty(&inputs, [kept, 2 * GATES]);
-        let [before, offered] = [(); 2].map(|()| empty(&inputs, [2, kept, HIDDEN]));
-        let by_column = into_contiguous(cube(tensor::<3>(from_state.clone()).swap_dims(1, 2)));
-        kernels::advance::launch(
+        let saved_rows = if keep { images * n } else { 1 };
+        let gates = empty(&inputs, [saved_rows, 2 * GATES]);
+        let [before, recurrent_new] = [(); 2].map(|()| empty(&inputs, [2, saved_rows, HIDDEN]));
+        let transposed = into_contiguous(cube(tensor::<3>(from_state.clone()).swap_dims(1, 2)));
+        kernels::forward::launch(
             &inputs.client,
             cubes(images),
             CubeDim::new_1d(kernels::UNITS as u32),
             arg(&inputs),
-            arg(&by_column),
+            arg(&transposed),
             arg(&bias),
             arg(&last),
             arg(&gates),
             arg(&before),
-            arg(&offered),
+            arg(&recurrent_new),
             n,
             keep,
         );
-        (last, Saved { gates, before, offered, from_state })
+        (last, Saved { gates, before, recurrent_new, from_state })
     }
 
-    fn vjp(saved: &Saved, by_last: CubeTensor, _: [bool; 3]) -> [Option<CubeTensor>; 3] {
-        let Saved { gates, before, offered, from_state } = saved;
-        let by_last = into_contiguous(by_last);
-        let ([images, _], [rows, _]) = (by_last.shape().dims(), gates.shape().dims());
+    fn vjp(saved: &Saved, grad_last: CubeTensor, _: [bool; 3]) -> [Option<CubeTensor>; 3] {
+        let Saved { gates, before, recurrent_new, from_state } = saved;
+        let grad_last = into_contiguous(grad_last);
+        let ([images, _], [rows, _]) = (grad_last.shape().dims(), gates.shape().dims());
         let n = rows / images;
-        let by_inputs = empty(gates, [images, n, 2, GATES]);
-        let by_offers = empty(gates, [2, rows, GATES]);
-        kernels::retreat::launch(
+        let grad_inputs = empty(gates, [images, n, 2, GATES]);
+        let grad_recurrent = empty(gates, [2, rows, GATES]);
+        kernels::backward::launch(
             &gates.client,
             cubes(images),
             CubeDim::new_1d(kernels::UNITS as u32),
             arg(gates),
             arg(before),
-            arg(offered),
+            arg(recurrent_new),
             arg(from_state),
-            arg(&by_last),
-            arg(&by_inputs),
-            arg(&by_offers),
+            arg(&grad_last),
+            arg(&grad_inputs),
+            arg(&grad_recurrent),
             n,
         );
-        let by_offers = tensor::<3>(by_offers);
-        let ones = Tensor::<3>::ones([1, 1, 1], &by_offers.device()).expand([1, 1, rows]);
-        let by_bias = ones.precise_matmul(by_offers.clone()).squeeze_dim::<2>(1);
-        let by_weights = by_offers.swap_dims(1, 2).precise_matmul(tensor(before.clone())); // [2, 384, 128]
-        [by_inputs, cube(by_weights), cube(by_bias)].map(Some)
+        let grad_recurrent = tensor::<3>(grad_recurrent);
+        let ones = Tensor::<3>::ones([1, 1, 1], &grad_recurrent.device()).expand([1, 1, rows]);
+        let grad_bias = ones.precise_matmul(grad_recurrent.clone()).squeeze_dim::<2>(1);
+        let grad_weights = grad_recurrent.swap_dims(1, 2).precise_matmul(tensor(before.clone())); // [2, 384, 128]
+        [grad_inputs, cube(grad_weights), cube(grad_bias)].map(Some)
     }
 }
 
-/// Workgroups for so many images in two directions.
+/// Workgroups for `images` images in two directions.
 fn cubes(images: usize) -> CubeCount {
     CubeCount::Static(2 * images.div_ceil(kernels::IMAGES) as u32, 1, 1)
 }
@@ -108,7 +110,7 @@ mod gpu_tests {
 
     type LastStates = fn(Tensor<4>, Tensor<3>, Tensor<2>) -> Tensor<2>;
 
-    /// The last states and their gradients by every argument, of random ones.
+    /// The last states for random arguments, and their gradients with respect to each argument.
     fn run([images, n]: [usize; 2], device: &Device, of: LastStates) -> [Vec<f32>; 4] {
         let mut rng = ChaCha8Rng::seed_from_u64(images as u64);
         let mut random = |count: usize, most: f32| -> Vec<f32> {
@@ -135,7 +137,7 @@ mod gpu_tests {
     #[test]
     fn what_is_no_number_stays_none() {
         let mut inputs = vec![0.5_f32; 2 * 3 * 2 * GATES];
-        inputs[GATES + 7] = f32::NAN; // the first image's token that the way back reads last
+        inputs[GATES + 7] = f32::NAN; // the first image's token that the backward direction reads last
         for (name, gpu) in gpus() {
             let inputs = Tensor::<4>::from_data(TensorData::new(inputs.clone(), [2, 3, 2, GATES]), &gpu);
             let zeros = |shape: [usize; 3]| Tensor::<3>::zeros(shape, &gpu);
