@@ -1,5 +1,5 @@
-//! Layers and learning rates as axes: every head of a training on the tokens of each layer, at each rate, all in one run.
-//! A variant is called `head[layer=L,rate=R]`; settings of a sweep stand before these.
+//! Layers and learning rates as sweep axes: one run trains every head on the tokens of each layer, at each rate.
+//! A variant is called `head[layer=L,rate=R]`; settings of a grid come before these.
 
 use std::fmt::Display;
 
@@ -12,7 +12,7 @@ impl TrainSettings {
     /// axis.
     ///
     /// # Errors
-    /// If a layer or a rate stands twice, or there are more variants than a run holds.
+    /// If a layer or a rate is repeated, or there are more than [`sweep::MAX_VARIANTS`] variants.
     pub fn spread(&self, heads: Vec<Variant>) -> Result<Vec<Variant>, TrainingError> {
         once("--layers", &self.layers)?;
         once("--rates", &self.rates)?;
@@ -37,7 +37,7 @@ impl TrainSettings {
     }
 }
 
-/// The values of an axis; one that says nothing where there are none.
+/// The values of an axis, or a single `None` if it has none.
 fn axis<T: Copy>(values: &[T]) -> Vec<Option<T>> {
     if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
 }
@@ -58,10 +58,10 @@ fn name(head: &str, layer: Option<Layer>, rate: Option<f64>) -> String {
     }
 }
 
-/// Refuses to compare layers or rates on the test images.
+/// Refuses to select among layers or rates on the test images.
 ///
 /// # Errors
-/// Says which images can pick among them.
+/// States how to set other images aside for the selection.
 pub(super) fn check_selection(heads: &[Variant], selection: Selection) -> Result<(), TrainingError> {
     let cell = |variant: &Variant| (variant.layer, variant.rate.map(f64::to_bits));
     match heads.iter().any(|variant| cell(variant) != cell(&heads[0])) && selection == Selection::Test {

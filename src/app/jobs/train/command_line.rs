@@ -1,4 +1,4 @@
-//! What is filled in for a training as the words of `ssmprobe train`.
+//! Turns the settings of a training into the arguments of `ssmprobe train`.
 
 use super::TrainSettings;
 use crate::app::jobs::extract::TokenSettings;
@@ -6,7 +6,7 @@ use crate::model::backbone::token_spec::{TokenSpec, joined};
 use crate::model::data::token_cache::Precision;
 
 impl TrainSettings {
-    /// The flags that say the same, but for the folder of the run; each value with its flag in one word.
+    /// The flags for these settings except the run's folder; each is one `--flag=value` argument.
     pub fn words(&self) -> Vec<String> {
         let Self {
             backbone,

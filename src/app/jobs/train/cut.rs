@@ -1,15 +1,15 @@
-//! A training cut into parts that are trained apart: by seeds, and where there are more parts than seeds, by blocks of
-//! the heads as well. A head starts from its seed and name alone and meets the same batches whatever is trained beside
-//! it, so parts come to the bits of the whole.
+//! Cuts a training into parts that are trained separately: by seeds, and where there are more parts than seeds, by blocks
+//! of the heads as well. A head's initialisation depends on its seed and name alone and it sees the same batches whatever
+//! is trained beside it, so the parts reproduce the whole training bit for bit.
 
 use super::{TrainPlan, TrainingError};
 use crate::app::jobs::part::Part;
 
 impl TrainPlan {
-    /// Leaves what is a part's: some seeds, or a block of the heads with one.
+    /// Reduces the plan to one part: a range of the seeds, or one seed with a block of the heads.
     ///
     /// # Errors
-    /// If it cannot be cut into so many parts.
+    /// If the plan cannot be cut into `part.of` parts.
     pub fn cut(&mut self, part: Part) -> Result<(), TrainingError> {
         self.can_be_cut(part.of)?;
         let (seeds, settings) = (self.settings.seeds, &mut self.settings);
@@ -25,11 +25,11 @@ impl TrainPlan {
         Ok(())
     }
 
-    /// Refuses so many parts where it cannot be cut into them: at most a part for each seed, or as many blocks of the
-    /// heads for every seed.
+    /// Checks that the plan can be cut into `parts` parts: at most one per seed, or a multiple of the seeds with at most
+    /// one block per head.
     ///
     /// # Errors
-    /// Says into how many it can be.
+    /// States the numbers of parts that are possible.
     pub fn can_be_cut(&self, parts: usize) -> Result<(), TrainingError> {
         let (seeds, heads) = (self.settings.seeds, self.heads.len());
         let blocks = parts.is_multiple_of(seeds) && parts / seeds <= heads;

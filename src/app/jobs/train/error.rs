@@ -24,7 +24,7 @@ pub enum TrainingError {
     /// The tokens.
     #[error(transparent)]
     Extract(#[from] ExtractError),
-    /// No tokens can be kept.
+    /// The tokens are too large to be cached.
     #[error(
         "{refused}; or keep none (--recompute): the backbone then runs again in every epoch{}",
         epoch.map_or(String::new(), |epoch| format!(", about {} each here", format::roughly(epoch)))
@@ -32,10 +32,10 @@ pub enum TrainingError {
     TooLarge {
         /// Why not.
         refused: ExtractError,
-        /// How long the backbone takes for all images of an epoch, where that was tried.
+        /// How long the backbone takes per epoch, if that was measured.
         epoch: Option<Duration>,
     },
-    /// Tokens that were to come.
+    /// The token source failed.
     #[error(transparent)]
     Supply(#[from] TokenSourceError),
     /// The device.
@@ -58,16 +58,16 @@ pub enum TrainingError {
         /// What the system says, and what to do.
         source: io::Error,
     },
-    /// There is no place for the run.
+    /// No folder was given for the run, and none can be suggested.
     #[error("this user has no home folder to keep the run in; name a folder for it")]
     NoOut,
-    /// No head is called so.
+    /// No head has this id.
     #[error("there is no head `{0}`; there are: {known} and order:FILE", known = known())]
     UnknownHead(String),
-    /// The order of a head.
+    /// The order file of a head.
     #[error(transparent)]
     Order(#[from] OrderFileError),
-    /// A head without its order.
+    /// The head `order` without its file.
     #[error("the head `order` reads in the order of a file; name it: order:FILE")]
     NoOrderFile,
     /// Heads that read the CLS token, of a backbone without one.
@@ -82,10 +82,10 @@ pub enum TrainingError {
         /// Those that can be trained.
         others: String,
     },
-    /// A variant's name.
+    /// A variant's name that is repeated or has characters that are not allowed.
     #[error("`{0}` cannot name a head of a run: every name is there once, of letters, digits and -_=+,.[]")]
     Name(String),
-    /// A setting that is none.
+    /// A malformed or unknown setting.
     #[error("--config {given}: {why}; expected KEY=VALUE for all heads or HEAD.KEY=VALUE for one")]
     Setting {
         /// What was given.
@@ -93,7 +93,7 @@ pub enum TrainingError {
         /// What is wrong with it.
         why: String,
     },
-    /// A grid that is none.
+    /// A malformed or too large grid.
     #[error("--grid {given}: {why}; expected fields of the head's settings, as `iterations=1,5,20`")]
     Grid {
         /// Its fields.
@@ -101,7 +101,7 @@ pub enum TrainingError {
         /// What is wrong with it.
         why: String,
     },
-    /// A value of an axis that stands twice.
+    /// A repeated value of an axis.
     #[error("{flag}: {value} is there twice; name each once")]
     Twice {
         /// The axis.
@@ -109,7 +109,7 @@ pub enum TrainingError {
         /// The value.
         value: String,
     },
-    /// More than a run holds.
+    /// More variants than a run holds.
     #[error("heads by layers by rates are {count} variants, and a run holds {most}; train them in parts")]
     Variants {
         /// How many.
@@ -117,23 +117,23 @@ pub enum TrainingError {
         /// How many there can be.
         most: usize,
     },
-    /// Layers or rates that only the test images could choose among.
+    /// Several layers or rates, with only the test images to select among them.
     #[error(
         "several layers or rates are compared on images that are neither trained on nor reported, and this dataset has \
          none: set some aside, as with --select-split 0.1"
     )]
     TestSelection,
-    /// Too few epochs.
+    /// No epochs beyond the warm-up.
     #[error("--epochs {epochs}: the rate of {protocol} rises for {warm_up} epochs; expected more than these")]
     WarmUp {
         /// The protocol.
         protocol: &'static str,
         /// How many were asked for.
         epochs: usize,
-        /// In how many its rate rises.
+        /// Epochs of the warm-up.
         warm_up: usize,
     },
-    /// Joined layers that a head takes for another number of them.
+    /// A head whose `blocks` is not the number of joined layers.
     #[error(
         "{name} has blocks={blocks} (--config), and a token joins {joined} (--blocks): give both the same number, or \
          blocks=1 for the mean of the whole token"
@@ -141,12 +141,12 @@ pub enum TrainingError {
     Blocks {
         /// The variant.
         name: String,
-        /// Of how many it takes them.
+        /// The head's `blocks`.
         blocks: usize,
-        /// Of how many they are.
+        /// Layers that a token joins.
         joined: usize,
     },
-    /// So many parts are not to be had.
+    /// The training cannot be cut into this number of parts.
     #[error(
         "{seeds} seeds of {heads} heads cannot be cut into {parts} parts; they can be into 1 to {seeds}{}",
         blocks(*heads)
@@ -169,27 +169,27 @@ pub enum TrainingError {
         /// What to do.
         remedy: &'static str,
     },
-    /// The run there is another one.
+    /// The run in the folder was begun with another setting.
     #[error("{run} was begun with another `{field}`: {found} there, {asked} now; {remedy}", run = run.display())]
     Differs {
         /// The run's folder.
         run: PathBuf,
         /// What differs.
         field: String,
-        /// In the run.
+        /// Its value in the run.
         found: String,
-        /// As asked for.
+        /// The requested value.
         asked: String,
         /// What to do.
         remedy: &'static str,
     },
-    /// An image that the run has learnt from.
+    /// An image the run was trained on has changed.
     #[error(
         "{0} is not what it was when the run's tokens were taken; put it back and resume, or train into \
          another folder"
     )]
     Changed(String),
-    /// The checkpoint is another head's.
+    /// The checkpoint holds no state that fits this variant.
     #[error("{path}: holds no state that fits `{name}`; train into another folder", path = path.display())]
     Checkpoint {
         /// The file.
@@ -199,7 +199,7 @@ pub enum TrainingError {
     },
 }
 
-/// Into how many parts more, where a seed can be cut.
+/// The further numbers of parts that are possible if the heads of a seed can be divided.
 fn blocks(heads: usize) -> String {
     if heads > 1 { format!(", or 2 to {heads} for every seed") } else { String::new() }
 }

@@ -1,4 +1,4 @@
-//! The heads a person lists and their settings; which settings there are, for messages and help.
+//! Parses the heads a user lists and their settings, and lists the available settings for messages and help.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::model::probe::head::scan::ORDER;
 use crate::model::probe::head::{self, Config, HEADS, HeadSpec};
 use crate::model::train::run::Variant;
 
-/// The heads a person lists: ids, `order:FILE`, `all` or `paper`, each once, with settings `KEY=VALUE` for all
+/// The variants for the heads a user lists: ids, `order:FILE`, `all` or `paper`, each once, with settings `KEY=VALUE` for all
 /// heads or `HEAD.KEY=VALUE` for one.
 pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, TrainingError> {
     let words: Vec<&str> = heads
@@ -54,13 +54,13 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
     Ok(variants)
 }
 
-/// The head that reads in the order of a file.
+/// The variant of the `order` head whose scan order is read from `file`.
 fn of_file(file: &str, config: Config) -> Result<Variant, TrainingError> {
     let order: HandOrder = order_file::read(Path::new(file))?;
     Ok(Variant::new(order.id(), ORDER.id, Config { order: Some(order), ..config }))
 }
 
-/// One `--config`.
+/// One `--config` argument, parsed.
 struct Setting {
     given: String,
     head: Option<String>,
@@ -83,7 +83,7 @@ impl Setting {
     }
 }
 
-/// The settings of one head.
+/// The settings that apply to the head `id`.
 fn config(id: &str, settings: &[Setting]) -> Result<Config, TrainingError> {
     let mut config = Config::default();
     let mut map = Map::new();
@@ -96,10 +96,10 @@ fn config(id: &str, settings: &[Setting]) -> Result<Config, TrainingError> {
     Ok(config)
 }
 
-/// The value of the setting `key` as it is typed: what is no number is a word.
+/// Parses the typed value of the setting `key`; text that is not JSON becomes a string.
 pub(super) fn value_of(key: &str, text: &str) -> Value {
     match (key, text) {
-        ("gamma", "none") => Value::Null, // of other settings `none` is a value
+        ("gamma", "none") => Value::Null, // for other settings `none` is a string
         _ => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn settings_text(kind: &HeadSpec) -> String {
     if all.is_empty() { "no settings".to_owned() } else { all.join(", ") }
 }
 
-/// Why none of the heads `ids` takes the setting `key`, and what they have.
+/// The message that none of the heads `kinds` takes the setting `key`, with the settings they do take.
 pub(super) fn without<'a>(kinds: impl Iterator<Item = &'a HeadSpec>, key: &str) -> String {
     let all: Vec<String> = kinds.map(|kind| format!("{} has {}", kind.id, settings_text(kind))).collect();
     match all.as_slice() {
@@ -124,7 +124,7 @@ pub(super) fn without<'a>(kinds: impl Iterator<Item = &'a HeadSpec>, key: &str) 
     }
 }
 
-/// Every head with what it does, its settings and their defaults, a line each: for help.
+/// The help text that lists every head: what it does, its settings and their defaults.
 pub fn listed() -> String {
     let wide = HEADS.iter().map(|kind| kind.id.len()).max().unwrap_or(0);
     let mut text = "Heads, and their settings with the defaults (for tokens of width 768):\n".to_owned();

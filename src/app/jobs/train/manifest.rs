@@ -1,4 +1,4 @@
-//! What a run's folder says of the training: from the plan and what was found.
+//! Builds a run's manifest and its ground truth from the plan, the dataset and the tokens.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenKey;
 use crate::model::train::run::{DatasetMeta, FORMAT, Manifest, Truth, Variant};
 
-/// What is trained on what, and how.
+/// The manifest of the run: what is trained, on which data, and how.
 pub(super) fn manifest(
     plan: &TrainPlan,
     dataset: &Dataset,
@@ -44,7 +44,7 @@ pub(super) fn manifest(
             test: parts.test.images.len(),
             unreadable,
         },
-        // The same in every part that heads are cut into.
+        // Settled from the settings, so that it is the same in every part of a training cut by heads.
         tokens: TokenKey { layer: settled(first).name(), ..tokens.source.clone() },
         size: settings.tokens.token_spec.size,
         recompute: settings.recomputes(false),
@@ -59,14 +59,14 @@ pub(super) fn manifest(
     }
 }
 
-/// A folder by its whole path, so that the run goes on from wherever; an id of the Hub as it is.
+/// A folder as its absolute path, so that the run can be resumed from anywhere; an id of the Hub unchanged.
 fn place(source: &str) -> String {
     let path = Path::new(source);
     let absolute = path.is_dir().then(|| std::path::absolute(path).ok()).flatten();
     absolute.map_or_else(|| source.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-/// The images a run is reported on.
+/// The test images of a run and their classes.
 pub(super) fn truth(dataset: &Dataset, parts: &Parts) -> Truth {
     Truth {
         images: parts.test.images.iter().map(|at| dataset.name_of_image(*at)).collect(),

@@ -1,6 +1,6 @@
-//! A training from beginning to end: tokens of a dataset, then every seed's heads on them, into a
-//! run's folder. The command line and the window's worker run this same code and listen to its
-//! [`Event`]s; either may stop it between two steps, and what was stopped or killed goes on.
+//! A training from beginning to end: extracts the tokens of a dataset, trains the heads of every seed on
+//! them, and writes a run's folder. The command line and the window's worker both call [`run`] and receive
+//! its [`Event`]s; either may stop it between two steps, and a stopped or killed training can be resumed.
 
 mod axes;
 mod command_line;
@@ -38,49 +38,50 @@ use crate::model::io::atomic_file;
 use crate::model::train::run::{Outcome, Run, RunError};
 use crate::model::train::{HeadTrainer, TrainCursor};
 
-/// Told while a training runs. Breaking stops it after the running batch or step, saved.
+/// Progress of a training, passed to its callback. A callback that returns [`ControlFlow::Break`] stops the
+/// training after the current batch or step.
 pub enum Event<'a> {
-    /// What it will come to, before anything is done.
+    /// The amount of work, before any token is extracted.
     Plan {
-        /// Tokens.
+        /// The tokens to extract.
         tokens: &'a Plan,
-        /// Of which images.
+        /// The dataset of their images.
         dataset: &'a Dataset,
-        /// Steps of all seeds together.
+        /// Training steps, summed over all seeds.
         steps: usize,
-        /// The smallest difference in points that it could show ([`smallest_difference`]).
+        /// The smallest difference, in percentage points, that the training could show ([`smallest_difference`]).
         shows: f64,
     },
-    /// Tokens are taken.
+    /// Progress of the token extraction.
     Extract {
-        /// What happened.
+        /// The extraction's own event.
         event: extract::Event<'a>,
-        /// Of which images.
+        /// The dataset of the images.
         dataset: &'a Dataset,
     },
-    /// Tokens are there, and the run's folder; training begins or goes on.
+    /// The tokens and the run's folder are ready; training begins or resumes.
     Begin {
-        /// Its folder.
+        /// The run and its folder.
         run: &'a Run,
-        /// Where it is computed.
+        /// Name of the compute device.
         device: &'a str,
     },
     /// A step of all heads is done.
     Step {
         /// The seed under way.
         seed: u64,
-        /// Where it stands.
+        /// Epoch and step reached within the seed.
         position: TrainCursor,
-        /// Steps of an epoch.
+        /// Steps per epoch.
         steps: usize,
         /// All heads.
         trainers: &'a [HeadTrainer],
         /// Images trained on, over all seeds.
         progress: Progress,
     },
-    /// A batch of an evaluation is done.
+    /// One batch of an evaluation is done.
     Evaluation,
-    /// All heads were evaluated between two steps.
+    /// All heads were evaluated within an epoch, between two steps.
     Between {
         /// The seed under way.
         seed: u64,
@@ -91,37 +92,40 @@ pub enum Event<'a> {
     Epoch {
         /// The seed under way.
         seed: u64,
-        /// Where it stands.
+        /// Epoch and step reached within the seed.
         position: TrainCursor,
         /// All heads.
         trainers: &'a [HeadTrainer],
     },
-    /// A seed is done: its probes lie in the run's folder.
+    /// This seed is done and its probes are in the run's folder.
     Seed(u64),
 }
 
-/// What a training has come to.
+/// The result of a training.
 #[derive(Debug)]
 pub struct Summary {
-    /// Its folder.
+    /// The run and its folder.
     pub run: Run,
-    /// What came out, seed by seed and head by head; of a stopped training, what there is.
+    /// Outcomes, seed by seed and head by head; those reached so far if the training was stopped.
     pub outcomes: Vec<Outcome>,
     /// Whether it ran to its end.
     pub finished: bool,
 }
 
-/// A training.
+/// What to train, and into which folder.
 pub struct TrainSpec {
     /// What is to be trained.
     pub plan: TrainPlan,
     /// The run's folder.
     pub out: PathBuf,
-    /// Whether it goes on where there is a run.
+    /// Whether to resume the run that `out` holds, if it holds one.
     pub resume: bool,
 }
 
-/// Does what `spec` says, on a device that `open` opens by its name.
+/// Runs the training `spec` on the device that `open` returns for the name in its settings.
+///
+/// # Errors
+/// If the training cannot begin, resume or go on; also if it is stopped before or during token extraction.
 pub fn run(
     open: fn(&str) -> Result<Choice, DeviceError>,
     spec: &TrainSpec,
@@ -158,7 +162,7 @@ pub fn run(
         resume::compare(run, &manifest(plan, &dataset, &token_plan, &parts, 0, &choice.found.name), false)?;
     }
     let steps = parts.train.images.len().div_ceil(settings.batch) * settings.epochs;
-    // Heads are built before the backbone runs: a wrong setting is told at once.
+    // Heads are built before the backbone runs, so that a wrong setting is reported at once.
     let dims = token_plan.dims(&dataset);
     plan.check()?;
     fresh(plan, dims, 0, &choice.device)?;
@@ -170,7 +174,7 @@ pub fn run(
     let run = before.as_ref().map(|(_, run)| run);
     let tokens = token_source::supply(plan, &token_plan, run, &dataset, &choice.device, &mut |event| {
         if let Some(Err(_)) = before.as_ref().map(|(claim, _)| claim.beat()) {
-            return ControlFlow::Break(()); // another machine goes on with it
+            return ControlFlow::Break(()); // another machine has taken the run over
         }
         tell(Event::Extract { event, dataset: &dataset })
     })?;
@@ -189,7 +193,7 @@ pub fn run(
         None => {
             let created = Run::create(out, manifest, &truth(&dataset, &parts));
             let run = created.map_err(|error| match error {
-                // Another program has begun it since this one looked.
+                // Another program has created the run since this one checked.
                 RunError::Exists { folder } if *resume => RunError::Claimed { folder, host: None },
                 other => other,
             })?;

@@ -1,4 +1,4 @@
-//! What is trained: settings with the backbone found and the heads read.
+//! The plan of a training: its settings, the located backbone and the parsed heads.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,37 +14,37 @@ use crate::model::train::run::Variant;
 /// What is to be trained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainPlan {
-    /// On what, how, and where.
+    /// Dataset, hyperparameters, device and output folder.
     pub settings: TrainSettings,
     /// The backbone's folder.
     pub backbone: PathBuf,
-    /// What is trained, every name once.
+    /// The variants to train, with distinct names.
     pub heads: Vec<Variant>,
 }
 
 impl TrainPlan {
-    /// A plan for what is filled in, the backbone lying in the folder `backbone`.
+    /// The plan for `settings`, with the backbone in the folder `backbone`.
     ///
     /// # Errors
-    /// If a head or one of its settings is none.
+    /// If a head or one of its settings is unknown or invalid.
     pub fn new(settings: TrainSettings, backbone: PathBuf) -> Result<Self, TrainingError> {
         let words: Vec<String> = settings.head_settings.split_whitespace().map(str::to_owned).collect();
         let heads = settings.spread(heads::variants(&settings.heads, &words)?)?;
         Ok(Self { settings, backbone, heads })
     }
 
-    /// One training of all heads each.
+    /// The seeds, in order; all heads are trained once per seed.
     pub fn seeds(&self) -> Vec<u64> {
         let first = self.settings.first_seed;
         (first..first + self.settings.seeds as u64).collect()
     }
 
-    /// The images.
+    /// Opens the dataset.
     pub(super) fn dataset(&self) -> Result<Dataset, DataError> {
         data::open(self.settings.data.as_deref().unwrap_or(Path::new("")))
     }
 
-    /// Whose tokens are read.
+    /// The options with which the tokens are extracted.
     pub fn tokens(&self) -> ExtractOptions {
         let (backbone, tokens) = (self.backbone.clone(), self.settings.tokens.clone());
         ExtractOptions { backbone, tokens, layers: self.layers() }
@@ -55,7 +55,7 @@ impl TrainPlan {
         variant.layer.unwrap_or(Layer(self.settings.tokens.token_spec.layer))
     }
 
-    /// The layers whose tokens are read, in the order in which heads come to them.
+    /// The distinct layers whose tokens are read, in order of their first use by a head.
     pub(super) fn layers(&self) -> Vec<Layer> {
         let mut layers = Vec::new();
         for layer in self.heads.iter().map(|variant| self.layer_of(variant)) {
@@ -66,8 +66,8 @@ impl TrainPlan {
         layers
     }
 
-    /// Refuses names that stand twice or cannot stand in a file's name, epochs that end while the rate still rises, and a head
-    /// that takes other layers than are joined.
+    /// Refuses duplicate names, names that cannot be part of a file name, trainings that end within the warm-up, and a head
+    /// whose `blocks` is neither 1 nor the number of joined layers.
     pub(super) fn check(&self) -> Result<(), TrainingError> {
         let (protocol, epochs) = (self.settings.protocol, self.settings.epochs);
         if epochs <= protocol.warm_up() {

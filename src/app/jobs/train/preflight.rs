@@ -1,4 +1,4 @@
-//! What a training comes to, known before it begins: images, steps, tokens, and how long it takes.
+//! What is known of a training before it begins: its images, steps and tokens, and an estimate of its duration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::model::probe::head::Dims;
 use crate::model::stats::CrossedMean;
 use crate::model::train::run::Selection;
 
-/// What a training comes to.
+/// The amounts of a training and where it reads and writes, known before it begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Preflight {
     /// Name of the dataset.
@@ -36,7 +36,7 @@ pub struct Preflight {
     pub dims: Dims,
     /// Images of the dataset.
     pub images: usize,
-    /// Those whose tokens are there already.
+    /// Images whose tokens are already cached.
     pub cached: usize,
     /// Whether no tokens are kept: the backbone reads the images anew in every epoch.
     pub recompute: bool,
@@ -44,34 +44,34 @@ pub struct Preflight {
     pub bytes: u64,
     /// Folder of the tokens.
     pub cache: PathBuf,
-    /// Bytes the disk has left, where the system says.
+    /// Free bytes on the disk, if the system reports them.
     pub free: Option<u64>,
     /// Folder of the run.
     pub out: PathBuf,
-    /// What a person should know of the dataset.
+    /// Remarks on the dataset and on what the protocol leaves out, for the user.
     pub notes: Vec<String>,
-    /// Whether tasks can be handed to Slurm where it is computed.
+    /// Whether tasks can be submitted to Slurm on the machine that computes.
     #[serde(default)]
     pub slurm: bool,
 }
 
-/// How long the parts of a training take here, tried on a few.
+/// Durations measured on a small sample, on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The tokens of an image; absent where all are there.
+    /// Extracting the tokens of one image; absent if all are cached.
     pub image: Option<Duration>,
-    /// A step of all heads.
+    /// One training step of all heads, on `tried` images.
     pub step: Duration,
-    /// Evaluating a batch.
+    /// Evaluating all heads on `tried` images.
     pub evaluation: Duration,
-    /// Images of the batch that was tried.
+    /// Images in the measured batch.
     pub tried: usize,
 }
 
 /// How long a training takes, part by part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Taking the tokens.
+    /// Extracting the tokens.
     pub tokens: Duration,
     /// Steps and evaluations.
     pub training: Duration,
@@ -142,7 +142,7 @@ impl Preflight {
         self.train.div_ceil(settings.batch) * settings.epochs * settings.seeds
     }
 
-    /// How long it takes at the speed of `estimate`.
+    /// The estimated duration, from the measured durations of `estimate`.
     pub fn cost(&self, estimate: &Estimate, settings: &TrainSettings) -> Cost {
         let times = |time: Duration, count: f64| Duration::from_secs_f64(time.as_secs_f64() * count);
         let share = |images: usize| images as f64 / estimate.tried.max(1) as f64;
@@ -163,7 +163,7 @@ impl Preflight {
 }
 
 impl Cost {
-    /// All of it.
+    /// The total duration.
     pub fn whole(&self) -> Duration {
         self.tokens + self.training
     }

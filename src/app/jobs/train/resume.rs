@@ -1,4 +1,4 @@
-//! Whether a run may go on with what is asked of it now, and what it was begun with.
+//! Resuming a run: the settings it was begun with, and whether the requested settings and tokens match it.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -11,10 +11,10 @@ use crate::model::train::TrainConfig;
 use crate::model::train::run::{Manifest, Run, RunError, Selection};
 
 impl TrainSettings {
-    /// What a run was begun with. Its heads are in its manifest: they may have names of their own.
+    /// The settings a run was begun with, except for its heads: the manifest holds those under their own names.
     ///
     /// # Errors
-    /// If its manifest names tokens that are none.
+    /// If `tokens.layer` in its manifest names no layer.
     pub fn of_run(run: &Run) -> Result<Self, RunError> {
         let Manifest {
             backbone_source,
@@ -61,9 +61,9 @@ impl TrainSettings {
     }
 }
 
-/// An error that names the first thing in which the run on disk is another than the one asked for.
-/// Where it is computed, where its files lie and by which version may change, and seeds may be added;
-/// before its images are `counted`, so may their numbers.
+/// Returns an error that names the first field in which the run on disk differs from the requested one.
+/// The [`FREE`] fields (device, paths, program version, ...) may differ, and seeds may be added; the image
+/// counts may differ only while `counted` is false, before unreadable images are known.
 pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), TrainingError> {
     let (found, mut asked) = (json(&run.manifest), json(asked));
     if let (Value::Array(old), Value::Array(new)) = (&found["seeds"], &mut asked["seeds"])
@@ -80,10 +80,10 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
     })
 }
 
-/// Refuses tokens that are not those the run's probes read.
+/// Refuses tokens other than those the run's probes read.
 ///
 /// # Errors
-/// Names the first thing that is another: weights, pixels, layer or precision.
+/// Names the first field that differs: weights, pixels, layer or precision.
 pub fn same_tokens(run: &Run, tokens: &TokenKey) -> Result<(), TrainingError> {
     let manifest = &run.manifest;
     let mut all = manifest.heads.iter().map(|variant| manifest.tokens_of(variant));
@@ -93,7 +93,7 @@ pub fn same_tokens(run: &Run, tokens: &TokenKey) -> Result<(), TrainingError> {
     refuse(run, difference, |_| OTHER_TOKENS)
 }
 
-/// What may change while a run goes on: a dataset or a backbone may have moved.
+/// Manifest fields that may change when a run is resumed: a dataset or a backbone may have moved.
 const FREE: &[&str] = &[
     "device",
     "program",
@@ -113,7 +113,7 @@ const OTHER_HEADS: &str = "train the others into a folder of their own: `ssmprob
 const OTHER_TOKENS: &str =
     "leave out what says otherwise (--backbone, --layer, --blocks, --size, --precision, --mae-order)";
 
-/// Field, what it is in the run, and as it is asked for.
+/// A field's path, its value in the run, and the requested value.
 pub type Difference = (String, String, String);
 
 fn refuse(
@@ -130,7 +130,8 @@ fn json(document: &impl Serialize) -> Value {
     serde_json::to_value(document).expect("plain data serialises")
 }
 
-/// The first field in which two JSON documents differ and may not, and what stands there.
+/// The first field in which two JSON documents differ, with both values; fields for which `free` holds may differ.
+/// `place` is the dotted path of `found` and `asked`, empty at the root.
 pub fn difference(
     place: &str,
     found: &Value,
@@ -151,7 +152,7 @@ pub fn difference(
     })
 }
 
-/// A value as a person reads it: of named things their names, where these tell them apart.
+/// A value for a message: a list of named items as their names, each with its config unless that is empty.
 fn brief(value: &Value) -> String {
     match value {
         Value::Array(all) if all.len() > 1 && all.iter().all(|one| one["name"].is_string()) => {

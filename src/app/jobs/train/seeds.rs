@@ -1,5 +1,5 @@
-//! The seeds of a run, one after the other, from where its checkpoint stands: steps, checkpoints, and what is
-//! written once an epoch or a seed is done.
+//! Trains the seeds of a run one after the other, starting from its checkpoint: runs the steps, saves
+//! checkpoints, and writes the files due at the end of each epoch and seed.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::model::train::{self, HeadTrainer, Saved, Task, TrainCursor, train};
 /// How often a training is saved within an epoch.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_mins(10);
 
-/// Everything at hand.
+/// A prepared training: its plan, open run, tokens, parts of the dataset, device and lock.
 pub(super) struct Training<'a> {
     pub(super) plan: &'a TrainPlan,
     pub(super) dims: Dims,
@@ -33,7 +33,7 @@ pub(super) struct Training<'a> {
 }
 
 impl Training<'_> {
-    /// Trains what the checkpoint leaves to be done.
+    /// Trains all seeds, epochs and steps that the run's checkpoint does not already cover.
     pub(super) fn go(self, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<Summary, TrainingError> {
         let Checkpoint { seeds_done, mut position, trainers: mut saved } = self.run.checkpoint()?;
         let (seeds, config) = (self.plan.seeds(), self.plan.settings.config());
@@ -72,7 +72,7 @@ impl Training<'_> {
                     train::Event::Step { position, steps, trainers } => {
                         let progress = pace.at(done(position));
                         last = position;
-                        // An epoch may take hours: a kill costs minutes.
+                        // An epoch may take hours; a kill should cost minutes.
                         if kept.elapsed() > CHECKPOINT_INTERVAL {
                             if let Err(error) = self.run.save(&checkpoint(index, position, trainers)) {
                                 failed = Some(error.into());
@@ -82,7 +82,7 @@ impl Training<'_> {
                         }
                         match all_failed(trainers) {
                             true => ControlFlow::Break(()),
-                            // Who listens may do other work meanwhile.
+                            // The callback may do other work; its time does not count.
                             false => pace
                                 .without(|| tell(Event::Step { seed, position, steps, trainers, progress })),
                         }
@@ -137,7 +137,7 @@ impl Training<'_> {
         Ok(Summary { run: self.run, outcomes, finished: true })
     }
 
-    /// The heads of a seed: fresh, or as they were saved.
+    /// The heads of a seed: newly initialised if `saved` is empty, otherwise restored from it.
     fn trainers(&self, seed: u64, saved: Vec<(String, Saved)>) -> Result<Vec<HeadTrainer>, TrainingError> {
         let fresh = fresh(self.plan, self.dims, seed, &self.choice.device)?;
         if saved.is_empty() {
@@ -153,7 +153,7 @@ impl Training<'_> {
         restored.collect()
     }
 
-    /// Writes the tables, then the checkpoint.
+    /// Writes the tables and losses, then the checkpoint.
     fn close_epoch(
         &self,
         seed_index: usize,
@@ -167,7 +167,7 @@ impl Training<'_> {
         Ok(self.run.save(&checkpoint(seed_index, position, trainers))?)
     }
 
-    /// Writes the tables as far as the training has come.
+    /// Writes the tables: `before` (outcomes of finished seeds), then the current state of `trainers`.
     fn write_tables(
         &self,
         seed: u64,
@@ -186,7 +186,7 @@ impl Training<'_> {
         Ok(self.run.write_losses(seed, heads)?)
     }
 
-    /// Writes both probes of every head that has finished an epoch.
+    /// Writes the best and the last probe of every head that has finished an epoch.
     fn write_probes(&self, seed: u64, trainers: &[HeadTrainer]) -> Result<(), TrainingError> {
         for trainer in trainers {
             let Some(best) = &trainer.progress.best else { continue };
@@ -203,15 +203,15 @@ impl Training<'_> {
         Ok(())
     }
 
-    /// A head as it was after one epoch. No time of day and no duration is in it: the same training
-    /// writes the same bytes.
+    /// The probe of a head after `epoch` (zero-based), with the parameters `arrays`. It holds no timestamp and
+    /// no duration, so the same training writes the same bytes.
     fn probe(&self, seed: u64, trainer: &HeadTrainer, epoch: usize, arrays: Arrays) -> Probe {
         let manifest = &self.run.manifest;
         let Manifest { backbone, dataset, selection, program, size, .. } = manifest;
         let variant = manifest.heads.iter().find(|variant| variant.name == trainer.name);
         let variant = variant.expect("what is trained is in the manifest");
         let (tokens, config) = (manifest.tokens_of(variant), manifest.config_of(variant));
-        // Not of which images they were: file times are no part of a probe.
+        // The key's dataset part is left out: file times do not belong in a probe.
         let token_cache::TokenKey { weights, preprocessing, layer, precision, .. } = &tokens;
         let training = serde_json::json!({
             "program": program,
@@ -234,7 +234,7 @@ impl Training<'_> {
     }
 }
 
-/// All heads at their start.
+/// All heads of `plan`, initialised from `seed`.
 pub(super) fn fresh(
     plan: &TrainPlan,
     dims: Dims,
@@ -254,7 +254,7 @@ pub(super) fn fresh(
     plan.heads.iter().map(build).collect()
 }
 
-/// Whether there is nothing left to train.
+/// Whether every head has failed, so that nothing is left to train.
 fn all_failed(trainers: &[HeadTrainer]) -> bool {
     trainers.iter().all(|trainer| trainer.progress.failure.is_some())
 }

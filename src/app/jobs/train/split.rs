@@ -1,4 +1,4 @@
-//! Which images are trained on, which pick the best epoch, and which are reported.
+//! Divides a dataset into the images to train on, to select the best epoch on, and to report on.
 
 use super::TrainingError;
 use crate::model::data::token_cache::TokenSource;
@@ -49,13 +49,16 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Images the backbone has to read in one epoch: trained on and asked about.
+    /// Images the backbone reads per epoch: those trained on and those evaluated, shared ones once.
     pub fn passes(&self) -> usize {
         let test = if self.select == self.test { 0 } else { self.test.images.len() };
         self.train.images.len() + self.select.images.len() + test
     }
 
-    /// The same without the images that could not be read.
+    /// The same parts without the images that could not be read.
+    ///
+    /// # Errors
+    /// If a part has no image left.
     pub fn readable(self, tokens: &dyn TokenSource) -> Result<Self, TrainingError> {
         let keep = |part: Labelled| {
             let pairs = part.images.into_iter().zip(part.classes);

@@ -1,5 +1,5 @@
-//! How long a step of all heads takes, tried on random tokens of the right shape: before a training
-//! begins, so that a person knows whether it takes minutes or days.
+//! Measures a step of all heads on random tokens of the right shape before a training begins, so that a
+//! user knows whether it takes minutes or days.
 
 use std::time::{Duration, Instant};
 
@@ -15,27 +15,27 @@ use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head::{Batch, Dims};
 use crate::model::train::{HeadTrainer, Labels, step_all};
 
-/// A step is tried again within this time.
+/// Further steps are timed until this much time has passed.
 const LONG_ENOUGH: Duration = Duration::from_millis(400);
-/// Steps tried at most, after the first, which prepares the device.
+/// Most steps timed, after those that prepare the device.
 const MAX_STEPS: u32 = 5;
 
-/// Images a step is tried on at most, so that trying takes no minute where a step does.
+/// Largest batch of a timed step, in images, so that the measurement stays short where a step takes a minute.
 const BATCH: usize = 256;
 
-/// What a training is tried on to say how long it takes.
+/// The input of [`time`].
 pub struct TimeSpec {
     /// What is to be trained.
     pub plan: TrainPlan,
-    /// What it comes to.
+    /// Its preflight facts: counts, sizes and dimensions.
     pub preflight: Preflight,
     /// Its tokens.
     pub tokens: Plan,
-    /// Some of its images.
+    /// Some of its images, to time the backbone on; none skips this.
     pub samples: Vec<Sample>,
 }
 
-/// Tries steps and images to say how long a training takes.
+/// Times the backbone per image, and a step and an evaluation of one batch, to estimate a training's duration.
 pub fn time(engine: &mut Engine, spec: &TimeSpec, reporter: &mut dyn Reporter) -> Result<Estimate, JobError> {
     let TimeSpec { plan, preflight, tokens, samples } = spec;
     let settings = &plan.settings;
@@ -56,7 +56,7 @@ pub fn time(engine: &mut Engine, spec: &TimeSpec, reporter: &mut dyn Reporter) -
     Ok(estimate)
 }
 
-/// Heads at their start and a batch to try them on.
+/// Newly initialised heads and a batch to time them on.
 struct StepTiming {
     trainers: Vec<HeadTrainer>,
     batch: Batch,
@@ -84,7 +84,7 @@ impl StepTiming {
         self.batch.image_seeds.len()
     }
 
-    /// Steps that prepare the device and are not counted: one, on a GPU another, which is recorded.
+    /// Runs untimed steps that prepare the device: one on the CPU, two on a GPU, where the second is recorded.
     fn prepare(&mut self) {
         let steps = if on_cpu(&self.batch.patches.device()) { 1 } else { 2 };
         for _ in 0..steps {
@@ -92,7 +92,7 @@ impl StepTiming {
         }
     }
 
-    /// Time of a step: the mean of a few.
+    /// Mean time of a step, over 1 to [`MAX_STEPS`] steps.
     fn step(&mut self) -> Duration {
         let begun = Instant::now();
         let mut steps = 0;

@@ -12,7 +12,7 @@ use crate::model::train::run::Variant;
 /// Most variants of one run: each holds its parameters and moments on the device.
 pub(super) const MAX_VARIANTS: usize = 1024;
 
-/// One field of the grid and what it is tried with.
+/// One field of the grid and the values to try for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// A field of a head's settings.
@@ -22,7 +22,10 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// `field=value,value,...`; what is no number is a word.
+    /// Parses `field=value,value,...`; a value that is not JSON is a string.
+    ///
+    /// # Errors
+    /// If the field or a value is missing, or a value is repeated.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (field, values) = text.split_once('=').ok_or("expected FIELD=VALUE,VALUE,...")?;
         let values: Vec<&str> = values.split(',').map(str::trim).collect();
@@ -43,13 +46,15 @@ impl fmt::Display for Axis {
     }
 }
 
-/// A value as it is typed.
+/// A value as the user types it: a string without its quotes.
 fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Every combination of the axes, the last one changing fastest, after which settings that all
-/// share come from `shared`.
+/// Every combination of the axes, the last one changing fastest; all other settings come from `shared`.
+///
+/// # Errors
+/// If the head or a field is unknown, a field is repeated, a value is invalid, or there are over 1024 combinations.
 pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>, TrainingError> {
     let kind = head::find(id).ok_or_else(|| TrainingError::UnknownHead(id.to_owned()))?;
     let given = || axes.iter().map(|axis| axis.field.as_str()).collect::<Vec<_>>().join(" ");

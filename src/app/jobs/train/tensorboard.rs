@@ -1,8 +1,8 @@
-//! A training for TensorBoard: the numbers of `metrics.jsonl` as event files, `DIR/RUN/<head>-s<seed>/`. A step there is an
+//! Exports a training to TensorBoard: the numbers of `metrics.jsonl` as event files, `DIR/RUN/<head>-s<seed>/`. A step there is an
 //! epoch, or a step of the training where heads are evaluated within epochs, too.
 //!
-//! A file holds only what stands in `metrics.jsonl`: what is missing in it is appended, and what says otherwise (a kill came
-//! between two files, or a seed was trained anew) is cut off. So whoever goes on with a run doubles no step.
+//! A file holds only what `metrics.jsonl` holds: missing events are appended, and events that disagree (a kill came between
+//! two files, or a seed was trained anew) are cut off. So resuming a run duplicates no step.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,25 @@ use crate::model::io::{atomic_file, tfrecord};
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Manifest, Metric, Run};
 
-/// The name of every event file: TensorBoard asks for `tfevents` in it.
+/// The name of every event file: TensorBoard looks for `tfevents` in it.
 const FILE: &str = "events.out.tfevents.0.ssmprobe";
-/// No event file is longer, in bytes: a million epochs.
+/// Upper bound of an event file in bytes: room for a million epochs.
 const MAX_BYTES: u64 = 1 << 30;
-/// Bytes of an event before what is not the time of day.
+/// Length in bytes of the wall time at the start of every event.
 const TIME: usize = 9;
 
-/// Writes what a run's `metrics.jsonl` says as event files.
+/// Writes the metrics of a run as event files.
 pub struct TensorBoard {
     folder: PathBuf,
-    /// Events and bytes in every file that was looked at.
+    /// Number of events and bytes of every file checked or written so far.
     written: BTreeMap<PathBuf, (usize, u64)>,
 }
 
 impl TensorBoard {
-    /// Of the run called `name`, below the folder `all`.
+    /// The event files of the run called `name`, in its own folder below `all`.
     ///
     /// # Errors
-    /// If nothing can be written there, or if a training that does not `resume` finds events of another.
+    /// If that folder cannot be made or read, or if a training that does not `resume` finds events of another.
     pub fn open(all: &Path, name: &str, resume: bool) -> anyhow::Result<Self> {
         let folder = all.join(name);
         let shown = folder.display();
@@ -50,10 +50,10 @@ impl TensorBoard {
         Ok(Self { folder, written: BTreeMap::new() })
     }
 
-    /// Brings the event files to what the `metrics.jsonl` of the folder `run` says now.
+    /// Brings the event files up to date with `metrics.jsonl` in the folder `run`.
     ///
     /// # Errors
-    /// If it cannot be read, or they cannot be written.
+    /// If the run cannot be read, or the event files cannot be written.
     pub fn write(&mut self, run: &Path) -> anyhow::Result<()> {
         let manifest = Run::open(run)?.manifest;
         let mut heads: BTreeMap<(String, u64), Vec<Metric>> = BTreeMap::new();
@@ -83,8 +83,8 @@ impl TensorBoard {
     }
 }
 
-/// What the file of a head holds: the version, then the numbers of every epoch, and the learning rate that it began with;
-/// within an epoch, the rate of that step.
+/// The events of a head's file: the version, then one per metric with its numbers and the learning rate at the start of
+/// its epoch; for a metric within an epoch, the rate of that step.
 fn events(manifest: &Manifest, head: &str, epochs: &[Metric]) -> Vec<Vec<u8>> {
     let TrainConfig { epochs: all, batch, rate, protocol, evaluate_every, .. } = manifest.config;
     let own = manifest.heads.iter().find(|variant| variant.name == head).and_then(|variant| variant.rate);
@@ -119,8 +119,8 @@ fn events(manifest: &Manifest, head: &str, epochs: &[Metric]) -> Vec<Vec<u8>> {
     std::iter::once(version()).chain(epochs.iter().map(one)).collect()
 }
 
-/// How many of `events` the file at `path` begins with, whenever they were written, the bytes they take, and whether nothing
-/// stands behind them.
+/// How many of `events` the file at `path` begins with (wall times aside), the bytes they take, and whether the file ends
+/// after them.
 fn found(path: &Path, events: &[Vec<u8>]) -> std::io::Result<(usize, u64, bool)> {
     let bytes = match atomic_file::read(path, MAX_BYTES) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((0, 0, true)),
@@ -153,13 +153,13 @@ fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     out.extend(bytes);
 }
 
-/// The beginning of an event: the time of day.
+/// The beginning of an event: its wall time, now.
 fn now() -> Vec<u8> {
     let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |time| time.as_secs_f64());
     [&[1 << 3 | EIGHT_BYTES][..], &seconds.to_le_bytes()].concat()
 }
 
-/// The first event of every file.
+/// The first event of every file: the format version.
 fn version() -> Vec<u8> {
     let mut event = now();
     field(&mut event, 3, b"brain.Event:2");

@@ -1,4 +1,4 @@
-//! Where a training's tokens come from: a cache, or the backbone itself where none can be kept.
+//! Where a training's tokens come from: the cache, or the backbone in every epoch if none are kept.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,8 @@ use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenSource;
 use crate::model::train::run::Run;
 
-/// Refuses tokens that fit on no disk, and says what an epoch without a cache would take.
+/// Refuses tokens that cannot be cached; the error says how long the backbone would take per epoch without a
+/// cache.
 pub(super) fn allowed(
     plan: &TrainPlan,
     tokens: &Plan,
@@ -24,7 +25,7 @@ pub(super) fn allowed(
     Err(TrainingError::TooLarge { refused, epoch })
 }
 
-/// Tokens from the cache, taken first where need be; or from the backbone itself, where none are kept.
+/// The tokens from the cache, extracted first if they are missing; or straight from the backbone if none are kept.
 pub(super) fn supply(
     plan: &TrainPlan,
     tokens: &Plan,
@@ -34,7 +35,7 @@ pub(super) fn supply(
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<Box<dyn TokenSource>, TrainingError> {
     if !plan.settings.recomputes(tokens.complete()) {
-        // A run that has begun has learnt from what the images were.
+        // A run that has begun was trained on the images as they were: a changed one stops it.
         let mut changed = None;
         let cache = tokens.run(dataset, device, &mut |event| {
             let image = match event {
