@@ -1,4 +1,4 @@
-//! What who asked is told while images are explained: plain data, which goes through a pipe as well.
+//! The events sent to the caller while images are explained: plain data that can also cross a pipe.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::app::jobs::result_file::ResultFile;
 
-/// Told while images are explained.
+/// Progress and results of explaining images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum InspectEvent {
-    /// So many images are read from here on; nothing is refused any more.
+    /// All checks have passed; this many images are read from here on.
     Begun(usize),
     /// A file of one image and probe.
     File(ResultFile),
@@ -18,16 +18,16 @@ pub enum InspectEvent {
     Explained(Explained),
     /// Something was left out.
     Failed(Failure),
-    /// So many more images are done with, one way or the other.
+    /// This many more images are finished, whether explained or failed.
     Passed(usize),
-    /// Something to know before it begins.
+    /// A remark, sent before the work begins.
     Note(String),
 }
 
-/// What one image through one probe came to.
+/// The explanation of one image through one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
-    /// What its JSON file says.
+    /// The content of its JSON file.
     pub document: Value,
     /// Its row of the summary.
     pub cells: Vec<String>,
@@ -48,5 +48,5 @@ pub struct Failure {
     pub error: String,
 }
 
-/// Who is told, from several threads; an error ends the job.
+/// Receives the events, from several threads; an error ends the job.
 pub type InspectSink<'a> = dyn Fn(InspectEvent) -> anyhow::Result<()> + Sync + 'a;

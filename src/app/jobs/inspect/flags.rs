@@ -1,4 +1,4 @@
-//! What `inspect` is asked: its flags, which travel as they are to the machine that computes and are opened there.
+//! The flags of `inspect`. They are sent unchanged to the machine that computes, and resolved there.
 
 use std::path::PathBuf;
 
@@ -107,7 +107,7 @@ pub fn modes(text: &str) -> Result<Modes, String> {
 }
 
 impl InspectFlags {
-    /// What there is to read, as found on this machine.
+    /// Resolves the flags on this machine: finds the images and opens the probes and the backbone.
     pub(super) fn open(&self, env: WorkerEnv, reporter: &mut dyn Reporter) -> anyhow::Result<Spec> {
         let images = sources::images(&self.image)?;
         let probes = self.probes(&fetch::probes(&self.probe, reporter)?)?;
@@ -164,11 +164,11 @@ impl InspectFlags {
     }
 }
 
-/// The classes a person means in a probe, each once. Names may hold commas (ImageNet's do): what is a class as a whole
-/// is that one.
+/// The indices of the requested classes of a probe, each once. Names may hold commas (ImageNet's do): if the whole text is
+/// a class, it is that one.
 ///
 /// # Errors
-/// If the probe has no such class, or two of one name: what it has.
+/// If the probe has no such class, or several of that name.
 pub fn classes(probe: &Probe, asked: &str) -> anyhow::Result<Vec<usize>> {
     let parts: Vec<&str> = asked.split(',').map(str::trim).collect();
     let whole = class(probe, asked);
@@ -185,13 +185,13 @@ pub fn classes(probe: &Probe, asked: &str) -> anyhow::Result<Vec<usize>> {
     Ok(found)
 }
 
-/// A class as it stands in names of files.
+/// A class as it appears in file names.
 fn name_of(probe: &Probe, class: usize) -> String {
     let name = probe.meta.classes.get(class).map(|name| slug(name)).filter(|name| !name.is_empty());
     name.unwrap_or_else(|| class.to_string())
 }
 
-/// The class a person means in a probe. A name that two classes share is refused: ImageNet has two
+/// The index of the requested class of a probe. A name that two classes share is refused: ImageNet has two
 /// cranes.
 fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
     let names = probe.meta.classes.iter().enumerate();

@@ -1,8 +1,8 @@
-//! Explaining image files through probes, into files (docs/definitions.md, section 8): a job of who has no
-//! window, here or on another machine. Files are made here and told; who asked keeps them.
+//! Explains image files through probes (docs/definitions.md, section 8): a job without a window, on this or
+//! another machine. The files are built here and sent as events; the caller stores them.
 //!
 //! The calling thread owns every tensor and runs the backbone batch by batch; a second thread decodes the
-//! next one, and a third explains the one before, one core an image and probe.
+//! next one, and a third explains the one before, using one core per image and probe.
 
 mod event;
 pub mod flags;
@@ -46,42 +46,42 @@ use crate::model::probe::Probe;
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 
-/// A probe, where it came from, what its results are called and which class is asked for.
+/// A probe with its path, the name of its results and the requested class.
 struct Loaded {
     path: PathBuf,
     stem: String,
     probe: Probe,
-    /// What is changed in how it reads.
+    /// The intervention on how it reads.
     change: Intervention,
     /// The class of the evidence; the predicted one where absent.
     class: Option<usize>,
-    /// Which of the classes that were asked for it is, from 0: what depends on no class is found with the first alone.
+    /// Zero-based position of `class` among the requested ones: results independent of the class are computed for 0 only.
     asked: usize,
 }
 
 impl Loaded {
-    /// What its file is called, without the ending.
+    /// The name of its file, without the extension.
     fn name(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-/// A file to read, and the name of its results: its stem, unless another has it already.
+/// A file to read, and the name of its results: its stem, numbered if another file has it already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The file, as it was given or found.
     pub path: PathBuf,
-    /// What its results are called.
+    /// The name of its results.
     pub stem: String,
 }
 
-/// What is explained.
+/// What to explain, and what to write.
 struct Spec {
     /// The backbone's folder.
     backbone: PathBuf,
-    /// How its tokens are taken.
+    /// How its tokens are extracted.
     token_spec: TokenSpec,
-    /// Where it runs.
+    /// The device it runs on.
     device: Device,
     /// Images in one forward pass.
     batch: usize,
@@ -93,38 +93,38 @@ struct Spec {
     save_tokens: bool,
     /// Whether traces are written too.
     save_traces: bool,
-    /// Whether the reading is written as an animation.
+    /// Whether the reading is also written as a GIF animation.
     save_gif: bool,
-    /// Whether it is measured how stable orders are.
+    /// Whether the stability of orders is measured.
     stability: bool,
-    /// Which removal curves are wanted, if any.
+    /// The removal curves to measure, if any.
     causal: Option<RemovalSpec>,
-    /// What explanations depend on besides.
+    /// Further settings of the explanations.
     settings: ExplainSettings,
     /// Where regions of the images come from.
     masks: Option<PathBuf>,
 }
 
-/// What turns tokens into files, on the host alone.
+/// Turns tokens into files, on the CPU only.
 struct Explainer<'a> {
     spec: &'a Spec,
     tell: &'a InspectSink<'a>,
-    /// For each probe, in what the tokens are others than those it was trained on, in words.
+    /// For each probe, how the tokens differ from those it was trained on, as text.
     tokens_changed: Vec<Vec<String>>,
-    /// The changes that measure how stable orders are; none where it is not asked.
+    /// The perturbations that measure stability; empty unless requested.
     kinds: Vec<(String, Vec<Perturbation>)>,
-    /// What chance gives.
+    /// Null bands of the diagnostics.
     nulls: NullBands,
     marked: Option<marked::Marked>,
-    /// What a step that is worth waiting for is told.
+    /// Checked by long computations, so that they stop early.
     cancel: Cancel,
 }
 
 /// Explains every image through every probe.
 ///
 /// # Errors
-/// If the backbone or one of the probes cannot read, before anything is told; if who is told fails; if it was
-/// ended: then what was explained until then is told.
+/// If the backbone or a probe cannot read the images, before any event is sent; if the sink fails; or if the job
+/// is cancelled, after the events of what was explained until then.
 pub fn run(
     engine: &mut Engine,
     flags: &InspectFlags,
@@ -173,7 +173,7 @@ pub fn run(
     reporter.cancel().check()
 }
 
-/// Refuses, before any image is read, probes that cannot read what the backbone gives; warns of
+/// Refuses, before any image is read, probes that do not fit the backbone's tokens; warns of
 /// probes trained on other weights or other tokens.
 fn check_fit(
     probes: &[Loaded],
@@ -207,7 +207,7 @@ impl Explainer<'_> {
         };
         let batch = self.spec.batch;
         std::thread::scope(|scope| {
-            // One batch waits before and one behind the one that is read, and one is at work on either side.
+            // On either side of the batch that is read, one batch waits in the channel and one is being worked on.
             let (send, prepared) = sync_channel(1);
             let (hand, items) = sync_channel(1);
             let named = |name: &str| Builder::new().name(name.into());
@@ -235,7 +235,7 @@ impl Explainer<'_> {
         })
     }
 
-    /// Explains every batch that comes, image by image and probe by probe.
+    /// Explains every received batch, image by image and probe by probe.
     fn run(&self, batches: &Receiver<Vec<Item>>) -> anyhow::Result<()> {
         for items in batches {
             let _working = self.cancel.working();
@@ -265,7 +265,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Explains one image through one probe, and tells its files. The inner error leaves it out; the outer
+    /// Explains one image through one probe, and sends its files. An inner error skips this pair; an outer
     /// one (a full disk, say) ends the run.
     fn explain(&self, item: &Item, probe: Option<usize>) -> anyhow::Result<Result<Explained, Failure>> {
         let (index, read) = item;
@@ -334,8 +334,8 @@ impl Explainer<'_> {
         Ok(Ok(Explained { document, cells, files }))
     }
 
-    /// How stable the order of an image is; nothing where it is not asked, or there is no single order, or it was
-    /// found with another class.
+    /// The stability of an image's order; `None` if it is not requested, the head has no single order, or it was
+    /// already measured with another class.
     fn stability(
         &self,
         index: usize,

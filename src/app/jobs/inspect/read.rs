@@ -1,5 +1,5 @@
-//! What the backbone says of a batch of images: their tokens, those of their changed copies, and what is left of a class while
-//! their tokens go. For the thread that owns it.
+//! Runs the backbone on a batch of images: their tokens, the tokens of their perturbed copies, and removal curves. Called on
+//! the thread that owns the backbone.
 
 use std::convert::Infallible;
 
@@ -15,31 +15,31 @@ use crate::model::regions::Regions;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
-/// What the backbone says of an image.
+/// What the backbone returned for one image.
 pub(super) struct Read {
-    /// Those of its patches, and what stands before them.
+    /// The patch tokens and the prefix tokens.
     pub tokens: Tokens,
-    /// What it saw, where traces are wanted.
+    /// The picture as the backbone saw it, if traces or animations are saved; otherwise empty.
     pub seen: Picture,
-    /// Attention rollout, where it is asked.
+    /// Attention rollout, if requested, or why there is none.
     pub rollout: Option<Result<Vec<f32>, String>>,
-    /// What it says of the image and each of its changed copies, where stability is asked.
+    /// Tokens of the image and of each of its perturbed copies, if stability is requested; otherwise empty.
     pub changed: Vec<Tokens>,
-    /// What is known to be where in it, where that is asked.
+    /// The annotated regions of the image, if requested and known.
     pub regions: Option<Regions>,
-    /// Of every probe its removal curves or why there are none, where they are asked.
+    /// The removal curves of every probe, or why it has none; empty unless requested.
     pub removals: Vec<Result<Removal, String>>,
 }
 
-/// Told where removal curves are; whether the run goes on.
+/// Called with the progress of removal curves (mode, done, total), or `None` between them; an error ends the run.
 pub(super) type GoOn<'a> = dyn FnMut(Option<(Mode, usize, usize)>) -> Result<(), JobError> + 'a;
 
-/// An image by its index, and what was read or why nothing was.
+/// The index of an image, and what was read or why nothing was.
 pub(super) type Item = (usize, Result<Read, String>);
 
 impl Explainer<'_> {
-    /// Tokens of the images from index `first` on, of their changed copies where stability is asked, and removal curves
-    /// where those are; up to the image in the midst of which it was ended.
+    /// Reads the images from index `first` on: their tokens and, if requested, those of their perturbed copies and the
+    /// removal curves. If cancelled, returns the images before the one that was being read.
     pub(super) fn read(
         &self,
         reader: &TokenReader,
@@ -85,7 +85,7 @@ impl Explainer<'_> {
         (first..).zip(read).map_while(whole).collect()
     }
 
-    /// Removal curves of an image through every probe.
+    /// The removal curves of one image for every probe.
     fn removals(
         &self,
         reader: &TokenReader,

@@ -1,4 +1,4 @@
-//! Which files are read, and what their results are called.
+//! Finds the image and probe files to read, and names their results.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -13,16 +13,16 @@ use crate::app::user_error::Usage;
 use crate::model::data::image::ENDINGS;
 use crate::model::data::{MASKS, Split};
 
-/// Names of results that the summary needs for itself.
+/// Names that no result may take, since the summary has them.
 const RESERVED: &[&str] = &["summary.csv"];
 
-/// Names for the results of files, one each.
+/// A distinct name for the results of each file.
 pub fn named(files: Vec<PathBuf>) -> Vec<String> {
     taken(files.iter().map(PathBuf::as_path), &[])
 }
 
-/// The images among `given`: files as they are, folders walked in sorted order, of datasets without
-/// their masks. A file given twice is read once.
+/// The images among `given`: files as they are, and folders walked recursively in sorted order, skipping the masks
+/// of a dataset. A file given twice is read once.
 pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     let mut files = Vec::new();
     for path in given {
@@ -30,7 +30,7 @@ pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
             let before = files.len();
             walk(path, &mut files)?;
             let masks = path.join(MASKS);
-            // Of a dataset, which has its splits beside them; alone they are images like others.
+            // Skipped only in a dataset, which has its splits beside them; elsewhere masks are ordinary images.
             if Split::ALL.iter().any(|split| path.join(split.name()).is_dir()) {
                 let found = files.split_off(before);
                 files.extend(found.into_iter().filter(|file| !file.starts_with(&masks)));
@@ -89,7 +89,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Names every file that was not there before by its stem; see [`taken`].
+/// Drops repeated files and names the others by their stems; see [`taken`].
 fn name(files: Vec<PathBuf>, reserved: &[&str]) -> Vec<Source> {
     let mut seen = HashSet::new();
     let fresh = files.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or(path.clone())));
@@ -98,12 +98,12 @@ fn name(files: Vec<PathBuf>, reserved: &[&str]) -> Vec<Source> {
     fresh.into_iter().zip(stems).map(|(path, stem)| Source { path, stem }).collect()
 }
 
-/// The stem of every file; `-2`, `-3`, ... for one that is taken, whatever its case.
+/// The stem of every file, made distinct by [`numbered`].
 fn taken<'a>(files: impl Iterator<Item = &'a Path>, reserved: &[&str]) -> Vec<String> {
     numbered(files.map(stem), reserved)
 }
 
-/// The names; `-2`, `-3`, ... added to one that is taken, whatever its case.
+/// The names, made distinct from each other and from `reserved`, ignoring case, by appending `-2`, `-3`, ...
 pub fn numbered(names: impl Iterator<Item = String>, reserved: &[&str]) -> Vec<String> {
     let mut taken: HashSet<String> = reserved.iter().map(|name| (*name).to_owned()).collect();
     names
@@ -117,7 +117,7 @@ pub fn numbered(names: impl Iterator<Item = String>, reserved: &[&str]) -> Vec<S
         .collect()
 }
 
-/// The file name without its extension; never one that leads elsewhere (`...png` has the stem `..`).
+/// The file name without its extension; never a relative path component (`...png` has the stem `..`).
 fn stem(path: &Path) -> String {
     let part = |part: Option<&std::ffi::OsStr>| part.map(|name| name.to_string_lossy().into_owned());
     match part(path.file_stem()) {

@@ -10,17 +10,17 @@ use crate::model::io::atomic_file::Pending;
 use crate::model::io::csv_cell::word;
 use crate::model::trace::Trace;
 
-/// The table, which is in its place once it is finished.
+/// The table; it appears under its final name once [`finish`](Self::finish) is called.
 pub struct Summary {
     path: PathBuf,
     table: csv::Writer<Pending>,
 }
 
 impl Summary {
-    /// One of no row, in the folder `out`.
+    /// A table in the folder `out` with its header and no rows.
     ///
     /// # Errors
-    /// If there cannot be one.
+    /// If the file cannot be created.
     pub fn new(out: &Path) -> anyhow::Result<Self> {
         let path = out.join("summary.csv");
         let file = Pending::new(&path).with_context(|| unwritable(&path))?;
@@ -37,7 +37,7 @@ impl Summary {
         self.table.write_record(cells).with_context(|| unwritable(&self.path))
     }
 
-    /// Puts it in its place.
+    /// Completes the file and moves it to its final name.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -74,7 +74,7 @@ fn header() -> Vec<String> {
     fixed.map(String::from).into_iter().chain(measures).collect()
 }
 
-/// The cells of a trace, with `image` and `probe` being what the results are called.
+/// The cells of a trace, where `image` and `probe` are the names of the results.
 pub(super) fn cells(trace: &Trace, document: &Value, image: &str, probe: &str) -> Vec<String> {
     let (best, evidence) = (&trace.top[0], &trace.evidence);
     let some = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());

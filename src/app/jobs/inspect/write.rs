@@ -1,4 +1,4 @@
-//! The files of one image and probe.
+//! Builds the files of one image and probe.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ fn removal_arrays(removal: &Removal) -> Arrays {
     arrays
 }
 
-/// `<name>.gif` of `folder`: the memory step by step over the evidence. Of a head that reads no order nothing.
+/// `<name>.gif` of `folder`: the memory step by step over the evidence; `None` for a head without an order.
 pub(super) fn gif(folder: &Path, name: &str, trace: Trace) -> anyhow::Result<Option<ResultFile>> {
     let shown: [&'static dyn Figure; 2] = [&ScanPath, &Evidence];
     let figures: Vec<_> = shown.into_iter().filter(|figure| figure.lacks(&trace).is_none()).collect();
@@ -112,7 +112,7 @@ pub(super) fn gif(folder: &Path, name: &str, trace: Trace) -> anyhow::Result<Opt
     Ok(Some(ResultFile { path: folder.join(format!("{name}.gif")), bytes }))
 }
 
-/// The arrays of a trace by their names in files, those the head has.
+/// The arrays of a trace that the head has, by their names in files.
 fn arrays(trace: &Trace) -> Arrays {
     let vector = |data: &Vec<f32>| Array::new([data.len()], data.clone());
     let matrix = |m: &Matrix| match m.cols {
@@ -157,7 +157,7 @@ fn arrays(trace: &Trace) -> Arrays {
     arrays
 }
 
-/// What the JSON file says of a trace.
+/// The JSON document of a trace.
 pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Value {
     let names = &loaded.probe.meta.classes;
     let class = names.get(trace.evidence.class).cloned().unwrap_or(trace.evidence.class.to_string());

@@ -12,7 +12,7 @@ impl TrainSettings {
     /// axis.
     ///
     /// # Errors
-    /// If a layer or a rate is repeated, or there are more than [`sweep::MAX_VARIANTS`] variants.
+    /// If a layer or a rate is repeated, or there are more variants than a run holds.
     pub fn spread(&self, heads: Vec<Variant>) -> Result<Vec<Variant>, TrainingError> {
         once("--layers", &self.layers)?;
         once("--rates", &self.rates)?;

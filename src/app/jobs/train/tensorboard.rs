@@ -1,5 +1,5 @@
-//! Exports a training to TensorBoard: the numbers of `metrics.jsonl` as event files, `DIR/RUN/<head>-s<seed>/`. A step there is an
-//! epoch, or a step of the training where heads are evaluated within epochs, too.
+//! Exports a training to TensorBoard: the numbers of `metrics.jsonl` as event files, `DIR/RUN/<head>-s<seed>/`. A step
+//! there is an epoch, or a training step if heads are also evaluated within epochs.
 //!
 //! A file holds only what `metrics.jsonl` holds: missing events are appended, and events that disagree (a kill came between
 //! two files, or a seed was trained anew) are cut off. So resuming a run duplicates no step.
