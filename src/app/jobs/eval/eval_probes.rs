@@ -1,4 +1,4 @@
-//! Which probes are asked, on which images.
+//! The probes to evaluate, and the images to evaluate them on.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::model::train::run::{ProbeCheckpoint, Run};
 pub struct Subject {
     /// Where it is.
     pub path: PathBuf,
-    /// Of a run: the variant's name, its seed, and which of its two probes.
+    /// For a probe of a run: the variant's name, its seed, and which of its two probes it is.
     pub of: Option<(String, u64, ProbeCheckpoint)>,
 }
 
@@ -28,7 +28,7 @@ impl Subject {
         Self { path: path.to_owned(), of: None }
     }
 
-    /// The probes of a run, as far as it has come.
+    /// The probes that a run has written so far.
     pub fn of_run(run: &Run, which: ProbeCheckpoint) -> anyhow::Result<Vec<Self>> {
         let manifest = &run.manifest;
         let pairs =
@@ -67,14 +67,14 @@ impl Subject {
     }
 }
 
-/// A probe and what came out of it.
+/// A probe and its evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvaluatedProbe {
-    /// Which.
+    /// The probe.
     pub subject: Subject,
     /// SHA-256 of its file.
     pub file: String,
-    /// It.
+    /// The results.
     pub metrics: Metrics,
 }
 
@@ -89,20 +89,20 @@ pub fn dataset_of(run: &Run) -> anyhow::Result<Dataset> {
     })
 }
 
-/// The images.
+/// The images of an evaluation.
 pub struct Question {
-    /// What the split is called.
+    /// Name of the split.
     pub split: &'static str,
-    /// What probes are asked about; indices into the cache.
+    /// The evaluated images, as indices into the cache, with their classes.
     pub asked: Labelled,
-    /// For each of `asked`, its index in the whole dataset: what seeds random orders.
+    /// For each of `asked`, its index in the whole dataset: it seeds random orders.
     pub draws: Vec<u64>,
-    /// What anchors learn from.
+    /// The images that anchors are fitted on.
     pub known: Labelled,
 }
 
 impl Question {
-    /// A split of the dataset; what anchors learn from are the training images.
+    /// A split of the dataset; anchors are fitted on the training images.
     pub fn of_split(dataset: &Dataset, split: Option<Split>) -> anyhow::Result<Self> {
         let split = split.or_else(|| dataset.held_out()).context(
             "the dataset has no test or validation images; `--split train` asks about the training images",
@@ -136,7 +136,7 @@ impl Question {
         Ok(Self { split: "test", asked, draws, known: Parts::divide(dataset, selection)?.train })
     }
 
-    /// The question on a dataset of the asked images alone.
+    /// The dataset reduced to the evaluated images, and the question on it.
     pub fn alone(self, dataset: &Dataset) -> (Dataset, Self) {
         let samples = self.asked.images.iter().map(|&image| dataset.samples[image].clone()).collect();
         let images = (0..self.asked.images.len()).collect();

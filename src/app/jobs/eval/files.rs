@@ -1,4 +1,4 @@
-//! What every probe makes of every image, as files: `<probe>.survey.json`, which `ssmprobe figures
+//! The results of every probe on every image, as files: `<probe>.survey.json`, which `ssmprobe figures
 //! --evaluation` draws as the window does, and one row an image in `<probe>.csv`, `<probe>.parquet` or both.
 
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub enum RowFormat {
 }
 
 impl RowFormat {
-    /// Where nothing else is asked.
+    /// The formats written by default.
     pub const USUAL: [Self; 1] = [Self::Csv];
 }
 

@@ -1,6 +1,6 @@
-//! What trained probes do on images (the verb `eval`), here or on another machine: accuracy, what their order was
-//! worth, how they meet known objects, and anchors beside them. A run's numbers are kept in its folder; everything
-//! else is told.
+//! Evaluates trained probes on images (the verb `eval`), on this or another machine: accuracy, the effect of their
+//! order, agreement with annotated objects, and anchors as baselines. A run's numbers are stored in its folder;
+//! everything else is sent as events.
 
 mod eval_probes;
 mod files;
@@ -47,51 +47,51 @@ use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::removal::{RANKINGS, RemovalSpec};
 use crate::model::train::run::{ProbeCheckpoint, Run};
 
-/// Told while probes are asked.
+/// Progress and results of an evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum EvalEvent {
-    /// Something to know.
+    /// A remark for the user.
     Note(String),
-    /// The tokens are there: what is asked from here on is kept.
+    /// The tokens are ready; results are kept from here on.
     Begun,
-    /// A probe that cannot be asked.
+    /// A probe that cannot be evaluated.
     LeftOut {
         /// Its file.
         probe: PathBuf,
         /// Why.
         error: String,
     },
-    /// A probe was asked about every image.
+    /// A probe was evaluated on every image.
     Asked(Box<EvaluatedProbe>),
-    /// What it made of every image, where that is wanted.
+    /// The results of a probe on every image, if requested.
     Survey {
         /// Its file.
         probe: PathBuf,
-        /// They.
+        /// The files that hold them.
         files: Vec<ResultFile>,
     },
     /// An anchor on the same tokens.
     Anchor(Anchor),
-    /// All that could be asked was asked.
+    /// Every probe that could be evaluated was evaluated.
     Found {
-        /// What the images are, as a person reads it.
+        /// A description of the images, for the user.
         title: String,
         /// How many could be read.
         images: usize,
         /// How many of them have a mask.
         masks: usize,
     },
-    /// It is kept, of a run in this file.
+    /// The results are stored; for a run, in this file.
     Kept(Option<PathBuf>),
 }
 
-/// Who is told; an error ends the job.
+/// Receives the events; an error ends the job.
 pub type EvalSink<'a> = dyn Fn(EvalEvent) -> anyhow::Result<()> + Sync + 'a;
 
-/// Asks every probe.
+/// Evaluates every probe.
 ///
 /// # Errors
-/// If none could be asked, or who is told fails; if it was ended: what was asked until then is told and kept.
+/// If none can be evaluated or the sink fails; if it is cancelled, after sending and keeping the results so far.
 pub fn run(
     engine: &mut Engine,
     flags: &EvalFlags,
@@ -113,7 +113,7 @@ struct Eval<'a> {
 }
 
 impl Eval<'_> {
-    /// Asks every probe; whether it came to its end.
+    /// Evaluates every probe; returns whether it ran to its end.
     fn run(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> anyhow::Result<bool> {
         let Self { flags, tell } = *self;
         flags.check()?;
@@ -234,7 +234,7 @@ impl Eval<'_> {
                 Ok(None) => {}
                 Err(error) => self.leave_out(subject, &error)?,
             }
-            // What was asked until then is shown and kept.
+            // The results so far are shown and kept.
             if reporter.cancel().is_cancelled() {
                 break;
             }
@@ -357,7 +357,7 @@ impl Eval<'_> {
         (self.tell)(EvalEvent::LeftOut { probe: subject.path.clone(), error: lines(error).join(": ") })
     }
 
-    /// Says of every probe that was trained on other tokens that it was.
+    /// Warns of every probe that was trained on other tokens.
     fn warn(&self, plan: &Plan, wanted: &ExtractOptions, reporter: &mut dyn Reporter) {
         let TokenKey { weights, preprocessing, .. } = &plan.source;
         let token_spec = plan.settled(&wanted.tokens.token_spec);

@@ -1,6 +1,6 @@
-//! What probes make of the images when these are asked about in parts: every part keeps what its images gave in a file for
-//! each probe, and whoever joins them takes that in image by image, in the order in which one evaluation in a piece asks,
-//! so that all sums come to the same bits.
+//! Evaluations cut into parts of the images: every part stores the answers for its images in a file per probe, and joining
+//! them adds these image by image, in the order of an evaluation that is not cut, so that all sums are equal bit for
+//! bit.
 //!
 //! ```text
 //! digest   SHA-256 of all that follows, 32 bytes
@@ -25,14 +25,14 @@ use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::io::{atomic_file, sha256};
 
-/// No such file is longer, in bytes.
+/// Upper bound of such a file in bytes.
 const MAX_BYTES: u64 = 1 << 36;
-/// What is found is written so often, and when it is done or told to stop.
+/// Interval between writes of the answers; they are also written when done or cancelled.
 const SAVE: Duration = Duration::from_mins(5);
 /// Bytes of the digest.
 const DIGEST: usize = 32;
 
-/// What one probe makes of a part of the images.
+/// The stored answers of one probe for a part of the images.
 pub(super) struct PartFile {
     path: PathBuf,
     asked: String,
@@ -46,7 +46,7 @@ struct Body<A> {
     answers: A,
 }
 
-/// What the answers depend on, in a few digits: the probe's file, the tokens, the images and the flags.
+/// A short digest of everything the answers depend on: the probe's file, the tokens, the images and the flags.
 pub(super) fn question(
     flags: &EvalFlags,
     (probe, tokens): (&str, &str),
@@ -66,10 +66,10 @@ impl PartFile {
         Self { path, asked: asked.to_owned(), images: part.range(images) }
     }
 
-    /// Asks about its images, those that were asked about before this was stopped or killed not again.
+    /// Evaluates the images of this part, except those already answered before a stop or kill.
     ///
     /// # Errors
-    /// If it was ended, which keeps what was found, or the probe cannot be asked, or the disk refuses.
+    /// If it is cancelled (answers are kept), the probe cannot be evaluated, or the file cannot be written.
     pub(super) fn ask(
         &self,
         engine: &mut Engine,
@@ -126,7 +126,7 @@ impl PartFile {
         ask_to(engine, evaluator, self.images.end, asking, reporter)
     }
 
-    /// What was found so far.
+    /// The answers stored so far.
     fn read(&self) -> anyhow::Result<Vec<Option<Answer>>> {
         let shown = self.path.display();
         let bytes =
@@ -156,10 +156,10 @@ impl PartFile {
     }
 }
 
-/// Removes what `parts` parts have kept.
+/// Removes the files of `parts` parts.
 ///
 /// # Errors
-/// If the disk refuses.
+/// If a file cannot be removed.
 pub(super) fn remove(home: &Path, parts: usize) -> anyhow::Result<()> {
     for folder in (0..parts).map(|index| part_folder(home, index)).filter(|folder| folder.exists()) {
         std::fs::remove_dir_all(&folder)

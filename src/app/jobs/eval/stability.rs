@@ -1,5 +1,5 @@
-//! How stable the orders are in which probes read the images of a dataset: every image is changed a little and read by the
-//! backbone anew, once for all probes.
+//! Measures how stable the orders are in which probes read the images of a dataset: the backbone reads slightly perturbed
+//! copies of every image, once for all probes.
 
 use rayon::prelude::*;
 
@@ -20,15 +20,15 @@ use crate::model::tokens::Tokens;
 /// Pictures in one forward pass.
 const BATCH: usize = 8;
 
-/// Changed copies of an image that the backbone reads, and the image.
+/// Number of pictures the backbone reads per image: the image and its perturbed copies.
 pub(super) fn passes(seed: u64) -> usize {
     1 + kinds(seed).iter().map(|(_, changes)| changes.len()).sum::<usize>()
 }
 
-/// Of every subject and image the mean tau of every kind of change; nothing of heads without a single order.
+/// The mean tau of every kind of perturbation, as `[subject][image]`; `None` for heads without a single order.
 ///
 /// # Errors
-/// If it was ended, an image cannot be read any more, or a probe does not fit.
+/// If it is cancelled, an image can no longer be read, or a probe does not fit.
 pub(super) fn measure(
     engine: &mut Engine,
     reader: &TokenReader,

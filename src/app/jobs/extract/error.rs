@@ -13,7 +13,7 @@ use crate::model::data::token_cache::CacheError;
 /// Why tokens cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
-    /// A layer that is asked for twice.
+    /// A layer that is requested twice.
     #[error(
         "layer {layer} is asked for twice; the last of this backbone's layers is {layers}, and also `last`"
     )]
@@ -38,7 +38,7 @@ pub enum ExtractError {
     /// The cache.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// There is no place for tokens.
+    /// No folder was given for the tokens, and the user has no home folder.
     #[error("this user has no home folder to keep tokens in; name a folder for them (--cache)")]
     NoCache,
     /// The cache would be larger than allowed.
@@ -55,7 +55,7 @@ pub enum ExtractError {
         /// Most bytes allowed.
         limit: u64,
     },
-    /// The disk would be full.
+    /// The disk has too little free space.
     #[error(
         "{root}: the tokens still to be taken need {} and the disk has {} left; free some (`ssmprobe cache \
          clear`), name a folder on another disk (--cache), or keep them in float16 (--precision float16)",
@@ -98,7 +98,7 @@ pub enum ExtractError {
     /// A thread could not be started.
     #[error("the threads that decode images and write tokens cannot be started: {0}")]
     Thread(std::io::Error),
-    /// Whoever listens asked for it.
+    /// The caller stopped it.
     #[error("stopped after {done} of {images} images; the same command goes on from there")]
     Stopped {
         /// Images whose tokens are kept.

@@ -1,7 +1,7 @@
-//! The images' way through the machine: one thread decodes and prepares the next ones, the calling
-//! one, which owns every tensor, runs the backbone, and a third writes the tokens of those before.
-//! Bounded channels lie between, so memory does not grow with the dataset; and the time each spends is
-//! counted, so that whoever is slowest is known.
+//! The extraction pipeline: one thread decodes and prepares the next images, the calling thread, which owns
+//! every tensor, runs the backbone, and a third writes the tokens of the previous ones. Bounded channels
+//! connect them, so memory does not grow with the dataset; the time each stage spends is measured, so that
+//! the slowest is known.
 
 use std::collections::BTreeSet;
 use std::iter::Peekable;
@@ -26,8 +26,8 @@ use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
 use crate::model::tokens::Tokens;
 
-/// Images handed to the backbone together: a divisor of a shard, so that an extraction that goes on
-/// meets the same batches as one that was never stopped, and gives the same bits. A GPU, which reads as
+/// Batch size of the backbone in images: a divisor of a shard, so that a resumed extraction forms the
+/// same batches as one that was never stopped, and gives the same bits. A GPU, which reads as
 /// many at once as it holds, gets whole shards.
 pub(super) fn batch(device: &Device) -> usize {
     if *device == Device::flex() { SHARD / 2 } else { SHARD }
@@ -46,7 +46,7 @@ pub struct Spent {
     pub first: f64,
     /// The backbone, waiting for images after the first.
     pub starved: f64,
-    /// The backbone, waiting until tokens were taken from it.
+    /// The backbone, waiting for the writer to accept its tokens.
     pub blocked: f64,
     /// Writing the tokens.
     pub writing: f64,
@@ -119,7 +119,7 @@ impl Plan {
         let (missing, kept) = (writers.missing.clone(), writers.done());
         let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
         std::thread::scope(|scope| {
-            // One batch waits before and one behind the one that is read, and one is at work on either side.
+            // On either side of the batch that is read, one batch waits in the channel and one is being worked on.
             let (send, images) = sync_channel(1);
             let (hand, tokens) = sync_channel(1);
             let named = |name: &str| Builder::new().name(name.into());
@@ -241,7 +241,7 @@ struct Writers {
     wanted: Vec<Peekable<IntoIter<usize>>>,
     /// What any of them misses, in order.
     missing: Vec<usize>,
-    /// How many of these have come.
+    /// How many of these have been pushed.
     come: usize,
 }
 
@@ -275,7 +275,7 @@ impl Writers {
     }
 }
 
-/// What a thread gave; a panic in it goes on here.
+/// The result of a thread; a panic in it is resumed here.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

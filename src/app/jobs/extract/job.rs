@@ -95,7 +95,7 @@ fn told(
     if paused.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// Why it has no end.
+/// The job's error for an extraction that did not finish.
 fn ended(error: ExtractError, reporter: &mut dyn Reporter, dataset: &Dataset) -> JobError {
     match error {
         ExtractError::Stopped { done, images } => {

@@ -1,7 +1,7 @@
 //! From a dataset to a token cache: the backbone runs once per image.
 //!
-//! [`Plan::run`] decodes, computes and writes side by side. What is stopped, killed or runs out of disk
-//! goes on after its last whole shard.
+//! [`Plan::run`] decodes, computes and writes concurrently. An extraction that is stopped, killed or runs
+//! out of disk resumes after its last whole shard.
 
 mod error;
 mod flow;
@@ -60,11 +60,11 @@ impl ExtractOptions {
     }
 }
 
-/// Told while tokens are taken.
+/// Progress of an extraction.
 pub enum Event<'a> {
     /// A batch is done.
     Progress(Progress),
-    /// So many images were looked at, whether they can be read.
+    /// This many images were checked for whether they can be read.
     Looked(Progress),
     /// Kept tokens are read and compared with their digests.
     Verifying {
@@ -75,19 +75,19 @@ pub enum Event<'a> {
     },
     /// A shard is not what was written: its images are read again.
     Damaged(&'a Damage),
-    /// Shards of an earlier version had no digests and have got them.
+    /// Shards of an earlier version had no digests; these were added.
     Adopted {
         /// How many.
         shards: usize,
     },
-    /// So many images were compared with what they were.
+    /// This many images were compared with their stored digests.
     Compared(Progress),
-    /// An image is not what it was when its tokens were taken: they are taken again.
+    /// An image has changed since its tokens were extracted: they are extracted again.
     Changed {
         /// Index of the sample.
         sample: usize,
     },
-    /// Tokens are there of which it is not known what their images were.
+    /// There are tokens without stored digests of their images.
     Unknown {
         /// Of how many images.
         images: usize,
@@ -106,7 +106,7 @@ pub enum Event<'a> {
     },
     /// All are done.
     Done(Spent),
-    /// It was asked to end, and does.
+    /// The extraction was stopped on request.
     Stopped {
         /// Images whose tokens are kept.
         done: usize,
@@ -115,7 +115,7 @@ pub enum Event<'a> {
     },
 }
 
-/// What taking the tokens of a dataset comes to, known before it begins.
+/// The plan of an extraction: its tokens and their sizes, known before it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     options: ExtractOptions,
@@ -129,17 +129,17 @@ pub struct Plan {
     sources: Vec<TokenKey>,
     /// Whose they are.
     pub backbone: BackboneMeta,
-    /// How the patch tokens lie.
+    /// The grid of the patch tokens.
     pub grid: Grid,
     /// Whether there is a CLS token.
     pub cls: bool,
     /// Number of images.
     pub images: usize,
-    /// Those whose tokens are there already.
+    /// Images whose tokens are already cached.
     pub done: usize,
     /// Bytes of all tokens.
     pub bytes: u64,
-    /// Bytes the disk has left, where the system says.
+    /// Free bytes on the disk, if the system reports them.
     pub free: Option<u64>,
 }
 
@@ -246,7 +246,7 @@ impl Plan {
         self.sources.iter().map(|source| self.root.join(source.key())).collect()
     }
 
-    /// Refuses what the limit or the disk forbids. Nothing is refused that is there already.
+    /// Refuses tokens that exceed the limit or the free disk space. Tokens that are already cached are never refused.
     pub fn check(&self) -> Result<(), ExtractError> {
         let missing = self.missing();
         let (bytes, limit) = (self.bytes, self.options.tokens.limit());
@@ -277,7 +277,7 @@ impl Plan {
     }
 }
 
-/// A plan as a person reads it.
+/// A description of the plan, for the user.
 pub fn describe(plan: &Plan) -> String {
     let (rows, cols) = (plan.grid.rows, plan.grid.cols);
     let free = plan.free.map_or(String::new(), |free| format!(", {} free", format::bytes(free)));
@@ -302,12 +302,12 @@ pub fn describe(plan: &Plan) -> String {
     )
 }
 
-/// Images whose tokens are there already.
+/// Number of images whose tokens are already cached.
 fn done(root: &Path, source: &TokenKey, images: usize) -> Result<usize, CacheError> {
     Ok(CacheScan::open(root, source, Some(images))?.done())
 }
 
-/// What tells a dataset's images from others: paths (and rows) within it, sizes and times of
+/// The key that identifies a dataset's images: paths (and rows) within it, sizes and times of
 /// change, in order.
 /// Classes and splits are not in it: tokens do not depend on them.
 fn key(dataset: &Dataset) -> String {

@@ -1,4 +1,4 @@
-//! Tokens without a cache: the frozen backbone runs again on every batch, as training comes to it.
+//! Tokens without a cache: the frozen backbone runs again on every batch, as training reaches it.
 //! A thread decodes what comes next while the device is at work; between them lie a few parts of a
 //! batch, so memory stays bounded whatever the dataset's size. Images that are trained on may be changed anew every time.
 
@@ -22,7 +22,7 @@ use crate::model::data::token_cache::{
 use crate::model::data::{Dataset, Sample};
 use crate::model::grid::Grid;
 
-/// Images looked at together, to find those that cannot be read.
+/// Images checked together to find those that cannot be read.
 const LOOKED: usize = 256;
 
 /// A backbone that gives a training its tokens.

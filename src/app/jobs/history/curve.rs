@@ -51,7 +51,7 @@ impl Band {
         }
     }
 
-    /// Its half width around the mean of so many seeds with this standard deviation.
+    /// Half width of the band around the mean of `seeds` seeds with the standard deviation `deviation`.
     pub fn half_width(self, deviation: f64, seeds: usize) -> f64 {
         match self {
             Self::Deviation => deviation,

@@ -17,7 +17,7 @@ use crate::model::train::run::{Metric, Run, RunError, StepLosses};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamp(Vec<Option<(u64, SystemTime)>>);
 
-/// No list of epochs is longer, in bytes: some four million of them.
+/// Upper bound of `metrics.jsonl` in bytes: some four million epochs.
 const MAX_BYTES: u64 = 1 << 30;
 /// What a training writes as it goes: files, and the folders of those with changing names.
 const GROWING: [&str; 5] = ["run.json", "metrics.jsonl", "losses", "answers", "probes"];
@@ -35,7 +35,7 @@ impl Stamp {
     }
 }
 
-/// What a run's folder holds.
+/// The content of a run's folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSnapshot {
     /// What is trained on what.
@@ -101,7 +101,7 @@ pub fn read(folder: &Path) -> Result<RunSnapshot, RunError> {
     Ok(whole)
 }
 
-/// The same of a run that is open.
+/// As [`read`], for a run that is already open.
 ///
 /// # Errors
 /// If it cannot be read.

@@ -91,7 +91,7 @@ pub struct Steps {
     pub losses: Vec<Option<f64>>,
 }
 
-/// How every head of a run goes, with every seed.
+/// The course of a run: every head with every seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainHistory {
     /// What is trained on what.
@@ -152,7 +152,7 @@ pub struct Score {
 }
 
 impl TrainHistory {
-    /// Nothing trained yet.
+    /// A history without any epoch or loss.
     pub fn new(about: About) -> Self {
         let lines = vec![Line::default(); about.heads.len() * about.seeds.len()];
         Self { about, lines }

@@ -29,7 +29,7 @@ use crate::model::train::run::RunError;
 
 /// The version of the folder's format.
 const FORMAT: u64 = 1;
-/// No manifest, no log and no checkpoint of a pre-training is longer, in bytes.
+/// Upper bound of a manifest, log or checkpoint in bytes.
 const MAX_BYTES: u64 = 1 << 34;
 const MANIFEST: &str = "pretraining.json";
 
@@ -225,10 +225,10 @@ impl Folder {
         Ok(points)
     }
 
-    /// Writes both.
+    /// Writes the log, then the checkpoint.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If a file cannot be written.
     pub fn keep(&self, log: &[Point], checkpoint: &[u8]) -> anyhow::Result<()> {
         let mut lines = Vec::new();
         for point in log {

@@ -36,7 +36,7 @@ pub struct PretrainSpec {
     pub resume: bool,
 }
 
-/// Told while a backbone is pre-trained. Breaking stops it after the step, saved.
+/// Progress of a pre-training. A callback that returns `Break` stops it after the current step, saved.
 pub enum Event<'a> {
     /// It begins, or goes on.
     Begin {
@@ -60,7 +60,7 @@ pub enum Event<'a> {
     },
 }
 
-/// What a pre-training has come to.
+/// The result of a pre-training.
 pub struct Summary {
     /// Its last line.
     pub last: Option<Point>,
@@ -102,7 +102,7 @@ impl Since {
     }
 }
 
-/// Pre-trains what is left to be done.
+/// Runs the pre-training, or the steps of it that remain.
 ///
 /// # Errors
 /// If the pictures, the folder, the sizes or the device do not allow it, or the loss is no number.
