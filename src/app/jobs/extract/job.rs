@@ -1,4 +1,4 @@
-//! Taking the tokens of a dataset as a job: for an evaluation in the window as for every verb.
+//! Extracts the tokens of a dataset as a job, for an evaluation in the window and for every verb.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use crate::app::jobs::{JobError, Reporter};
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenCache;
 
-/// Tokens to take.
+/// The input of [`run`].
 pub struct ExtractSpec<'a> {
-    /// What it comes to.
+    /// The plan of the extraction.
     pub plan: &'a Plan,
     /// The images.
     pub dataset: &'a Dataset,
@@ -22,24 +22,24 @@ pub struct ExtractSpec<'a> {
     pub device: &'a Device,
 }
 
-/// What was taken.
+/// The result of an extraction.
 pub struct Extracted {
-    /// All tokens, those that were there already, too; of several layers, those of the first.
+    /// All tokens, including those cached before; of several layers, those of the first.
     pub cache: TokenCache,
-    /// Where the time went; none where all were there.
+    /// Where the time went; `None` if all tokens were cached.
     pub spent: Option<Spent>,
-    /// Shards that were not what was written.
+    /// Damaged shards: their content did not match their digests.
     pub damaged: Vec<PathBuf>,
-    /// Samples whose images are not what they were.
+    /// Samples whose images have changed.
     pub changed: Vec<usize>,
-    /// How many images were found unreadable now.
+    /// Number of images found unreadable in this extraction.
     pub unreadable: usize,
 }
 
-/// The tokens of a plan; those that are there are looked over, those that are missing are taken.
+/// The tokens of a plan: verifies those that are cached and extracts those that are missing.
 ///
 /// # Errors
-/// If it was ended, or they cannot be had.
+/// If it is cancelled, or the tokens cannot be extracted.
 pub fn run(
     engine: &mut Engine,
     spec: &ExtractSpec<'_>,
@@ -64,7 +64,7 @@ pub fn run(
     Ok(Extracted { cache, spent, damaged, changed, unreadable })
 }
 
-/// The tokens of a part of a plan's images: those that are missing are taken.
+/// Extracts the missing tokens of a part of a plan's images.
 ///
 /// # Errors
 /// As [`run`].
@@ -80,7 +80,7 @@ pub fn run_part(
     taken.map_err(|error| ended(error, reporter, dataset))
 }
 
-/// Tells what happened, and whether to go on.
+/// Reports an event, and returns whether to go on.
 fn told(
     engine: &mut Engine,
     reporter: &mut dyn Reporter,

@@ -1,8 +1,8 @@
-//! What there is to say while tokens are taken, beside how far it is: the same words on a terminal and from another machine.
+//! The messages of an extraction besides its progress: the same text on a terminal and from another machine.
 
 use super::{Event, ExtractError};
 
-/// Unreadable images told one by one; the others are counted.
+/// Most unreadable images that are named; further ones are only counted.
 const MAX_NAMED: usize = 20;
 
 /// What was said so far.
@@ -11,18 +11,18 @@ pub struct Messages {
     unreadable: usize,
 }
 
-/// A line about the tokens that are taken.
+/// A message of an extraction.
 pub enum Line {
-    /// Something is not as it should be.
+    /// A problem.
     Warning(String),
-    /// Something to know.
+    /// A remark.
     Note(String),
     /// How it ended.
     End(String),
 }
 
 impl Messages {
-    /// What there is to say of an event, where samples are called as `name` says.
+    /// The message for an event, if it needs one; `name` gives the name of a sample.
     pub fn of(&mut self, event: &Event<'_>, name: impl Fn(usize) -> String) -> Option<Line> {
         Some(match event {
             Event::Damaged(damage) => {
@@ -64,12 +64,12 @@ impl Messages {
     }
 }
 
-/// An error with the name it is about, unless it says it itself.
+/// The error prefixed with the name it concerns, unless it contains that already.
 fn named(name: &str, why: &str) -> String {
     if why.contains(name) { why.to_owned() } else { format!("{name}: {why}") }
 }
 
-/// What is said where the device ran out of memory.
+/// The message that the device ran out of memory.
 pub fn out_of_memory(images: usize) -> String {
     format!("the device ran out of memory; images at once from here on: {images}")
 }

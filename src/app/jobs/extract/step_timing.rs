@@ -1,4 +1,4 @@
-//! How long the backbone takes for an image, tried on some of the dataset's own.
+//! Measures how long the backbone takes per image, on a few images of the dataset.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{ExtractError, Plan};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::Sample;
 
-/// Images tried.
+/// Number of images measured.
 pub const TRIED: usize = 8;
 
 impl Plan {
@@ -28,7 +28,7 @@ impl Plan {
         reader.forward(&pixels[..1])?;
         let begun = Instant::now();
         reader.forward(&pixels)?;
-        // Decoding goes on beside the backbone: the slower of the two decides.
+        // Decoding runs concurrently with the backbone: the slower of the two decides.
         Ok(Some(begun.elapsed().max(decoding) / pixels.len() as u32))
     }
 }

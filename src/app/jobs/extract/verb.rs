@@ -1,5 +1,5 @@
-//! Taking the tokens of a dataset as the verb `extract` asks for it, here or on another machine: they are kept where
-//! they are taken, and what there is to say is told.
+//! The verb `extract`, on this or another machine: the tokens stay on the machine that extracts them, and messages
+//! are sent as events.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -46,22 +46,22 @@ pub struct ExtractFlags {
     pub part: Option<Part>,
 }
 
-/// Told while tokens are taken.
+/// Messages and the result of an extraction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ExtractEvent {
-    /// Something to know.
+    /// A remark for the user.
     Note(String),
-    /// What came of it, as a document.
+    /// The result, as a JSON document.
     Done(Value),
 }
 
-/// Who is told; an error ends the job.
+/// Receives the events; an error ends the job.
 pub type ExtractSink<'a> = dyn Fn(ExtractEvent) -> anyhow::Result<()> + Sync + 'a;
 
-/// Takes what is missing.
+/// Extracts the missing tokens.
 ///
 /// # Errors
-/// If it was ended, which is said, or cannot be done, or who is told fails.
+/// If it is cancelled (which is reported), fails, or the sink fails.
 pub fn run(
     engine: &mut Engine,
     flags: &ExtractFlags,

@@ -1,5 +1,4 @@
-//! Whether kept tokens are still those that were taken: shards against their digests, always; images
-//! against theirs, where it is asked for.
+//! Verifies cached tokens: shards against their digests, always; images against theirs, if requested.
 
 use std::ops::ControlFlow;
 
@@ -11,12 +10,11 @@ use crate::model::data::token_cache::{CacheScan, TokenKey};
 use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
 
-/// Images read between two words of how far it is.
+/// Images read between two progress events.
 const AT_ONCE: usize = 256;
 
 impl Plan {
-    /// Drops from `stock` what is not what it was: damaged shards, and those of changed images. All of it
-    /// is told.
+    /// Drops damaged shards and those of changed images from `stock`, and sends an event for each.
     pub(super) fn verify(
         &self,
         stock: &mut CacheScan,
@@ -40,7 +38,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The images that are not what they were when their tokens were taken.
+    /// The images that have changed since their tokens were extracted.
     fn changed(
         &self,
         stock: &CacheScan,

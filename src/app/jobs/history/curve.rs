@@ -4,7 +4,7 @@ use super::{Line, TrainHistory};
 use crate::model::stats;
 use crate::model::train::Epoch;
 
-/// What a curve shows.
+/// The quantity a curve shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Measure {
     /// Training loss: of steps where they are known, else means over epochs.
@@ -26,7 +26,7 @@ pub struct Curve {
     pub at: Vec<f64>,
     /// Mean over the seeds that have come this far.
     pub mean: Vec<f64>,
-    /// Standard deviation over them; no number where there is one.
+    /// Standard deviation over them; NaN for a single seed.
     pub spread: Vec<f64>,
     /// How many these are.
     pub seeds: Vec<usize>,

@@ -123,7 +123,7 @@ impl Line {
 /// Parts of a run that losses of steps are averaged in.
 const BINS: usize = 1024;
 
-/// A mean under way.
+/// A running mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Bin {
     /// Sum of the places, in epochs.
@@ -180,7 +180,7 @@ impl TrainHistory {
         self.about.heads.iter().position(|head| head == name)
     }
 
-    /// Takes losses of steps.
+    /// Adds losses of steps.
     pub fn step(&mut self, steps: &Steps) {
         for (head, loss) in steps.losses.iter().enumerate() {
             if let Some(loss) = loss {
@@ -189,7 +189,7 @@ impl TrainHistory {
         }
     }
 
-    /// Takes a loss at `at`, in epochs.
+    /// Adds a loss at the position `at`, in epochs.
     fn put(&mut self, head: usize, seed: u64, at: f64, loss: f64) {
         let epochs = self.about.epochs.max(1) as f64;
         let at = at.max(0.0).min(epochs);
@@ -204,7 +204,7 @@ impl TrainHistory {
         bin.count += 1;
     }
 
-    /// Takes what a run's folder holds of the losses of steps, in the place of those of its seed.
+    /// Replaces the step losses of a seed by those from a run's folder.
     pub fn losses(&mut self, losses: &StepLosses) {
         for (head, points) in &losses.heads {
             let Some(head) = self.head(head) else { continue };
@@ -217,7 +217,7 @@ impl TrainHistory {
         }
     }
 
-    /// Takes epochs; one told again replaces what was told before.
+    /// Adds epochs; a repeated epoch replaces the earlier one.
     pub fn epochs(&mut self, metrics: &[Metric]) {
         for Metric { head, seed, epoch } in metrics {
             let Some(head) = self.head(head) else { continue };
@@ -233,7 +233,7 @@ impl TrainHistory {
         }
     }
 
-    /// Takes what stopped before the end.
+    /// Adds the heads that stopped before the end.
     pub fn failures(&mut self, failures: &[Failure]) {
         for Failure { head, seed, why } in failures {
             let line = self.head(head).and_then(|head| self.line(head, *seed));
@@ -241,7 +241,7 @@ impl TrainHistory {
         }
     }
 
-    /// Epochs of all heads and seeds that are done, of so many.
+    /// Epochs done and their total, over all heads and seeds.
     pub fn done(&self) -> (usize, usize) {
         let of = |line: &Line| match line.failure {
             Some(_) => self.about.epochs,

@@ -31,7 +31,7 @@ pub(super) struct Read {
     pub removals: Vec<Result<Removal, String>>,
 }
 
-/// Called with the progress of removal curves (mode, done, total), or `None` between them; an error ends the run.
+/// Called with the progress of removal curves (mode, done, total), or `None` outside them; an error ends the run.
 pub(super) type GoOn<'a> = dyn FnMut(Option<(Mode, usize, usize)>) -> Result<(), JobError> + 'a;
 
 /// The index of an image, and what was read or why nothing was.

@@ -33,17 +33,17 @@ const FORMAT: u64 = 1;
 const MAX_BYTES: u64 = 1 << 34;
 const MANIFEST: &str = "pretraining.json";
 
-/// What is pre-trained on what: fixed from its beginning on.
+/// What is pre-trained on which pictures; fixed from the beginning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     format: u64,
     /// The program and its version.
     pub program: String,
-    /// As it was asked for.
+    /// The requested settings.
     pub settings: PretrainSettings,
-    /// Of what.
+    /// The pictures.
     pub pictures: Pictures,
-    /// What all that came to.
+    /// The plan that follows from them.
     pub plan: Plan,
 }
 
@@ -103,7 +103,7 @@ pub struct Point {
     pub epoch: f64,
     /// The loss.
     pub loss: f64,
-    /// Share of the pictures told right, in percent; supervised only.
+    /// Accuracy on the pictures in percent; supervised only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
     /// Learning rate of the last step.
@@ -192,7 +192,7 @@ impl Folder {
         Ok(())
     }
 
-    /// What a killed pre-training goes on from; nothing before its first checkpoint.
+    /// The bytes of the checkpoint to resume from; `None` before the first.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -209,10 +209,10 @@ impl Folder {
         self.0.join("state/checkpoint.safetensors")
     }
 
-    /// The lines of the first `steps`.
+    /// The log lines of the first `steps` steps.
     ///
     /// # Errors
-    /// If one is none.
+    /// If the log cannot be read or a line is malformed.
     pub fn log(&self, steps: usize) -> Result<Vec<Point>, RunError> {
         let path = self.0.join("metrics.jsonl");
         let text = match atomic_file::text(&path, MAX_BYTES) {
