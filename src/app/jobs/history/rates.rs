@@ -1,4 +1,4 @@
-//! Layers by learning rates, a grid a head: which cell the selection images choose, and what it comes to on the test
+//! Layers by learning rates, one grid per head: the cell chosen on the selection images, and its accuracy on the test
 //! images. Cells are known by the names of their variants, `head[layer=L,rate=R]`.
 
 use super::TrainHistory;
@@ -6,7 +6,7 @@ use crate::app::format::shell_word;
 use crate::viz::figures::plot::Caption;
 use crate::viz::figures::rates::{self, RateCell, RateGrid, RatesPlot};
 
-/// Head with its settings, layer and rate of a variant that has one of the latter.
+/// Splits a variant's name into head with settings, layer and rate, if it has a layer or a rate.
 fn place(name: &str) -> Option<[String; 3]> {
     let (head, inside) = name.strip_suffix(']')?.split_once('[')?;
     let (mut rest, mut layer, mut rate) = (Vec::new(), String::new(), String::new());

@@ -1,11 +1,11 @@
-//! Variants that differ in one number, `head[temperature=0.1]`: what each came to, as a figure of one run or several.
+//! Variants that differ in one number, `head[temperature=0.1]`: their results as a figure of one run or several.
 
 use super::TrainHistory;
 use crate::app::format::shell_word;
 use crate::viz::figures::plot::Caption;
 use crate::viz::figures::settings::{INFO, SettingLine, SettingPoint, SettingsPlot};
 
-/// Head, setting and value of a variant in whose name one number alone is set.
+/// Head, setting and value of a variant whose name sets exactly one number.
 fn place(name: &str) -> Option<(&str, &str, f64)> {
     let (head, inside) = name.strip_suffix(']')?.split_once('[')?;
     let (field, value) = inside.split_once('=')?;

@@ -1,5 +1,5 @@
-//! Pre-training a backbone on pictures of a dataset, into a folder that is a backbone when it is done. It may be stopped
-//! between two steps, and what was stopped or killed goes on.
+//! Pre-trains a backbone on pictures of a dataset, into a folder that is a backbone when it is done. It may be stopped
+//! between two steps, and can be resumed after a stop or kill.
 
 mod folder;
 mod settings;
@@ -28,21 +28,21 @@ const STRIDE: usize = 20;
 
 /// A pre-training.
 pub struct PretrainSpec {
-    /// On what, what and how.
+    /// Pictures, objective and hyperparameters.
     pub settings: PretrainSettings,
     /// Its folder.
     pub out: PathBuf,
-    /// Whether it goes on where there is one.
+    /// Whether to resume the pre-training that `out` holds, if any.
     pub resume: bool,
 }
 
 /// Progress of a pre-training. A callback that returns `Break` stops it after the current step, saved.
 pub enum Event<'a> {
-    /// It begins, or goes on.
+    /// It begins or resumes.
     Begin {
         /// What is pre-trained on what.
         manifest: &'a Manifest,
-        /// Where it is computed.
+        /// Name of the compute device.
         device: &'a str,
         /// Steps done.
         step: usize,
@@ -55,20 +55,20 @@ pub enum Event<'a> {
         epoch: usize,
         /// Loss of the last steps, and more.
         point: &'a Point,
-        /// Pictures learnt from.
+        /// Pictures trained on.
         progress: Progress,
     },
 }
 
 /// The result of a pre-training.
 pub struct Summary {
-    /// Its last line.
+    /// Its last log line.
     pub last: Option<Point>,
     /// Whether it ran to its end.
     pub finished: bool,
 }
 
-/// What a folder was begun with; nothing in one that is empty or not there.
+/// The settings a folder was begun with; `None` if it is empty or absent.
 ///
 /// # Errors
 /// If it holds something else.
