@@ -107,7 +107,7 @@ pub fn modes(text: &str) -> Result<Modes, String> {
 }
 
 impl InspectFlags {
-    /// Resolves the flags on this machine: finds the images and opens the probes and the backbone.
+    /// Resolves the flags on this machine: finds the images, opens the probes, fetches the backbone and opens the device.
     pub(super) fn open(&self, env: WorkerEnv, reporter: &mut dyn Reporter) -> anyhow::Result<Spec> {
         let images = sources::images(&self.image)?;
         let probes = self.probes(&fetch::probes(&self.probe, reporter)?)?;
@@ -168,7 +168,7 @@ impl InspectFlags {
 /// a class, it is that one.
 ///
 /// # Errors
-/// If the probe has no such class, or several of that name.
+/// If the probe has no such class, or several of that name; the error says what it has.
 pub fn classes(probe: &Probe, asked: &str) -> anyhow::Result<Vec<usize>> {
     let parts: Vec<&str> = asked.split(',').map(str::trim).collect();
     let whole = class(probe, asked);
