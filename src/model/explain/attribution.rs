@@ -1,14 +1,14 @@
-//! Attribution baselines beside exact evidence (docs/definitions.md, section 11): what the logit of a class owes every
-//! token, for any head, in float64 on the processor.
+//! Attribution baselines beside exact evidence (docs/definitions.md, section 11): the contribution of every token to the
+//! logit of a class, for any head, in float64 on the CPU.
 //!
-//! * [`gradient`]: gradient x token, `t_i . dlogit / dt_i`. Of a head whose weights do not look at the tokens that is its exact
-//!   evidence; what it differs by behind a scorer or a query is the gradient that passes through these.
+//! * [`gradient`]: gradient x token, `t_i . dlogit / dt_i`. For a head whose weights do not depend on the tokens this is its
+//!   exact evidence; with a scorer or a query it differs by the gradient that passes through these.
 //! * [`integrated`]: integrated gradients (Sundararajan et al. 2017) from the mean token to each token,
 //!   `(t_i - mean) . mean over 64 midpoints of dlogit / dt_i`. Their sum should be the logit less that of an image of mean tokens.
-//! * Attention rollout speaks of the backbone and not of a class: [`Backbone::rollout`](crate::model::backbone::Backbone::rollout).
+//! * Attention rollout describes the backbone, not a class: [`Backbone::rollout`](crate::model::backbone::Backbone::rollout).
 //!
-//! Heads that choose tokens or their order outright (`topk`, `hard-sort`) have the derivative of what they read, not the one they
-//! are trained by: a choice has none, and it stays the same on the whole way from the mean token.
+//! For heads that make a hard choice of tokens or of their order (`topk`, `hard-sort`) the choice is held fixed, also on the
+//! whole path from the mean token: it has no derivative, and the surrogate gradient of training is not used.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -24,13 +24,13 @@ use crate::model::reading::Intervention;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Attributed, Attribution, AttributionSet, Trace};
 
-/// Midpoints of the way from the mean token to the tokens.
+/// Midpoints on the path of integrated gradients, from the mean token to the tokens.
 pub const MIDPOINTS: usize = 64;
-/// Tokens whose operations are recorded together: midpoints of few tokens share a pass.
-const TOGETHER: usize = 1024;
+/// Tokens per forward and backward pass: several midpoints of an image of few tokens share one.
+const TOKENS_PER_PASS: usize = 1024;
 
-/// Adds to the trace of `probe`, changed by `change`, what the methods `asked` for find of the class of its evidence. `rollout` is
-/// the backbone's own, where it was asked.
+/// Adds to the trace of `probe`, read under `change`, the attributions `asked` for, for the class of its evidence. `rollout` is
+/// the attention rollout of the backbone, if it was computed.
 pub fn attribute(
     trace: &mut Trace,
     (probe, change): (&Probe, &Intervention),
@@ -68,7 +68,7 @@ pub fn attribute(
     }
 }
 
-/// Why there are no gradients of a probe that is read so, if there are none: its order is not its own.
+/// Checks that gradients exist for a probe read under `change`; an error if it reads in an order not its own.
 pub(super) fn differentiable(change: &Intervention) -> Result<(), String> {
     match change {
         Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => Ok(()),
@@ -79,52 +79,53 @@ pub(super) fn differentiable(change: &Intervention) -> Result<(), String> {
 /// Integrated gradients of one logit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Integrated {
-    /// By token, `[N]`, in units of the logit.
+    /// Attribution of every token, `[N]`, in units of the logit.
     pub token: Vec<f64>,
-    /// Their sum less what it should be: the logit less that of an image of mean tokens.
+    /// Sum of `token` less its target: the logit less that of an image of mean tokens.
     pub completeness_error: f64,
 }
 
-/// Gradient x token of the logit of `class`, `[N]`, in units of the logit; or why there is none. `image_seed` seeds random
-/// orders: the image's index in its dataset.
+/// Gradient x token of the logit of `class`, `[N]`, in units of the logit, or why there is none. `image_seed`, the image's
+/// index in its dataset, seeds random orders.
 pub fn gradient(probe: &Probe, tokens: &Tokens, class: usize, image_seed: u64) -> Result<Vec<f64>, String> {
-    let asked = TargetLogit::new(probe, tokens, class, image_seed)?;
+    let target = TargetLogit::new(probe, tokens, class, image_seed)?;
     if probe.head().chooses() {
-        return asked.held(tokens);
+        return target.with_fixed_choice(tokens);
     }
-    let patches = widened(tokens);
-    let gradients = asked.logit().gradients(patches.clone());
-    finite(products(&gradients, &patches, tokens.width))
+    let patches = patches_f64(tokens);
+    let gradients = target.logit().gradients(patches.clone());
+    finite(token_products(&gradients, &patches, tokens.width))
 }
 
-/// Integrated gradients of the logit of `class`; arguments and reasons as [`gradient`]'s.
+/// Integrated gradients of the logit of `class`; arguments and errors as of [`gradient`].
 pub fn integrated(
     probe: &Probe,
     tokens: &Tokens,
     class: usize,
     image_seed: u64,
 ) -> Result<Integrated, String> {
-    let asked = TargetLogit::new(probe, tokens, class, image_seed)?;
-    let patches = widened(tokens);
+    let target = TargetLogit::new(probe, tokens, class, image_seed)?;
+    let patches = patches_f64(tokens);
     let mean = mean(&patches, tokens.width);
     let from_mean: Vec<f64> = patches.iter().zip(mean.iter().cycle()).map(|(t, mean)| t - mean).collect();
     let narrow = |values: &mut dyn Iterator<Item = f64>| Tokens {
         patches: values.map(|x| x as f32).collect(),
         ..tokens.clone()
     };
-    let (token, way) = if probe.head().chooses() {
+    let (token, logit_difference) = if probe.head().chooses() {
         let ends = [tokens, &narrow(&mut mean.iter().copied().cycle().take(patches.len()))];
-        let [end, start] = ends.map(|tokens| asked.value(tokens));
-        (asked.held(&narrow(&mut from_mean.iter().copied()))?, end? - start?)
+        let [end, start] = ends.map(|tokens| target.value(tokens));
+        (target.with_fixed_choice(&narrow(&mut from_mean.iter().copied()))?, end? - start?)
     } else {
-        let logit = asked.logit();
-        let at = |share: f64| mean.iter().cycle().zip(&from_mean).map(move |(mean, way)| mean + share * way);
+        let logit = target.logit();
+        let at =
+            |share: f64| mean.iter().cycle().zip(&from_mean).map(move |(mean, step)| mean + share * step);
         let points: Vec<usize> = (0..MIDPOINTS).collect();
-        let chunks = points.par_chunks((TOGETHER / tokens.grid.len()).max(1)).map(|points| {
+        let chunks = points.par_chunks((TOKENS_PER_PASS / tokens.grid.len()).max(1)).map(|points| {
             let share = |point: &usize| (*point as f64 + 0.5) / MIDPOINTS as f64;
             let gradients = logit.gradients(points.iter().flat_map(|point| at(share(point))).collect());
             let each = gradients.chunks_exact(from_mean.len());
-            let each = each.map(|gradients| products(gradients, &from_mean, tokens.width));
+            let each = each.map(|gradients| token_products(gradients, &from_mean, tokens.width));
             each.reduce(|sum, next| sum.iter().zip(next).map(|(a, b)| a + b).collect())
         });
         let chunks: Vec<Option<Vec<f64>>> = chunks.collect();
@@ -136,10 +137,10 @@ pub fn integrated(
         (token, ends[0] - ends[1])
     };
     let token = finite(token)?;
-    Ok(Integrated { completeness_error: token.iter().sum::<f64>() - way, token })
+    Ok(Integrated { completeness_error: token.iter().sum::<f64>() - logit_difference, token })
 }
 
-/// The logit that is asked about, of a probe that fits the tokens.
+/// The logit of `class` on one image, of a probe that fits its tokens.
 struct TargetLogit<'a> {
     probe: &'a Probe,
     tokens: &'a Tokens,
@@ -164,75 +165,75 @@ impl<'a> TargetLogit<'a> {
         self.probe.classifier.row(self.class)
     }
 
-    /// What `values` in the tokens' places would add to the logit, were everything else as the tokens are read, `[N]`.
-    fn held(&self, values: &Tokens) -> Result<Vec<f64>, String> {
+    /// Contribution of every token to the logit, `[N]`, with `values` for the tokens but weights and order kept as they are.
+    fn with_fixed_choice(&self, values: &Tokens) -> Result<Vec<f64>, String> {
         let output = self.probe.output(self.tokens, self.image_seed).map_err(|error| error.to_string())?;
         finite(exact(&output, values, self.row(), 0.0)?.token)
     }
 
-    /// The logit, were these the tokens.
+    /// The logit of an image with these tokens, bias included.
     fn value(&self, tokens: &Tokens) -> Result<f64, String> {
         let output = self.probe.output(tokens, self.image_seed).map_err(|error| error.to_string())?;
         let bias = &self.probe.classifier.bias[self.class..=self.class];
         Ok(logits(&output, tokens, self.row(), bias)[0])
     }
 
-    /// It as a function of tokens on the processor.
+    /// The logit as a differentiable function of the tokens, on the CPU.
     fn logit(&self) -> Logit<'a> {
         let device = Device::flex().autodiff();
         let Tokens { grid, width, .. } = *self.tokens;
         let specs = self.probe.head().specs(&Dims { width, grid, classes: 1 });
         let params = Params::from_arrays_in(specs, &self.probe.arrays, &device, DType::F64);
         let row: Vec<f64> = self.row().iter().map(|&w| f64::from(w)).collect();
-        let row = doubles(row, |len| [len, 1], &device);
-        Logit { asked: Self { ..*self }, params, row, device }
+        let row = f64_tensor(row, |len| [len, 1], &device);
+        Logit { target: Self { ..*self }, params, row, device }
     }
 }
 
 /// A logit as a differentiable function of the patch tokens, in float64, without the bias.
 struct Logit<'a> {
-    asked: TargetLogit<'a>,
+    target: TargetLogit<'a>,
     params: Params,
-    /// `[F, 1]`.
+    /// The classifier's row as a column, `[F, 1]`.
     row: Tensor<2>,
     device: Device,
 }
 
 impl Logit<'_> {
-    /// Tokens of one or more images, `[B, N, d]`.
+    /// Patch tokens of one or more images as a tensor `[B, N, d]`.
     fn patches(&self, values: Vec<f64>) -> Tensor<3> {
-        let Tokens { grid, width, .. } = *self.asked.tokens;
-        doubles(values, |len| [len / (grid.len() * width), grid.len(), width], &self.device)
+        let Tokens { grid, width, .. } = *self.target.tokens;
+        f64_tensor(values, |len| [len / (grid.len() * width), grid.len(), width], &self.device)
     }
 
     /// The logit of every image, `[B, 1]`.
-    fn of(&self, patches: Tensor<3>) -> Tensor<2> {
+    fn forward(&self, patches: Tensor<3>) -> Tensor<2> {
         let [images, _, width] = patches.dims();
-        let image_seeds = vec![self.asked.image_seed; images];
-        let Tokens { grid, cls, .. } = self.asked.tokens;
+        let image_seeds = vec![self.target.image_seed; images];
+        let Tokens { grid, cls, .. } = self.target.tokens;
         let cls = cls.as_ref().map(|cls| {
             let all = cls.repeat(images).iter().map(|&x| f64::from(x)).collect();
-            doubles(all, |_| [images, width], &self.device)
+            f64_tensor(all, |_| [images, width], &self.device)
         });
         let batch = Batch { patches, cls, grid: *grid, image_seeds, training: false };
-        self.asked.probe.head().features(&self.params, &batch).precise_matmul(self.row.clone())
+        self.target.probe.head().features(&self.params, &batch).precise_matmul(self.row.clone())
     }
 
     /// The logit of every image, `[B]`.
     fn values(&self, patches: Vec<f64>) -> Vec<f64> {
-        host(self.of(self.patches(patches)))
+        host(self.forward(self.patches(patches)))
     }
 
-    /// Its gradient in every patch token of every image, `[B, N, d]`.
+    /// Gradient of the logit of every image with respect to its patch tokens, `[B, N, d]`.
     fn gradients(&self, patches: Vec<f64>) -> Vec<f64> {
         let patches = self.patches(patches).require_grad();
-        let gradients = self.of(patches.clone()).sum().backward();
+        let gradients = self.forward(patches.clone()).sum().backward();
         host(patches.grad(&gradients).expect("every head but that of CLS reads the patch tokens"))
     }
 }
 
-/// A tensor of float64 values, whose shape follows from how many there are.
-fn doubles<const D: usize>(
+/// A float64 tensor; `shape` gives its shape from the number of values.
+fn f64_tensor<const D: usize>(
     values: Vec<f64>,
     shape: impl Fn(usize) -> [usize; D],
     device: &Device,
@@ -259,11 +260,12 @@ fn mean(patches: &[f64], width: usize) -> Vec<f64> {
     mean
 }
 
-/// The product of every token with its gradient, `[N]`.
-fn products(gradients: &[f64], tokens: &[f64], width: usize) -> Vec<f64> {
+/// Dot product of every token with its gradient, `[N]`.
+fn token_products(gradients: &[f64], tokens: &[f64], width: usize) -> Vec<f64> {
     gradients.chunks_exact(width).zip(tokens.chunks_exact(width)).map(|(g, t)| dot(g, t)).collect()
 }
 
+/// The values, or an error if one is not finite.
 fn finite(values: Vec<f64>) -> Result<Vec<f64>, String> {
     match values.iter().all(|x| x.is_finite()) {
         true => Ok(values),

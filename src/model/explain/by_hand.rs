@@ -1,9 +1,9 @@
-//! One image through one probe in any order that a person makes: all that a trace says of it, from what was worked out
-//! once, in far less than a frame.
+//! Explains one image and one probe under any order made by hand, from precomputed tables: fast enough to update the whole
+//! trace within a frame of the window.
 //!
-//! With `G` the mean gain of a position over all sweeps and `M[i, k]` what class `c` gains when token `i` is read at
-//! position `k`, an order gives features `sum_k G[k] * t_order(k)`, evidence `M[order(k), k]`, and a place among all
-//! orders, whose null does not depend on it (docs/definitions.md, section 10).
+//! With `G` the mean gain of a position over all sweeps and `M[i, k]` the contribution of token `i` to class `c` if read at
+//! position `k`, an order gives features `sum_k G[k] * t_order(k)`, evidence `M[order(k), k]`, and a rank among all orders,
+//! whose null distribution does not depend on it (docs/definitions.md, section 10).
 
 use serde::{Deserialize, Serialize};
 
@@ -19,12 +19,12 @@ use crate::model::reading::Intervention;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{OrderTest, Routing, Trace};
 
-/// What does not change with the order.
+/// What does not depend on the order, for one image, probe and class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HandOrderReader {
-    /// `G`, `[N]` where all channels share a memory, else `[N, d]`.
+    /// `G`, `[N]` if all channels share one kernel, else `[N, d]`.
     gain: Vec<f64>,
-    /// What the proxy counts at a position, `[N]`.
+    /// Weight of the evidence proxy by position, `[N]`; absent if the head has no radius to decay by.
     decay: Option<Vec<f64>>,
     /// `W_c . t_i`, `[N]`.
     projections: Vec<f64>,
@@ -43,16 +43,16 @@ pub struct HandOrderReader {
 }
 
 impl HandOrderReader {
-    /// Of `read`, how `probe` reads `tokens` by `directions` for `class`.
+    /// From the tester and the `directions` by which `probe` reads `tokens`, for `class`.
     pub(super) fn new(
         probe: &Probe,
         tokens: &Tokens,
-        (read, directions): (&OrderTester<'_>, &[Direction]),
+        (tester, directions): (&OrderTester<'_>, &[Direction]),
         class: usize,
         question: &Question<'_>,
         exchanges: &Exchanges,
     ) -> Self {
-        let (logit, margin) = read.contrasts(class, question.class.is_none(), exchanges);
+        let (logit, margin) = tester.contrasts(class, question.class.is_none(), exchanges);
         let (weight, bias) = (probe.classifier.weight.clone(), probe.classifier.bias.clone());
         let (n, sweeps) = (tokens.grid.len(), directions.len());
         let radii = directions.iter().map(|direction| question.rho.or(direction.radius));
@@ -62,7 +62,7 @@ impl HandOrderReader {
             (0..n).map(at).collect()
         });
         Self {
-            gain: read.gain().to_vec(),
+            gain: tester.gain().to_vec(),
             decay,
             projections: projections(tokens, probe.classifier.row(class)),
             patches: tokens.patches.clone(),
@@ -75,13 +75,13 @@ impl HandOrderReader {
         }
     }
 
-    /// Where an order stands among all.
+    /// The order test of an order: its rank among all orders.
     pub fn test(&self, order: &HandOrder) -> OrderTest {
         let test = |contrast: &Contrast| contrast.in_order(order.tokens());
         OrderTest::Tested { logit: test(&self.logit), margin: self.margin.as_ref().map(test) }
     }
 
-    /// Logits of all classes, `[C]`.
+    /// Logits `[C]` of the image read in this order.
     pub fn logits(&self, order: &HandOrder) -> Vec<f64> {
         let d = self.weight.len() / self.bias.len();
         let width = self.gain.len() / order.tokens().len();
@@ -91,8 +91,8 @@ impl HandOrderReader {
             match gain {
                 [gain] => features.iter_mut().zip(token).for_each(|(z, &t)| *z += gain * f64::from(t)),
                 gain => {
-                    let both = token.iter().zip(gain);
-                    features.iter_mut().zip(both).for_each(|(z, (&t, gain))| *z += gain * f64::from(t));
+                    let pairs = token.iter().zip(gain);
+                    features.iter_mut().zip(pairs).for_each(|(z, (&t, gain))| *z += gain * f64::from(t));
                 }
             }
         }
@@ -100,9 +100,8 @@ impl HandOrderReader {
         rows.map(|(row, &bias)| dot(row, &features) + f64::from(bias)).collect()
     }
 
-    /// The trace of another `order`, where `trace` is one of the same image and probe in an order that a person made.
-    /// None where the order does not fit it, or where another class is predicted and it is the predicted one that is
-    /// explained.
+    /// The trace under another `order`, given one of the same image and probe under an order made by hand. `None` if the
+    /// order has another length, or if the predicted class is explained and this order changes it.
     pub fn trace(&self, trace: &Trace, order: &HandOrder) -> Option<Trace> {
         let n = self.projections.len();
         if order.tokens().len() != n {
@@ -114,25 +113,25 @@ impl HandOrderReader {
             return None;
         }
         top.truncate(trace.top.len());
-        let read = || order.tokens().iter().enumerate().map(|(k, &i)| (i as usize, k));
+        let pairs = || order.tokens().iter().enumerate().map(|(k, &i)| (i as usize, k));
         let by_token = |of: &dyn Fn(usize, usize) -> f64| {
             let mut values = vec![0.0; n];
-            read().for_each(|(i, k)| values[i] = of(i, k));
+            pairs().for_each(|(i, k)| values[i] = of(i, k));
             narrow(&values)
         };
-        let worth = |(i, k): (usize, usize)| self.logit.worth(i, k);
+        let contribution = |(i, k): (usize, usize)| self.logit.contribution(i, k);
         let mut made = trace.clone();
         made.reading.change = Intervention::Order(order.clone());
         made.routing = Routing::Orders(vec![order.tokens().to_vec(); self.sweeps]);
         made.token_weight = (self.gain.len() == n).then(|| by_token(&|_, k| self.gain[k]));
         made.logits = narrow(&logits);
         made.top = top;
-        made.evidence.position = Some(narrow(&read().map(worth).collect::<Vec<_>>()));
-        made.evidence.token = Some(by_token(&|i, k| worth((i, k))));
+        made.evidence.position = Some(narrow(&pairs().map(contribution).collect::<Vec<_>>()));
+        made.evidence.token = Some(by_token(&|i, k| contribution((i, k))));
         made.evidence.proxy = self
             .decay
             .as_ref()
-            .map(|decay| narrow(&read().map(|(i, k)| self.projections[i] * decay[k]).collect::<Vec<_>>()));
+            .map(|decay| narrow(&pairs().map(|(i, k)| self.projections[i] * decay[k]).collect::<Vec<_>>()));
         made.order_test = Some(self.test(order));
         Some(made)
     }

@@ -1,41 +1,40 @@
-//! What speaks for a class, position by position and token by token (docs/definitions.md, section 6).
+//! Evidence for a class, by position and by token (docs/definitions.md, section 6).
 //!
-//! Write `M[i, k]` for what class `c` gains when the whole of token `i` is read at position `k`:
-//! `W_c . (gain[k] * t_i)`, the skip `D` being part of the gain of the last position. Then
-//! `e[k] = sum_i P[i, k] M[i, k]` and `e[i] = sum_k P[i, k] M[i, k]`, and each sums, with the bias,
-//! to the logit. Sweeps are averaged: tokens at their own place, positions position by position.
+//! Let `M[i, k]` be the contribution to the logit of class `c` if the whole of token `i` is read at position `k`:
+//! `W_c . (gain[k] * t_i)`, with the skip `D` part of the gain of the last position. Then
+//! `e[k] = sum_i P[i, k] M[i, k]` and `e[i] = sum_k P[i, k] M[i, k]`; each sums, with the bias, to the
+//! logit. Several sweeps are averaged, by token and by position.
 //!
 //! The paper's proxy ("Logit-evidence scheduling under memory decay") assumes exponential decay
 //! instead of the measured kernel: `W_c . routed[k] rho^(N-1-k)`.
 
 use rayon::prelude::*;
 
-use super::readout::{average, by_position, by_token, dot, gather};
+use super::readout::{average, by_position, by_token, dot, scatter_sum};
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
 use crate::model::tokens::Tokens;
 
 /// Exact evidence for one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exact {
-    /// By position read, `[N]`; absent for heads without an order.
+    /// By position in the order, `[N]`; absent for heads without an order.
     pub position: Option<Vec<f64>>,
     /// By token, `[N]`.
     pub token: Vec<f64>,
-    /// What no token says: the classifier's bias, and what a bias within the head adds to it.
+    /// Part of the logit that no token contributes: the classifier's bias and that of a bias within the head.
     pub bias: f64,
 }
 
 /// The paper's proxy for one class, `[N]` each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proxy {
-    /// As the tokens were read.
+    /// With the tokens in the order they were read in.
     pub routed: Vec<f64>,
-    /// Had they been read in raster order.
+    /// With the tokens in raster order.
     pub raster: Vec<f64>,
 }
 
-/// Exact evidence for the class with classifier row `row` `[F]` and bias `bias`, or why there is
-/// none.
+/// Exact evidence for the class with classifier row `row` `[F]` and bias `bias`, or why there is none.
 pub fn exact(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Result<Exact, &'static str> {
     let (n, d) = (tokens.grid.len(), tokens.width);
     let bias = f64::from(bias);
@@ -47,26 +46,26 @@ pub fn exact(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Re
         }
         Form::ChannelPool(weight) => {
             let token = (0..n).map(|i| {
-                let scaled: Vec<f64> = modulate(row, &weight[i * d..][..d]);
+                let scaled: Vec<f64> = scale_channels(row, &weight[i * d..][..d]);
                 dot(tokens.patch(i), &scaled)
             });
             Ok(Exact { position: None, token: token.collect(), bias })
         }
         Form::Projected { weights, map, mix, bias: inner } => {
             let mut token = vec![0.0; n];
-            let each = map.len() / d * n / weights.len(); // values of one pool
-            let through = match mix {
+            let pool_width = map.len() / d * n / weights.len(); // features of one pool
+            let mixed_row = match mix {
                 None => row.iter().map(|&w| f64::from(w)).collect(),
-                Some(mix) => seen_through(row, mix), // [G]
+                Some(mix) => row_times_map(row, mix), // [G]
             };
             for (m, pool) in weights.chunks_exact(n).enumerate() {
-                let mut view = vec![0.0; d]; // W_c through the pool's part of the map, [d]
-                for g in m * each..(m + 1) * each {
+                let mut pool_row = vec![0.0; d]; // W_c multiply the pool's part of the map, [d]
+                for g in m * pool_width..(m + 1) * pool_width {
                     let line = &map[g * d..][..d];
-                    view.iter_mut().zip(line).for_each(|(v, x)| *v += through[g] * x);
+                    pool_row.iter_mut().zip(line).for_each(|(v, x)| *v += mixed_row[g] * x);
                 }
                 for (i, (e, w)) in token.iter_mut().zip(pool).enumerate() {
-                    *e += w * dot(tokens.patch(i), &view);
+                    *e += w * dot(tokens.patch(i), &pool_row);
                 }
             }
             Ok(Exact { position: None, token, bias: bias + dot(row, inner) })
@@ -74,13 +73,13 @@ pub fn exact(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Re
         Form::Scan(directions) => {
             let (mut positions, mut token, mut constant) = (Vec::new(), Vec::new(), 0.0);
             for direction in directions {
-                let (order, worth) = (&direction.order, worth(direction, tokens, row));
-                if let Worth::Product { token: own, gain } = &worth {
-                    positions.push(times(by_position(order, own), gain));
-                    token.push(times(by_token(order, gain), own));
+                let (order, table) = (&direction.order, contributions(direction, tokens, row));
+                if let Contributions::Product { token: projection, gain } = &table {
+                    positions.push(multiply(by_position(order, projection), gain));
+                    token.push(multiply(by_token(order, gain), projection));
                 } else {
-                    positions.push(gather(order, |i, k, share| (k, share * worth.at(i, k)), n));
-                    token.push(gather(order, |i, k, share| (i, share * worth.at(i, k)), n));
+                    positions.push(scatter_sum(order, |i, k, share| (k, share * table.at(i, k)), n));
+                    token.push(scatter_sum(order, |i, k, share| (i, share * table.at(i, k)), n));
                 }
                 if let Gain::Mix { bias, .. } = &direction.gain {
                     constant += dot(row, bias) / directions.len() as f64;
@@ -92,9 +91,9 @@ pub fn exact(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Re
     }
 }
 
-/// Exact evidence by position had the only sweep's memory read the tokens row by row, `[N]`:
-/// `e[k] = W_c . (K[N-1-k] * t_k)`, the skip at the last. What the same S4 would see without its order.
-/// `None` for several sweeps, and for heads without an S4.
+/// Exact evidence by position, `[N]`, if the same S4 read the tokens in raster order, without its router:
+/// `e[k] = W_c . (K[N-1-k] * t_k)`, plus the skip at the last position. `None` for several sweeps, and for heads without
+/// an S4.
 pub fn raster(output: &HeadOutput, tokens: &Tokens, row: &[f32]) -> Option<Vec<f64>> {
     let Form::Scan(directions) = &output.form else { return None };
     let [Direction { gain, radius, .. }] = directions.as_slice() else { return None };
@@ -102,8 +101,8 @@ pub fn raster(output: &HeadOutput, tokens: &Tokens, row: &[f32]) -> Option<Vec<f
     let n = tokens.grid.len();
     let order = Order::Permutation((0..n).collect());
     let unrouted = Direction { order, gain: gain.clone(), kernel: Vec::new(), radius: *radius };
-    let worth = worth(&unrouted, tokens, row);
-    Some((0..n).map(|k| worth.at(k, k)).collect())
+    let table = contributions(&unrouted, tokens, row);
+    Some((0..n).map(|k| table.at(k, k)).collect())
 }
 
 /// The paper's proxy for the class with classifier row `row`; `rho` replaces the spectral radius
@@ -115,89 +114,90 @@ pub fn proxy(output: &HeadOutput, tokens: &Tokens, row: &[f32], rho: Option<f64>
         return None;
     }
     let n = tokens.grid.len();
-    let worth = projections(tokens, row); // [N]
+    let projected = projections(tokens, row); // [N]
     let (mut routed, mut raster) = (Vec::new(), Vec::new());
     for direction in directions {
         let rho = rho.or(direction.radius)?;
         let decay: Vec<f64> = (0..n).map(|k| rho.powi((n - 1 - k) as i32)).collect();
-        routed.push(times(by_position(&direction.order, &worth), &decay));
-        raster.push(worth.iter().zip(&decay).map(|(w, d)| w * d).collect());
+        routed.push(multiply(by_position(&direction.order, &projected), &decay));
+        raster.push(projected.iter().zip(&decay).map(|(w, d)| w * d).collect());
     }
     Some(Proxy { routed: average(&routed), raster: average(&raster) })
 }
 
-/// `M[i, k]`, held as small as the gain allows.
-enum Worth<'a> {
+/// `M[i, k]`, stored as compactly as the gain allows.
+enum Contributions<'a> {
     /// `gain[k] * (W_c . t_i)`.
     Product { token: Vec<f64>, gain: &'a [f64] },
-    /// One column for every class of positions: `[N, P]`.
+    /// Table `[N, P]` with a column for each class of positions that share a gain.
     Classes { table: Vec<f64>, classes: usize, class_of: &'a [usize] },
     /// `[N, N]`.
     Table { table: Vec<f64>, n: usize },
-    /// `[N]`, by position: where a permutation needs only its own entries.
-    Own(Vec<f64>),
+    /// Only the entries of a permutation, `M[order(k), k]` by position, `[N]`.
+    AtOrder(Vec<f64>),
 }
 
-impl Worth<'_> {
+impl Contributions<'_> {
     fn at(&self, i: usize, k: usize) -> f64 {
         match self {
             Self::Product { token, gain } => token[i] * gain[k],
             Self::Classes { table, classes, class_of } => table[i * classes + class_of[k]],
             Self::Table { table, n } => table[i * n + k],
-            Self::Own(table) => table[k],
+            Self::AtOrder(values) => values[k],
         }
     }
 }
 
-fn worth<'a>(direction: &'a Direction, tokens: &Tokens, row: &[f32]) -> Worth<'a> {
+/// `M` of one sweep for the class with classifier row `row` `[F]`.
+fn contributions<'a>(direction: &'a Direction, tokens: &Tokens, row: &[f32]) -> Contributions<'a> {
     let (n, d) = (tokens.grid.len(), tokens.width);
     match &direction.gain {
-        Gain::Shared(gain) => Worth::Product { token: projections(tokens, row), gain },
+        Gain::Shared(gain) => Contributions::Product { token: projections(tokens, row), gain },
         Gain::Channel(gain) => {
-            let weight: Vec<f64> = gain.chunks_exact(d).flat_map(|q| modulate(row, q)).collect(); // [N, d]
+            let weight: Vec<f64> = gain.chunks_exact(d).flat_map(|q| scale_channels(row, q)).collect(); // [N, d]
             let entry = |i: usize, k: usize| dot(tokens.patch(i), &weight[k * d..][..d]);
             match &direction.order {
                 Order::Permutation(order) => {
-                    Worth::Own(order.iter().enumerate().map(|(k, &i)| entry(i, k)).collect())
+                    Contributions::AtOrder(order.iter().enumerate().map(|(k, &i)| entry(i, k)).collect())
                 }
                 Order::Plan(_) => {
-                    let rows = (0..n).into_par_iter().flat_map_iter(|i| (0..n).map(move |k| (i, k)));
-                    Worth::Table { table: rows.map(|(i, k)| entry(i, k)).collect(), n }
+                    let pairs = (0..n).into_par_iter().flat_map_iter(|i| (0..n).map(move |k| (i, k)));
+                    Contributions::Table { table: pairs.map(|(i, k)| entry(i, k)).collect(), n }
                 }
             }
         }
         Gain::Mix { maps, class_of, .. } => {
-            let views: Vec<Vec<f64>> = maps
+            let rows: Vec<Vec<f64>> = maps
                 .chunks_exact(row.len() * d)
-                .map(|map| seen_through(row, map)) // [d]
+                .map(|map| row_times_map(row, map)) // [d]
                 .collect();
-            let table = (0..n).flat_map(|i| views.iter().map(move |v| dot(tokens.patch(i), v))).collect();
-            Worth::Classes { table, classes: views.len(), class_of }
+            let table = (0..n).flat_map(|i| rows.iter().map(move |v| dot(tokens.patch(i), v))).collect();
+            Contributions::Classes { table, classes: rows.len(), class_of }
         }
     }
 }
 
-/// `values factors`, entry by entry.
-fn times(mut values: Vec<f64>, factors: &[f64]) -> Vec<f64> {
+/// Elementwise product.
+fn multiply(mut values: Vec<f64>, factors: &[f64]) -> Vec<f64> {
     values.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
     values
 }
 
-/// `W_c . t_i`, `[N]`.
+/// `W_c . t_i` of every token, `[N]`.
 pub(super) fn projections(tokens: &Tokens, row: &[f32]) -> Vec<f64> {
     (0..tokens.grid.len()).map(|i| dot(tokens.patch(i), row)).collect()
 }
 
-/// `W_c` through a map `[F, G]`, `[G]`.
-fn seen_through(row: &[f32], map: &[f64]) -> Vec<f64> {
-    let mut view = vec![0.0; map.len() / row.len()];
-    for (&w, line) in row.iter().zip(map.chunks_exact(view.len())) {
-        view.iter_mut().zip(line).for_each(|(v, m)| *v += f64::from(w) * m);
+/// `W_c` multiply a map `[F, G]`, `[G]`.
+fn row_times_map(row: &[f32], map: &[f64]) -> Vec<f64> {
+    let mut product = vec![0.0; map.len() / row.len()];
+    for (&w, line) in row.iter().zip(map.chunks_exact(product.len())) {
+        product.iter_mut().zip(line).for_each(|(v, m)| *v += f64::from(w) * m);
     }
-    view
+    product
 }
 
 /// `W_c * gain`, channel by channel, `[d]`.
-fn modulate(row: &[f32], gain: &[f64]) -> Vec<f64> {
+fn scale_channels(row: &[f32], gain: &[f64]) -> Vec<f64> {
     row.iter().zip(gain).map(|(&w, q)| f64::from(w) * q).collect()
 }

@@ -1,18 +1,18 @@
-//! A soft plan made hard: every token at one position, every position once.
+//! Hardens a soft plan greedily: every token at one position, every position once.
 //!
-//! Of all shares that are left the largest decides: its token goes to its position, and both are gone; of equal ones
-//! that of the lower token does, then that of the lower position. Where every token's best position is its own, that is
-//! the argmax.
+//! Repeatedly takes the largest share among the remaining tokens and positions, assigns that token to that position and
+//! removes both. Ties go to the lower token, then to the lower position. If no two tokens have the same best position,
+//! this is the argmax.
 
 use std::cmp::Ordering;
 
 use crate::model::probe::head_output::Plan;
 
-/// The permutation of a plan, as a plan of zeros and ones.
+/// The hardened plan, of zeros and ones.
 pub fn harden(plan: &Plan) -> Plan {
     let n = plan.n;
     let (mut taken, mut share) = (vec![false; n], vec![0.0; n * n]);
-    // The largest share of a token among positions that are left, the first of equals.
+    // The largest share of a token among the positions not taken, the first of equals.
     let best = |token: usize, taken: &[bool]| {
         let left = plan.row(token).iter().copied().zip(0..).filter(|(_, position)| !taken[*position]);
         let larger = |best: (f64, usize), next: (f64, usize)| match next.0.total_cmp(&best.0) {
@@ -27,7 +27,7 @@ pub fn harden(plan: &Plan) -> Plan {
             .fold(0, |first, at| if left[at].1.0.total_cmp(&left[first].1.0).is_gt() { at } else { first });
         let (token, (_, position)) = left[first];
         if taken[position] {
-            left[first].1 = best(token, &taken); // no larger than it was: others may come first
+            left[first].1 = best(token, &taken); // not larger than before: another token may come first now
         } else {
             (taken[position], share[token * n + position]) = (true, 1.0);
             left.remove(first);
@@ -40,8 +40,8 @@ pub fn harden(plan: &Plan) -> Plan {
 mod tests {
     use super::*;
 
-    /// The largest of what is left, looked for again and again.
-    fn by_looking(plan: &Plan) -> Vec<f64> {
+    /// The same by a full search for the largest remaining share at every step.
+    fn brute_force(plan: &Plan) -> Vec<f64> {
         let n = plan.n;
         let (mut tokens, mut positions): (Vec<usize>, Vec<usize>) = ((0..n).collect(), (0..n).collect());
         let mut share = vec![0.0; n * n];
@@ -65,11 +65,12 @@ mod tests {
     fn the_largest_share_that_is_left_decides() {
         for n in 1..=9 {
             for seed in 0..60 {
-                // Few values: many ties.
-                let of = if seed % 2 == 0 { 5 } else { 1013 };
-                let share = (0..n * n).map(|at| ((at + 1) * (seed * 2 + 7919) % 1013 % of) as f64).collect();
+                // Few distinct values make many ties.
+                let distinct = if seed % 2 == 0 { 5 } else { 1013 };
+                let share =
+                    (0..n * n).map(|at| ((at + 1) * (seed * 2 + 7919) % 1013 % distinct) as f64).collect();
                 let plan = Plan { n, share };
-                assert_eq!(harden(&plan).share, by_looking(&plan), "{n} tokens, plan {seed}");
+                assert_eq!(harden(&plan).share, brute_force(&plan), "{n} tokens, plan {seed}");
             }
         }
     }

@@ -1,19 +1,19 @@
-//! What if: a trained probe reads with one thing changed, without being trained again.
+//! Interventions: a trained probe reads with one thing changed, without being trained again.
 //!
-//! The paper's ablation scrambles the learned order between router and S4; the others answer the
-//! questions beside it: what the same memory makes of raster order, of a random order, of a sharper
-//! or blunter plan. The window and [`ablation`](super::ablation) read by the same function.
+//! The paper's ablation scrambles the learned order between router and S4. The others answer related
+//! questions: what the same S4 makes of raster order, of a random order, of a sharper or blunter plan.
+//! The window and [`ablation`](super::ablation) call the same function.
 //!
 //! With routed tokens `x[k] = sum_i P[i, k] t_i` and `pi` the [`permutation`] of (seed, image):
 //! * scrambled: position `k` reads `x[pi(k)]`, of the plan as it is (a mixture of tokens) or hardened (one token, as where
 //!   the paper permutes indices);
-//! * hardened: every token is read whole at one position, by its largest share ([`harden`](super::harden));
-//! * random: the tokens lie in the order `t_pi(k)`, and are read without a router, by a fixed scan as
-//!   it reads any image, by a recurrent head likewise;
-//! * the last `r` tokens alone: what is read before position `N - r` is dropped, as if the memory were still empty there;
-//! * an order that a person made: position `k` reads `t_order(k)` in every sweep, whatever its own order.
+//! * hardened: every token is read whole at one position, chosen by the largest shares ([`harden`](super::harden));
+//! * random: the tokens are permuted to `t_pi(k)` and read without a router, by a fixed scan or a recurrent
+//!   head as it reads any image;
+//! * only the last `r` tokens: what is read before position `N - r` is dropped, as if the state were still empty there;
+//! * an order made by hand: position `k` reads `t_order(k)` in every sweep, whatever its own order.
 //!
-//! One permutation an image, the same for all sweeps.
+//! All sweeps of an image share one permutation.
 
 use std::borrow::Cow;
 
@@ -24,27 +24,27 @@ use crate::model::probe::{Probe, ProbeError};
 pub use crate::model::reading::Intervention;
 use crate::model::tokens::Tokens;
 
-/// Why a probe cannot be read so.
+/// Why an intervention does not apply to a probe.
 #[derive(Debug, thiserror::Error)]
 pub enum InterventionError {
     /// The probe does not fit the tokens.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// There is no order to change.
+    /// The head reads no order that could be changed.
     #[error("{head} reads no order that could be changed")]
     NoOrder {
         /// The head's id.
         head: String,
     },
-    /// There is no such setting.
+    /// The head does not have the setting to change.
     #[error("{head} has no {setting}")]
     NoSetting {
         /// The head's id.
         head: String,
-        /// The setting.
+        /// The missing setting, in words.
         setting: &'static str,
     },
-    /// The order is of other images.
+    /// The order made by hand has another length than the image.
     #[error(
         "the {order} has {found} steps, and the image {expected} tokens; make one with every token from 0 to {last} once",
         last = expected.saturating_sub(1)
@@ -52,18 +52,21 @@ pub enum InterventionError {
     OrderLength {
         /// The order, in words.
         order: String,
-        /// How many tokens the image has.
+        /// Number of tokens of the image.
         expected: usize,
-        /// How many it has.
+        /// Number of steps of the order.
         found: usize,
     },
-    /// The router refuses the value.
+    /// The router rejects the changed setting.
     #[error("{0}")]
     Value(String),
 }
 
 impl Intervention {
-    /// The probe with changed settings, where settings are what is changed.
+    /// The probe with the changed setting, or `probe` itself if the intervention changes no setting.
+    ///
+    /// # Errors
+    /// If the head has no such setting, or its router rejects the value.
     pub fn probe<'a>(&self, probe: &'a Probe) -> Result<Cow<'a, Probe>, InterventionError> {
         let head = probe.meta.head.clone();
         let mut meta = probe.meta.clone();
@@ -98,13 +101,13 @@ impl Intervention {
         Ok(Cow::Owned(Probe::new(meta, probe.arrays.clone(), probe.classifier.clone())))
     }
 
-    /// How `probe` reads an image, changed so; `probe` is what [`probe`](Self::probe) made. `image`
-    /// is the image's index in its dataset: it seeds orders the head draws, and those drawn here.
+    /// Output of `probe` on an image under this intervention; `probe` must come from [`probe`](Self::probe). `image`,
+    /// the image's index in its dataset, seeds the random orders of the head and of the intervention.
     pub fn read(&self, probe: &Probe, tokens: &Tokens, image: u64) -> Result<HeadOutput, InterventionError> {
         self.change(probe, tokens, probe.output(tokens, image)?, image)
     }
 
-    /// An undisturbed `output` with its order changed, where the order is what is changed.
+    /// Changes the order in an undisturbed `output`; returns it as it is if the intervention does not change the order.
     pub fn change(
         &self,
         probe: &Probe,
@@ -146,25 +149,26 @@ impl Intervention {
             Form::Opaque { .. }
                 if matches!(self, Self::Random(_) | Self::Order(_)) && probe.head().is_recurrent() =>
             {
-                return Ok(probe.output(&moved(tokens, &pi), image)?);
+                return Ok(probe.output(&permute_tokens(tokens, &pi), image)?);
             }
             _ => return Err(InterventionError::NoOrder { head: probe.meta.head.clone() }),
         }
         Ok(output)
     }
 
+    /// Replaces the order of one sweep; `pi` is the permutation or the order made by hand.
     fn reorder(&self, direction: &mut Direction, pi: &[usize]) {
         let order = match (self, &direction.order) {
             (Self::NoRouting, Order::Plan(Plan { n, .. })) => (0..*n).collect(),
             (Self::NoRouting, Order::Permutation(order)) => (0..order.len()).collect(),
             (Self::Random(_), Order::Plan(_)) | (Self::Order(_), _) => pi.to_vec(),
-            // A sweep of its own over tokens that lie in random order.
+            // The fixed scan, over permuted tokens.
             (Self::Random(_), Order::Permutation(order)) => order.iter().map(|&i| pi[i]).collect(),
             (Self::Scrambled(_) | Self::ScrambledHard(_), Order::Permutation(order)) => {
                 pi.iter().map(|&k| order[k]).collect()
             }
             (Self::Scrambled(_) | Self::ScrambledHard(_) | Self::Hardened, Order::Plan(plan)) => {
-                direction.order = Order::Plan(self.replanned(plan, pi));
+                direction.order = Order::Plan(self.modified_plan(plan, pi));
                 return;
             }
             (Self::None | Self::Hardened | Self::Last(_) | Self::Temperature(_) | Self::Iterations(_), _) => {
@@ -174,51 +178,51 @@ impl Intervention {
         direction.order = Order::Permutation(order);
     }
 
-    /// What is read in place of a router's own plan.
-    fn replanned(&self, plan: &Plan, pi: &[usize]) -> Plan {
+    /// The plan that is read in place of the router's own.
+    fn modified_plan(&self, plan: &Plan, pi: &[usize]) -> Plan {
         match self {
             Self::Hardened => harden(plan),
-            Self::ScrambledHard(_) => permuted(&harden(plan), pi),
-            _ => permuted(plan, pi),
+            Self::ScrambledHard(_) => permute_positions(&harden(plan), pi),
+            _ => permute_positions(plan, pi),
         }
     }
 
-    /// The plan that is read where `router` is given these scores of an image.
+    /// The plan that is read if `router` is given these scores `[N]` of an image, by rows.
     pub(super) fn rows(&self, router: &dyn Router, scores: &[f64], image: u64) -> Box<dyn PlanRows> {
-        if !self.replans() {
+        if !self.modifies_plan() {
             return router.rows(scores);
         }
         let pi = match *self {
             Self::Scrambled(seed) | Self::ScrambledHard(seed) => permutation(seed, image, scores.len()),
             _ => Vec::new(),
         };
-        Box::new(self.replanned(&router.plan(scores), &pi))
+        Box::new(self.modified_plan(&router.plan(scores), &pi))
     }
 
-    /// Whether a plan is read that was made of the router's own.
-    pub(super) fn replans(&self) -> bool {
+    /// Whether the router's plan is read in a modified form.
+    pub(super) fn modifies_plan(&self) -> bool {
         matches!(self, Self::Scrambled(_) | Self::ScrambledHard(_) | Self::Hardened)
     }
 
-    /// Whether the router's own plan is no longer what is read.
-    pub fn unroutes(&self) -> bool {
+    /// Whether the router's plan is not used at all.
+    pub fn bypasses_router(&self) -> bool {
         matches!(self, Self::NoRouting | Self::Random(_) | Self::Order(_))
     }
 }
 
-/// The permutation of an image under `seed`: `pi[k]` is what is read at step `k`. The one notion of a
-/// random order at evaluation; `image` is the image's index in its dataset.
+/// The permutation of an image under `seed`: token `pi[k]` is read at step `k`. All random orders at evaluation come from
+/// here; `image` is the image's index in its dataset.
 pub fn permutation(seed: u64, image: u64, n: usize) -> Vec<usize> {
     scan::random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(image), n)
 }
 
-/// The plan whose position `k` reads what `pi[k]` did.
-fn permuted(plan: &Plan, pi: &[usize]) -> Plan {
+/// The plan whose position `k` reads what position `pi[k]` of `plan` reads.
+fn permute_positions(plan: &Plan, pi: &[usize]) -> Plan {
     let moved = (0..plan.n).flat_map(|i| pi.iter().map(move |&k| plan.row(i)[k]));
     Plan { n: plan.n, share: moved.collect() }
 }
 
-/// Of what is read at `n` positions the last `kept` are remembered alone; nothing where there is no memory by position.
+/// Sets the gain of all but the last `kept` of `n` positions to 0; `None` if the sweep has no kernel by position.
 fn drop_early(direction: &mut Direction, n: usize, kept: usize) -> Option<()> {
     let Direction { gain: Gain::Shared(gain) | Gain::Channel(gain), kernel, radius: Some(_), .. } = direction
     else {
@@ -226,14 +230,14 @@ fn drop_early(direction: &mut Direction, n: usize, kept: usize) -> Option<()> {
     };
     let dropped = gain.len() / n * n.saturating_sub(kept);
     gain[..dropped].fill(0.0);
-    // By steps before the end.
+    // The kernel is indexed by steps before the end.
     let left = kernel.len().saturating_sub(dropped);
     kernel[left..].fill(0.0);
     Some(())
 }
 
-/// The tokens with `pi[k]` at place `k`.
-fn moved(tokens: &Tokens, pi: &[usize]) -> Tokens {
+/// The tokens permuted: token `pi[k]` at index `k`.
+fn permute_tokens(tokens: &Tokens, pi: &[usize]) -> Tokens {
     let patches = pi.iter().flat_map(|&i| tokens.patch(i).iter().copied()).collect();
     Tokens { patches, ..tokens.clone() }
 }

@@ -1,12 +1,12 @@
-//! Known truth: where the object is known, how well does a head find it?
+//! Localization: how well weights and evidence find an object whose mask is known.
 //!
 //! A mask says which pixels belong to the object. Averaged over each patch it gives a cover `[N]`
-//! from 0 to 1; a token lies on the object where at least half of it is covered (the most covered
-//! one, where none is). Asked are
-//! * the ROC AUC over tokens of `|token weight|` (a kernel may count tokens negatively, and they
-//!   count) and of the exact evidence for the image's own class, sign included;
-//! * the share of the evidence that lies on the object: `sum |e_i| cover_i / sum |e_i|`, and the same
-//!   over positive evidence alone. Evidence spread evenly has the object's share of the image.
+//! from 0 to 1; a token is on the object if at least half of it is covered (if none is, the most
+//! covered one is). Measures:
+//! * the ROC AUC over tokens of `|token weight|` (a kernel may weight tokens negatively, which counts as
+//!   well) and of the exact evidence for the image's own class, with its sign;
+//! * the share of the evidence on the object: `sum |e_i| cover_i / sum |e_i|`, and the same of positive
+//!   evidence only. Evidence spread evenly has the object's share of the image.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,12 +17,12 @@ pub use crate::model::regions::{cover, members as on_object};
 use crate::model::stats::roc_auc;
 use crate::model::tokens::Tokens;
 
-/// How one image's reading meets the truth; each absent where the head has no such number.
+/// Localization measures of one image; each is absent if the head does not have the quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
-    /// ROC AUC of what tokens count.
+    /// ROC AUC of the absolute token weights.
     pub weight_auc: Option<f64>,
-    /// ROC AUC of the evidence for the own class.
+    /// ROC AUC of the evidence for the image's own class.
     pub evidence_auc: Option<f64>,
     /// Share of absolute evidence on the object.
     pub absolute_share: Option<f64>,
@@ -32,31 +32,31 @@ pub struct Truth {
     pub object_share: Option<f64>,
 }
 
-/// How well what tokens count finds the object, whatever the sign it counts with; absent where the
-/// head has no weight for a token as a whole.
+/// ROC AUC of the absolute token weights for being on the object; `None` if the head has no single weight
+/// for a token, or all tokens are on one side.
 pub fn weight_auc(output: &HeadOutput, cover: &[f64]) -> Option<f64> {
     auc_of_weights(&readout::token_weight(output)?, cover)
 }
 
-/// The same of weights `[N]`.
+/// [`weight_auc`] of given weights `[N]`.
 pub fn auc_of_weights(weight: &[f64], cover: &[f64]) -> Option<f64> {
-    let sizes: Vec<f64> = weight.iter().map(|weight| weight.abs()).collect();
-    roc_auc(&sizes, &on_object(cover))
+    let magnitudes: Vec<f64> = weight.iter().map(|weight| weight.abs()).collect();
+    roc_auc(&magnitudes, &on_object(cover))
 }
 
-/// How well the evidence of tokens `[N]` finds the object.
+/// ROC AUC of the evidence of tokens `[N]` for being on the object.
 pub fn auc_of_evidence(token: &[f64], cover: &[f64]) -> Option<f64> {
     roc_auc(token, &on_object(cover))
 }
 
-/// Compares a reading with the truth. `row` `[F]` and `bias`: the classifier of the image's own class.
+/// All localization measures of one image. `row` `[F]` and `bias` are the classifier's for the image's own class.
 pub fn truth(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cover: &[f64]) -> Truth {
     let exact = evidence::exact(output, tokens, row, bias).ok().map(|exact| exact.token);
     let share = |part: fn(f64) -> f64| {
         let values: Vec<f64> = exact.as_ref()?.iter().map(|&e| part(e)).collect();
         let all: f64 = values.iter().sum();
-        let on: f64 = values.iter().zip(cover).map(|(e, c)| e * c).sum();
-        (all > 0.0).then_some(on / all)
+        let covered: f64 = values.iter().zip(cover).map(|(e, c)| e * c).sum();
+        (all > 0.0).then_some(covered / all)
     };
     Truth {
         weight_auc: weight_auc(output, cover),
@@ -67,7 +67,7 @@ pub fn truth(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cover
     }
 }
 
-/// Mean over images, each number over those that have it.
+/// Mean over images, of each measure over the images that have it.
 pub fn mean(images: &[Truth]) -> Truth {
     let mean = |part: fn(&Truth) -> Option<f64>| {
         let values: Vec<f64> = images.iter().filter_map(part).collect();
@@ -122,8 +122,8 @@ mod tests {
         assert!((found.absolute_share.unwrap() - 1.3 / 2.0).abs() < 1e-12);
         assert!((found.positive_share.unwrap() - 1.0 / 1.4).abs() < 1e-12);
         assert_eq!(found.object_share, Some(0.375));
-        let blind = HeadOutput { scores: None, form: Form::Opaque { features: vec![1.0], why: "no" } };
-        let none = truth(&blind, &tokens, &[2.0], 0.0, &[1.0, 0.5, 0.0, 0.0]);
+        let opaque = HeadOutput { scores: None, form: Form::Opaque { features: vec![1.0], why: "no" } };
+        let none = truth(&opaque, &tokens, &[2.0], 0.0, &[1.0, 0.5, 0.0, 0.0]);
         assert_eq!((none.weight_auc, none.absolute_share), (None, None));
         let both = mean(&[found, none]);
         assert_eq!(both.weight_auc, Some(1.0));

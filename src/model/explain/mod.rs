@@ -1,5 +1,5 @@
-//! One look at one image through one probe: a [`Trace`] from tokens, all of it in float64 on the
-//! host.
+//! Explains how one probe reads one image: computes a [`Trace`] from the image's tokens, in float64 on
+//! the host.
 
 pub mod ablation;
 pub mod attribution;
@@ -37,33 +37,33 @@ use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
 use crate::model::probe::router::Router;
 
-/// Shares that are worth a thread of their own.
-const SHARES_PER_THREAD: usize = 1 << 16;
+/// Fewest entries of a plan that a thread converts.
+const MIN_SHARES_PER_THREAD: usize = 1 << 16;
 
-/// What is asked of one image and one probe.
+/// What to explain of one image and one probe.
 pub struct Question<'a> {
     /// Image file name, for the trace.
     pub image: String,
     /// Probe file name, for the trace.
     pub probe: String,
-    /// The class the evidence is for; the predicted one where absent.
+    /// Class that the evidence is for; the predicted one if `None`.
     pub class: Option<usize>,
-    /// What the proxy decays by, instead of the spectral radius.
+    /// Decay of the evidence proxy per position, in place of the spectral radius.
     pub rho: Option<f64>,
-    /// Seeds random orders: the image's index in its dataset.
+    /// Seed of random orders: the image's index in its dataset.
     pub image_seed: u64,
-    /// Where null bands come from, if they are wanted.
+    /// Source of null bands and order tests; `None` leaves them out.
     pub nulls: Option<&'a NullBands>,
-    /// In what the tokens are others than those the probe was trained on, in words.
+    /// How the tokens differ from those the probe was trained on, in words.
     pub tokens_changed: Vec<String>,
-    /// How many predictions to keep.
+    /// Number of predictions to keep, the most probable first.
     pub top: usize,
 }
 
-/// Why there is no explanation.
+/// Error of an explanation.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    /// The probe does not fit the tokens, or cannot be changed so.
+    /// The probe does not fit the tokens, or the intervention does not apply to it.
     #[error(transparent)]
     Intervention(#[from] InterventionError),
     /// The probe has no such class.
@@ -71,20 +71,20 @@ pub enum ExplainError {
     Class {
         /// The class asked for.
         class: usize,
-        /// How many there are.
+        /// Number of classes of the probe.
         classes: usize,
     },
-    /// Numbers that are none.
+    /// NaN or infinite values.
     #[error("{what} hold values that are not finite; the weights of the {culprit} are probably damaged")]
     NotFinite {
-        /// What holds them.
+        /// The values: tokens or logits.
         what: &'static str,
-        /// Where they come from.
+        /// What probably caused them.
         culprit: &'static str,
     },
 }
 
-/// Explains how `probe` reads `tokens` of the picture `seen`.
+/// Explains how `probe` reads `tokens`; `seen` is the picture that the backbone saw.
 pub fn explain(
     probe: &Probe,
     tokens: &Tokens,
@@ -94,7 +94,7 @@ pub fn explain(
     explain_changed(probe, Intervention::None, tokens, seen, question)
 }
 
-/// The same with one thing changed in how the probe reads.
+/// [`explain`] with an intervention in how the probe reads.
 pub fn explain_changed(
     probe: &Probe,
     change: Intervention,
@@ -105,8 +105,8 @@ pub fn explain_changed(
     explain_by_hand(probe, change, tokens, seen, question).map(|(trace, _)| trace)
 }
 
-/// The same, and under an order that a person made what other orders of the image are read by, where its test is asked
-/// for and there is one.
+/// [`explain_changed`]. If the intervention is an order made by hand, and the head has an order test and it is wanted, also
+/// returns what explains any other order of this image without reading it again.
 pub fn explain_by_hand(
     probe: &Probe,
     change: Intervention,
@@ -141,11 +141,11 @@ pub fn explain_by_hand(
         seed: question.nulls.map(NullBands::seed).filter(|seed| *seed != 0),
     };
 
-    let router = probe.head().router().filter(|_| !change.unroutes());
+    let router = probe.head().router().filter(|_| !change.bypasses_router());
     let plan = plan_of(&output, router);
-    let sketch = plan.as_deref().map(|plan| PlanStats::from_plan(plan, tokens.grid));
-    let diagnostics = match &sketch {
-        Some(sketch) => diagnose(sketch, tokens, (router, &change), &question),
+    let stats = plan.as_deref().map(|plan| PlanStats::from_plan(plan, tokens.grid));
+    let diagnostics = match &stats {
+        Some(stats) => diagnose(stats, tokens, (router, &change), &question),
         None => IndexMap::new(),
     };
     let directions: &[Direction] = match &output.form {
@@ -185,7 +185,7 @@ pub fn explain_by_hand(
         grid: tokens.grid,
         seen,
         scores: output.scores.as_deref().map(narrow),
-        expected: sketch.map(|sketch| sketch.expected().to_vec()),
+        expected: stats.map(|stats| stats.expected().to_vec()),
         kernel: kernels.next(),
         other_kernels: kernels.collect(),
         radius: directions.first().and_then(|direction| direction.radius).map(|radius| radius as f32),
@@ -194,7 +194,7 @@ pub fn explain_by_hand(
         top: predictions.into_iter().take(question.top).collect(),
         evidence,
         routing: match probe.head().is_recurrent() {
-            true => both_ways(&change, question.image_seed, tokens.grid.len()),
+            true => bidirectional(&change, question.image_seed, tokens.grid.len()),
             false => routing(&output, plan.as_deref()),
         },
         diagnostics,
@@ -206,11 +206,11 @@ pub fn explain_by_hand(
     Ok((trace, by_hand.map(|(_, by_hand)| by_hand)))
 }
 
-/// Makes known what chance gives for an image through a probe, each band with all cores: within one of
-/// many columns it would have one.
+/// Computes and caches the null bands of an image and a probe, each with all cores. Computed later, within one of many
+/// parallel explanations, each would get a single core.
 pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls: &NullBands) {
     let Ok(probe) = change.probe(probe) else { return };
-    if let Some(router) = probe.head().router().filter(|_| !change.unroutes())
+    if let Some(router) = probe.head().router().filter(|_| !change.bypasses_router())
         && tokens.grid.len() >= 2
     {
         nulls.band(router, &change, tokens.grid);
@@ -218,7 +218,7 @@ pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls
     }
 }
 
-/// Every class, best first; ties to the lower index.
+/// Every class, the most probable first; ties to the lower index.
 fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
     let mut all: Vec<Prediction> = logits
         .iter()
@@ -235,7 +235,7 @@ fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
     all
 }
 
-/// The plan the head read by, or the one its router makes although the head ignores order.
+/// The plan by which the head read the tokens, or the one its router makes although the head ignores order.
 pub(super) fn plan_of<'a>(output: &'a HeadOutput, router: Option<&dyn Router>) -> Option<Cow<'a, Plan>> {
     if let Form::Scan(directions) = &output.form
         && let [Direction { order: Order::Plan(plan), .. }] = directions.as_slice()
@@ -245,9 +245,10 @@ pub(super) fn plan_of<'a>(output: &'a HeadOutput, router: Option<&dyn Router>) -
     Some(Cow::Owned(router?.plan(output.scores.as_deref()?)))
 }
 
+/// The plan or the permutations by which the tokens were read.
 fn routing(output: &HeadOutput, plan: Option<&Plan>) -> Routing {
     if let Some(&Plan { n, ref share }) = plan {
-        let data = share.par_iter().with_min_len(SHARES_PER_THREAD).map(|&x| x as f32).collect();
+        let data = share.par_iter().with_min_len(MIN_SHARES_PER_THREAD).map(|&x| x as f32).collect();
         return Routing::Plan(Matrix { rows: n, cols: n, data });
     }
     let Form::Scan(directions) = &output.form else { return Routing::None };
@@ -258,41 +259,43 @@ fn routing(output: &HeadOutput, plan: Option<&Plan>) -> Routing {
     orders.collect::<Option<_>>().map_or(Routing::None, Routing::Orders)
 }
 
-/// A recurrent head reads the tokens as they lie, from the first and from the last.
-fn both_ways(change: &Intervention, image: u64, n: usize) -> Routing {
-    let forth: Vec<u32> = match change {
+/// The two orders of a recurrent head: the tokens as they lie, forwards and backwards.
+fn bidirectional(change: &Intervention, image: u64, n: usize) -> Routing {
+    let forward: Vec<u32> = match change {
         Intervention::Random(seed) => permutation(*seed, image, n).into_iter().map(|i| i as u32).collect(),
         Intervention::Order(order) => order.tokens().to_vec(),
         _ => (0..n as u32).collect(),
     };
-    let back = forth.iter().rev().copied().collect();
-    Routing::Orders(vec![forth, back])
+    let backward = forward.iter().rev().copied().collect();
+    Routing::Orders(vec![forward, backward])
 }
 
+/// Every diagnostic of the plan, beside its null bands where they are wanted.
 fn diagnose(
-    sketch: &PlanStats,
+    stats: &PlanStats,
     tokens: &Tokens,
     (router, change): (Option<&dyn Router>, &Intervention),
     question: &Question<'_>,
 ) -> IndexMap<String, Diagnostic> {
-    let chance = router.zip(question.nulls);
-    let band = chance.map(|(router, nulls)| nulls.band(router, change, tokens.grid));
-    let fresh = chance.map(|(router, nulls)| nulls.untrained(router, change, tokens));
+    let null_source = router.zip(question.nulls);
+    let band = null_source.map(|(router, nulls)| nulls.band(router, change, tokens.grid));
+    let untrained = null_source.map(|(router, nulls)| nulls.untrained(router, change, tokens));
     let diagnostic = |at: usize| Diagnostic {
-        value: (MEASURES[at].compute)(sketch),
+        value: (MEASURES[at].compute)(stats),
         null: band.as_ref().map(|band| band[at].band),
-        untrained: fresh.as_ref().map(|fresh| fresh[at].values[0]),
-        untrained_band: fresh.as_ref().map(|fresh| fresh[at].band),
+        untrained: untrained.as_ref().map(|untrained| untrained[at].values[0]),
+        untrained_band: untrained.as_ref().map(|untrained| untrained[at].band),
     };
     MEASURES.iter().enumerate().map(|(at, m)| (m.name.to_owned(), diagnostic(at))).collect()
 }
 
-/// `[N, 1]` or `[N, d]`.
+/// The kernel of a sweep, `[N, 1]` or `[N, d]`; `None` if it has none.
 fn kernel(direction: &Direction, n: usize) -> Option<Matrix> {
     let data = narrow(&direction.kernel);
     (!data.is_empty()).then(|| Matrix { rows: n, cols: data.len() / n, data })
 }
 
+/// Exact evidence and the paper's proxy for `class`, with classifier row `row` `[F]`.
 fn evidence(
     output: &HeadOutput,
     tokens: &Tokens,

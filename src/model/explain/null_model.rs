@@ -1,8 +1,8 @@
-//! What chance gives: diagnostics of a plan only speak beside those of plans nothing was learnt for
-//! (docs/definitions.md, section 5). There are two nulls, for two questions. Seeded random scores
-//! through the same router know nothing of the image: they say what the router does by itself. Untrained
-//! scorers read the image's own tokens, so their scores lie over it as smoothly as any linear map's do:
-//! beside them a diagnostic says what training did.
+//! Null distributions of the plan diagnostics (docs/definitions.md, section 5): a diagnostic means little
+//! without its value for plans that were not learned. Two nulls answer two questions. Seeded random scores
+//! through the same router ignore the image: they show what the router does by itself. Untrained scorers
+//! read the image's own tokens, so their scores vary over it as smoothly as those of any linear map:
+//! against them a diagnostic shows what training did.
 
 use std::sync::Arc;
 
@@ -22,129 +22,129 @@ use crate::model::probe::router::{Router, standardise};
 use crate::model::stats::{mean_and_deviation, normal, quantiles, student_quantile};
 use crate::model::tokens::Tokens;
 
-/// Random scores a band is made of, unless asked otherwise.
+/// Default number of random score vectors per band.
 pub const DRAWS: usize = 64;
-/// Untrained scorers an image is asked about, unless random scores are fewer.
+/// Most untrained scorers per image.
 pub const SCORERS: usize = 32;
-/// Images of more tokens are asked about by fewer scorers: a plan is N x N, and every image has its own.
+/// Images of more tokens get [`SCORERS_OF_LONG`] scorers: every scorer makes a plan of N x N.
 const LONG_SEQUENCE: usize = 1024;
-/// How many fewer at most.
+/// Most untrained scorers of an image of more than [`LONG_SEQUENCE`] tokens.
 const SCORERS_OF_LONG: usize = 8;
-/// Bands of either kind kept before the oldest is forgotten; each holds a few numbers a diagnostic.
+/// Bands of either kind in the cache; each holds a few numbers per diagnostic.
 const MAX_BANDS: usize = 256;
-/// Images whose untrained scores are kept, for the next router: some 50 KB each.
+/// Images whose untrained scores are cached for the next router, some 50 KB each.
 const MAX_UNTRAINED: usize = 32;
 
-/// A diagnostic under random scores.
+/// Null distribution of a diagnostic under random scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Null {
-    /// 5th and 95th percentile: of a single image.
+    /// 5th and 95th percentile, for a single image.
     pub band: (f64, f64),
     /// Mean.
     pub mean: f64,
-    /// Standard deviation; absent of a single draw.
+    /// Standard deviation; `None` for a single draw.
     pub deviation: Option<f64>,
 }
 
-/// Something of every diagnostic.
+/// A value for every diagnostic, by its name.
 pub type ByName<T> = IndexMap<&'static str, T>;
 
-/// Every diagnostic under random scores, in the order of [`MEASURES`].
+/// Null distributions of all diagnostics, in the order of [`MEASURES`].
 pub type Band = Arc<[Null]>;
 
-/// What random scores give for the mean of a diagnostic over images, each of which has scores of its own.
+/// Null distribution of the mean of a diagnostic over images, each with random scores of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeanNull {
-    /// Where the mean lies.
+    /// Its mean.
     pub mean: f64,
-    /// How far the 95th percentile of a single image lies from there, by Student's t.
+    /// Distance from the mean to the 95th percentile of a single image, by Student's t.
     pub reach: f64,
-    /// Random scores that both are known of.
+    /// Number of random score vectors that both are estimated from.
     pub draws: usize,
 }
 
 impl MeanNull {
-    /// Of each of these nulls, of which `draws` scores are known; none of a single one.
+    /// For each of these nulls, estimated from `draws` score vectors; none for a single draw.
     pub fn from_nulls(nulls: &[Null], draws: usize) -> Vec<Self> {
         let t = student_quantile(0.05, draws.saturating_sub(1).max(1) as f64);
         let of = |null: &Null| Some(Self { mean: null.mean, reach: t * null.deviation?, draws });
         nulls.iter().filter_map(of).collect()
     }
 
-    /// 5th and 95th percentile of the mean over so many images: as far as they and the draws let it be known.
+    /// 5th and 95th percentile of the mean over `images` images, widened for the error of the mean over the draws.
     pub fn band(&self, images: usize) -> (f64, f64) {
         let reach = self.reach * (1.0 / images.max(1) as f64 + 1.0 / self.draws as f64).sqrt();
         (self.mean - reach, self.mean + reach)
     }
 }
 
-/// A diagnostic under untrained scorers on one image.
+/// Null distribution of a diagnostic under untrained scorers, on one image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untrained {
-    /// Every scorer's, of which the first is shown alone.
+    /// Value by scorer; the first is the one shown as a single value.
     pub values: Vec<f64>,
-    /// The mean of all.
+    /// Mean over the scorers.
     pub mean: f64,
-    /// 5th and 95th percentile of all.
+    /// 5th and 95th percentile over the scorers.
     pub band: (f64, f64),
 }
 
-/// Null bands by router settings and grid, and those of untrained scorers by router settings and
-/// image, computed once. Owned by whoever explains many images.
+/// Cache of null distributions: those of random scores by router settings and grid, those of untrained
+/// scorers by router settings and image. One instance serves many explanations.
 pub struct NullBands {
     draws: usize,
     seed: u64,
-    known: Memo<(String, Grid), Band>,
-    untrained: Memo<(String, Image), Arc<[Untrained]>>,
-    scores: Memo<Image, Arc<[Vec<f64>]>>,
+    bands: Memo<(String, Grid), Band>,
+    untrained: Memo<(String, ImageKey), Arc<[Untrained]>>,
+    scores: Memo<ImageKey, Arc<[Vec<f64>]>>,
     exchanges: Exchanges,
 }
 
-/// The grid of an image, and a number that tells its tokens from another's.
-type Image = (Grid, u64);
+/// Key of an image: its grid, and a hash of its tokens.
+type ImageKey = (Grid, u64);
 
 impl NullBands {
-    /// Bands of `draws` (at least 1) seeded random scores, and as many untrained scorers as
-    /// [`scorers`](Self::scorers) says.
+    /// An empty cache for bands of `draws` (at least 1) seeded random score vectors, and of
+    /// [`scorers`](Self::scorers) untrained scorers.
     pub fn new(draws: usize, seed: u64) -> Self {
         Self {
             draws: draws.max(1),
             seed,
-            known: Memo::new(MAX_BANDS),
+            bands: Memo::new(MAX_BANDS),
             untrained: Memo::new(MAX_BANDS),
             scores: Memo::new(MAX_UNTRAINED),
             exchanges: Exchanges::new(seed),
         }
     }
 
-    /// The exchanges of tokens that order tests count over.
+    /// The random exchanges of tokens that order tests use.
     pub fn exchanges(&self) -> &Exchanges {
         &self.exchanges
     }
 
-    /// Random scores a band is made of.
+    /// Number of random score vectors per band.
     pub fn draws(&self) -> usize {
         self.draws
     }
 
-    /// Seed of all that is drawn.
+    /// Seed of all random draws.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Untrained scorers a band is made of, for images of `n` tokens: as many as there are random
-    /// scores, at most [`SCORERS`], and 8 above 1024 tokens.
+    /// Number of untrained scorers for images of `n` tokens: that of random score vectors, but at most
+    /// [`SCORERS`], and at most 8 above 1024 tokens.
     pub fn scorers(&self, n: usize) -> usize {
         self.draws.min(if n > LONG_SEQUENCE { SCORERS_OF_LONG } else { SCORERS })
     }
 
-    /// The band of a router, read with `change`, over a grid of at least two patches.
+    /// Null distributions of a router's plans, read under `change`, over a grid of at least two patches.
     pub fn band(&self, router: &dyn Router, change: &Intervention, grid: Grid) -> Band {
-        self.known
+        self.bands
             .get((key(router, change), grid), || band(router, change, grid, self.draws, self.seed).into())
     }
 
-    /// The same by the name of the diagnostic: of a single image, and of means over images.
+    /// [`band`](Self::band) by the name of the diagnostic: bands of a single image, and of means over images.
     pub fn by_name(
         &self,
         router: &dyn Router,
@@ -157,7 +157,7 @@ impl NullBands {
         (single, names().zip(MeanNull::from_nulls(&band, self.draws)).collect())
     }
 
-    /// What untrained scorers make of an image through the same router, in the order of [`MEASURES`].
+    /// Diagnostics of an image under untrained scorers and the same router, in the order of [`MEASURES`].
     pub fn untrained(&self, router: &dyn Router, change: &Intervention, tokens: &Tokens) -> Arc<[Untrained]> {
         let bits = |value: f32| u64::from(value.to_bits());
         let image = (tokens.grid, mark(tokens.width as u64, &tokens.patches, bits));
@@ -170,14 +170,14 @@ impl NullBands {
     }
 }
 
-/// Everything that plans depend on.
+/// Cache key: everything that plans depend on besides scores and grid.
 fn key(router: &dyn Router, change: &Intervention) -> String {
-    let change = if change.replans() { change.id() } else { String::new() };
+    let change = if change.modifies_plan() { change.id() } else { String::new() };
     format!("{} {} {change}", router.id(), serde_json::to_string(&router.settings()).unwrap_or_default())
 }
 
-/// Draws by diagnostic: `[m][draw]`.
-fn columns(
+/// Values of the diagnostics over score vectors: `[diagnostic][draw]`.
+fn values_by_measure(
     draws: usize,
     scores: impl Fn(usize) -> Vec<f64> + Sync,
     (router, change): (&dyn Router, &Intervention),
@@ -189,17 +189,17 @@ fn columns(
 }
 
 /// 5th and 95th percentile.
-fn ends(values: &[f64]) -> (f64, f64) {
+fn percentile_band(values: &[f64]) -> (f64, f64) {
     quantiles(values, [0.05, 0.95]).into()
 }
 
-/// Every diagnostic over `draws` sets of seeded Gaussian scores.
+/// Null distributions of all diagnostics over `draws` seeded Gaussian score vectors.
 fn band(router: &dyn Router, change: &Intervention, grid: Grid, draws: usize, seed: u64) -> Vec<Null> {
     let scores = |draw| gaussian_scores(grid.len(), seed, draw as u64);
-    let drawn = columns(draws, scores, (router, change), grid);
+    let drawn = values_by_measure(draws, scores, (router, change), grid);
     let null = |values: &Vec<f64>| {
         let (mean, deviation) = mean_and_deviation(values);
-        Null { band: ends(values), mean, deviation }
+        Null { band: percentile_band(values), mean, deviation }
     };
     drawn.iter().map(null).collect()
 }
@@ -211,7 +211,7 @@ fn gaussian_scores(n: usize, seed: u64, draw: u64) -> Vec<f64> {
     standardise(&(0..n).map(|_| normal(&mut rng)).collect::<Vec<_>>())
 }
 
-/// Standardised scores of an image, `[N]`, by each of `scorers` scorers as training begins with them.
+/// Standardised scores `[N]` of an image by each of `scorers` scorers at their random initialisation.
 pub fn untrained_scores(tokens: &Tokens, scorers: usize, seed: u64) -> Vec<Vec<f64>> {
     let spec = scorer::spec(tokens.width);
     let scores = |draw: usize| {
@@ -223,28 +223,29 @@ pub fn untrained_scores(tokens: &Tokens, scorers: usize, seed: u64) -> Vec<Vec<f
     (0..scorers).into_par_iter().map(scores).collect()
 }
 
-/// Every diagnostic of an image under untrained scorers, at least one, in the order of [`MEASURES`].
+/// Diagnostics of an image under untrained scorers, in the order of [`MEASURES`], from the scores `[N]` of at least one.
 pub fn untrained(
     router: &dyn Router,
     change: &Intervention,
     grid: Grid,
     scores: &[Vec<f64>],
 ) -> Vec<Untrained> {
-    let drawn = columns(scores.len(), |draw| scores[draw].clone(), (router, change), grid);
+    let drawn = values_by_measure(scores.len(), |draw| scores[draw].clone(), (router, change), grid);
     let of = |values: Vec<f64>| Untrained {
         mean: values.iter().sum::<f64>() / values.len() as f64,
-        band: ends(&values),
+        band: percentile_band(&values),
         values,
     };
     drawn.into_iter().map(of).collect()
 }
 
-/// 5th and 95th percentile, over the scorers, of the mean over images of diagnostic `at`: every scorer reads all images.
+/// 5th and 95th percentile over scorers of the mean over images of diagnostic `at` in [`MEASURES`]; each scorer's mean is
+/// over all images.
 pub fn untrained_mean(images: &[Arc<[Untrained]>], at: usize) -> (f64, f64) {
     let scorers = images.iter().map(|image| image[at].values.len()).min().unwrap_or(0);
     let mean = |scorer| {
         images.iter().map(|image: &Arc<[Untrained]>| image[at].values[scorer]).sum::<f64>()
             / images.len() as f64
     };
-    ends(&(0..scorers).map(mean).collect::<Vec<f64>>())
+    percentile_band(&(0..scorers).map(mean).collect::<Vec<f64>>())
 }

@@ -1,8 +1,8 @@
 //! From a [`HeadOutput`] to features, logits and token weights, in float64 on the host.
 //!
-//! For a token `i` read at position `k` the gain says what its channels count; the plan (or the
-//! permutation) says how much of it is read there. Features `z` `[F]` are the sum over both, sweeps
-//! averaged; logits are `W z + b` `[C]`.
+//! The gain weights the channels of a token by the position `k` it is read at; the plan (or the permutation) gives
+//! the share of token `i` read there. Features `z` `[F]` are the sum over `i` and `k`, averaged over sweeps; logits
+//! are `W z + b` `[C]`.
 
 use rayon::prelude::*;
 
@@ -14,19 +14,21 @@ use crate::model::tokens::Tokens;
 /// Features of the image, `[F]`.
 pub fn features(output: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
     match &output.form {
-        Form::Pool(weight) => weighted(tokens, |i, _| weight[i]),
-        Form::ChannelPool(weight) => weighted(tokens, |i, c| weight[i * tokens.width + c]),
+        Form::Pool(weight) => weighted_sum(tokens, |i, _| weight[i]),
+        Form::ChannelPool(weight) => weighted_sum(tokens, |i, c| weight[i * tokens.width + c]),
         Form::Projected { weights, map, mix, bias } => {
             let (n, d) = (tokens.grid.len(), tokens.width);
             let pools: Vec<Vec<f64>> =
-                weights.chunks_exact(n).map(|w| weighted(tokens, |i, _| w[i])).collect(); // [M, d]
-            let values = map.len() / d; // G
-            let value = |g: usize| dot(&map[g * d..][..d], &pools[g * pools.len() / values]);
-            let values: Vec<f64> = (0..values).map(value).collect();
+                weights.chunks_exact(n).map(|w| weighted_sum(tokens, |i, _| w[i])).collect(); // [M, d]
+            let count = map.len() / d; // G
+            let value = |g: usize| dot(&map[g * d..][..d], &pools[g * pools.len() / count]);
+            let values: Vec<f64> = (0..count).map(value).collect();
             let Some(mix) = mix else { return values.iter().zip(bias).map(|(y, b)| y + b).collect() };
             mix.chunks_exact(values.len()).zip(bias).map(|(row, b)| dot(row, &values) + b).collect()
         }
-        Form::Scan(directions) => average(&directions.iter().map(|d| readout(d, tokens)).collect::<Vec<_>>()),
+        Form::Scan(directions) => {
+            average(&directions.iter().map(|d| sweep_features(d, tokens)).collect::<Vec<_>>())
+        }
         Form::Opaque { features, .. } => features.clone(),
     }
 }
@@ -38,7 +40,7 @@ pub fn logits(output: &HeadOutput, tokens: &Tokens, weight: &[f32], bias: &[f32]
     rows.zip(bias).map(|(row, &b)| dot(row, &features) + f64::from(b)).collect()
 }
 
-/// What every token counts, `[N]`, where it counts the same in every channel.
+/// Weight of every token in the features, `[N]`; `None` if it differs by channel or the head is not linear in the tokens.
 pub fn token_weight(output: &HeadOutput) -> Option<Vec<f64>> {
     match &output.form {
         Form::Pool(weight) => Some(weight.clone()),
@@ -53,7 +55,7 @@ pub fn token_weight(output: &HeadOutput) -> Option<Vec<f64>> {
     }
 }
 
-/// `row . values`, in eight sums that the compiler can keep in one register.
+/// Dot product, in eight partial sums that the compiler can keep in one vector register.
 pub(super) fn dot<A: Copy + Into<f64>, B: Copy + Into<f64>>(row: &[A], values: &[B]) -> f64 {
     let mut sums = [0.0; 8];
     let (rows, values_) = (row.chunks_exact(8), values.chunks_exact(8));
@@ -76,7 +78,7 @@ pub(super) fn average(parts: &[Vec<f64>]) -> Vec<f64> {
     sum
 }
 
-/// `P gain`, `[N]`: what every token counts when position `k` counts `gain[k]`.
+/// `P gain`, `[N]`: weight of every token, given the weight `gain[k]` of every position.
 pub(super) fn by_token(order: &Order, gain: &[f64]) -> Vec<f64> {
     match order {
         Order::Permutation(order) => {
@@ -93,7 +95,7 @@ pub(super) fn by_token(order: &Order, gain: &[f64]) -> Vec<f64> {
     }
 }
 
-/// `P^T values`, `[N]`: what is read at every position when token `i` counts `values[i]`.
+/// `P^T values`, `[N]`: value read at every position, given the value of every token.
 pub(super) fn by_position(order: &Order, values: &[f64]) -> Vec<f64> {
     match order {
         Order::Permutation(order) => order.iter().map(|&i| values[i]).collect(),
@@ -109,15 +111,15 @@ pub(super) fn by_position(order: &Order, values: &[f64]) -> Vec<f64> {
 }
 
 vectorised! {
-    /// `into += factor values`.
+    /// `into += factor * values`.
     fn add_scaled<const FUSED: bool>(factor: f64, values: &[f64], into: &mut [f64]) {
         into.iter_mut().zip(values).for_each(|(into, x)| *into += factor * x);
     }
 }
 
-/// Sums over every token `i`, position `k` and share of the order: `f` says where it goes and what
-/// it adds. Returns `[len]`.
-pub(super) fn gather(
+/// Sums over all tokens `i` and positions `k` with their share of the order: `f(i, k, share)` returns the index of the
+/// output and the value to add there. Returns `[len]`.
+pub(super) fn scatter_sum(
     order: &Order,
     f: impl Fn(usize, usize, f64) -> (usize, f64) + Sync,
     len: usize,
@@ -155,7 +157,7 @@ fn sum(parts: Vec<Vec<f64>>, len: usize) -> Vec<f64> {
 }
 
 /// `sum_i weight(i, c) t_i[c]`, `[d]`.
-fn weighted(tokens: &Tokens, weight: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+fn weighted_sum(tokens: &Tokens, weight: impl Fn(usize, usize) -> f64) -> Vec<f64> {
     let mut sum = vec![0.0; tokens.width];
     for i in 0..tokens.grid.len() {
         for (c, (s, &t)) in sum.iter_mut().zip(tokens.patch(i)).enumerate() {
@@ -166,25 +168,25 @@ fn weighted(tokens: &Tokens, weight: impl Fn(usize, usize) -> f64) -> Vec<f64> {
 }
 
 /// Features of one sweep, `[F]`.
-fn readout(direction: &Direction, tokens: &Tokens) -> Vec<f64> {
+fn sweep_features(direction: &Direction, tokens: &Tokens) -> Vec<f64> {
     let (n, d) = (tokens.grid.len(), tokens.width);
     match &direction.gain {
         Gain::Shared(gain) => {
             let weight = by_token(&direction.order, gain);
-            weighted(tokens, |i, _| weight[i])
+            weighted_sum(tokens, |i, _| weight[i])
         }
         Gain::Channel(gain) => {
-            let weight = fold(&direction.order, gain, d);
-            weighted(tokens, |i, c| weight[i * d + c])
+            let weight = channels_by_token(&direction.order, gain, d);
+            weighted_sum(tokens, |i, c| weight[i * d + c])
         }
         Gain::Mix { maps, class_of, bias } => {
             // Tokens that share a position class share a map: sum them before mapping.
             let classes = maps.len() / (bias.len() * d).max(1);
             let share =
-                gather(&direction.order, |i, k, share| (i * classes + class_of[k], share), n * classes);
+                scatter_sum(&direction.order, |i, k, share| (i * classes + class_of[k], share), n * classes);
             let mut features = bias.clone(); // [F]
             for p in 0..classes {
-                let sum = weighted(tokens, |i, _| share[i * classes + p]); // [d]
+                let sum = weighted_sum(tokens, |i, _| share[i * classes + p]); // [d]
                 for (f, feature) in features.iter_mut().enumerate() {
                     *feature += dot(&maps[(p * bias.len() + f) * d..][..d], &sum);
                 }
@@ -194,20 +196,20 @@ fn readout(direction: &Direction, tokens: &Tokens) -> Vec<f64> {
     }
 }
 
-/// What the place of every token counts in every channel, `[N, d]`: `P G`.
-pub(super) fn fold(order: &Order, gain: &[f64], d: usize) -> Vec<f64> {
-    let mut folded = vec![0.0; gain.len()];
+/// `P G`, `[N, d]`: weight of every token by channel, given the gain `[N, d]` of every position.
+pub(super) fn channels_by_token(order: &Order, gain: &[f64], d: usize) -> Vec<f64> {
+    let mut weight = vec![0.0; gain.len()];
     match order {
         Order::Permutation(order) => {
             for (gain, &i) in gain.chunks_exact(d).zip(order) {
-                folded[i * d..][..d].copy_from_slice(gain);
+                weight[i * d..][..d].copy_from_slice(gain);
             }
         }
         Order::Plan(plan) => {
-            gemm::Matrix::new(&plan.share, plan.n).times(gemm::Matrix::new(gain, d), &mut folded);
+            gemm::Matrix::new(&plan.share, plan.n).times(gemm::Matrix::new(gain, d), &mut weight);
         }
     }
-    folded
+    weight
 }
 
 #[cfg(test)]
@@ -216,7 +218,7 @@ mod tests {
     use crate::close::assert_close;
     use crate::model::probe::head_output::Plan;
 
-    /// A plan that is read in several parts.
+    /// With a plan large enough to be summed in several blocks.
     #[test]
     fn a_plan_is_read_by_its_rows_and_by_its_columns() {
         let n = 700;
@@ -224,13 +226,13 @@ mod tests {
         let values = |step: usize, count: usize| -> Vec<f64> {
             (0..count).map(|at| (at * step % 1013) as f64 / 1013.0 - 0.5).collect()
         };
-        let (gain, worth) = (values(17, n), values(29, n));
+        let (gain, token) = (values(17, n), values(29, n));
         let plan = Order::Plan(Plan { n, share: values(7919, n * n) });
         let order = Order::Permutation((0..n).map(|k| k * 3 % n).collect());
         for order in [plan, order] {
             let pairs = [
-                (by_token(&order, &gain), gather(&order, |i, k, share| (i, share * gain[k]), n)),
-                (by_position(&order, &worth), gather(&order, |i, k, share| (k, share * worth[i]), n)),
+                (by_token(&order, &gain), scatter_sum(&order, |i, k, share| (i, share * gain[k]), n)),
+                (by_position(&order, &token), scatter_sum(&order, |i, k, share| (k, share * token[i]), n)),
             ];
             for (found, expected) in pairs {
                 assert_eq!(found.len(), n);

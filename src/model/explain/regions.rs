@@ -1,14 +1,14 @@
-//! How a probe reads the regions of an image (docs/definitions.md, section 15): when, how much they count, what they add to the
-//! class, and which is read before which.
+//! How a probe reads the regions of an image (docs/definitions.md, section 15): at which position, with which weight and
+//! evidence, and which region before which.
 //!
-//! Rows of the plan are divided by their sums, so that each is a distribution over positions; one without any mass is uniform.
-//! `a[k]` is the mean of the rows of a region's tokens. Then
-//! * the mean expected position is `sum_k k a[k] / (N - 1)`: 0 the first, 1 the last;
-//! * of two regions A is read before B by `sum_{k<l} a[k] b[l]`, the mean over all pairs of their tokens of
-//!   `sum_{k<l} P[i, k] P[j, l]`: of a hard plan the share of pairs in which that is so. With `sum_k a[k] b[k]` for ties,
-//!   both ways and ties sum to 1.
+//! Rows of the plan are normalised to distributions over positions; a row without any mass becomes uniform. With `a[k]` the
+//! mean of the rows of a region's tokens,
+//! * the mean expected position is `sum_k k a[k] / (N - 1)`, from 0 (first) to 1 (last);
+//! * the precedence of region A over B is `sum_{k<l} a[k] b[l]`, the mean over all pairs of their tokens of
+//!   `sum_{k<l} P[i, k] P[j, l]`: for a hard plan, the share of pairs in which A's token comes first. With
+//!   `sum_k a[k] b[k]` for ties, both directions and ties sum to 1.
 //!
-//! Of several sweeps both are means over them. What looks at no order has neither.
+//! Both are averaged over sweeps; a head that ignores the order has neither.
 
 use std::borrow::Cow;
 
@@ -24,44 +24,44 @@ use crate::model::regions::{Region, Regions, members};
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Routing, Trace};
 
-/// How one region is read.
+/// Measures of one region.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionMeasure {
-    /// Its place among those of its dataset.
+    /// Number of the region in its dataset.
     #[serde(skip)]
     pub number: u32,
-    /// What it is called; empty for the object as a whole.
+    /// Name; empty for the object as a whole.
     pub name: String,
-    /// How many tokens lie in it; where none does, nothing else is known.
+    /// Number of tokens in it; if 0, all measures are absent.
     pub tokens: usize,
-    /// Mean expected position of its tokens, 0 the first and 1 the last.
+    /// Mean expected position of its tokens, from 0 (first) to 1 (last).
     pub position: Option<f64>,
-    /// What its tokens count on average, times N: 1 is an even share.
+    /// Mean weight of its tokens, times N: 1 is an even share.
     pub weight: Option<f64>,
-    /// What all its tokens add to the logit of the class.
+    /// Sum of the evidence of its tokens for the class.
     pub evidence: Option<f64>,
-    /// The same of one of them, on average.
+    /// Mean evidence of its tokens.
     pub mean_evidence: Option<f64>,
-    /// ROC AUC over all tokens of what they count, whatever the sign.
+    /// ROC AUC of the absolute token weights for being in the region.
     pub weight_auc: Option<f64>,
-    /// The same of their evidence, sign included.
+    /// ROC AUC of the signed evidence.
     pub evidence_auc: Option<f64>,
 }
 
-/// How all regions of an image are read.
+/// Measures of all regions of an image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionMeasures {
-    /// One by one.
+    /// By region.
     #[serde(with = "numbered")]
     pub regions: Vec<RegionMeasure>,
-    /// `[R, R]` row-major: how far the region of the row is read before that of the column; not a number where one of them
-    /// has no token. Empty where there is no order.
+    /// `[R, R]` row-major: precedence of the row's region over the column's; NaN if one of them has no token. Empty if
+    /// there is no order.
     pub precedence: Vec<f64>,
-    /// The object as a whole: its tokens, and both AUC.
+    /// The object as a whole, without a position.
     pub object: RegionMeasure,
 }
 
-/// Regions with their numbers, which a document about one image does without.
+/// Serializes regions with their numbers, which [`RegionMeasure`] alone omits.
 mod numbered {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -77,15 +77,15 @@ mod numbered {
     }
 }
 
-/// What of a reading regions are asked about: the sweeps, and for every token what it counts and adds.
-struct Read<'a> {
+/// Orders of the sweeps, and weight and evidence of every token, from which the measures are computed.
+struct TokenValues<'a> {
     sweeps: Vec<Cow<'a, Order>>,
     weight: Option<Vec<f64>>,
     evidence: Option<Vec<f64>>,
 }
 
 impl RegionMeasures {
-    /// Of an image as the probe reads it; evidence is for `class`. An order that the head's router makes counts, also where
+    /// Measures from the head's output on an image; evidence is for `class`. The order of the head's router is used even if
     /// the head ignores it.
     pub fn of_output(
         probe: &Probe,
@@ -101,63 +101,64 @@ impl RegionMeasures {
         };
         let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
         let evidence = evidence::exact(output, tokens, row, bias).ok().map(|exact| exact.token);
-        Self::new(&Read { sweeps, weight: readout::token_weight(output), evidence }, regions)
+        Self::new(&TokenValues { sweeps, weight: readout::token_weight(output), evidence }, regions)
     }
 
-    /// Of an image as a trace shows it, whose regions are known; nothing of others.
+    /// Measures from a trace; `None` if the regions of its image are not known.
     pub fn of_trace(trace: &Trace) -> Option<Self> {
-        let wide = |values: &Vec<f32>| values.iter().map(|&x| f64::from(x)).collect();
+        let to_f64 = |values: &Vec<f32>| values.iter().map(|&x| f64::from(x)).collect();
         let sweeps = match &trace.routing {
-            // Sweeps without a kernel are those of a head that reads from both ends at once: nothing comes first.
+            // Several sweeps without a kernel are those of a head that reads from both ends at once: no token comes first.
             Routing::Orders(orders) if trace.kernel.is_some() || orders.len() == 1 => orders
                 .iter()
                 .map(|order| Order::Permutation(order.iter().map(|&i| i as usize).collect()))
                 .collect(),
-            Routing::Plan(plan) => vec![Order::Plan(Plan { n: plan.rows, share: wide(&plan.data) })],
+            Routing::Plan(plan) => vec![Order::Plan(Plan { n: plan.rows, share: to_f64(&plan.data) })],
             Routing::None | Routing::Orders(_) => Vec::new(),
         };
-        let read = Read {
+        let values = TokenValues {
             sweeps: sweeps.into_iter().map(Cow::Owned).collect(),
-            weight: trace.token_weight.as_ref().map(wide),
-            evidence: trace.evidence.token.as_ref().map(wide),
+            weight: trace.token_weight.as_ref().map(to_f64),
+            evidence: trace.evidence.token.as_ref().map(to_f64),
         };
-        Some(Self::new(&read, trace.regions.as_ref()?))
+        Some(Self::new(&values, trace.regions.as_ref()?))
     }
 
-    fn new(read: &Read<'_>, regions: &Regions) -> Self {
+    fn new(values: &TokenValues<'_>, regions: &Regions) -> Self {
         let inside: Vec<Vec<bool>> = regions.list.iter().map(|region| members(&region.cover)).collect();
-        // Of every region and sweep where its tokens come.
-        let places: Vec<Vec<Vec<f64>>> = inside
+        // By region and sweep, the distribution of its tokens over positions.
+        let distributions: Vec<Vec<Vec<f64>>> = inside
             .iter()
-            .map(|inside| read.sweeps.iter().map(|order| place(order, inside)).collect())
+            .map(|inside| values.sweeps.iter().map(|order| place(order, inside)).collect())
             .collect();
-        let one = |((region, inside), places): ((&Region, &Vec<bool>), &Vec<Vec<f64>>)| RegionMeasure {
+        let measure = |((region, inside), sweeps): ((&Region, &Vec<bool>), &Vec<Vec<f64>>)| RegionMeasure {
             number: region.number,
             name: region.name.clone(),
-            position: mean(places.iter().map(|place| centre(place))).filter(|_| inside.contains(&true)),
-            ..read.about(&region.cover, inside)
+            position: mean(sweeps.iter().map(|sweep| mean_position(sweep)))
+                .filter(|_| inside.contains(&true)),
+            ..values.without_order(&region.cover, inside)
         };
-        let pairs = places.iter().flat_map(|a| places.iter().map(move |b| (a, b)));
+        let pairs = distributions.iter().flat_map(|a| distributions.iter().map(move |b| (a, b)));
         let before = |(a, b): (&Vec<Vec<f64>>, &Vec<Vec<f64>>)| {
             mean(a.iter().zip(b).map(|(a, b)| precedence(a, b))).unwrap_or(f64::NAN)
         };
-        let known = !read.sweeps.is_empty();
+        let has_order = !values.sweeps.is_empty();
         Self {
-            precedence: pairs.filter(|_| known).map(before).collect(),
-            regions: regions.list.iter().zip(&inside).zip(&places).map(one).collect(),
-            object: read.about(&regions.object, &members(&regions.object)),
+            precedence: pairs.filter(|_| has_order).map(before).collect(),
+            regions: regions.list.iter().zip(&inside).zip(&distributions).map(measure).collect(),
+            object: values.without_order(&regions.object, &members(&regions.object)),
         }
     }
 
-    /// How far region `a` is read before region `b`, where that is known.
+    /// Precedence of region `a` over region `b`, if known.
     pub fn before(&self, a: usize, b: usize) -> Option<f64> {
         self.precedence.get(a * self.regions.len() + b).copied().filter(|p| p.is_finite())
     }
 }
 
-impl Read<'_> {
-    /// What can be said without an order.
-    fn about(&self, cover: &[f64], inside: &[bool]) -> RegionMeasure {
+impl TokenValues<'_> {
+    /// The measures of a region that need no order.
+    fn without_order(&self, cover: &[f64], inside: &[bool]) -> RegionMeasure {
         let tokens = inside.iter().filter(|inside| **inside).count();
         if tokens == 0 {
             return RegionMeasure::default();
@@ -179,39 +180,40 @@ impl Read<'_> {
     }
 }
 
-/// Mean of what there is.
+/// Mean of the values; `None` if there are none.
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
     let count = values.len();
     (count > 0).then(|| values.sum::<f64>() / count as f64)
 }
 
-/// Where the tokens inside come in an order: the mean of their rows, `[N]`; no numbers where there is no token.
+/// Distribution of the tokens inside over the positions of an order, `[N]`: the mean of their normalised rows; NaN if there
+/// is no token.
 pub fn place(order: &Order, inside: &[bool]) -> Vec<f64> {
     let n = inside.len();
     let count = inside.iter().filter(|inside| **inside).count() as f64;
     match order {
         Order::Permutation(order) => order.iter().map(|&i| f64::from(u8::from(inside[i])) / count).collect(),
         Order::Plan(plan) => {
-            let mut at = vec![if count > 0.0 { 0.0 } else { f64::NAN }; n];
+            let mut sums = vec![if count > 0.0 { 0.0 } else { f64::NAN }; n];
             for i in (0..n).filter(|&i| inside[i]) {
                 let row = plan.row(i);
-                let sum: f64 = row.iter().sum();
+                let row_sum: f64 = row.iter().sum();
                 let even = 1.0 / n as f64;
-                let share = |x: f64| if sum > 0.0 { x / sum } else { even };
-                at.iter_mut().zip(row).for_each(|(at, &x)| *at += share(x) / count);
+                let share = |x: f64| if row_sum > 0.0 { x / row_sum } else { even };
+                sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += share(x) / count);
             }
-            at
+            sums
         }
     }
 }
 
-/// The mean of a distribution over positions, 0 the first and 1 the last.
-fn centre(place: &[f64]) -> f64 {
-    let last = (place.len().max(2) - 1) as f64;
-    place.iter().enumerate().map(|(k, share)| k as f64 * share).sum::<f64>() / last
+/// Mean of a distribution over positions, from 0 (first) to 1 (last).
+fn mean_position(distribution: &[f64]) -> f64 {
+    let last = (distribution.len().max(2) - 1) as f64;
+    distribution.iter().enumerate().map(|(k, share)| k as f64 * share).sum::<f64>() / last
 }
 
-/// How far one is read before another: `sum_{k<l} a[k] b[l]`.
+/// Precedence of one distribution over positions over another: `sum_{k<l} a[k] b[l]`.
 pub fn precedence(a: &[f64], b: &[f64]) -> f64 {
     let (mut before, mut sum) = (0.0, 0.0);
     for (a, b) in a.iter().zip(b) {

@@ -1,43 +1,43 @@
-//! L-BFGS (Nocedal 1980; Liu and Nocedal 1989) for smooth convex functions: the last ten steps and
-//! gradient changes stand for the curvature; steps are halved until the function falls enough
-//! (Armijo). Deterministic.
+//! L-BFGS (Nocedal 1980; Liu and Nocedal 1989) for smooth convex functions: the curvature is estimated from
+//! the last ten steps and changes of the gradient; the step is halved until the function decreases enough
+//! (Armijo condition). Deterministic.
 
-/// Steps that are remembered.
+/// Steps in the curvature estimate.
 const HISTORY: usize = 10;
-/// Share of the fall that the gradient promises which a step must bring.
+/// Armijo constant: least decrease of a step, as a share of that predicted by the gradient.
 const SUFFICIENT_DECREASE: f64 = 1e-4;
 
-/// A function's value and gradient at a point.
-pub type Slope<'a> = &'a dyn Fn(&[f64]) -> (f64, Vec<f64>);
+/// A function that returns its value and gradient at a point.
+pub type Objective<'a> = &'a dyn Fn(&[f64]) -> (f64, Vec<f64>);
 
-/// Where a minimisation ended.
+/// Result of a minimisation.
 pub struct Minimum {
-    /// The point.
+    /// The last point.
     pub at: Vec<f64>,
     /// Iterations taken.
     pub iterations: usize,
-    /// Whether the largest entry of the gradient fell to the tolerance.
+    /// Whether the largest absolute entry of the gradient reached the tolerance.
     pub converged: bool,
 }
 
-/// Minimises `f` from `start` until the largest entry of the gradient is at most
-/// `tolerance`, or for `most` iterations.
-pub fn minimise(start: Vec<f64>, f: Slope, tolerance: f64, most: usize) -> Minimum {
+/// Minimises `f` from `start` until the largest absolute entry of the gradient is at most `tolerance`,
+/// for at most `max_iterations`.
+pub fn minimise(start: Vec<f64>, f: Objective, tolerance: f64, max_iterations: usize) -> Minimum {
     let mut at = start;
     let (mut value, mut gradient) = f(&at);
-    let mut past: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new(); // step, change of gradient, 1 / their product
-    for iterations in 0..most {
-        if largest(&gradient) <= tolerance {
+    let mut history: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new(); // step s, gradient change y, 1 / (s . y)
+    for iterations in 0..max_iterations {
+        if max_abs(&gradient) <= tolerance {
             return Minimum { at, iterations, converged: true };
         }
-        let mut direction = newton(&past, &gradient);
+        let mut direction = quasi_newton_step(&history, &gradient);
         let mut slope = dot(&direction, &gradient);
         if slope >= 0.0 || !slope.is_finite() {
-            past.clear();
+            history.clear();
             direction = gradient.iter().map(|g| -g).collect();
             slope = -dot(&gradient, &gradient);
         }
-        let mut length = if past.is_empty() { (1.0 / slope.abs().sqrt()).min(1.0) } else { 1.0 };
+        let mut length = if history.is_empty() { (1.0 / slope.abs().sqrt()).min(1.0) } else { 1.0 };
         let (next, next_value, next_gradient) = loop {
             let next: Vec<f64> = at.iter().zip(&direction).map(|(x, d)| x + length * d).collect();
             let (next_value, next_gradient) = f(&next);
@@ -46,7 +46,7 @@ pub fn minimise(start: Vec<f64>, f: Slope, tolerance: f64, most: usize) -> Minim
             }
             length /= 2.0;
             if length < 1e-16 {
-                // Rounding hides any further fall.
+                // Any further decrease is below rounding.
                 return Minimum { at, iterations, converged: false };
             }
         };
@@ -54,32 +54,32 @@ pub fn minimise(start: Vec<f64>, f: Slope, tolerance: f64, most: usize) -> Minim
         let change: Vec<f64> = next_gradient.iter().zip(&gradient).map(|(a, b)| a - b).collect();
         let product = dot(&step, &change);
         if product > 1e-12 * dot(&change, &change).sqrt() * dot(&step, &step).sqrt() {
-            if past.len() == HISTORY {
-                past.remove(0);
+            if history.len() == HISTORY {
+                history.remove(0);
             }
-            past.push((step, change, 1.0 / product));
+            history.push((step, change, 1.0 / product));
         }
         (at, value, gradient) = (next, next_value, next_gradient);
     }
-    let converged = largest(&gradient) <= tolerance;
-    Minimum { at, iterations: most, converged }
+    let converged = max_abs(&gradient) <= tolerance;
+    Minimum { at, iterations: max_iterations, converged }
 }
 
-/// The step that the remembered curvature suggests: the two-loop recursion.
-fn newton(past: &[(Vec<f64>, Vec<f64>, f64)], gradient: &[f64]) -> Vec<f64> {
+/// Minus the gradient times the estimated inverse Hessian, by the two-loop recursion.
+fn quasi_newton_step(history: &[(Vec<f64>, Vec<f64>, f64)], gradient: &[f64]) -> Vec<f64> {
     let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
-    let mut shares = Vec::with_capacity(past.len());
-    for (step, change, inverse) in past.iter().rev() {
-        let share = inverse * dot(step, &q);
-        q.iter_mut().zip(change).for_each(|(q, y)| *q -= share * y);
-        shares.push(share);
+    let mut alphas = Vec::with_capacity(history.len());
+    for (step, change, inverse) in history.iter().rev() {
+        let alpha = inverse * dot(step, &q);
+        q.iter_mut().zip(change).for_each(|(q, y)| *q -= alpha * y);
+        alphas.push(alpha);
     }
-    if let Some((_, change, inverse)) = past.last() {
+    if let Some((_, change, inverse)) = history.last() {
         let scale = 1.0 / (inverse * dot(change, change));
         q.iter_mut().for_each(|q| *q *= scale);
     }
-    for ((step, change, inverse), share) in past.iter().zip(shares.into_iter().rev()) {
-        let rest = share - inverse * dot(change, &q);
+    for ((step, change, inverse), alpha) in history.iter().zip(alphas.into_iter().rev()) {
+        let rest = alpha - inverse * dot(change, &q);
         q.iter_mut().zip(step).for_each(|(q, s)| *q += rest * s);
     }
     q
@@ -89,8 +89,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |most, value| value.abs().max(most))
+fn max_abs(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |max, value| value.abs().max(max))
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_narrow_valley_is_walked_to_its_end() {
-        // sum_i c_i (x_i - i)^2 + log-sum-exp keeps it smooth, convex and badly scaled.
+        // sum_i 10^i (x_i - i)^2: smooth, convex and badly scaled.
         let f = |x: &[f64]| {
             let scale = |i: usize| 10_f64.powi(i as i32);
             let value = x.iter().enumerate().map(|(i, x)| scale(i) * (x - i as f64).powi(2)).sum();

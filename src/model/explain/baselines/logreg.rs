@@ -1,6 +1,6 @@
-//! Multinomial logistic regression, to convergence: channels standardised by the training images,
-//! then `C sum_n -log softmax(W x_n + b)[y_n] + |W|^2 / 2` is minimised by L-BFGS (the bias is free).
-//! `W` is `[classes, d]`. Convex, so the answer depends on no start, no rate and no order.
+//! Multinomial logistic regression, to convergence: channels are standardised by the training images,
+//! then `C sum_n -log softmax(W x_n + b)[y_n] + |W|^2 / 2` is minimised by L-BFGS (no penalty on the bias).
+//! `W` is `[classes, d]`. Convex, so the result depends on no initialisation, learning rate or data order.
 
 use ndarray::{Array2, ArrayView2, s};
 use rayon::prelude::*;
@@ -8,13 +8,16 @@ use rayon::prelude::*;
 use super::Vectors;
 use super::lbfgs::minimise;
 
-/// Partial sums of the gradient: a fixed number, so that the bits do not depend on the cores.
+/// Partial sums of the gradient: a fixed number, so that the result does not depend on the number of cores.
 const PARTS: usize = 16;
-/// Most images times channels times classes, and most values held: minutes on a few cores.
+/// Images in one matrix product.
+const BLOCK: usize = 256;
+/// Most images times channels times classes: minutes on a few cores.
 const MAX_WORK: u128 = 1 << 36;
+/// Most images times channels, held in float64.
 const MAX_VALUES: u128 = 1 << 27;
 
-/// Why it was not done.
+/// Why it was not fitted.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LogRegError {
     /// It would take too long, or too much memory.
@@ -27,17 +30,17 @@ pub enum LogRegError {
         /// C.
         classes: usize,
     },
-    /// Nothing to learn from, or vectors that are not numbers.
+    /// No training image, or vectors that are not finite.
     #[error("the vectors hold no finite training image")]
     Nothing,
 }
 
-/// How it is fitted.
+/// Settings of the fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogReg {
-    /// Weight of the images against the penalty.
+    /// Weight C of the loss against the penalty.
     pub c: f64,
-    /// Largest entry of the gradient of the mean loss at the end.
+    /// Largest absolute entry of the gradient of the mean objective at convergence.
     pub tolerance: f64,
     /// Most iterations.
     pub iterations: usize,
@@ -62,18 +65,18 @@ pub struct Fitted {
 }
 
 impl LogReg {
-    /// Fits `known` vectors of these `labels`.
-    pub fn fit(&self, known: &Vectors, labels: &[usize], classes: usize) -> Result<Fitted, LogRegError> {
-        let (images, width) = (known.len(), known.width);
+    /// Fits the vectors `train` with these `labels`.
+    pub fn fit(&self, train: &Vectors, labels: &[usize], classes: usize) -> Result<Fitted, LogRegError> {
+        let (images, width) = (train.len(), train.width);
         let values = images as u128 * width as u128;
         if values > MAX_VALUES || values * classes as u128 > MAX_WORK {
             return Err(LogRegError::TooLarge { images, width, classes });
         }
-        if images == 0 || known.values.iter().any(|value| !value.is_finite()) {
+        if images == 0 || train.values.iter().any(|value| !value.is_finite()) {
             return Err(LogRegError::Nothing);
         }
-        let (mean, deviation) = moments(known);
-        let x = standardised(known, &mean, &deviation); // [n, d]
+        let (mean, deviation) = moments(train);
+        let x = standardised(train, &mean, &deviation); // [n, d]
         let loss = |theta: &[f64]| self.loss(theta, &x, labels, classes);
         let start = vec![0.0; classes * (width + 1)];
         let minimum = minimise(start, &loss, self.tolerance, self.iterations);
@@ -88,7 +91,7 @@ impl LogReg {
         })
     }
 
-    /// The objective over `C n`, and its gradient. `theta`: `W [C, d]`, then `b [C]`.
+    /// The objective divided by `C n`, and its gradient. `theta`: `W [C, d]`, then `b [C]`.
     fn loss(&self, theta: &[f64], x: &Array2<f64>, labels: &[usize], classes: usize) -> (f64, Vec<f64>) {
         let (n, width) = x.dim();
         let (weight, bias) = theta.split_at(classes * width);
@@ -96,39 +99,42 @@ impl LogReg {
         let rows = n.div_ceil(PARTS);
         let part = |part: usize| {
             let (from, to) = ((part * rows).min(n), ((part + 1) * rows).min(n));
-            let (mut loss, mut gradient, mut free) =
+            let (mut loss, mut weight_gradient, mut bias_gradient) =
                 (0.0, Array2::zeros((classes, width)), vec![0.0; classes]);
-            for from in (from..to).step_by(256) {
-                let block = x.slice(s![from..(from + 256).min(to), ..]);
-                let mut rest = block.dot(&weight.t()); // [rows, C]
-                for (mut row, &label) in rest.rows_mut().into_iter().zip(&labels[from..]) {
+            for from in (from..to).step_by(BLOCK) {
+                let block = x.slice(s![from..(from + BLOCK).min(to), ..]);
+                let mut residual = block.dot(&weight.t()); // logits, then probabilities less targets, [rows, C]
+                for (mut row, &label) in residual.rows_mut().into_iter().zip(&labels[from..]) {
                     row.iter_mut().zip(bias).for_each(|(z, b)| *z += b);
                     loss -= row[label];
                     loss += softmax(row.as_slice_mut().expect("a row of its own"));
                     row[label] -= 1.0;
-                    free.iter_mut().zip(&row).for_each(|(free, rest)| *free += rest);
+                    bias_gradient.iter_mut().zip(&row).for_each(|(g, residual)| *g += residual);
                 }
-                gradient = gradient + rest.t().dot(&block);
+                weight_gradient = weight_gradient + residual.t().dot(&block);
             }
-            (loss, gradient, free)
+            (loss, weight_gradient, bias_gradient)
         };
         let parts: Vec<_> = (0..PARTS).into_par_iter().map(part).collect();
         let scale = 1.0 / n as f64;
         let penalty = scale / self.c;
         let mut loss = weight.iter().map(|w| w * w).sum::<f64>() * penalty / 2.0;
         let mut gradient: Vec<f64> = weight.iter().map(|w| w * penalty).chain(vec![0.0; classes]).collect();
-        for (part, slopes, free) in parts {
-            loss += part * scale;
-            gradient.iter_mut().zip(slopes.iter().chain(&free)).for_each(|(g, s)| *g += s * scale);
+        for (part_loss, weight_gradient, bias_gradient) in parts {
+            loss += part_loss * scale;
+            gradient
+                .iter_mut()
+                .zip(weight_gradient.iter().chain(&bias_gradient))
+                .for_each(|(g, s)| *g += s * scale);
         }
         (loss, gradient)
     }
 }
 
 impl Fitted {
-    /// Probabilities `[n, C]` row-major.
-    pub fn probabilities(&self, asked: &Vectors) -> Vec<f64> {
-        let mut logits = standardised(asked, &self.mean, &self.deviation).dot(&self.weight.t());
+    /// Probabilities of the classes for every vector, `[n, C]` row-major.
+    pub fn probabilities(&self, vectors: &Vectors) -> Vec<f64> {
+        let mut logits = standardised(vectors, &self.mean, &self.deviation).dot(&self.weight.t());
         for mut row in logits.rows_mut() {
             row.iter_mut().zip(&self.bias).for_each(|(z, b)| *z += b);
             softmax(row.as_slice_mut().expect("a row of its own"));
@@ -137,27 +143,27 @@ impl Fitted {
     }
 
     /// The most probable class of every vector.
-    pub fn predict(&self, asked: &Vectors) -> Vec<u32> {
+    pub fn predict(&self, vectors: &Vectors) -> Vec<u32> {
         let best = |row: &[f64]| {
             let best =
                 (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best });
             best as u32
         };
-        self.probabilities(asked).chunks_exact(self.bias.len().max(1)).map(best).collect()
+        self.probabilities(vectors).chunks_exact(self.bias.len().max(1)).map(best).collect()
     }
 }
 
 /// Softmax in place; returns the log of the sum of exponentials.
 fn softmax(row: &mut [f64]) -> f64 {
-    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = row.iter().map(|z| (z - most).exp()).sum();
-    let whole = most + sum.ln();
-    row.iter_mut().for_each(|z| *z = (*z - whole).exp());
-    whole
+    let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = row.iter().map(|z| (z - max).exp()).sum();
+    let log_sum = max + sum.ln();
+    row.iter_mut().for_each(|z| *z = (*z - log_sum).exp());
+    log_sum
 }
 
-/// Mean and population deviation of every channel; a constant channel, but for the rounding of its mean, has
-/// deviation 1.
+/// Mean and population standard deviation of every channel; the deviation of a channel that is constant up to
+/// rounding is set to 1.
 fn moments(vectors: &Vectors) -> (Vec<f64>, Vec<f64>) {
     let n = vectors.len() as f64;
     let mut mean = vec![0.0; vectors.width];
@@ -176,6 +182,7 @@ fn moments(vectors: &Vectors) -> (Vec<f64>, Vec<f64>) {
     (mean, deviation)
 }
 
+/// The vectors with channels standardised, `[n, d]`.
 fn standardised(vectors: &Vectors, mean: &[f64], deviation: &[f64]) -> Array2<f64> {
     let width = vectors.width.max(1);
     let value = |(i, &x): (usize, &f32)| (f64::from(x) - mean[i % width]) / deviation[i % width];

@@ -1,6 +1,6 @@
-//! Anchors: what the frozen tokens say with no head to train by steps. Nearest neighbours and logistic
-//! regression on the CLS token and on the mean of the patch tokens, so that a table of heads has a
-//! floor that no learning rate can be blamed for.
+//! Anchors: baseline accuracies of the frozen tokens without a head trained by gradient steps. Nearest
+//! neighbours and logistic regression on the CLS token and on the mean of the patch tokens give a table of
+//! heads a floor that does not depend on a learning rate.
 
 pub mod knn;
 mod lbfgs;
@@ -14,7 +14,7 @@ use self::logreg::LogReg;
 use crate::model::data::token_cache::TokenCache;
 use crate::model::train::{Labelled, accuracy};
 
-/// Which vector stands for an image.
+/// Which vector represents an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum View {
@@ -25,7 +25,7 @@ pub enum View {
 }
 
 impl View {
-    /// What it is called in tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cls => "CLS",
@@ -34,7 +34,7 @@ impl View {
     }
 }
 
-/// What is learned from the vectors.
+/// The classifier fitted to the vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -45,7 +45,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// What it is called in files and lists.
+    /// Name in files and lists.
     pub fn id(self) -> &'static str {
         match self {
             Self::Knn => "knn",
@@ -53,7 +53,7 @@ impl Method {
         }
     }
 
-    /// What it is called in tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Knn => "kNN",
@@ -62,7 +62,7 @@ impl Method {
     }
 }
 
-/// One vector an image.
+/// One vector per image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vectors {
     /// Length of a vector, d.
@@ -72,7 +72,7 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Those of `images`; `None` where the backbone has no CLS token.
+    /// The vectors of `images` (indices in the cache); `None` for CLS if the backbone has no CLS token.
     pub fn from_tokens(tokens: &TokenCache, images: &[usize], view: View) -> Option<Self> {
         let width = tokens.width();
         let values = match view {
@@ -97,48 +97,51 @@ impl Vectors {
         self.values.len() / self.width.max(1)
     }
 
-    /// Whether there is none.
+    /// Whether there are no vectors.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 }
 
-/// One anchor's result.
+/// Result of one anchor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Anchor {
-    /// What was learned.
+    /// The classifier.
     pub method: Method,
-    /// What stands for an image.
+    /// The vector of an image.
     pub view: View,
-    /// Its settings, as a person reads them.
+    /// Settings of the method, in words.
     pub settings: String,
-    /// Top-1 accuracy in percent; absent where it was left out.
+    /// Top-1 accuracy in percent; absent if the anchor was left out.
     pub accuracy: Option<f64>,
-    /// What a reader should know: left out and why, or not converged.
+    /// Why it was left out, or that it did not converge.
     pub note: Option<String>,
 }
 
-/// Every anchor: learned from `train`, asked on `test`.
+/// Every anchor, fitted on `train` and tested on `test`.
 pub fn anchors(tokens: &TokenCache, train: &Labelled, test: &Labelled, classes: usize) -> Vec<Anchor> {
     let mut found = Vec::new();
     for view in [View::Cls, View::Mean] {
         let of = |set: &Labelled| Vectors::from_tokens(tokens, &set.images, view);
-        let (Some(known), Some(asked)) = (of(train), of(test)) else { continue };
+        let (Some(train_vectors), Some(test_vectors)) = (of(train), of(test)) else { continue };
         let knn = Knn::default();
         found.push(Anchor {
             method: Method::Knn,
             view,
             settings: format!("cosine, k {}, weights exp(similarity / {})", knn.k, knn.temperature),
-            accuracy: Some(accuracy(&knn.predict(&known, &train.classes, &asked, classes), &test.classes)),
+            accuracy: Some(accuracy(
+                &knn.predict(&train_vectors, &train.classes, &test_vectors, classes),
+                &test.classes,
+            )),
             note: None,
         });
         let method = LogReg::default();
         let settings = format!("standardised channels, L2 with C {}", method.c);
         let mut anchor = Anchor { method: Method::LogReg, view, settings, accuracy: None, note: None };
-        match method.fit(&known, &train.classes, classes) {
+        match method.fit(&train_vectors, &train.classes, classes) {
             Err(error) => anchor.note = Some(format!("left out: {error}")),
             Ok(fitted) => {
-                anchor.accuracy = Some(accuracy(&fitted.predict(&asked), &test.classes));
+                anchor.accuracy = Some(accuracy(&fitted.predict(&test_vectors), &test.classes));
                 if !fitted.converged {
                     anchor.note = Some(format!("not converged after {} iterations", fitted.iterations));
                 }

@@ -1,11 +1,11 @@
-//! What a soft permutation does, in numbers (docs/definitions.md, section 5; paper, "Balancing Exploration and
+//! Diagnostics of a soft permutation (docs/definitions.md, section 5; paper, "Balancing Exploration and
 //! Exploitation via Sinkhorn").
 //!
-//! All are pure float64 functions of one plan `P` `[N, N]`, N >= 2. With `a_i = argmax_k P[i, k]`
+//! All are float64 functions of one plan `P` `[N, N]`, N >= 2. With `a_i = argmax_k P[i, k]`
 //! and `b_k = argmax_i P[i, k]` (ties to the lowest index) and the expected position
 //! `m_i = sum_k k P[i, k] / sum_k P[i, k]`, the list [`MEASURES`] defines every one of them; menus,
-//! files, tables and tests iterate that list. A row without any mass counts as a uniform one, so
-//! that every measure is defined for every plan.
+//! files, tables and tests iterate that list. A row without any mass is treated as uniform, so that
+//! every measure is defined for every plan.
 
 mod order;
 
@@ -22,15 +22,15 @@ use crate::model::stats::quantiles;
 
 /// An entry of the list of diagnostics.
 pub struct Measure {
-    /// Its name in files.
+    /// Name in files.
     pub name: &'static str,
-    /// What it is called on the screen.
+    /// Name on the screen.
     pub label: &'static str,
-    /// What a higher value says.
+    /// What a higher value means.
     pub higher: &'static str,
-    /// What it is, in one line, with its unit.
+    /// Definition in one line, with its unit.
     pub meaning: &'static str,
-    /// Computes it.
+    /// Computes the value.
     pub compute: fn(&PlanStats) -> f64,
 }
 
@@ -122,15 +122,15 @@ pub const MEASURES: &[Measure] = &[
     },
 ];
 
-/// The names and values of all [`MEASURES`] of a plan over `grid`.
+/// The values of all [`MEASURES`], in their order, of a plan over `grid`.
 ///
 /// # Panics
-/// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
+/// As [`PlanStats::from_plan`].
 pub fn measure(plan: &dyn PlanRows, grid: Grid) -> Vec<f64> {
     PlanStats::from_plan(plan, grid).measures()
 }
 
-/// What one pass over a plan gathers for the measures. Every vector is `[N]`.
+/// Statistics of a plan that the measures are computed from, gathered in one pass. Every vector is `[N]`.
 pub struct PlanStats {
     grid: Grid,
     row_sum: Vec<f64>,
@@ -148,19 +148,19 @@ impl PlanStats {
         MEASURES.iter().map(|measure| (measure.compute)(self)).collect()
     }
 
-    /// Gathers.
+    /// Gathers the statistics.
     ///
     /// # Panics
-    /// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
+    /// If the plan does not have one row and column for each patch, or fewer than two: a bug in the caller.
     pub fn from_plan(plan: &dyn PlanRows, grid: Grid) -> Self {
         let n = plan.tokens();
         assert!(n >= 2 && grid.len() == n, "a plan of {n} tokens over {} patches", grid.len());
         let parts: Vec<(Vec<Row>, Columns)> =
-            blocks(n).into_par_iter().map(|tokens| part(plan, tokens)).collect();
+            blocks(n).into_par_iter().map(|tokens| block_stats(plan, tokens)).collect();
         let (mut rows, mut columns) = (Vec::with_capacity(n), Columns::new(n));
-        for (part, its) in parts {
-            rows.extend(part);
-            columns.merge(&its);
+        for (part_rows, part_columns) in parts {
+            rows.extend(part_rows);
+            columns.merge(&part_columns);
         }
         Self {
             grid,
@@ -174,13 +174,13 @@ impl PlanStats {
         }
     }
 
-    /// Where every token is expected, `[N]`, in positions.
+    /// Expected position of every token, `[N]`, from 0 to N - 1.
     pub fn expected(&self) -> &[f64] {
         &self.expected
     }
 }
 
-/// What is gathered of the columns within some rows, `[N]` each.
+/// Column statistics of a block of rows, `[N]` each.
 struct Columns {
     sum: Vec<f64>,
     max: Vec<f64>,
@@ -192,7 +192,7 @@ impl Columns {
         Self { sum: vec![0.0; n], max: vec![f64::NEG_INFINITY; n], best: vec![0; n] }
     }
 
-    /// Takes in those of rows further down.
+    /// Adds the statistics of a later block; on ties the earlier token stays the best.
     fn merge(&mut self, later: &Self) {
         for k in 0..self.sum.len() {
             self.sum[k] += later.sum[k];
@@ -203,12 +203,12 @@ impl Columns {
     }
 }
 
-/// Gathers some rows of a plan, each while it lies in the cache.
-fn part(plan: &dyn PlanRows, tokens: Range<usize>) -> (Vec<Row>, Columns) {
+/// Row and column statistics of a block of rows; each row is used for both while it is in the CPU cache.
+fn block_stats(plan: &dyn PlanRows, tokens: Range<usize>) -> (Vec<Row>, Columns) {
     let n = plan.tokens();
-    let (mut room, mut columns) = (vec![0.0; n], Columns::new(n));
+    let (mut buffer, mut columns) = (vec![0.0; n], Columns::new(n));
     let rows = tokens.map(|i| {
-        let row = plan.row(i, &mut room);
+        let row = plan.row(i, &mut buffer);
         add_row(i, row, &mut columns.sum, &mut columns.max, &mut columns.best);
         Row::from_shares(row)
     });
@@ -216,13 +216,13 @@ fn part(plan: &dyn PlanRows, tokens: Range<usize>) -> (Vec<Row>, Columns) {
 }
 
 vectorised! {
-    /// Takes row `i` into what is gathered of the columns.
+    /// Adds row `i` to the column statistics.
     fn add_row<const FUSED: bool>(i: usize, row: &[f64], sum: &mut [f64], max: &mut [f64], best: &mut [usize]) {
         for (((&share, sum), max), best) in row.iter().zip(sum).zip(max).zip(best) {
             *sum += share;
-            let more = share > *max;
-            *max = if more { share } else { *max };
-            *best = if more { i } else { *best };
+            let larger = share > *max;
+            *max = if larger { share } else { *max };
+            *best = if larger { i } else { *best };
         }
     }
 }
@@ -250,11 +250,11 @@ fn entropy(indices: &[usize]) -> f64 {
     (-shares.map(|p| p * p.ln()).sum::<f64>() / n.ln()).abs().min(1.0)
 }
 
-fn edge_mass(sketch: &PlanStats) -> f64 {
-    let n = sketch.best_position.len();
+fn edge_mass(stats: &PlanStats) -> f64 {
+    let n = stats.best_position.len();
     let edge = (n / 10).max(1);
-    let outside = sketch.best_position.iter().filter(|&&a| a < edge || a >= n - edge).count();
-    outside as f64 / n as f64
+    let at_edge = stats.best_position.iter().filter(|&&a| a < edge || a >= n - edge).count();
+    at_edge as f64 / n as f64
 }
 
 fn marginal_error(sums: &[f64]) -> f64 {
@@ -308,27 +308,27 @@ mod tests {
         assert!((value("mean_position_spread", &empty, grid) - spread).abs() < 1e-12);
     }
 
-    /// A plan that is gathered in several parts, the last one shorter, against the definitions.
+    /// Against the definitions, with a plan of several blocks of which the last is shorter.
     #[test]
     fn plans_in_parts_are_gathered_as_a_whole() {
         let n = 1100;
         let share: Vec<f64> = (0..n * n).map(|at| ((at * 7919 + at / n * 31) % 1009) as f64 / 4e5).collect();
         let plan = Plan { n, share };
         assert!(blocks(n).len() > 2 && n % blocks(n)[0].len() != 0);
-        let sketch = PlanStats::from_plan(&plan, Grid::new(20, 55));
+        let stats = PlanStats::from_plan(&plan, Grid::new(20, 55));
         for at in 0..n {
             let (row, column) = (plan.row(at), (0..n).map(|i| plan.row(i)[at]).collect::<Vec<_>>());
             let first =
                 |values: &[f64]| (0..n).fold(0, |best, k| if values[k] > values[best] { k } else { best });
-            assert_eq!((sketch.best_position[at], sketch.best_token[at]), (first(row), first(&column)));
-            assert_eq!(sketch.row_max[at], row[first(row)]);
+            assert_eq!((stats.best_position[at], stats.best_token[at]), (first(row), first(&column)));
+            assert_eq!(stats.row_max[at], row[first(row)]);
             let (sum, column): (f64, f64) = (row.iter().sum(), column.iter().sum());
             let mean = row.iter().enumerate().map(|(k, p)| k as f64 * p).sum::<f64>() / sum;
             let spread =
                 row.iter().enumerate().map(|(k, p)| (k as f64 - mean).powi(2) * p).sum::<f64>() / sum;
             let pairs =
-                [(sketch.row_sum[at], sum), (sketch.column_sum[at], column), (sketch.expected[at], mean)];
-            for (found, expected) in pairs.into_iter().chain([(sketch.spread[at], spread.sqrt())]) {
+                [(stats.row_sum[at], sum), (stats.column_sum[at], column), (stats.expected[at], mean)];
+            for (found, expected) in pairs.into_iter().chain([(stats.spread[at], spread.sqrt())]) {
                 assert!((found - expected).abs() < 1e-12 * expected, "{found} {expected}");
             }
         }

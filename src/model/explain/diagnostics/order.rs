@@ -1,11 +1,11 @@
-//! The order behind a plan: where tokens are expected, and how far that is from raster order.
+//! The order of a plan by expected positions, and how far it is from raster order.
 
 use crate::model::grid::Grid;
 use crate::model::ops::simd::vectorised;
 use crate::model::probe::head_output::Plan;
 
-/// The tokens by expected position, first to last; ties to the lower token. `order[k]` is the
-/// token at step `k`: the hard order nearest to what the plan does.
+/// The tokens sorted by expected position; ties to the lower token. `order[k]` is the token at step `k` of the hard order
+/// that approximates the plan.
 pub fn hard_order(plan: &Plan) -> Vec<usize> {
     order_of(&(0..plan.n).map(|i| Row::from_shares(plan.row(i)).expected).collect::<Vec<_>>())
 }
@@ -22,55 +22,56 @@ pub fn kendall_tau(positions: &[f64]) -> f64 {
     if tied == pairs {
         return 0.0;
     }
-    // Tied tokens stand in raster order, so that they count as no inversion.
+    // Tied tokens are in raster order, so they add no inversion.
     let discordant = inversions(&mut order, &mut vec![0; n]);
     let ordered = (pairs - tied) as f64;
     (ordered - 2.0 * discordant as f64) / (ordered * pairs as f64).sqrt()
 }
 
-/// Mean Euclidean distance, in patches, between tokens read one after the other: 1 for a path of
+/// Mean Euclidean distance, in patches, between consecutive tokens of an order: 1 for a path along
 /// neighbours. `order[k]` is the token at step `k`.
 pub fn path_length(order: &[usize], grid: Grid) -> f64 {
-    let place = |i: usize| ((i / grid.cols) as f64, (i % grid.cols) as f64);
+    let cell = |i: usize| ((i / grid.cols) as f64, (i % grid.cols) as f64);
     let steps = order.windows(2).map(|pair| {
-        let ((r0, c0), (r1, c1)) = (place(pair[0]), place(pair[1]));
+        let ((r0, c0), (r1, c1)) = (cell(pair[0]), cell(pair[1]));
         (r1 - r0).hypot(c1 - c0)
     });
     steps.sum::<f64>() / order.len().saturating_sub(1).max(1) as f64
 }
 
-/// What a row of a plan says of its token.
+/// Statistics of one row of a plan, that of one token.
 pub(super) struct Row {
     pub sum: f64,
     pub max: f64,
     /// The first position of the largest share.
     pub best: usize,
-    /// Mean of the position.
+    /// Expected position.
     pub expected: f64,
-    /// Its standard deviation.
+    /// Standard deviation of the position.
     pub spread: f64,
 }
 
 impl Row {
+    /// Of a row `[N]`; one without any mass is treated as uniform.
     pub fn from_shares(row: &[f64]) -> Self {
         let n = row.len() as f64;
-        let [sum, first, max] = gathered(row);
+        let [sum, moment, max] = row_moments(row);
         let best = row.iter().position(|&share| share == max).unwrap_or(0);
         if sum <= 0.0 {
             let (expected, spread) = ((n - 1.0) / 2.0, ((n * n - 1.0) / 12.0).sqrt());
             return Self { sum, max, best, expected, spread };
         }
-        let expected = first / sum;
-        Self { sum, max, best, expected, spread: (about(row, expected) / sum).sqrt() }
+        let expected = moment / sum;
+        Self { sum, max, best, expected, spread: (second_moment(row, expected) / sum).sqrt() }
     }
 }
 
-/// Sums that are kept apart until the end, so that they run side by side.
+/// Partial sums of a row: independent, so that they vectorise.
 const LANES: usize = 16;
 
 vectorised! {
     /// Sum, sum of positions times shares, and largest share of a row.
-    fn gathered<const FUSED: bool>(row: &[f64]) -> [f64; 3] {
+    fn row_moments<const FUSED: bool>(row: &[f64]) -> [f64; 3] {
         let (blocks, rest) = row.as_chunks::<LANES>();
         let [mut sums, mut moments, mut largest] = [[0.0; LANES], [0.0; LANES], [f64::NEG_INFINITY; LANES]];
         for (at, block) in blocks.iter().enumerate() {
@@ -94,26 +95,26 @@ vectorised! {
 
 vectorised! {
     /// `sum_k (k - mean)^2 row[k]`.
-    fn about<const FUSED: bool>(row: &[f64], mean: f64) -> f64 {
+    fn second_moment<const FUSED: bool>(row: &[f64], mean: f64) -> f64 {
         let (blocks, rest) = row.as_chunks::<LANES>();
         let mut sums = [0.0; LANES];
         for (at, block) in blocks.iter().enumerate() {
             let first = (at * LANES) as f64 - mean;
             for lane in 0..LANES {
-                let away = first + lane as f64;
-                sums[lane] += away * away * block[lane];
+                let deviation = first + lane as f64;
+                sums[lane] += deviation * deviation * block[lane];
             }
         }
         let first = (blocks.len() * LANES) as f64 - mean;
         for (lane, share) in rest.iter().enumerate() {
-            let away = first + lane as f64;
-            sums[lane] += away * away * share;
+            let deviation = first + lane as f64;
+            sums[lane] += deviation * deviation * share;
         }
         sums.into_iter().sum()
     }
 }
 
-/// The tokens by position; ties to the lower token.
+/// The tokens sorted by position; ties to the lower token.
 pub(super) fn order_of(positions: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..positions.len()).collect();
     // Stable: ties to the lower token. The sum turns -0 into 0, so that the two tie.
@@ -121,7 +122,7 @@ pub(super) fn order_of(positions: &[f64]) -> Vec<usize> {
     order
 }
 
-/// Number of pairs out of order, by merge sort; leaves `items` sorted.
+/// Number of pairs out of order, by merge sort; sorts `items`. `buffer` must be at least as long.
 fn inversions(items: &mut [usize], buffer: &mut [usize]) -> usize {
     let n = items.len();
     if n < 2 {

@@ -101,7 +101,7 @@ impl<'a> Evaluator<'a> {
         let probe = change.probe(probe)?;
         probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
         let known = classes(&probe, &asked)?;
-        let router = probe.head().router().filter(|_| !change.unroutes());
+        let router = probe.head().router().filter(|_| !change.bypasses_router());
         let (bands, mean_nulls) =
             router.map(|router| nulls.by_name(router, &change, tokens.grid())).unwrap_or_default();
         let (images, classes, n) = (places.len(), asked.classes.len(), tokens.grid().len());
@@ -202,7 +202,7 @@ impl<'a> Evaluator<'a> {
         let order = own.and_then(|class| {
             orders::margin(probe, self.change.clone(), &output, &tokens, class, self.nulls).map(Box::new)
         });
-        let router = probe.head().router().filter(|_| !self.change.unroutes());
+        let router = probe.head().router().filter(|_| !self.change.bypasses_router());
         let sketch = plan_of(&output, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
         let known = self.metrics.as_ref().and_then(|spec| spec.regions.get(image)?.as_ref());
         let regions = own

@@ -1,29 +1,29 @@
-//! The dearest or cheapest way to give every row of a square table a column of its own (linear assignment), by
-//! shortest augmenting paths.
+//! Linear assignment: gives every row of a square cost table a column of its own at the least total cost, by shortest
+//! augmenting paths.
 //!
 //! Jonker, Volgenant, *A Shortest Augmenting Path Algorithm for Dense and Sparse Linear Assignment Problems*, 1987,
-//! without its first two phases: tables of evidence are nearly of rank one, so that the columns' cheapest rows are
-//! all the same few, and what those phases begin is undone again. Rows are added one by one: Dijkstra over reduced
-//! costs `c[i, j] - v[j]` finds the cheapest way to a free column, and the columns' prices `v` are put so that all
-//! reduced costs of what is assigned stay the smallest of their row. `O(N^3)` in the worst case.
+//! without its two initial phases: tables of evidence are nearly of rank one, so the same few rows are the cheapest of
+//! all columns, and what those phases assign is undone again. Rows are added one by one: Dijkstra's algorithm over
+//! reduced costs `c[i, j] - v[j]` finds the shortest path to a free column, and the column prices `v` are updated so
+//! that the reduced cost of every assigned entry stays the smallest of its row. `O(N^3)` in the worst case.
 //!
-//! No crate, because those that were tried are slower on such tables and each restricts them: with 196 tokens and a
-//! kernel a channel `lapjv` 0.3 took 34 to 60 ms (with a second ndarray), `pathfinding` 4.16 took 16 to 23 ms (whole
-//! numbers alone), this 5 to 12 ms; four are needed for one image.
+//! No crate is used, because those tried are slower on such tables and each has a drawback: with 196 tokens and one
+//! kernel per channel `lapjv` 0.3 took 34 to 60 ms (and needs a second ndarray), `pathfinding` 4.16 took 16 to 23 ms
+//! (integers only), this takes 5 to 12 ms; one image needs four.
 
 use crate::model::ops::simd::vectorised;
 
-/// The column of every row for which the sum of `cost` `[N, N]` is smallest.
-pub fn cheapest(cost: &[f64], n: usize) -> Vec<usize> {
+/// The column of every row in the assignment with the smallest total of `cost` `[N, N]`.
+pub fn min_cost_assignment(cost: &[f64], n: usize) -> Vec<usize> {
     let mut price = vec![0.0; n];
     let (mut row_of, mut column_of) = (vec![usize::MAX; n], vec![usize::MAX; n]);
     let mut path = Path { distance: vec![0.0; n], closed: vec![0.0; n], from: vec![0; n] };
-    for first in 0..n {
+    for free_row in 0..n {
         path.distance.fill(f64::INFINITY);
         path.closed.fill(0.0);
-        let (mut row, mut reached, mut closed) = (first, 0.0, Vec::new());
+        let (mut row, mut offset, mut closed) = (free_row, 0.0, Vec::new());
         let (mut column, end) = loop {
-            let least = extend(&cost[row * n..][..n], &price, reached, row, &mut path);
+            let least = relax(&cost[row * n..][..n], &price, offset, row, &mut path);
             let is_next = |(d, closed): (&f64, &f64)| d + closed == least;
             let column = path.distance.iter().zip(&path.closed).position(is_next);
             let column = column.expect("a column is free while a row is");
@@ -33,15 +33,15 @@ pub fn cheapest(cost: &[f64], n: usize) -> Vec<usize> {
             path.closed[column] = f64::INFINITY;
             closed.push((column, least));
             row = row_of[column];
-            reached = cost[row * n + column] - price[column] - least;
+            offset = cost[row * n + column] - price[column] - least;
         };
         closed.into_iter().for_each(|(column, at)| price[column] += at - end);
-        // Every row on the way takes the column it was left by.
+        // Back along the path: every row takes the column that the path goes to from it.
         loop {
             let row = path.from[column];
             row_of[column] = row;
             std::mem::swap(&mut column, &mut column_of[row]);
-            if row == first {
+            if row == free_row {
                 break;
             }
         }
@@ -49,26 +49,26 @@ pub fn cheapest(cost: &[f64], n: usize) -> Vec<usize> {
     column_of
 }
 
-/// The shortest ways found so far from one row to every column, `[N]` each.
+/// Shortest paths found so far from one row to every column, `[N]` each.
 struct Path {
     distance: Vec<f64>,
-    /// Infinite for columns whose way is final, else 0.
+    /// Infinite for columns whose path is final (closed), else 0: added to a distance, it excludes them without a branch.
     closed: Vec<f64>,
-    /// The last row before a column.
+    /// The last row on the path to a column.
     from: Vec<usize>,
 }
 
 vectorised! {
-    /// Shortens the ways to open columns that go through `row`, whose reduced costs lie `reached` too high; returns the
-    /// shortest.
-    fn extend<const FUSED: bool>(costs: &[f64], price: &[f64], reached: f64, row: usize, path: &mut Path) -> f64 {
+    /// Relaxes the paths to open columns through `row`, whose reduced costs less `offset` are path lengths; returns the
+    /// shortest distance of an open column.
+    fn relax<const FUSED: bool>(costs: &[f64], price: &[f64], offset: f64, row: usize, path: &mut Path) -> f64 {
         let n = costs.len();
         let (price, distance) = (&price[..n], &mut path.distance[..n]);
         let (closed, from) = (&path.closed[..n], &mut path.from[..n]);
         let mut least = f64::INFINITY;
         for j in 0..n {
-            let through = costs[j] - price[j] - reached;
-            // A closed column's is infinite: rounding must not open it again.
+            let through = costs[j] - price[j] - offset;
+            // Infinite for a closed column: rounding must not shorten its path again.
             let shorter = through + closed[j] < distance[j];
             distance[j] = if shorter { through } else { distance[j] };
             from[j] = if shorter { row } else { from[j] };
@@ -83,7 +83,7 @@ vectorised! {
 mod tests {
     use super::*;
 
-    /// Numbers from -0.5 to 0.5 that look random.
+    /// Pseudorandom numbers from -0.5 to 0.5.
     fn table(n: usize, seed: usize) -> Vec<f64> {
         (0..n * n).map(|at| ((at + 1) * (seed * 2 + 7919) % 1013) as f64 / 1013.0 - 0.5).collect()
     }
@@ -92,8 +92,8 @@ mod tests {
         columns.iter().enumerate().map(|(row, column)| cost[row * columns.len() + column]).sum()
     }
 
-    /// The smallest total of all permutations.
-    fn by_trying(cost: &[f64], n: usize, row: usize, taken: &mut Vec<bool>) -> f64 {
+    /// The smallest total over all permutations.
+    fn brute_force(cost: &[f64], n: usize, row: usize, taken: &mut Vec<bool>) -> f64 {
         if row == n {
             return 0.0;
         }
@@ -101,7 +101,7 @@ mod tests {
         for column in 0..n {
             if !taken[column] {
                 taken[column] = true;
-                best = best.min(cost[row * n + column] + by_trying(cost, n, row + 1, taken));
+                best = best.min(cost[row * n + column] + brute_force(cost, n, row + 1, taken));
                 taken[column] = false;
             }
         }
@@ -113,8 +113,8 @@ mod tests {
         for n in 1..=7 {
             for seed in 0..40 {
                 let cost = table(n, seed);
-                let found = total(&cost, &cheapest(&cost, n));
-                let best = by_trying(&cost, n, 0, &mut vec![false; n]);
+                let found = total(&cost, &min_cost_assignment(&cost, n));
+                let best = brute_force(&cost, n, 0, &mut vec![false; n]);
                 assert!((found - best).abs() < 1e-12, "{n} rows, table {seed}: {found}, not {best}");
             }
         }
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn ties_and_scales_are_no_trouble() {
-        assert_eq!(total(&[1.0; 400], &cheapest(&[1.0; 400], 20)), 20.0);
+        assert_eq!(total(&[1.0; 400], &min_cost_assignment(&[1.0; 400], 20)), 20.0);
         for scale in [1e-200, 1.0, 1e200] {
             let cost: Vec<f64> = table(60, 3).iter().map(|x| x * scale).collect();
-            let mut columns = cheapest(&cost, 60);
+            let mut columns = min_cost_assignment(&cost, 60);
             let found = total(&cost, &columns) / scale;
-            let expected = total(&table(60, 3), &cheapest(&table(60, 3), 60));
+            let expected = total(&table(60, 3), &min_cost_assignment(&table(60, 3), 60));
             assert!((found - expected).abs() < 1e-12, "{scale}: {found}, not {expected}");
             columns.sort_unstable();
             assert!(columns.into_iter().eq(0..60), "a column is taken twice");
@@ -145,7 +145,7 @@ mod tests {
         up.sort_by(f64::total_cmp);
         down.sort_by(|x, y| y.total_cmp(x));
         let expected: f64 = up.iter().zip(&down).map(|(a, b)| a * b).sum();
-        let found = total(&cost, &cheapest(&cost, n));
+        let found = total(&cost, &min_cost_assignment(&cost, n));
         assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
     }
 }

@@ -1,47 +1,47 @@
-//! One contrast of classes over all orders of an image's tokens, the one that was read among them.
+//! The order test of one contrast of classes: the order read, among all orders of the image's tokens.
 
 use serde::{Deserialize, Serialize};
 
 use super::null::{Exchange, Null};
 use crate::model::trace::OrderContrast;
 
-/// What every token is worth in every place, and what all exchanges of it give.
+/// Contribution of every token in every place, and its distribution over all exchanges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
-    /// What no token says.
+    /// Part of the value that no token contributes.
     pub(super) bias: f64,
     /// The class whose logit is subtracted.
     pub(super) against: Option<usize>,
     /// Whether the class was picked because it was predicted.
     pub(super) descriptive: bool,
-    /// What a bag of the tokens gives, the bias left out.
+    /// Value of a bag of the tokens, the mean over all orders, without the bias.
     pub(super) bag: f64,
-    /// What a learned order's memory makes of raster order, the bias left out.
+    /// For a learned order, value of the same kernel in raster order, without the bias.
     pub(super) raster: Option<f64>,
-    /// `B`; under an order that a person made `M`: rows are tokens, columns positions.
+    /// `B`; under an order made by hand `M`: rows are tokens, columns positions.
     pub(super) exchange: Exchange,
-    /// Of all exchanges.
+    /// Distribution over all exchanges.
     pub(super) null: Null,
 }
 
 impl Contrast {
-    /// The test of the tokens where they stand.
+    /// The test of the tokens in their own places.
     pub(super) fn as_read(&self) -> OrderContrast {
         self.tested(self.exchange.trace(), self.exchange.centred().trace())
     }
 
-    /// The test of an order that a person made: `order[k]` stands at position `k`. `O(N)`.
+    /// The test of an order made by hand, with token `order[k]` at position `k`. `O(N)`.
     pub fn in_order(&self, order: &[u32]) -> OrderContrast {
-        let value = order.iter().enumerate().map(|(k, &i)| self.worth(i as usize, k)).sum();
+        let value = order.iter().enumerate().map(|(k, &i)| self.contribution(i as usize, k)).sum();
         self.tested(value, value - self.null.mean)
     }
 
-    /// What token `i` gives at position `k`.
-    pub fn worth(&self, i: usize, k: usize) -> f64 {
+    /// Contribution of token `i` at position `k`.
+    pub fn contribution(&self, i: usize, k: usize) -> f64 {
         self.exchange.at(i, k)
     }
 
-    /// What no token says.
+    /// Part of the value that no token contributes.
     pub fn bias(&self) -> f64 {
         self.bias
     }
@@ -51,7 +51,7 @@ impl Contrast {
         self.descriptive
     }
 
-    /// The test of a `value` without its bias, so much above the mean.
+    /// The test of `value`, without the bias; `above` is its distance from the mean.
     fn tested(&self, value: f64, above: f64) -> OrderContrast {
         let Self { bias, against, descriptive, bag, raster, .. } = *self;
         let Null { mean, std, .. } = self.null;

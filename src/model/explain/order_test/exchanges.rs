@@ -1,5 +1,5 @@
-//! The exchanges that p values are counted over: seeded permutations, the same for all images and probes of N tokens,
-//! so that their p values differ by what is read and not by what was drawn.
+//! The exchanges that p values are estimated from: seeded permutations, the same for all images and probes of N tokens,
+//! so that their p values do not differ by what was drawn.
 
 use std::sync::Arc;
 
@@ -11,42 +11,42 @@ use rayon::prelude::*;
 use super::null::{Exchange, Null};
 use crate::model::memo::Memo;
 
-/// Exchanges that are drawn: a p value is a multiple of one in ten thousand.
+/// Number of random exchanges: p values are multiples of 1 / 10000.
 pub const DRAWS: usize = 9999;
-/// The longest sequences whose exchanges are kept, some 80 MB; those of longer ones are drawn whenever they are asked.
-const LONGEST_KEPT: usize = 2048;
-/// Lengths of which they are kept at once.
-const LENGTHS_KEPT: usize = 2;
-/// Nulls kept, of 80 KB each: an image that is looked at again has none to wait for.
-const NULLS_KEPT: usize = 128;
+/// Longest sequences whose exchanges are cached, some 80 MB; those of longer ones are drawn at every use.
+const MAX_CACHED_TOKENS: usize = 2048;
+/// Sequence lengths in the cache of exchanges.
+const MAX_LENGTHS: usize = 2;
+/// Null distributions in the cache, of 80 KB each, so that an image shown again needs no new computation.
+const MAX_NULLS: usize = 128;
 
-/// Draws the exchanges of any number of tokens; keeps those of the last, and what they made of the last tables.
+/// Draws the exchanges of any number of tokens; caches those of the last lengths, and the nulls of the last tables.
 pub struct Exchanges {
     seed: u64,
-    kept: Memo<usize, Arc<Vec<Vec<u32>>>>,
+    permutations: Memo<usize, Arc<Vec<Vec<u32>>>>,
     nulls: Memo<(usize, u64), Null>,
 }
 
 impl Exchanges {
-    /// Those of a seed.
+    /// An empty cache; `seed` is that of the permutations.
     pub fn new(seed: u64) -> Self {
-        Self { seed, kept: Memo::new(LENGTHS_KEPT), nulls: Memo::new(NULLS_KEPT) }
+        Self { seed, permutations: Memo::new(MAX_LENGTHS), nulls: Memo::new(MAX_NULLS) }
     }
 
-    /// What all exchanges of a table give.
+    /// The null distribution of a table over all exchanges.
     pub fn null(&self, exchange: &Exchange) -> Null {
         self.nulls.get((exchange.tokens(), exchange.mark()), || Null::new(exchange, self))
     }
 
-    /// What `value` makes of each of the [`DRAWS`] exchanges of `n` tokens, in their order: token `i` takes the place of
-    /// token `pi[i]`.
+    /// `value` of each of the [`DRAWS`] exchanges `pi` of `n` tokens, in the order of the draws: token `i` takes the place
+    /// of token `pi[i]`.
     pub fn map(&self, n: usize, value: impl Fn(&[u32]) -> f64 + Sync) -> Vec<f64> {
-        if n > LONGEST_KEPT {
+        if n > MAX_CACHED_TOKENS {
             return (0..DRAWS).into_par_iter().map(|draw| value(&self.draw(n, draw))).collect();
         }
         let drawn = || Arc::new((0..DRAWS).into_par_iter().map(|draw| self.draw(n, draw)).collect());
-        let kept = self.kept.get(n, drawn);
-        kept.par_iter().with_min_len(256).map(|exchange| value(exchange)).collect()
+        let permutations = self.permutations.get(n, drawn);
+        permutations.par_iter().with_min_len(256).map(|exchange| value(exchange)).collect()
     }
 
     fn draw(&self, n: usize, draw: usize) -> Vec<u32> {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn long_sequences_are_drawn_as_short_ones_are() {
         let exchanges = Exchanges::new(7);
-        let n = LONGEST_KEPT + 1;
+        let n = MAX_CACHED_TOKENS + 1;
         let first = exchanges.map(n, |pi| f64::from(pi[0]));
         assert_eq!(first[5], f64::from(exchanges.draw(n, 5)[0]));
         let mut sorted = exchanges.draw(n, 9);

@@ -1,62 +1,63 @@
-//! What exchanging tokens gives: `B[i, j]` is what token `i` counts in the place of token `j`, an exchange `pi` gives
-//! `sum_i B[i, pi(i)]`. Mean, spread, best and worst over all of them are exact; p is counted over drawn ones.
+//! The null distribution under exchanges of tokens: `B[i, j]` is the contribution of token `i` in the place of token `j`, and
+//! an exchange `pi` has the value `sum_i B[i, pi(i)]`. Mean, deviation, best and worst over all exchanges are exact; p is
+//! estimated from random ones.
 
 use rayon::join;
 use serde::{Deserialize, Serialize};
 
-use super::assignment::cheapest;
+use super::assignment::min_cost_assignment;
 use super::exchanges::{DRAWS, Exchanges};
 use crate::model::memo::mark;
 use crate::model::stats::normal_tail;
 use crate::model::trace::{HISTOGRAM_BINS, HISTOGRAM_END, Reassigned};
 
-/// A spread this much smaller than the numbers it is of is their rounding.
+/// A deviation below this multiple of the largest entry (times sqrt N) is rounding, and taken for 0.
 const ROUNDING: f64 = 1e-12;
-/// A draw this close below the value, in deviations, is as high: the same tokens summed in another order.
+/// A draw at most this many deviations below the value counts as equal to it: the same terms summed in another order.
 const TIE: f64 = 1e-9;
 
-/// `B`, as small as it can be held.
+/// `B`, stored as compactly as possible.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Exchange {
-    /// `token[i] place[j]`: one memory for all channels.
+    /// `B[i, j] = token[i] place[j]`: one kernel for all channels.
     Product {
         /// `[N]`.
         token: Vec<f64>,
         /// `[N]`.
         place: Vec<f64>,
     },
-    /// `[N, N]`.
+    /// `B`, `[N, N]` row-major.
     Table(Vec<f64>),
 }
 
-/// What is known of all exchanges, the bias left out.
+/// The distribution of the value over all exchanges, without the bias.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Null {
-    /// Mean of all.
+    /// Mean.
     pub mean: f64,
-    /// Standard deviation of all; 0 where all give the same, but for rounding.
+    /// Standard deviation; 0 if all exchanges have the same value, up to rounding.
     pub std: f64,
-    /// The largest of all.
+    /// Largest value.
     pub best: f64,
-    /// The smallest of all.
+    /// Smallest value.
     pub worst: f64,
-    /// What the drawn ones give, less the mean; none where all give the same.
+    /// Values of the random exchanges less the mean; empty if `std` is 0.
     drawn: Vec<f64>,
 }
 
 impl Null {
-    /// Of all exchanges.
+    /// The null distribution of `exchange`, with random exchanges drawn from `exchanges`.
     pub(super) fn new(exchange: &Exchange, exchanges: &Exchanges) -> Self {
         let (centred, mean, n) = (exchange.centred(), exchange.mean(), exchange.tokens());
         let std = centred.deviation();
         if std <= ROUNDING * (n as f64).sqrt() * exchange.largest() {
             return Self { mean, std: 0.0, best: mean, worst: mean, drawn: Vec::new() };
         }
-        let (drawn, (best, worst)) = join(|| exchanges.map(n, |pi| centred.exchanged(pi)), || centred.ends());
+        let (drawn, (best, worst)) = join(|| exchanges.map(n, |pi| centred.value(pi)), || centred.extremes());
         Self { mean, std, best: mean + best, worst: mean + worst, drawn }
     }
 
-    /// Where one stands that lies so much `above` the mean.
+    /// z, p and histogram of a value at distance `above` from the mean.
     pub fn reassigned(&self, above: f64) -> Reassigned {
         let Self { mean, std, ref drawn, .. } = *self;
         if std == 0.0 {
@@ -78,7 +79,7 @@ impl Null {
 }
 
 impl Exchange {
-    /// What token `i` counts in the place of token `j`.
+    /// Contribution of token `i` in the place of token `j`.
     pub fn at(&self, i: usize, j: usize) -> f64 {
         match self {
             Self::Product { token, place } => token[i] * place[j],
@@ -86,7 +87,7 @@ impl Exchange {
         }
     }
 
-    /// A number that tells it from others of as many tokens.
+    /// Hash that tells it from others of as many tokens, for the cache.
     pub(super) fn mark(&self) -> u64 {
         match self {
             Self::Product { token, place } => mark(mark(1, token, f64::to_bits), place, f64::to_bits),
@@ -101,7 +102,7 @@ impl Exchange {
         }
     }
 
-    /// `trace(B)`.
+    /// `trace(B)`: the value of the tokens in their own places.
     pub fn trace(&self) -> f64 {
         match self {
             Self::Product { token, place } => token.iter().zip(place).map(|(u, q)| u * q).sum(),
@@ -109,7 +110,7 @@ impl Exchange {
         }
     }
 
-    /// `sum(B) / N`.
+    /// `sum(B) / N`: the mean over all exchanges.
     fn mean(&self) -> f64 {
         let n = self.tokens() as f64;
         match self {
@@ -118,7 +119,7 @@ impl Exchange {
         }
     }
 
-    /// The largest entry.
+    /// The largest absolute entry.
     fn largest(&self) -> f64 {
         let largest = |values: &[f64]| values.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
         match self {
@@ -127,12 +128,12 @@ impl Exchange {
         }
     }
 
-    /// `B` less its row means and column means plus its grand mean: every exchange of it gives what it gives of `B`, less
-    /// the mean of all.
+    /// `B` less its row means and column means plus its grand mean: the value of every exchange is that for `B` less the
+    /// mean over all exchanges.
     pub fn centred(&self) -> Self {
         match self {
             Self::Product { token, place } => {
-                Self::Product { token: less_mean(token), place: less_mean(place) }
+                Self::Product { token: subtract_mean(token), place: subtract_mean(place) }
             }
             Self::Table(table) => {
                 let n = self.tokens();
@@ -140,7 +141,7 @@ impl Exchange {
                 table
                     .chunks_exact(n)
                     .for_each(|row| columns.iter_mut().zip(row).for_each(|(c, x)| *c += x / n as f64));
-                let columns = less_mean(&columns);
+                let columns = subtract_mean(&columns);
                 let row = |row: &[f64]| -> Vec<f64> {
                     let mean = row.iter().sum::<f64>() / n as f64;
                     row.iter().zip(&columns).map(|(x, column)| x - mean - column).collect()
@@ -150,7 +151,7 @@ impl Exchange {
         }
     }
 
-    /// Of a centred one the deviation over all exchanges, `sqrt(sum(X^2) / (N - 1))`; 0 of a single token.
+    /// Of a centred table `X`, the standard deviation over all exchanges, `sqrt(sum(X^2) / (N - 1))`; 0 for a single token.
     fn deviation(&self) -> f64 {
         let squares = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>();
         let sum = match self {
@@ -160,9 +161,9 @@ impl Exchange {
         (sum / (self.tokens() - 1).max(1) as f64).sqrt()
     }
 
-    /// What an exchange gives.
-    fn exchanged(&self, pi: &[u32]) -> f64 {
-        // Four sums: none waits for the one before.
+    /// The value of one exchange.
+    fn value(&self, pi: &[u32]) -> f64 {
+        // Four independent partial sums, to hide the latency of additions.
         let mut sums = [0.0; 4];
         match self {
             Self::Product { token, place } => {
@@ -179,8 +180,8 @@ impl Exchange {
         sums.iter().sum()
     }
 
-    /// What the best exchange gives, and the worst.
-    fn ends(&self) -> (f64, f64) {
+    /// The largest and the smallest value over all exchanges.
+    fn extremes(&self) -> (f64, f64) {
         match self {
             Self::Product { token, place } => {
                 let (token, place) = (sorted(token), sorted(place));
@@ -191,15 +192,15 @@ impl Exchange {
                 let n = self.tokens();
                 let total =
                     |columns: Vec<usize>| columns.iter().enumerate().map(|(i, j)| table[i * n + j]).sum();
-                let turned = || cheapest(&table.iter().map(|x| -x).collect::<Vec<_>>(), n);
-                let (best, worst) = join(turned, || cheapest(table, n));
+                let largest = || min_cost_assignment(&table.iter().map(|x| -x).collect::<Vec<_>>(), n);
+                let (best, worst) = join(largest, || min_cost_assignment(table, n));
                 (total(best), total(worst))
             }
         }
     }
 }
 
-fn less_mean(values: &[f64]) -> Vec<f64> {
+fn subtract_mean(values: &[f64]) -> Vec<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     values.iter().map(|x| x - mean).collect()
 }
@@ -210,7 +211,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// How many draws lie in each bin, those beyond the ends in the outermost.
+/// Number of draws in each bin, those beyond the range in the outermost bins.
 fn histogram(drawn: &[f64], std: f64) -> Vec<u32> {
     let mut counts = vec![0; HISTOGRAM_BINS];
     for draw in drawn {

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::ranking::{RANKINGS, Seen};
 use super::{Found, Ranked};
 use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
-use crate::model::explain::readout::{average, fold, logits, token_weight};
+use crate::model::explain::readout::{average, channels_by_token, logits, token_weight};
 use crate::model::grid::Grid;
 use crate::model::probe::Probe;
 use crate::model::probe::head::s4_layer::Kernel;
@@ -201,7 +201,7 @@ fn lowered(output: &HeadOutput, d: usize) -> Option<Form> {
         return Some(Form::Pool(weight));
     }
     let folded = directions.iter().map(|direction| match &direction.gain {
-        Gain::Channel(gain) => Some(fold(&direction.order, gain, d)),
+        Gain::Channel(gain) => Some(channels_by_token(&direction.order, gain, d)),
         _ => None,
     });
     Some(Form::ChannelPool(average(&folded.collect::<Option<Vec<_>>>()?)))
