@@ -3,11 +3,11 @@
 //!
 //! `weight_i = softmax_i(W2 tanh(W1 x_i + b1) + b2)`, `z = sum_i weight_i t_i`, with the names of
 //! `attention_predictor = nn.Sequential(nn.Linear(d, d), nn.Tanh(), nn.Linear(d, 1))`, and a [norm](super::normed) before the
-//! classifier. `x_i` is the token, unless a self-attention of one head stands in front:
-//! `x = softmax(T Wq^T (T Wk^T)^T / sqrt(d)) T Wv^T Wp^T + bp`, for the weights alone (`map`), or to be pooled, too (`both`).
+//! classifier. `x_i` is the token, unless a self-attention of one head precedes the network:
+//! `x = softmax(T Wq^T (T Wk^T)^T / sqrt(d)) T Wv^T Wp^T + bp`, to compute the weights (`map`), or also the pooled tokens (`both`).
 //!
-//! As billpsomas/efficient-probing at b8f4fb8 has it, poolings/abmilp.py with its `--abmilp_sa`. `gate` is Ilse's: the tanh is
-//! multiplied with `sigmoid(Wg x_i + bg)`, channel by channel (equation 9). Layers start as `nn.Linear` does.
+//! Follows billpsomas/efficient-probing at b8f4fb8, poolings/abmilp.py with its `--abmilp_sa`. `gate` is Ilse's: the tanh is
+//! multiplied by `sigmoid(Wg x_i + bg)`, channel by channel (equation 9). Layers are initialised as in `nn.Linear`.
 
 use burn::tensor::activation;
 
@@ -28,25 +28,26 @@ pub const SPEC: HeadSpec = HeadSpec {
     in_paper: false,
     paper_cost: None,
     build: Build::Normed(Norm::Batch, |config| {
-        let (gate, front) = (config.gate.unwrap_or_default(), config.self_attention.unwrap_or_default());
-        Ok(Box::new(AbMilp { gate, front }))
+        let (gate, self_attention) =
+            (config.gate.unwrap_or_default(), config.self_attention.unwrap_or_default());
+        Ok(Box::new(AbMilp { gate, self_attention }))
     }),
 };
 
-/// Pools by the attention that a network of two layers gives each token.
+/// Weighted mean of the tokens, with weights from a network of two layers.
 struct AbMilp {
     /// Whether a second branch gates the first.
     gate: bool,
-    /// What stands in front.
-    front: SelfAttention,
+    /// Whether a self-attention precedes the network, and what reads its tokens.
+    self_attention: SelfAttention,
 }
 
-/// A linear layer over tokens `[B, N, inputs]`, `[B, N, outputs]`.
+/// The linear layer `name` on tokens `[B, N, inputs]`; returns `[B, N, outputs]`.
 fn tokenwise(params: &Params, name: &str, x: &Tensor<3>) -> Tensor<3> {
     activated(params, name, x, Activation::None)
 }
 
-/// [`tokenwise`], and an activation of what comes of it.
+/// [`tokenwise`], followed by an activation.
 fn activated(params: &Params, name: &str, x: &Tensor<3>, activation: Activation) -> Tensor<3> {
     let [images, n, d] = x.dims();
     let out = linear::activated(params, name, x.clone().reshape([images * n, d]), activation);
@@ -54,19 +55,19 @@ fn activated(params: &Params, name: &str, x: &Tensor<3>, activation: Activation)
     out.reshape([images, n, width])
 }
 
-/// Queries (0), keys (1) or values (2) of the self-attention, `[d, d]`.
+/// The weight of queries (0), keys (1) or values (2) of the self-attention, `[d, d]`.
 fn projection(params: &Params, which: usize) -> Tensor<2> {
     let stacked = params.get::<2>("self_attn.qkv.weight"); // [3 d, d]
     let [_, d] = stacked.dims();
     stacked.narrow(0, which * d, d)
 }
 
-/// The self-attention of tokens `[B, N, d]`: who attends to whom, `[B, N, N]`, and what comes of it, `[B, N, d]`.
-fn attended(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
+/// The self-attention of tokens `[B, N, d]`: its weights, `[B, N, N]`, and its output, `[B, N, d]`.
+fn attend(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let [_, _, d] = tokens.dims();
     let project =
         |which| tokens.clone().precise_matmul(projection(params, which).transpose().unsqueeze_dim(0));
-    // Not divided: burn's gradient of that is computed with a float32.
+    // Multiplied, not divided: burn rounds the divisor to float32 in the gradient of a quotient.
     let logits = (project(0) * (d as f64).powf(-0.5)).precise_matmul(project(1).swap_dims(1, 2));
     let attention = softmax(logits, 1.0, None);
     let mixed = attention.clone().precise_matmul(project(2));
@@ -74,7 +75,7 @@ fn attended(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
 }
 
 impl AbMilp {
-    /// The weights of what the network reads, `[B, N, d]`; `[B, 1, N]`.
+    /// The weight of every token, `[B, 1, N]`. `read`: what the network reads, `[B, N, d]`.
     fn weights(&self, params: &Params, read: &Tensor<3>) -> Tensor<3> {
         let mut hidden = activated(params, "attention_predictor.0", read, Activation::Tanh); // [B, N, d]
         if self.gate {
@@ -84,8 +85,8 @@ impl AbMilp {
         softmax(logits, 1.0, None)
     }
 
-    fn has_front(&self) -> bool {
-        self.front != SelfAttention::None
+    fn has_self_attention(&self) -> bool {
+        self.self_attention != SelfAttention::None
     }
 }
 
@@ -97,7 +98,7 @@ impl Head for AbMilp {
         if self.gate {
             specs.extend(linear::specs("attention_gate", d, d));
         }
-        if self.has_front() {
+        if self.has_self_attention() {
             specs.push(linear::specs("self_attn.qkv", d, 3 * d).swap_remove(0)); // without a bias
             specs.extend(linear::specs("self_attn.proj", d, d));
         }
@@ -105,27 +106,27 @@ impl Head for AbMilp {
     }
 
     fn settings(&self, _: &Dims) -> Config {
-        Config { gate: Some(self.gate), self_attention: Some(self.front), ..Config::default() }
+        Config { gate: Some(self.gate), self_attention: Some(self.self_attention), ..Config::default() }
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
         let tokens = &batch.patches;
-        let read = if self.has_front() { attended(params, tokens).1 } else { tokens.clone() };
-        let pooled = if self.front == SelfAttention::Both { &read } else { tokens };
+        let read = if self.has_self_attention() { attend(params, tokens).1 } else { tokens.clone() };
+        let pooled = if self.self_attention == SelfAttention::Both { &read } else { tokens };
         self.weights(params, &read).precise_matmul(pooled.clone()).squeeze_dim(1)
     }
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
-        let (params, batch) = float64::of(self, params, tokens);
-        let form = match self.front {
+        let (params, batch) = float64::inputs(self, params, tokens);
+        let form = match self.self_attention {
             SelfAttention::None => Form::Pool(float64::host(self.weights(&params, &batch.patches))),
             SelfAttention::Map => {
-                let (_, read) = attended(&params, &batch.patches);
+                let (_, read) = attend(&params, &batch.patches);
                 Form::Pool(float64::host(self.weights(&params, &read)))
             }
             SelfAttention::Both => {
-                // What is pooled is a map of tokens that attention has mixed: it mixes the weights as well.
-                let (attention, read) = attended(&params, &batch.patches);
+                // Pooled are linear maps of tokens mixed by the attention: the mixing is moved into the weights.
+                let (attention, read) = attend(&params, &batch.patches);
                 let weights = self.weights(&params, &read).precise_matmul(attention);
                 let map = params.get::<2>("self_attn.proj.weight").precise_matmul(projection(&params, 2));
                 let bias = params.get::<1>("self_attn.proj.bias");
@@ -142,13 +143,13 @@ impl Head for AbMilp {
 
     fn flops(&self, n: u64, d: u64) -> u64 {
         let gate = if self.gate { n * (2 * d * d + 2 * d) } else { 0 }; // layer, sigmoid, product
-        let front = if self.has_front() { 8 * n * d * d + 4 * n * n * d + 4 * n * n } else { 0 };
-        n * (2 * d * d + d) + 2 * n * d + 4 * n + 2 * n * d + gate + front // first layer and tanh, second, softmax, pooling
+        let attention = if self.has_self_attention() { 8 * n * d * d + 4 * n * n * d + 4 * n * n } else { 0 };
+        n * (2 * d * d + d) + 2 * n * d + 4 * n + 2 * n * d + gate + attention // first layer and tanh, second, softmax, pooling
     }
 
     fn parts(&self, n: u64, d: u64) -> Vec<Part> {
         let mut parts = Vec::new();
-        if self.has_front() {
+        if self.has_self_attention() {
             parts.extend([Part::layer("qkv", 3 * n * d * d), Part::formula("self-attention", 2 * n * n * d)]);
             parts.push(Part::layer("proj", n * d * d));
         }

@@ -8,7 +8,7 @@ use super::scorer;
 use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
 use crate::model::probe::params::Init;
 
-/// How far learned queries and the learned CLS start from zero, as in vision transformers.
+/// Standard deviation of the initial learned queries and of the learned CLS, as in vision transformers.
 pub const QUERY_DEVIATION: f32 = 0.02;
 
 /// Its entry in the [list](super::HEADS) of heads.

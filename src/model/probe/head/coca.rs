@@ -1,11 +1,11 @@
 //! CoCa's attentional pooler with one query (Yu et al. 2022, "CoCa: Contrastive Captioners are Image-Text Foundation Models").
 //!
-//! A learned query `[1, d]` behind a norm [attends](super::cross) to the tokens behind a norm with H heads, and an output layer
-//! `z = Wo y + bo` mixes them. H = 8, or the largest divisor of d below (`heads` in the settings).
+//! A learned query `[1, d]`, layer-normed, [attends](super::cross) to the layer-normed tokens with H heads, and an output layer
+//! `z = Wo y + bo` mixes the heads. H = 8, or the largest divisor of d below (`heads` in the settings).
 //!
-//! As open_clip's `AttentionalPooler(d, d, n_head=8, n_queries=1)` has it (mlfoundations/open_clip, src/open_clip/transformer.py),
-//! under its names: `query`, `ln_q`, `ln_k`, `attn.in_proj_weight` `[3 d, d]` and so on. It starts as there: the query a
-//! deviation of 1 from zero, the rest as `nn.MultiheadAttention` does.
+//! Follows open_clip's `AttentionalPooler(d, d, n_head=8, n_queries=1)` (mlfoundations/open_clip, src/open_clip/transformer.py),
+//! with its names: `query`, `ln_q`, `ln_k`, `attn.in_proj_weight` `[3 d, d]` and so on. It is initialised as there: the query
+//! from a standard normal, the rest as in `nn.MultiheadAttention`.
 
 use super::cross::{self, Cross};
 use super::prelude::*;
@@ -14,7 +14,7 @@ use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::params::Init;
 use crate::model::probe::settings::{AttentionHeads, Norm};
 
-/// Attention heads, unless told otherwise.
+/// Default number of attention heads.
 const HEADS: usize = 8;
 
 /// Its entry in the [list](super::HEADS) of heads.
@@ -42,8 +42,8 @@ impl Coca {
         let [_, d] = stacked.dims();
         let weight = |which: usize| stacked.clone().narrow(0, which * d, d);
         let bias = |which: usize| params.get::<1>("attn.in_proj_bias").narrow(0, which * d, d);
-        let asked = linear::affine(params, "ln_q", linear::normalised(params.get::<2>("query"))); // [1, d]
-        let query: Tensor<1> = asked.precise_matmul(weight(0).transpose()).squeeze_dim(0);
+        let normed_query = linear::affine(params, "ln_q", linear::normalised(params.get::<2>("query"))); // [1, d]
+        let query: Tensor<1> = normed_query.precise_matmul(weight(0).transpose()).squeeze_dim(0);
         let norm = ["ln_k.weight", "ln_k.bias"].map(|name| params.get::<1>(name));
         let value = (weight(2), bias(2));
         Cross { heads: self.heads.at(d), norm, query: query + bias(0), key: weight(1), value }
@@ -73,9 +73,9 @@ impl Head for Coca {
     }
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
-        let (numbers, batch) = float64::of(self, params, tokens);
+        let (numbers, batch) = float64::inputs(self, params, tokens);
         let cross = self.cross(&numbers);
-        let weights = cross::of_raw(cross.weights(&batch.patches), tokens, cross::EPSILON);
+        let weights = cross::raw_weights(cross.weights(&batch.patches), tokens, cross::EPSILON);
         let (map, constant) = cross.map();
         let bias = float64::host(linear::apply(&numbers, "attn.out_proj", constant.unsqueeze_dim(0)));
         let mix = Some(params["attn.out_proj.weight"].to_f64());
@@ -88,7 +88,7 @@ impl Head for Coca {
     }
 
     fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        // `nn.MultiheadAttention` calls no layer, its output's projection neither.
+        // `nn.MultiheadAttention` calls no layer that a hook could count, not even its output projection.
         vec![
             Part::norm(d, true),
             Part::norm(n * d, true),

@@ -1,9 +1,9 @@
 //! Pooling by the scorer, without any order (paper, "Baselines"): content weights and top-k.
 //!
-//! Both take the standardised scores `s` of the learned routers, so that what differs is the order
-//! alone. `content`: `weight_i = softmax_i(s)`. `topk`: the mean of the k best scored tokens (all,
-//! where there are fewer; ties by index). A choice has no gradient, so `topk` passes that of the
-//! softmax through (straight-through, Bengio et al. 2013):
+//! Both use the standardised scores `s` of the learned routers, so that only the order
+//! differs. `content`: `weight_i = softmax_i(s)`. `topk`: the mean of the k highest-scored tokens (all,
+//! where there are fewer; ties by index). The selection has no gradient, so `topk` uses that of the
+//! softmax (straight-through, Bengio et al. 2013):
 //! `weight = chosen / k + softmax(s) - stop(softmax(s))`.
 
 use super::prelude::*;
@@ -41,7 +41,7 @@ pub const TOP_K: HeadSpec = HeadSpec {
 
 /// Pools by a softmax over the scores, or takes the mean of the best scored tokens.
 pub struct Content {
-    /// How many of the best, at least 1; absent for the softmax.
+    /// Number of best tokens, at least 1; `None` for the softmax.
     pub best: Option<usize>,
 }
 

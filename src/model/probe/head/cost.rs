@@ -2,10 +2,10 @@
 //!
 //! Counted is one forward pass of one image, the classifier included: a multiply and an add are two
 //! operations, an exponential or a comparison one. What all images of a batch share (the S4 kernel,
-//! projections that are folded into one) is not counted. Routers count by the formula in their module's
-//! doc, whatever shorter way a device knows.
+//! projections that are folded into one) is not counted. Routers are counted by the formula in their module's
+//! doc, even where a device uses a cheaper one.
 //!
-//! Others count otherwise, and print all of it as FLOPs: [`counts`] has the [parts](Part) of a head by three conventions.
+//! Publications report other counts as FLOPs: [`counts`] adds up the [parts](Part) of a head by three conventions.
 
 use super::{Dims, Head};
 use crate::model::probe::params::Spec;
@@ -21,15 +21,15 @@ pub fn flops(head: &dyn Head, dims: &Dims) -> u64 {
     head.flops(n, d) + 2 * (head.features_len(dims) * dims.classes) as u64
 }
 
-/// A part of a head as one would write it of PyTorch's layers.
+/// A part of a head as it would be written with PyTorch's layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What it does.
+    /// What it computes.
     pub what: &'static str,
-    /// Multiply-adds of its products and convolutions; what goes number by number (softmax, norms, Sinkhorn's iterations)
-    /// has none.
+    /// Multiply-adds of its products and convolutions; elementwise operations (softmax, norms, Sinkhorn's iterations)
+    /// count as none.
     pub multiply_adds: u64,
-    /// What `thop` 0.1.1 adds up for it, whose hooks see layers alone: nothing for a formula or a bare parameter.
+    /// What `thop` 0.1.1 counts for it, whose hooks only see layers: nothing for a formula or a bare parameter.
     pub hooked: u64,
 }
 
@@ -39,34 +39,34 @@ impl Part {
         Self { what, multiply_adds, hooked: multiply_adds }
     }
 
-    /// A product that is no layer.
+    /// A product outside any layer.
     pub(super) const fn formula(what: &'static str, multiply_adds: u64) -> Self {
         Self { what, multiply_adds, hooked: 0 }
     }
 
-    /// A norm of so many numbers, which hooks count twice, and twice again where it has a weight and a bias.
+    /// A norm of `values` numbers: hooks count two operations for each, and four with a weight and a bias.
     pub(super) const fn norm(values: u64, affine: bool) -> Self {
         Self { what: "norm", multiply_adds: 0, hooked: if affine { 4 * values } else { 2 * values } }
     }
 
-    /// The scorer of N tokens.
+    /// The scorer on N tokens of width d.
     pub(super) const fn scorer(n: u64, d: u64) -> Self {
         Self::layer("scores", n * d)
     }
 }
 
-/// The same graph in three conventions, in single operations.
+/// The operations of one graph by three conventions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Multiply-adds, each one operation.
     pub multiply_adds: u64,
     /// Multiply-adds, each two.
     pub doubled: u64,
-    /// What `thop` says.
+    /// What `thop` reports.
     pub hooks: u64,
 }
 
-/// Operations of a head as one would write it of PyTorch's layers and the classifier behind it, for one image.
+/// Operations, for one image, of a head as it would be written with PyTorch's layers, and of the classifier behind it.
 pub fn counts(head: &dyn Head, dims: &Dims) -> Counts {
     let mut parts = head.parts(dims.grid.len() as u64, dims.width as u64);
     parts.push(Part::layer("classifier", (head.features_len(dims) * dims.classes) as u64));
@@ -75,7 +75,7 @@ pub fn counts(head: &dyn Head, dims: &Dims) -> Counts {
     Counts { multiply_adds, doubled: 2 * multiply_adds, hooks }
 }
 
-/// Scores of N tokens, standardised.
+/// Operations of the standardised scores of N tokens of width d.
 pub(super) fn scores(n: u64, d: u64) -> u64 {
     2 * n * d + 5 * n
 }

@@ -4,11 +4,11 @@
 //! M learned queries attend to the raw tokens, `a_m = softmax_i(q_m . t_i / sqrt(d))`; values
 //! `v_i = V t_i` (`value.weight` `[F, d]`, no bias) are split over the queries in M equal parts:
 //! `z = concat_m sum_i a_m[i] v_i^(m)`. M = 32, or the largest divisor of F below (`queries` in the
-//! settings), and F = d (`width`; d over their `d_out`). The projection follows the pooling:
-//! `z^(m) = V^(m) sum_i a_m[i] t_i`, which is the same. Before the classifier stands a [norm](super::normed).
+//! settings), and F = d (`width`; d divided by the authors' `d_out`). Values are projected after the pooling,
+//! `z^(m) = V^(m) sum_i a_m[i] t_i`, which is the same. A [norm](super::normed) precedes the classifier.
 //!
-//! As billpsomas/efficient-probing at b8f4fb8 has it: poolings/ep.py, whose `cls_token` `[1, M, d]` is `query` `[M, d]` and whose
-//! `v.weight` is `value.weight`, and probe_heads.py. Queries start at 0.02 from zero, values as `nn.Linear` does.
+//! Follows billpsomas/efficient-probing at b8f4fb8: poolings/ep.py, whose `cls_token` `[1, M, d]` is `query` `[M, d]` and whose
+//! `v.weight` is `value.weight`, and probe_heads.py. Queries start normal with standard deviation 0.02, values as in `nn.Linear`.
 
 use super::attention::QUERY_DEVIATION;
 use super::prelude::*;
@@ -18,9 +18,9 @@ use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
 use crate::model::probe::params::Init;
 use crate::model::probe::settings::{self, Norm};
 
-/// Queries, unless told otherwise.
+/// Default number of queries.
 const QUERIES: usize = 32;
-/// Most features.
+/// Largest number of features.
 const MAX_WIDTH: usize = 16_384;
 
 /// Its entry in the [list](super::HEADS) of heads.
@@ -37,14 +37,14 @@ pub const SPEC: HeadSpec = HeadSpec {
 
 /// Pools by the attention of several queries.
 pub struct Efficient {
-    /// Queries; where absent, the largest divisor of the width up to 32.
+    /// Number of queries; `None` for the largest divisor of the width up to 32.
     pub queries: Option<usize>,
-    /// Width of the values; d where absent.
+    /// Width of the values, F; `None` for d.
     pub width: Option<usize>,
 }
 
 impl Efficient {
-    /// With the number of queries and the width of the settings.
+    /// With the number of queries and the width of the settings; fails where one is out of range.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let expected = "a whole number from 1 that divides the width of the values";
         let queries = |queries| settings::within("queries", queries, 1..=usize::MAX, expected);

@@ -1,4 +1,4 @@
-//! Heads on tensors of float64 on the processor: for readings that are easier said once.
+//! Heads on float64 tensors on the CPU, for explanations that reuse the formulas of training.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
@@ -7,8 +7,8 @@ use crate::model::io::array::Arrays;
 use crate::model::probe::params::Params;
 use crate::model::tokens::Tokens;
 
-/// The parameters of a head, and one image as a batch.
-pub fn of(head: &dyn Head, params: &Arrays, tokens: &Tokens) -> (Params, Batch) {
+/// The parameters of a head and a batch of this one image, both in float64 on the CPU.
+pub fn inputs(head: &dyn Head, params: &Arrays, tokens: &Tokens) -> (Params, Batch) {
     let device = Device::flex();
     let dims = Dims { width: tokens.width, grid: tokens.grid, classes: 1 };
     let params = Params::from_arrays_in(head.specs(&dims), params, &device, DType::F64);
@@ -18,7 +18,7 @@ pub fn of(head: &dyn Head, params: &Arrays, tokens: &Tokens) -> (Params, Batch) 
     (params, Batch { patches, cls: None, grid: tokens.grid, image_seeds: vec![0], training: false })
 }
 
-/// The values of a tensor in float64.
+/// The values of a float64 tensor.
 pub fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().try_to_vec::<f64>().expect("float64 in, float64 out")
 }

@@ -1,4 +1,4 @@
-//! Linear maps and layer normalisation under PyTorch's names, with PyTorch's default starts.
+//! Linear maps and layer normalisation with PyTorch's names and default initialisation.
 
 use burn::tensor::Tensor;
 
@@ -22,19 +22,19 @@ pub fn apply(params: &Params, name: &str, x: Tensor<2>) -> Tensor<2> {
     activated(params, name, x, Activation::None)
 }
 
-/// [`apply`], and an activation of what comes of it.
+/// [`apply`], followed by an activation.
 pub fn activated(params: &Params, name: &str, x: Tensor<2>, activation: Activation) -> Tensor<2> {
     let (products, bias) = products(params, name, x);
     biased(products, bias, activation)
 }
 
-/// [`apply`] without its last step: `x W^T`, `[B, outputs]`, and the bias that is still to be added.
+/// [`apply`] without adding the bias: `x W^T`, `[B, outputs]`, and the bias.
 pub fn products(params: &Params, name: &str, x: Tensor<2>) -> (Tensor<2>, Tensor<1>) {
     let weight = params.get::<2>(&format!("{name}.weight"));
     (x.precise_matmul(weight.transpose()), params.get(&format!("{name}.bias")))
 }
 
-/// `nn.LayerNorm(width)`: `name.weight` ones and `name.bias` zeros, `[width]`.
+/// The parameters of `nn.LayerNorm(width)`: `name.weight` starts at 1 and `name.bias` at 0, both `[width]`.
 pub fn norm_specs(name: &str, width: usize) -> Vec<Spec> {
     vec![
         Spec::new(format!("{name}.weight"), [width], Init::Constant(1.0)),
@@ -42,7 +42,7 @@ pub fn norm_specs(name: &str, width: usize) -> Vec<Spec> {
     ]
 }
 
-/// The parameters of `nn.MultiheadAttention(width, _)`: Xavier's start of the stacked projections, biases 0.
+/// The parameters of `nn.MultiheadAttention(width, _)`: the stacked projections start Xavier-uniform, biases at 0.
 pub fn attention_specs(name: &str, width: usize) -> Vec<Spec> {
     let xavier = Init::Uniform((6.0 / (4 * width) as f32).sqrt());
     let mut out = specs(&format!("{name}.out_proj"), width, width);
@@ -55,18 +55,18 @@ pub fn attention_specs(name: &str, width: usize) -> Vec<Spec> {
     all
 }
 
-/// `(x - mean) / sqrt(variance + 1e-5)` over each row of `[B, width]`: layer normalisation before
-/// its own weight and bias.
+/// `(x - mean) / sqrt(variance + 1e-5)` over each row of `[B, width]`: layer normalisation without
+/// weight and bias.
 pub fn normalised(x: Tensor<2>) -> Tensor<2> {
     normalised_by(x, 1e-5)
 }
 
-/// [`normalised`] with another number added to the variance.
+/// [`normalised`] with `epsilon` added to the variance.
 pub fn normalised_by(x: Tensor<2>, epsilon: f64) -> Tensor<2> {
     standardise(x, 1, Spread::Root(epsilon))
 }
 
-/// Weight and bias of the layer normalisation `name`, on what is already [`normalised`].
+/// Applies weight and bias of the layer normalisation `name` to rows that are already [`normalised`].
 pub fn affine(params: &Params, name: &str, x: Tensor<2>) -> Tensor<2> {
     let weight = params.get::<1>(&format!("{name}.weight")).unsqueeze_dim(0); // [1, width]
     let bias = params.get::<1>(&format!("{name}.bias")).unsqueeze_dim(0); // [1, width]

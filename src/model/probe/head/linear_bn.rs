@@ -1,5 +1,5 @@
-//! Linear probing as MAE does it: [batch normalisation](super::normed) before the linear layer (He et al. 2022,
-//! appendix A), of the mean token.
+//! Linear probing as in MAE (He et al. 2022, appendix A): [batch normalisation](super::normed) of the mean token
+//! before the linear layer.
 
 use super::mean::Gap;
 use super::normed::Normed;

@@ -1,6 +1,6 @@
-//! The simplest heads: the mean of the patch tokens (`gap`), the CLS token (`cls`), and one beside the other (`cls-mean`), as
-//! DINOv2's linear evaluation has the features of its last layers (facebookresearch/dinov2, dinov2/eval/linear.py,
-//! `create_linear_input`): CLS of each, and with `avgpool` the mean of the last.
+//! The simplest heads: the mean of the patch tokens (`gap`), the CLS token (`cls`), and both concatenated (`cls-mean`), as in
+//! DINOv2's linear evaluation (facebookresearch/dinov2, dinov2/eval/linear.py, `create_linear_input`): the CLS tokens of the last
+//! layers, and with `avgpool` the mean of the last layer's patch tokens.
 
 use super::prelude::*;
 use crate::model::probe::settings;
@@ -67,7 +67,7 @@ impl Head for Gap {
     }
 }
 
-/// The CLS token as it is. It reads no patch token, so that none of them is evidence.
+/// The CLS token unchanged. It reads no patch token, so that none of them is evidence.
 pub struct Cls;
 
 impl Head for Cls {
@@ -95,9 +95,10 @@ impl Head for Cls {
     }
 }
 
-/// `z = [cls, sum_i u_i / N]`, `[d + d / blocks]`, with `u_i` the last `d / blocks` channels of `t_i`: the last of so many layers
-/// that are joined in a token, of one all of it. What the CLS token says is said by no patch token.
+/// `z = [cls, sum_i u_i / N]`, `[d + d / blocks]`, with `u_i` the last `d / blocks` channels of `t_i`: those of the last of the `blocks`
+/// layers that are concatenated in a token. The part of the CLS token is no evidence of any patch token.
 struct ClsMean {
+    /// Number of concatenated layers.
     blocks: usize,
 }
 
@@ -137,7 +138,7 @@ impl Head for ClsMean {
         bias.iter_mut().zip(cls).for_each(|(bias, &x)| *bias = f64::from(x));
         let mut map = vec![0.0; own * d]; // [G, d]: the last channels
         (0..own).for_each(|c| map[c * d + d - own + c] = 1.0);
-        let mut mix = vec![0.0; (d + own) * own]; // [F, G]: the lower part is the tokens'
+        let mut mix = vec![0.0; (d + own) * own]; // [F, G]: the lower rows select the mean
         (0..own).for_each(|c| mix[(d + c) * own + c] = 1.0);
         HeadOutput {
             scores: None,

@@ -1,5 +1,5 @@
-//! Heads: what reads the tokens (docs/definitions.md, section 4). One idea a file, and the one [list](HEADS) of
-//! them.
+//! Heads map the tokens of an image to its features (docs/definitions.md, section 4). One idea per file, and the one
+//! [list](HEADS) of them.
 
 mod abmilp;
 pub mod attention;
@@ -37,7 +37,7 @@ use super::router::{ROUTERS, Router};
 pub use super::settings::{Config, ConfigError, Discretization, Norm, SelfAttention, Sharing};
 use crate::model::grid::Grid;
 
-/// What every head speaks of.
+/// What every head imports.
 mod prelude {
     pub(super) use burn::tensor::Tensor;
 
@@ -59,7 +59,7 @@ pub static HEADS: LazyLock<Vec<HeadSpec>> = LazyLock::new(|| {
     let networks = [transformer::SPEC, deepsets::SPEC, sinkhorn_conv::SPEC, sinkhorn_gap::SPEC, gru::SPEC];
     let mut heads = pools.to_vec();
     heads.extend(scan::SPECS);
-    heads.extend(ROUTERS.iter().map(HeadSpec::of_router));
+    heads.extend(ROUTERS.iter().map(HeadSpec::for_router));
     heads.extend(networks);
     heads.extend([mean::CLS_MEAN, linear_bn::SPEC, efficient::SPEC]);
     heads.extend([abmilp::SPEC, simpool::SPEC, coca::SPEC, v_jepa::SPEC]);
@@ -94,9 +94,9 @@ pub struct Batch {
     pub patches: Tensor<3>,
     /// CLS tokens, `[B, d]`; absent where the backbone has none.
     pub cls: Option<Tensor<2>>,
-    /// How the patch tokens lie over the image.
+    /// The grid of patches of the image, row by row.
     pub grid: Grid,
-    /// What seeds the random order of each image, `[B]`: the image's index when evaluating, mixed
+    /// Seeds of the random order of each image, `[B]`: the image's index when evaluating, mixed
     /// with the step when training.
     pub image_seeds: Vec<u64>,
     /// Whether this batch is trained on (batch statistics instead of running ones).
@@ -104,25 +104,25 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The same to train on: operations on its tokens are recorded.
+    /// The same batch for training: operations on its tokens are recorded for the backward pass.
     pub fn tracked(self) -> Self {
         let (patches, cls) = (self.patches.autodiff(), self.cls.map(Tensor::autodiff));
         Self { patches, cls, training: true, ..self }
     }
 
-    /// The same to evaluate on.
+    /// The same batch for evaluation, without recording.
     pub fn untracked(self) -> Self {
         let (patches, cls) = (self.patches.inner(), self.cls.map(Tensor::inner));
         Self { patches, cls, training: false, ..self }
     }
 
-    /// What seeds the images of a batch that is trained on.
+    /// The image seeds of a training batch; `None` when evaluating.
     fn training_seeds(&self) -> Option<Vec<u64>> {
         self.training.then(|| self.image_seeds.clone())
     }
 }
 
-/// Reads tokens into features. A pure function of parameters and tokens; the linear classifier
+/// Computes features from tokens. A pure function of parameters and tokens; the linear classifier
 /// behind it belongs to the probe.
 pub trait Head: Send + Sync {
     /// The parameters it trains (and its buffers), without the classifier. They depend on the grid
@@ -131,7 +131,7 @@ pub trait Head: Send + Sync {
         Vec::new()
     }
 
-    /// Whether its settings fit these sizes.
+    /// An error unless its settings fit these sizes.
     fn check(&self, _dims: &Dims) -> Result<(), ConfigError> {
         Ok(())
     }
@@ -156,19 +156,19 @@ pub trait Head: Send + Sync {
         false
     }
 
-    /// Whether it reads the tokens as they lie, one after another from both ends, without being linear in them:
+    /// Whether it reads the tokens in raster order, one after another from both ends, without being linear in them:
     /// its order can then be shown and changed although it has no exact evidence.
     fn is_recurrent(&self) -> bool {
         false
     }
 
-    /// Whether it chooses tokens, or their order, outright: what it reads then has no gradient through the choice, and
-    /// [`features`](Head::features) have the one it is trained by.
+    /// Whether it makes a hard choice of tokens or of their order: its output then has no gradient through the choice, and
+    /// [`features`](Head::features) have the surrogate gradient that it is trained by.
     fn chooses(&self) -> bool {
         self.router().is_some_and(|router| !router.is_soft())
     }
 
-    /// Whether it draws something for every image of a batch that is trained on, on the host.
+    /// Whether it draws random numbers on the host for every image of a training batch.
     fn draws(&self) -> bool {
         self.router().is_some_and(Router::draws)
     }
@@ -178,13 +178,13 @@ pub trait Head: Send + Sync {
         None
     }
 
-    /// What it asks of the patch tokens, where it reads them by weighted sums alone. `None` for heads
-    /// that read them in another way, which say all of it in [`features`](Head::features).
+    /// The weighted sums that it computes of the patch tokens, if it uses nothing else of them. `None` for heads
+    /// that read them in another way, which implement [`features`](Head::features) themselves.
     fn pooling(&self, _params: &Params, _batch: &Batch) -> Option<Pooling> {
         None
     }
 
-    /// Raw features, `[B, F]`, of what its pooling gave, `[B, M, d]`.
+    /// Raw features, `[B, F]`, from the sums that its pooling gives, `[B, M, d]`.
     fn finish(&self, _params: &Params, pooled: Tensor<3>, _batch: &Batch) -> Tensor<2> {
         pooled.squeeze_dim(1)
     }
@@ -194,7 +194,7 @@ pub trait Head: Send + Sync {
         self.features(params, batch)
     }
 
-    /// What the classifier takes of raw features, `[B, F]`; while training by the batch itself.
+    /// The classifier's input from raw features, `[B, F]`; `training`: by the statistics of the batch itself.
     fn normalise(&self, _params: &Params, raw: Tensor<2>, _training: bool) -> Tensor<2> {
         raw
     }
@@ -205,13 +205,13 @@ pub trait Head: Send + Sync {
         self.finish(params, pooling.pool(&batch.patches), batch)
     }
 
-    /// Parameters with the buffers updated by what a training batch showed; to be called in each
-    /// training step, before the others move. `_raw`: its [`raw_features`](Head::raw_features), without their graph.
+    /// Parameters with the buffers updated by a training batch; to be called in each training step, before the
+    /// optimiser changes the other parameters. `_raw`: its [`raw_features`](Head::raw_features), detached.
     fn observe(&self, params: Params, _raw: Tensor<2>) -> Params {
         params
     }
 
-    /// What it computes once for all images of N tokens: its S4 kernels, one for every direction.
+    /// Its S4 kernels, one for every direction, which are the same for all images of N tokens.
     fn kernels(&self, _params: &Arrays, _n: usize) -> Vec<Kernel> {
         Vec::new()
     }
@@ -236,7 +236,7 @@ pub trait Head: Send + Sync {
     /// counts.
     fn flops(&self, n: u64, d: u64) -> u64;
 
-    /// The same head as one would write it of PyTorch's layers, without the classifier: what counts of operations that
-    /// others print are made of.
+    /// The parts of the same head written with PyTorch's layers, without the classifier: what [`cost::counts`] adds up
+    /// for N tokens of width d.
     fn parts(&self, n: u64, d: u64) -> Vec<Part>;
 }

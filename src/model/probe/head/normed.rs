@@ -1,9 +1,9 @@
-//! Batch normalisation without weight and bias between a head and the classifier, as MAE's linear probe has it (He et al.
-//! 2022, appendix A) and those that came after it.
+//! Batch normalisation without weight and bias between a head and the classifier, as in MAE's linear probe (He et al.
+//! 2022, appendix A) and its successors.
 //!
 //! `y = (z - mean) / sqrt(variance + 1e-6)` of the features `z` `[F]`. While training, mean and variance are the batch's
 //! (population variance); in evaluation the running ones, the buffers `norm.running_mean` and `norm.running_var` `[F]`,
-//! kept as `nn.BatchNorm1d(F, affine=False)` does: a tenth of each new batch, its variance over `B - 1`.
+//! updated as in `nn.BatchNorm1d(F, affine=False)`: by a tenth of each new batch, with its variance over `B - 1`.
 
 use super::prelude::*;
 use crate::model::grid::Grid;
@@ -16,23 +16,23 @@ const EPSILON: f64 = 1e-6;
 /// Share of the newest batch in the running statistics.
 const MOMENTUM: f64 = 0.1;
 
-/// A head that pools in no order, and what stands behind it.
+/// A head that pools in no order, and the norm behind it.
 pub struct Normed {
     head: Box<dyn Head>,
     norm: Norm,
-    /// Whether its settings name the norm.
-    told: bool,
+    /// Whether [`settings`](Head::settings) include the norm.
+    in_settings: bool,
 }
 
 impl Normed {
-    /// `head` with the norm that the settings name; a file that names none has none.
+    /// `head` with the norm of the settings; none where the settings name none.
     pub(super) fn by_settings(head: Box<dyn Head>, config: &Config) -> Box<dyn Head> {
-        Box::new(Self { head, norm: config.norm.unwrap_or(Norm::None), told: true })
+        Box::new(Self { head, norm: config.norm.unwrap_or(Norm::None), in_settings: true })
     }
 
     /// `head` with batch normalisation, always.
     pub(super) fn always(head: impl Head + 'static) -> Box<dyn Head> {
-        Box::new(Self { head: Box::new(head), norm: Norm::Batch, told: false })
+        Box::new(Self { head: Box::new(head), norm: Norm::Batch, in_settings: false })
     }
 
     fn is_batch(&self) -> bool {
@@ -64,7 +64,7 @@ impl Head for Normed {
     }
 
     fn settings(&self, dims: &Dims) -> Config {
-        Config { norm: self.told.then_some(self.norm), ..self.head.settings(dims) }
+        Config { norm: self.in_settings.then_some(self.norm), ..self.head.settings(dims) }
     }
 
     fn features_len(&self, dims: &Dims) -> usize {
@@ -96,7 +96,7 @@ impl Head for Normed {
             let buffer = |name| params.get::<1>(name).unsqueeze_dim::<2>(0); // [1, F]
             (buffer("norm.running_mean"), buffer("norm.running_var"))
         };
-        (raw - mean) / (variance + EPSILON).sqrt() // its gradient adds up as it always did, to the bit
+        (raw - mean) / (variance + EPSILON).sqrt() // in this form its gradient is the same as ever, bit for bit
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
@@ -105,7 +105,7 @@ impl Head for Normed {
 
     fn observe(&self, params: Params, raw: Tensor<2>) -> Params {
         let [images, _] = raw.dims();
-        // One image has no variance.
+        // The variance of a single image is undefined.
         if !self.is_batch() || images < 2 {
             return params;
         }
@@ -134,7 +134,7 @@ impl Head for Normed {
         }
         let (mean, variance) = (params["norm.running_mean"].to_f64(), params["norm.running_var"].to_f64());
         let scale: Vec<f64> = variance.iter().map(|v| 1.0 / (v + EPSILON).sqrt()).collect();
-        let moved = |features: Vec<f64>| -> Vec<f64> {
+        let normalised = |features: Vec<f64>| -> Vec<f64> {
             features.iter().zip(&mean).zip(&scale).map(|((z, m), s)| (z - m) * s).collect()
         };
         let form = match form {
@@ -142,16 +142,16 @@ impl Head for Normed {
                 let d = tokens.width;
                 let mut map = vec![0.0; d * d]; // [F, d]: diagonal
                 scale.iter().enumerate().for_each(|(f, s)| map[f * (d + 1)] = *s);
-                Form::Projected { weights, map, mix: None, bias: moved(vec![0.0; d]) }
+                Form::Projected { weights, map, mix: None, bias: normalised(vec![0.0; d]) }
             }
             Form::Projected { weights, mut map, mut mix, bias } => {
                 let last = mix.as_mut().unwrap_or(&mut map);
-                let wide = last.len() / scale.len();
-                let rows = last.chunks_exact_mut(wide).zip(&scale);
+                let width = last.len() / scale.len();
+                let rows = last.chunks_exact_mut(width).zip(&scale);
                 rows.for_each(|(row, s)| row.iter_mut().for_each(|x| *x *= s));
-                Form::Projected { weights, map, mix, bias: moved(bias) }
+                Form::Projected { weights, map, mix, bias: normalised(bias) }
             }
-            Form::Opaque { features, why } => Form::Opaque { features: moved(features), why },
+            Form::Opaque { features, why } => Form::Opaque { features: normalised(features), why },
             Form::ChannelPool(_) | Form::Scan(_) => unreachable!("a norm stands behind heads that pool"),
         };
         HeadOutput { scores, form }
@@ -168,7 +168,7 @@ impl Head for Normed {
 }
 
 impl Normed {
-    /// Features of tokens of width `d`.
+    /// Number of features for tokens of width `d`.
     fn features_of(&self, d: u64) -> u64 {
         let dims = Dims { width: d as usize, grid: Grid::new(1, 2), classes: 1 };
         self.features_len(&dims) as u64

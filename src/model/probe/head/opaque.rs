@@ -1,4 +1,4 @@
-//! Readings of heads that are not linear in the tokens: their own features on the CPU, in float64,
+//! Output of heads that are not linear in the tokens: their features in float64 on the CPU,
 //! and why there is no exact evidence.
 
 use super::{Head, float64};
@@ -6,9 +6,9 @@ use crate::model::io::array::Arrays;
 use crate::model::probe::head_output::{Form, HeadOutput};
 use crate::model::tokens::Tokens;
 
-/// One image through [`Head::features`] as a batch of one.
+/// [`Head::features`] of one image, with the reason `why` there is no exact evidence.
 pub fn output(head: &dyn Head, params: &Arrays, tokens: &Tokens, why: &'static str) -> HeadOutput {
-    let (params, batch) = float64::of(head, params, tokens);
+    let (params, batch) = float64::inputs(head, params, tokens);
     let features = float64::host(head.features(&params, &batch));
     HeadOutput { scores: None, form: Form::Opaque { features, why } }
 }

@@ -1,7 +1,7 @@
 //! S4 behind a learned router: the paper's probe (docs/definitions.md, sections 2 to 4).
 //!
 //! `P = router(scores)`, `z = sum_k gain[k] * (P^T T)[k] = sum_i (P gain)[i] * t_i`: a weighted sum
-//! of tokens, so `P^T T` never exists; with a shared S4, nor need the plan itself.
+//! of tokens, so `P^T T` is never computed, and with a shared S4 not even the plan need be.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::model::probe::router::channelwise::{self, Channelwise};
 use crate::model::probe::router::{Router, RouterSpec};
 
 impl HeadSpec {
-    /// The S4 behind a learned router, in the [list](super::HEADS) of heads.
-    pub(super) fn of_router(router: &'static RouterSpec) -> Self {
+    /// The entry of the S4 behind this router in the [list](super::HEADS) of heads.
+    pub(super) fn for_router(router: &'static RouterSpec) -> Self {
         let RouterSpec { id, name, summary, in_paper, paper_cost, .. } = *router;
         let (group, tier, build) = (Group::Router, Tier::Full, Build::Routed(router));
         Self { id, name, summary, group, tier, in_paper, paper_cost, build }
@@ -25,12 +25,12 @@ impl HeadSpec {
 pub struct Routed {
     /// What orders the tokens.
     pub router: Arc<dyn Router>,
-    /// What reads them in that order.
+    /// The S4 that reads them in that order.
     pub memory: S4Layer,
 }
 
 impl Routed {
-    /// Router and S4 of the settings.
+    /// With the router and the S4 of the settings; fails where one is out of range.
     pub(super) fn boxed(router: &RouterSpec, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
         let router = (router.build)(config)?.into();
         Ok(Box::new(Self { router, memory: S4Layer::new(config, 1)? }))
@@ -51,7 +51,7 @@ impl Head for Routed {
         Some(&*self.router)
     }
 
-    /// With a shared S4: its gain is all a position counts.
+    /// With a shared S4 only: then every position has one gain for all channels.
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
         if self.memory.sharing == Sharing::Channel {
             return None;

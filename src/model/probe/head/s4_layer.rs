@@ -1,9 +1,9 @@
-//! The S4 of a head: its parameters by name, and what each position of the sequence counts.
+//! The S4 of a head: its parameters by name, and the gain of each position of the sequence.
 //!
-//! Group `s4.g`, one for every direction: `A` `[S, S]`, `B`, `C`, `D` and the step `dt` `[1]`.
+//! Each direction g has a group of parameters `s4.g`: `A` `[S, S]`, `B`, `C`, `D` and the step `dt` `[1]`.
 //! Shared: `B` `[S]`, `C` `[S]`, `D` `[1]`, all trained. Channel-wise: `B` `[S, d]`, `C` `[d, S]`,
 //! `D` `[d]`, and `A` a buffer. A and B start at HiPPO-LegS, `C` normal with standard deviation
-//! `1 / sqrt(S)` (so that the kernel starts at the same size whatever S), `D` at 0, `dt` at 5e-2.
+//! `1 / sqrt(S)` (so that the kernel starts at the same scale for any S), `D` at 0, `dt` at 5e-2.
 //!
 //! The gain of position `k` is `K[N-1-k]`, with `D` added at the last: the features are
 //! `z = sum_k gain[k] * routed[k]`.
@@ -20,15 +20,15 @@ use crate::model::probe::settings::within;
 
 /// Step size at the start (paper, "S4 Implementation").
 const STEP: f32 = 5e-2;
-/// Most S4 states: A is held whole, `[S, S]`, once for every direction.
+/// Largest number of states: A is stored densely, `[S, S]`, for every direction.
 const MAX_STATES: usize = 1024;
 
-/// What one S4 remembers of a sequence of N tokens, in float64: depends on no image.
+/// The kernel of one S4 for sequences of N tokens, in float64, which is the same for all images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
     /// `K[j]`, `j` steps before the end, `[N]` or `[N, d]`, without `D`.
     pub values: Vec<f64>,
-    /// The same by position, with `D`.
+    /// The gain by position, `D` included at the last.
     pub gain: Gain,
     /// Spectral radius of `Abar`.
     pub radius: f64,
@@ -41,14 +41,14 @@ pub struct S4Layer {
     pub states: usize,
     /// Whether the channels share it.
     pub sharing: Sharing,
-    /// By which rule it steps.
+    /// The discretisation rule.
     pub discretization: Discretization,
-    /// How many independent groups of parameters there are.
+    /// Number of independent groups of parameters, G, one per direction.
     pub groups: usize,
 }
 
 impl S4Layer {
-    /// That of the settings, for so many directions.
+    /// The S4 of the settings for `groups` directions; fails where a setting is out of range.
     pub(super) fn new(config: &Config, groups: usize) -> Result<Self, ConfigError> {
         let states = config.state_dim.unwrap_or(128);
         let states = within("state_dim", states, 1..=MAX_STATES, "a whole number from 1 to 1024")?;
@@ -56,7 +56,7 @@ impl S4Layer {
         Ok(Self { states, sharing, discretization: rule, groups })
     }
 
-    /// Its settings with their defaults; the rule where it is not the usual one.
+    /// Its settings with defaults filled in; the discretisation rule only where it is not the default.
     pub(super) fn settings(&self) -> Config {
         let rule = Some(self.discretization).filter(|rule| *rule != Discretization::default());
         let (state_dim, sharing) = (Some(self.states), Some(self.sharing));
@@ -88,7 +88,7 @@ impl S4Layer {
         (0..self.groups).flat_map(group).collect()
     }
 
-    /// The gain of every position where there is one group: `[N, 1]` shared, `[N, d]` channel-wise.
+    /// The gain of every position, for a single group: `[N, 1]` shared, `[N, d]` channel-wise.
     pub fn gain(&self, params: &Params, n: usize) -> Tensor<2> {
         self.gains(params, n).squeeze_dim(0)
     }
@@ -110,8 +110,8 @@ impl S4Layer {
         s4::gains((0..self.groups).map(system).collect(), (self.discretization, n))
     }
 
-    /// Its [parts](super::cost::Part): the kernel out of the states, and the sum over positions, of all groups. The states of
-    /// an impulse are the same for all images.
+    /// Its [parts](super::cost::Part) for all groups: the kernel from the states, and the sum over positions. The states
+    /// that follow an impulse are not counted, being the same for all images.
     pub(super) fn parts(&self, n: u64, d: u64) -> Vec<Part> {
         let channels = match self.sharing {
             Sharing::Shared => 1,
@@ -127,6 +127,7 @@ impl S4Layer {
         (0..self.groups).map(|g| self.kernel(params, g, n)).collect()
     }
 
+    /// The kernel of group `g` in float64.
     fn kernel(&self, params: &Arrays, g: usize, n: usize) -> Kernel {
         let value = |letter: &str| params[&format!("s4.{g}.{letter}")].to_f64();
         let (skip, step) = (value("D"), value("dt")[0]);
@@ -143,7 +144,7 @@ impl S4Layer {
 }
 
 impl Kernel {
-    /// The sweep that reads in this order and remembers by this kernel.
+    /// The direction that reads in this order with this kernel.
     pub fn direction(&self, order: Order) -> Direction {
         let Self { values, gain, radius } = self.clone();
         Direction { order, gain, kernel: values, radius: Some(radius) }

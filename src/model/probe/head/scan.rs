@@ -1,9 +1,9 @@
-//! S4 behind an order that does not look at the tokens (docs/definitions.md, sections 2 and 4).
+//! S4 behind an order that does not depend on the tokens (docs/definitions.md, sections 2 and 4).
 //!
 //! Every direction has its own S4; their readouts are averaged. As each readout is a sum over the
-//! tokens, the directions fold into one weight a token before a single token is touched:
-//! `z = sum_i w[i] * t_i`, `w[i] = mean over directions of gain[place of i]`. The tokens are never
-//! copied in another order.
+//! tokens, the directions fold into one weight per token before any token is read:
+//! `z = sum_i w[i] * t_i`, `w[i] = mean over directions of gain[position of i]`. The tokens are never
+//! copied into another order.
 
 use std::sync::Arc;
 
@@ -31,12 +31,12 @@ pub enum Source {
     RandomFixed(u64),
     /// A fresh permutation for every image and step, from this seed and the seed of the image.
     RandomDynamic(u64),
-    /// That of an order file, kept as the buffer `order` `[N]`; raster order where none is named.
+    /// The order of a file, kept as the buffer `order` `[N]`; raster order where none is given.
     File(Option<HandOrder>),
 }
 
 impl Source {
-    /// How many directions it reads in.
+    /// Number of directions it reads in.
     pub const fn directions(&self) -> usize {
         match self {
             Self::Grid(scan) => scan.directions(),
@@ -45,10 +45,10 @@ impl Source {
     }
 }
 
-/// What the paper says that S4 behind any fixed order costs.
+/// The paper's cost of S4 behind any fixed order.
 const S4_COST: PaperCost = PaperCost { parameters: 0.97, flops: 0.77 };
 
-/// The entry of a scan of the grid.
+/// The entry of a scan of the grid in the [list](super::HEADS) of heads.
 const fn entry(scan: Scan, name: &'static str, summary: &'static str) -> HeadSpec {
     HeadSpec {
         id: scan.id(),
@@ -87,7 +87,7 @@ pub const SPECS: [HeadSpec; 8] = [
     },
 ];
 
-/// The order of a file. Not in the [list](super::HEADS): a training has to name the file.
+/// The entry of an order file. Not in the [list](super::HEADS), since a training has to name the file.
 pub static ORDER: HeadSpec = HeadSpec {
     id: "order",
     in_paper: false,
@@ -108,7 +108,7 @@ pub fn dynamic_order(seed: u64, image_seed: u64, n: usize) -> Vec<usize> {
     scan::random(scramble(seed ^ scramble(image_seed)), n)
 }
 
-/// SplitMix64's finaliser: neighbouring seeds must not give neighbouring streams.
+/// SplitMix64's finaliser, so that neighbouring seeds give unrelated streams.
 fn scramble(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -117,18 +117,18 @@ fn scramble(x: u64) -> u64 {
 }
 
 impl FixedScan {
-    /// Behind this order, with the S4 of the settings.
+    /// Behind this order, with the S4 of the settings; fails where a setting is out of range.
     pub(super) fn boxed(source: Source, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
         let memory = S4Layer::new(config, source.directions())?;
         Ok(Box::new(Self { source, memory }))
     }
 
-    /// What every token counts, averaged over the directions: `[N, 1 or d]`. For orders that are the
+    /// The weight of every token, averaged over the directions: `[N, 1 or d]`. Only for orders that are the
     /// same for all images.
     fn weights(&self, params: &Params, batch: &Batch) -> Tensor<2> {
         let gains = self.memory.gains(params, batch.grid.len()); // [G, N, 1 or d]
         let [directions, n, channels] = gains.dims();
-        // Of every direction its tokens in their order, all in a row.
+        // The tokens of each direction in their order, one direction after another: `[G N]`, token i of direction g as `g N + i`.
         let tokens = match self.source {
             Source::Grid(scan) => {
                 let orders = scan.orders(batch.grid).into_iter().enumerate();
@@ -145,7 +145,7 @@ impl FixedScan {
         }
     }
 
-    /// Which position each token of each image is read at, `[B, N]` row-major; `None` for orders that
+    /// The position at which each token of each image is read, `[B, N]` row-major; `None` for orders that
     /// are the same for all images.
     fn places(&self, batch: &Batch) -> Option<Vec<usize>> {
         let Source::RandomDynamic(seed) = self.source else { return None };
@@ -205,7 +205,7 @@ impl Head for FixedScan {
         Config { seed, order, ..self.memory.settings() }
     }
 
-    /// With a shared S4: one weight a token.
+    /// With a shared S4 only: then every token has one weight for all channels.
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
         if self.memory.sharing == Sharing::Channel {
             return None;

@@ -1,4 +1,4 @@
-//! The scorer: one linear score a token, standardised over the tokens (docs/definitions.md, section 1).
+//! The scorer: one linear score per token, standardised over the tokens (docs/definitions.md, section 1).
 //!
 //! `s = w . t_i` with `scorer.weight` `[1, d]` as `nn.Linear(d, 1, bias=False)`, then
 //! `(s - mean) / (std + 1e-6)` over the N tokens of the image.
@@ -10,17 +10,17 @@ use crate::model::probe::params::Init;
 use crate::model::probe::router::learned_weights::RoutedWeights;
 use crate::model::probe::router::{Router, standardise};
 
-/// The scorer's only parameter, under PyTorch's default start.
+/// The scorer's only parameter, with PyTorch's default initialisation.
 pub fn spec(width: usize) -> Spec {
     Spec::new("scorer.weight", [1, width], Init::Uniform(1.0 / (width as f32).sqrt()))
 }
 
-/// The scorer as a pooling's only query, `[1, d]`.
+/// The scorer's weight as the only query of a pooling, `[1, d]`.
 pub fn query(params: &Params) -> Tensor<2> {
     params.get::<2>("scorer.weight")
 }
 
-/// What the tokens count behind the scorer and a router, for each of `gains` `[M, N]` by position.
+/// The pooling by scorer and router: M weighted sums of the routed tokens, with `gains` `[M, N]` by position.
 pub fn routed(params: &Params, router: &Arc<dyn Router>, gains: Tensor<2>, batch: &Batch) -> Pooling {
     let (pools, image_seeds) = (gains.dims()[0], batch.training_seeds());
     let rule = Arc::new(RoutedWeights { router: router.clone(), pools, image_seeds });

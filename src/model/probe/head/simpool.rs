@@ -1,13 +1,13 @@
-//! SimPool (Psomas et al. 2023, "Keep it SimPool"): the mean token asks, and layer-normed tokens answer.
+//! SimPool (Psomas et al. 2023, "Keep it SimPool"): the mean token attends to the layer-normed tokens.
 //!
 //! With `n_i = (t_i - mean) / sqrt(variance + 1e-6)` over a token's channels and `x_i = w * n_i + b` (`norm_patches`),
 //! `a = softmax_i((Wq m) . (Wk x_i) / sqrt(d))` for the mean m of the tokens as they are (`wq.weight`, `wk.weight` `[d, d]`, no
 //! bias), and `z = sum_i a_i x_i`. With `gamma`: `z = (sum_i a_i (x_i - least + 1e-6)^gamma)^(1 / gamma)`, channel by channel,
-//! with the least of all values of the image.
+//! where `least` is the smallest value of the image.
 //!
-//! As billpsomas/simpool (sp.py) and billpsomas/efficient-probing at b8f4fb8 (poolings/simpool.py, with no gamma) have it, without
-//! `beta`. There the least is that of the whole batch, so that what an image comes to depends on others; here it is the image's
-//! own, as there in a batch of one. Layers start as `nn.Linear` does.
+//! Follows billpsomas/simpool (sp.py) and billpsomas/efficient-probing at b8f4fb8 (poolings/simpool.py, without gamma), without
+//! `beta`. There `least` is taken over the whole batch, so that an image's features depend on the others; here it is the image's
+//! own, as there in a batch of one. Layers are initialised as in `nn.Linear`.
 
 use super::prelude::*;
 use super::{cross, float64, linear, opaque};
@@ -32,7 +32,7 @@ pub const SPEC: HeadSpec = HeadSpec {
 
 /// Pools by the attention of the mean token.
 struct SimPool {
-    /// The exponent of the mean; absent for the plain one.
+    /// Exponent of the power mean; `None` for the plain mean.
     gamma: Option<f64>,
 }
 
@@ -43,18 +43,18 @@ impl SimPool {
     }
 }
 
-/// What every normed token counts, `[B, 1, N]`, and the normed tokens, `[B, N, d]`.
+/// The weights of the normed tokens, `[B, 1, N]`, and the normed tokens, `[B, N, d]`.
 fn weights(params: &Params, patches: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let [_, _, d] = patches.dims();
     let normed = cross::normed(patches, EPSILON);
     let mean: Tensor<2> = patches.clone().mean_dim(1).squeeze_dim(1); // [B, d]
-    let asked = mean
+    let query = mean
         .precise_matmul(params.get::<2>("wq.weight").transpose())
         .precise_matmul(params.get::<2>("wk.weight"));
-    // On tokens before the norm's own weight; its bias moves all logits alike.
-    let asked = asked * params.get::<1>("norm_patches.weight").unsqueeze_dim(0); // [B, d]
-    let logits = asked.unsqueeze_dim::<3>(1).precise_matmul(normed.clone().swap_dims(1, 2)); // [B, 1, N]
-    // Multiplied, not divided: burn's gradient of a quotient has its divisor in float32.
+    // For tokens without the norm's weight; the norm's bias shifts all logits alike.
+    let query = query * params.get::<1>("norm_patches.weight").unsqueeze_dim(0); // [B, d]
+    let logits = query.unsqueeze_dim::<3>(1).precise_matmul(normed.clone().swap_dims(1, 2)); // [B, 1, N]
+    // Multiplied, not divided: burn rounds the divisor to float32 in the gradient of a quotient.
     (softmax(logits, (d as f64).sqrt().recip(), None), normed)
 }
 
@@ -90,10 +90,10 @@ impl Head for SimPool {
             return opaque::output(self, params, tokens, why);
         }
         let d = tokens.width;
-        let (numbers, batch) = float64::of(self, params, tokens);
+        let (numbers, batch) = float64::inputs(self, params, tokens);
         let (weights, _) = weights(&numbers, &batch.patches);
-        let weights = cross::of_raw(weights.squeeze_dim(0), tokens, EPSILON);
-        let mut map = vec![0.0; d * d]; // [F, d]: the norm's weight, behind the centring of a token
+        let weights = cross::raw_weights(weights.squeeze_dim(0), tokens, EPSILON);
+        let mut map = vec![0.0; d * d]; // [F, d]: the norm's weight, after centring the token
         for (f, row) in map.chunks_exact_mut(d).enumerate() {
             row[f] = f64::from(params["norm_patches.weight"].data[f]);
         }

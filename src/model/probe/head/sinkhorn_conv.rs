@@ -2,9 +2,9 @@
 //!
 //! `Conv1d(d -> 192, kernel 5, same padding)` over the routed tokens, then the mean over positions.
 //! Nothing nonlinear lies between, so tap `j` reads the routed tokens with weight `1/N` at every
-//! position `k` that it meets, those with `0 <= k - j + 2 < N`:
+//! position `k` that it covers, those with `0 <= k - j + 2 < N`:
 //! `z = b + sum_j W[:, :, j] sum_i (P q_j)[i] t_i`, `q_j[k] = [0 <= k - j + 2 < N] / N`. Five weights
-//! a token replace the routed tokens and the convolution.
+//! per token replace the routed tokens and the convolution.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::params::Init;
 use crate::model::probe::router::{Router, sinkhorn};
 
-/// Features of the convolution.
+/// Output channels of the convolution, which are the features.
 const FEATURES: usize = 192;
 /// Taps of its kernel; the middle one is `TAPS / 2`.
 const TAPS: usize = 5;
@@ -43,8 +43,8 @@ pub struct SinkhornConv {
     pub router: Arc<dyn Router>,
 }
 
-/// Whether tap `j` meets position `k` of `n` while it slides over the padded sequence.
-fn meets(j: usize, k: usize, n: usize) -> bool {
+/// Whether tap `j` covers position `k` of `n` as the kernel slides over the padded sequence.
+fn covers(j: usize, k: usize, n: usize) -> bool {
     (TAPS / 2..TAPS / 2 + n).contains(&(k + TAPS - 1 - j))
 }
 
@@ -72,14 +72,14 @@ impl Head for SinkhornConv {
 
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
         let [_, n, _] = batch.patches.dims();
-        let share = |at: usize| if meets(at / n, at % n, n) { 1.0 / n as f64 } else { 0.0 };
+        let share = |at: usize| if covers(at / n, at % n, n) { 1.0 / n as f64 } else { 0.0 };
         let gains = TensorData::new((0..TAPS * n).map(share).collect::<Vec<_>>(), [TAPS, n]);
         let dtype = scorer::query(params).dtype();
         let gains = Tensor::<2>::from_data(gains.convert_dtype(dtype), (&batch.patches.device(), dtype)); // [5, N]
         Some(scorer::routed(params, &self.router, gains, batch))
     }
 
-    /// `pooled`: what each tap sees on average, `[B, 5, d]`.
+    /// `pooled`: the average input of each tap, `[B, 5, d]`.
     fn finish(&self, params: &Params, pooled: Tensor<3>, _: &Batch) -> Tensor<2> {
         let [images, _, width] = pooled.dims();
         let taps = params.get::<3>("conv.weight").permute([2, 1, 0]); // [5, d, 192]
@@ -92,11 +92,11 @@ impl Head for SinkhornConv {
         let (n, d) = (tokens.grid.len(), tokens.width);
         let scores = scorer::scores_host(params, tokens);
         let order = Order::Plan(self.router.plan(&scores));
-        // Positions met by the same taps share a map: those near an end differ from those within.
+        // Positions covered by the same taps share a map: those near an end differ from those within.
         let mut kinds: Vec<[bool; TAPS]> = Vec::new();
         let mut class_of = Vec::with_capacity(n);
         for k in 0..n {
-            let kind = std::array::from_fn(|j| meets(j, k, n));
+            let kind = std::array::from_fn(|j| covers(j, k, n));
             class_of.push(kinds.iter().position(|&known| known == kind).unwrap_or(kinds.len()));
             if class_of[k] == kinds.len() {
                 kinds.push(kind);
@@ -104,8 +104,8 @@ impl Head for SinkhornConv {
         }
         let weight = &params["conv.weight"].data; // [192, d, 5]
         let sum = |kind: &[bool; TAPS], taps: &[f32]| {
-            let met = taps.iter().zip(kind).filter(|(_, met)| **met);
-            met.map(|(&w, _)| f64::from(w)).sum::<f64>() / n as f64
+            let covering = taps.iter().zip(kind).filter(|(_, covers)| **covers);
+            covering.map(|(&w, _)| f64::from(w)).sum::<f64>() / n as f64
         };
         let maps: Vec<f64> = kinds
             .iter()

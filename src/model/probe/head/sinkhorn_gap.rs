@@ -1,7 +1,7 @@
 //! Sinkhorn without a memory: the routed tokens are averaged, so that the order is lost again.
 //!
-//! `z = sum_k (P^T T)[k] / N`. With an exactly doubly stochastic plan this is `gap`; what is left is
-//! how far Sinkhorn's rows are from 1. It separates routing from remembering.
+//! `z = sum_k (P^T T)[k] / N`. With an exactly doubly stochastic plan this is `gap`; the difference shows
+//! how far the row sums of Sinkhorn's plan are from 1. It separates routing from memory.
 
 use std::sync::Arc;
 

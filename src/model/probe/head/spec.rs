@@ -1,4 +1,4 @@
-//! An entry of the list of heads: how one is called, where the paper's tables have it, and how it is built.
+//! An entry of the list of heads: its names, its place in the paper's tables, and how it is built.
 
 use super::normed::Normed;
 use super::scan::{FixedScan, Source};
@@ -8,7 +8,7 @@ use crate::model::probe::paper_cost::PaperCost;
 use crate::model::probe::router::RouterSpec;
 use crate::model::probe::router::scan::Scan;
 
-/// What kind of reading a head is, for lists that people choose from.
+/// The kind of a head, by which lists are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Tokens are weighed and averaged; no order.
@@ -17,15 +17,15 @@ pub enum Group {
     Scan,
     /// The order is learned.
     Router,
-    /// A network of another make.
+    /// Another network.
     Network,
 }
 
 impl Group {
-    /// All, in the order of lists.
+    /// All groups, in the order of lists.
     pub const ALL: [Self; 4] = [Self::Pooling, Self::Scan, Self::Router, Self::Network];
 
-    /// Its name and what it means.
+    /// Its name and its description, as users see them.
     pub fn text(self) -> (&'static str, &'static str) {
         match self {
             Self::Pooling => ("Pooling", "Tokens are weighed and averaged, in no order"),
@@ -36,7 +36,7 @@ impl Group {
     }
 }
 
-/// In which tier of the paper's main table a head stands, in their order.
+/// The tiers of the paper's main table, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// Neither order nor learned weights.
@@ -52,7 +52,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Its name.
+    /// Its name, as users see it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Floor => "Floor",
@@ -73,29 +73,29 @@ pub struct HeadSpec {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// What kind of reading it is.
+    /// Its group in lists.
     pub group: Group,
-    /// Where the paper's main table has it, or would.
+    /// Its tier in the paper's main table, or the one where it would stand.
     pub tier: Tier,
     /// Whether it is one of the paper's.
     pub in_paper: bool,
-    /// What the paper says that it costs.
+    /// Its cost in the paper's table.
     pub paper_cost: Option<PaperCost>,
-    /// How it is made of its settings.
+    /// How it is built from its settings.
     pub(super) build: Build,
 }
 
-/// The settings of a head, at the paper's sizes.
-fn of_paper_size(head: Box<dyn Head>) -> Config {
+/// The settings of a head at the paper's sizes, d 768 and 14 x 14 patches.
+fn settings_at_paper_size(head: Box<dyn Head>) -> Config {
     head.settings(&Dims { width: 768, grid: Grid::new(14, 14), classes: 2 })
 }
 
-/// How a head is made of its settings.
+/// How a head is built from its settings.
 #[derive(Clone, Copy)]
 pub(super) enum Build {
     /// By a function of its own.
     Own(fn(&Config) -> Result<Box<dyn Head>, ConfigError>),
-    /// By a function of its own, before the norm of the settings; a new training has this one unless it names another.
+    /// By a function of its own, followed by the norm of the settings; new trainings use this one unless they name another.
     Normed(Norm, fn(&Config) -> Result<Box<dyn Head>, ConfigError>),
     /// As the S4 behind a scan of the grid.
     Scan(Scan),
@@ -104,7 +104,7 @@ pub(super) enum Build {
 }
 
 impl HeadSpec {
-    /// The head of these settings.
+    /// The head with these settings; fails where one is out of range.
     pub fn build(&self, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
         match self.build {
             Build::Own(build) => build(config),
@@ -114,7 +114,7 @@ impl HeadSpec {
         }
     }
 
-    /// The settings of a new training from `seed`: what a file that does not name it had otherwise is filled in.
+    /// The settings of a new training from `seed`: fills in those whose default differs in a file that does not name them.
     pub fn begun(&self, config: &Config, seed: u64) -> Config {
         let norm = match self.build {
             Build::Normed(norm, _) => Some(norm),
@@ -123,26 +123,27 @@ impl HeadSpec {
         Config { seed: config.seed.or(Some(seed)), norm: config.norm.or(norm), ..config.clone() }
     }
 
-    /// What its starting values are drawn by, beside the seed. The order of a file starts as raster order does: they
-    /// differ in their order alone.
+    /// The scope from which, with the seed, its initial values are drawn. The order of a file shares that of raster order:
+    /// the two then only differ in their order.
     pub fn start_scope(&self) -> &'static str {
         if self.id == super::scan::ORDER.id { Scan::Raster.id() } else { self.id }
     }
 
-    /// What a head of this kind says of itself where nothing is set.
-    fn by_default<T: Default>(&self, ask: impl FnOnce(Box<dyn Head>) -> T) -> T {
-        self.build(&self.begun(&Config::default(), 0)).map(ask).unwrap_or_default()
+    /// `f` of the head with default settings.
+    fn with_defaults<T: Default>(&self, f: impl FnOnce(Box<dyn Head>) -> T) -> T {
+        self.build(&self.begun(&Config::default(), 0)).map(f).unwrap_or_default()
     }
 
-    /// Its settings with their defaults, as the paper's sizes have them.
+    /// Its default settings at the paper's sizes.
     pub fn settings(&self) -> Config {
-        self.by_default(of_paper_size)
+        self.with_defaults(settings_at_paper_size)
     }
 
-    /// The same by name, with those that a file has only where they are not the default.
+    /// [`settings`](Self::settings) by name, together with those that files only hold where they are not the default.
     pub fn fields(&self) -> Vec<(String, String)> {
         let set = Config { discretization: Some(Discretization::Zoh), gamma: Some(1.0), ..Config::default() };
-        let mut fields = self.build(&self.begun(&set, 0)).map(of_paper_size).unwrap_or_default().fields();
+        let mut fields =
+            self.build(&self.begun(&set, 0)).map(settings_at_paper_size).unwrap_or_default().fields();
         for (name, value) in &mut fields {
             match name.as_str() {
                 "discretization" => *value = "bilinear".into(),
@@ -155,11 +156,11 @@ impl HeadSpec {
 
     /// Whether it reads the CLS token, which not every backbone has.
     pub fn needs_cls(&self) -> bool {
-        self.by_default(|head| head.needs_cls())
+        self.with_defaults(|head| head.needs_cls())
     }
 
     /// Whether it is a recurrent network: see [`Head::is_recurrent`].
     pub fn is_recurrent(&self) -> bool {
-        self.by_default(|head| head.is_recurrent())
+        self.with_defaults(|head| head.is_recurrent())
     }
 }

@@ -1,14 +1,14 @@
 //! A transformer that reads the tokens through a learned CLS (paper, "Transformer").
 //!
 //! One post-norm encoder layer as `nn.TransformerEncoderLayer(d, 12, 192)` (ReLU, no dropout) over
-//! `[cls, t_1 .. t_N]`, no position code; the features are the CLS row of its output. Where 12 does
+//! `[cls, t_1 .. t_N]`, without position embedding; the features are the CLS row of its output. Where 12 does
 //! not divide d, the largest divisor of d below takes its place (`heads` in the settings).
 //!
 //! Only the CLS row is read, and the CLS is the same for every image. So each of the H attention
 //! heads is one fixed query on the raw tokens, `Wk_h^T q_h` (the key bias shifts all logits alike and
 //! cancels), and values are projected after pooling, not before:
-//! `out_h = Wv_h sum_i a_hi x_i + bv_h`. The layer's full `[N, N]` attention never exists, and the tokens are
-//! read as other poolings read them; the CLS takes what they leave of a head's attention.
+//! `out_h = Wv_h sum_i a_hi x_i + bv_h`. The layer's full `[N, N]` attention is never computed, and the tokens are
+//! pooled as by other heads; the CLS gets the rest of each head's attention.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::model::probe::settings::AttentionHeads;
 
 /// Width of the feed-forward layer.
 const HIDDEN: usize = 192;
-/// Attention heads, unless told otherwise.
+/// Default number of attention heads.
 const HEADS: usize = 12;
 
 /// Its entry in the [list](super::HEADS) of heads.
@@ -44,7 +44,7 @@ pub struct Transformer {
 }
 
 impl Transformer {
-    /// With the number of attention heads of the settings.
+    /// With as many attention heads as the settings say; fails for 0.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         Ok(Self { heads: AttentionHeads::new(config, HEADS)? })
     }
@@ -80,9 +80,9 @@ impl Head for Transformer {
         let query = query.precise_matmul(cls.clone().unsqueeze_dim(0)) + bias.reshape([heads, each, 1]); // [H, e, 1]
         let query = query.swap_dims(1, 2) / (each as f64).sqrt(); // [H, 1, e]
         let folded = query.precise_matmul(key).reshape([heads, d]); // [H, d]: on the raw tokens
-        let own = folded.clone().precise_matmul(cls); // [H, 1]
+        let cls_logits = folded.clone().precise_matmul(cls); // [H, 1]
         let rule = Arc::new(AttendBeside { queries: heads });
-        Some(Pooling { queries: Some(folded), gains: Some(own), rule })
+        Some(Pooling { queries: Some(folded), gains: Some(cls_logits), rule })
     }
 
     fn finish(&self, params: &Params, pooled: Tensor<3>, _: &Batch) -> Tensor<2> {
@@ -91,10 +91,11 @@ impl Head for Transformer {
         let layer = |name: &str| format!("encoder.{name}");
         let cls = params.get::<3>("cls").reshape([1, d]);
         let value = projection(params, 2).reshape([heads, each, d]); // [H, e, d]
-        let own = value.clone().precise_matmul(cls.clone().reshape([1, d, 1])); // [H, e, 1]: what the CLS is worth
-        let seen = Tensor::cat(vec![value, -own.clone()], 2); // [H, e, d + 1]: it loses what tokens take
-        let value = pooled.swap_dims(0, 1).precise_matmul(seen.swap_dims(1, 2)); // [H, B, e]
-        let bias = params.get::<1>(&layer("self_attn.in_proj_bias")).narrow(0, 2 * d, d) + own.reshape([d]);
+        let cls_value = value.clone().precise_matmul(cls.clone().reshape([1, d, 1])); // [H, e, 1]
+        let value = Tensor::cat(vec![value, -cls_value.clone()], 2); // [H, e, d + 1]: the CLS loses what the tokens get
+        let value = pooled.swap_dims(0, 1).precise_matmul(value.swap_dims(1, 2)); // [H, B, e]
+        let bias =
+            params.get::<1>(&layer("self_attn.in_proj_bias")).narrow(0, 2 * d, d) + cls_value.reshape([d]);
         let value = value.swap_dims(0, 1).reshape([images, d]) + bias.unsqueeze_dim(0); // [B, d]
         let attended = cls + linear::apply(params, &layer("self_attn.out_proj"), value); // [B, d]
         let attended = linear::affine(params, &layer("norm1"), linear::normalised(attended));
@@ -115,8 +116,8 @@ impl Head for Transformer {
     }
 
     fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let (n, hidden) = (n + 1, HIDDEN as u64); // and the CLS
-        // `nn.MultiheadAttention` calls no layer, its output's projection neither.
+        let (n, hidden) = (n + 1, HIDDEN as u64); // the tokens and the CLS
+        // `nn.MultiheadAttention` calls no layer that a hook could count, not even its output projection.
         vec![
             Part::formula("queries, keys and values", 3 * n * d * d),
             Part::formula("attention", 2 * n * n * d),

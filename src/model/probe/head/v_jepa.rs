@@ -1,11 +1,11 @@
 //! V-JEPA's attentive probe (Bardes et al. 2024, "Revisiting Feature Prediction for Learning Visual Representations from Video").
 //!
-//! A learned query q [attends](super::cross) to the tokens behind a norm with H heads; then `r = q + y`, and
-//! `z = r + W2 gelu(W1 norm(r) + b1) + b2`, 4 d wide within. H = 12, or the largest divisor of d below (`heads` in the settings).
+//! A learned query q [attends](super::cross) to the layer-normed tokens with H heads; then `r = q + y`, and
+//! `z = r + W2 gelu(W1 norm(r) + b1) + b2`, with a hidden width of 4 d. H = 12, or the largest divisor of d below (`heads` in the settings).
 //!
-//! As facebookresearch/jepa has it (src/models/attentive_pooler.py, `AttentivePooler(num_queries=1, depth=1)`), under its names,
-//! `kv.weight` `[2 d, d]` among them. Its `xattn.proj` is a parameter that no forward pass reads, and has no place here. Weights
-//! start 0.02 from zero, `mlp.fc2` by a root of 2 nearer, biases at zero.
+//! Follows facebookresearch/jepa (src/models/attentive_pooler.py, `AttentivePooler(num_queries=1, depth=1)`) with its names,
+//! `kv.weight` `[2 d, d]` among them. Its `xattn.proj` is a parameter that no forward pass reads, and is left out here. Weights
+//! start normal with standard deviation 0.02, that of `mlp.fc2` divided by the root of 2, and biases at zero.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -16,9 +16,9 @@ use super::{linear, opaque};
 use crate::model::probe::params::Init;
 use crate::model::probe::settings::{AttentionHeads, Norm};
 
-/// Attention heads, unless told otherwise.
+/// Default number of attention heads.
 const HEADS: usize = 12;
-/// How many times wider its feed-forward layer is.
+/// Hidden width of the feed-forward layer, in multiples of d.
 const WIDER: usize = 4;
 
 /// Its entry in the [list](super::HEADS) of heads.
@@ -35,11 +35,12 @@ pub const SPEC: HeadSpec = HeadSpec {
     }),
 };
 
-/// One block of cross-attention behind a learned query.
+/// One block of cross-attention with a learned query.
 struct VJepa {
     heads: AttentionHeads,
 }
 
+/// The name of a parameter of the block.
 fn block(name: &str) -> String {
     format!("cross_attention_block.{name}")
 }
@@ -87,7 +88,7 @@ impl Head for VJepa {
         let read = own + attention.read(&batch.patches); // [B, d]
         let normed = linear::affine(params, &block("norm2"), linear::normalised(read.clone()));
         let hidden = linear::apply(params, &block("mlp.fc1"), normed); // [B, 4 d]
-        // GELU by its own formula: burn's gradient of it is another's on GPUs, of the form with tanh.
+        // GELU by its exact formula: on GPUs burn's gradient is that of the approximation with tanh.
         let hidden = hidden.clone() * ((hidden * FRAC_1_SQRT_2).erf() + 1.0) * 0.5;
         read + linear::apply(params, &block("mlp.fc2"), hidden)
     }
