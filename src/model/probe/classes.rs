@@ -1,18 +1,18 @@
-//! Which class of a dataset is which of a probe.
+//! Matches the classes of a dataset with those of a probe.
 //!
-//! The same list on both sides is the same class for class, names that stand in it twice included
-//! (ImageNet has two cranes). Otherwise classes are matched by their names, and a name that both sides
-//! know but one has twice is refused: nothing says which of the two is meant.
+//! Where both lists are equal, classes are matched by index, names that occur twice included
+//! (ImageNet has two cranes). Otherwise they are matched by name, and a name that both lists
+//! hold but one holds twice is refused, since it is ambiguous.
 
 use std::collections::HashMap;
 
 use super::{Probe, ProbeError};
 
 impl Probe {
-    /// Of every class of a dataset, the number this probe gives it, where it knows it.
+    /// For every class of a dataset, its index in this probe; `None` where the probe does not know it.
     ///
     /// # Errors
-    /// If the probe's classes have no names and are of another number, or a name is ambiguous.
+    /// If the probe's classes have no names and their number differs, or a name is ambiguous.
     pub fn numbers(&self, classes: &[String]) -> Result<Vec<Option<usize>>, ProbeError> {
         let names = &self.meta.classes;
         if names.is_empty() && self.classes() != classes.len() {
@@ -22,20 +22,20 @@ impl Probe {
         if names.is_empty() || names == classes {
             return Ok((0..classes.len()).map(Some).collect());
         }
-        let mut places: HashMap<&str, (usize, usize)> = HashMap::new(); // the first, and how many
+        let mut probe_classes: HashMap<&str, (usize, usize)> = HashMap::new(); // first index, and occurrences
         for (number, name) in names.iter().enumerate() {
-            places.entry(name).or_insert((number, 0)).1 += 1;
+            probe_classes.entry(name).or_insert((number, 0)).1 += 1;
         }
-        let mut met: HashMap<&str, usize> = HashMap::new();
-        classes.iter().for_each(|name| *met.entry(name).or_default() += 1);
-        let number = |name: &String| match places.get(name.as_str()) {
+        let mut dataset_counts: HashMap<&str, usize> = HashMap::new();
+        classes.iter().for_each(|name| *dataset_counts.entry(name).or_default() += 1);
+        let number = |name: &String| match probe_classes.get(name.as_str()) {
             None => Ok(None),
-            Some((number, 1)) if met[name.as_str()] == 1 => Ok(Some(*number)),
+            Some((number, 1)) if dataset_counts[name.as_str()] == 1 => Ok(Some(*number)),
             Some((_, own)) => Err(ProbeError::Ambiguous {
                 file: self.file.clone(),
                 name: name.clone(),
                 own: *own,
-                other: met[name.as_str()],
+                other: dataset_counts[name.as_str()],
             }),
         };
         classes.iter().map(number).collect()
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn classes_are_matched_by_place_by_name_or_by_number_alone() {
         for (probe, count, dataset, expected) in [
-            (&BIRDS[..], 3, &BIRDS[..], &[Some(0), Some(1), Some(2)][..]), // two cranes are told apart by their place
-            (&BIRDS, 3, &["finch", "wren"], &[Some(1), None]), // twice where the other side knows none
+            (&BIRDS[..], 3, &BIRDS[..], &[Some(0), Some(1), Some(2)][..]), // two cranes are told apart by their index
+            (&BIRDS, 3, &["finch", "wren"], &[Some(1), None]), // a name that the dataset lacks may occur twice
             (&["finch"], 1, &BIRDS, &[None, Some(0), None]),
             (&["crane", "finch", "wren"], 3, &["wren", "crane", "finch"], &[Some(2), Some(0), Some(1)]),
             (&[], 2, &["a", "b"], &[Some(0), Some(1)]),

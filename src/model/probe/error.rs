@@ -1,4 +1,4 @@
-//! What can be wrong with a probe file, or with the tokens it is asked to read. Every message names
+//! Errors of probe files, and of probes applied to tokens that do not fit. Every message names
 //! the file and says what to do.
 
 use crate::model::probe::head::ConfigError;

@@ -1,7 +1,7 @@
-//! Probe files: one `.safetensors` under PyTorch's names (docs/definitions.md, section 8).
+//! Probe files: one `.safetensors` with PyTorch's names (docs/definitions.md, section 8).
 //!
-//! Strict about tensors (missing, unused and misshapen ones are one error), lenient about types
-//! (half, double and integer tensors become float32) and about keys it does not know (kept).
+//! Strict about tensors (all missing, unused and misshapen ones are reported in one error), lenient about types
+//! (half, double and common integer tensors become float32) and about unknown keys (kept).
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
@@ -20,7 +20,7 @@ use crate::model::memo::Memo;
 use crate::model::probe::head::{self, Dims};
 use crate::model::probe::params::{Constraint, STEP_BOUNDS, Spec};
 
-/// The metadata key of the description.
+/// The metadata key of the probe's description.
 const KEY: &str = "ssmprobe";
 /// Largest probe file in bytes; the largest real ones are some hundred megabytes.
 const MAX_FILE_BYTES: u64 = 4 << 30;
@@ -34,7 +34,7 @@ impl Probe {
         Self::parse(&read(path)?, path)
     }
 
-    /// Reads a probe file; with the SHA-256 of the very bytes that were read.
+    /// Reads a probe file; also returns the SHA-256 of the bytes that were read.
     pub fn load_known(path: &Path) -> Result<(Self, String), ProbeError> {
         let bytes = read(path)?;
         Ok((Self::parse(&bytes, path)?, sha256::of_bytes(&bytes)))
@@ -43,9 +43,9 @@ impl Probe {
     /// Reads the bytes of a probe file; `path` names it in errors.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, ProbeError> {
         let file = path.display().to_string();
-        let damaged = |source| ProbeError::NotSafetensors { file: file.clone(), source };
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
-        let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
+        let not_safetensors = |source| ProbeError::NotSafetensors { file: file.clone(), source };
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(not_safetensors)?;
         let mut metadata: BTreeMap<String, String> =
             header.metadata().clone().unwrap_or_default().into_iter().collect();
         let description =
@@ -69,7 +69,7 @@ impl Probe {
         if classes == 0 {
             return Err(ProbeError::NoClasses { file });
         }
-        // A file says nothing of the grid, and needs not: specs depend on it through `order` alone.
+        // A file does not hold the grid, nor need it: specs depend on it only through the length of `order`.
         let dims = Dims { width, grid: Grid::new(1, order.unwrap_or(2)), classes };
         head.check(&dims).map_err(config_error)?;
 
@@ -85,7 +85,7 @@ impl Probe {
             problems,
         })?;
         for spec in &specs {
-            if let Some(problem) = damage(spec, &arrays[&spec.name]) {
+            if let Some(problem) = value_problem(spec, &arrays[&spec.name]) {
                 return Err(ProbeError::Values { file, name: spec.name.clone(), problem });
             }
         }
@@ -94,7 +94,7 @@ impl Probe {
         Ok(Self { meta, arrays, classifier, metadata, head, file, kernels: Memo::new(MAX_KERNELS) })
     }
 
-    /// Writes a probe file, whole or not at all.
+    /// Writes a probe file atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ProbeError> {
         let path = path.as_ref();
         let file = path.display().to_string();
@@ -104,7 +104,7 @@ impl Probe {
         let mut named: Vec<(&str, Vec<usize>, Dtype, Vec<u8>)> = Vec::new();
         for (name, array) in &self.arrays {
             let (dtype, bytes) = match name.as_str() {
-                // Indices, as PyTorch indexes with them.
+                // Indices are int64 in PyTorch.
                 "order" => (Dtype::I64, array.data.iter().flat_map(|&i| (i as i64).to_le_bytes()).collect()),
                 _ => (Dtype::F32, little_endian(&array.data)),
             };
@@ -136,20 +136,20 @@ fn read(path: &Path) -> Result<Vec<u8>, ProbeError> {
     })
 }
 
-/// The description, its format checked before anything else of it is believed.
+/// Parses the description, whose format version is checked before anything else.
 fn parse_meta(description: &str, file: &str) -> Result<Meta, ProbeError> {
-    let misread = |source| ProbeError::Metadata { file: file.to_owned(), source };
-    let value: Value = serde_json::from_str(description).map_err(misread)?;
+    let metadata_error = |source| ProbeError::Metadata { file: file.to_owned(), source };
+    let value: Value = serde_json::from_str(description).map_err(metadata_error)?;
     match value.get("format") {
         Some(found) if found.as_u64() != Some(FORMAT) => {
             let (file, found) = (file.to_owned(), found.to_string());
             Err(ProbeError::Format { file, found, expected: FORMAT })
         }
-        _ => serde_json::from_value(value).map_err(misread),
+        _ => serde_json::from_value(value).map_err(metadata_error),
     }
 }
 
-/// The tensors of `specs` in float32, or everything that is wrong with those of the file.
+/// The tensors of `specs` in float32, or a list of all problems with the file's tensors.
 fn gather(tensors: &SafeTensors, specs: &[Spec]) -> Result<Arrays, String> {
     let (mut arrays, mut problems) = (Arrays::new(), Vec::new());
     for Spec { name, shape, .. } in specs {
@@ -175,32 +175,32 @@ fn little_endian(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// The values of a tensor of any number type, in float32.
+/// The values of a tensor in float32; `None` for types other than those below.
 fn float32(view: &TensorView) -> Option<Vec<f32>> {
-    fn each<const W: usize>(bytes: &[u8], convert: impl Fn([u8; W]) -> f32) -> Vec<f32> {
+    fn convert_all<const W: usize>(bytes: &[u8], convert: impl Fn([u8; W]) -> f32) -> Vec<f32> {
         let (chunks, _) = bytes.as_chunks::<W>();
         chunks.iter().map(|chunk| convert(*chunk)).collect()
     }
     let bytes = view.data();
     Some(match view.dtype() {
-        Dtype::F32 => each(bytes, f32::from_le_bytes),
-        Dtype::F64 => each(bytes, |b| f64::from_le_bytes(b) as f32),
-        Dtype::F16 => each(bytes, |b| half::f16::from_le_bytes(b).to_f32()),
-        Dtype::BF16 => each(bytes, |b| half::bf16::from_le_bytes(b).to_f32()),
-        Dtype::I64 => each(bytes, |b| i64::from_le_bytes(b) as f32),
-        Dtype::I32 => each(bytes, |b| i32::from_le_bytes(b) as f32),
-        Dtype::I16 => each(bytes, |b| f32::from(i16::from_le_bytes(b))),
-        Dtype::U8 => each(bytes, |b: [u8; 1]| f32::from(b[0])),
+        Dtype::F32 => convert_all(bytes, f32::from_le_bytes),
+        Dtype::F64 => convert_all(bytes, |b| f64::from_le_bytes(b) as f32),
+        Dtype::F16 => convert_all(bytes, |b| half::f16::from_le_bytes(b).to_f32()),
+        Dtype::BF16 => convert_all(bytes, |b| half::bf16::from_le_bytes(b).to_f32()),
+        Dtype::I64 => convert_all(bytes, |b| i64::from_le_bytes(b) as f32),
+        Dtype::I32 => convert_all(bytes, |b| i32::from_le_bytes(b) as f32),
+        Dtype::I16 => convert_all(bytes, |b| f32::from(i16::from_le_bytes(b))),
+        Dtype::U8 => convert_all(bytes, |b: [u8; 1]| f32::from(b[0])),
         _ => return None,
     })
 }
 
-/// What is wrong with the values of a tensor, if anything is.
-fn damage(spec: &Spec, array: &Array) -> Option<String> {
+/// What is wrong with the values of a tensor; `None` if they are valid.
+fn value_problem(spec: &Spec, array: &Array) -> Option<String> {
     let data = &array.data;
-    let broken = data.iter().filter(|x| !x.is_finite()).count();
-    if broken > 0 {
-        return Some(format!("holds {broken} values that are not finite (of {})", data.len()));
+    let non_finite = data.iter().filter(|x| !x.is_finite()).count();
+    if non_finite > 0 {
+        return Some(format!("holds {non_finite} values that are not finite (of {})", data.len()));
     }
     let is_state_matrix = spec.name.starts_with("s4.") && spec.name.ends_with(".A");
     if is_state_matrix || spec.constraint == Constraint::StableTriangular {

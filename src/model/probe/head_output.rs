@@ -1,15 +1,15 @@
 //! How one head read one image, in float64: enough to compute every number of an explanation
-//! without touching a tensor again.
+//! without another forward pass.
 
 use std::ops::Range;
 
-/// A soft permutation row by row: kept as a table, or made when a row is asked for.
+/// A soft permutation by rows, which are stored or computed on demand.
 pub trait PlanRows: Sync {
     /// Number of tokens, and of positions.
     fn tokens(&self) -> usize;
 
-    /// The share of token `i` at every position, `[N]`; `room` `[N]` is for rows that have to be made.
-    fn row<'a>(&'a self, i: usize, room: &'a mut [f64]) -> &'a [f64];
+    /// The share of token `i` at every position, `[N]`; `buffer` `[N]` holds the row if it has to be computed.
+    fn row<'a>(&'a self, i: usize, buffer: &'a mut [f64]) -> &'a [f64];
 }
 
 impl PlanRows for Plan {
@@ -22,11 +22,11 @@ impl PlanRows for Plan {
     }
 }
 
-/// Shares that are worth a thread of their own.
+/// Plan entries that are enough work for one parallel task.
 const BLOCK: usize = 1 << 18;
 
-/// Rows of a plan of `n` tokens that are taken together: the same on every machine, so that sums
-/// over them are, too.
+/// Ranges of rows into which a plan of `n` tokens is split for parallel work: the same on every machine,
+/// so that sums over them are reproducible.
 pub(in crate::model) fn blocks(n: usize) -> Vec<Range<usize>> {
     let rows = (BLOCK / n.max(1)).max(1);
     (0..n).step_by(rows).map(|first| first..(first + rows).min(n)).collect()
@@ -48,21 +48,21 @@ impl Plan {
     }
 }
 
-/// In which order the tokens are read.
+/// The order in which the tokens are read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
     /// `order[k]` is the token read at step `k`.
     Permutation(Vec<usize>),
-    /// Softly, by a plan.
+    /// A soft order, by a plan.
     Plan(Plan),
 }
 
-/// What a position of the sequence counts in the features, the skip `D` included at the last one.
+/// The weight of each position of the sequence in the features, the skip `D` included at the last one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Gain {
-    /// `[N]`: the same for every channel.
+    /// `[N]`: the same weights for every channel.
     Shared(Vec<f64>),
-    /// `[N, d]` row-major: one for every channel.
+    /// `[N, d]` row-major: separate weights for every channel.
     Channel(Vec<f64>),
     /// `[P, F, d]` row-major: a full map from channels to features, for one of P distinct
     /// positions; `class_of[k]` says which one position `k` uses. `bias` `[F]` is added once.
@@ -79,26 +79,26 @@ pub enum Gain {
 /// One sweep over the tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
-    /// Who comes when.
+    /// The order of the tokens.
     pub order: Order,
-    /// What is remembered of whom.
+    /// The weight of each position of that order.
     pub gain: Gain,
-    /// The kernel as the S4 measures it, `K[j]` for `j` steps before the end, `[N]` or `[N, d]`,
-    /// without `D`; empty where there is no S4.
+    /// The S4's kernel, `K[j]` for `j` steps before the end, `[N]` or `[N, d]`, without `D`;
+    /// empty where there is no S4.
     pub kernel: Vec<f64>,
     /// Spectral radius of the transition matrix; absent where there is no S4.
     pub radius: Option<f64>,
 }
 
-/// How the features come out of the tokens.
+/// How the features are computed from the tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
     /// A weighted mean of tokens, `[N]`.
     Pool(Vec<f64>),
     /// A weighted mean with one weight for every token and channel, `[N, d]` row-major.
     ChannelPool(Vec<f64>),
-    /// Pools behind one linear map: `y[g] = map[g] . sum_i weights[g M / G, i] t_i`; with M pools, each feeds an equal share
-    /// of the G values. The features are `z = mix y + bias`, or `y + bias` where nothing mixes them.
+    /// Pools, then one linear map: `y[g] = map[g] . sum_i weights[g M / G, i] t_i`; each of M pools feeds an equal share
+    /// of the G values. The features are `z = mix y + bias`, or `y + bias` without `mix`.
     Projected {
         /// `[M, N]` row-major.
         weights: Vec<f64>,
@@ -109,13 +109,13 @@ pub enum Form {
         /// `[F]`.
         bias: Vec<f64>,
     },
-    /// Sweeps whose readouts are averaged.
+    /// Directions whose readouts are averaged.
     Scan(Vec<Direction>),
     /// Not linear in the patch tokens: no exact evidence.
     Opaque {
         /// The features, `[F]`.
         features: Vec<f64>,
-        /// Why there is no exact evidence, as a person reads it.
+        /// Why there is no exact evidence, as shown to users.
         why: &'static str,
     },
 }
@@ -125,6 +125,6 @@ pub enum Form {
 pub struct HeadOutput {
     /// Standardised scores, `[N]`, of heads with a scorer.
     pub scores: Option<Vec<f64>>,
-    /// How the features come out of the tokens.
+    /// How the features are computed from the tokens.
     pub form: Form,
 }

@@ -1,4 +1,4 @@
-//! What a probe file says about itself: the JSON under the metadata key `ssmprobe`.
+//! The description in a probe file: the JSON under the metadata key `ssmprobe`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -18,9 +18,9 @@ pub struct Meta {
     /// The head's settings.
     #[serde(default)]
     pub config: Config,
-    /// Whose tokens it reads.
+    /// The backbone whose tokens it reads.
     pub backbone: BackboneMeta,
-    /// Names of the classes; empty where only numbers are known.
+    /// Names of the classes; empty where only their number is known.
     #[serde(default)]
     pub classes: Vec<String>,
     /// How it was trained, as its trainer wrote it.

@@ -1,7 +1,7 @@
 //! A probe: a head and the linear classifier behind it, as one file on disk (docs/definitions.md, section 8).
 //!
-//! Values are effective ones, under PyTorch's names, so that ten lines of PyTorch write a file this
-//! reads (`assets/examples/write_probe.py`). `logits = W z + b` `[C]` from the features `z` `[F]`
+//! Files hold effective values under PyTorch's names, so that ten lines of PyTorch write a file that
+//! [`Probe::load`] reads (`assets/examples/write_probe.py`). `logits = W z + b` `[C]` from the features `z` `[F]`
 //! that the head's [`HeadOutput`] gives.
 
 mod classes;
@@ -30,7 +30,7 @@ use super::tokens::Tokens;
 use crate::model::io::array::Arrays;
 use crate::model::memo::Memo;
 
-/// Token counts whose kernels are kept before the oldest are forgotten.
+/// Number of token counts whose kernels are cached; the oldest are evicted.
 const MAX_KERNELS: usize = 8;
 
 /// The linear classifier of a probe.
@@ -59,25 +59,25 @@ impl Classifier {
 pub struct Probe {
     /// Which head, of which backbone, for which classes.
     pub meta: Meta,
-    /// The head's parameters: effective values, without the classifier. Not to be changed once the
-    /// probe has read something: its kernels are kept.
+    /// The head's parameters: effective values, without the classifier. Must not be changed once the
+    /// probe has read an image, since its kernels are cached.
     pub arrays: Arrays,
-    /// What turns features into logits.
+    /// Maps features to logits.
     pub classifier: Classifier,
-    /// Metadata of the file beside `ssmprobe`, kept as found.
+    /// The file's metadata under other keys than `ssmprobe`, kept as found.
     metadata: BTreeMap<String, String>,
     head: Box<dyn Head>,
-    /// What errors call it.
+    /// Its name in errors.
     file: String,
     /// S4 kernels by number of tokens.
     kernels: Memo<usize, Arc<Vec<Kernel>>>,
 }
 
 impl Probe {
-    /// A probe that was never on disk.
+    /// A probe that is not on disk.
     ///
     /// # Panics
-    /// If `meta` names no head or settings it refuses: a bug of the caller, who built the head.
+    /// If `meta` names no existing head or settings that the head refuses: a bug of the caller, who built the head.
     pub fn new(meta: Meta, arrays: Arrays, classifier: Classifier) -> Self {
         let spec = head::find(&meta.head).expect("the id of a head");
         let head = spec.build(&meta.config).expect("settings the head was built with");
@@ -93,7 +93,7 @@ impl Probe {
         }
     }
 
-    /// The head, by its settings.
+    /// The head with its settings.
     pub fn head(&self) -> &dyn Head {
         &*self.head
     }
@@ -103,7 +103,7 @@ impl Probe {
         self.classifier.bias.len()
     }
 
-    /// Whether the probe can read images of `n` patch tokens of `width` channels.
+    /// An error unless the probe can read images of `n` patch tokens of `width` channels, with a CLS token or not.
     pub fn fits(&self, width: usize, n: usize, has_cls: bool) -> Result<(), ProbeError> {
         let file = self.file.clone();
         let expected = self.meta.backbone.hidden_size;
@@ -123,20 +123,20 @@ impl Probe {
         Ok(())
     }
 
-    /// How it reads one image, in float64. `image_seed` seeds random orders: the image's index in its
-    /// dataset.
+    /// How it reads one image, in float64; fails where the tokens do not fit. `image_seed`, the image's index in its
+    /// dataset, seeds random orders.
     pub fn output(&self, tokens: &Tokens, image_seed: u64) -> Result<HeadOutput, ProbeError> {
         let n = tokens.grid.len();
         self.fits(tokens.width, n, tokens.cls.is_some())?;
         Ok(self.head.output_with(&self.arrays, &self.kernels(n), tokens, image_seed))
     }
 
-    /// Its S4 kernels for `n` tokens, computed once.
+    /// Its S4 kernels for `n` tokens, cached.
     fn kernels(&self, n: usize) -> Arc<Vec<Kernel>> {
         self.kernels.get(n, || Arc::new(self.head.kernels(&self.arrays, n)))
     }
 
-    /// The index of a class by its name (first exactly, then in any case) or its number.
+    /// The index of a class by its name (an exact match first, then ignoring ASCII case) or its number.
     pub fn class(&self, asked: &str) -> Result<usize, ProbeError> {
         let names = &self.meta.classes;
         let by_name = names
@@ -174,7 +174,7 @@ fn known_heads(asked: &str) -> String {
     nearest(asked, ids, head::HEADS.len()).join(", ")
 }
 
-/// The `count` names most like `asked`: those that contain it, then by edit distance.
+/// The `count` names nearest to `asked`: those that contain it first, then by edit distance.
 fn nearest<'a>(asked: &str, names: impl Iterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
     let asked: String = asked.to_lowercase().chars().take(64).collect();
     let rank = |name: &str| {

@@ -1,8 +1,8 @@
-//! Heads as other projects save them, and the probe that each becomes.
+//! Imports heads as other projects save them, each as a probe.
 //!
 //! A batch normalisation without weight and bias before a classifier is folded into it: `W (z - mean) / s + b` with
 //! `s = sqrt(variance + eps)` is `(W / s) z + (b - W mean / s)`, computed in float64. It is the same function, so that
-//! logits are those of the original to the rounding of float32; eps is 1e-6, as these projects have it.
+//! logits equal the original's up to float32 rounding; eps is 1e-6, as in these projects.
 
 use std::path::{Path, PathBuf};
 
@@ -16,28 +16,28 @@ use crate::model::grid::Grid;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::probe::settings::ConfigError;
 
-/// What the batch normalisation adds to the variance.
+/// Added to the variance in the batch normalisation.
 const EPSILON: f64 = 1e-6;
-/// Keys of a checkpoint that hold a head, the likeliest first; nothing for the file itself.
-const UNDER: &[&str] = &["", "state_dict", "model", "classifier"];
-/// Longest axis of a head: classes, or features.
+/// Keys of a checkpoint under which a head may lie, the likeliest first; empty for the top level.
+const HEAD_KEYS: &[&str] = &["", "state_dict", "model", "classifier"];
+/// Longest axis of a head's tensors: classes, or features.
 const MAX_AXIS: usize = 1 << 20;
 
 /// A kind of head that another project publishes.
 #[derive(Debug)]
 pub struct HeadProject {
-    /// What a person calls it in a flag.
+    /// Its id on the command line.
     pub id: &'static str,
-    /// What it is called on the screen.
+    /// Its name on the screen.
     pub name: &'static str,
-    /// The end of the name by which it is found.
-    mark: &'static str,
-    /// How the names begin that are left out: the backbone, where it was saved with its head.
+    /// The end of a tensor's name by which a head is found; what precedes it is the head's prefix.
+    suffix: &'static str,
+    /// Prefixes of names that are ignored: those of the backbone, where it was saved with its head.
     left_out: &'static [&'static str],
     read: fn(&Saved) -> ReadHead,
 }
 
-/// A probe, and what its file says of itself, a line each.
+/// A probe, and notes on how it was imported, one line each.
 pub type ReadHead = Result<(Probe, Vec<String>), HeadError>;
 
 /// Every kind of head, in the order menus show them.
@@ -47,7 +47,7 @@ pub const HEAD_PROJECTS: &[&HeadProject] = &[&EFFICIENT_PROBING, &DINOV2_LINEAR]
 const EFFICIENT_PROBING: HeadProject = HeadProject {
     id: "ep",
     name: "Efficient Probing",
-    mark: "0.cls_token",
+    suffix: "0.cls_token",
     left_out: &[
         "cls_token",
         "pos_embed",
@@ -65,17 +65,17 @@ const EFFICIENT_PROBING: HeadProject = HeadProject {
 const DINOV2_LINEAR: HeadProject = HeadProject {
     id: "dinov2-linear",
     name: "DINOv2's linear heads",
-    mark: "weight",
+    suffix: "weight",
     left_out: &[],
     read: linear,
 };
 
-/// The kind of head of an id.
+/// The kind of head with this id.
 pub fn find(id: &str) -> Option<&'static HeadProject> {
     HEAD_PROJECTS.iter().copied().find(|project| project.id == id)
 }
 
-/// Why a file cannot become a probe.
+/// Why a file cannot be imported as a probe.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum HeadError {
@@ -97,7 +97,7 @@ pub enum HeadError {
     NoBackbone { project: &'static str },
 }
 
-/// A saved head, by the names behind its prefix.
+/// A saved head, whose tensors are named without its prefix.
 struct Saved<'a> {
     path: &'a Path,
     weights: Weights,
@@ -106,8 +106,8 @@ struct Saved<'a> {
     backbone: BackboneMeta,
 }
 
-/// Reads a head of `project`, with what its file says of itself, a line each. `key` and `prefix` choose among several;
-/// `backbone`: whose tokens it reads, its `hidden_size` 0 where that is not known.
+/// Imports a head of `project`, with notes on how. `key` and `prefix` choose among several heads of a file;
+/// `backbone`: the one whose tokens it reads, with `hidden_size` 0 where that is not known.
 pub fn read(
     path: &Path,
     project: &'static HeadProject,
@@ -117,9 +117,10 @@ pub fn read(
 ) -> ReadHead {
     let weights = match key {
         Some(key) => Weights::open_file(path, &[key])?,
-        None => Weights::open_file(path, UNDER)?,
+        None => Weights::open_file(path, HEAD_KEYS)?,
     };
-    let found: Vec<&str> = weights.names().filter_map(|(name, _)| name.strip_suffix(project.mark)).collect();
+    let found: Vec<&str> =
+        weights.names().filter_map(|(name, _)| name.strip_suffix(project.suffix)).collect();
     let whole = |before: &&str| before.is_empty() || before.ends_with('.');
     let found: Vec<&str> = found.into_iter().filter(whole).collect();
     let chosen = match (prefix, found.as_slice()) {
@@ -137,7 +138,7 @@ pub fn read(
 }
 
 impl Saved<'_> {
-    /// The axes of a tensor that has so many, none of length 0.
+    /// The shape of a tensor of N axes, none of which may be empty or longer than [`MAX_AXIS`]; else an error with `expected`.
     fn axes<const N: usize>(&self, name: &str, expected: &str) -> Result<[usize; N], HeadError> {
         let found = self.weights.shape(&format!("{}{name}", self.prefix)).unwrap_or_default();
         let whole = found.iter().all(|axis| (1..=MAX_AXIS).contains(axis));
@@ -153,7 +154,7 @@ impl Saved<'_> {
         HeadError::Shape { path: self.path.to_owned(), name, found, expected }
     }
 
-    /// That the file holds tensors of these names and shapes, and no other that is not left out by its name; how many are.
+    /// Checks that the file holds tensors of these names and shapes, and no others but ignored ones; returns the number of those.
     fn check(&self, needed: &[(&str, Vec<usize>)]) -> Result<usize, HeadError> {
         let needed = needed.iter().map(|(name, shape)| (format!("{}{name}", self.prefix), shape.clone()));
         let needed: Vec<_> = needed.collect();
@@ -173,8 +174,8 @@ impl Saved<'_> {
         Ok(tensor.try_into_vec::<f32>().expect("weights are read in float32"))
     }
 
-    /// The classifier `name` behind the batch normalisation `norm`, as one linear map of `features`.
-    fn folded(&self, norm: &str, name: &str) -> Result<Classifier, HeadError> {
+    /// The classifier `name` with the batch normalisation `norm` before it folded in.
+    fn fold_norm(&self, norm: &str, name: &str) -> Result<Classifier, HeadError> {
         let (mean, variance) =
             (self.values(&format!("{norm}.running_mean"))?, self.values(&format!("{norm}.running_var"))?);
         if let Some(index) = variance.iter().position(|x| *x < 0.0) {
@@ -195,7 +196,7 @@ impl Saved<'_> {
         Ok(Classifier { weight, bias })
     }
 
-    /// The probe with this head, if its sizes fit.
+    /// The probe with this head; fails where its settings do not fit its sizes.
     fn probe(
         &self,
         id: &str,
@@ -233,7 +234,7 @@ fn efficient(saved: &Saved) -> ReadHead {
         ("2.weight", vec![classes, features]),
         ("2.bias", vec![classes]),
     ])?;
-    // As the project divides: by a whole `d_out`, what is over left out.
+    // The project's own integer division: `features = d / d_out`, for a whole `d_out`.
     let d_out = d / features;
     if d_out == 0 || d / d_out != features {
         let what = format!("values of tokens of width {d} are {d} / d_out wide, for a whole d_out from 1");
@@ -248,19 +249,19 @@ fn efficient(saved: &Saved) -> ReadHead {
         Ok((name.to_owned(), Array::new(shape, saved.values(from)?)))
     };
     let arrays = arrays.into_iter().map(array).collect::<Result<Arrays, HeadError>>()?;
-    let classifier = saved.folded("1", "2")?;
+    let classifier = saved.fold_norm("1", "2")?;
     let config = Config { queries: Some(queries), width: Some(features), ..Config::default() };
     let dims = Dims { width: d, grid: Grid::new(1, 2), classes };
     let values =
         if d_out > 1 { format!(", values of width {features} (d_out {d_out})") } else { String::new() };
-    let mut told = vec![
+    let mut notes = vec![
         format!("{}: {queries} queries of width {d}{values}, {classes} classes", saved.project.name),
         "its batch normalisation (eps 1e-6) is folded into the classifier".to_owned(),
     ];
     if left_out > 0 {
-        told.push(format!("left out: {left_out} tensors of its backbone"));
+        notes.push(format!("left out: {left_out} tensors of its backbone"));
     }
-    Ok((saved.probe("efficient", config, &dims, arrays, classifier)?, told))
+    Ok((saved.probe("efficient", config, &dims, arrays, classifier)?, notes))
 }
 
 fn linear(saved: &Saved) -> ReadHead {
@@ -292,12 +293,12 @@ fn linear(saved: &Saved) -> ReadHead {
     };
     let classifier = Classifier { weight: saved.values("weight")?, bias: saved.values("bias")? };
     let dims = Dims { width: blocks * d, grid: Grid::new(1, 2), classes };
-    let told = vec![format!("{}: {classes} classes from {reads}", saved.project.name)];
+    let notes = vec![format!("{}: {classes} classes from {reads}", saved.project.name)];
     let config = Config { blocks: Some(blocks), ..Config::default() };
     let mut probe = saved.probe(id, config, &dims, Arrays::new(), classifier)?;
     if blocks > 1 {
         let token_spec = TokenSpec { blocks: Some(blocks), ..TokenSpec::default() };
         probe.meta.training = Some(json!({ "tokens": { "layer": token_spec.name() } }));
     }
-    Ok((probe, told))
+    Ok((probe, notes))
 }

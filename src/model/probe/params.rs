@@ -1,4 +1,4 @@
-//! The trainable values of one head, by their PyTorch names.
+//! The parameters and buffers of one head, by their PyTorch names.
 //!
 //! A head is a pure function of its parameters and the tokens. Parameters are kept flat on the
 //! device and reshaped where they are read, so one optimiser, one checkpoint and one file format
@@ -17,10 +17,10 @@ use crate::model::io::array::{Array, Arrays};
 use crate::model::ops;
 use crate::model::stats;
 
-/// How a parameter starts.
+/// The initial values of a parameter.
 #[derive(Clone, Debug)]
 pub enum Init {
-    /// All the same value.
+    /// The same value everywhere.
     Constant(f32),
     /// Uniform in `[-bound, bound]`: PyTorch's default for linear layers is `1 / sqrt(fan_in)`.
     Uniform(f32),
@@ -30,7 +30,7 @@ pub enum Init {
     Values(Vec<f32>),
 }
 
-/// What holds for a parameter whatever its gradient says; restored after every optimiser step.
+/// The constraint on a parameter, restored after every optimiser step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constraint {
     /// Any value.
@@ -43,21 +43,21 @@ pub enum Constraint {
     StepSize,
 }
 
-/// One parameter of a head: its PyTorch name, shape, start and constraint.
+/// One parameter of a head: its PyTorch name, shape, initial values and constraint.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// PyTorch name, as in probe files.
     pub name: String,
     /// Length of every axis.
     pub shape: Vec<usize>,
-    /// How it starts (effective values, as files hold them).
+    /// Its initial values (effective ones, as files hold them).
     pub init: Init,
-    /// What always holds for it.
+    /// Its constraint.
     pub constraint: Constraint,
 }
 
 impl Spec {
-    /// How many of its values are trained: none of a buffer, and nothing above the diagonal of a triangle.
+    /// Number of trained values: 0 for a buffer, and nothing above the diagonal of a triangular matrix.
     pub fn trained(&self) -> usize {
         match self.constraint {
             Constraint::Fixed => 0,
@@ -86,8 +86,8 @@ impl Spec {
         self.len() == 0
     }
 
-    /// Starting values, drawn from (`seed`, `scope`, name) alone, so that a head starts the same
-    /// whatever is trained beside it.
+    /// Initial values, drawn from (`seed`, `scope`, name) alone, so that a head starts the same
+    /// whichever heads are trained with it.
     pub fn start(&self, seed: u64, scope: &str) -> Array {
         let mut hash = Sha256::new();
         hash.update(seed.to_le_bytes());
@@ -109,7 +109,7 @@ impl Spec {
     }
 }
 
-/// The parameters of one head on a device. A copy, of which a step makes several, shares what they are and start at.
+/// The parameters of one head on a device. Clones, of which a training step makes several, share the specs.
 #[derive(Clone)]
 pub struct Params {
     specs: Arc<IndexMap<String, Spec>>,
@@ -117,7 +117,7 @@ pub struct Params {
     values: Vec<Tensor<1>>,
 }
 
-/// Step sizes are held within these bounds (paper, "S4 Implementation").
+/// Bounds within which step sizes are kept (paper, "S4 Implementation").
 pub const STEP_BOUNDS: (f64, f64) = (1e-3, 1e-1);
 /// Largest diagonal entry of a state matrix: just below zero, so that memory always fades.
 const STABLE_DIAGONAL: f32 = -1e-4;
@@ -127,6 +127,7 @@ fn host(value: &Tensor<1>) -> Vec<f32> {
     value.to_data().convert::<f32>().try_to_vec::<f32>().expect("float32 data")
 }
 
+/// `ln(e^y - 1)`.
 fn inverse_softplus(y: f64) -> f64 {
     y + (-(-y).exp_m1()).ln()
 }
@@ -151,7 +152,7 @@ impl Params {
         Self::from_arrays_in(specs, arrays, device, DType::F32)
     }
 
-    /// [`from_arrays`](Self::from_arrays) in other numbers than float32.
+    /// [`from_arrays`](Self::from_arrays) with another type than float32.
     pub fn from_arrays_in(specs: Vec<Spec>, arrays: &Arrays, device: &Device, dtype: DType) -> Self {
         let value = |spec: &Spec| {
             let array = &arrays[&spec.name];
@@ -209,7 +210,7 @@ impl Params {
         })
     }
 
-    /// Restores every constraint; to be called after each optimiser step.
+    /// Projects every value onto its constraint; to be called after each optimiser step.
     pub fn project(self) -> Self {
         self.map(|spec, value| match spec.constraint {
             Constraint::Free | Constraint::Fixed => value,
@@ -244,7 +245,7 @@ impl Params {
             .collect()
     }
 
-    /// Trained values bit for bit, as [`restore`](Self::restore) takes them.
+    /// Values as they are trained, bit for bit, each as `[len]`; [`restore`](Self::restore) takes them.
     pub fn to_trained(&self) -> Arrays {
         self.iter().map(|(spec, value)| (spec.name.clone(), Array::new([spec.len()], host(value)))).collect()
     }

@@ -1,4 +1,4 @@
-//! The settings of heads and routers, as the `config` of a probe file holds them, and what is wrong with them.
+//! The settings of heads and routers, as the `config` of a probe file holds them, and their errors.
 
 use std::ops::RangeInclusive;
 
@@ -17,18 +17,18 @@ pub enum Sharing {
     Channel,
 }
 
-/// By which rule a step of S4's continuous memory is made a step from token to token (docs/definitions.md, section 3).
+/// The rule by which S4's continuous-time system is discretised to steps from token to token (docs/definitions.md, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Discretization {
-    /// The bilinear one, Tustin's (the paper's).
+    /// The bilinear rule, Tustin's (the paper's).
     #[default]
     Bilinear,
-    /// The zero-order hold: what is read stays as it is for the length of a step.
+    /// The zero-order hold: the input is constant during a step.
     Zoh,
 }
 
-/// What stands between a head and its classifier.
+/// The norm between a head and its classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Norm {
@@ -38,16 +38,16 @@ pub enum Norm {
     None,
 }
 
-/// What a self-attention in front of AbMILP is for.
+/// The use of a self-attention in front of AbMILP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelfAttention {
     /// There is none.
     #[default]
     None,
-    /// The weights are of its tokens.
+    /// The weights are computed from its output; the original tokens are pooled.
     Map,
-    /// So is what they weigh.
+    /// The weights are computed from its output, which is also what is pooled.
     Both,
 }
 
@@ -68,7 +68,7 @@ pub struct Config {
     /// Whether channels share one S4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Sharing>,
-    /// By which rule S4 steps (default `bilinear`).
+    /// The discretisation rule of S4 (default `bilinear`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discretization: Option<Discretization>,
     /// SoftSort's distance exponent, 1 or 2 (default 2).
@@ -77,7 +77,7 @@ pub struct Config {
     /// How many tokens `topk` keeps (default 16).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k: Option<usize>,
-    /// Seed of the random orders (default: the training's own; 0 in a probe that names none).
+    /// Seed of the random orders (default: the training's seed; 0 in a probe file without it).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Attention heads of `transformer` and `v-jepa` (default 12) and of `coca` (8), or the largest divisor of d below.
@@ -89,7 +89,7 @@ pub struct Config {
     /// Width of the values of `efficient`, and number of its features (default d).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<usize>,
-    /// Layers that are joined in the tokens of `cls-mean`, whose mean is of the last of them alone (default 1).
+    /// Number of layers concatenated in the tokens of `cls-mean`, whose mean is of the last of them alone (default 1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<usize>,
     /// Whether AbMILP's network is gated (default false).
@@ -101,20 +101,20 @@ pub struct Config {
     /// Exponent of SimPool's mean (default none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gamma: Option<f64>,
-    /// What stands before the classifier of published poolings (default: what their authors have, of a new training; nothing,
-    /// of a probe that names none).
+    /// The norm before the classifier of published poolings (default: the authors' for a new training; none in a probe file
+    /// without it).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
-    /// The order of the head `order`, as its file had it.
+    /// The order of the head `order`, as given by its order file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<HandOrder>,
-    /// Everything else, as found; in a box, because hardly anyone has any.
+    /// Unknown fields, kept as found; boxed, because they are rare.
     #[serde(flatten)]
     pub rest: Box<serde_json::Map<String, serde_json::Value>>,
 }
 
 impl Config {
-    /// What is set, by name, as a file has it; of an order its name.
+    /// The fields that are set, by name, with their values as in a file; an order by its file's name.
     pub fn fields(&self) -> Vec<(String, String)> {
         let Ok(serde_json::Value::Object(mut map)) = serde_json::to_value(self) else { return Vec::new() };
         if let (Some(order), Some(shown)) = (&self.order, map.get_mut("order")) {
@@ -125,7 +125,7 @@ impl Config {
     }
 }
 
-/// A setting a head cannot work with.
+/// A setting that a head refuses.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("config field `{field}` is {found}; expected {expected}")]
 pub struct ConfigError {
@@ -137,7 +137,7 @@ pub struct ConfigError {
     pub expected: &'static str,
 }
 
-/// The value of a setting, or an error unless it lies within `range`, which `expected` says in words.
+/// Returns `value` if it lies within `range`, else an error; `expected` describes the range.
 pub(super) fn within<T: PartialOrd + ToString>(
     field: &'static str,
     value: T,
@@ -150,24 +150,25 @@ pub(super) fn within<T: PartialOrd + ToString>(
     }
 }
 
-/// The attention heads of a head: as many as are set, else the largest divisor of the hidden size up to `most`.
+/// The number of attention heads: the one of the settings, else the largest divisor of the hidden size up to `most`.
 #[derive(Clone, Copy)]
 pub(super) struct AttentionHeads {
-    asked: Option<usize>,
+    requested: Option<usize>,
     most: usize,
 }
 
 impl AttentionHeads {
-    /// As the settings have them; fails for 0.
+    /// From the settings; fails for 0.
     pub fn new(config: &Config, most: usize) -> Result<Self, ConfigError> {
         let expected = "a whole number from 1 that divides the hidden size";
-        let asked = config.heads.map(|heads| within("heads", heads, 1..=usize::MAX, expected)).transpose()?;
-        Ok(Self { asked, most })
+        let requested =
+            config.heads.map(|heads| within("heads", heads, 1..=usize::MAX, expected)).transpose()?;
+        Ok(Self { requested, most })
     }
 
-    /// How many there are at this hidden size.
+    /// Their number at hidden size `width`.
     pub fn at(self, width: usize) -> usize {
-        self.asked.unwrap_or_else(|| largest_divisor(width, self.most))
+        self.requested.unwrap_or_else(|| largest_divisor(width, self.most))
     }
 
     /// An error unless they divide the hidden size.
@@ -175,7 +176,7 @@ impl AttentionHeads {
         divides("heads", self.at(width), width)
     }
 
-    /// Their part of a head's settings.
+    /// The settings of a head that has no others.
     pub fn settings(self, width: usize) -> Config {
         Config { heads: Some(self.at(width)), ..Config::default() }
     }
