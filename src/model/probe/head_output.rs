@@ -1,5 +1,4 @@
-//! How one head read one image, in float64: enough to compute every number of an explanation
-//! without another forward pass.
+//! How one head read one image, in float64: enough for every number of an explanation without another forward pass.
 
 use std::ops::Range;
 

@@ -1,8 +1,7 @@
 //! A probe: a head and the linear classifier behind it, as one file on disk (docs/definitions.md, section 8).
 //!
-//! Files hold effective values under PyTorch's names, so that ten lines of PyTorch write a file that
-//! [`Probe::load`] reads (`assets/examples/write_probe.py`). `logits = W z + b` `[C]` from the features `z` `[F]`
-//! that the head's [`HeadOutput`] gives.
+//! Files hold effective values under PyTorch's names, so that ten lines of PyTorch write one (`assets/examples/write_probe.py`).
+//! `logits = W z + b` `[C]` from the features `z` `[F]` that the head's [`HeadOutput`] gives.
 
 mod classes;
 mod error;
@@ -59,8 +58,8 @@ impl Classifier {
 pub struct Probe {
     /// Which head, of which backbone, for which classes.
     pub meta: Meta,
-    /// The head's parameters: effective values, without the classifier. Must not be changed once the
-    /// probe has read an image, since its kernels are cached.
+    /// The head's parameters: effective values, without the classifier. Must not change once the probe has read an image: its kernels
+    /// are cached.
     pub arrays: Arrays,
     /// Maps features to logits.
     pub classifier: Classifier,

@@ -86,8 +86,7 @@ impl Spec {
         self.len() == 0
     }
 
-    /// Initial values, drawn from (`seed`, `scope`, name) alone, so that a head starts the same
-    /// whichever heads are trained with it.
+    /// Initial values, drawn from (`seed`, `scope`, name) alone, so that a head starts the same whichever heads are trained with it.
     pub fn start(&self, seed: u64, scope: &str) -> Array {
         let mut hash = Sha256::new();
         hash.update(seed.to_le_bytes());

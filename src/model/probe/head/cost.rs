@@ -26,8 +26,7 @@ pub fn flops(head: &dyn Head, dims: &Dims) -> u64 {
 pub struct Part {
     /// What it computes.
     pub what: &'static str,
-    /// Multiply-adds of its products and convolutions; elementwise operations (softmax, norms, Sinkhorn's iterations)
-    /// count as none.
+    /// Multiply-adds of products and convolutions; elementwise operations (softmax, norms, Sinkhorn's iterations) have none.
     pub multiply_adds: u64,
     /// What `thop` 0.1.1 counts for it, whose hooks only see layers: nothing for a formula or a bare parameter.
     pub hooked: u64,

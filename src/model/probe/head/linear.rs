@@ -55,8 +55,7 @@ pub fn attention_specs(name: &str, width: usize) -> Vec<Spec> {
     all
 }
 
-/// `(x - mean) / sqrt(variance + 1e-5)` over each row of `[B, width]`: layer normalisation without
-/// weight and bias.
+/// `(x - mean) / sqrt(variance + 1e-5)` over each row of `[B, width]`: layer normalisation without weight and bias.
 pub fn normalised(x: Tensor<2>) -> Tensor<2> {
     normalised_by(x, 1e-5)
 }

@@ -1,5 +1,4 @@
-//! Linear probing as in MAE (He et al. 2022, appendix A): [batch normalisation](super::normed) of the mean token
-//! before the linear layer.
+//! Linear probing as in MAE (He et al. 2022, appendix A): [batch normalisation](super::normed) of the mean token before the linear layer.
 
 use super::mean::Gap;
 use super::normed::Normed;

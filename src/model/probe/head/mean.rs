@@ -98,7 +98,6 @@ impl Head for Cls {
 /// `z = [cls, sum_i u_i / N]`, `[d + d / blocks]`, with `u_i` the last `d / blocks` channels of `t_i`: those of the last of the `blocks`
 /// layers that are concatenated in a token. The part of the CLS token is no evidence of any patch token.
 struct ClsMean {
-    /// Number of concatenated layers.
     blocks: usize,
 }
 

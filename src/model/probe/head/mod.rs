@@ -1,5 +1,4 @@
-//! Heads map the tokens of an image to its features (docs/definitions.md, section 4). One idea per file, and the one
-//! [list](HEADS) of them.
+//! Heads map tokens to features (docs/definitions.md, section 4). One idea per file, and the one [list](HEADS) of them.
 
 mod abmilp;
 pub mod attention;

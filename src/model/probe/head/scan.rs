@@ -123,8 +123,7 @@ impl FixedScan {
         Ok(Box::new(Self { source, memory }))
     }
 
-    /// The weight of every token, averaged over the directions: `[N, 1 or d]`. Only for orders that are the
-    /// same for all images.
+    /// The weight of every token, averaged over the directions: `[N, 1 or d]`. Only for orders that are the same for all images.
     fn weights(&self, params: &Params, batch: &Batch) -> Tensor<2> {
         let gains = self.memory.gains(params, batch.grid.len()); // [G, N, 1 or d]
         let [directions, n, channels] = gains.dims();
@@ -145,8 +144,7 @@ impl FixedScan {
         }
     }
 
-    /// The position at which each token of each image is read, `[B, N]` row-major; `None` for orders that
-    /// are the same for all images.
+    /// The position at which each token of each image is read, `[B, N]` row-major; `None` for orders that are the same for all images.
     fn places(&self, batch: &Batch) -> Option<Vec<usize>> {
         let Source::RandomDynamic(seed) = self.source else { return None };
         let [_, n, _] = batch.patches.dims();

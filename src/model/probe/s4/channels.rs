@@ -132,7 +132,6 @@ impl Channels {
         Gradients { a, b, c, step }
     }
 
-    /// What the block of channels from `start` on adds to the gradients.
     fn block_vjp(&self, block: &Block, start: usize, grad_kernel: &[f64]) -> BlockGrads {
         let Block { right, left, width } = block;
         let (states, size) = (self.system.states, self.system.states * width);
@@ -162,7 +161,7 @@ impl Channels {
     }
 }
 
-/// The gradients that one block of channels contributes.
+/// What the channels of one block contribute to the gradients.
 struct BlockGrads {
     /// Of `Bbar`, `[S, w]`.
     impulse: Vec<f64>,

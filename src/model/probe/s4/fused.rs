@@ -53,12 +53,10 @@ pub(super) struct Gradients {
 
 /// A kernel on the host in float64, with what its gradient needs.
 pub struct HostKernel {
-    /// Number of channels, d.
     channels: usize,
     method: Method,
 }
 
-/// How the kernel is computed.
 enum Method {
     One(Recurrence),
     Many(Channels),

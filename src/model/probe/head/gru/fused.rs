@@ -74,7 +74,6 @@ impl Reader {
         as_f32(&self.weights[at])
     }
 
-    /// Images of a part.
     fn part(&self) -> usize {
         self.tokens.images.div_ceil(PARTS).max(1)
     }

@@ -1,5 +1,4 @@
-//! Both directions of the GRU on GPUs: one launch forward and one backward, where tensor operations take some seventy per token.
-//! CubeCL kernels for wgpu and CUDA.
+//! Both directions of the GRU on GPUs: one launch per pass, where tensors take some seventy per token. CubeCL kernels for wgpu and CUDA.
 
 mod kernels;
 
@@ -25,7 +24,6 @@ pub(super) fn last_states(inputs: Tensor<4>, from_state: Tensor<3>, bias: Tensor
     apply::<Cube, _, 3, 2>(GruOp, [inputs.into_dispatch(), from_state.into_dispatch(), bias.into_dispatch()])
 }
 
-/// [`last_states`] as a function of its arguments.
 struct GruOp;
 
 /// What the backward pass needs: buffers of [`kernels::forward`], and the weights of the state.
