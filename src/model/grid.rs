@@ -12,8 +12,8 @@ pub struct Grid {
     pub cols: usize,
 }
 
-/// Most tokens of a grid that is read from a file.
-const MAX_TOKENS: usize = 1 << 20;
+/// Most tokens of an image that a file may state.
+pub(in crate::model) const MAX_TOKENS: usize = 1 << 20;
 
 /// A grid as read from a file, before its size is checked.
 #[derive(Deserialize)]

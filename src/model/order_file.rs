@@ -7,6 +7,7 @@ use std::path::Path;
 
 use zip::ZipArchive;
 
+use super::grid::MAX_TOKENS;
 use super::hand_order::{HandOrder, NoOrderError};
 use super::io::{atomic_file, npz};
 
@@ -14,8 +15,6 @@ use super::io::{atomic_file, npz};
 const NAME: &str = "order";
 /// Largest order file, in bytes: room for far more than a million tokens.
 const MAX_FILE_BYTES: u64 = 1 << 26;
-/// Most tokens of an order.
-const MAX_TOKENS: usize = 1 << 20;
 /// The first bytes of a `.npy` file.
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// The advice in errors about a file that is not an order file.

@@ -207,6 +207,18 @@ fn values_no_probe_can_have_are_refused_by_name() {
         });
         assert!(refused(&bytes).contains("not a permutation of 0 to 11"));
     }
+    // Of no bytes, or one for each index.
+    for (dtype, shape) in
+        [(Dtype::I64, vec![1 << 40, 0]), (Dtype::I64, vec![]), (Dtype::I8, vec![(1 << 20) + 1])]
+    {
+        let bytes = changed("random-fixed.safetensors", |_, tensors| {
+            let order = tensors.iter_mut().find(|(own, ..)| own == "order").expect("an order");
+            let values = shape.iter().product::<usize>() * dtype.bitsize() / 8;
+            *order = ("order".to_owned(), dtype, shape, vec![0; values]);
+        });
+        let message = refused(&bytes);
+        assert!(message.contains("`order` has the shape") && message.contains("1048576 tokens"), "{message}");
+    }
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
 }
 
 /// The patch tokens in float64, `[N, d]`.
-fn widened(tokens: &Tokens) -> Vec<f64> {
+fn patches_f64(tokens: &Tokens) -> Vec<f64> {
     tokens.patches.iter().map(|&x| f64::from(x)).collect()
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::meta::{FORMAT, Meta};
 use super::{Classifier, MAX_KERNELS, Probe, ProbeError, known_heads};
-use crate::model::grid::Grid;
+use crate::model::grid::{Grid, MAX_TOKENS};
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::{atomic_file, sha256};
 use crate::model::memo::Memo;
@@ -63,7 +63,17 @@ impl Probe {
             return Err(ProbeError::HiddenSize { file, found: width, most: MAX_WIDTH });
         }
         let shape = |name: &str| tensors.tensor(name).ok().map(|view| view.shape().to_vec());
-        let order = shape("order").and_then(|shape| shape.first().copied());
+        // Specs allocate as many indices as this axis has.
+        let order = match shape("order").as_deref() {
+            None => None,
+            Some(&[n]) if n <= MAX_TOKENS => Some(n),
+            Some(shape) => {
+                let problem = format!(
+                    "has the shape {shape:?}; expected one axis, an index for each of up to {MAX_TOKENS} tokens"
+                );
+                return Err(ProbeError::Values { file, name: "order".to_owned(), problem });
+            }
+        };
         let rows = shape("classifier.weight").and_then(|shape| shape.first().copied()).unwrap_or(0);
         let classes = if meta.classes.is_empty() { rows } else { meta.classes.len() };
         if classes == 0 {

@@ -46,7 +46,7 @@ impl Panel for RemovalPane {
         let known = cx.state.removal_of(column).map(|answer| answer.cloned().map_err(Clone::clone));
         match known {
             Some(Ok(removal)) => {
-                self.ask(ui, cx, column, "Remove again");
+                self.request_ui(ui, cx, column, "Remove again");
                 self.settings(ui, &removal);
                 match self.pinned(ui, cx, column) {
                     Ok(other) => self.draw(ui, cx, &removal, other),
@@ -55,14 +55,14 @@ impl Panel for RemovalPane {
                 }
             }
             Some(Err(error)) => {
-                self.ask(ui, cx, column, "Remove again");
+                self.request_ui(ui, cx, column, "Remove again");
                 cx.failed(ui, &error);
             }
             None => {
                 if cx.trace(ui).is_none() {
                     return;
                 }
-                self.ask(ui, cx, column, "Remove tokens");
+                self.request_ui(ui, cx, column, "Remove tokens");
                 let hint = "See whether the class goes when the tokens that count most are taken away first";
                 placeholder::empty(ui, hint);
             }
