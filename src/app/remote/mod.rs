@@ -150,7 +150,9 @@ impl Remote {
         let writing = Builder::new().name("far requests".into());
         let waker = self.waker.clone();
         writing.spawn(move || {
-            to.into_iter().for_each(|to| write_requests(to, compress, &requests, &events, &waker))
+            if let Some(to) = to {
+                write_requests(to, compress, &requests, &events, &waker);
+            }
         })?;
         Ok(queue)
     }

@@ -65,7 +65,7 @@ impl Column {
 
 impl State {
     /// The text of an undo step on a column: `Remove the column gap`.
-    pub(super) fn step_text(&self, what: &str, column: ColumnId) -> String {
+    pub(super) fn naming(&self, what: &str, column: ColumnId) -> String {
         format!("{what} the column {}", self.column_title(column))
     }
 
@@ -90,7 +90,7 @@ impl State {
     }
 
     pub(super) fn pin(&mut self, id: Option<ColumnId>) -> Vec<Request> {
-        let text = id.map_or_else(|| "Unpin".to_owned(), |id| self.step_text("Pin", id));
+        let text = id.map_or_else(|| "Unpin".to_owned(), |id| self.naming("Pin", id));
         let reference = id.filter(|id| self.columns.contains_key(id));
         self.set_selection(text, Selection { reference, ..self.selection.clone() })
     }
@@ -144,7 +144,7 @@ impl State {
     }
 
     pub(super) fn set_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
-        let text = self.step_text("Change how", id) + " reads";
+        let text = self.naming("Change how", id) + " reads";
         // A hand-made order is edited in many small steps: the dataset is evaluated with it only on request.
         let is_hand_made = matches!(change, Intervention::Order(_));
         if let Intervention::Order(order) = &change

@@ -48,8 +48,8 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
 fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
     let key = action.shortcut().map(Shortcut::text).unwrap_or_default();
     let text = match action {
-        Action::Undo => step_text("Undo", cx.state.undo_text()),
-        Action::Redo => step_text("Redo", cx.state.redo_text()),
+        Action::Undo => naming("Undo", cx.state.undo_text()),
+        Action::Redo => naming("Redo", cx.state.redo_text()),
         _ => action.text().to_owned(),
     };
     let button = Button::new(text);
@@ -63,7 +63,7 @@ fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
 }
 
 /// The text of Undo or Redo with its step: `Undo: close a probe`.
-fn step_text(what: &str, step: Option<&str>) -> String {
+fn naming(what: &str, step: Option<&str>) -> String {
     let lower = |step: &str| {
         let mut letters = step.chars();
         letters

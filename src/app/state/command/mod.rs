@@ -288,17 +288,15 @@ impl State {
             Command::AddColumn { probe, image, change } => self.add_column(probe, image, change),
             Command::RemoveColumn(id) if !self.columns.contains_key(&id) => Vec::new(),
             Command::RemoveColumn(id) => {
-                self.change(self.step_text("Remove", id), |p| p.columns = removed([id]))
+                self.change(self.naming("Remove", id), |p| p.columns = removed([id]))
             }
             Command::MoveColumn(id, to) => {
                 let last = self.columns.len().saturating_sub(1);
-                self.edit_column(self.step_text("Move", id), id, |place, _| *place = to.min(last))
+                self.edit_column(self.naming("Move", id), id, |place, _| *place = to.min(last))
             }
             Command::SetImage(_, Some(image)) if !self.library.images.contains_key(&image) => Vec::new(),
             Command::SetImage(id, image) => {
-                self.edit_column(self.step_text("Change the image of", id), id, |_, column| {
-                    column.image = image
-                })
+                self.edit_column(self.naming("Change the image of", id), id, |_, column| column.image = image)
             }
             Command::SetChange(id, change) => self.set_change(id, change),
             Command::SlideChange(id, change) => self.slide_change(id, change),
