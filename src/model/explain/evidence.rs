@@ -59,7 +59,7 @@ pub fn exact(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Re
                 Some(mix) => row_times_map(row, mix), // [G]
             };
             for (m, pool) in weights.chunks_exact(n).enumerate() {
-                let mut pool_row = vec![0.0; d]; // W_c multiply the pool's part of the map, [d]
+                let mut pool_row = vec![0.0; d]; // W_c times the pool's part of the map, [d]
                 for g in m * pool_width..(m + 1) * pool_width {
                     let line = &map[g * d..][..d];
                     pool_row.iter_mut().zip(line).for_each(|(v, x)| *v += mixed_row[g] * x);
@@ -188,7 +188,7 @@ pub(super) fn projections(tokens: &Tokens, row: &[f32]) -> Vec<f64> {
     (0..tokens.grid.len()).map(|i| dot(tokens.patch(i), row)).collect()
 }
 
-/// `W_c` multiply a map `[F, G]`, `[G]`.
+/// `W_c` times a map `[F, G]`, `[G]`.
 fn row_times_map(row: &[f32], map: &[f64]) -> Vec<f64> {
     let mut product = vec![0.0; map.len() / row.len()];
     for (&w, line) in row.iter().zip(map.chunks_exact(product.len())) {

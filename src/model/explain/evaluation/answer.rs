@@ -1,4 +1,4 @@
-//! What one image gave, as plain data, which goes into a file where images are asked about in parts.
+//! Result of one image, as plain data; stored in a file when a dataset is evaluated in parts.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::vectors::ImageVectors;
 use crate::model::explain::regions::RegionMeasures;
 use crate::model::trace::OrderContrast;
 
-/// What one image gave.
+/// Result of one image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub(super) predicted: u32,
@@ -18,9 +18,9 @@ pub struct Answer {
     pub(super) top: Vec<(usize, f32)>,
     /// Every diagnostic, in the order of [`MEASURES`](crate::model::explain::diagnostics::MEASURES).
     pub(super) measures: Option<Vec<f64>>,
-    /// Of the margin of its own class.
+    /// Order test of the margin of its own class.
     pub(super) order: Option<Box<OrderContrast>>,
-    /// Of its own class.
+    /// Heights of the removal curves of its own class.
     pub(super) removals: Option<Heights>,
     pub(super) metrics: Option<Box<ImageMetrics>>,
     /// Evidence is for its own class.
@@ -28,7 +28,7 @@ pub struct Answer {
     pub(super) maps: Maps,
 }
 
-/// Maps of one image, `[N]` each, and its vectors where they are kept; gone once they are summed.
+/// Maps of one image, `[N]` each, and its vectors if they are stored; taken out once they are summed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Maps {
     pub(super) positions: Option<Vec<f64>>,

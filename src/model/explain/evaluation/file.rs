@@ -1,5 +1,5 @@
-//! An evaluation as text (JSON), so that its pictures can be drawn again with no weights and no dataset.
-//! What is not a number is `null`.
+//! An evaluation as JSON, so that its figures can be drawn again without weights and dataset. NaN is stored as
+//! `null`.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
 
-/// How the names of its files end: by an earlier word for an evaluation, so that files keep their names.
+/// Ending of the files' names, from an earlier word for an evaluation: kept so that old files are still found.
 pub const ENDING: &str = "survey.json";
 
-/// Why a text is no evaluation.
+/// Why a text is not an evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is not the JSON of one.
+    /// It is not the JSON of an evaluation.
     #[error("is not an evaluation: {0}")]
     Json(#[from] serde_json::Error),
-    /// Its parts do not go together.
+    /// Its parts are inconsistent.
     #[error("is inconsistent: {0}; save the figure again")]
     Torn(String),
 }
 
-/// An evaluation as its file has it.
+/// The layout of the file.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Stored {
     dataset: String,
@@ -61,15 +61,17 @@ struct Maps {
     counts: Vec<u32>,
 }
 
-fn known(values: &[f32]) -> Vec<Option<f32>> {
+/// NaN and infinities become `None`, which JSON writes as `null`.
+fn to_nullable(values: &[f32]) -> Vec<Option<f32>> {
     values.iter().map(|v| Some(*v).filter(|v| v.is_finite())).collect()
 }
 
-fn numbers(values: Vec<Option<f32>>) -> Vec<f32> {
+/// `None` becomes NaN.
+fn from_nullable(values: Vec<Option<f32>>) -> Vec<f32> {
     values.into_iter().map(|v| v.unwrap_or(f32::NAN)).collect()
 }
 
-/// The name of a measure, as the program has it.
+/// The static name equal to `name` in the lists of measures.
 fn measure(name: &str) -> Result<&'static str, FileError> {
     let diagnostics = MEASURES.iter().map(|measure| measure.name);
     let removals = COLUMNS.iter().map(|column| column.name.as_str());
@@ -81,18 +83,18 @@ fn measure(name: &str) -> Result<&'static str, FileError> {
 }
 
 impl Evaluation {
-    /// It as text.
+    /// The evaluation as JSON.
     ///
     /// # Errors
-    /// If the text cannot be made; a bug.
+    /// If it cannot be serialized, which is a bug.
     pub fn to_json(&self) -> Result<String, FileError> {
         Ok(serde_json::to_string(self)?)
     }
 
-    /// From a text that [`to_json`](Self::to_json) made.
+    /// Parses the output of [`to_json`](Self::to_json).
     ///
     /// # Errors
-    /// If it is none, or its parts do not go together.
+    /// If the text is not an evaluation, or its parts are inconsistent.
     pub fn from_json(text: &str) -> Result<Self, FileError> {
         serde_json::from_str::<Stored>(text)?.try_into()
     }
@@ -100,7 +102,7 @@ impl Evaluation {
 
 impl From<Evaluation> for Stored {
     fn from(evaluation: Evaluation) -> Self {
-        let maps = |maps: ClassMaps| Maps { values: known(&maps.values), counts: maps.counts };
+        let maps = |maps: ClassMaps| Maps { values: to_nullable(&maps.values), counts: maps.counts };
         let EvalSet { dataset, split, classes, images, class } = (*evaluation.asked).clone();
         Self {
             dataset,
@@ -114,7 +116,11 @@ impl From<Evaluation> for Stored {
             backbone: evaluation.backbone,
             grid: evaluation.grid,
             predicted: evaluation.predicted,
-            measures: evaluation.measures.iter().map(|(name, v)| ((*name).to_owned(), known(v))).collect(),
+            measures: evaluation
+                .measures
+                .iter()
+                .map(|(name, v)| ((*name).to_owned(), to_nullable(v)))
+                .collect(),
             nulls: evaluation.nulls.iter().map(|(name, band)| ((*name).to_owned(), *band)).collect(),
             mean_nulls: evaluation
                 .mean_nulls
@@ -134,44 +140,44 @@ impl TryFrom<Stored> for Evaluation {
 
     fn try_from(stored: Stored) -> Result<Self, FileError> {
         let (images, classes) = (stored.images.len(), stored.classes.len());
-        let torn = |what: &str| Err(FileError::Torn(what.to_owned()));
+        let inconsistent = |what: &str| Err(FileError::Torn(what.to_owned()));
         if stored.class.len() != images || stored.predicted.len() != images {
-            return torn("classes are not one an image");
+            return inconsistent("classes are not one an image");
         }
         if stored.class.iter().any(|class| *class as usize >= classes)
             || stored.predicted.iter().any(|class| *class != OTHER && *class as usize >= classes)
         {
-            return torn("an image is of a class that is not named");
+            return inconsistent("an image is of a class that is not named");
         }
         if stored.measures.values().any(|values| values.len() != images) {
-            return torn("measures are not one an image");
+            return inconsistent("measures are not one an image");
         }
         if stored.grid.is_empty() {
-            return torn("the patch grid is empty");
+            return inconsistent("the patch grid is empty");
         }
         if stored.regions.as_ref().is_some_and(|regions| !regions.holds(images)) {
-            return torn("regions are not one an image, or not one a pair");
+            return inconsistent("regions are not one an image, or not one a pair");
         }
-        let whole = |kept: &KeptVectors| match kept {
+        let is_complete = |kept: &KeptVectors| match kept {
             KeptVectors::Float16(vectors) => {
                 images.checked_mul(stored.grid.len()) == Some(vectors.values().len())
             }
             KeptVectors::None(_) => true,
         };
-        if !stored.vectors.values().all(whole) {
-            return torn("vectors are not one number a token and an image");
+        if !stored.vectors.values().all(is_complete) {
+            return inconsistent("vectors are not one number a token and an image");
         }
         let maps = |maps: Option<Maps>| match maps {
             Some(Maps { values, counts })
                 if counts.len() == classes && values.len() == classes * stored.grid.len() =>
             {
-                Ok(Some(ClassMaps { values: numbers(values), counts }))
+                Ok(Some(ClassMaps { values: from_nullable(values), counts }))
             }
             Some(_) => Err(FileError::Torn("maps are not one a class".to_owned())),
             None => Ok(None),
         };
         let (positions, weights) = (maps(stored.positions)?, maps(stored.weights)?);
-        let named = stored.measures.into_iter().map(|(name, v)| Ok((measure(&name)?, numbers(v))));
+        let named = stored.measures.into_iter().map(|(name, v)| Ok((measure(&name)?, from_nullable(v))));
         let measures = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
         let named = stored.nulls.into_iter().map(|(name, band)| Ok((measure(&name)?, band)));
         let nulls = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
@@ -247,7 +253,7 @@ mod tests {
             (&evaluation.asked, &evaluation.predicted, &evaluation.nulls, &evaluation.change)
         );
         assert_eq!((&read.mean_nulls, &read.vectors), (&evaluation.mean_nulls, &evaluation.vectors));
-        // A file of an earlier program knows a single image alone, and stays as it is.
+        // A file of an earlier version, without `mean_nulls` and `vectors`, is read and written unchanged.
         let from = text.find(",\"mean_nulls\"").unwrap();
         let to = from + text[from..].find("}}").unwrap() + 2;
         let vectors = text.find(",\"vectors\"").unwrap();

@@ -1,6 +1,6 @@
-//! An evaluation in few numbers: accuracy, what its order was worth ([`ablation`]), its diagnostics, and how
-//! it meets known truth ([`localization`]). The [`Evaluator`](super::evaluator::Evaluator) takes them with
-//! everything else from one reading of every image.
+//! Summary metrics of an evaluation: accuracy, order ablations ([`ablation`]), diagnostics, and [`localization`] of known
+//! objects. The [`Evaluator`](super::evaluator::Evaluator) computes them with everything else from one reading
+//! of every image.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,77 +18,76 @@ use crate::model::probe::head_output::HeadOutput;
 use crate::model::regions::Regions;
 use crate::model::tokens::Tokens;
 
-/// What is asked about every image, besides what the probe takes it for.
+/// Which metrics to compute, besides the accuracy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetricsSpec<'a> {
-    /// Seed of disturbed orders; none where the order is left as it is.
+    /// Seed of the order ablations; `None` leaves them out.
     pub ablations: Option<u64>,
-    /// Which tokens are removed, and how; none where no removal curve is wanted.
+    /// Settings of the removal curves; `None` leaves them out.
     pub causal: Option<&'a RemovalSpec>,
-    /// Numbers of tokens of which the last read alone are kept; none where that is not asked.
+    /// Each `r` for which only the last `r` tokens are read; empty leaves this out.
     pub last: &'a [usize],
-    /// For each image what is known to be where in it; empty where nothing is of any.
+    /// Known regions of every image; empty if there are none.
     pub regions: &'a [Option<Regions>],
 }
 
-/// A diagnostic of a router's plans over the images, beside what nothing learnt gives.
+/// Mean of a diagnostic over the images, beside its values under the nulls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Its name in [`MEASURES`](crate::model::explain::diagnostics::MEASURES).
+    /// Name in [`MEASURES`](crate::model::explain::diagnostics::MEASURES).
     pub name: String,
     /// Mean over the images.
     pub mean: f64,
-    /// 5th and 95th percentile that random scores give for a single image.
+    /// 5th and 95th percentile under random scores, for a single image.
     pub null: (f64, f64),
-    /// Mean over untrained scorers and some of the images.
+    /// Mean over untrained scorers and a sample of the images.
     pub untrained: f64,
-    /// 5th and 95th percentile that random scores give for the mean over the images. Earlier programs knew that of a single
-    /// image alone.
+    /// 5th and 95th percentile under random scores, for the mean over the images. Absent in files of earlier versions.
     #[serde(default)]
     pub null_mean: Option<(f64, f64)>,
-    /// The same of untrained scorers, each of which reads all of some of the images.
+    /// The same under untrained scorers, each of which reads the whole sample of images.
     #[serde(default)]
     pub untrained_mean: Option<(f64, f64)>,
 }
 
-/// What came out.
+/// The metrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Number of images.
     pub images: usize,
     /// Top-1 accuracy in percent.
     pub accuracy: f64,
-    /// With the order disturbed at evaluation, the undisturbed reading first; empty if not asked.
+    /// Results of the order ablations, the undisturbed reading first; empty if not requested.
     pub ablations: Vec<Outcome>,
-    /// Every diagnostic of a head with a router; empty without one. Earlier programs did not keep them.
+    /// Every diagnostic of a head with a router; empty without one, and in files of earlier versions.
     #[serde(default)]
     pub diagnostics: Vec<Measured>,
-    /// Whether its orders beat chance; absent of a head without an order test. Earlier programs did not ask.
+    /// Order tests; absent for a head without one, and in files of earlier versions.
     #[serde(default)]
     pub order: Option<OrderTests>,
-    /// Heights of removal curves; empty where they were not asked. Earlier programs did not know them.
+    /// Heights of removal curves; empty if not requested, and in files of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removals: Vec<RemovalHeights>,
-    /// With the tokens that are read last alone; empty where that was not asked, or the head has no memory by position. Earlier
-    /// programs did not ask.
+    /// Results of reading the last tokens only; empty if not requested, if the head has no kernel by position, and in files of
+    /// earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last: Vec<LastTokens>,
-    /// What small changes and other seeds leave of its orders; empty where that was not asked. Earlier programs did not ask.
+    /// Stability of its orders under small changes and other seeds; empty if not requested, and in files of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stability: Vec<StabilitySummary>,
-    /// Means over the images with a known object.
+    /// Localization measures, means over the images with a known object.
     pub truth: Option<Truth>,
     /// Number of images with a known object.
     pub masks: usize,
-    /// How it read the regions of the images, where some are known. Earlier programs did not ask.
+    /// Region measures, if regions of some image are known. Absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regions: Option<RegionSummary>,
 }
 
-/// One way of reading the images.
+/// Result of one order ablation over the images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Which.
+    /// The ablation.
     pub ablation: Ablation,
     /// Top-1 accuracy in percent.
     pub accuracy: f64,
@@ -96,30 +95,30 @@ pub struct Outcome {
     pub logit_change: f64,
 }
 
-/// The images as they are read when so many tokens that are read last are kept.
+/// Result of reading only the last tokens of every image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LastTokens {
-    /// How many.
+    /// Number of tokens read.
     pub tokens: usize,
     /// Top-1 accuracy in percent.
     pub accuracy: f64,
-    /// Mean change of the logit of the image's own class against all tokens.
+    /// Mean change of the logit of the image's own class against reading all tokens.
     pub logit_change: f64,
 }
 
-/// What one image adds: for every way of reading it whether it was right, and the logit of its own class.
+/// Metrics of one image: for every ablation whether the prediction is right, and the logit of the image's own class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ImageMetrics {
     ways: Vec<(Ablation, bool, f64)>,
-    /// The same with the last tokens alone, by how many.
+    /// The same for each number of last tokens.
     #[serde(default)]
     last: Vec<(usize, bool, f64)>,
     truth: Option<Truth>,
 }
 
 impl ImageMetrics {
-    /// Of an image of the probe's `class`, read undisturbed with these logits `[C]`; `ablations` and
-    /// `image_seed` seed what is disturbed, and `cover` says where the object is.
+    /// Of an image of the probe's class `class`, with the logits `[C]` of the undisturbed reading. `image_seed` and the seed
+    /// in `spec` seed the ablations; `cover` `[N]` is the object's share of every token.
     pub(super) fn new(
         probe: &Probe,
         tokens: &Tokens,
@@ -136,7 +135,7 @@ impl ImageMetrics {
             let output = change.change(probe, tokens, output.clone(), image_seed).ok()?;
             let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
             let logits = readout::logits(&output, tokens, weight, bias);
-            Some((tokens_kept, best(&logits) == class, logits[class]))
+            Some((tokens_kept, argmax(&logits) == class, logits[class]))
         };
         let last = spec.last.iter().filter_map(last).collect();
         let ways = match spec.ablations {
@@ -144,12 +143,12 @@ impl ImageMetrics {
             None => vec![(Ablation::Normal, logits)],
         };
         let way =
-            |(ablation, logits): (Ablation, Vec<f64>)| (ablation, best(&logits) == class, logits[class]);
+            |(ablation, logits): (Ablation, Vec<f64>)| (ablation, argmax(&logits) == class, logits[class]);
         Ok(Self { ways: ways.into_iter().map(way).collect(), last, truth })
     }
 }
 
-/// Means over the images, of which there is one at least; all but diagnostics, order tests and removal curves.
+/// Means over the images, at least one; without diagnostics, order tests, removal curves, stability and regions.
 pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
     let mean = |sum: f64| sum / images.len() as f64;
     let outcome = |(way, &(ablation, ..)): (usize, &(Ablation, bool, f64))| Outcome {
@@ -181,6 +180,6 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
 }
 
 /// The class of the largest logit, the first of equals.
-fn best(logits: &[f64]) -> usize {
+fn argmax(logits: &[f64]) -> usize {
     (0..logits.len()).fold(0, |best, class| if logits[class] > logits[best] { class } else { best })
 }

@@ -1,8 +1,8 @@
-//! What one probe made of all images of a dataset: plain host data, beside [`trace`](crate::model::trace)
-//! the other thing that pictures are made of. [`evaluator`] makes one.
+//! The evaluation of one probe on all images of a dataset: plain host data that figures are drawn from, as they are from a
+//! [`trace`](crate::model::trace) of one image. The [`evaluator`] computes it.
 //!
-//! Every measure is a column with one number an image; an image that could not be read holds no
-//! number. All summaries are pure functions of these columns.
+//! Every measure is a column with one value per image, NaN for an image that could not be read. All
+//! summaries are pure functions of these columns.
 
 pub mod answer;
 pub mod evaluator;
@@ -31,31 +31,32 @@ use self::vectors::{KeptVectors, VectorKind};
 use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
 
-/// The class of an image that a probe took for something the dataset does not know.
+/// Predicted class of an image if it is none of the dataset's.
 pub const OTHER: u32 = u32::MAX;
-/// The column with the probability of the predicted class.
+/// Column of the probability of the predicted class.
 pub const CONFIDENCE: &str = "confidence";
-/// Columns of the order test of the margin for the image's own class: z, p, and the share of what the best order would add.
+/// Columns of the order test of the margin for the image's own class: z, p, and headroom, the gain over the mean of all orders
+/// as a share of the best order's.
 pub const ORDER: [&str; 3] = ["order_z", "order_p", "order_headroom"];
-/// The column with the probability of the image's own class.
+/// Column of the probability of the image's own class.
 pub const OWN: &str = "own_class_probability";
 
-/// The images that were asked about.
+/// The images that a probe is evaluated on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalSet {
-    /// The dataset's name.
+    /// Name of the dataset.
     pub dataset: String,
-    /// Which part of it.
+    /// Split of the dataset.
     pub split: String,
     /// Names of the classes.
     pub classes: Vec<String>,
     /// Names of the images.
     pub images: Vec<String>,
-    /// The class of every image.
+    /// Class of every image, an index into `classes`.
     pub class: Vec<u32>,
 }
 
-/// What one probe made of them.
+/// Results of one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Stored", try_from = "Stored")]
 pub struct Evaluation {
@@ -65,39 +66,40 @@ pub struct Evaluation {
     pub probe: String,
     /// Head id.
     pub head: String,
-    /// What was changed in its reading; empty for nothing.
+    /// The intervention in its reading, in words; empty for none.
     pub change: String,
     /// Backbone id.
     pub backbone: String,
-    /// How the tokens lie.
+    /// Patch grid.
     pub grid: Grid,
-    /// The predicted class of every image, or [`OTHER`]; of one that could not be read too.
+    /// Predicted class of every image; [`OTHER`] for a class outside the dataset and for an image that could not be read.
     pub predicted: Vec<u32>,
-    /// Columns by name: [`CONFIDENCE`], [`OWN`], then the diagnostics of heads with a plan, then [`ORDER`] of
-    /// heads with an order test, then [removal curves](removals::COLUMNS) and [stability](stability::COLUMNS) where they were asked. What is not known is not a number.
+    /// Columns by name: [`CONFIDENCE`], [`OWN`], then the diagnostics of heads with a plan, [`ORDER`] of heads with an order
+    /// test, and, if they were requested, [removal curves](removals::COLUMNS) and [stability](stability::COLUMNS). Unknown
+    /// values are NaN.
     pub measures: IndexMap<&'static str, Vec<f32>>,
-    /// 5th and 95th percentile that chance gives for a single image, by measure, where it says
-    /// something.
+    /// 5th and 95th percentile under the null for a single image, by measure, for those that have a
+    /// null.
     pub nulls: IndexMap<&'static str, (f64, f64)>,
-    /// What chance gives for the mean over any number of images, by measure. Earlier programs did not keep it.
+    /// Null distribution of the mean over any number of images, by measure. Empty in files of earlier versions.
     pub mean_nulls: IndexMap<&'static str, MeanNull>,
-    /// Where tokens came in the order, 0 the first and 1 the last: the mean over the images of every
-    /// class. Absent where there is no single order.
+    /// Expected position of the tokens, from 0 (first) to 1 (last): the mean over the images of every
+    /// class. `None` if there is no single order.
     pub positions: Option<ClassMaps>,
-    /// What tokens counted, times N: 1 is an even share. The mean over the images of every class.
+    /// Weight of the tokens times N (1 is an even share): the mean over the images of every class.
     pub weights: Option<ClassMaps>,
-    /// How it read the regions of the images, where some are known. Earlier programs did not ask.
+    /// Region measures, if regions of some image are known. Absent in files of earlier versions.
     pub regions: Option<RegionSummary>,
-    /// What is kept of every token of every image, by kind, or why it is not. Earlier programs kept none.
+    /// Values of every token of every image, by kind, or why they are not stored. Empty in files of earlier versions.
     pub vectors: IndexMap<VectorKind, KeptVectors>,
 }
 
 /// One map over the grid for every class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassMaps {
-    /// `[C, N]` row-major; not a number where a class has no readable image.
+    /// `[C, N]` row-major; NaN for a class without a readable image.
     pub values: Vec<f32>,
-    /// How many images each is the mean of.
+    /// Number of images that the map of each class is the mean of.
     pub counts: Vec<u32>,
 }
 
@@ -127,12 +129,12 @@ impl Evaluation {
         self.predicted.len()
     }
 
-    /// Whether it asked about none.
+    /// Whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.predicted.is_empty()
     }
 
-    /// A column by its name.
+    /// The column of a measure by its name.
     pub fn values(&self, measure: &str) -> Option<&[f32]> {
         self.measures.get(measure).map(Vec::as_slice)
     }
@@ -142,7 +144,7 @@ impl Evaluation {
         self.measures.get(CONFIDENCE).and_then(|column| column.get(image)).is_some_and(|v| v.is_finite())
     }
 
-    /// Whether an image was taken for what it is; absent where it could not be read.
+    /// Whether the predicted class of an image is right; `None` if it could not be read.
     pub fn right(&self, image: usize) -> Option<bool> {
         self.readable(image).then(|| self.predicted[image] == self.asked.class[image])
     }
@@ -153,14 +155,14 @@ impl Evaluation {
         100.0 * answers.iter().filter(|right| **right).count() as f64 / answers.len().max(1) as f64
     }
 
-    /// The name of the class an image was taken for.
+    /// The name of the predicted class of an image.
     pub fn predicted_name(&self, image: usize) -> &str {
         self.asked.classes.get(self.predicted[image] as usize).map_or("another class", String::as_str)
     }
 }
 
-/// How far two probes differ on an image: the difference of the probabilities they give its own
-/// class, 0 to 1. Not a number where either knows nothing.
+/// Absolute difference of the probabilities that two probes give the own class of an image, 0 to 1. NaN if
+/// either has none.
 pub fn disagreement(one: &Evaluation, other: &Evaluation, image: usize) -> f32 {
     let own = |evaluation: &Evaluation| {
         evaluation.values(OWN).and_then(|v| v.get(image).copied()).unwrap_or(f32::NAN)

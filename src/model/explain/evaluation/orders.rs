@@ -1,5 +1,5 @@
-//! Whether a probe's orders beat chance over a dataset: the order test of every image's margin for its true class
-//! (docs/definitions.md, section 10), beside what orders that nothing was learnt for come to in the same memory.
+//! Order tests over a dataset: that of every image's margin for its true class (docs/definitions.md, section 10), beside
+//! those of unlearned orders with the same kernel.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,34 +11,34 @@ use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order};
 use crate::model::tokens::Tokens;
 use crate::model::trace::OrderContrast;
 
-/// Images that orders without learning are asked about.
+/// Images that unlearned orders are tested on.
 pub(super) const CHANCE_IMAGES: usize = 64;
-/// Untrained scorers an image is read by, and random orders it is read in.
-const ORDERS: usize = 4;
+/// Untrained scorers, and random orders, per image.
+const ORDERS_PER_IMAGE: usize = 4;
 
 /// The order tests of all images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderTests {
-    /// A letter an image: 1 where p is below 0.05, else 0.
+    /// One digit per image: 1 if p is below 0.05, else 0.
     pub significant: String,
     /// Mean of z.
     pub z: f64,
-    /// Mean share of what the best order would add to the mean of all.
+    /// Mean headroom: the gain over the mean of all orders as a share of the best order's.
     pub headroom: f64,
     /// Mean margin of a bag of the same tokens.
     pub content: f64,
-    /// What raster order, or the scan, adds to it on average.
+    /// Mean of what raster order, or the scan, adds to `content`.
     pub fixed_order: f64,
-    /// What routing adds to that.
+    /// Mean of what routing adds to that.
     pub routing: f64,
-    /// Share of p below 0.05 of untrained scorers through the same router and memory, on some of the images; absent
-    /// without a router.
+    /// Share of p below 0.05 for untrained scorers with the same router and kernel, on a sample of the images; absent without
+    /// a router.
     pub untrained: Option<f64>,
-    /// The same of random orders; absent where none can be drawn.
+    /// The same for random orders; absent if none can be drawn.
     pub random: Option<f64>,
 }
 
-/// The test of one image of `class`; none where the head has none.
+/// The order test of the margin of one image of `class`; `None` if the head has no test.
 pub(super) fn margin(
     probe: &Probe,
     change: Intervention,
@@ -50,7 +50,7 @@ pub(super) fn margin(
     OrderTester::new(probe, change, output, tokens).ok()?.margin(class, false, nulls.exchanges())
 }
 
-/// Which orders that nothing was learnt for are significant on one image.
+/// Whether unlearned orders are significant on one image, one by one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chance {
     untrained: Vec<bool>,
@@ -58,7 +58,7 @@ pub(super) struct Chance {
 }
 
 impl Chance {
-    /// Of an image of `class` that is read so; `image_seed` seeds its random orders.
+    /// Of an image of `class` with output `output`; `image_seed` seeds its random orders.
     pub(super) fn new(
         probe: &Probe,
         output: &HeadOutput,
@@ -71,7 +71,7 @@ impl Chance {
         };
         let mut chance = Self::default();
         if let (Some(router), Form::Scan(directions)) = (probe.head().router(), &output.form) {
-            for scores in untrained_scores(tokens, ORDERS, nulls.seed()) {
+            for scores in untrained_scores(tokens, ORDERS_PER_IMAGE, nulls.seed()) {
                 let order = |direction: &Direction| Direction {
                     order: Order::Plan(router.plan(&scores)),
                     ..direction.clone()
@@ -80,8 +80,8 @@ impl Chance {
                 chance.untrained.extend(test(Intervention::None, &HeadOutput { scores: None, form }));
             }
         }
-        for order in 0..ORDERS as u64 {
-            let change = Intervention::Random(nulls.seed().wrapping_mul(ORDERS as u64) + order);
+        for order in 0..ORDERS_PER_IMAGE as u64 {
+            let change = Intervention::Random(nulls.seed().wrapping_mul(ORDERS_PER_IMAGE as u64) + order);
             if let Ok(output) = change.change(probe, tokens, output.clone(), image_seed) {
                 chance.random.extend(test(change, &output));
             }
@@ -91,7 +91,7 @@ impl Chance {
 }
 
 impl OrderTests {
-    /// Of all images that have a test, at least one, beside chance.
+    /// Summary of the images that have a test, at least one, and of the unlearned orders `chance`.
     pub(super) fn new(tested: &[&OrderContrast], chance: &[Chance]) -> Self {
         let share = |of: fn(&Chance) -> &Vec<bool>| {
             let all: Vec<bool> = chance.iter().flat_map(|image| of(image).clone()).collect();
@@ -100,9 +100,9 @@ impl OrderTests {
         let mean = |of: &dyn Fn(&OrderContrast) -> f64| {
             tested.iter().map(|contrast| of(contrast)).sum::<f64>() / tested.len() as f64
         };
-        let letter = |contrast: &&OrderContrast| if is_significant(contrast) { '1' } else { '0' };
+        let digit = |contrast: &&OrderContrast| if is_significant(contrast) { '1' } else { '0' };
         Self {
-            significant: tested.iter().map(letter).collect(),
+            significant: tested.iter().map(digit).collect(),
             z: mean(&|contrast| contrast.reassigned.z.unwrap_or(0.0)),
             headroom: mean(&|contrast| contrast.headroom.unwrap_or(0.0)),
             content: mean(&|contrast| contrast.content),

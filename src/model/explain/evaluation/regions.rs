@@ -1,5 +1,5 @@
-//! How a probe reads the regions of all images of a dataset: means over the images in which a region is, and which region is
-//! read before which (docs/definitions.md, section 15).
+//! Region measures over a dataset: means over the images that contain a region, and which region is read before which
+//! (docs/definitions.md, section 15).
 
 use std::collections::BTreeMap;
 
@@ -8,67 +8,67 @@ use serde::{Deserialize, Serialize};
 use crate::model::explain::regions::{RegionMeasure, RegionMeasures};
 use crate::model::stats::CrossedMean;
 
-/// All regions.
+/// Measures of all regions over the images.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionSummary {
-    /// Images of which something is known.
+    /// Number of images with known regions.
     pub images: usize,
-    /// In the order of their numbers, then of their names.
+    /// By region, in the order of their numbers, then of their names.
     pub regions: Vec<RegionMeans>,
-    /// `[R, R]`: how far the region of the row is read before that of the column, the mean over the images in which both
-    /// are; absent where there is none. Empty of a probe that looks at no order.
+    /// `[R, R]`: precedence of the row's region over the column's, the mean over the images that contain both; absent if none
+    /// does. Empty for a probe that ignores the order.
     pub precedence: Vec<Vec<Option<f64>>>,
-    /// `[R, R]`: how many images those are.
+    /// `[R, R]`: the number of those images.
     pub pairs: Vec<Vec<usize>>,
 }
 
-/// One region.
+/// Means of one region over the images that contain it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionMeans {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// Images in which it has a token.
+    /// Number of images in which it has a token.
     pub images: usize,
-    /// How many tokens it has in these.
+    /// Mean number of its tokens in these.
     pub tokens: f64,
-    /// Its mean expected position in every image, 0 the first and 1 the last; absent where the region is not there, or there
-    /// is no order.
+    /// Mean expected position in every image, from 0 (first) to 1 (last); absent if the image does not contain it, or there is
+    /// no order.
     pub positions: Vec<Option<f32>>,
-    /// What its tokens count, times N.
+    /// Mean weight of its tokens, times N.
     pub weight: Option<f64>,
-    /// What all its tokens add to the logit of an image's own class.
+    /// Sum of the evidence of its tokens for the image's own class.
     pub evidence: Option<f64>,
-    /// What one of them adds.
+    /// Mean evidence of its tokens.
     pub mean_evidence: Option<f64>,
-    /// ROC AUC of what tokens count.
+    /// ROC AUC of the absolute token weights.
     pub weight_auc: Option<f64>,
-    /// ROC AUC of their evidence.
+    /// ROC AUC of the signed evidence.
     pub evidence_auc: Option<f64>,
 }
 
-/// Mean of those that are there.
+/// Mean of the values that are present.
 fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let (count, sum) = values.flatten().fold((0, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))
 }
 
 impl RegionSummary {
-    /// Of all images asked about: nothing of those where nothing is known.
+    /// Summary of all images; `None` for an image without known regions. Returns `None` if there is no region.
     pub fn new(images: &[Option<&RegionMeasures>]) -> Option<Self> {
         let known = || images.iter().copied().flatten();
         let mut all: BTreeMap<(u32, &str), usize> = BTreeMap::new();
         for region in known().flat_map(|image| &image.regions) {
             all.insert((region.number, &region.name), 0);
         }
-        all.values_mut().enumerate().for_each(|(at, place)| *place = at);
-        let places: Vec<Vec<(usize, usize)>> = images.iter().map(|image| here(*image, &all)).collect();
-        let regions = all.iter().map(|((_, name), region)| means(name, *region, images, &places)).collect();
+        all.values_mut().enumerate().for_each(|(at, index)| *index = at);
+        let indices: Vec<Vec<(usize, usize)>> = images.iter().map(|image| present(*image, &all)).collect();
+        let regions = all.iter().map(|((_, name), region)| means(name, *region, images, &indices)).collect();
         let count = all.len();
         let (mut sums, mut pairs) = (vec![vec![0.0; count]; count], vec![vec![0; count]; count]);
-        for (image, here) in images.iter().zip(&places) {
+        for (image, present) in images.iter().zip(&indices) {
             let Some(image) = image else { continue };
-            for &(a, own_a) in here {
-                for &(b, own_b) in here {
+            for &(a, own_a) in present {
+                for &(b, own_b) in present {
                     if let Some(before) = image.before(own_a, own_b) {
                         sums[a][b] += before;
                         pairs[a][b] += 1;
@@ -84,7 +84,7 @@ impl RegionSummary {
         (count > 0).then(|| Self { images: known().count(), regions, precedence, pairs })
     }
 
-    /// Whether its parts go together, for so many images.
+    /// Whether the parts are consistent for this number of images.
     pub(super) fn holds(&self, images: usize) -> bool {
         let count = self.regions.len();
         let square = |rows: usize, mut each: Box<dyn Iterator<Item = usize> + '_>| {
@@ -97,22 +97,23 @@ impl RegionSummary {
     }
 }
 
-/// Which regions an image has that have a token: the place of each among all, and its own.
-fn here(image: Option<&RegionMeasures>, all: &BTreeMap<(u32, &str), usize>) -> Vec<(usize, usize)> {
+/// The regions with a token in an image: index among all regions, and index in the image.
+fn present(image: Option<&RegionMeasures>, all: &BTreeMap<(u32, &str), usize>) -> Vec<(usize, usize)> {
     let own = image.iter().flat_map(|image| image.regions.iter().enumerate());
     own.filter(|(_, region)| region.tokens > 0)
         .map(|(at, region)| (all[&(region.number, region.name.as_str())], at))
         .collect()
 }
 
+/// Means of region number `region` over the images; `indices` is what [`present`] returns for each.
 fn means(
     name: &str,
     region: usize,
     images: &[Option<&RegionMeasures>],
-    places: &[Vec<(usize, usize)>],
+    indices: &[Vec<(usize, usize)>],
 ) -> RegionMeans {
     let of = |at: usize| {
-        let (_, own) = *places[at].iter().find(|(place, _)| *place == region)?;
+        let (_, own) = *indices[at].iter().find(|(index, _)| *index == region)?;
         Some(images[at]?.regions[own].clone())
     };
     let found: Vec<Option<RegionMeasure>> = (0..images.len()).map(of).collect();
@@ -130,8 +131,8 @@ fn means(
     }
 }
 
-/// Mean position of a region over images, and its interval of 95 %: of several trainings of the same images over both. Nothing
-/// where it has no position, or one training knows other images than another.
+/// Mean position of a region over images and trainings, and its 95 % confidence interval over both. `None` if the region has
+/// no position, or the trainings have it in different numbers of images.
 pub fn position(trainings: &[&RegionMeans]) -> Option<(f64, (f64, f64))> {
     let row = |means: &&RegionMeans| -> Vec<f64> {
         means.positions.iter().flatten().map(|&at| f64::from(at)).collect()
@@ -142,7 +143,7 @@ pub fn position(trainings: &[&RegionMeans]) -> Option<(f64, (f64, f64))> {
         return None;
     }
     let mean = CrossedMean::new(&rows, 0.0);
-    // One image says nothing of another.
+    // A single image gives no estimate of the spread over images.
     let interval = if images > 1 { mean.interval() } else { (f64::NAN, f64::NAN) };
     Some((mean.mean, interval))
 }

@@ -1,6 +1,6 @@
 //! Removal curves over a dataset: the mean height of every curve of the probability of an image's own class
-//! (docs/definitions.md, section 12). Modes that need no encoder are asked of kept tokens, on all cores; for the others
-//! whoever owns the encoder asks image by image.
+//! (docs/definitions.md, section 12). Modes that need no encoder are computed from cached tokens, on all cores; for the
+//! others the owner of the encoder calls [`Evaluator::remove`] image by image.
 
 use std::convert::Infallible;
 use std::sync::LazyLock;
@@ -19,22 +19,22 @@ use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
-/// Why there is no rollout, nor what leaves before the encoder.
+/// Why there is neither attention rollout nor removal before the encoder.
 const NO_ENCODER: &str = "Kept tokens are asked, and no encoder";
 
-/// A column of evaluations.
+/// A column of an evaluation.
 pub struct RemovalColumn {
     /// Where tokens are removed.
     pub mode: Mode,
     /// The ranking's id.
     pub ranking: &'static str,
-    /// Which of deletion and insertion.
+    /// 0 for deletion, 1 for insertion.
     pub way: usize,
-    /// Its name: `MODE_deletion_RANKING` or `MODE_insertion_RANKING`.
+    /// Name: `MODE_deletion_RANKING` or `MODE_insertion_RANKING`.
     pub name: String,
 }
 
-/// Every column there can be.
+/// Every possible column.
 pub static COLUMNS: LazyLock<Vec<RemovalColumn>> = LazyLock::new(|| {
     let rankings = || RANKINGS.iter().map(|ranking| ranking.id).chain([RANDOM]);
     let columns = Mode::ALL.into_iter().flat_map(|mode| rankings().map(move |ranking| (mode, ranking)));
@@ -49,24 +49,24 @@ pub static COLUMNS: LazyLock<Vec<RemovalColumn>> = LazyLock::new(|| {
     columns.flat_map(both).collect()
 });
 
-/// Mean heights of one image, one for every column; none where a curve is not there.
+/// Mean heights of one image, in the order of [`COLUMNS`]; `None` where there is no curve.
 pub type Heights = Vec<Option<f32>>;
 
-/// One ranking in one mode, over all images.
+/// Mean heights of one ranking in one mode, over all images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemovalHeights {
     /// Where tokens were removed.
     pub mode: Mode,
     /// The ranking's id.
     pub ranking: String,
-    /// Mean height of the deletion of every image, the image's own class's probability.
+    /// Mean height of the deletion curve of every image, in probability of its own class.
     pub deletion: Vec<f32>,
-    /// And of the insertion.
+    /// The same of the insertion curve.
     pub insertion: Vec<f32>,
 }
 
-/// Of an image of the probe's `class` whose tokens are kept.
-pub(super) fn heights_of_kept(
+/// Heights of an image of the probe's class `class`, from its cached tokens.
+pub(super) fn cached_heights(
     probe: &Probe,
     change: Intervention,
     tokens: &Tokens,
@@ -85,7 +85,7 @@ pub(super) fn heights_of_kept(
     heights
 }
 
-/// Of an image of the probe's `class`.
+/// Heights of an image of the probe's class `class`.
 fn heights<P: Passes>(
     probe: &Probe,
     change: Intervention,
@@ -107,18 +107,18 @@ fn columns(removal: &Removal) -> Heights {
     COLUMNS.iter().map(height).collect()
 }
 
-/// The columns that some of the images have a number in.
+/// The columns in which at least one image has a value; NaN for images without one.
 pub(super) fn columns_of(images: &[Option<Answer>]) -> impl Iterator<Item = (&'static str, Vec<f32>)> {
-    let column = |(at, known): (usize, &'static RemovalColumn)| {
+    let column = |(at, definition): (usize, &'static RemovalColumn)| {
         let height = |image: &Option<Answer>| image.as_ref()?.removals.as_ref()?[at];
         let column: Vec<f32> = images.iter().map(|image| height(image).unwrap_or(f32::NAN)).collect();
-        images.iter().any(|image| height(image).is_some()).then_some((known.name.as_str(), column))
+        images.iter().any(|image| height(image).is_some()).then_some((definition.name.as_str(), column))
     };
     COLUMNS.iter().enumerate().filter_map(column)
 }
 
 impl RemovalHeights {
-    /// Of all images that have them, of which there may be none.
+    /// Heights of all images that have them, by mode and ranking; empty if there is no image.
     pub(super) fn of_images(images: &[&Heights]) -> Vec<Self> {
         let column = |at: usize| images.iter().map(|heights| heights[at]).collect::<Option<Vec<f32>>>();
         let pairs = (0..COLUMNS.len()).step_by(2).filter(|_| !images.is_empty());
@@ -132,17 +132,17 @@ impl RemovalHeights {
 }
 
 impl Evaluator<'_> {
-    /// What is removed of every image, if anything is.
+    /// Settings of the removal curves, if they were requested.
     pub fn removes(&self) -> Option<&RemovalSpec> {
         self.metrics.as_ref().and_then(|spec| spec.causal)
     }
 
-    /// What seeds the draws of an image; nothing where the probe does not know its class: then nothing is removed of it.
+    /// Seed of the random orders of an image; `None` if the probe does not have its class, so that it gets no removal curves.
     pub fn removable(&self, image: usize) -> Option<u64> {
         self.own_class(image).map(|_| self.image_seeds[image])
     }
 
-    /// Removes the patches of an image, which gave `answer`, where the encoder reads what is left. `fresh` is the image as the
+    /// Computes the removal curves of an image with the encoder and adds them to its `answer`. `fresh` is the image as the
     /// encoder reads it now.
     pub fn remove<P: Passes>(
         &self,
@@ -157,7 +157,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Where there is no encoder.
+/// [`Passes`] without an encoder.
 struct NoEncoder;
 
 impl Passes for NoEncoder {

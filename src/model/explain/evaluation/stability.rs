@@ -1,12 +1,12 @@
-//! How stable the orders of a dataset's images are: of every image and kind of change the mean of Kendall's tau between the
-//! order before and after ([`stability`](crate::model::explain::stability)), and over all images mean and spread.
+//! Stability of the orders over a dataset: for every image and kind of change the mean of Kendall's tau between the order
+//! before and after ([`stability`](crate::model::explain::stability)), and its mean and spread over all images.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::explain::stability::{Stability, null};
 use crate::model::stats::mean_and_deviation;
 
-/// Columns of evaluations, and what each kind of change is called.
+/// Column of an evaluation, and name of the kind of change.
 pub const COLUMNS: [(&str, &str); 9] = [
     ("stability_flipped_across", "Flipped horizontally"),
     ("stability_flipped_down", "Flipped vertically"),
@@ -19,10 +19,10 @@ pub const COLUMNS: [(&str, &str); 9] = [
     ("stability_seeds", "Other seeds"),
 ];
 
-/// Mean tau of one image, one for every column; none where there was no such change.
+/// Mean taus of one image, in the order of [`COLUMNS`]; `None` if there was no such change.
 pub type Taus = [Option<f32>; COLUMNS.len()];
 
-/// Those of a measurement.
+/// The mean taus of a measurement.
 pub fn taus(stability: &Stability) -> Taus {
     COLUMNS.map(|(_, name)| {
         let group = stability.groups.iter().find(|group| group.name == name)?;
@@ -30,7 +30,7 @@ pub fn taus(stability: &Stability) -> Taus {
     })
 }
 
-/// The columns that some of `images` have a number in.
+/// The columns in which at least one of `images` images has a value.
 pub(super) fn columns(
     taus: &[Option<Taus>],
     images: usize,
@@ -46,19 +46,19 @@ pub(super) fn columns(
 /// One kind of change over all images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StabilitySummary {
-    /// Which.
+    /// Name of the kind.
     pub name: String,
-    /// Mean over images of the mean tau of each.
+    /// Mean over images of their mean tau.
     pub mean: f64,
-    /// Standard deviation over images; none of a single one.
+    /// Standard deviation over images; `None` for a single one.
     pub spread: Option<f64>,
-    /// How many images.
+    /// Number of images.
     pub images: usize,
     /// 5th and 95th percentile of tau between two random orders of as many tokens.
     pub null: (f64, f64),
 }
 
-/// Of images of `tokens` tokens, kind by kind.
+/// Summary of every kind of change, over images of `tokens` tokens.
 pub(super) fn summarize<'a>(
     images: impl Iterator<Item = &'a Taus> + Clone,
     tokens: usize,

@@ -1,4 +1,4 @@
-//! An evaluation in few numbers: a measure's spread over every class, and which class is taken for which.
+//! Summaries of an evaluation: quantiles of a measure by class, confusion counts, rank correlation.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::model::stats::quantiles;
 pub struct ClassRow {
     /// The class.
     pub class: usize,
-    /// How many images have a number.
+    /// Number of images that have a value.
     pub count: usize,
     /// Their mean.
     pub mean: f64,
@@ -18,45 +18,45 @@ pub struct ClassRow {
     pub quantiles: [f64; 5],
 }
 
-/// How often images of one class were taken for another.
+/// Confusion matrix, sparse.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Confusion {
-    /// Classes, C: rows are true, columns predicted.
+    /// Number of classes, C.
     pub classes: usize,
-    /// How often, by row and column, where it happened at all; column C is [`OTHER`]. Of tens of thousands
-    /// of classes all pairs would be gigabytes.
+    /// Number of images by (true, predicted) class, without zeros: for tens of thousands of classes the dense matrix would
+    /// take gigabytes. Predicted class C stands for [`OTHER`].
     pub counts: BTreeMap<(usize, usize), u32>,
 }
 
 impl Confusion {
-    /// How often `class` was taken for `predicted`.
+    /// Number of images of `class` predicted as `predicted`.
     pub fn count(&self, class: usize, predicted: usize) -> u32 {
         self.counts.get(&(class, predicted)).copied().unwrap_or(0)
     }
 
-    /// Images of a class.
+    /// Number of readable images of a class.
     pub fn total(&self, class: usize) -> u32 {
         self.counts.range((class, 0)..=(class, self.classes)).map(|(_, count)| count).sum()
     }
 }
 
 impl Evaluation {
-    /// The spread of a measure over the images of every class that has any, in the order of classes.
+    /// Mean and quantiles of a measure over the images of every class that has any, in the order of classes.
     pub fn by_class(&self, measure: &str) -> Vec<ClassRow> {
         let Some(values) = self.values(measure) else { return Vec::new() };
-        let mut of: Vec<Vec<f64>> = vec![Vec::new(); self.asked.classes.len()];
+        let mut by_class: Vec<Vec<f64>> = vec![Vec::new(); self.asked.classes.len()];
         for (&class, &value) in self.asked.class.iter().zip(values).filter(|(_, v)| v.is_finite()) {
-            of[class as usize].push(f64::from(value));
+            by_class[class as usize].push(f64::from(value));
         }
         let row = |(class, values): (usize, Vec<f64>)| {
             let quantiles = quantiles(&values, [0.05, 0.25, 0.5, 0.75, 0.95]);
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             ClassRow { class, count: values.len(), mean, quantiles }
         };
-        of.into_iter().enumerate().filter(|(_, values)| !values.is_empty()).map(row).collect()
+        by_class.into_iter().enumerate().filter(|(_, values)| !values.is_empty()).map(row).collect()
     }
 
-    /// Which class is taken for which.
+    /// The confusion matrix of the readable images.
     pub fn confusion(&self) -> Confusion {
         let classes = self.asked.classes.len();
         let mut counts = BTreeMap::new();
@@ -69,8 +69,8 @@ impl Evaluation {
     }
 }
 
-/// Spearman's rank correlation of the images that have both numbers, ties at their mean rank; absent
-/// where fewer than three have, or one of the two is the same for all.
+/// Spearman's rank correlation over the images that have both values, ties at their mean rank; `None`
+/// for fewer than three images, or if one of the two is constant.
 pub fn spearman(x: &[f32], y: &[f32]) -> Option<f64> {
     let pairs: Vec<(f32, f32)> =
         x.iter().zip(y).filter(|(a, b)| a.is_finite() && b.is_finite()).map(|(a, b)| (*a, *b)).collect();

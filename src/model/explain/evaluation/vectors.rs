@@ -1,5 +1,5 @@
-//! What is kept of every token of every image, so that images can be compared: where it came in the order, what it gives
-//! the image's own class, and what it counts. One number a token, in float16 (docs/definitions.md, section 14).
+//! Values stored for every token of every image, so that images can be compared: position in the order, evidence for the
+//! image's own class, and weight. One float16 number per token (docs/definitions.md, section 14).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use serde::{Deserialize, Serialize};
 
 use super::Evaluation;
 
-/// Most bytes of the vectors of one probe, of more images none are kept; and of all that a window holds.
+/// Most bytes of the vectors of one probe (if they take more, none are stored), and of all in a window.
 pub const MAX_BYTES: u64 = 1 << 30;
 
-/// What a vector says of each token.
+/// Which value of the tokens a vector holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VectorKind {
-    /// Where it came in the order, 0 the first and 1 the last.
+    /// Position in the order, from 0 (first) to 1 (last).
     #[default]
     Routing,
-    /// What it adds to the logit of the image's own class.
+    /// Evidence for the image's own class, in units of the logit.
     Evidence,
-    /// What it counts, times N.
+    /// Weight times N.
     Weight,
 }
 
 impl VectorKind {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Self; 3] = [Self::Routing, Self::Evidence, Self::Weight];
 
-    /// Its name in flags and files.
+    /// Name in flags and files.
     pub fn id(self) -> &'static str {
         match self {
             Self::Routing => "routing",
@@ -42,7 +42,7 @@ impl VectorKind {
         }
     }
 
-    /// What it is called on the screen.
+    /// Name on the screen.
     pub fn name(self) -> &'static str {
         match self {
             Self::Routing => "Routing",
@@ -52,12 +52,12 @@ impl VectorKind {
     }
 }
 
-/// `[M, N]` row-major, a vector an image; one that has none holds no number. In files base64 of little-endian float16.
+/// `[M, N]` row-major, one vector per image, NaN for an image without one. In files base64 of little-endian float16.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct TokenVectors(Arc<[f16]>);
 
-/// Bit by bit, so that what is not a number is itself.
+/// Compares bits, so that NaN equals itself.
 impl PartialEq for TokenVectors {
     fn eq(&self, other: &Self) -> bool {
         self.0.reinterpret_cast() == other.0.reinterpret_cast()
@@ -65,12 +65,12 @@ impl PartialEq for TokenVectors {
 }
 
 impl TokenVectors {
-    /// Of these numbers.
+    /// From all values, `[M, N]` row-major.
     pub fn new(values: Vec<f16>) -> Self {
         Self(values.into())
     }
 
-    /// All numbers.
+    /// All values, `[M, N]` row-major.
     pub fn values(&self) -> &[f16] {
         &self.0
     }
@@ -101,13 +101,13 @@ impl TryFrom<String> for TokenVectors {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeptVectors {
-    /// They.
+    /// The vectors.
     Float16(TokenVectors),
     /// Why there are none.
     None(String),
 }
 
-/// What vectors of so many images and tokens come to, in bytes: two a number of each kind.
+/// Bytes of the vectors of all kinds: two per image, token and kind.
 pub fn vector_bytes(images: usize, tokens: usize) -> u64 {
     2 * VectorKind::ALL.len() as u64 * images as u64 * tokens as u64
 }
@@ -128,9 +128,12 @@ impl Evaluation {
     }
 }
 
-/// Drops the vectors of all but the latest evaluations, which come last, so that those that stay are at most `most` bytes; the
-/// latest one's stay.
-pub fn keep_latest<'a>(evaluations: impl DoubleEndedIterator<Item = &'a mut Arc<Evaluation>>, most: u64) {
+/// Drops the vectors of the oldest evaluations (the last one is the latest), so that the rest takes at most `max_bytes`; those
+/// of the latest always stay.
+pub fn keep_latest<'a>(
+    evaluations: impl DoubleEndedIterator<Item = &'a mut Arc<Evaluation>>,
+    max_bytes: u64,
+) {
     let mut total = 0;
     for (newer, evaluation) in evaluations.rev().enumerate() {
         let values = evaluation.vectors.values().map(|kept| match kept {
@@ -138,42 +141,42 @@ pub fn keep_latest<'a>(evaluations: impl DoubleEndedIterator<Item = &'a mut Arc<
             KeptVectors::None(_) => 0,
         });
         let bytes = 2 * values.sum::<u64>();
-        if newer == 0 || total + bytes <= most {
+        if newer == 0 || total + bytes <= max_bytes {
             total += bytes;
         } else if bytes > 0 {
-            let gone = "Its numbers of single tokens gave way to those of other probes. Evaluate it again";
+            let reason = "Its numbers of single tokens gave way to those of other probes. Evaluate it again";
             let kept = Arc::make_mut(evaluation).vectors.values_mut();
             kept.filter(|kept| matches!(kept, KeptVectors::Float16(_)))
-                .for_each(|kept| *kept = KeptVectors::None(gone.to_owned()));
+                .for_each(|kept| *kept = KeptVectors::None(reason.to_owned()));
         }
     }
 }
 
-/// What one image has of each kind, in the order of [`VectorKind::ALL`].
+/// Vectors of one image in the order of [`VectorKind::ALL`], or why there is none.
 pub(super) type ImageVectors = [Result<TokenVectors, Cow<'static, str>>; 3];
 
-/// A vector in float16.
+/// Converts a vector to float16.
 ///
 /// # Errors
-/// If a number is beyond it.
-pub(super) fn rounded(values: &[f64]) -> Result<TokenVectors, &'static str> {
+/// If a value overflows.
+pub(super) fn to_f16(values: &[f64]) -> Result<TokenVectors, &'static str> {
     let values: Vec<f16> = values.iter().map(|value| f16::from_f64(*value)).collect();
     let known = values.iter().all(|value| value.is_finite());
     known.then(|| TokenVectors::new(values)).ok_or("Its numbers are larger than float16 holds")
 }
 
-/// The vectors of the images asked about so far.
-pub(super) struct Collected {
+/// Collects the vectors of images in their order.
+pub(super) struct VectorCollector {
     tokens: usize,
     images: usize,
-    /// Of each kind the numbers up to the last image that has any, and why the first that has none has none.
+    /// By kind: the values up to the last image that has any, and the reason of the first image without.
     kinds: [(Vec<f16>, Option<Cow<'static, str>>); 3],
-    /// Why none are kept.
+    /// Why no vectors are stored, if they would take more than [`MAX_BYTES`].
     too_many: Option<String>,
 }
 
-impl Collected {
-    /// Room for so many images of so many tokens.
+impl VectorCollector {
+    /// For `images` images of `tokens` tokens.
     pub fn new(images: usize, tokens: usize) -> Self {
         let bytes = vector_bytes(images, tokens);
         let too_many = (bytes > MAX_BYTES).then(|| {
@@ -187,7 +190,7 @@ impl Collected {
         Self { tokens, images: 0, kinds: Default::default(), too_many }
     }
 
-    /// Takes what the next image has; nothing of one that could not be read.
+    /// Adds the next image; `None` for one that could not be read.
     pub fn push(&mut self, image: Option<ImageVectors>) {
         let at = self.images * self.tokens;
         self.images += 1;
@@ -205,9 +208,9 @@ impl Collected {
         }
     }
 
-    /// All of them.
+    /// The vectors of all kinds, or why there are none.
     pub fn finish(self) -> IndexMap<VectorKind, KeptVectors> {
-        let all = self.images * self.tokens;
+        let len = self.images * self.tokens;
         let kept = |(kind, (mut values, why)): (VectorKind, (Vec<f16>, Option<Cow<'_, str>>))| {
             let kept = match (&self.too_many, values.is_empty()) {
                 (Some(why), _) => KeptVectors::None(why.clone()),
@@ -215,7 +218,7 @@ impl Collected {
                     KeptVectors::None(why.unwrap_or("No image could be read".into()).into_owned())
                 }
                 (None, false) => {
-                    values.resize(all, f16::NAN);
+                    values.resize(len, f16::NAN);
                     KeptVectors::Float16(TokenVectors::new(values))
                 }
             };
@@ -231,8 +234,8 @@ mod tests {
 
     #[test]
     fn an_image_without_a_vector_leaves_its_row_empty() {
-        let mut collected = Collected::new(4, 2);
-        let vector = |values: [f64; 2]| rounded(&values).map_err(Cow::from);
+        let mut collected = VectorCollector::new(4, 2);
+        let vector = |values: [f64; 2]| to_f16(&values).map_err(Cow::from);
         collected.push(None);
         collected.push(Some([vector([0.0, 1.0]), Err("no class".into()), Err("by channel".into())]));
         collected.push(Some([vector([0.5, 7e4]), vector([2.0, -1.0]), Err("by channel".into())]));
@@ -260,8 +263,8 @@ mod tests {
     #[test]
     fn what_would_fill_the_memory_is_not_kept() {
         assert_eq!(vector_bytes(50_000, 196), 58_800_000);
-        let mut collected = Collected::new(2_000_000, 196);
-        collected.push(Some([0, 1, 2].map(|_| rounded(&[0.5; 196]).map_err(Cow::from))));
+        let mut collected = VectorCollector::new(2_000_000, 196);
+        collected.push(Some([0, 1, 2].map(|_| to_f16(&[0.5; 196]).map_err(Cow::from))));
         let found = collected.finish();
         let said = |kind| format!("{:?}", found[&kind]);
         assert!(VectorKind::ALL.into_iter().all(|kind| said(kind).contains("2.4 GB")), "{found:?}");

@@ -1,6 +1,6 @@
-//! Which images of a dataset are alike in what a probe did with their tokens (docs/definitions.md, section 14): each image's
-//! vector `[N]` becomes one of length 1, so that cosine and Spearman's correlation of any two are their dot product.
-//! Ranks are made once; a query is one pass over `[M, N]` in float32. [`Projection`] lays the same vectors out on two axes.
+//! Similarity of the images of a dataset by what a probe did with their tokens (docs/definitions.md, section 14): each image's
+//! vector `[N]` is scaled to length 1, so that cosine and Spearman's correlation of any two are their dot product.
+//! Ranks are computed once; a query is one pass over `[M, N]` in float32. [`Projection`] maps the same vectors to two axes.
 
 mod pca;
 
@@ -16,10 +16,10 @@ use super::vectors::{TokenVectors, VectorKind};
 use crate::model::grid::Grid;
 use crate::model::ops::simd;
 
-/// Images that one core compares at a time.
+/// Fewest images that a core compares at a time.
 const BLOCK: usize = 512;
 
-/// By what two vectors are compared.
+/// Similarity measure of two vectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Similarity {
@@ -31,10 +31,10 @@ pub enum Similarity {
 }
 
 impl Similarity {
-    /// All of them.
+    /// Every measure.
     pub const ALL: [Self; 2] = [Self::Cosine, Self::Spearman];
 
-    /// Its name in flags and files.
+    /// Name in flags and files.
     pub fn id(self) -> &'static str {
         match self {
             Self::Cosine => "cosine",
@@ -42,7 +42,7 @@ impl Similarity {
         }
     }
 
-    /// What it is called on the screen.
+    /// Name on the screen.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cosine => "Cosine",
@@ -51,27 +51,27 @@ impl Similarity {
     }
 }
 
-/// The vectors of all images, ready to be compared.
+/// The vectors of all images, scaled for comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ImageSpace {
-    /// How the N tokens lie.
+    /// Grid of the N tokens.
     grid: Grid,
-    /// `[M, N]`, each row of length 1, or 0 where the image has no vector to compare.
+    /// `[M, N]`, each row of length 1, or zeros if the image has no vector to compare.
     rows: Vec<f32>,
-    /// Whether an image has one.
+    /// Whether each image has one.
     known: Vec<bool>,
-    /// The same on two axes, or why not.
+    /// The vectors on two principal axes, or why there is none.
     pub projection: Result<Projection, String>,
 }
 
 impl ImageSpace {
-    /// Of vectors of a number a token of `grid`. An image has none where a number is missing, all are 0, or, by
-    /// [`Similarity::Spearman`], all are the same.
+    /// From vectors over `grid`. An image has no vector to compare if a value is missing, all are 0, or, for
+    /// [`Similarity::Spearman`], all are equal.
     pub fn new(vectors: &TokenVectors, grid: Grid, similarity: Similarity) -> Self {
         let tokens = grid.len();
         let mut rows = vec![0.0; vectors.values().len()];
         let pairs = rows.par_chunks_mut(tokens).zip(vectors.values().par_chunks(tokens));
-        let known: Vec<bool> = pairs.map(|(row, values)| scaled(values, similarity, row)).collect();
+        let known: Vec<bool> = pairs.map(|(row, values)| normalise(values, similarity, row)).collect();
         let projection = pca::project(&rows, &known, tokens);
         Self { grid, rows, known, projection }
     }
@@ -81,8 +81,8 @@ impl ImageSpace {
         self.known.get(image).is_some_and(|known| *known)
     }
 
-    /// How alike every image is to `image`, -1 to 1, `[M]`; not a number where either has no vector. Where `flipped`, to it or
-    /// to its mirror image, left for right, whichever it is more alike to.
+    /// Similarity of every image to `image`, -1 to 1, `[M]`; NaN if either has no vector. If `flipped`, the larger of the
+    /// similarities to it and to its mirror image (left-right).
     pub fn similarities(&self, image: usize, flipped: bool) -> Vec<f32> {
         if !self.knows(image) {
             return vec![f32::NAN; self.known.len()];
@@ -91,16 +91,16 @@ impl ImageSpace {
         let own = &self.rows[image * tokens..][..tokens];
         let mirrored: Option<Vec<f32>> = flipped
             .then(|| own.chunks_exact(self.grid.cols).flat_map(|line| line.iter().rev().copied()).collect());
-        let alike = |row: &[f32]| {
+        let similarity = |row: &[f32]| {
             let mirrored = mirrored.as_ref().map_or(-1.0, |mirrored| simd::dot(mirrored, row));
             simd::dot(own, row).max(mirrored).clamp(-1.0, 1.0)
         };
         let pairs = self.rows.par_chunks(tokens).zip(&self.known).with_min_len(BLOCK);
-        pairs.map(|(row, known)| if *known { alike(row) } else { f32::NAN }).collect()
+        pairs.map(|(row, known)| if *known { similarity(row) } else { f32::NAN }).collect()
     }
 
-    /// The `count` images most alike to `image` and how alike they are, as [`similarities`](Self::similarities) has it, the most
-    /// alike first, ties to the earlier image; without the image itself and those that have no vector.
+    /// The `count` images most similar to `image` by [`similarities`](Self::similarities), with their similarity, the most
+    /// similar first, ties to the earlier image; without the image itself and those that have no vector.
     pub fn nearest(&self, image: usize, count: usize, flipped: bool) -> Vec<(usize, f32)> {
         let all = self.similarities(image, flipped).into_iter().enumerate();
         let mut found: Vec<(usize, f32)> =
@@ -115,28 +115,28 @@ impl ImageSpace {
     }
 }
 
-/// Writes the vector, or its ranks less their mean, into `row` with length 1; whether there is one.
-fn scaled(values: &[f16], similarity: Similarity, row: &mut [f32]) -> bool {
+/// Writes the vector, or its ranks less their mean, into `row`, scaled to length 1; returns whether that is possible.
+fn normalise(values: &[f16], similarity: Similarity, row: &mut [f32]) -> bool {
     let values = values.to_f32_vec();
     if !values.iter().all(|value| value.is_finite()) {
         return false;
     }
-    let wide: Vec<f64> = match similarity {
+    let centred: Vec<f64> = match similarity {
         Similarity::Cosine => values.into_iter().map(f64::from).collect(),
         Similarity::Spearman => {
             let mean = (values.len() as f64 - 1.0) / 2.0;
             ranks(&values).into_iter().map(|rank| rank - mean).collect()
         }
     };
-    let length = wide.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let length = centred.iter().map(|x| x * x).sum::<f64>().sqrt();
     if length > 0.0 {
-        row.iter_mut().zip(wide).for_each(|(row, x)| *row = (x / length) as f32);
+        row.iter_mut().zip(centred).for_each(|(row, x)| *row = (x / length) as f32);
     }
     length > 0.0
 }
 
 impl Evaluation {
-    /// The vectors of a kind, ready to be compared.
+    /// The vectors of a kind, scaled for comparison.
     ///
     /// # Errors
     /// Why there are none.

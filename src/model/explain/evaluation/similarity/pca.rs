@@ -1,6 +1,6 @@
 //! Two principal axes of the vectors of all images: the eigenvectors of their covariance `[N, N]` (float64) with the largest
 //! eigenvalues, by subspace iteration (Rutishauser, "Simultaneous iteration method for symmetric matrices", 1970). The covariance
-//! is made once, whatever the number of images; each step is then a product with a block of a few vectors.
+//! is computed once, whatever the number of images; each step is then a product with a block of a few vectors.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -11,33 +11,33 @@ use crate::model::ops::gemm::Matrix;
 use crate::model::ops::simd;
 use crate::model::stats::normal;
 
-/// Vectors that are iterated together: the more beyond two, the fewer steps.
-const WIDTH: usize = 12;
+/// Dimension of the iterated subspace: the more beyond two, the fewer steps.
+const SUBSPACE: usize = 12;
 /// Most steps.
 const MAX_STEPS: usize = 2_000;
-/// How far, of the largest eigenvalue, an axis may be from an eigenvector.
+/// Largest residual `|A v - lambda v|` of an axis, relative to the largest eigenvalue.
 const TOLERANCE: f64 = 1e-9;
 /// Images whose products are summed at a time.
 const BLOCK: usize = 256;
-/// Most sums side by side, so that a result does not depend on the number of cores.
-const PARTS: usize = 8;
-/// Most bytes of these sums.
+/// Most partial sums of the covariance: a fixed number, so that the result does not depend on the number of cores.
+const MAX_PARTS: usize = 8;
+/// Most bytes of the partial sums.
 const MAX_BYTES: usize = 128 << 20;
 /// Most tokens: their covariance is 134 MB.
 const MAX_TOKENS: usize = 4096;
-/// Variance below which all images are the same, of vectors of length 1 in float32.
-const NOTHING: f64 = 1e-12;
+/// Variance below which all images are taken to be the same, for vectors of length 1 in float32.
+const MIN_VARIANCE: f64 = 1e-12;
 
-/// Where every image lies on the two axes.
+/// Coordinates of every image on the two principal axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Projection {
-    /// `[M]`; none where an image has no vector.
+    /// `[M]`; `None` if an image has no vector.
     pub points: Vec<Option<[f32; 2]>>,
-    /// What part of the variance lies along each axis.
+    /// Share of the variance along each axis.
     pub explained: [f32; 2],
 }
 
-/// Rows `[M, N]` on two axes; of each the largest loading (the first of equals) is positive.
+/// Projects the rows `[M, N]` on two axes; of each axis the loading of largest magnitude (the first of equals) is positive.
 ///
 /// # Errors
 /// If fewer than two images are known, all are the same, or they have too many tokens.
@@ -56,10 +56,10 @@ pub(super) fn project(rows: &[f32], known: &[bool], n: usize) -> Result<Projecti
     }
     let covariance = covariance(&images, &mean);
     let variance: f64 = (0..n).map(|at| covariance[at * n + at]).sum();
-    if variance < NOTHING {
+    if variance < MIN_VARIANCE {
         return Err("All images have the same numbers here: there is nothing to lay out".to_owned());
     }
-    let (values, axes) = leading(&covariance, n);
+    let (values, axes) = leading_eigenvectors(&covariance, n);
     let offsets = [0, 1].map(|axis| simd::dot(&mean, &axes[axis]));
     let point = |(row, known): (&[f32], &bool)| {
         let wide: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
@@ -72,7 +72,7 @@ pub(super) fn project(rows: &[f32], known: &[bool], n: usize) -> Result<Projecti
 /// The covariance `[N, N]`, divided by M - 1.
 fn covariance(images: &[&[f32]], mean: &[f64]) -> Vec<f64> {
     let n = mean.len();
-    let parts = (MAX_BYTES / (8 * n * n)).clamp(1, PARTS);
+    let parts = (MAX_BYTES / (8 * n * n)).clamp(1, MAX_PARTS);
     let sum = |images: &[&[f32]]| {
         let mut sum = vec![0.0; n * n];
         for block in images.chunks(BLOCK) {
@@ -91,25 +91,25 @@ fn covariance(images: &[&[f32]], mean: &[f64]) -> Vec<f64> {
     total
 }
 
-/// The two largest eigenvalues of a symmetric matrix `[N, N]` and their vectors; zeros where it has fewer.
-fn leading(matrix: &[f64], n: usize) -> ([f64; 2], [Vec<f64>; 2]) {
+/// The two largest eigenvalues of a symmetric matrix `[N, N]` and their vectors; zeros if it has fewer.
+fn leading_eigenvectors(matrix: &[f64], n: usize) -> ([f64; 2], [Vec<f64>; 2]) {
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let mut basis: Vec<Vec<f64>> =
-        (0..WIDTH.min(n)).map(|_| (0..n).map(|_| normal(&mut rng)).collect()).collect();
+        (0..SUBSPACE.min(n)).map(|_| (0..n).map(|_| normal(&mut rng)).collect()).collect();
     orthonormalise(&mut basis);
     let product = |vector: &Vec<f64>| matrix.chunks_exact(n).map(|row| simd::dot(row, vector)).collect();
     for step in 1.. {
-        let images: Vec<Vec<f64>> = basis.par_iter().map(product).collect();
-        let (values, turn) =
-            eigen(basis.iter().map(|a| images.iter().map(|b| simd::dot(a, b)).collect()).collect());
-        let images = turned(&images, &turn);
-        basis = turned(&basis, &turn);
-        let far = |axis: usize| {
+        let images: Vec<Vec<f64>> = basis.par_iter().map(product).collect(); // A times the basis
+        let (values, rotation) =
+            jacobi(basis.iter().map(|a| images.iter().map(|b| simd::dot(a, b)).collect()).collect());
+        let images = combine(&images, &rotation);
+        basis = combine(&basis, &rotation);
+        let residual = |axis: usize| {
             let pairs = images[axis].iter().zip(&basis[axis]);
             pairs.map(|(image, own)| (image - values[axis] * own).powi(2)).sum::<f64>().sqrt()
         };
-        if step >= MAX_STEPS || (0..basis.len().min(2)).all(|axis| far(axis) <= TOLERANCE * values[0]) {
-            let axis = |at: usize| basis.get(at).map_or_else(|| vec![0.0; n], |axis| signed(axis));
+        if step >= MAX_STEPS || (0..basis.len().min(2)).all(|axis| residual(axis) <= TOLERANCE * values[0]) {
+            let axis = |at: usize| basis.get(at).map_or_else(|| vec![0.0; n], |axis| with_fixed_sign(axis));
             return ([0, 1].map(|at| values.get(at).copied().unwrap_or(0.0)), [0, 1].map(axis));
         }
         basis = images;
@@ -124,7 +124,7 @@ fn orthonormalise(vectors: &mut [Vec<f64>]) {
         let (before, rest) = vectors.split_at_mut(at);
         let own = &mut rest[0];
         let length = simd::dot(own, own).sqrt();
-        // Twice: rounding leaves a part of what is taken away.
+        // Gram-Schmidt twice: after one pass rounding leaves a remainder.
         for other in before.iter().chain(before.iter()) {
             let along = simd::dot(other, own);
             simd::add_scaled(-along, other, own);
@@ -135,26 +135,26 @@ fn orthonormalise(vectors: &mut [Vec<f64>]) {
     }
 }
 
-/// Each of `turn` as a sum of `vectors`.
-fn turned(vectors: &[Vec<f64>], turn: &[Vec<f64>]) -> Vec<Vec<f64>> {
+/// Linear combinations of `vectors`, one for each list of weights.
+fn combine(vectors: &[Vec<f64>], weights: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let sum = |weights: &Vec<f64>| {
         let mut sum = vec![0.0; vectors[0].len()];
         vectors.iter().zip(weights).for_each(|(vector, weight)| simd::add_scaled(*weight, vector, &mut sum));
         sum
     };
-    turn.iter().map(sum).collect()
+    weights.iter().map(sum).collect()
 }
 
-/// The eigenvalues of a small symmetric matrix, the largest first, and their vectors: Jacobi's rotations.
-fn eigen(mut matrix: Vec<Vec<f64>>) -> (Vec<f64>, Vec<Vec<f64>>) {
+/// Eigenvalues of a small symmetric matrix, the largest first, and their vectors, by Jacobi rotations.
+fn jacobi(mut matrix: Vec<Vec<f64>>) -> (Vec<f64>, Vec<Vec<f64>>) {
     let p = matrix.len();
     let mut vectors: Vec<Vec<f64>> =
         (0..p).map(|i| (0..p).map(|j| f64::from(u8::from(i == j))).collect()).collect();
-    let size: f64 = matrix.iter().flatten().map(|x| x * x).sum();
+    let norm: f64 = matrix.iter().flatten().map(|x| x * x).sum();
     for _ in 0..60 {
         let pairs = (0..p).flat_map(|i| (0..i).map(move |j| (i, j)));
-        let off: f64 = pairs.clone().map(|(i, j)| matrix[i][j].powi(2)).sum();
-        if off <= 1e-30 * size {
+        let off_diagonal: f64 = pairs.clone().map(|(i, j)| matrix[i][j].powi(2)).sum();
+        if off_diagonal <= 1e-30 * norm {
             break;
         }
         for (i, j) in pairs {
@@ -168,9 +168,9 @@ fn eigen(mut matrix: Vec<Vec<f64>>) -> (Vec<f64>, Vec<Vec<f64>>) {
             for row in &mut matrix {
                 (row[i], row[j]) = (cosine * row[i] - sine * row[j], sine * row[i] + cosine * row[j]);
             }
-            for of in [&mut matrix, &mut vectors] {
+            for rows in [&mut matrix, &mut vectors] {
                 // j < i.
-                let (before, from) = of.split_at_mut(i);
+                let (before, from) = rows.split_at_mut(i);
                 for (a, b) in from[0].iter_mut().zip(&mut before[j]) {
                     (*a, *b) = (cosine * *a - sine * *b, sine * *a + cosine * *b);
                 }
@@ -182,9 +182,9 @@ fn eigen(mut matrix: Vec<Vec<f64>>) -> (Vec<f64>, Vec<Vec<f64>>) {
     order.into_iter().map(|at| (matrix[at][at], std::mem::take(&mut vectors[at]))).unzip()
 }
 
-/// The vector or its opposite, so that its largest number is positive.
-fn signed(axis: &[f64]) -> Vec<f64> {
-    let largest = axis.iter().fold(0.0, |most: f64, x| if x.abs() > most.abs() { *x } else { most });
+/// The vector or its negative, so that the entry of largest magnitude is positive.
+fn with_fixed_sign(axis: &[f64]) -> Vec<f64> {
+    let largest = axis.iter().fold(0.0, |largest: f64, x| if x.abs() > largest.abs() { *x } else { largest });
     axis.iter().map(|x| if largest < 0.0 { -x } else { *x }).collect()
 }
 
@@ -196,12 +196,12 @@ mod tests {
     fn rotations_find_the_eigenvalues_of_a_small_matrix() {
         // 2 -1 0, -1 2 -1, 0 -1 2: eigenvalues 2 + sqrt 2, 2, 2 - sqrt 2.
         let matrix = vec![vec![2.0, -1.0, 0.0], vec![-1.0, 2.0, -1.0], vec![0.0, -1.0, 2.0]];
-        let (values, vectors) = eigen(matrix);
+        let (values, vectors) = jacobi(matrix);
         let root = 2f64.sqrt();
         for (found, expected) in values.iter().zip([2.0 + root, 2.0, 2.0 - root]) {
             assert!((found - expected).abs() < 1e-12, "{values:?}");
         }
-        let middle = signed(&vectors[1]);
+        let middle = with_fixed_sign(&vectors[1]);
         assert!((middle[0] - root / 2.0).abs() < 1e-12 && middle[1].abs() < 1e-12, "{vectors:?}");
     }
 
