@@ -1,9 +1,8 @@
 //! Evaluates one probe on all images of a dataset, a batch at a time, in float64 on the host: one core per image.
 //!
-//! For every image: the prediction and its probability `softmax(W z + b)`, every diagnostic of [`MEASURES`] for heads with
-//! a plan, and the order test for heads that have one. For every class: the mean over its images of the position of each
-//! token (`m_i / (N - 1)`, `m_i` the expected position) and of its weight (`N w_i`). [`Metrics`], if requested, are computed
-//! from the same readings.
+//! For every image: the prediction, its probability `softmax(W z + b)`, the diagnostics of a plan ([`MEASURES`]) and the order
+//! test, if the head has them. For every class: the mean over its images of the position of each token (`m_i / (N - 1)`,
+//! `m_i` the expected position) and of its weight (`N w_i`). [`Metrics`], if requested, come from the same readings.
 
 use std::borrow::Cow;
 use std::ops::Range;

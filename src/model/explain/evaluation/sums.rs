@@ -2,7 +2,7 @@
 
 use super::ClassMaps;
 
-/// ClassSums of maps by class, and their number.
+/// Sums of maps by class, and their number.
 pub(super) struct ClassSums {
     /// `[C, N]`.
     sums: Vec<f64>,

@@ -1,26 +1,27 @@
-//! Removal curves as somebody else's file may hold them.
+//! Reads removal curves from a file, which may be damaged or hand-made, and checks that they are consistent.
 
 use super::{Curve, MAX_STEPS, Removal};
 
-/// Larger numbers are no logits, and more than an axis can have.
+/// Largest value accepted: no logit is larger, and axes of figures cannot show more.
 const LARGEST: f64 = 1e100;
 
 impl Removal {
-    /// From the text of a file.
+    /// Parses the JSON of a file.
     ///
     /// # Errors
-    /// If it holds none, or its parts do not go together.
+    /// If the text is not a removal, or its parts are inconsistent.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let removal: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         removal.check()?;
         Ok(removal)
     }
 
+    /// Checks lengths, steps, rankings and values.
     fn check(&self) -> Result<(), String> {
         let (n, steps) = (self.grid.len(), self.fraction.len());
-        let rises = self.fraction.windows(2).all(|pair| pair[0] < pair[1]);
+        let is_increasing = self.fraction.windows(2).all(|pair| pair[0] < pair[1]);
         if !(2..=MAX_STEPS + 1).contains(&steps)
-            || !rises
+            || !is_increasing
             || self.fraction[0] != 0.0
             || self.fraction[steps - 1] != 1.0
         {
@@ -35,12 +36,12 @@ impl Removal {
         }
         for (id, ranked) in &self.rankings {
             let Some(ranked) = ranked.found() else { continue };
-            let mut there = vec![false; n];
-            let known = ranked
+            let mut seen = vec![false; n];
+            let is_permutation = ranked
                 .order
                 .iter()
-                .all(|token| there.get_mut(*token).is_some_and(|t| !std::mem::replace(t, true)));
-            if !known || ranked.order.len() != n || ranked.values.len() != n {
+                .all(|token| seen.get_mut(*token).is_some_and(|seen| !std::mem::replace(seen, true)));
+            if !is_permutation || ranked.order.len() != n || ranked.values.len() != n {
                 return Err(format!("the ranking {id} does not hold each of {n} tokens once"));
             }
         }

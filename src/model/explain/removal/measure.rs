@@ -1,5 +1,5 @@
-//! All curves of one image through several probes. What an encoder is asked is asked once for all of them: random orders are
-//! the same for each, and rankings often agree.
+//! Removal curves of one image through several probes. The encoder runs once for all of them on each set of tokens: random
+//! orders are the same for every probe, and rankings often agree.
 
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -13,19 +13,19 @@ use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
-/// Sets that are read before somebody is told.
+/// Sets of tokens read between two progress reports.
 const BATCH: usize = 32;
-/// Pictures in one forward pass.
+/// Pictures in one forward pass of the encoder.
 const PICTURES: usize = 8;
 
-/// What is asked of an image.
+/// Settings of the removal curves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RemovalSpec {
-    /// Where tokens are removed, each once.
+    /// Where tokens are removed; each mode once.
     pub modes: Vec<Mode>,
-    /// Steps from all tokens to none, from 1 to [`MAX_STEPS`].
+    /// Steps from all tokens to none, 1 to [`MAX_STEPS`].
     pub steps: usize,
-    /// Seed of random orders, of who goes first of equals, and of the noise on painted pixels.
+    /// Seed of random orders, of ties in rankings, and of the noise on painted pixels.
     pub seed: u64,
 }
 
@@ -36,21 +36,21 @@ impl Default for RemovalSpec {
 }
 
 impl RemovalSpec {
-    /// What the encoder is given for an image of one probe at most, in whole images, with so many rankings beside the random
-    /// orders: 0 where it is not asked.
+    /// Most work of the encoder for an image and one probe, in forward passes of a whole image, with `rankings` rankings beside
+    /// the random orders; 0 if no mode needs it.
     pub fn passes(&self, rankings: usize) -> f64 {
         let steps = self.steps as f64;
         let passes = |mode: &Mode| match mode {
             Mode::Frozen | Mode::Rerouted => 0.0,
-            // What one way leaves at a step the other has taken: together a whole image.
+            // At every step deletion and insertion are complementary: together a whole image.
             Mode::Patches => (rankings + mode.draws()) as f64 * steps,
             Mode::Pixels => (rankings + mode.draws()) as f64 * 2.0 * steps,
         };
         self.modes.iter().map(passes).sum()
     }
 
-    /// How often the head reads what is left of an image of kept tokens at most, with so many rankings beside the random
-    /// orders; frozen curves are sums and need no reading.
+    /// Most readings by the head for an image of cached tokens, with `rankings` rankings beside the random orders; frozen
+    /// curves are sums of evidence and need none.
     pub fn readings(&self, rankings: usize) -> usize {
         let read = |mode: &Mode| match mode {
             Mode::Rerouted => 2 * self.steps * (rankings + mode.draws()),
@@ -59,12 +59,12 @@ impl RemovalSpec {
         self.modes.iter().map(read).sum()
     }
 
-    /// Whether the encoder reads what is left.
+    /// Whether a mode needs the encoder.
     pub fn needs_encoder(&self) -> bool {
         self.modes.iter().any(|mode| mode.needs_encoder())
     }
 
-    /// Why it cannot be asked.
+    /// Checks the number of steps; the error says what is allowed.
     pub fn check(&self) -> Result<(), String> {
         match self.steps {
             1..=MAX_STEPS => Ok(()),
@@ -73,52 +73,52 @@ impl RemovalSpec {
     }
 }
 
-/// A probe that is asked, and what its answer says of itself.
+/// A probe to measure, with what its result says of it.
 pub struct Subject<'a> {
     /// The probe.
     pub probe: &'a Probe,
-    /// Its file's name.
+    /// Name of its file.
     pub name: String,
-    /// How it reads.
+    /// How it reads the image.
     pub reading: Reading,
-    /// The class; the predicted one where absent.
+    /// Class of the curves; the predicted one if `None`.
     pub class: Option<usize>,
 }
 
 /// An image whose tokens are removed.
 pub struct Image<'a> {
-    /// Its file's name.
+    /// Name of its file.
     pub name: String,
-    /// What the backbone says of it.
+    /// Its tokens.
     pub tokens: &'a Tokens,
-    /// What it read.
+    /// The pixels that the backbone read.
     pub pixels: &'a Pixels,
     /// The same as a picture.
     pub seen: &'a Picture,
-    /// Seeds random orders that heads draw: its index in its dataset.
+    /// Seed of random orders that heads draw: its index in its dataset.
     pub seed: u64,
-    /// Why no patch is known to be that of a token, if none is.
+    /// Why patches cannot be removed one by one, if tokens do not correspond to patches or there is no encoder.
     pub why_no_subset: Option<&'static str>,
 }
 
-/// Who runs the encoder, and is told how far it is.
+/// Runs the encoder and reports progress, on behalf of [`measure`].
 pub trait Passes {
-    /// How it ends early.
+    /// Error that ends the measurement.
     type Error;
 
-    /// So many of `total` sets are read in this mode.
+    /// Reports that `done` of `total` sets are read in this mode.
     ///
     /// # Errors
-    /// To end.
+    /// To cancel.
     fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), Self::Error>;
 
     /// The image's attention rollout, `[N]`, or why there is none.
     ///
     /// # Errors
-    /// To end.
+    /// To cancel.
     fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, Self::Error>;
 
-    /// Tokens of the image where those patches alone are left, for every set.
+    /// For every set of patches, the tokens of the image with only those patches left.
     ///
     /// # Errors
     /// If the encoder fails.
@@ -131,14 +131,14 @@ pub trait Passes {
     fn pictures(&mut self, pictures: &[Pixels]) -> Result<Vec<Tokens>, Self::Error>;
 }
 
-/// A probe at work on an image.
-struct Measured<'a> {
+/// The measurement of one probe in progress.
+struct Measurement<'a> {
     reader: Reader<'a>,
-    answer: Removal,
+    removal: Removal,
     orders: Vec<Orders>,
 }
 
-/// The curves of an image through every probe, or why one cannot read it.
+/// The removal curves of an image through every probe, or why a probe cannot read it.
 ///
 /// # Errors
 /// Those of `passes`.
@@ -150,36 +150,38 @@ pub fn measure<P: Passes>(
 ) -> Result<Vec<Result<Removal, InterventionError>>, P::Error> {
     let rollout = passes.rollout()?;
     let rollout = rollout.as_deref().map_err(String::as_str);
-    let asked = subjects.par_iter().map(|subject| ask(subject, image, rollout, spec));
-    let mut asked: Vec<Result<Measured<'_>, InterventionError>> = asked.collect();
+    let started = subjects.par_iter().map(|subject| start(subject, image, rollout, spec));
+    let mut started: Vec<Result<Measurement<'_>, InterventionError>> = started.collect();
     for &mode in &spec.modes {
-        let mut able: Vec<&mut Measured<'_>> =
-            asked.iter_mut().filter_map(|asked| asked.as_mut().ok()).collect();
+        let mut measurements: Vec<&mut Measurement<'_>> =
+            started.iter_mut().filter_map(|started| started.as_mut().ok()).collect();
         let curves = match mode {
             Mode::Frozen | Mode::Rerouted => {
-                let each = able.iter().map(|asked| of_tokens(asked, mode, spec, passes));
+                let each =
+                    measurements.iter().map(|measurement| head_curves(measurement, mode, spec, passes));
                 each.collect::<Result<Vec<_>, _>>()?
             }
-            Mode::Patches | Mode::Pixels => of_encoder(&able, mode, image, spec, passes)?,
+            Mode::Patches | Mode::Pixels => encoder_curves(&measurements, mode, image, spec, passes)?,
         };
-        for (asked, curves) in able.iter_mut().zip(curves) {
-            asked.answer.modes.insert(mode, curves);
+        for (measurement, curves) in measurements.iter_mut().zip(curves) {
+            measurement.removal.modes.insert(mode, curves);
         }
     }
-    Ok(asked.into_iter().map(|asked| asked.map(|asked| asked.answer)).collect())
+    Ok(started.into_iter().map(|started| started.map(|measurement| measurement.removal)).collect())
 }
 
-fn ask<'a>(
+/// Reads the whole image and ranks its tokens; no curves yet.
+fn start<'a>(
     subject: &Subject<'a>,
     image: &Image<'a>,
     rollout: Result<&[f32], &str>,
     spec: &RemovalSpec,
-) -> Result<Measured<'a>, InterventionError> {
+) -> Result<Measurement<'a>, InterventionError> {
     let Subject { probe, name, reading, class } = subject;
     let reader = Reader::new(probe, reading.change.clone(), image.tokens, image.seed)?;
     let logits = reader.logits();
-    let best = |not: Option<usize>| {
-        let others = (0..logits.len()).filter(|class| Some(*class) != not);
+    let best = |except: Option<usize>| {
+        let others = (0..logits.len()).filter(|class| Some(*class) != except);
         others.reduce(|best, next| if logits[next] > logits[best] { next } else { best })
     };
     let class = class.or_else(|| best(None)).unwrap_or(0);
@@ -190,7 +192,7 @@ fn ask<'a>(
     let orders = orders.collect();
     let named = |class: usize| probe.meta.classes.get(class).cloned().unwrap_or_else(|| class.to_string());
     let fraction = (0..=spec.steps).map(|i| i as f64 / spec.steps as f64).collect();
-    let answer = Removal {
+    let removal = Removal {
         image: image.name.clone(),
         probe: name.clone(),
         head: probe.meta.head.clone(),
@@ -203,100 +205,104 @@ fn ask<'a>(
         rankings: found.into_iter().map(|(id, found)| (id.to_owned(), found)).collect(),
         modes: IndexMap::new(),
     };
-    Ok(Measured { reader, answer, orders })
+    Ok(Measurement { reader, removal, orders })
 }
 
-impl Measured<'_> {
-    /// The sets of its rankings and of the random orders, which are added to those of others.
+impl Measurement<'_> {
+    /// The schedule of its rankings and of the random orders, whose sets are added to `sets`.
     fn schedule(&self, mode: Mode, spec: &RemovalSpec, sets: &mut Sets) -> Schedule {
-        let random = Orders::random(self.answer.grid.len(), mode.draws(), spec.seed);
+        let random = Orders::random(self.removal.grid.len(), mode.draws(), spec.seed);
         let orders: Vec<Orders> = self.orders.iter().cloned().chain([random]).collect();
         Schedule::new(&orders, spec.steps, sets)
     }
 
+    /// The curves from the logits `[C]` of every set.
     fn curves(&self, schedule: &Schedule, logits: &[Vec<f64>]) -> Found<Curves> {
-        let rival = self.answer.rival.as_ref().map(|(rival, _)| *rival);
-        Found::Some(schedule.curves(logits, self.answer.class.0, rival))
+        let rival = self.removal.rival.as_ref().map(|(rival, _)| *rival);
+        Found::Some(schedule.curves(logits, self.removal.class.0, rival))
     }
 }
 
-/// Curves of tokens that the head is given.
-fn of_tokens<P: Passes>(
-    asked: &Measured<'_>,
+/// Curves of a mode that changes what the head reads, without the encoder.
+fn head_curves<P: Passes>(
+    measurement: &Measurement<'_>,
     mode: Mode,
     spec: &RemovalSpec,
     passes: &mut P,
 ) -> Result<Found<Curves>, P::Error> {
     let mut sets = Sets::new();
-    let schedule = asked.schedule(mode, spec, &mut sets);
+    let schedule = measurement.schedule(mode, spec, &mut sets);
     let all: Vec<&Vec<usize>> = sets.iter().collect();
     let mut logits = Vec::with_capacity(all.len());
     for batch in all.chunks(BATCH) {
         passes.progress(mode, logits.len(), all.len())?;
         let read = match mode {
-            Mode::Frozen => asked.reader.frozen(batch),
-            _ => asked.reader.rerouted(batch),
+            Mode::Frozen => measurement.reader.frozen(batch),
+            _ => measurement.reader.rerouted(batch),
         };
         match read {
             Ok(read) => logits.extend(read),
             Err(none) => return Ok(Found::None { none }),
         }
     }
-    Ok(asked.curves(&schedule, &logits))
+    Ok(measurement.curves(&schedule, &logits))
 }
 
-/// Curves of what the encoder is given, of all probes.
-fn of_encoder<P: Passes>(
-    asked: &[&mut Measured<'_>],
+/// Curves of a mode that changes what the encoder reads, for all probes.
+fn encoder_curves<P: Passes>(
+    measurements: &[&mut Measurement<'_>],
     mode: Mode,
     image: &Image<'_>,
     spec: &RemovalSpec,
     passes: &mut P,
 ) -> Result<Vec<Found<Curves>>, P::Error> {
     if let Some(why) = image.why_no_subset {
-        return Ok(asked.iter().map(|_| Found::None { none: why.to_owned() }).collect());
+        return Ok(measurements.iter().map(|_| Found::None { none: why.to_owned() }).collect());
     }
     let mut sets = Sets::new();
-    let schedules: Vec<Schedule> = asked.iter().map(|asked| asked.schedule(mode, spec, &mut sets)).collect();
-    let own: Vec<Vec<bool>> = schedules
+    let schedules: Vec<Schedule> =
+        measurements.iter().map(|measurement| measurement.schedule(mode, spec, &mut sets)).collect();
+    // By probe, whether its curves pass through each set.
+    let needed: Vec<Vec<bool>> = schedules
         .iter()
         .map(|schedule| {
-            let mut own = vec![false; sets.len()];
-            schedule.places().for_each(|place| own[place] = true);
-            own
+            let mut needed = vec![false; sets.len()];
+            schedule.places().for_each(|index| needed[index] = true);
+            needed
         })
         .collect();
     let n = image.tokens.grid.len();
-    let mut logits = vec![vec![Vec::new(); sets.len()]; asked.len()];
-    // Equally many patches are read together.
+    let mut logits = vec![vec![Vec::new(); sets.len()]; measurements.len()];
+    // Sorted by size: a batch then has sets of about equally many patches.
     let mut order: Vec<usize> = (0..sets.len()).collect();
-    order.sort_by_key(|&place| sets[place].len());
+    order.sort_by_key(|&index| sets[index].len());
     let noise = if mode == Mode::Pixels { road::noise(image.pixels, spec.seed) } else { Vec::new() };
     let mut done = 0;
-    for places in order.chunks(if mode == Mode::Pixels { PICTURES } else { BATCH }) {
+    for batch in order.chunks(if mode == Mode::Pixels { PICTURES } else { BATCH }) {
         passes.progress(mode, done, sets.len())?;
-        let (whole, some): (Vec<usize>, Vec<usize>) =
-            places.iter().partition(|place| sets[**place].len() == n);
+        let (complete, partial): (Vec<usize>, Vec<usize>) =
+            batch.iter().partition(|index| sets[**index].len() == n);
         let tokens = match mode {
             Mode::Pixels => {
                 let paint =
-                    |&place: &usize| road::paint(image.pixels, image.tokens.grid, &sets[place], &noise);
-                passes.pictures(&some.par_iter().map(paint).collect::<Vec<_>>())?
+                    |&index: &usize| road::paint(image.pixels, image.tokens.grid, &sets[index], &noise);
+                passes.pictures(&partial.par_iter().map(paint).collect::<Vec<_>>())?
             }
-            _ => passes.left(&some.iter().map(|&place| sets[place].as_slice()).collect::<Vec<_>>())?,
+            _ => passes.left(&partial.iter().map(|&index| sets[index].as_slice()).collect::<Vec<_>>())?,
         };
-        for ((asked, logits), own) in asked.iter().zip(&mut logits).zip(&own) {
-            let read = |(&place, tokens): (&usize, &Tokens)| match own[place] {
-                false => (place, Vec::new()),
-                true if mode == Mode::Pixels => (place, asked.reader.again(tokens)),
-                true => (place, asked.reader.left(tokens, &sets[place])),
+        for ((measurement, logits), needed) in measurements.iter().zip(&mut logits).zip(&needed) {
+            let reader = &measurement.reader;
+            let read = |(&index, tokens): (&usize, &Tokens)| match needed[index] {
+                false => (index, Vec::new()),
+                true if mode == Mode::Pixels => (index, reader.again(tokens)),
+                true => (index, reader.left(tokens, &sets[index])),
             };
-            let read: Vec<_> = some.par_iter().zip(&tokens).map(read).collect();
-            let known = whole.iter().map(|&place| (place, asked.reader.logits()));
-            read.into_iter().chain(known).for_each(|(place, read)| logits[place] = read);
+            let read: Vec<_> = partial.par_iter().zip(&tokens).map(read).collect();
+            let known = complete.iter().map(|&index| (index, reader.logits()));
+            read.into_iter().chain(known).for_each(|(index, read)| logits[index] = read);
         }
-        done += places.len();
+        done += batch.len();
     }
-    let curves = asked.iter().zip(&schedules).zip(&logits);
-    Ok(curves.map(|((asked, schedule), logits)| asked.curves(schedule, logits)).collect())
+    let curves = measurements.iter().zip(&schedules).zip(&logits);
+    Ok(curves.map(|((measurement, schedule), logits)| measurement.curves(schedule, logits)).collect())
 }

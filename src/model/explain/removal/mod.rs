@@ -1,9 +1,9 @@
-//! Does the evidence cause the class? Removal curves of one image through one probe (docs/definitions.md, section 12).
+//! Removal curves: does the evidence cause the class? Of one image through one probe (docs/definitions.md, section 12).
 //!
-//! Tokens are taken away (deletion) or put back (insertion), the most important first, and the class's logit, margin and
-//! probability are read after every step. A [`ranking`] says which is the most important, a [`Mode`] where tokens leave. What a
-//! step reads depends on the set of tokens that are left alone, so a [`Schedule`] names every set once: curves that agree in
-//! a set share what is computed for it.
+//! Tokens are removed (deletion) or put back (insertion), the most important first, and the class's logit, margin and
+//! probability are measured after every step. A [`ranking`] gives the importance, a [`Mode`] the stage at which tokens are
+//! removed. A step depends only on the set of tokens that are left, so a [`Schedule`] lists every set once: curves that
+//! pass through the same set share its computation.
 
 mod file;
 mod measure;
@@ -23,18 +23,18 @@ use crate::model::grid::Grid;
 use crate::model::reading::Reading;
 use crate::model::trace::Picture;
 
-/// Steps from all tokens to none, unless told otherwise.
+/// Default number of steps from all tokens to none.
 pub const STEPS: usize = 20;
 /// Most steps.
 pub const MAX_STEPS: usize = 1000;
 
-/// Where tokens are removed.
+/// Stage at which tokens are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Behind the router: plan and weights stay as they are, and the token's share is dropped. Exact evidence, summed up.
+    /// After the router: plan and weights stay as they are, and the token's share is dropped. A sum of exact evidence.
     Frozen,
-    /// Before the head: scores, plan and kernel are made anew for the tokens that are left, and a scan skips those that are not.
+    /// Before the head: scores, plan and kernel are recomputed for the tokens that are left; a scan skips the others.
     Rerouted,
     /// Before the encoder: the patch is left out with its position.
     Patches,
@@ -43,10 +43,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them, in the order of their depth.
+    /// Every mode, from the last stage to the first.
     pub const ALL: [Self; 4] = [Self::Frozen, Self::Rerouted, Self::Patches, Self::Pixels];
 
-    /// Its name in files and flags.
+    /// Name in files and flags.
     pub fn id(self) -> &'static str {
         match self {
             Self::Frozen => "frozen",
@@ -56,10 +56,10 @@ impl Mode {
         }
     }
 
-    /// Those of this list of ids, commas between, each once.
+    /// Parses a comma-separated list of ids; sorted, without repetitions.
     ///
     /// # Errors
-    /// If one is no mode.
+    /// If one is not the id of a mode.
     pub fn list(text: &str) -> Result<Vec<Self>, String> {
         let mode = |id: &str| {
             let ids = || Self::ALL.map(Self::id).join(", ");
@@ -74,7 +74,7 @@ impl Mode {
         Ok(modes)
     }
 
-    /// What it is called on the screen.
+    /// Name on the screen.
     pub fn name(self) -> &'static str {
         match self {
             Self::Frozen => "Tokens, frozen",
@@ -84,18 +84,18 @@ impl Mode {
         }
     }
 
-    /// Whether the encoder reads every step anew.
+    /// Whether every step needs a forward pass of the encoder.
     pub fn needs_encoder(self) -> bool {
         matches!(self, Self::Patches | Self::Pixels)
     }
 
-    /// How many random orders are drawn.
+    /// Number of random orders.
     pub fn draws(self) -> usize {
         if self.needs_encoder() { 4 } else { 16 }
     }
 }
 
-/// What was found, or why there is nothing.
+/// A result, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Found<T> {
@@ -104,12 +104,12 @@ pub enum Found<T> {
         /// Why.
         none: String,
     },
-    /// It.
+    /// The result.
     Some(T),
 }
 
 impl<T> Found<T> {
-    /// It, if it was found.
+    /// The result, if there is one.
     pub fn found(&self) -> Option<&T> {
         match self {
             Self::None { .. } => None,
@@ -127,19 +127,19 @@ impl<T> From<Result<T, String>> for Found<T> {
     }
 }
 
-/// A ranking of the tokens by how important they are.
+/// The tokens ranked by importance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
-    /// How important each token is, `[N]`.
+    /// Importance of every token, `[N]`.
     pub values: Vec<f64>,
     /// Tokens, the most important first, `[N]`.
     pub order: Vec<usize>,
-    /// Of integrated gradients, their sum less what it should be, in units of the logit.
+    /// For integrated gradients, their sum less its target, in units of the logit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completeness_error: Option<f64>,
 }
 
-/// One image's removal curves through one probe.
+/// Removal curves of one image through one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Removal {
     /// Name of the image's file.
@@ -148,21 +148,21 @@ pub struct Removal {
     pub probe: String,
     /// Head id.
     pub head: String,
-    /// What was changed in how the probe read.
+    /// How the probe read the image.
     #[serde(default, skip_serializing_if = "Reading::is_as_trained")]
     pub reading: Reading,
     /// Patch grid.
     pub grid: Grid,
-    /// What the model saw.
+    /// The picture as the model sees it.
     pub seen: Picture,
-    /// The class whose logit is read, and what it is called.
+    /// Class of the curves, and its name.
     pub class: (usize, String),
-    /// The other class of the margin: the strongest of the whole image. Absent where there is one class alone.
+    /// The other class of the margin: the strongest on the whole image. `None` if there is only one class.
     pub rival: Option<(usize, String)>,
-    /// Share of the tokens that was taken away, or put back, `[F]`.
+    /// Share of the tokens removed, or put back, at every step, `[F]`.
     pub fraction: Vec<f64>,
-    /// The rankings by their ids.
+    /// Rankings by their ids.
     pub rankings: IndexMap<String, Found<Ranked>>,
-    /// Of every mode asked for, the curves by the ids of rankings, beside `random`, `random_low` and `random_high`.
+    /// For every mode requested, the curves by the ids of rankings, and `random`, `random_low` and `random_high`.
     pub modes: IndexMap<Mode, Found<Curves>>,
 }

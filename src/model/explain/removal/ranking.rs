@@ -1,4 +1,4 @@
-//! Which token is the most important: the one list of rankings, and random ones beside them.
+//! Rankings of the tokens by importance: the list of all of them, and random orders.
 
 use super::{Found, Ranked};
 use crate::model::explain::attribution;
@@ -13,46 +13,46 @@ use crate::model::tokens::Tokens;
 
 /// Id of the random orders.
 pub const RANDOM: &str = "random";
-/// Stream of the draws that ties go by, far from those of images' random orders and of the random orders here.
+/// Random stream that breaks ties, far from those of images' random orders and of [`Orders::random`].
 const TIES: u64 = 1 << 32;
-/// Stream of the random orders here: none is one that a head reads in.
-const DRAWN: u64 = 1 << 33;
-/// Values whose spread is this share of the largest are equal but for rounding.
+/// Random stream of [`Orders::random`]: none of its orders is one that a head reads in.
+const RANDOM_ORDERS: u64 = 1 << 33;
+/// Values whose range is at most this share of the largest are equal up to rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// A way to say how important tokens are.
+/// A measure of the importance of tokens.
 pub struct Ranking {
-    /// Its name in files.
+    /// Name in files.
     pub id: &'static str,
-    /// What it is called on the screen.
+    /// Name on the screen.
     pub name: &'static str,
-    /// How important every token is, `[N]`, or why it does not say.
+    /// Importance of every token, `[N]`, or why it is not defined.
     pub values: fn(&Seen<'_>) -> Result<Importance, String>,
 }
 
-/// What rankings look at: how a probe read a whole image.
+/// Input of a ranking: how a probe read a whole image.
 pub struct Seen<'a> {
-    /// The probe, changed as it reads.
+    /// The probe, with the settings changed by the intervention.
     pub probe: &'a Probe,
-    /// What it read.
+    /// Tokens of the image.
     pub tokens: &'a Tokens,
-    /// How.
+    /// Output of the head.
     pub output: &'a HeadOutput,
     /// The class.
     pub class: usize,
-    /// What was changed in how it reads.
+    /// The intervention in its reading.
     pub change: Intervention,
-    /// Seeds random orders: the image's index in its dataset.
+    /// Seed of random orders: the image's index in its dataset.
     pub image_seed: u64,
     /// The backbone's attention rollout, `[N]`, or why there is none.
     pub rollout: Result<&'a [f32], &'a str>,
 }
 
-/// How important tokens are.
+/// Importance of the tokens, `[N]`.
 #[derive(Default)]
 pub struct Importance {
     values: Vec<f64>,
-    /// Of integrated gradients by how much their sum misses what it should be.
+    /// For integrated gradients, their sum less its target.
     completeness_error: Option<f64>,
 }
 
@@ -72,12 +72,12 @@ pub const RANKINGS: &[Ranking] = &[
     Ranking { id: "rollout", name: "Attention rollout", values: rollout },
 ];
 
-/// One ranking as orders of the tokens, the most important first: one, or many random ones.
+/// A ranking as orders of the tokens, the most important first: a single one, or many random ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Orders {
-    /// Its id.
+    /// Id of the ranking.
     pub id: &'static str,
-    /// `[N]` each.
+    /// The orders, `[N]` each.
     pub orders: Vec<Vec<usize>>,
 }
 
@@ -86,13 +86,13 @@ impl Orders {
     pub fn random(n: usize, draws: usize, seed: u64) -> Self {
         Self {
             id: RANDOM,
-            orders: (0..draws as u64).map(|draw| permutation(seed, DRAWN + draw, n)).collect(),
+            orders: (0..draws as u64).map(|draw| permutation(seed, RANDOM_ORDERS + draw, n)).collect(),
         }
     }
 }
 
 impl Ranking {
-    /// Its order of the tokens of an image; of a ranking that is constant none. `seed` draws who goes first of equals.
+    /// Ranks the tokens of an image; a reason if all are equally important. `seed` breaks ties.
     pub fn rank(&self, seen: &Seen<'_>, seed: u64) -> Found<Ranked> {
         let ranked = |Importance { values, completeness_error }: Importance| {
             Ok(Ranked { order: order(&values, seed)?, values, completeness_error })
@@ -101,10 +101,10 @@ impl Ranking {
     }
 }
 
-/// The indices of `values`, the largest first, equal ones as `seed` draws them.
+/// The indices of `values`, the largest first, ties broken at random by `seed`.
 ///
 /// # Errors
-/// If all are equal, or one is no number.
+/// If all are equal, or one is not finite.
 pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
     if !values.iter().all(|value| value.is_finite()) {
         return Err("It holds values that are not finite".to_owned());
@@ -126,7 +126,7 @@ fn evidence(seen: &Seen<'_>) -> Result<Importance, String> {
     exact.map(|exact| exact.token.into()).map_err(str::to_owned)
 }
 
-/// What the token counts, without its sign.
+/// Absolute weight of the token.
 fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
     let why = match seen.output.form {
         Form::Opaque { .. } => "The head is not linear in the tokens: none has a weight",
@@ -136,7 +136,7 @@ fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
     Ok(weights.into_iter().map(f64::abs).collect::<Vec<f64>>().into())
 }
 
-/// Where the token is expected, the mean of all sweeps.
+/// Expected position of the token, the mean over sweeps.
 fn late(seen: &Seen<'_>) -> Result<Importance, String> {
     if let Form::Scan(directions) = &seen.output.form {
         let orders = directions.iter().map(|direction| match &direction.order {
@@ -144,13 +144,13 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
             Order::Plan(_) => None,
         });
         if let Some(orders) = orders.collect::<Option<Vec<_>>>() {
-            // Summed in whole numbers: sweeps both ways are to be equal.
-            let mut places = vec![0; seen.tokens.grid.len()];
+            // Integer sums, so that sweeps in opposite directions tie exactly.
+            let mut position_sums = vec![0; seen.tokens.grid.len()];
             for order in &orders {
-                order.iter().enumerate().for_each(|(k, &i)| places[i] += k);
+                order.iter().enumerate().for_each(|(k, &i)| position_sums[i] += k);
             }
             let mean = |sum: usize| sum as f64 / orders.len() as f64;
-            return Ok(places.into_iter().map(mean).collect::<Vec<f64>>().into());
+            return Ok(position_sums.into_iter().map(mean).collect::<Vec<f64>>().into());
         }
     }
     let plan = plan_of(seen.output, seen.probe.head().router());
@@ -177,7 +177,7 @@ fn integrated(seen: &Seen<'_>) -> Result<Importance, String> {
     Ok(Importance { values: found.token, completeness_error: Some(found.completeness_error) })
 }
 
-/// What reaches the patch tokens by attention.
+/// Attention rollout of the backbone.
 fn rollout(seen: &Seen<'_>) -> Result<Importance, String> {
     let rollout = seen.rollout.map_err(str::to_owned)?;
     Ok(rollout.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>().into())
@@ -196,7 +196,7 @@ mod tests {
         for order in &orders {
             assert_eq!((order[0], order[6]), (1, 4));
         }
-        // Of 0 and -0 the sign does not count.
+        // 0 and -0 tie.
         let zeros = [-0.0, 0.0].map(|zero| values.map(|value| if value == 1.0 { zero } else { value }));
         let mixed = order(&zeros.concat(), 0).expect("no constant");
         assert!(mixed[2..7].iter().any(|&at| at < 7) && mixed[7..12].iter().any(|&at| at < 7), "{mixed:?}");

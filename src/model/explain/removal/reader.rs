@@ -1,4 +1,4 @@
-//! How a probe reads the tokens of an image that are left.
+//! Reads an image with a probe when only some of its tokens are left.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::model::probe::head::s4_layer::Kernel;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
 use crate::model::tokens::Tokens;
 
-/// A probe and the image it read.
+/// A probe and its output on a whole image.
 pub struct Reader<'a> {
     probe: Cow<'a, Probe>,
     change: Intervention,
@@ -24,7 +24,10 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the whole image. `image_seed` seeds random orders: the image's index in its dataset.
+    /// Reads the whole image. `image_seed`, the image's index in its dataset, seeds random orders.
+    ///
+    /// # Errors
+    /// If the probe does not fit the tokens, or the intervention does not apply to it.
     pub fn new(
         probe: &'a Probe,
         change: Intervention,
@@ -41,8 +44,8 @@ impl<'a> Reader<'a> {
         self.read_out(&self.whole, self.tokens)
     }
 
-    /// Every ranking of the list, by its id. `rollout`: the backbone's attention rollout, or why there is none; `seed` draws who
-    /// goes first of equals.
+    /// Every ranking of [`RANKINGS`], by its id. `rollout` is the backbone's attention rollout, or why there is none; `seed`
+    /// breaks ties.
     pub fn rankings(
         &self,
         class: usize,
@@ -55,60 +58,60 @@ impl<'a> Reader<'a> {
         RANKINGS.iter().map(|ranking| (ranking.id, ranking.rank(&seen, seed))).collect()
     }
 
-    /// Logits `[C]` of each of `sets` where plan and weights stay as they are, or why they cannot.
+    /// Logits `[C]` of each of `sets` with plan and weights kept as they are, or why that is not possible.
     pub fn frozen(&self, sets: &[&Vec<usize>]) -> Result<Vec<Vec<f64>>, String> {
         let weights = match &self.whole.form {
             Form::Opaque { why, .. } => return Err((*why).to_owned()),
-            _ => lowered(&self.whole, self.tokens.width),
+            _ => as_weights(&self.whole, self.tokens.width),
         };
         let output = weights.map(|form| HeadOutput { scores: None, form });
         let output = output.as_ref().unwrap_or(&self.whole);
-        let one = |left: &&Vec<usize>| {
+        let logits = |left: &&Vec<usize>| {
             let d = self.tokens.width;
             let mut patches = vec![0.0; self.tokens.patches.len()];
             left.iter().for_each(|&i| patches[i * d..][..d].copy_from_slice(self.tokens.patch(i)));
             self.read_out(output, &Tokens { patches, ..self.without_patches(self.tokens.grid) })
         };
-        Ok(sets.par_iter().map(one).collect())
+        Ok(sets.par_iter().map(logits).collect())
     }
 
-    /// Logits `[C]` of each of `sets` where the head is given those tokens alone, or why that says nothing.
+    /// Logits `[C]` of each of `sets` if the head reads only those tokens, or why that is meaningless.
     pub fn rerouted(&self, sets: &[&Vec<usize>]) -> Result<Vec<Vec<f64>>, String> {
         if self.reads_cls_alone() {
             let why =
                 "The CLS head reads the CLS token alone, which does not change where patch tokens leave";
             return Err(why.to_owned());
         }
-        let one = |left: &&Vec<usize>| {
+        let logits = |left: &&Vec<usize>| {
             let patches = left.iter().flat_map(|&i| self.tokens.patch(i)).copied().collect();
             let grid = Grid::new(1, left.len());
             self.left(&Tokens { patches, ..self.without_patches(grid) }, left)
         };
-        Ok(sets.par_iter().map(one).collect())
+        Ok(sets.par_iter().map(logits).collect())
     }
 
-    /// Logits `[C]` of other tokens of the same image, those of all its patches.
+    /// Logits `[C]` of new tokens of all patches of the same image.
     pub fn again(&self, tokens: &Tokens) -> Vec<f64> {
         let output = self.change.read(&self.probe, tokens, self.image_seed);
         self.read_out(&output.expect("the same image could be read before"), tokens)
     }
 
-    /// Logits `[C]` of `tokens`, those of the patches `left`, in their order.
+    /// Logits `[C]` of `tokens`, one for each of the patches `left`, in that order.
     ///
     /// # Panics
-    /// If there is not one token for each: a bug of the caller.
+    /// If there is not one token for each: a bug in the caller.
     pub fn left(&self, tokens: &Tokens, left: &[usize]) -> Vec<f64> {
         if self.reads_cls_alone() {
             return self
                 .read_out(&self.probe.head().output(&self.probe.arrays, tokens, self.image_seed), tokens);
         }
         assert_eq!(tokens.patches.len(), left.len() * tokens.width, "a token for each patch that is left");
-        let fresh = |tokens: &Tokens| {
+        let output = |tokens: &Tokens| {
             let kernels = self.kernels(left.len());
             self.probe.head().output_with(&self.probe.arrays, &kernels, tokens, self.image_seed)
         };
         if let Form::Scan(directions) = &self.whole.form
-            && let Some(orders) = skipping(directions, left, self.tokens.grid.len())
+            && let Some(orders) = restricted_orders(directions, left, self.tokens.grid.len())
         {
             let directions = match directions.iter().all(|direction| direction.radius.is_some()) {
                 true => self
@@ -117,8 +120,8 @@ impl<'a> Reader<'a> {
                     .zip(orders)
                     .map(|(kernel, order)| kernel.direction(order))
                     .collect(),
-                // What is no memory depends on how many there are.
-                false => match fresh(tokens).form {
+                // A gain that is not a kernel (no radius) depends on the number of tokens: compute it anew.
+                false => match output(tokens).form {
                     Form::Scan(own) => {
                         own.into_iter().zip(orders).map(|(own, order)| Direction { order, ..own }).collect()
                     }
@@ -127,41 +130,44 @@ impl<'a> Reader<'a> {
             };
             return self.read_out(&HeadOutput { scores: None, form: Form::Scan(directions) }, tokens);
         }
-        // The order that the tokens lie in, where it is another.
-        let lie = match &self.change {
+        // The order in which the intervention lays out the tokens, if it does.
+        let layout = match &self.change {
             Intervention::Random(seed) => Some(permutation(*seed, self.image_seed, self.tokens.grid.len())),
             Intervention::Order(order) => Some(order.indices()),
             _ => None,
         };
-        match lie {
+        match layout {
             Some(order) => {
-                let order = skip(&order, left);
+                let order = restrict(&order, left);
                 let patches = order.iter().flat_map(|&i| tokens.patch(i)).copied().collect();
                 let moved = Tokens { patches, ..tokens.clone() };
-                self.read_out(&fresh(&moved), &moved)
+                self.read_out(&output(&moved), &moved)
             }
             None => {
-                let output = self.change.change(&self.probe, tokens, fresh(tokens), self.image_seed);
-                self.read_out(&output.expect("what could be changed for all tokens"), tokens)
+                let changed = self.change.change(&self.probe, tokens, output(tokens), self.image_seed);
+                self.read_out(&changed.expect("what could be changed for all tokens"), tokens)
             }
         }
     }
 
-    /// Whether no patch token is read.
+    /// Whether the head reads no patch token.
     fn reads_cls_alone(&self) -> bool {
         self.probe.head().needs_cls() && matches!(self.whole.form, Form::Opaque { .. })
     }
 
+    /// Logits `[C]` of an output of the head.
     fn read_out(&self, output: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
         logits(output, tokens, &self.probe.classifier.weight, &self.probe.classifier.bias)
     }
 
+    /// The image's tokens without those of patches, for `grid`.
     fn without_patches(&self, grid: Grid) -> Tokens {
         let Tokens { width, cls, registers, .. } = self.tokens;
         Tokens { grid, width: *width, cls: cls.clone(), registers: registers.clone(), patches: Vec::new() }
     }
 
-    /// The kernels for the last `n` steps: what is `j` steps before the end counts the same in any sequence.
+    /// Kernels of a sequence of `n` tokens: the last `n` steps of those of the whole image, since the gain depends only on the
+    /// number of steps before the end.
     fn kernels(&self, n: usize) -> Vec<Kernel> {
         let Form::Scan(directions) = &self.whole.form else { return Vec::new() };
         let all = self.tokens.grid.len();
@@ -179,30 +185,30 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Fixed orders without the tokens that left; none where one is a plan.
-fn skipping(directions: &[Direction], left: &[usize], n: usize) -> Option<Vec<Order>> {
+/// Fixed orders restricted to the tokens `left`; `None` if one is a plan.
+fn restricted_orders(directions: &[Direction], left: &[usize], n: usize) -> Option<Vec<Order>> {
     debug_assert!(left.is_sorted() && left.last().is_none_or(|last| *last < n), "patches in raster order");
     let order = |direction: &Direction| match &direction.order {
-        Order::Permutation(order) => Some(Order::Permutation(skip(order, left))),
+        Order::Permutation(order) => Some(Order::Permutation(restrict(order, left))),
         Order::Plan(_) => None,
     };
     directions.iter().map(order).collect()
 }
 
-/// An order of all tokens as one of those that are `left`, by their places there.
-fn skip(order: &[usize], left: &[usize]) -> Vec<usize> {
+/// An order of all tokens restricted to those `left` (ascending), as indices into `left`.
+fn restrict(order: &[usize], left: &[usize]) -> Vec<usize> {
     order.iter().filter_map(|token| left.binary_search(token).ok()).collect()
 }
 
-/// Sweeps as weights, as each token counts alone; none where the form has them already, or maps positions.
-fn lowered(output: &HeadOutput, d: usize) -> Option<Form> {
+/// Sweeps as one weight per token (and channel); `None` if the form is no scan, or its gain mixes channels.
+fn as_weights(output: &HeadOutput, d: usize) -> Option<Form> {
     let Form::Scan(directions) = &output.form else { return None };
     if let Some(weight) = token_weight(output) {
         return Some(Form::Pool(weight));
     }
-    let folded = directions.iter().map(|direction| match &direction.gain {
+    let weights = directions.iter().map(|direction| match &direction.gain {
         Gain::Channel(gain) => Some(channels_by_token(&direction.order, gain, d)),
         _ => None,
     });
-    Some(Form::ChannelPool(average(&folded.collect::<Option<Vec<_>>>()?)))
+    Some(Form::ChannelPool(average(&weights.collect::<Option<Vec<_>>>()?)))
 }

@@ -1,9 +1,10 @@
-//! Painting patches over from what lies around them: the noisy linear imputation of ROAD (Rong et al. 2022).
+//! Paints removed patches over from their surroundings: the noisy linear imputation of ROAD (Rong et al. 2022).
 //!
-//! Every pixel that is gone is the weighted mean of its neighbours, those beside it 1/6 each and those at its corners 1/12
-//! each; at the border those that are there. That is a sparse linear system, symmetric and positive definite, which is solved
-//! by conjugate gradients in float64, preconditioned on pixels and on ever larger squares of them (Bramble, Pasciak and Xu 1990):
-//! a hole as large as the picture takes a few dozen iterations and not hundreds. Noise of standard deviation 0.01 on what was painted hides that it is smooth.
+//! Every removed pixel is the weighted mean of its neighbours, 1/6 for those beside it and 1/12 for those at its corners; at
+//! the border, of those that exist. This is a sparse, symmetric positive definite linear system, solved by conjugate gradients
+//! in float64 with a multilevel preconditioner, on pixels and on ever larger squares of them (Bramble, Pasciak and Xu 1990): a
+//! hole as large as the picture takes a few dozen iterations, not hundreds. Noise of standard deviation 0.01 on the painted
+//! pixels hides their smoothness.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -12,9 +13,9 @@ use crate::model::backbone::preprocess::Pixels;
 use crate::model::grid::Grid;
 use crate::model::stats::normal;
 
-/// Deviation of the noise, on normalised pixels.
+/// Standard deviation of the noise, in units of normalised pixels.
 const NOISE: f64 = 0.01;
-/// Neighbours beside a pixel, and at its corners: down, right, weight.
+/// Neighbours of a pixel: offset down, offset right, weight.
 const NEIGHBOURS: [(isize, isize, f64); 8] = [
     (-1, 0, 1.0 / 6.0),
     (1, 0, 1.0 / 6.0),
@@ -25,21 +26,21 @@ const NEIGHBOURS: [(isize, isize, f64); 8] = [
     (1, -1, 1.0 / 12.0),
     (1, 1, 1.0 / 12.0),
 ];
-/// Where the solution is good enough: the squared residual as a share of the right-hand side's.
-const GOOD: f64 = 1e-18;
-/// Most iterations: far more than any picture needs.
+/// Convergence: squared norm of the residual, relative to that of the right-hand side.
+const TOLERANCE: f64 = 1e-18;
+/// Most iterations, far more than any picture needs.
 const MAX_ITERATIONS: usize = 20_000;
 
-/// Noise for every pixel of an image, the same for all that is painted on it.
+/// Noise for every pixel of an image, `[3, H, W]`: the same whichever patches are painted.
 pub fn noise(pixels: &Pixels, seed: u64) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     pixels.values.iter().map(|_| (NOISE * normal(&mut rng)) as f32).collect()
 }
 
-/// The picture with the patches of `grid` that are not `left` painted over, `noise` `[3, H, W]` on top.
+/// The picture with the patches of `grid` that are not in `left` painted over, plus `noise` `[3, H, W]` on these.
 ///
 /// # Panics
-/// If no patch is left, or the patches do not fill the picture: bugs of the caller.
+/// If no patch is left, or the patches do not fill the picture: bugs in the caller.
 pub fn paint(pixels: &Pixels, grid: Grid, left: &[usize], noise: &[f32]) -> Pixels {
     let Pixels { height, width, .. } = *pixels;
     assert!(!left.is_empty() && height % grid.rows == 0 && width % grid.cols == 0, "patches of a picture");
@@ -62,24 +63,25 @@ pub fn paint(pixels: &Pixels, grid: Grid, left: &[usize], noise: &[f32]) -> Pixe
 /// Red, green and blue.
 type Colour = [f64; 3];
 
-/// What every pixel that is gone must be.
+/// The linear system of the removed pixels, in compressed sparse rows.
 struct System {
-    /// Sum of the weights of the neighbours that are there.
+    /// Sum of the weights of the neighbours that exist.
     diagonal: Vec<f64>,
-    /// Of every one that is gone, where its neighbours that are gone, too, begin in `links`.
-    begins: Vec<usize>,
+    /// Index in `links` of the first removed neighbour of every removed pixel.
+    row_starts: Vec<usize>,
+    /// Removed neighbours: index among the removed pixels, and weight.
     links: Vec<(u32, f64)>,
-    /// What the neighbours that are known add up to.
+    /// Right-hand side: weighted sum of the known neighbours.
     known: Vec<Colour>,
-    /// Squares of 2, 4, 8 ... pixels.
+    /// Levels of the preconditioner: squares with sides of 2, 4, 8 ... pixels.
     levels: Vec<Level>,
 }
 
-/// Pixels that are gone by the square they lie in.
+/// One level of the preconditioner: the removed pixels by the square they are in.
 struct Level {
-    /// The square of each.
+    /// Square of every removed pixel.
     square: Vec<u32>,
-    /// What a square counts if all of it changes alike.
+    /// Diagonal entry of each square: the quadratic form of its indicator vector.
     diagonal: Vec<f64>,
 }
 
@@ -88,7 +90,7 @@ impl System {
         let mut index = vec![u32::MAX; height * width];
         gone.iter().zip(0..).for_each(|(&at, own)| index[at] = own);
         let (diagonal, links, known, levels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut system = Self { diagonal, begins: vec![0], links, known, levels };
+        let mut system = Self { diagonal, row_starts: vec![0], links, known, levels };
         for &at in gone {
             let (mut diagonal, mut known) = (0.0, [0.0; 3]);
             for (down, right, weight) in NEIGHBOURS {
@@ -103,7 +105,7 @@ impl System {
             }
             system.diagonal.push(diagonal);
             system.known.push(known);
-            system.begins.push(system.links.len());
+            system.row_starts.push(system.links.len());
         }
         let sides = std::iter::successors(Some(2), |side| Some(2 * side));
         let sides = sides.take_while(|side| *side < height.max(width));
@@ -111,15 +113,15 @@ impl System {
         system
     }
 
-    /// Squares of `side` pixels.
+    /// The level of squares with sides of `side` pixels.
     fn level(&self, gone: &[usize], width: usize, side: usize) -> Level {
         let across = width.div_ceil(side);
-        let place = |at: &usize| (at / width / side * across + at % width / side) as u32;
-        let square: Vec<u32> = gone.iter().map(place).collect();
-        // Those with nothing gone stay 0: nobody asks for them.
+        let square_of = |at: &usize| (at / width / side * across + at % width / side) as u32;
+        let square: Vec<u32> = gone.iter().map(square_of).collect();
+        // Squares without removed pixels stay 0 and are not used.
         let mut diagonal = vec![0.0; square.iter().max().map_or(0, |last| *last as usize + 1)];
         for own in 0..gone.len() {
-            let links = &self.links[self.begins[own]..self.begins[own + 1]];
+            let links = &self.links[self.row_starts[own]..self.row_starts[own + 1]];
             let within = links.iter().filter(|(other, _)| square[*other as usize] == square[own]);
             diagonal[square[own] as usize] +=
                 self.diagonal[own] - within.map(|(_, weight)| weight).sum::<f64>();
@@ -127,7 +129,7 @@ impl System {
         Level { square, diagonal }
     }
 
-    /// About `A^-1 residual`: on every pixel by itself, and on every square of every size.
+    /// Approximates `A^-1 residual`: the sum of diagonal solves on the pixels and on the squares of every level.
     fn precondition(&self, residual: &[Colour]) -> Vec<Colour> {
         let by_pixel = residual.iter().zip(&self.diagonal);
         let mut all: Vec<Colour> = by_pixel.map(|(r, diagonal)| r.map(|r| r / diagonal)).collect();
@@ -144,56 +146,57 @@ impl System {
     fn apply(&self, x: &[Colour], into: &mut [Colour]) {
         for (own, into) in into.iter_mut().enumerate() {
             *into = x[own].map(|x| x * self.diagonal[own]);
-            for (other, weight) in &self.links[self.begins[own]..self.begins[own + 1]] {
+            for (other, weight) in &self.links[self.row_starts[own]..self.row_starts[own + 1]] {
                 add(into, -weight, &x[*other as usize]);
             }
         }
     }
 
-    /// Conjugate gradients, every channel by itself.
+    /// Solves `A x = known` by preconditioned conjugate gradients, every channel by itself.
     fn solve(&self) -> Vec<Colour> {
         let count = self.diagonal.len();
         let mut x = vec![[0.0; 3]; count];
         let mut residual = self.known.clone();
-        let enough = dots(&residual, &residual).map(|norm| norm * GOOD);
-        let mut way = self.precondition(&residual);
-        let mut slope = dots(&residual, &way);
-        let mut image = vec![[0.0; 3]; count];
+        let converged = dots(&residual, &residual).map(|norm| norm * TOLERANCE);
+        let mut direction = self.precondition(&residual);
+        let mut rho = dots(&residual, &direction);
+        let mut product = vec![[0.0; 3]; count];
         for _ in 0..MAX_ITERATIONS {
-            let left = dots(&residual, &residual);
-            if (0..3).all(|c| left[c] <= enough[c]) {
+            let norm = dots(&residual, &residual);
+            if (0..3).all(|c| norm[c] <= converged[c]) {
                 break;
             }
-            self.apply(&way, &mut image);
-            let bend = dots(&way, &image);
-            // A channel that is done stays.
-            let step: Colour =
-                std::array::from_fn(|c| if left[c] <= enough[c] { 0.0 } else { slope[c] / bend[c] });
+            self.apply(&direction, &mut product);
+            let curvature = dots(&direction, &product);
+            // A channel that has converged stays as it is.
+            let alpha: Colour =
+                std::array::from_fn(|c| if norm[c] <= converged[c] { 0.0 } else { rho[c] / curvature[c] });
             for own in 0..count {
                 for c in 0..3 {
-                    x[own][c] += step[c] * way[own][c];
-                    residual[own][c] -= step[c] * image[own][c];
+                    x[own][c] += alpha[c] * direction[own][c];
+                    residual[own][c] -= alpha[c] * product[own][c];
                 }
             }
-            let downhill = self.precondition(&residual);
-            let next = dots(&residual, &downhill);
+            let preconditioned = self.precondition(&residual);
+            let next = dots(&residual, &preconditioned);
             for own in 0..count {
                 for c in 0..3 {
-                    let turn = if slope[c] > 0.0 { next[c] / slope[c] } else { 0.0 };
-                    way[own][c] = downhill[own][c] + turn * way[own][c];
+                    let beta = if rho[c] > 0.0 { next[c] / rho[c] } else { 0.0 };
+                    direction[own][c] = preconditioned[own][c] + beta * direction[own][c];
                 }
             }
-            slope = next;
+            rho = next;
         }
         x
     }
 }
 
+/// `to += weight * value`.
 fn add(to: &mut Colour, weight: f64, value: &Colour) {
     to.iter_mut().zip(value).for_each(|(to, value)| *to += weight * value);
 }
 
-/// `a . b` of every channel.
+/// Dot product `a . b` by channel.
 fn dots(a: &[Colour], b: &[Colour]) -> Colour {
     a.iter().zip(b).fold([0.0; 3], |mut sums, (a, b)| {
         (0..3).for_each(|c| sums[c] += a[c] * b[c]);

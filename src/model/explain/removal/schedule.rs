@@ -1,4 +1,4 @@
-//! Which sets of tokens are left at which step, and the curves that come of what is read of each.
+//! The sets of tokens left at every step, and the curves computed from the logits of each set.
 
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize};
@@ -7,36 +7,36 @@ use super::ranking::{Orders, RANDOM};
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::stats::quantiles;
 
-/// Sets of tokens that are left, each in raster order, and each once.
+/// Distinct sets of tokens that are left, each in raster order.
 pub type Sets = IndexSet<Vec<usize>>;
 
-/// Of `steps` steps, how many of `n` tokens the deletion at step `i` leaves and the insertion has put back: `i n / steps`
-/// rounded half up in whole numbers, one token at least.
+/// Number of the `n` tokens that deletion leaves and that insertion has put back at step `i` of `steps`: `n - m` and `m` with
+/// `m = i n / steps` rounded half up in integers, each at least 1.
 pub fn counts(n: usize, steps: usize, i: usize) -> (usize, usize) {
     let moved = (2 * i * n + steps) / (2 * steps);
     (n - moved.min(n - 1), moved.max(1))
 }
 
-/// What is read of a class while tokens go, `[F]` each.
+/// Values of a class by step, `[F]` each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// The class's logit.
+    /// Logit of the class.
     pub logit: Vec<f64>,
-    /// Its logit less that of the rival; absent where there is no other class.
+    /// Logit of the class less that of the rival; absent if there is no other class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<Vec<f64>>,
-    /// Its probability.
+    /// Probability of the class.
     pub probability: Vec<f64>,
 }
 
 impl Curve {
-    /// The mean height of a curve.
+    /// Mean height of a curve: the mean over its steps.
     pub fn height(values: &[f64]) -> f64 {
         values.iter().sum::<f64>() / values.len() as f64
     }
 
-    /// What is read after every step, from the logits `[C]` of each.
-    fn read<'a>(logits: impl Iterator<Item = &'a [f64]>, class: usize, rival: Option<usize>) -> Self {
+    /// The curve from the logits `[C]` of every step.
+    fn from_logits<'a>(logits: impl Iterator<Item = &'a [f64]>, class: usize, rival: Option<usize>) -> Self {
         let mut curve = Self { margin: rival.map(|_| Vec::new()), ..Self::default() };
         for logits in logits {
             curve.logit.push(logits[class]);
@@ -48,11 +48,11 @@ impl Curve {
         curve
     }
 
-    /// What `gather` makes of several curves, step by step.
-    fn gathered(curves: &[Self], gather: impl Fn(&[f64]) -> f64) -> Self {
+    /// Reduces several curves to one, step by step.
+    fn reduced(curves: &[Self], reduce: impl Fn(&[f64]) -> f64) -> Self {
         let of = |part: &dyn Fn(&Self) -> &[f64]| -> Vec<f64> {
             let at = |step: usize| curves.iter().map(|curve| part(curve)[step]).collect::<Vec<f64>>();
-            (0..part(&curves[0]).len()).map(|step| gather(&at(step))).collect()
+            (0..part(&curves[0]).len()).map(|step| reduce(&at(step))).collect()
         };
         Self {
             logit: of(&|curve| &curve.logit),
@@ -62,57 +62,57 @@ impl Curve {
     }
 }
 
-/// Deletion and insertion by the ids of rankings.
+/// Deletion and insertion curves by the ids of rankings.
 pub type Curves = IndexMap<String, [Curve; 2]>;
 
 /// The sets that the curves of some rankings pass through.
 pub struct Schedule {
-    /// Of every ranking, of each of its orders, the place of every step's set, deletion and insertion.
+    /// For every ranking and each of its orders, the index of the set of every step, for deletion and insertion.
     rankings: Vec<(String, Vec<[Vec<usize>; 2]>)>,
     /// Number of tokens.
     n: usize,
-    /// The places of all sets, each once.
+    /// Indices of all its sets, each once.
     own: IndexSet<usize>,
 }
 
 impl Schedule {
-    /// That of `rankings` in so many steps; its sets are added to `sets`.
+    /// The schedule of `rankings` in `steps` steps; its sets are added to `sets`.
     ///
     /// # Panics
-    /// If there is no step, or a ranking does not hold every token once: a bug of the caller.
+    /// If there is no step, or a ranking does not hold every token once: a bug in the caller.
     pub fn new(rankings: &[Orders], steps: usize, sets: &mut Sets) -> Self {
         let mut own = IndexSet::new();
-        let mut place = |left: &[usize]| {
+        let mut index_of = |left: &[usize]| {
             let mut left = left.to_vec();
             left.sort_unstable();
-            let place = sets.insert_full(left).0;
-            own.insert(place);
-            place
+            let index = sets.insert_full(left).0;
+            own.insert(index);
+            index
         };
         let mut both = |order: &Vec<usize>| {
             let n = order.len();
             let step = |i: usize| counts(n, steps, i);
-            let deletion = (0..=steps).map(|i| place(&order[n - step(i).0..])).collect();
-            let insertion = (0..=steps).map(|i| place(&order[..step(i).1])).collect();
+            let deletion = (0..=steps).map(|i| index_of(&order[n - step(i).0..])).collect();
+            let insertion = (0..=steps).map(|i| index_of(&order[..step(i).1])).collect();
             [deletion, insertion]
         };
-        let walk = |ranking: &Orders| {
+        let steps_of = |ranking: &Orders| {
             (ranking.id.to_owned(), ranking.orders.iter().map(&mut both).collect::<Vec<_>>())
         };
         let n = rankings.first().map_or(0, |ranking| ranking.orders[0].len());
-        let rankings = rankings.iter().map(walk).collect();
+        let rankings = rankings.iter().map(steps_of).collect();
         Self { rankings, n, own }
     }
 
-    /// Places of its sets, each once.
+    /// Indices of its sets in `sets`, each once.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         self.own.iter().copied()
     }
 
-    /// The curves, where `logits` has what was read of each set `[C]`, by its place.
+    /// The curves, from the logits `[C]` of every set by its index.
     pub fn curves(&self, logits: &[Vec<f64>], class: usize, rival: Option<usize>) -> Curves {
         let read = |steps: &Vec<usize>| {
-            Curve::read(steps.iter().map(|&place| logits[place].as_slice()), class, rival)
+            Curve::from_logits(steps.iter().map(|&index| logits[index].as_slice()), class, rival)
         };
         let mut curves = Curves::new();
         for (id, orders) in &self.rankings {
@@ -122,19 +122,19 @@ impl Schedule {
                 curves.insert(id.clone(), each.map(|mut curves| curves.swap_remove(0)));
                 continue;
             }
-            curves.insert(id.clone(), each.each_ref().map(|curves| Curve::gathered(curves, Curve::height)));
+            curves.insert(id.clone(), each.each_ref().map(|curves| Curve::reduced(curves, Curve::height)));
             for (end, at) in [("low", 0.05), ("high", 0.95)] {
                 let quantile = |values: &[f64]| quantiles(values, [at])[0];
                 curves.insert(
                     format!("{id}_{end}"),
-                    each.each_ref().map(|curves| Curve::gathered(curves, quantile)),
+                    each.each_ref().map(|curves| Curve::reduced(curves, quantile)),
                 );
             }
         }
         curves
     }
 
-    /// What an encoder is given of the sets of patches, in whole images: the image itself, which is known, left out.
+    /// Patches that the encoder reads for these sets, in whole images; the whole image itself is known and not counted.
     pub fn patch_images(sets: &Sets, n: usize) -> f64 {
         let given = sets.iter().map(Vec::len).filter(|left| *left < n).sum::<usize>();
         given as f64 / n as f64

@@ -1,8 +1,8 @@
-//! How much of one image's order stays when the image is changed a little, or another seed learnt the
-//! order: Kendall's tau-b between where tokens came before and after, each compared at the place that
-//! shows the same thing. Plain host data, made by a [`Measurement`].
+//! Stability of one image's order under small changes of the image, and between probes trained with
+//! different seeds: Kendall's tau-b between the positions of tokens before and after, each token compared with
+//! the one that shows the same part of the scene. Plain host data, computed by a [`Measurement`].
 //!
-//! Chance: between two random orders of `n` tokens tau has mean 0 and variance
+//! Null: between two random orders of `n` tokens tau has mean 0 and variance
 //! `2 (2n + 5) / (9 n (n - 1))` (Kendall 1938) and is close to normal from `n = 10` on; the null band
 //! is its 5th to 95th percentile.
 
@@ -22,7 +22,7 @@ use crate::model::probe::{Meta, Probe};
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 
-/// How stable the order of one image is.
+/// Stability of the order of one image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
     /// Name of the image's file.
@@ -31,28 +31,28 @@ pub struct Stability {
     pub probe: String,
     /// Head id.
     pub head: String,
-    /// What was changed in how the probe read.
+    /// How the probe read the image.
     #[serde(default, skip_serializing_if = "Reading::is_as_trained")]
     pub reading: Reading,
     /// Number of tokens.
     pub tokens: usize,
-    /// One for every kind of change, in order.
+    /// Taus by kind of change, in the order of [`perturb::kinds`], then of other seeds.
     pub groups: Vec<Group>,
-    /// 5th and 95th percentile between random orders.
+    /// 5th and 95th percentile of tau between random orders.
     pub null: (f64, f64),
 }
 
-/// What one kind of change left of the order.
+/// Taus of one kind of change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// The kind.
     pub name: String,
-    /// What each of them was, and tau.
+    /// Every change of the kind, in words, with its tau.
     pub taus: Vec<(String, f64)>,
 }
 
 impl Group {
-    /// The mean of its taus.
+    /// Mean tau.
     pub fn mean(&self) -> f64 {
         self.taus.iter().map(|(_, tau)| tau).sum::<f64>() / self.taus.len() as f64
     }
@@ -61,7 +61,7 @@ impl Group {
 /// Why there is no order to compare.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
-    /// The probe does not fit the tokens, or cannot be changed so.
+    /// The probe does not fit the tokens, or the intervention does not apply to it.
     #[error(transparent)]
     Intervention(#[from] InterventionError),
     /// The head reads its tokens in no single order.
@@ -72,8 +72,8 @@ pub enum OrderError {
     },
 }
 
-/// Where every token of an image comes, `[N]`, 0 the first and 1 the last. `image_seed` seeds random
-/// orders: the image's index in its dataset, for its changed copies too.
+/// Position of every token of an image, `[N]`, from 0 (first) to 1 (last). `image_seed`, the image's index in
+/// its dataset (also for its changed copies), seeds random orders.
 pub fn order(
     probe: &Probe,
     change: Intervention,
@@ -83,11 +83,11 @@ pub fn order(
     let probe = &*change.probe(probe)?;
     let output = change.read(probe, tokens, image_seed)?;
     let router = probe.head().router().filter(|_| !change.bypasses_router());
-    let sketch = plan_of(&output, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
-    positions(&output, sketch.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
+    let stats = plan_of(&output, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
+    positions(&output, stats.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
 }
 
-/// Whose order of which image is measured, and against whom.
+/// What to measure: the order of an image by a probe, against changed copies and other probes.
 pub struct Measurement<'a> {
     /// Name of the image's file.
     pub image: String,
@@ -95,22 +95,22 @@ pub struct Measurement<'a> {
     pub name: String,
     /// The probe.
     pub probe: &'a Probe,
-    /// What is changed in its reading.
+    /// How it reads the image.
     pub reading: Reading,
-    /// What seeds random orders.
+    /// Seed of random orders.
     pub image_seed: u64,
     /// Probes that may differ in their seed alone, with the names of their files; others are left out.
     pub peers: Vec<(String, &'a Probe)>,
 }
 
 impl Measurement<'_> {
-    /// Measures. `tokens`: of the image, then of each of its changed copies, in the order of `kinds`.
+    /// Takes the measurement. `tokens` are those of the image, then of each changed copy, in the order of `kinds`.
     ///
     /// # Errors
     /// If the probe does not fit, or reads in no single order.
     ///
     /// # Panics
-    /// If there are not as many tokens as that: a caller's bug.
+    /// If `tokens` has another length: a bug in the caller.
     pub fn take(
         self,
         tokens: &[Tokens],
@@ -137,10 +137,10 @@ impl Measurement<'_> {
         };
         let mut groups: Vec<Group> = kinds.iter().map(group).collect();
         let peers = peers.into_iter().filter(|(_, peer)| differ_in_seed(&probe.meta, &peer.meta));
-        let against = |(name, peer): (String, &Probe)| {
+        let tau_of_peer = |(name, peer): (String, &Probe)| {
             Some((name, kendall(&order(peer, change.clone(), &tokens[0], image_seed).ok()?, first)))
         };
-        let mut taus: Vec<(String, f64)> = peers.filter_map(against).collect();
+        let mut taus: Vec<(String, f64)> = peers.filter_map(tau_of_peer).collect();
         taus.sort_by(|a, b| a.0.cmp(&b.0));
         if !taus.is_empty() {
             groups.push(Group { name: "Other seeds".to_owned(), taus });
@@ -151,8 +151,8 @@ impl Measurement<'_> {
     }
 }
 
-/// Whether two probes differ in their seed alone: the same head, settings, backbone, classes and
-/// training, but for what came out of it.
+/// Whether two probes differ only in their seed: the same head, settings, backbone, classes and
+/// training, apart from the results of training.
 pub fn differ_in_seed(one: &Meta, other: &Meta) -> bool {
     let recipe = |meta: &Meta| {
         let mut training = meta.training.clone()?;
@@ -173,12 +173,12 @@ pub fn differ_in_seed(one: &Meta, other: &Meta) -> bool {
         && one.backbone.id == other.backbone.id
 }
 
-/// The settings of a probe but for the seed that its training gave it.
+/// The settings of a probe without the seed that its training set.
 fn unseeded(meta: &Meta) -> Config {
     Config { seed: None, ..meta.config.clone() }
 }
 
-/// Kendall's tau-b of two lists of one length, over all pairs; 0 where one of them is all ties.
+/// Kendall's tau-b of two lists of equal length, over all pairs in O(N^2); 0 if one of them is constant.
 pub fn kendall(a: &[f64], b: &[f64]) -> f64 {
     let (mut sum, mut in_a, mut in_b) = (0.0, 0u64, 0u64);
     for i in 0..a.len() {
@@ -194,12 +194,12 @@ pub fn kendall(a: &[f64], b: &[f64]) -> f64 {
     if in_a == 0 || in_b == 0 { 0.0 } else { sum / (in_a as f64 * in_b as f64).sqrt() }
 }
 
-/// 5th and 95th percentile of tau between random orders of `n` tokens.
+/// 5th and 95th percentile of tau between random orders of `n` tokens, by the normal approximation.
 pub fn null(n: usize) -> (f64, f64) {
     let n = n.max(2) as f64;
     let deviation = (2.0 * (2.0 * n + 5.0) / (9.0 * n * (n - 1.0))).sqrt();
-    let edge = (1.644_853_6 * deviation).min(1.0);
-    (-edge, edge)
+    let bound = (1.644_853_6 * deviation).min(1.0);
+    (-bound, bound)
 }
 
 #[cfg(test)]
@@ -229,8 +229,8 @@ mod tests {
         let (low, high) = null(64);
         let found = quantiles(&taus, [0.05, 0.95]);
         assert!((found[0] - low).abs() < 0.03 && (found[1] - high).abs() < 0.03, "{low} {high} {found:?}");
-        // Counted: of all orders of 64 tokens, 95 % have as many inversions as this tau or more. The next
-        // tau is 0.001 away.
+        // Exact: 95 % of all orders of 64 tokens have at least as many inversions as this tau. The next tau is
+        // 0.001 away.
         assert!((high - 0.140_873).abs() < 1e-3 && low == -high, "{low} {high}");
     }
 

@@ -1,5 +1,5 @@
-//! Small changes of a picture as the model sees it, and which patch then shows what: flips, crops,
-//! noise, brightness. All are seeded, so that a figure can be made again.
+//! Small changes of a picture as the model sees it (flips, crops, noise, brightness), and where each patch
+//! moves. All are seeded, so that a figure can be reproduced.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,29 +11,29 @@ use crate::model::trace::Picture;
 /// One change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Perturbation {
-    /// Left and right change places.
+    /// Flipped horizontally: left and right are swapped.
     FlipAcross,
-    /// Top and bottom change places.
+    /// Flipped vertically: top and bottom are swapped.
     FlipDown,
-    /// A part is cut out and enlarged to the whole size, bilinearly.
+    /// A part is cut out and enlarged bilinearly to the size of the picture.
     Crop {
-        /// Side of the part, in sides of the whole, above 0 and at most 1.
+        /// Side of the part as a share of the picture's, above 0 and at most 1.
         side: f64,
-        /// Where it lies in the room there is, across and down, 0 to 1.
+        /// Offset of the part as a share of the largest possible, horizontally and vertically, 0 to 1.
         at: (f64, f64),
     },
     /// Normal noise on every channel of every pixel.
     Noise {
-        /// Its standard deviation, in grey levels of 255.
+        /// Standard deviation, in grey levels of 255.
         levels: f64,
-        /// Its seed.
+        /// Seed of the noise.
         seed: u64,
     },
-    /// Every grey level times this.
+    /// Every grey level times this factor.
     Brightness(f64),
 }
 
-/// Every kind with its name, and the changes of that kind.
+/// Every kind of change with its name, and the changes of that kind, drawn with `seed`.
 pub fn kinds(seed: u64) -> Vec<(String, Vec<Perturbation>)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut kinds = vec![
@@ -54,7 +54,7 @@ pub fn kinds(seed: u64) -> Vec<(String, Vec<Perturbation>)> {
 }
 
 impl Perturbation {
-    /// It in a few words.
+    /// The change in a few words.
     pub fn text(self) -> String {
         match self {
             Self::FlipAcross => "flipped horizontally".to_owned(),
@@ -90,12 +90,12 @@ impl Perturbation {
                 rgb.extend(seen.rgb.iter().map(noisy));
             }
             Self::Crop { side, at } => {
-                // Of a pixel's middle: between which pixels of the whole it lies, and how far.
+                // For the centre of a pixel: the two source pixels around it, and the weight of the second.
                 let between = |t: usize, size: usize, at: f64| {
                     let last = size.saturating_sub(1) as f64;
-                    let place =
+                    let source =
                         ((t as f64 + 0.5) * side + at * (1.0 - side) * size as f64 - 0.5).clamp(0.0, last);
-                    (place as usize, (place as usize + 1).min(size - 1), place.fract())
+                    (source as usize, (source as usize + 1).min(size - 1), source.fract())
                 };
                 for y in 0..height {
                     let (top, bottom, down) = between(y, height, at.1);
@@ -112,10 +112,10 @@ impl Perturbation {
         Picture { width, height, rgb }
     }
 
-    /// For every patch of the changed picture, the patch of the whole one that shows the same thing.
+    /// For every patch of the changed picture, the patch of the original that shows the same thing.
     pub fn places(self, grid: Grid) -> Vec<usize> {
         let Grid { rows, cols } = grid;
-        let place = |i: usize| {
+        let source = |i: usize| {
             let (row, col) = (i / cols, i % cols);
             match self {
                 Self::FlipAcross => row * cols + (cols - 1 - col),
@@ -130,7 +130,7 @@ impl Perturbation {
                 }
             }
         };
-        (0..grid.len()).map(place).collect()
+        (0..grid.len()).map(source).collect()
     }
 }
 
@@ -138,7 +138,7 @@ impl Perturbation {
 mod tests {
     use super::*;
 
-    /// Every pixel of a patch has the patch's number as its grey level.
+    /// A picture in which the grey level of every pixel is the number of its patch.
     fn numbered(grid: Grid, side: usize) -> Picture {
         let (width, height) = (grid.cols * side, grid.rows * side);
         let level = |at: usize| ((at / width / side) * grid.cols + at % width / side) as u8;

@@ -150,11 +150,11 @@ fn jacobi(mut matrix: Vec<Vec<f64>>) -> (Vec<f64>, Vec<Vec<f64>>) {
     let p = matrix.len();
     let mut vectors: Vec<Vec<f64>> =
         (0..p).map(|i| (0..p).map(|j| f64::from(u8::from(i == j))).collect()).collect();
-    let norm: f64 = matrix.iter().flatten().map(|x| x * x).sum();
+    let squared_norm: f64 = matrix.iter().flatten().map(|x| x * x).sum();
     for _ in 0..60 {
         let pairs = (0..p).flat_map(|i| (0..i).map(move |j| (i, j)));
         let off_diagonal: f64 = pairs.clone().map(|(i, j)| matrix[i][j].powi(2)).sum();
-        if off_diagonal <= 1e-30 * norm {
+        if off_diagonal <= 1e-30 * squared_norm {
             break;
         }
         for (i, j) in pairs {
