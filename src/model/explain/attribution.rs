@@ -265,7 +265,6 @@ fn token_products(gradients: &[f64], tokens: &[f64], width: usize) -> Vec<f64> {
     gradients.chunks_exact(width).zip(tokens.chunks_exact(width)).map(|(g, t)| dot(g, t)).collect()
 }
 
-/// The values, or an error if one is not finite.
 fn finite(values: Vec<f64>) -> Result<Vec<f64>, String> {
     match values.iter().all(|x| x.is_finite()) {
         true => Ok(values),

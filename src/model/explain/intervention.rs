@@ -64,9 +64,6 @@ pub enum InterventionError {
 
 impl Intervention {
     /// The probe with the changed setting, or `probe` itself if the intervention changes no setting.
-    ///
-    /// # Errors
-    /// If the head has no such setting, or its router rejects the value.
     pub fn probe<'a>(&self, probe: &'a Probe) -> Result<Cow<'a, Probe>, InterventionError> {
         let head = probe.meta.head.clone();
         let mut meta = probe.meta.clone();
@@ -156,7 +153,6 @@ impl Intervention {
         Ok(output)
     }
 
-    /// Replaces the order of one sweep; `pi` is the permutation or the order made by hand.
     fn reorder(&self, direction: &mut Direction, pi: &[usize]) {
         let order = match (self, &direction.order) {
             (Self::NoRouting, Order::Plan(Plan { n, .. })) => (0..*n).collect(),

@@ -245,7 +245,6 @@ pub(super) fn plan_of<'a>(output: &'a HeadOutput, router: Option<&dyn Router>) -
     Some(Cow::Owned(router?.plan(output.scores.as_deref()?)))
 }
 
-/// The plan or the permutations by which the tokens were read.
 fn routing(output: &HeadOutput, plan: Option<&Plan>) -> Routing {
     if let Some(&Plan { n, ref share }) = plan {
         let data = share.par_iter().with_min_len(MIN_SHARES_PER_THREAD).map(|&x| x as f32).collect();
@@ -270,7 +269,6 @@ fn bidirectional(change: &Intervention, image: u64, n: usize) -> Routing {
     Routing::Orders(vec![forward, backward])
 }
 
-/// Every diagnostic of the plan, beside its null bands where they are wanted.
 fn diagnose(
     stats: &PlanStats,
     tokens: &Tokens,
@@ -295,7 +293,6 @@ fn kernel(direction: &Direction, n: usize) -> Option<Matrix> {
     (!data.is_empty()).then(|| Matrix { rows: n, cols: data.len() / n, data })
 }
 
-/// Exact evidence and the paper's proxy for `class`, with classifier row `row` `[F]`.
 fn evidence(
     output: &HeadOutput,
     tokens: &Tokens,

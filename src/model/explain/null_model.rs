@@ -239,8 +239,7 @@ pub fn untrained(
     drawn.into_iter().map(of).collect()
 }
 
-/// 5th and 95th percentile over scorers of the mean over images of diagnostic `at` in [`MEASURES`]; each scorer's mean is
-/// over all images.
+/// 5th and 95th percentile over scorers of the mean of diagnostic `at` over images; every scorer reads all images.
 pub fn untrained_mean(images: &[Arc<[Untrained]>], at: usize) -> (f64, f64) {
     let scorers = images.iter().map(|image| image[at].values.len()).min().unwrap_or(0);
     let mean = |scorer| {

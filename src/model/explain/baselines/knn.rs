@@ -7,9 +7,8 @@ use rayon::prelude::*;
 
 use super::Vectors;
 
-/// Test images in one matrix product.
+/// Test images (rows) and training images (columns) in one matrix product.
 const ROWS: usize = 64;
-/// Training images in one matrix product.
 const COLUMNS: usize = 4096;
 
 /// Nearest neighbours by cosine similarity.
@@ -60,7 +59,6 @@ impl Knn {
         nearest.truncate(self.k);
     }
 
-    /// Class with the largest sum of votes.
     fn vote(&self, nearest: &[(f32, usize)], classes: &[usize], count: usize) -> u32 {
         let mut votes = vec![0.0; count];
         for &(similarity, image) in nearest {

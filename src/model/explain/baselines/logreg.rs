@@ -12,9 +12,8 @@ use super::lbfgs::minimise;
 const PARTS: usize = 16;
 /// Images in one matrix product.
 const BLOCK: usize = 256;
-/// Most images times channels times classes: minutes on a few cores.
+/// Most images times channels times classes (minutes on a few cores), and most images times channels.
 const MAX_WORK: u128 = 1 << 36;
-/// Most images times channels, held in float64.
 const MAX_VALUES: u128 = 1 << 27;
 
 /// Why it was not fitted.
@@ -182,7 +181,6 @@ fn moments(vectors: &Vectors) -> (Vec<f64>, Vec<f64>) {
     (mean, deviation)
 }
 
-/// The vectors with channels standardised, `[n, d]`.
 fn standardised(vectors: &Vectors, mean: &[f64], deviation: &[f64]) -> Array2<f64> {
     let width = vectors.width.max(1);
     let value = |(i, &x): (usize, &f32)| (f64::from(x) - mean[i % width]) / deviation[i % width];

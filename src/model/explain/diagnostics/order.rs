@@ -52,7 +52,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Of a row `[N]`; one without any mass is treated as uniform.
     pub fn from_shares(row: &[f64]) -> Self {
         let n = row.len() as f64;
         let [sum, moment, max] = row_moments(row);

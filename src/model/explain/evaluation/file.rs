@@ -61,12 +61,10 @@ struct Maps {
     counts: Vec<u32>,
 }
 
-/// NaN and infinities become `None`, which JSON writes as `null`.
 fn to_nullable(values: &[f32]) -> Vec<Option<f32>> {
     values.iter().map(|v| Some(*v).filter(|v| v.is_finite())).collect()
 }
 
-/// `None` becomes NaN.
 fn from_nullable(values: Vec<Option<f32>>) -> Vec<f32> {
     values.into_iter().map(|v| v.unwrap_or(f32::NAN)).collect()
 }

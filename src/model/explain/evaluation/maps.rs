@@ -5,8 +5,7 @@ use crate::model::explain::readout;
 use crate::model::grid::Grid;
 use crate::model::probe::head_output::{Form, HeadOutput, Order, Plan};
 
-/// Position of every token, `[N]`, from 0 (first) to 1 (last): the expected one if there is a plan, with its statistics
-/// `stats`. `None` if there is no single order.
+/// Position of every token, `[N]`, from 0 (first) to 1 (last), expected under a plan; `None` if there is no single order.
 pub fn positions(output: &HeadOutput, stats: Option<&PlanStats>) -> Option<Vec<f64>> {
     let expected: Vec<f64> = match (&output.form, stats) {
         (_, Some(stats)) => stats.expected().to_vec(),

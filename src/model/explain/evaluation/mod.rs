@@ -35,8 +35,7 @@ use crate::model::grid::Grid;
 pub const OTHER: u32 = u32::MAX;
 /// Column of the probability of the predicted class.
 pub const CONFIDENCE: &str = "confidence";
-/// Columns of the order test of the margin for the image's own class: z, p, and headroom, the gain over the mean of all orders
-/// as a share of the best order's.
+/// Columns of the order test of the own class's margin: z, p, and headroom, the share of the best order's gain over the mean.
 pub const ORDER: [&str; 3] = ["order_z", "order_p", "order_headroom"];
 /// Column of the probability of the image's own class.
 pub const OWN: &str = "own_class_probability";
@@ -78,8 +77,7 @@ pub struct Evaluation {
     /// test, and, if they were requested, [removal curves](removals::COLUMNS) and [stability](stability::COLUMNS). Unknown
     /// values are NaN.
     pub measures: IndexMap<&'static str, Vec<f32>>,
-    /// 5th and 95th percentile under the null for a single image, by measure, for those that have a
-    /// null.
+    /// 5th and 95th percentile under the null for a single image, by measure, for those with a null.
     pub nulls: IndexMap<&'static str, (f64, f64)>,
     /// Null distribution of the mean over any number of images, by measure. Empty in files of earlier versions.
     pub mean_nulls: IndexMap<&'static str, MeanNull>,

@@ -105,7 +105,6 @@ fn present(image: Option<&RegionMeasures>, all: &BTreeMap<(u32, &str), usize>) -
         .collect()
 }
 
-/// Means of region number `region` over the images; `indices` is what [`present`] returns for each.
 fn means(
     name: &str,
     region: usize,

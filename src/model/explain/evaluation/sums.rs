@@ -14,7 +14,6 @@ impl ClassSums {
         Self { sums: vec![0.0; classes * n], counts: vec![0; classes] }
     }
 
-    /// Adds the map of an image of `class`, if it has one.
     pub(super) fn add(&mut self, class: usize, map: Option<&[f64]>) {
         let Some(map) = map else { return };
         self.counts[class] += 1;

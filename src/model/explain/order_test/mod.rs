@@ -164,7 +164,6 @@ impl<'a> OrderTester<'a> {
         self.sum.iter().enumerate().map(|(c, sum)| sum * total[c % self.width] / n).collect()
     }
 
-    /// The contrast with weights `w` `[d]` and `bias`.
     fn contrast(
         &self,
         w: &[f64],

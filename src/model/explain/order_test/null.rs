@@ -1,6 +1,5 @@
-//! The null distribution under exchanges of tokens: `B[i, j]` is the contribution of token `i` in the place of token `j`, and
-//! an exchange `pi` has the value `sum_i B[i, pi(i)]`. Mean, deviation, best and worst over all exchanges are exact; p is
-//! estimated from random ones.
+//! The null distribution under exchanges of tokens: `B[i, j]` is the contribution of token `i` in the place of token `j`; an
+//! exchange `pi` has the value `sum_i B[i, pi(i)]`. Mean, deviation and extremes over all are exact; p is from random ones.
 
 use rayon::join;
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,6 @@ impl Removal {
         Ok(removal)
     }
 
-    /// Checks lengths, steps, rankings and values.
     fn check(&self) -> Result<(), String> {
         let (n, steps) = (self.grid.len(), self.fraction.len());
         let is_increasing = self.fraction.windows(2).all(|pair| pair[0] < pair[1]);

@@ -170,7 +170,6 @@ pub fn measure<P: Passes>(
     Ok(started.into_iter().map(|started| started.map(|measurement| measurement.removal)).collect())
 }
 
-/// Reads the whole image and ranks its tokens; no curves yet.
 fn start<'a>(
     subject: &Subject<'a>,
     image: &Image<'a>,
@@ -216,7 +215,6 @@ impl Measurement<'_> {
         Schedule::new(&orders, spec.steps, sets)
     }
 
-    /// The curves from the logits `[C]` of every set.
     fn curves(&self, schedule: &Schedule, logits: &[Vec<f64>]) -> Found<Curves> {
         let rival = self.removal.rival.as_ref().map(|(rival, _)| *rival);
         Found::Some(schedule.curves(logits, self.removal.class.0, rival))

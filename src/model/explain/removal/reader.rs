@@ -25,9 +25,6 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads the whole image. `image_seed`, the image's index in its dataset, seeds random orders.
-    ///
-    /// # Errors
-    /// If the probe does not fit the tokens, or the intervention does not apply to it.
     pub fn new(
         probe: &'a Probe,
         change: Intervention,
@@ -155,19 +152,16 @@ impl<'a> Reader<'a> {
         self.probe.head().needs_cls() && matches!(self.whole.form, Form::Opaque { .. })
     }
 
-    /// Logits `[C]` of an output of the head.
     fn read_out(&self, output: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
         logits(output, tokens, &self.probe.classifier.weight, &self.probe.classifier.bias)
     }
 
-    /// The image's tokens without those of patches, for `grid`.
     fn without_patches(&self, grid: Grid) -> Tokens {
         let Tokens { width, cls, registers, .. } = self.tokens;
         Tokens { grid, width: *width, cls: cls.clone(), registers: registers.clone(), patches: Vec::new() }
     }
 
-    /// Kernels of a sequence of `n` tokens: the last `n` steps of those of the whole image, since the gain depends only on the
-    /// number of steps before the end.
+    /// Kernels of `n` tokens, the last `n` steps of the whole image's: the gain depends only on the steps before the end.
     fn kernels(&self, n: usize) -> Vec<Kernel> {
         let Form::Scan(directions) = &self.whole.form else { return Vec::new() };
         let all = self.tokens.grid.len();

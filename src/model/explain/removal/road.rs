@@ -3,8 +3,7 @@
 //! Every removed pixel is the weighted mean of its neighbours, 1/6 for those beside it and 1/12 for those at its corners; at
 //! the border, of those that exist. This is a sparse, symmetric positive definite linear system, solved by conjugate gradients
 //! in float64 with a multilevel preconditioner, on pixels and on ever larger squares of them (Bramble, Pasciak and Xu 1990): a
-//! hole as large as the picture takes a few dozen iterations, not hundreds. Noise of standard deviation 0.01 on the painted
-//! pixels hides their smoothness.
+//! hole as large as the picture takes a few dozen iterations, not hundreds. Noise (deviation 0.01) hides the smoothness.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -191,7 +190,6 @@ impl System {
     }
 }
 
-/// `to += weight * value`.
 fn add(to: &mut Colour, weight: f64, value: &Colour) {
     to.iter_mut().zip(value).for_each(|(to, value)| *to += weight * value);
 }
