@@ -105,8 +105,8 @@ pub fn explain_changed(
     explain_by_hand(probe, change, tokens, seen, question).map(|(trace, _)| trace)
 }
 
-/// [`explain_changed`]. If the intervention is an order made by hand, and the head has an order test and it is wanted, also
-/// returns what explains any other order of this image without reading it again.
+/// [`explain_changed`]. For an order made by hand, if order tests are wanted and the head has one, also returns what explains
+/// any other order of this image without reading it again.
 pub fn explain_by_hand(
     probe: &Probe,
     change: Intervention,
