@@ -101,8 +101,10 @@ impl Pending {
     /// An empty one for `path`, or for the file that a symbolic link there points to. It gets the permissions of any
     /// new file (0o666 within the umask), or of the file it replaces, not a temporary file's private ones.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let linked = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
-        let target = linked.unwrap_or_else(|| path.to_owned());
+        let parent = path.parent().unwrap_or(Path::new(""));
+        // `canonicalize` fails if the target does not exist yet.
+        let linked = || path.canonicalize().or_else(|_| Ok::<_, io::Error>(parent.join(path.read_link()?)));
+        let target = if path.is_symlink() { linked()? } else { path.to_owned() };
         let old = target.metadata().ok();
         if old.as_ref().is_some_and(|old| !old.is_file()) {
             let message = "it is not a file but a folder, a device or a pipe; choose another name";
@@ -276,6 +278,10 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(read(&target, 3).unwrap(), b"new");
         assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::remove_file(&target).unwrap();
+        write(&link, b"again").unwrap();
+        assert!(link.is_symlink(), "a link to nothing is kept, too");
+        assert_eq!(read(&target, 5).unwrap(), b"again");
         symlink("/dev/null", &device).unwrap();
         for path in [&device, folder.path()] {
             assert_eq!(write(path, b"x").unwrap_err().kind(), ErrorKind::InvalidInput);
