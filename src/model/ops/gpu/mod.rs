@@ -8,11 +8,16 @@ pub(crate) mod multi_tensor;
 use burn::backend::cubecl::Device as CubeDevice;
 use burn::backend::{Cube, DispatchDevice};
 use burn::tensor::{DType, Device, Shape, Tensor};
-use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount};
+use burn_cubecl::cubecl::prelude::{BufferArg, Const, CubeCount, Vector};
 use burn_cubecl::cubecl::server::CopyDescriptor;
 use burn_cubecl::kernel::into_contiguous_aligned;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
+
+/// Numbers of a vector: 16 bytes, the most that a thread reads at once.
+pub(crate) const VECTOR_SIZE: usize = 4;
+/// Four neighbouring numbers, read and written with one instruction.
+pub(crate) type Vec4 = Vector<f32, Const<VECTOR_SIZE>>;
 
 /// Most workgroups of a launch along one axis.
 const MAX_WORKGROUPS_PER_AXIS: usize = 65_535;

@@ -18,10 +18,8 @@ use cubecl::prelude::*;
 use super::shape_of;
 use crate::model::ops::gpu::columns::{COLUMNS, UNITS, UNROLL, add_up, leave, share};
 use crate::model::ops::gpu::fold::total;
-use crate::model::ops::gpu::{arg, counts, empty, workgroups};
+use crate::model::ops::gpu::{VECTOR_SIZE, arg, counts, empty, workgroups};
 
-/// Numbers of a vector.
-const VECTOR_SIZE: usize = 4;
 /// Threads of a group that reads [`UNROLL`] rows together in `add_columns`.
 const LANES: usize = 32;
 /// Such groups of a workgroup.

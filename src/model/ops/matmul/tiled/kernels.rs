@@ -5,10 +5,8 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::plan::{Contiguous, FactorLayout, LANES, Plan, SLICE, UNROLL, VECTOR_SIZE};
-
-/// A vector in shared memory and in registers.
-type Vec4 = Vector<f32, Const<VECTOR_SIZE>>;
+use super::plan::{Contiguous, FactorLayout, LANES, Plan, SLICE, UNROLL};
+use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
 
 /// How a factor's numbers are addressed: strides and last indices, in units of the vectors that are read.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]

@@ -17,8 +17,8 @@ use burn_cubecl::cubecl::prelude::*;
 use burn_cubecl::tensor::CubeTensor;
 
 use self::kernels::{SizesLaunch, StridesLaunch, add_parts, multiply_tiles};
-use self::plan::{Contiguous, FactorLayout, Plan, SLICE, Tiling, UNITS, VECTOR_SIZE};
-use crate::model::ops::gpu::{arg, counts, empty, workgroups};
+use self::plan::{Contiguous, FactorLayout, Plan, SLICE, Tiling, UNITS};
+use crate::model::ops::gpu::{VECTOR_SIZE, arg, counts, empty, workgroups};
 
 /// Sums of fewer terms are not split.
 const MIN_SPLIT_TERMS: usize = 512;

@@ -1,7 +1,7 @@
 //! How a product is divided into tiles, and what its kernel is specialised for at compile time.
 
-/// Numbers of a vector: 16 bytes, the most that a thread reads at once.
-pub(super) const VECTOR_SIZE: usize = 4;
+use crate::model::ops::gpu::VECTOR_SIZE;
+
 /// Threads across a tile, and as many down.
 pub(super) const LANES: usize = 16;
 /// Threads of a workgroup.

@@ -3,25 +3,23 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// Lanes of a [`Vec4`].
-pub(super) const WIDTH: usize = 4;
-pub(super) type Vec4 = Vector<f32, Const<WIDTH>>;
+use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
 
 /// Elements `4 nth .. 4 nth + 4` of a vector of `n`; 0 beyond its end.
 #[cube]
 pub(super) fn read(vector: &[f32], nth: usize, #[comptime] n: usize) -> Vec4 {
     let mut values = Vec4::empty();
-    if comptime!(n.is_multiple_of(WIDTH)) {
+    if comptime!(n.is_multiple_of(VECTOR_SIZE)) {
         // One address for all four lanes.
-        let first = usize::min(nth, comptime!(n / WIDTH - 1)) * WIDTH;
+        let first = usize::min(nth, comptime!(n / VECTOR_SIZE - 1)) * VECTOR_SIZE;
         #[unroll]
-        for lane in 0..WIDTH {
-            values.insert(lane, select(nth * WIDTH < n, vector[first + lane], 0.0f32));
+        for lane in 0..VECTOR_SIZE {
+            values.insert(lane, select(nth * VECTOR_SIZE < n, vector[first + lane], 0.0f32));
         }
     } else {
         #[unroll]
-        for lane in 0..WIDTH {
-            let at = nth * WIDTH + lane;
+        for lane in 0..VECTOR_SIZE {
+            let at = nth * VECTOR_SIZE + lane;
             values.insert(lane, select(at < n, vector[usize::min(at, comptime!(n - 1))], 0.0f32));
         }
     }
@@ -32,9 +30,9 @@ pub(super) fn read(vector: &[f32], nth: usize, #[comptime] n: usize) -> Vec4 {
 #[cube]
 pub(super) fn write(vector: &mut [f32], nth: usize, values: Vec4, #[comptime] n: usize) {
     #[unroll]
-    for lane in 0..WIDTH {
-        if nth * WIDTH + lane < n {
-            vector[nth * WIDTH + lane] = values.extract(lane);
+    for lane in 0..VECTOR_SIZE {
+        if nth * VECTOR_SIZE + lane < n {
+            vector[nth * VECTOR_SIZE + lane] = values.extract(lane);
         }
     }
 }

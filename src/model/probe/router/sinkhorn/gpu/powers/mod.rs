@@ -19,7 +19,8 @@ use cubecl::prelude::*;
 
 use self::products::{MIDDLE, MOMENTS, Powers, SUMS};
 use super::forward::HISTORY_VECTORS;
-use super::vec4::{Vec4, WIDTH, read, write};
+use super::vec4::{read, write};
+use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
 
 pub(super) use self::products::{room, stride_count};
 
@@ -59,8 +60,8 @@ fn scalings(
     let mut largest = f32::new(comptime!(safe.0));
     let mut total = 0.0f32; // NaN if any is
     #[unroll]
-    for lane in 0..WIDTH {
-        let there = nth * WIDTH + lane < n;
+    for lane in 0..VECTOR_SIZE {
+        let there = nth * VECTOR_SIZE + lane < n;
         let scale = select(there, 1.0 / sums.extract(lane), 1.0f32);
         least = min(least, scale);
         largest = max(largest, scale);
@@ -76,8 +77,8 @@ fn scalings(
 fn initial_columns(kappa: f32, #[comptime] n: usize) -> Vec4 {
     let mut scales = Vec4::empty();
     #[unroll]
-    for lane in 0..WIDTH {
-        let position = UNIT_POS as usize * WIDTH + lane;
+    for lane in 0..VECTOR_SIZE {
+        let position = UNIT_POS as usize * VECTOR_SIZE + lane;
         let k = f32::cast_from(position);
         let scale = (-kappa * k * k * comptime!(0.5 / (n - 1) as f32)).exp();
         scales.insert(lane, select(position < n, scale, 0.0f32));
@@ -122,7 +123,7 @@ pub(super) fn forward(
     #[comptime] keep: bool,
 ) -> bool {
     let unit = UNIT_POS as usize;
-    let (quad, own) = (unit / WIDTH, unit % WIDTH);
+    let (quad, own) = (unit / VECTOR_SIZE, unit % VECTOR_SIZE);
     let writes = own == 0; // one of the four that share tokens
     let mut powers = Powers::new(scores, kappa, n, block);
     if unit == 0 {
@@ -131,7 +132,7 @@ pub(super) fn forward(
     sync_cube();
     let x = Vec4::new(kappa) * read(scores, quad, n);
     #[unroll]
-    for lane in 0..WIDTH {
+    for lane in 0..VECTOR_SIZE {
         check(work, x.extract(lane).abs() * MIDDLE <= MAX_STEP_EXPONENT);
     }
     let mut row = Vec4::new(0.0);
@@ -189,7 +190,7 @@ pub(super) fn backward(
     #[comptime] block: usize,
 ) {
     let unit = UNIT_POS as usize;
-    let (quad, own) = (unit / WIDTH, unit % WIDTH);
+    let (quad, own) = (unit / VECTOR_SIZE, unit % VECTOR_SIZE);
     let mut powers = Powers::new(scores, kappa, n, block);
     let last = iterations - 1;
     let mut row = load(kept, last, ROW_SCALES, quad, n);

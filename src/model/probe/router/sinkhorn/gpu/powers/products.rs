@@ -3,10 +3,11 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::super::vec4::{Vec4, WIDTH, read};
+use super::super::vec4::read;
+use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
 
 /// Consecutive powers of a token, four for each of the threads that share it.
-const STEPS: usize = WIDTH * WIDTH;
+const STEPS: usize = VECTOR_SIZE * VECTOR_SIZE;
 /// The step that is 1: the middle one, so that none is far from it.
 pub(super) const MIDDLE: f32 = 8.0;
 /// Slots for the partial sums of threads that share tokens: of rows.
@@ -26,23 +27,23 @@ const fn units(n: usize) -> usize {
 
 /// Quads, the four threads that share four tokens; threads beyond the last have none.
 const fn quads(n: usize) -> usize {
-    n.div_ceil(WIDTH)
+    n.div_ceil(VECTOR_SIZE)
 }
 
 /// [`Vec4`]s of strides: those of all quads, and what threads without tokens read beyond them and never use.
 const fn stride_room(n: usize) -> usize {
-    stride_count(n) * quads(n) + units(n) / WIDTH - quads(n)
+    stride_count(n) * quads(n) + units(n) / VECTOR_SIZE - quads(n)
 }
 
 /// From a quad's partial sums of the columns of a `block` of strides to the next quad's: an odd multiple of four, so that neighbouring
 /// threads write to different banks.
 const fn pitch(block: usize) -> usize {
-    (block | 1) * WIDTH
+    (block | 1) * VECTOR_SIZE
 }
 
 /// Floats of shared memory for an image whose columns are added up in blocks of `block` strides.
 pub const fn room(n: usize, block: usize) -> usize {
-    (2 * units(n) + stride_count(n) * WIDTH + stride_room(n) + quads(n) * pitch(block)) * WIDTH
+    (2 * units(n) + stride_count(n) * VECTOR_SIZE + stride_room(n) + quads(n) * pitch(block)) * VECTOR_SIZE
 }
 
 /// The powers of this thread's tokens, and the shared memory of the workgroup's products.
@@ -76,35 +77,35 @@ impl Powers {
     /// The powers of an image's tokens. Strides can be read after the next `sync_cube`.
     pub fn new(scores: &[f32], kappa: f32, #[comptime] n: usize, #[comptime] block: usize) -> Powers {
         let unit = UNIT_POS as usize;
-        let (quad, own) = (unit / WIDTH, unit % WIDTH);
+        let (quad, own) = (unit / VECTOR_SIZE, unit % VECTOR_SIZE);
         let scores = read(scores, quad, n);
         let x = scores * Vec4::new(kappa);
         let last = comptime!((n - 1) as f32);
         let mut top_exponent = Vec4::empty();
         let mut times = Vec4::empty();
         #[unroll]
-        for lane in 0..WIDTH {
+        for lane in 0..VECTOR_SIZE {
             let top = clamp(scores.extract(lane) * last, 0.0, last);
             let beside = kappa * top * top * comptime!(0.5 / (n - 1) as f32);
             top_exponent.insert(lane, x.extract(lane) * (top - comptime!((n / 2) as f32)) - beside);
-            times.insert(lane, f32::cast_from(own * WIDTH + lane) - MIDDLE);
+            times.insert(lane, f32::cast_from(own * VECTOR_SIZE + lane) - MIDDLE);
         }
-        let mut steps = Array::<Vec4>::new(WIDTH);
+        let mut steps = Array::<Vec4>::new(VECTOR_SIZE);
         #[unroll]
-        for token in 0..WIDTH {
+        for token in 0..VECTOR_SIZE {
             steps[token] = power(Vec4::new(x.extract(token)), times, Vec4::new(0.0));
         }
         let count = comptime!(stride_count(n));
         let mut strides = Shared::<[Vec4]>::new_slice(comptime!(stride_room(n)));
         #[unroll]
-        for nth in 0..comptime!(count.div_ceil(WIDTH)) {
-            let a = comptime!(nth * WIDTH) + own;
+        for nth in 0..comptime!(count.div_ceil(VECTOR_SIZE)) {
+            let a = comptime!(nth * VECTOR_SIZE) + own;
             if a < count && quad < comptime!(quads(n)) {
                 let along = f32::cast_from(a * STEPS) + comptime!(MIDDLE - (n / 2) as f32);
                 strides[a * comptime!(quads(n)) + quad] = power(x, Vec4::new(along), top_exponent);
             }
         }
-        let coefficients = Shared::<[Vec4]>::new_slice(comptime!(count * WIDTH));
+        let coefficients = Shared::<[Vec4]>::new_slice(comptime!(count * VECTOR_SIZE));
         let partials = Shared::<[Vec4]>::new_slice(comptime!(2 * units(n)));
         let quad_partials = Shared::<[Vec4]>::new_slice(comptime!(quads(n) * pitch(block)));
         Powers { steps, strides, coefficients, partials, quad_partials, n, block }
@@ -113,13 +114,13 @@ impl Powers {
     /// Stride `a` of this thread's tokens.
     fn stride(&self, #[comptime] a: usize) -> Vec4 {
         let n = comptime!(self.n);
-        self.strides[comptime!(a * quads(n)) + UNIT_POS as usize / WIDTH]
+        self.strides[comptime!(a * quads(n)) + UNIT_POS as usize / VECTOR_SIZE]
     }
 
     /// Whether this thread has positions.
     pub fn has_positions(&self) -> bool {
         let n = comptime!(self.n);
-        UNIT_POS < comptime!((stride_count(n) * WIDTH) as u32)
+        UNIT_POS < comptime!((stride_count(n) * VECTOR_SIZE) as u32)
     }
 
     /// Sets the coefficients of this thread's positions in row sums. They can be read after the next `sync_cube`.
@@ -132,16 +133,16 @@ impl Powers {
     /// This thread's partial sums of its tokens' rows, with `moments` or without.
     pub fn rows(&self, #[comptime] moments: bool) -> Rows {
         let n = comptime!(self.n);
-        let own = UNIT_POS as usize % WIDTH;
+        let own = UNIT_POS as usize % VECTOR_SIZE;
         let mut rows = Rows { sums: Vec4::new(0.0), moments: Vec4::new(0.0) };
         #[unroll]
         for a in 0..comptime!(stride_count(n)) {
-            let weights = self.coefficients[comptime!(a * WIDTH) + own];
+            let weights = self.coefficients[comptime!(a * VECTOR_SIZE) + own];
             let strides = self.stride(a);
             let mut sums = Vec4::empty();
             let mut beyond = Vec4::empty();
             #[unroll]
-            for token in 0..WIDTH {
+            for token in 0..VECTOR_SIZE {
                 // From the last of four to the first: the sums on the way, `first + second + third`, are the moment.
                 let steps = self.steps[token];
                 let third = weights.extract(3usize) * steps.extract(3usize);
@@ -157,7 +158,7 @@ impl Powers {
             }
         }
         if comptime!(moments) {
-            rows.moments += Vec4::new(f32::cast_from(own * WIDTH)) * rows.sums;
+            rows.moments += Vec4::new(f32::cast_from(own * VECTOR_SIZE)) * rows.sums;
         }
         rows
     }
@@ -171,7 +172,7 @@ impl Powers {
     /// The sum of a slot over the four threads that share this one's tokens.
     pub fn sum_of(&self, #[comptime] slot: usize) -> Vec4 {
         let n = comptime!(self.n);
-        let first = comptime!(slot * units(n)) + UNIT_POS as usize / WIDTH * WIDTH;
+        let first = comptime!(slot * units(n)) + UNIT_POS as usize / VECTOR_SIZE * VECTOR_SIZE;
         let half = self.partials[first] + self.partials[first + 1];
         half + (self.partials[first + 2] + self.partials[first + 3])
     }
@@ -183,10 +184,10 @@ impl Powers {
         let block = comptime!(self.block);
         let count = comptime!(stride_count(n));
         let unit = UNIT_POS as usize;
-        let (quad, own) = (unit / WIDTH, unit % WIDTH);
-        let mut steps = Array::<Vec4>::new(WIDTH);
+        let (quad, own) = (unit / VECTOR_SIZE, unit % VECTOR_SIZE);
+        let mut steps = Array::<Vec4>::new(VECTOR_SIZE);
         #[unroll]
-        for token in 0..WIDTH {
+        for token in 0..VECTOR_SIZE {
             steps[token] = self.steps[token] * Vec4::new(terms.extract(token));
         }
         let mut columns = Vec4::new(0.0);
@@ -200,14 +201,15 @@ impl Powers {
                     let strides = self.stride(comptime!(first + at));
                     let mut sum = Vec4::new(0.0);
                     #[unroll]
-                    for token in 0..WIDTH {
+                    for token in 0..VECTOR_SIZE {
                         sum += steps[token] * Vec4::new(strides.extract(token));
                     }
-                    self.quad_partials[quad * comptime!(pitch(block)) + comptime!(at * WIDTH) + own] = sum;
+                    self.quad_partials[quad * comptime!(pitch(block)) + comptime!(at * VECTOR_SIZE) + own] =
+                        sum;
                 }
             }
             sync_cube();
-            let fours = comptime!(some * WIDTH);
+            let fours = comptime!(some * VECTOR_SIZE);
             let groups = comptime!(units(n) / fours);
             let (group, four) = (unit / fours, unit % fours);
             if group < groups {
@@ -223,8 +225,8 @@ impl Powers {
                 self.partials[comptime!(SUMS * units(n)) + unit] = share;
             }
             sync_cube();
-            if unit >= comptime!(first * WIDTH) && unit < comptime!(first * WIDTH + fours) {
-                let own = unit - comptime!(first * WIDTH);
+            if unit >= comptime!(first * VECTOR_SIZE) && unit < comptime!(first * VECTOR_SIZE + fours) {
+                let own = unit - comptime!(first * VECTOR_SIZE);
                 #[unroll]
                 for group in 0..groups {
                     columns += self.partials[comptime!(SUMS * units(n) + group * fours) + own];
@@ -234,8 +236,8 @@ impl Powers {
         // Beyond the last position powers may overflow float32.
         let mut there = Vec4::new(0.0);
         #[unroll]
-        for lane in 0..WIDTH {
-            there.insert(lane, select(unit * WIDTH + lane < n, columns.extract(lane), 0.0f32));
+        for lane in 0..VECTOR_SIZE {
+            there.insert(lane, select(unit * VECTOR_SIZE + lane < n, columns.extract(lane), 0.0f32));
         }
         there
     }
