@@ -276,6 +276,24 @@ fn a_folder_that_was_typed_stays_when_its_training_cannot_begin() {
 }
 
 #[test]
+fn a_dataset_that_opens_while_a_field_is_typed_into_stays_in_the_form() {
+    let mut pane = Pane::filled();
+    pane.0.click("Advanced");
+    pane.0.harness.get_by_role_and_label(egui::Role::TextInput, "Head settings").focus();
+    pane.0.harness.run();
+    pane.0.harness.event(egui::Event::Text("sinkhorn.temperature=0.2".into()));
+    pane.0.harness.run();
+    let typing = pane.0.harness.state().state.training.form.clone();
+    assert_eq!(typing, filled(), "the state gets what is typed when typing ends");
+    let opened = TrainSettings { data: Some("cars".into()), selection: Some(0.1), ..typing };
+    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(opened.clone())));
+    pane.0.harness.run();
+    pane.0.press(Modifiers::NONE, egui::Key::Escape);
+    let expected = TrainSettings { head_settings: "sinkhorn.temperature=0.2".into(), ..opened };
+    assert_eq!(pane.0.harness.state().state.training.form, expected);
+}
+
+#[test]
 fn tokens_are_taken_before_curves_are_drawn() {
     let mut pane = Pane::filled();
     let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));

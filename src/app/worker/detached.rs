@@ -22,7 +22,7 @@ use crate::app::jobs::{Cancel, Event, Unit};
 use crate::app::paths::expanded;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
-use crate::model::io::host_lock::host_name;
+use crate::model::io::process::host_name;
 
 /// Time between two looks at its files.
 const PERIOD: Duration = Duration::from_millis(200);

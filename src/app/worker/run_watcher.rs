@@ -100,3 +100,26 @@ impl RunWatcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn only_the_third_failed_reading_in_a_row_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sender, events) = sync_channel(4);
+        let mut watcher = RunWatcher::new(EventSender::new(sender, Arc::new(|| {})), Cancel::default());
+        watcher.runs.insert(folder.path().to_owned(), KnownRun::default());
+        for _ in 1..ATTEMPTS {
+            watcher.poll();
+            assert!(events.try_recv().is_err(), "it may recover");
+        }
+        watcher.poll();
+        assert!(matches!(events.try_recv(), Ok(Event::RunRead { snapshot: Err(_), .. })));
+        watcher.poll();
+        assert!(events.try_recv().is_err(), "an unchanged folder is not read again");
+    }
+}

@@ -49,7 +49,9 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
     if part_locations.is_file() {
         let parts = list(&root.join(PARTS))?;
         let index: HashMap<u64, usize> = parts.keys().copied().zip(1..).collect();
-        names.extend(parts.into_iter().map(|(number, (_, name))| (FIRST_NUMBER + number as u32, name)));
+        names.extend(parts.into_iter().map(|(number, (_, name))| {
+            (FIRST_NUMBER.saturating_add(u32::try_from(number).unwrap_or(u32::MAX)), name)
+        }));
         rows::<5>(
             &part_locations,
             "an image, a part of parts.txt, x, y, and 1 (visible) or 0",

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::atomic_file;
+use super::process::{Liveness, ProcessId};
 
 /// Shortest time between two heartbeats.
 const BEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -24,28 +25,16 @@ const MAX_BYTES: u64 = 1 << 12;
 #[derive(Debug)]
 pub struct HostLock {
     path: PathBuf,
-    owner: Owner,
+    owner: ProcessId,
     beats: Cell<u64>,
     last_beat: Cell<Instant>,
-}
-
-/// The process that holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Owner {
-    host: String,
-    /// Identifies the boot of the machine.
-    boot: String,
-    process: u32,
-    /// When the process started ([`start_time`]), or 0 if unknown: process ids are reused.
-    #[serde(default)]
-    began: u64,
 }
 
 /// The content of the file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Sign {
     #[serde(flatten)]
-    owner: Owner,
+    owner: ProcessId,
     beats: u64,
 }
 
@@ -67,15 +56,6 @@ enum Holder {
     Alive(String),
 }
 
-/// Whether a process lives, as far as this machine knows.
-#[derive(PartialEq)]
-enum Liveness {
-    Dead,
-    Alive,
-    /// It is another machine's, or this one has no list of processes.
-    Unknown,
-}
-
 impl HostLock {
     /// Tries to take the lock of the owner file `path`; `alone` says that no living process of this machine holds it. If another
     /// machine's does, watches the file: if it changes, returns [`Held`](LockAttempt::Held), or waits on if `patient`; if it stays
@@ -84,7 +64,7 @@ impl HostLock {
     /// # Errors
     /// If the file cannot be read or written.
     pub fn ask(path: &Path, alone: bool, stale_after: Duration, patient: bool) -> io::Result<LockAttempt> {
-        let owner = Owner::here();
+        let owner = ProcessId::here();
         loop {
             match create(path, &owner) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -106,12 +86,12 @@ impl HostLock {
     /// # Errors
     /// If the file cannot be read.
     pub fn is_held(path: &Path, stale_after: Duration) -> io::Result<bool> {
-        Ok(matches!(find_holder(path, &Owner::here(), false, stale_after, false)?, Holder::Alive(_)))
+        Ok(matches!(find_holder(path, &ProcessId::here(), false, stale_after, false)?, Holder::Alive(_)))
     }
 
     /// The lock that the parent process has [handed](Self::hand_to) to this one, or is about to.
     pub fn handed(path: &Path) -> Self {
-        Self::new(path, Owner::here())
+        Self::new(path, ProcessId::here())
     }
 
     /// Hands the lock to the child process with this id, which sends the heartbeats from then on.
@@ -119,28 +99,38 @@ impl HostLock {
     /// # Errors
     /// If the file cannot be written.
     pub fn hand_to(self, process: u32) -> io::Result<()> {
-        let owner = Owner { process, began: start_time(&process.to_string()), ..self.owner.clone() };
-        atomic_file::write(&self.path, &sign(&owner, 0))
+        atomic_file::write(&self.path, &sign(&self.owner.sibling(process), 0))
     }
 
-    fn new(path: &Path, owner: Owner) -> Self {
+    fn new(path: &Path, owner: ProcessId) -> Self {
         Self { path: path.to_owned(), owner, beats: Cell::new(0), last_beat: Cell::new(Instant::now()) }
     }
 
-    /// Rewrites the file with the next count of heartbeats, unless the last was less than 15 seconds ago.
+    /// Rewrites the file with the next count of heartbeats, unless the last was less than 15 seconds ago. A file system that fails
+    /// is tried again for half of [`STALE_AFTER`]: nobody takes over before.
     ///
     /// # Errors
-    /// If another machine has taken over, because the heartbeats had stopped; if the file cannot be written.
+    /// If another machine has taken over, because the heartbeats had stopped; if the file cannot be read or written for 90 seconds.
     pub fn beat(&self) -> io::Result<()> {
-        if self.last_beat.get().elapsed() < BEAT_INTERVAL {
+        let silence = self.last_beat.get().elapsed();
+        if silence < BEAT_INTERVAL {
             return Ok(());
         }
-        if !self.is_ours() {
-            return Err(io::Error::other("another machine has taken over"));
+        let beats = self.beats.get() + 1;
+        let written = match self.is_ours() {
+            Ok(false) => return Err(io::Error::other("another machine has taken over")),
+            Ok(true) => atomic_file::write(&self.path, &sign(&self.owner, beats)),
+            Err(error) => Err(error),
+        };
+        match written {
+            Err(_) if silence < STALE_AFTER / 2 => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => {
+                self.last_beat.set(Instant::now());
+                self.beats.set(beats);
+                Ok(())
+            }
         }
-        self.last_beat.set(Instant::now());
-        self.beats.set(self.beats.get() + 1);
-        atomic_file::write(&self.path, &sign(&self.owner, self.beats.get()))
     }
 
     /// The owner file.
@@ -148,80 +138,33 @@ impl HostLock {
         &self.path
     }
 
-    fn is_ours(&self) -> bool {
-        let content = atomic_file::read(&self.path, MAX_BYTES).unwrap_or_default();
-        serde_json::from_slice::<Sign>(&content).is_ok_and(|sign| sign.owner == self.owner)
+    fn is_ours(&self) -> io::Result<bool> {
+        let content = match atomic_file::read(&self.path, MAX_BYTES) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            content => content?,
+        };
+        Ok(serde_json::from_slice::<Sign>(&content).is_ok_and(|sign| sign.owner == self.owner))
     }
 }
 
 impl Drop for HostLock {
     fn drop(&mut self) {
-        if self.is_ours() {
+        if matches!(self.is_ours(), Ok(true)) {
             let _ = fs::remove_file(&self.path); // the folder may have been removed
         }
     }
 }
 
-impl Owner {
-    /// Whether it lives, if it is a process of this machine, whose own process is `here`.
-    fn liveness(&self, here: &Self, alone: bool) -> Liveness {
-        if (&self.host, &self.boot) != (&here.host, &here.boot) {
-            return Liveness::Unknown;
-        }
-        let now = start_time(&self.process.to_string());
-        match here.began {
-            _ if alone => Liveness::Dead,
-            0 => Liveness::Unknown, // this machine has no list of processes
-            _ if now == 0 || (self.began != 0 && self.began != now) => Liveness::Dead,
-            _ if self.began == 0 => Liveness::Unknown, // written by an earlier version
-            _ => Liveness::Alive,
-        }
-    }
-
-    /// This process.
-    fn here() -> Self {
-        Self {
-            host: host_name(),
-            boot: line("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
-            process: std::process::id(),
-            began: start_time("self"),
-        }
-    }
-}
-
-/// The name of this machine; empty if unknown.
-pub fn host_name() -> String {
-    line("/proc/sys/kernel/hostname").or_else(|| std::env::var("COMPUTERNAME").ok()).unwrap_or_default()
-}
-
-/// The content of a file of one line.
-fn line(path: &str) -> Option<String> {
-    let bytes = atomic_file::start(Path::new(path), MAX_BYTES).ok()?;
-    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
-}
-
-fn sign(owner: &Owner, beats: u64) -> Vec<u8> {
+fn sign(owner: &ProcessId, beats: u64) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(&Sign { owner: owner.clone(), beats }).expect("plain data serialises");
     bytes.push(b'\n');
     bytes
 }
 
-/// When a process started, in clock ticks since boot (`/proc/<process>/stat`); 0 if it has ended or there is no `/proc`.
-fn start_time(process: &str) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let rest = stat.rsplit(')').next().unwrap_or_default(); // the name before it may contain anything
-    let mut fields = rest.split_whitespace();
-    // A zombie has ended: its parent has not waited for it yet.
-    match fields.next() {
-        None | Some("Z" | "X") => 0,
-        Some(_) => fields.nth(18).and_then(|field| field.parse().ok()).unwrap_or_default(),
-    }
-}
-
 /// Finds out who holds the lock; watches the file if this machine does not know whether its owner lives.
 fn find_holder(
     path: &Path,
-    here: &Owner,
+    here: &ProcessId,
     alone: bool,
     stale_after: Duration,
     patient: bool,
@@ -253,7 +196,7 @@ fn find_holder(
 }
 
 /// Creates the file; an error if it exists.
-fn create(path: &Path, owner: &Owner) -> io::Result<()> {
+fn create(path: &Path, owner: &ProcessId) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
     let written = file.write_all(&sign(owner, 0)).and_then(|()| file.sync_all());
     if written.is_err() {
@@ -281,7 +224,11 @@ mod tests {
 
     /// The file's content for a process of another machine.
     fn other(beats: u64) -> Vec<u8> {
-        sign(&Owner { host: "elsewhere".into(), boot: "b".into(), process: 7, began: 1 }, beats)
+        let namespace = String::new();
+        sign(
+            &ProcessId { host: "elsewhere".into(), boot: "b".into(), namespace, process: 7, began: 1 },
+            beats,
+        )
     }
 
     fn taken(asked: LockAttempt) -> HostLock {
@@ -299,13 +246,32 @@ mod tests {
         atomic_file::write(&path, &other(3)).unwrap();
         let begun = Instant::now();
         let lock = taken(HostLock::ask(&path, true, stale_after, false).unwrap());
-        assert!(begun.elapsed() >= stale_after && lock.is_ours());
+        assert!(begun.elapsed() >= stale_after && matches!(lock.is_ours(), Ok(true)));
         // Another machine takes over from this process.
         atomic_file::write(&path, &other(0)).unwrap();
         lock.last_beat.set(Instant::now().checked_sub(2 * BEAT_INTERVAL).unwrap());
         assert!(lock.beat().unwrap_err().to_string().contains("taken over"));
         drop(lock);
         assert_eq!(fs::read(&path).unwrap(), other(0), "it is not ours to remove");
+    }
+
+    #[test]
+    fn a_file_system_that_fails_is_tried_again_for_as_long_as_nobody_takes_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("owner.json");
+        let lock = taken(HostLock::ask(&path, true, STALE_AFTER, false).unwrap());
+        let content = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap(); // cannot be read as a file
+        let silent_for = |time| lock.last_beat.set(Instant::now().checked_sub(time).unwrap());
+        silent_for(2 * BEAT_INTERVAL);
+        lock.beat().unwrap();
+        silent_for(STALE_AFTER / 2);
+        assert!(!lock.beat().unwrap_err().to_string().contains("taken over"));
+        fs::remove_dir(&path).unwrap();
+        fs::write(&path, content).unwrap();
+        lock.beat().unwrap();
+        assert_eq!(lock.beats.get(), 1);
     }
 
     #[test]
@@ -326,7 +292,7 @@ mod tests {
         // A patient caller gets it once it is released.
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| {
-                taken(HostLock::ask(&path, true, Duration::from_mins(10), true).unwrap()).is_ours()
+                taken(HostLock::ask(&path, true, Duration::from_mins(10), true).unwrap()).is_ours().unwrap()
             });
             atomic_file::write(&path, &other(1_000_000)).unwrap();
             fs::remove_file(&path).unwrap();
@@ -339,7 +305,7 @@ mod tests {
     fn one_of_this_machine_that_is_gone_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
-        let gone = Owner { process: 1 << 30, ..Owner::here() };
+        let gone = ProcessId { process: 1 << 30, ..ProcessId::here() };
         atomic_file::write(&path, &sign(&gone, 5)).unwrap();
         let lock = taken(HostLock::ask(&path, true, Duration::from_hours(1), false).unwrap());
         lock.last_beat.set(Instant::now().checked_sub(2 * BEAT_INTERVAL).unwrap());
@@ -354,22 +320,25 @@ mod tests {
     fn a_process_of_this_machine_is_known_by_its_number_and_its_beginning() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
-        let (here, hour) = (Owner::here(), Duration::from_hours(1));
+        let (here, hour) = (ProcessId::here(), Duration::from_hours(1));
         let ask = |stale_after| HostLock::ask(&path, false, stale_after, false).unwrap();
         // A living process of this machine holds it however long the file is unchanged; known at once.
         atomic_file::write(&path, &sign(&here, 0)).unwrap();
         assert!(matches!(ask(Duration::ZERO), LockAttempt::Held(host) if host == here.host));
         assert!(HostLock::is_held(&path, hour).unwrap());
         // Another process has its id by now.
-        atomic_file::write(&path, &sign(&Owner { began: here.began + 1, ..here.clone() }, 0)).unwrap();
+        atomic_file::write(&path, &sign(&ProcessId { began: here.began + 1, ..here.clone() }, 0)).unwrap();
         assert!(!HostLock::is_held(&path, hour).unwrap());
         drop(taken(ask(hour)));
-        // Nothing is known of a process of another machine: its file is watched.
-        let other = Owner { host: "elsewhere".into(), began: here.began + 1, ..here };
-        atomic_file::write(&path, &sign(&other, 0)).unwrap();
-        let (begun, stale_after) = (Instant::now(), Duration::from_millis(60));
-        drop(taken(ask(stale_after)));
-        assert!(begun.elapsed() >= stale_after);
+        // Nothing is known of a process of another machine or container: its file is watched.
+        let elsewhere = ProcessId { host: "elsewhere".into(), began: here.began + 1, ..here.clone() };
+        let contained = ProcessId { namespace: "pid:[1]".into(), began: here.began + 1, ..here };
+        for other in [elsewhere, contained] {
+            atomic_file::write(&path, &sign(&other, 0)).unwrap();
+            let (begun, stale_after) = (Instant::now(), Duration::from_millis(60));
+            drop(taken(ask(stale_after)));
+            assert!(begun.elapsed() >= stale_after);
+        }
     }
 
     #[cfg(target_os = "linux")]

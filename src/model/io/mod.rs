@@ -12,6 +12,7 @@ pub mod failpoint;
 pub mod file_lock;
 pub mod host_lock;
 pub mod npz;
+pub mod process;
 pub mod sha256;
 pub mod temporary;
 pub mod tfrecord;

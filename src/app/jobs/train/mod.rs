@@ -172,12 +172,15 @@ pub fn run(
         return Err(ExtractError::Stopped { done: token_plan.done, images: token_plan.images }.into());
     }
     let run = before.as_ref().map(|(_, run)| run);
+    let mut lost = None;
     let tokens = token_source::supply(plan, &token_plan, run, &dataset, &choice.device, &mut |event| {
-        if let Some(Err(_)) = before.as_ref().map(|(claim, _)| claim.beat()) {
-            return ControlFlow::Break(()); // another machine has taken the run over
+        lost = before.as_ref().and_then(|(claim, _)| claim.beat().err());
+        match lost {
+            Some(_) => ControlFlow::Break(()),
+            None => tell(Event::Extract { event, dataset: &dataset }),
         }
-        tell(Event::Extract { event, dataset: &dataset })
-    })?;
+    });
+    let tokens = lost.map_or(Ok(()), Err).map_err(TrainingError::from).and(tokens)?;
     let parts = parts.readable(&*tokens)?;
     let unreadable: Vec<usize> = (0..token_plan.images).filter(|&image| !tokens.readable(image)).collect();
     let manifest = manifest(plan, &dataset, &token_plan, &parts, unreadable.len(), &choice.found.name);

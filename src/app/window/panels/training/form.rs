@@ -5,6 +5,7 @@ use std::path::Path;
 
 use eframe::egui;
 use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, WidgetInfo};
+use serde_json::{Map, Value};
 
 use super::heads;
 use super::place::PlaceForm;
@@ -30,7 +31,8 @@ const SCROLL_BAR_PX: f32 = 12.0;
 /// The form while it is edited: the state gets the settings when typing or dragging ends.
 #[derive(Default)]
 pub struct Form {
-    editing: Option<TrainSettings>,
+    /// The settings as edited, and as the state had them when the editing began.
+    editing: Option<(TrainSettings, TrainSettings)>,
     /// The text of layers and of rates, while it is being typed or is invalid.
     typed: [Option<String>; 2],
     place: PlaceForm,
@@ -38,8 +40,15 @@ pub struct Form {
 
 impl Form {
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let draft = &cx.state.training.form;
-        let mut edited = self.editing.take().unwrap_or_else(|| draft.clone());
+        let current = cx.state.training.form.clone();
+        let mut edited = match self.editing.take() {
+            // A path that is no text cannot be serialised.
+            Some((edited, before)) if before != current => {
+                rebase(&edited, &before, &current).unwrap_or(edited)
+            }
+            Some((edited, _)) => edited,
+            None => current.clone(),
+        };
         ui.spacing_mut().item_spacing.y = 6.0;
         ui.set_max_width(ui.available_width() - SCROLL_BAR_PX);
         Grid::new("source").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
@@ -58,14 +67,29 @@ impl Form {
         let known = cx.state.library.backbones.values().find(|known| known.source == edited.backbone);
         let without_cls = known.and_then(|known| known.status.ready()).filter(|info| !info.cls);
         heads::ui(ui, &mut edited.heads, without_cls.map(|info| info.id.as_str()));
-        if edited == cx.state.training.form {
+        if edited == current {
             return;
         }
         match settled {
             true => cx.send(Command::SetTrainForm(Box::new(edited))),
-            false => self.editing = Some(edited),
+            false => self.editing = Some((edited, current)),
         }
     }
+}
+
+/// Settings `edited` from `before`, with all fields that were not edited as they are in `current`: a dataset that was opened during
+/// the editing stays.
+fn rebase(edited: &TrainSettings, before: &TrainSettings, current: &TrainSettings) -> Option<TrainSettings> {
+    let fields =
+        |settings| serde_json::from_value::<Map<String, Value>>(serde_json::to_value(settings).ok()?).ok();
+    let (edited, before, mut rebased) = (fields(edited)?, fields(before)?, fields(current)?);
+    for key in edited.keys().chain(before.keys()).filter(|&key| edited.get(key) != before.get(key)) {
+        match edited.get(key) {
+            Some(value) => rebased.insert(key.clone(), value.clone()),
+            None => rebased.remove(key), // a field at its default is not serialised
+        };
+    }
+    serde_json::from_value(rebased.into()).ok()
 }
 
 /// The file name of a path.

@@ -173,7 +173,8 @@ impl Network {
             let (hidden, projected) = (&mut hidden[..size], &mut projected[..size]);
             hidden.chunks_exact_mut(count).for_each(|row| row.copy_from_slice(bias));
             Matrix::new(tokens, width).times(Matrix::new(inner, width).transposed(), hidden);
-            hidden.iter_mut().for_each(|x| *x = x.max(0.0));
+            // NaN stays NaN, which `max` would hide.
+            hidden.iter_mut().for_each(|x| *x = if *x <= 0.0 { 0.0 } else { *x });
             self.project(hidden, projected);
             for (hidden, projected) in hidden.chunks_exact(count).zip(projected.chunks_exact(count)) {
                 let square = dot(hidden, projected) + dot(hidden, weight_bias) + bias_square;

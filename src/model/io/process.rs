@@ -1,0 +1,97 @@
+//! The identity of a process among all machines that share a file system, and whether it still lives.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::atomic_file;
+
+/// Largest file that is read here, in bytes.
+const MAX_BYTES: u64 = 1 << 12;
+
+/// A process of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// The name of its machine.
+    pub host: String,
+    /// Identifies the boot of the machine.
+    pub boot: String,
+    /// Identifies the container among those of the machine: process ids of one mean nothing in another. Empty if unknown.
+    #[serde(default)]
+    pub namespace: String,
+    /// Its process id.
+    pub process: u32,
+    /// When it started, in clock ticks since boot, or 0 if unknown: process ids are reused.
+    #[serde(default)]
+    pub began: u64,
+}
+
+/// Whether a process lives, as far as this machine knows.
+#[derive(PartialEq, Eq)]
+pub enum Liveness {
+    /// It has ended.
+    Dead,
+    /// It is a process of this machine, which runs.
+    Alive,
+    /// It is a process of another machine or container, or this machine has no list of processes.
+    Unknown,
+}
+
+impl ProcessId {
+    /// This process.
+    pub fn here() -> Self {
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        Self {
+            host: host_name(),
+            boot: line("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
+            namespace: namespace.to_string_lossy().into_owned(),
+            process: std::process::id(),
+            began: start_time("self"),
+        }
+    }
+
+    /// Another process of the same machine.
+    pub fn sibling(&self, process: u32) -> Self {
+        Self { process, began: start_time(&process.to_string()), ..self.clone() }
+    }
+
+    /// Whether it lives, as seen by the process `here`; `alone` says that no living process of this machine is meant.
+    pub fn liveness(&self, here: &Self, alone: bool) -> Liveness {
+        if (&self.host, &self.boot) != (&here.host, &here.boot) {
+            return Liveness::Unknown;
+        }
+        let in_namespace = self.namespace.is_empty() || self.namespace == here.namespace;
+        let now = start_time(&self.process.to_string());
+        match here.began {
+            _ if alone => Liveness::Dead,
+            _ if !in_namespace => Liveness::Unknown,
+            0 => Liveness::Unknown, // this machine has no list of processes
+            _ if now == 0 || (self.began != 0 && self.began != now) => Liveness::Dead,
+            _ if self.began == 0 => Liveness::Unknown, // written by an earlier version
+            _ => Liveness::Alive,
+        }
+    }
+}
+
+/// The name of this machine; empty if unknown.
+pub fn host_name() -> String {
+    line("/proc/sys/kernel/hostname").or_else(|| std::env::var("COMPUTERNAME").ok()).unwrap_or_default()
+}
+
+/// The content of a file of one line.
+fn line(path: &str) -> Option<String> {
+    let bytes = atomic_file::start(Path::new(path), MAX_BYTES).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// When a process started, in clock ticks since boot (`/proc/<process>/stat`); 0 if it has ended or there is no `/proc`.
+fn start_time(process: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let rest = stat.rsplit(')').next().unwrap_or_default(); // the name before it may contain anything
+    let mut fields = rest.split_whitespace();
+    // A zombie has ended: its parent has not waited for it yet.
+    match fields.next() {
+        None | Some("Z" | "X") => 0,
+        Some(_) => fields.nth(18).and_then(|field| field.parse().ok()).unwrap_or_default(),
+    }
+}
