@@ -26,7 +26,7 @@
 //! assert_eq!(values[coverage], 1.0);
 //! ```
 
-#![warn(clippy::print_stdout)] // results go through `app::cli::out`, which survives `| head`
+#![warn(clippy::print_stdout)] // results go through `app::terminal::stdout`, which survives `| head`
 
 pub mod app;
 pub mod model;

@@ -78,7 +78,7 @@ impl Extract {
             Stage::whole(JOIN, words),
         ];
         let folder = plan.root.join(format!("tasks-{}", plan.source.key()));
-        jobs::begin(&folder, place, &self.submit, stages, self.json)
+        jobs::submit(&folder, place, &self.submit, stages, self.json)
     }
 }
 

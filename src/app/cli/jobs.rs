@@ -1,4 +1,4 @@
-//! `ssmprobe jobs`: how tasks go that were handed in, and what is done about them.
+//! `ssmprobe jobs`: shows, awaits, resubmits, cancels and joins submitted tasks.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,16 +15,18 @@ use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
 
-/// Lines of a log that are shown of a task that failed.
-const TAIL: usize = 8;
-/// Looks that nothing is under way, before that is believed.
-const LOOKS: u32 = 2;
-/// The same where a task is in no queue and shows no exit code: a file system that is shared may show it a minute later.
-const LATE_LOOKS: u32 = 40;
-/// Slurm may give no answer for so long, as while it starts anew.
-const SILENCE: Duration = Duration::from_mins(5);
-/// Where it takes no more, it is asked again after longer and longer, at most so long.
-const PAUSE: Duration = Duration::from_mins(1);
+/// Number of log lines shown of a failed task.
+const LOG_LINES: usize = 8;
+/// Number of successive polls that must find no active task before waiting ends.
+const IDLE_POLLS: u32 = 2;
+/// The same if a Slurm task left the queue without an exit code: a shared file system may show the code a minute later.
+const LOST_POLLS: u32 = 40;
+/// How long Slurm may fail to answer, for example while it restarts.
+const MAX_SILENCE: Duration = Duration::from_mins(5);
+/// The longest delay before the next attempt to submit after Slurm's limit was reached; delays double up to it.
+const MAX_SUBMIT_DELAY: Duration = Duration::from_mins(1);
+/// Time between two checks for Ctrl-C.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Show how the tasks of a run go that --submit handed in; wait for them, hand in again what failed, end them.
 #[derive(Args)]
@@ -67,7 +69,7 @@ and the run of each part until they are joined.
 Exit codes: 0 done, 1 failed, or a task that was waited for did, 2 wrong usage, 130 Ctrl-C.";
 
 impl Jobs {
-    /// Does what was asked.
+    /// Does what the flags ask for, or lists the tasks.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut plan = Plan::open(&self.folder)?;
         if self.work {
@@ -102,16 +104,16 @@ impl Jobs {
             return wait(&mut plan);
         }
         if self.json {
-            document(&plan)?;
+            print_json(&plan)?;
         } else {
-            list(&plan)?;
+            print_list(&plan)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Hands in the `stages` that end in `folder`, or prints what would be, as a document where that is wanted.
-pub fn begin(
+/// Submits `stages` whose results go to `folder`; with `--dry-run` prints their scripts instead, as JSON if `json`.
+pub fn submit(
     folder: &Path,
     place: SubmitTarget,
     flags: &SubmitFlags,
@@ -136,19 +138,19 @@ pub fn begin(
         return Ok(ExitCode::SUCCESS);
     }
     match hand_in::all(&mut plan) {
-        // What is waited for is handed in as there is room.
+        // While waiting, the rest is submitted as Slurm takes it.
         Err(error) if flags.wait && is_limit(&error) && !plan.handed_in.is_empty() => {
             say!("note: {error:#}");
             return wait(&mut plan);
         }
-        all => all?,
+        submitted => submitted?,
     }
-    say!("handed in: {}; `ssmprobe jobs {}` shows how they go", handed_in(&plan.stages), folder.display());
+    say!("handed in: {}; `ssmprobe jobs {}` shows how they go", describe(&plan.stages), folder.display());
     if flags.wait { wait(&mut plan) } else { Ok(ExitCode::SUCCESS) }
 }
 
-/// What was handed in, chain by chain: `3 x tokens, then all-tokens, then 4 x train, then join`.
-fn handed_in(stages: &[Stage]) -> String {
+/// The stages of each chain: `3 x tokens, then all-tokens, then 4 x train, then join`.
+fn describe(stages: &[Stage]) -> String {
     let mut chains: Vec<(Option<&str>, Vec<String>)> = Vec::new();
     for stage in stages {
         let times = stage.parts.map_or(String::new(), |parts| format!("{parts} x "));
@@ -164,90 +166,98 @@ fn handed_in(stages: &[Stage]) -> String {
     chains.iter().map(chain).collect::<Vec<_>>().join("; ")
 }
 
-/// Stays until all is done, or what is not will not be by itself.
+/// Waits until all tasks are done, or those that are not need `--retry`.
 fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
     interrupt::listen();
-    let every =
+    let interval =
         if plan.place == SubmitTarget::Local { Duration::from_millis(200) } else { Duration::from_secs(2) };
-    let mut watch = Watch { every, display: Display::new(), told: String::new(), still: 0, full: None };
-    let mut silent: Option<Instant> = None;
+    let mut watch = Watch {
+        interval,
+        display: Display::new(),
+        summary: String::new(),
+        idle_polls: 0,
+        submit_delay: None,
+    };
+    let mut silent_since: Option<Instant> = None;
     loop {
         match states(plan) {
             Err(error @ SlurmError::Refused { .. })
-                if silent.is_none_or(|since| since.elapsed() < SILENCE) =>
+                if silent_since.is_none_or(|since| since.elapsed() < MAX_SILENCE) =>
             {
-                if silent.is_none() {
+                if silent_since.is_none() {
                     watch.display.say(&format!("note: {error}; it is asked again"));
-                    silent = Some(Instant::now());
+                    silent_since = Some(Instant::now());
                 }
             }
-            looked => {
-                silent = None;
-                if let Some(done) = watch.look(plan, &looked?)? {
+            tasks => {
+                silent_since = None;
+                if let Some(done) = watch.update(plan, &tasks?)? {
                     return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
                 }
             }
         }
         let begun = Instant::now();
-        while begun.elapsed() < every {
+        while begun.elapsed() < interval {
             if interrupt::flow().is_break() {
                 watch.display.clear();
                 let folder = plan.folder.display();
                 say!("the tasks go on; `ssmprobe jobs {folder}` shows them, with --wait it waits again");
                 return Ok(interrupt::code());
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(INTERRUPT_INTERVAL);
         }
     }
 }
 
-/// Who waits for tasks.
+/// The state of [`wait`].
 struct Watch {
-    /// Time between two looks.
-    every: Duration,
+    /// Time between two polls.
+    interval: Duration,
     display: Display,
-    /// What was said last.
-    told: String,
-    /// Looks since the last at which something went on.
-    still: u32,
-    /// When Slurm took no more, and how long it is let alone then.
-    full: Option<(Instant, Duration)>,
+    /// The summary printed last.
+    summary: String,
+    /// Number of polls since a task was last active.
+    idle_polls: u32,
+    /// When Slurm's limit was last reached, and the delay before the next attempt to submit.
+    submit_delay: Option<(Instant, Duration)>,
 }
 
 impl Watch {
-    /// Hands in what is to come, and says how tasks go; once it is over, whether all are done.
-    fn look(&mut self, plan: &mut Plan, all: &[(Task, State)]) -> anyhow::Result<Option<bool>> {
-        let to_come = are_to_come(plan, all);
-        if to_come && self.full.is_none_or(|(since, pause)| since.elapsed() >= pause) {
-            self.hand_in(plan, all)?;
+    /// Submits what Slurm's limit held back and prints a changed summary. Once waiting ends, returns whether all are done.
+    fn update(&mut self, plan: &mut Plan, tasks: &[(Task, State)]) -> anyhow::Result<Option<bool>> {
+        let held_back = has_held_back(plan, tasks);
+        if held_back && self.submit_delay.is_none_or(|(since, delay)| since.elapsed() >= delay) {
+            self.submit(plan, tasks)?;
         }
-        let summary = summary(all);
-        if summary != self.told {
+        let summary = summary(tasks);
+        if summary != self.summary {
             self.display.milestone(&summary, true);
-            self.told = summary;
+            self.summary = summary;
         }
-        let done = all.iter().all(|(_, state)| *state == State::Done);
-        let goes_on = to_come || all.iter().any(|(_, state)| state.is_active());
-        self.still = if goes_on { 0 } else { self.still + 1 };
+        let done = tasks.iter().all(|(_, state)| *state == State::Done);
+        let active = held_back || tasks.iter().any(|(_, state)| state.is_active());
+        self.idle_polls = if active { 0 } else { self.idle_polls + 1 };
         let lost = plan.place == SubmitTarget::Slurm
-            && all.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
-        if !done && self.still < if lost { LATE_LOOKS } else { LOOKS } {
+            && tasks.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
+        if !done && self.idle_polls < if lost { LOST_POLLS } else { IDLE_POLLS } {
             return Ok(None);
         }
         self.display.clear();
-        all.iter().for_each(|(task, state)| complain(plan, *task, state));
+        tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
         if !done {
             say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
         }
         Ok(Some(done))
     }
 
-    fn hand_in(&mut self, plan: &mut Plan, all: &[(Task, State)]) -> anyhow::Result<()> {
+    /// Submits what Slurm takes now; each attempt in a row at which it takes nothing doubles the delay.
+    fn submit(&mut self, plan: &mut Plan, tasks: &[(Task, State)]) -> anyhow::Result<()> {
         let before = plan.handed_in.len();
-        self.full = match hand_in::rest(plan, all) {
+        self.submit_delay = match hand_in::rest(plan, tasks) {
             Err(error) if is_limit(&error) && !plan.handed_in.is_empty() => {
-                let longer = self.full.filter(|_| plan.handed_in.len() == before);
-                Some((Instant::now(), longer.map_or(self.every, |(_, pause)| PAUSE.min(2 * pause))))
+                let last = self.submit_delay.filter(|_| plan.handed_in.len() == before);
+                let delay = last.map_or(self.interval, |(_, delay)| MAX_SUBMIT_DELAY.min(2 * delay));
+                Some((Instant::now(), delay))
             }
             rest => {
                 rest?;
@@ -258,39 +268,39 @@ impl Watch {
     }
 }
 
-/// Whether there are tasks that Slurm never took, and still should.
-fn are_to_come(plan: &Plan, all: &[(Task, State)]) -> bool {
+/// Whether Slurm's limit held back tasks that are still to be submitted: none failed, and the plan is not cancelled.
+fn has_held_back(plan: &Plan, tasks: &[(Task, State)]) -> bool {
     let failed = |state: &State| matches!(state, State::Failed { .. } | State::Lost { .. } | State::Stopped);
     plan.place == SubmitTarget::Slurm
         && !plan.is_cancelled()
-        && !all.iter().any(|(_, state)| failed(state))
-        && all.iter().any(|(task, _)| plan.array(*task).is_none())
+        && !tasks.iter().any(|(_, state)| failed(state))
+        && tasks.iter().any(|(task, _)| plan.array(*task).is_none())
 }
 
-/// Whether Slurm took no more.
+/// Whether Slurm refused a task because its limit is reached.
 fn is_limit(error: &anyhow::Error) -> bool {
     error.downcast_ref::<SlurmError>().is_some_and(SlurmError::is_limit)
 }
 
-/// A line for each task, with the last it printed.
-fn list(plan: &Plan) -> anyhow::Result<()> {
-    let all = states(plan)?;
-    let width = all.iter().map(|(task, _)| plan.name(*task).len()).fold(12, usize::max);
-    for (task, state) in &all {
+/// Prints a line for each task, with the last line of its log.
+fn print_list(plan: &Plan) -> anyhow::Result<()> {
+    let tasks = states(plan)?;
+    let width = tasks.iter().map(|(task, _)| plan.name(*task).len()).fold(12, usize::max);
+    for (task, state) in &tasks {
         let last = tail(plan, *task, 1).pop().unwrap_or_default();
         let (name, state) = (plan.name(*task), state.to_string());
         stdout::line(format!("{name:<width$} {state:<28} {last}").trim_end())?;
     }
-    all.iter().for_each(|(task, state)| complain(plan, *task, state));
-    say!("{}", summary(&all));
-    if all.iter().any(|(_, state)| *state != State::Done && !state.is_active()) {
+    tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
+    say!("{}", summary(&tasks));
+    if tasks.iter().any(|(_, state)| *state != State::Done && !state.is_active()) {
         say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
     }
     Ok(())
 }
 
-/// The same as a document.
-fn document(plan: &Plan) -> anyhow::Result<()> {
+/// Prints the same as one JSON document.
+fn print_json(plan: &Plan) -> anyhow::Result<()> {
     let task = |(task, state): &(Task, State)| {
         let last = tail(plan, *task, 1).pop();
         json!({"task": plan.name(*task), "how": state, "last": last, "log": plan.log(*task)})
@@ -299,8 +309,8 @@ fn document(plan: &Plan) -> anyhow::Result<()> {
     stdout::text(format_args!("{:#}\n", json!({"folder": plan.folder, "place": plan.place, "tasks": tasks})))
 }
 
-/// What a task that failed printed last.
-fn complain(plan: &Plan, task: Task, state: &State) {
+/// Prints the last lines of the log of a task that failed.
+fn report_failure(plan: &Plan, task: Task, state: &State) {
     if !matches!(state, State::Failed { .. } | State::Lost { .. }) {
         return;
     }
@@ -310,14 +320,14 @@ fn complain(plan: &Plan, task: Task, state: &State) {
     } else {
         say!("{name} {state}; it printed nothing");
     }
-    tail(plan, task, TAIL).iter().for_each(|line| say!("  {line}"));
+    tail(plan, task, LOG_LINES).iter().for_each(|line| say!("  {line}"));
 }
 
-/// How many tasks are in which state.
-fn summary(all: &[(Task, State)]) -> String {
+/// The number of tasks in each state: `2 of 5 tasks done, 1 running, 2 waiting`.
+fn summary(tasks: &[(Task, State)]) -> String {
     let mut counts = [("running", 0), ("waiting", 0), ("stopped", 0), ("failed", 0), ("not handed in", 0)];
     let mut done = 0;
-    for (_, state) in all {
+    for (_, state) in tasks {
         match state {
             State::Done => done += 1,
             State::Running { .. } => counts[0].1 += 1,
@@ -327,7 +337,7 @@ fn summary(all: &[(Task, State)]) -> String {
             State::NotHandedIn => counts[4].1 += 1,
         }
     }
-    let mut text = format!("{done} of {} tasks done", all.len());
+    let mut text = format!("{done} of {} tasks done", tasks.len());
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         text += &format!(", {count} {name}");
     }

@@ -1,7 +1,7 @@
-//! The verbs, as a person types them: one file a verb, one line each in [`Verb`].
+//! The command line: each verb (subcommand) has a file here and a variant in [`Verb`].
 //!
-//! A verb is a `clap::Args` struct whose `run` does it. Results go to standard output, everything
-//! said about the work (progress, warnings, errors) to standard error.
+//! A verb is a `clap::Args` struct with a method `run`. Results go to standard output; progress, warnings and errors go to
+//! standard error.
 
 mod cache;
 mod dataset;
@@ -81,7 +81,7 @@ enum Verb {
 }
 
 impl Cli {
-    /// Does what was asked; with no verb, opens the window, or writes the demo's results where there is no display.
+    /// Runs the verb. Without one, opens the window, or writes the demo's results where there is no display.
     pub(in crate::app) fn run(self) -> anyhow::Result<ExitCode> {
         match self.verb {
             Some(verb) => verb.run(),
@@ -95,7 +95,7 @@ impl Cli {
 }
 
 impl Verb {
-    /// Does it. The exit code is the verb's own where it ran to its end; an error means failed.
+    /// Runs the verb: `Ok` with its exit code if it ran to its end, `Err` if it failed.
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Open(verb) => verb.run(),
@@ -124,7 +124,7 @@ impl Verb {
     }
 }
 
-/// Lets `-1` be the value of a flag: by itself clap calls it an unknown flag, and whoever reads the value says what it may be.
+/// Lets a flag take a value such as `-1`, so that its value parser says what is expected; clap alone takes it for a flag.
 fn with_negative_numbers(command: Command) -> Command {
     let command = command.mut_args(|arg| match arg.get_action().takes_values() {
         true => arg.allow_negative_numbers(true),
@@ -133,15 +133,15 @@ fn with_negative_numbers(command: Command) -> Command {
     command.mut_subcommands(with_negative_numbers)
 }
 
-/// The command line as clap has it, for man pages and completions (`examples/manual.rs`).
+/// The program's [`clap::Command`], for man pages and completions (`examples/manual.rs`).
 pub fn command() -> Command {
     Cli::command()
 }
 
-/// Does in this process what the command line `arguments` asks, the program's own name first.
+/// Runs a command line in this process; the first of the `arguments` is the program's name.
 ///
 /// # Errors
-/// If it is wrongly used, or failed.
+/// If the command line is not valid, or the verb fails.
 pub fn run<T: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = T>) -> anyhow::Result<ExitCode> {
     Cli::try_parse_from(arguments)?.run()
 }

@@ -1,4 +1,4 @@
-//! `ssmprobe open`: the window, on files and folders of any kind.
+//! `ssmprobe open`: opens the window, with files and folders of any kind.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,9 +48,9 @@ pub struct Open {
 }
 
 impl Open {
-    /// Returns once the window is closed.
+    /// Opens the window; returns once it is closed.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let (host, paths) = self.places()?;
+        let (host, paths) = self.host_and_paths()?;
         native::open(move |ctx| {
             let wake = ctx.clone();
             let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
@@ -60,11 +60,11 @@ impl Open {
                 None => self.data.map(std::path::absolute).transpose()?,
                 Some(_) => self.data,
             };
-            let nothing = self.backbone.is_none() && paths.is_empty() && host.is_none();
+            let nothing_named = self.backbone.is_none() && paths.is_empty() && host.is_none();
             let local = host.is_none();
-            // It is where a backbone that is opened now comes to lie.
+            // First, because the backbone opened below is loaded onto this device.
             self.device.into_iter().for_each(|device| app.dispatch(Command::SetDevice(device)));
-            match (nothing, self.demo) {
+            match (nothing_named, self.demo) {
                 (true, false) => app.resume(),
                 (true, true) => {
                     app.put_session_aside();
@@ -85,32 +85,32 @@ impl Open {
             self.pane.iter().for_each(|pane| app.window.show(pane));
             Ok(app)
         })?;
-        // A job that could not be waited for writes nothing more.
+        // A job that is still running begins no more files.
         std::mem::forget(atomic_file::abandon());
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Who computes, if it is not this program, and what is to be opened there.
-    fn places(&self) -> anyhow::Result<(Option<Host>, Vec<PathBuf>)> {
-        let mut on = self.on.host();
-        let is_far = |path: &PathBuf| path.to_str().is_some_and(|path| path.starts_with("ssh://"));
-        if !self.paths.iter().any(is_far) {
-            let absolute = |path: &PathBuf| match on {
+    /// The worker that computes, if not this process, and the paths to open: of its machine, or absolute ones of this one.
+    fn host_and_paths(&self) -> anyhow::Result<(Option<Host>, Vec<PathBuf>)> {
+        let mut host = self.on.host();
+        let is_remote = |path: &PathBuf| path.to_str().is_some_and(|path| path.starts_with("ssh://"));
+        if !self.paths.iter().any(is_remote) {
+            let absolute = |path: &PathBuf| match host {
                 None if is_file_of_hub(path) => Ok(path.clone()),
                 None => std::path::absolute(path).with_context(|| format!("{}", path.display())),
                 Some(_) => Ok(path.clone()),
             };
             let paths = self.paths.iter().map(absolute).collect::<anyhow::Result<_>>()?;
-            return Ok((on, paths));
+            return Ok((host, paths));
         }
         let mut paths = Vec::new();
         for text in &self.paths {
             let text = text.to_string_lossy();
             let (place, path) =
                 WorkerAddress::with_path(&text).map_err(|why| Usage(format!("{text}: {why}")))?;
-            let program = on.as_ref().and_then(|host| host.program.clone());
-            let host = Host { place: place.word(), program };
-            if let Some(other) = on.replace(host).filter(|other| other.place != place.word()) {
+            let program = host.as_ref().and_then(|host| host.program.clone());
+            let own = Host { place: place.word(), program };
+            if let Some(other) = host.replace(own).filter(|other| other.place != place.word()) {
                 let why = format!(
                     "{text}: lies elsewhere than on {}; one window shows what one machine computes",
                     other.place
@@ -119,7 +119,7 @@ impl Open {
             }
             paths.extend(path.map(PathBuf::from));
         }
-        Ok((on, paths))
+        Ok((host, paths))
     }
 }
 
@@ -135,29 +135,29 @@ mod tests {
         open: Open,
     }
 
-    fn places(line: &str) -> anyhow::Result<(Option<Host>, Vec<PathBuf>)> {
-        Flags::try_parse_from(line.split(' '))?.open.places()
+    fn parse(line: &str) -> anyhow::Result<(Option<Host>, Vec<PathBuf>)> {
+        Flags::try_parse_from(line.split(' '))?.open.host_and_paths()
     }
 
     #[test]
     fn what_is_elsewhere_is_told_from_what_is_here() {
-        let (host, paths) = places("open ssh://me@gpu1/data/a ssh://me@gpu1/~/b").unwrap();
+        let (host, paths) = parse("open ssh://me@gpu1/data/a ssh://me@gpu1/~/b").unwrap();
         assert_eq!(host, Some(Host { place: "ssh://me@gpu1".into(), program: None }));
         assert_eq!(paths, [PathBuf::from("/data/a"), "~/b".into()]);
-        let (host, paths) = places("open --on local --remote-program x a").unwrap();
+        let (host, paths) = parse("open --on local --remote-program x a").unwrap();
         assert_eq!(host, Some(Host { place: "local".into(), program: Some("x".into()) }));
         assert_eq!(paths, [PathBuf::from("a")]);
-        let (host, paths) = places("open --on ssh://gpu1 --remote-program x ssh://gpu1").unwrap();
+        let (host, paths) = parse("open --on ssh://gpu1 --remote-program x ssh://gpu1").unwrap();
         assert_eq!((host.and_then(|host| host.program), paths.len()), (Some("x".into()), 0));
-        assert_eq!(places("open hf:a/b/c").unwrap(), (None, vec!["hf:a/b/c".into()]));
-        assert_eq!(places("open a").unwrap(), (None, vec![std::path::absolute("a").unwrap()]));
+        assert_eq!(parse("open hf:a/b/c").unwrap(), (None, vec!["hf:a/b/c".into()]));
+        assert_eq!(parse("open a").unwrap(), (None, vec![std::path::absolute("a").unwrap()]));
         for line in [
             "open ssh://gpu1/a ssh://gpu2/b",
             "open ssh://gpu1/a b",
             "open --on local ssh://gpu1/a",
             "open ssh://-x/a",
         ] {
-            let error = places(line).unwrap_err();
+            let error = parse(line).unwrap_err();
             assert!(error.is::<Usage>(), "{line}: {error}");
         }
     }

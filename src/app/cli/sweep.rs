@@ -1,5 +1,4 @@
-//! `ssmprobe sweep`: one head with every combination of some settings, all in one run on one pass of
-//! tokens.
+//! `ssmprobe sweep`: trains one head with every combination of some settings, in one run that reads the tokens once.
 
 use std::process::ExitCode;
 
@@ -45,7 +44,7 @@ table. A run is gone on with as any other: --resume --out RUN. --on PLACE is tha
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved).";
 
 impl Sweep {
-    /// Trains every point.
+    /// Trains the head at every point of the grid.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let words = self.words();
         match self.on.host() {
@@ -57,7 +56,7 @@ impl Sweep {
         }
     }
 
-    /// The verb and what is said of the heads, as it is typed.
+    /// The verb and its flags for heads, as words of a command line.
     fn words(&self) -> Vec<String> {
         let grid = self.grid.iter().map(|axis| format!("--grid={axis}"));
         let head = self.head.iter().map(|head| format!("--head={head}"));
@@ -66,19 +65,19 @@ impl Sweep {
         [SWEEP.to_owned()].into_iter().chain(grid).chain(head).chain(with).chain(config).collect()
     }
 
-    /// The heads beside the grid, then its points.
+    /// The heads of `--with`, then a variant of `--head` for each point of the grid.
     fn heads(&self) -> anyhow::Result<Vec<Variant>> {
         let head = self.head.as_deref().unwrap_or("sinkhorn");
         let listed: Vec<String> = self.with.iter().cloned().chain([head.to_owned()]).collect();
-        let mut plain = heads::variants(&listed, &self.config)?;
-        let Some(own) = plain.iter().position(|variant| variant.name == head) else {
+        let mut beside = heads::variants(&listed, &self.config)?;
+        let Some(base) = beside.iter().position(|variant| variant.name == head) else {
             return Err(Usage(format!("--head {head}: expected one head")).into());
         };
-        let points = variants(head, &self.grid, &plain[own].config)?;
+        let points = variants(head, &self.grid, &beside[base].config)?;
         if !self.with.iter().any(|with| with == head) {
-            plain.remove(own);
+            beside.remove(base);
         }
-        plain.extend(points);
-        Ok(plain)
+        beside.extend(points);
+        Ok(beside)
     }
 }

@@ -130,7 +130,7 @@ impl Eval {
         let words = SubmitFlags::others_typed()?;
         let join = words.iter().cloned().chain([format!("--join={tasks}")]).collect();
         let stages = vec![Stage::cut("eval", words, tasks), Stage::whole(JOIN, join)];
-        jobs::begin(&folder, place, &self.submit, stages, self.json)
+        jobs::submit(&folder, place, &self.submit, stages, self.json)
     }
 }
 

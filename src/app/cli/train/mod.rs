@@ -161,7 +161,7 @@ impl TrainArgs {
     pub fn run(self, heads: Option<Vec<Variant>>, words: Vec<String>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         if let Some(place) = self.submit.submit {
-            return jobs::begin(
+            return jobs::submit(
                 &self.out,
                 place,
                 &self.submit,
