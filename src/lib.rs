@@ -6,7 +6,7 @@
 //!
 //! * [`model`] is the maths: backbones, routers, S4, heads, diagnostics, evidence. It has no window and
 //!   prints nothing. Its result is a [`model::trace::Trace`]: plain host data.
-//! * [`viz`] draws a trace. It uses neither tensors nor files.
+//! * [`viz`] draws a trace. It uses no tensors; only [`viz::export`] writes files.
 //! * [`app`] is the wiring: command line, threads, window. It alone depends on the other two.
 //!
 //! ARCHITECTURE.md gives the reasons. The plan that a router computes from four scores:

@@ -1,4 +1,4 @@
-//! `ssmprobe similar`: the images of an evaluation that a probe reads most like given ones.
+//! `ssmprobe similar`: finds the images of an evaluation that a probe reads most like given ones.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub struct Similar {
     #[arg(long, value_name = "NAME", required = true, num_args = 1..)]
     image: Vec<String>,
     #[command(flatten)]
-    likeness: Likeness,
+    comparison: SimilarityFlags,
     /// An image is also like one whose mirror image, left for right, it is like.
     #[arg(long)]
     flipped: bool,
@@ -41,7 +41,7 @@ pub struct Similar {
 
 /// What images are compared by.
 #[derive(Args, Clone, Copy)]
-pub struct Likeness {
+pub struct SimilarityFlags {
     /// What of their tokens is compared: routing (where each comes in the order), evidence (what it adds to the image's own
     /// class) or weight (what it counts)
     #[arg(long, default_value = "routing", value_parser = kind, value_name = "NAME")]
@@ -51,9 +51,9 @@ pub struct Likeness {
     similarity: Similarity,
 }
 
-impl Likeness {
-    /// As the flags say.
-    pub fn chosen(self) -> (VectorKind, Similarity) {
+impl SimilarityFlags {
+    /// The kind of vectors, and how they are compared.
+    pub fn values(self) -> (VectorKind, Similarity) {
         (self.vectors, self.similarity)
     }
 }
@@ -76,17 +76,17 @@ const LONG: &str = r#"--json prints for every image {"image", "class", "predicti
 Exit codes: 0 done, 1 failed, 2 wrong usage."#;
 
 impl Similar {
-    /// Fails if the file cannot be read, holds no such numbers, or an image is not in it.
+    /// Prints the most similar images of each image; fails if the file cannot be read, or lacks the vectors or an image.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let evaluation = source::evaluation(&self.evaluation)?;
-        let (kind, similarity) = self.likeness.chosen();
+        let (kind, similarity) = self.comparison.values();
         let space = evaluation.space(kind, similarity);
         let space =
             space.map_err(|why| anyhow::anyhow!("{}: {}: {why}", self.evaluation.display(), kind.id()))?;
         for name in &self.image {
-            let image = self.place(&evaluation, name)?;
+            let image = self.find(&evaluation, name)?;
             if self.json {
-                stdout::line(self.document(&evaluation, &space, image))?;
+                stdout::line(self.to_json(&evaluation, &space, image))?;
             } else {
                 stdout::text(self.table(&evaluation, &space, image))?;
             }
@@ -94,20 +94,20 @@ impl Similar {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The image of this name, or with this end of its name.
-    fn place(&self, evaluation: &Evaluation, name: &str) -> Result<usize, Usage> {
+    /// The index of the image called `name`, or else of the only one whose name ends so.
+    fn find(&self, evaluation: &Evaluation, name: &str) -> Result<usize, Usage> {
         let images = &evaluation.asked.images;
         if let Some(exact) = images.iter().position(|own| own == name) {
             return Ok(exact);
         }
-        let mut ending = images.iter().enumerate().filter(|(_, own)| own.ends_with(name));
+        let mut matches = images.iter().enumerate().filter(|(_, own)| own.ends_with(name));
         let file = || self.evaluation.display();
-        let (at, first) = ending.next().ok_or_else(|| {
+        let (at, first) = matches.next().ok_or_else(|| {
             let some = images.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
             let (file, all) = (file(), images.len());
             Usage(format!("--image {name}: {file} has no such image; its {all} begin with {some}"))
         })?;
-        match ending.next() {
+        match matches.next() {
             Some((_, other)) => Err(Usage(format!(
                 "--image {name}: {} has several, such as {first} and {other}; give more of its name",
                 file()
@@ -116,16 +116,16 @@ impl Similar {
         }
     }
 
-    /// What is found, as JSON.
-    fn document(&self, evaluation: &Evaluation, space: &ImageSpace, image: usize) -> serde_json::Value {
-        let (kind, similarity) = self.likeness.chosen();
-        let one = |(at, similarity): (usize, f32)| {
+    /// The images most like image number `image`, as JSON.
+    fn to_json(&self, evaluation: &Evaluation, space: &ImageSpace, image: usize) -> serde_json::Value {
+        let (kind, similarity) = self.comparison.values();
+        let neighbour = |(at, similarity): (usize, f32)| {
             let (class, prediction) = classes(evaluation, at);
             let image = &evaluation.asked.images[at];
             json!({"image": image, "class": class, "prediction": prediction, "similarity": similarity})
         };
         let nearest: Vec<serde_json::Value> =
-            space.nearest(image, self.count, self.flipped).into_iter().map(one).collect();
+            space.nearest(image, self.count, self.flipped).into_iter().map(neighbour).collect();
         let (class, prediction) = classes(evaluation, image);
         json!({
             "image": evaluation.asked.images[image],
@@ -138,9 +138,9 @@ impl Similar {
         })
     }
 
-    /// What is found, as a table.
+    /// The same as a Markdown table.
     fn table(&self, evaluation: &Evaluation, space: &ImageSpace, image: usize) -> String {
-        let (kind, similarity) = self.likeness.chosen();
+        let (kind, similarity) = self.comparison.values();
         let columns = vec![
             Column::words("Image"),
             Column::words("Class"),
@@ -157,13 +157,13 @@ impl Similar {
         let (name, (class, _)) = (&evaluation.asked.images[image], classes(evaluation, image));
         let title =
             format!("Images like {name} ({class}) by {}, {}", kind.name().to_lowercase(), evaluation.probe);
-        let none = (!space.knows(image)).then(|| "It has no such numbers to compare".to_owned());
-        let table = Table { id: "similar".into(), title, columns, rows, notes: none.into_iter().collect() };
+        let note = (!space.knows(image)).then(|| "It has no such numbers to compare".to_owned());
+        let table = Table { id: "similar".into(), title, columns, rows, notes: note.into_iter().collect() };
         (FORMATS[0].render)(&table)
     }
 }
 
-/// The class of an image and the predicted one.
+/// The names of an image's class and of the predicted class.
 fn classes(evaluation: &Evaluation, image: usize) -> (&str, &str) {
     let asked = &evaluation.asked;
     (&asked.classes[asked.class[image] as usize], evaluation.predicted_name(image))

@@ -1,5 +1,5 @@
-//! Pictures of what probes made of a dataset, and of one image's stability and removal curves, from the files that the
-//! window saves beside a figure.
+//! Figures of evaluations of a dataset, and of one image's stability and removal curves, from the files that `eval`,
+//! `inspect` and the window save.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
-use super::super::similar::Likeness;
+use super::super::similar::SimilarityFlags;
 use super::{Figures, source};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
@@ -21,8 +21,8 @@ use crate::viz::figures::plot::{EvaluationPlot, Plot};
 use crate::viz::figures::removal::{self, Quantity, RemovalPlot, RemovalView};
 use crate::viz::figures::stability::{self, StabilityPlot};
 
-/// What is said of a second evaluation.
-const ONE: &str = "--evaluation: only a scatter takes two";
+/// The error of a second evaluation beside any figure but a scatter.
+const ONLY_SCATTER_TAKES_TWO: &str = "--evaluation: only a scatter takes two";
 
 /// What is drawn of evaluations.
 #[derive(Args)]
@@ -56,7 +56,7 @@ pub struct EvaluationFlags {
     #[command(flatten)]
     classes: ClassFlags,
     #[command(flatten)]
-    likeness: Likeness,
+    similarity: SimilarityFlags,
     /// What the dots of a map of images are coloured by
     #[arg(long, value_enum, requires = "evaluation", default_value = "outcome")]
     color: Color,
@@ -72,7 +72,7 @@ enum Color {
 #[derive(Args)]
 pub struct ClassFlags {
     /// Most classes drawn, those that differ most; or "all"
-    #[arg(long, requires = "evaluation", default_value = "40", value_parser = most, value_name = "N")]
+    #[arg(long, requires = "evaluation", default_value = "40", value_parser = class_limit, value_name = "N")]
     classes: ClassLimit,
     /// Draw only classes with these letters in their names
     #[arg(long, requires = "evaluation", value_name = "TEXT")]
@@ -82,7 +82,7 @@ pub struct ClassFlags {
     class_sort: Option<Sort>,
 }
 
-/// A number of classes, or all.
+/// The most classes drawn; `None` draws all.
 #[derive(Clone, Copy)]
 struct ClassLimit(Option<usize>);
 
@@ -93,12 +93,12 @@ enum Sort {
     Difference,
 }
 
-/// Reads how many classes are drawn.
-fn most(text: &str) -> Result<ClassLimit, String> {
+/// Parses a number of classes above 0, or `all`.
+fn class_limit(text: &str) -> Result<ClassLimit, String> {
     match text.parse() {
         _ if text == "all" => Ok(ClassLimit(None)),
         Ok(0) | Err(_) => Err("give a number above 0, or all".to_owned()),
-        Ok(most) => Ok(ClassLimit(Some(most))),
+        Ok(limit) => Ok(ClassLimit(Some(limit))),
     }
 }
 
@@ -123,17 +123,17 @@ enum Maps {
 }
 
 impl EvaluationFlags {
-    /// Whether there are any.
+    /// Whether a file of any kind is named.
     pub fn are_named(&self) -> bool {
         !self.evaluation.is_empty() || self.has_one_figure()
     }
 
-    /// Whether it is a stability or removal curves, which have one figure each.
+    /// Whether the file is a stability or removal curves, which have one figure each.
     pub fn has_one_figure(&self) -> bool {
         self.stability.is_some() || self.causal.is_some()
     }
 
-    /// Why there is no difference of what is drawn.
+    /// Why `--against` cannot subtract what is drawn; `None` if it can, or means an axis of a scatter.
     pub fn no_difference(&self, figures: &[String]) -> Option<&'static str> {
         if self.stability.is_some() {
             return Some(
@@ -145,16 +145,16 @@ impl EvaluationFlags {
         overview.then_some("of evaluations it names the y axis of a scatter; `ssmprobe report --table paired` subtracts them")
     }
 
-    /// Removal curves of a file, as the flags show them, or their difference from another's.
+    /// The plot of a file of removal curves as the flags show it, with `--against` of their difference from another file's.
     fn removal(&self, path: &Path, figures: &Figures) -> anyhow::Result<RemovalPlot> {
         let read = |path: &Path| -> anyhow::Result<Arc<Removal>> {
             let removal = Removal::from_json(&source::text(path)?)
                 .map_err(|why| anyhow::anyhow!("{} holds no removal curves: {why}", path.display()))?;
             Ok(Arc::new(removal))
         };
-        let own = read(path)?;
-        let (step, against) = (figures.step, figures.against.as_ref().map(Path::new).map(read).transpose()?);
-        let mut plot = RemovalPlot::new(own, against)?;
+        let curves = read(path)?;
+        let against = figures.against.as_ref().map(Path::new).map(read).transpose()?;
+        let mut plot = RemovalPlot::new(curves, against)?;
         let removal = plot.removal.clone();
         let mut view = RemovalView::new(&removal);
         if let Some(asked) = &self.mode {
@@ -173,7 +173,7 @@ impl EvaluationFlags {
             view.ranking.clone_from(asked);
         }
         let last = removal.fraction.len().saturating_sub(1);
-        if let Some(step) = step {
+        if let Some(step) = figures.step {
             if step > last {
                 bail!(Usage(format!("--step {step}: the curves have steps 0 to {last}")));
             }
@@ -183,24 +183,24 @@ impl EvaluationFlags {
         Ok(plot)
     }
 
-    /// The map of the images of an evaluation, as the flags show it.
+    /// The plot of an evaluation's images by similarity, as the flags show it.
     fn image_map(&self) -> anyhow::Result<ImageMapPlot> {
-        let [path] = &self.evaluation[..] else { bail!(Usage(ONE.into())) };
+        let [path] = &self.evaluation[..] else { bail!(Usage(ONLY_SCATTER_TAKES_TWO.into())) };
         let evaluation = source::evaluation(path)?;
         let color = match self.color {
             Color::Outcome => ColorBy::Outcome,
             Color::Class => ColorBy::Class,
         };
-        let (vectors, similarity) = self.likeness.chosen();
+        let (vectors, similarity) = self.similarity.values();
         let space = evaluation.space(vectors, similarity);
         let space = space.map_err(|why| anyhow::anyhow!("{}: {}: {why}", path.display(), vectors.id()))?;
         let view = ImageMapView { vectors, similarity, color, selected: None };
         Ok(ImageMapPlot { evaluation: Arc::new(evaluation), space: Arc::new(space), view })
     }
 
-    /// The measure of this name, of an evaluation that has it.
-    fn measure(evaluation: &Evaluation, name: Option<&String>, usual: String) -> anyhow::Result<String> {
-        let Some(name) = name else { return Ok(usual) };
+    /// The measure `name`, or `default` if none is named; an error if the evaluation does not have it.
+    fn measure(evaluation: &Evaluation, name: Option<&String>, default: String) -> anyhow::Result<String> {
+        let Some(name) = name else { return Ok(default) };
         if evaluation.values(name).is_none() {
             let known: Vec<&str> = evaluation.measures.keys().copied().collect();
             let known = known.join(", ");
@@ -211,20 +211,20 @@ impl EvaluationFlags {
 }
 
 impl Figures {
-    /// Draws them.
-    pub(super) fn evaluated(&self) -> anyhow::Result<ExitCode> {
+    /// Draws a figure of evaluations, a stability or removal curves.
+    pub(super) fn draw_evaluation(&self) -> anyhow::Result<ExitCode> {
         let out = self.out.as_deref().context("--out names no file")?;
-        let one = |what: &str, own: &str| match self.figure.iter().any(|id| id != own) {
+        let check_figure = |what: &str, own: &str| match self.figure.iter().any(|id| id != own) {
             true => Err(Usage(format!("--figure: {what} one figure, {own}"))),
             false => Ok(()),
         };
         let plot: Box<dyn Plot> = match (&self.evaluations.stability, &self.evaluations.causal) {
             (_, Some(path)) => {
-                one("removal curves have", removal::INFO.id)?;
+                check_figure("removal curves have", removal::INFO.id)?;
                 Box::new(self.evaluations.removal(path, self)?)
             }
             (Some(path), _) => {
-                one("a stability has", stability::INFO.id)?;
+                check_figure("a stability has", stability::INFO.id)?;
                 let read: Stability = serde_json::from_str(&source::text(path)?)
                     .with_context(|| format!("{} is not a stability", path.display()))?;
                 Box::new(StabilityPlot(Arc::new(read)))
@@ -237,6 +237,7 @@ impl Figures {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// The plot of one evaluation, or of two in a scatter.
     fn overview(&self) -> anyhow::Result<EvaluationPlot> {
         let overviews = || OVERVIEWS.iter().map(|overview| overview.id());
         let ids = || overviews().chain([image_map::INFO.id]).collect::<Vec<_>>().join(", ");
@@ -249,29 +250,33 @@ impl Figures {
         let (evaluation, other) = match &evaluations[..] {
             [one] => (one.clone(), one.clone()),
             [one, other] if overview.is_by_image() => (one.clone(), other.clone()),
-            _ => bail!(Usage(ONE.into())),
+            _ => bail!(Usage(ONLY_SCATTER_TAKES_TWO.into())),
         };
         if let [one, two] = &self.evaluations.evaluation[..]
             && evaluation.asked.images != other.asked.images
         {
-            let of = |path: &Path, Evaluation { asked, .. }: &Evaluation| {
+            let describe = |path: &Path, Evaluation { asked, .. }: &Evaluation| {
                 let images = asked.images.len();
                 format!("{} is of {images} {} images of {}", path.display(), asked.split, asked.dataset)
             };
-            let [one, two] = [of(one, &evaluation), of(two, &other)];
+            let [one, two] = [describe(one, &evaluation), describe(two, &other)];
             bail!(Usage(format!("--evaluation: {one}, {two}; a scatter takes two of the same images")));
         }
-        let usual = Choice::default();
+        let default = Choice::default();
         let choice = Choice {
-            measure: EvaluationFlags::measure(&evaluation, self.evaluations.measure.as_ref(), usual.measure)?,
-            against: EvaluationFlags::measure(&other, self.against.as_ref(), usual.against)?,
+            measure: EvaluationFlags::measure(
+                &evaluation,
+                self.evaluations.measure.as_ref(),
+                default.measure,
+            )?,
+            against: EvaluationFlags::measure(&other, self.against.as_ref(), default.against)?,
             maps: match self.evaluations.maps {
                 Maps::Positions => MapOf::Positions,
                 Maps::Weights => MapOf::Weights,
             },
             map: self.options().map,
             classes: self.evaluations.classes.filter(),
-            ..usual
+            ..default
         };
         Ok(EvaluationPlot { overview, evaluation, other, choice, selected: None })
     }

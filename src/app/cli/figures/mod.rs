@@ -1,5 +1,4 @@
-//! `ssmprobe figures`: pictures of stored traces, of fixed scans and of runs, with no weights and no
-//! GPU.
+//! `ssmprobe figures`: draws stored traces, fixed scans, runs and evaluations, with no weights and no GPU.
 
 mod evaluation;
 mod run;
@@ -30,7 +29,7 @@ use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, find};
 
-/// Sources that are no traces: flags that only pictures of traces heed are refused beside them.
+/// Flags of sources that are no traces; they conflict with flags that only affect figures of traces.
 const NO_TRACE: [&str; 4] = ["run", "evaluation", "stability", "causal"];
 
 /// Draw the figures of traces, scans, runs and evaluations as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
@@ -145,7 +144,7 @@ enum Order {
 }
 
 impl Figures {
-    /// Fails if a file cannot be read or written, or a named figure has nothing to show.
+    /// Draws the figures; fails if a file cannot be read or written, or a named figure has nothing to show.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.list {
             for (Info { id, about, .. }, of) in figures::all() {
@@ -169,38 +168,38 @@ impl Figures {
                 .with_context(|| format!("{}: cannot be made", folder.display()))?;
         }
         if !self.run.is_empty() {
-            return self.training();
+            return self.draw_training();
         }
         if self.evaluations.are_named() {
-            return self.evaluated();
+            return self.draw_evaluation();
         }
         let mut traces = self
             .trace
             .iter()
-            .map(|path| source::stored(path).map(Arc::new))
+            .map(|path| source::trace(path).map(Arc::new))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        traces.extend(self.scan.iter().map(|&scan| Arc::new(source::of_scan(scan, self.patches))));
+        traces.extend(self.scan.iter().map(|&scan| Arc::new(source::scan_trace(scan, self.patches))));
         let out = self.out.as_deref().context("--out names no file")?;
         if self.figure.iter().any(|id| id == "all") {
-            return self.all(&traces, out);
+            return self.draw_all(&traces, out);
         }
         let figures = match self.scan.is_empty() {
-            true => self.figure.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?,
+            true => self.figure.iter().map(|id| figure(id)).collect::<anyhow::Result<Vec<_>>>()?,
             false => vec![&ScanPath as &'static dyn Figure],
         };
-        self.one(&traces, figures, out)?;
+        self.draw_traces(&traces, figures, out)?;
         say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Whether it is said what to draw, and where to.
+    /// Checks that the flags name something to draw, a figure and a file.
     fn check(&self) -> Result<(), Usage> {
-        let drawn = !self.trace.is_empty() || self.evaluations.are_named();
-        if !drawn && self.scan.is_empty() && self.run.is_empty() {
+        let needs_figure = !self.trace.is_empty() || self.evaluations.are_named();
+        if !needs_figure && self.scan.is_empty() && self.run.is_empty() {
             let sources = "--trace, --scan, --run, --evaluation, --stability or --causal";
             return Err(Usage(format!("give what to draw: {sources}; --list shows the figures")));
         }
-        if drawn && self.figure.is_empty() && !self.evaluations.has_one_figure() {
+        if needs_figure && self.figure.is_empty() && !self.evaluations.has_one_figure() {
             return Err(Usage("give the figure to draw: --figure ID; --list shows them".into()));
         }
         match self.out {
@@ -209,7 +208,7 @@ impl Figures {
         }
     }
 
-    /// Why there is no difference of what is asked for, whatever it would be from.
+    /// Why `--against` cannot subtract what is drawn, whatever its value; `None` if it can.
     fn no_difference(&self) -> Option<&'static str> {
         if !self.run.is_empty() {
             return Some(
@@ -224,7 +223,7 @@ impl Figures {
         self.evaluations.no_difference(&self.figure)
     }
 
-    /// What the traces are differences from, where it is said: a column by its number, or another trace.
+    /// The trace that `--against` subtracts: a column, by its number from 1, or a file; `None` without the flag.
     fn reference(&self, traces: &[Arc<Trace>]) -> anyhow::Result<Option<Arc<Trace>>> {
         let Some(against) = &self.against else { return Ok(None) };
         if let Ok(column) = against.parse::<usize>() {
@@ -237,16 +236,14 @@ impl Figures {
                 || Usage(format!("--against {column}: give a column from 1 to {}, or a file", traces.len()));
             return Ok(Some(found.ok_or_else(wrong)?.clone()));
         }
-        Ok(Some(Arc::new(source::stored(Path::new(against))?)))
+        Ok(Some(Arc::new(source::trace(Path::new(against))?)))
     }
 
-    /// One file a figure; those with nothing to show are left out, and named.
-    fn all(&self, traces: &[Arc<Trace>], out: &Path) -> anyhow::Result<ExitCode> {
-        let stem = out.file_stem().and_then(|s| s.to_str()).context("--out names no file")?;
-        let ending = out.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    /// Draws each figure into its own file; prints which have nothing to show and are left out.
+    fn draw_all(&self, traces: &[Arc<Trace>], out: &Path) -> anyhow::Result<ExitCode> {
         for figure in FIGURES {
-            let path = out.with_file_name(format!("{stem}-{}.{ending}", figure.id()));
-            match self.one(traces, vec![*figure], &path) {
+            let path = run::path_with_id(out, figure.id())?;
+            match self.draw_traces(traces, vec![*figure], &path) {
                 Ok(()) => say!("wrote {}", path.display()),
                 Err(error) if error.is::<Empty>() => say!("no {}: {error}", figure.id()),
                 Err(error) => return Err(error),
@@ -255,7 +252,8 @@ impl Figures {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn one(
+    /// Draws figures of traces into one file, and the stills of `--stills` beside it.
+    fn draw_traces(
         &self,
         traces: &[Arc<Trace>],
         figures: Vec<&'static dyn Figure>,
@@ -280,7 +278,7 @@ impl Figures {
             if let Some(note) = export::missing_letters(&plot.draw_column(&theme, width)?) {
                 say!("note: {note}");
             }
-            animation::save_gif(&plot, out, drawn).map_err(unwritten)?;
+            animation::save_gif(&plot, out, drawn).map_err(animation_error)?;
         } else {
             self.save(&plot, out)?;
         }
@@ -289,7 +287,7 @@ impl Figures {
                 return Err(Usage("--stills: pictures have stills, numbers have none".into()).into());
             }
             let drawn = Drawn { theme: &theme, width, dpi: self.png_dpi(), about: &about };
-            animation::save_stills(&plot, out, count, drawn).map_err(unwritten)?;
+            animation::save_stills(&plot, out, count, drawn).map_err(animation_error)?;
             animation::stills(&plot, out, count)
                 .iter()
                 .for_each(|(_, file)| say!("wrote {}", file.display()));
@@ -297,12 +295,12 @@ impl Figures {
         Ok(())
     }
 
-    /// Draws a picture into a file, and tells what to know of it.
+    /// Draws a plot into a file, and prints notes about its height and missing glyphs.
     fn save(&self, plot: &dyn Plot, out: &Path) -> anyhow::Result<()> {
         let scene = plot.draw_column(&self.theme(), export::points(self.width))?;
-        let fixed = ends_with(out, "pdf") || ends_with(out, "png");
+        let draws_glyphs = ends_with(out, "pdf") || ends_with(out, "png");
         let high = export::higher_than_page(&scene).filter(|_| plot.is_comparison());
-        let missing = export::missing_letters(&scene).filter(|_| fixed);
+        let missing = export::missing_letters(&scene).filter(|_| draws_glyphs);
         high.iter().chain(&missing).for_each(|note| say!("note: {note}"));
         Ok(export::save(out, &scene, &plot.table(), &plot.caption().about, self.png_dpi())?)
     }
@@ -342,27 +340,28 @@ impl Figures {
     }
 }
 
-/// Whether a file is of this format.
+/// Whether a path has this extension, in any case.
 fn ends_with(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|own| own.eq_ignore_ascii_case(ending))
 }
 
-/// A reading that has nothing to show is told like a figure that has not.
-fn unwritten(error: AnimationError) -> anyhow::Error {
+/// The inner error, so that [`Empty`] of an animation is found as that of a figure is.
+fn animation_error(error: AnimationError) -> anyhow::Error {
     match error {
         AnimationError::Empty(empty) => empty.into(),
         AnimationError::Export(error) => error.into(),
     }
 }
 
-/// `LOW:HIGH`, two numbers, the lower first.
+/// Parses `LOW:HIGH`, two finite numbers, the lower first.
 fn limits(text: &str) -> Result<(f64, f64), String> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|v| v.is_finite());
     let pair = text.split_once(':').and_then(|(low, high)| Some((number(low)?, number(high)?)));
     pair.filter(|(low, high)| low < high).ok_or_else(|| "expected LOW:HIGH, the lower number first".into())
 }
 
-fn known(id: &str) -> anyhow::Result<&'static dyn Figure> {
+/// The figure with this id.
+fn figure(id: &str) -> anyhow::Result<&'static dyn Figure> {
     find(id).ok_or_else(|| {
         let ids: Vec<&str> = FIGURES.iter().map(|f| f.id()).collect();
         Usage(format!("--figure {id}: no such figure; there are {}", ids.join(", "))).into()

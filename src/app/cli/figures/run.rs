@@ -1,4 +1,4 @@
-//! The training curves of a run's folder, finished or not, and its layers by learning rates.
+//! Figures of runs, finished or not: training curves, layers by learning rates, and accuracy by settings.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,18 +17,18 @@ use crate::viz::figures::plot::Plot;
 use crate::viz::figures::{rates, settings};
 
 impl Figures {
-    /// Draws them; one file for each figure that was named.
-    pub(super) fn training(&self) -> anyhow::Result<ExitCode> {
+    /// Draws the figure of the runs; `all` writes one file for each.
+    pub(super) fn draw_training(&self) -> anyhow::Result<ExitCode> {
         let out = self.out.as_deref().context("--out names no file")?;
         let runs = self.run.iter().map(|folder| history(folder)).collect::<anyhow::Result<Vec<_>>>()?;
         let runs: Vec<&TrainHistory> = runs.iter().collect();
         let trained = |head: &String| {
-            let grid = |run: &&TrainHistory| run.grids().iter().any(|grid| grid.head == *head);
-            runs.iter().any(|run| run.about.heads.contains(head)) || runs.iter().any(grid)
+            let has_grid = |run: &&TrainHistory| run.grids().iter().any(|grid| grid.head == *head);
+            runs.iter().any(|run| run.about.heads.contains(head)) || runs.iter().any(has_grid)
         };
         let swept = |head: &String| {
-            let of = |name: &String| name.split_once('[').is_some_and(|(own, _)| own == head);
-            runs.iter().any(|run| run.about.heads.iter().any(of))
+            let is_variant = |name: &String| name.split_once('[').is_some_and(|(own, _)| own == head);
+            runs.iter().any(|run| run.about.heads.iter().any(is_variant))
         };
         if let Some(unknown) = self.heads.iter().find(|head| !trained(head) && !swept(head)) {
             let known: Vec<String> = runs.iter().map(|run| run.about.heads.join(", ")).collect();
@@ -74,7 +74,7 @@ impl Figures {
             };
             let path = match ids.len() {
                 1 => out.to_owned(),
-                _ => named(out, id)?,
+                _ => path_with_id(out, id)?,
             };
             self.save(&*plot, &path)?;
             say!("wrote {}", path.display());
@@ -83,18 +83,18 @@ impl Figures {
     }
 }
 
-/// The mean rank coverage of a variant's probes of the best epoch over the test images, where they were asked about them.
+/// The rank coverage of a variant over the test images, as the mean of its best-epoch probes; `None` if not evaluated.
 fn coverage(run: &TrainHistory, variant: &str) -> Option<f64> {
     let metrics = run_metrics::read(&Run::open(&run.about.folder).ok()?).ok()??;
     let own = metrics.probes.iter().filter(|probe| probe.head == variant && probe.which == "best");
-    let of = |probe: &ProbeMetrics| {
+    let mean = |probe: &ProbeMetrics| {
         probe.metrics.diagnostics.iter().find(|found| found.name == "rank_coverage").map(|found| found.mean)
     };
-    let values: Vec<f64> = own.filter_map(of).collect();
+    let values: Vec<f64> = own.filter_map(mean).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// How a run went, as its folder holds it.
+/// Reads the history of a run from its folder.
 pub(in crate::app::cli) fn history(folder: &Path) -> anyhow::Result<TrainHistory> {
     let snapshot = disk::read(folder)?;
     let mut history = TrainHistory::new(snapshot.about);
@@ -103,7 +103,7 @@ pub(in crate::app::cli) fn history(folder: &Path) -> anyhow::Result<TrainHistory
     Ok(history)
 }
 
-/// What bands span, by its name.
+/// [`Band`] as a value of `--band`.
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum BandArg {
     Deviation,
@@ -119,8 +119,8 @@ impl From<BandArg> for Band {
     }
 }
 
-/// `curves-training_loss.svg` for `curves.svg`.
-fn named(out: &Path, id: &str) -> anyhow::Result<PathBuf> {
+/// The path `out` with the figure's id in its name: `curves-training_loss.svg` for `curves.svg`.
+pub(super) fn path_with_id(out: &Path, id: &str) -> anyhow::Result<PathBuf> {
     let stem = out.file_stem().and_then(|s| s.to_str()).context("--out names no file")?;
     let ending = out.extension().and_then(|e| e.to_str()).unwrap_or_default();
     Ok(out.with_file_name(format!("{stem}-{id}.{ending}")))

@@ -1,4 +1,4 @@
-//! Where a figure's traces come from: files, or fixed scans of an empty grid.
+//! The sources of figures: files of traces and evaluations, and fixed scans, which need no image.
 
 use std::fmt::Display;
 use std::io;
@@ -16,15 +16,15 @@ use crate::model::trace::{Routing, Trace};
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// A stored trace.
+/// Reads a trace.
 ///
 /// # Errors
 /// If the file cannot be read, is larger than any trace, or is not one.
-pub fn stored(path: &Path) -> anyhow::Result<Trace> {
+pub fn trace(path: &Path) -> anyhow::Result<Trace> {
     serde_json::from_slice(&bytes(path)?).with_context(|| format!("{} is not a trace", path.display()))
 }
 
-/// A stored evaluation.
+/// Reads an evaluation.
 ///
 /// # Errors
 /// If the file cannot be read, is too large, or is not one.
@@ -32,24 +32,24 @@ pub fn evaluation(path: &Path) -> anyhow::Result<Evaluation> {
     Evaluation::from_json(&text(path)?).with_context(|| path.display().to_string())
 }
 
-/// A file's text.
+/// Reads a file of text.
 ///
 /// # Errors
-/// If it cannot be read, is too large, or is no text.
+/// If it cannot be read, is too large, or is not UTF-8.
 pub fn text(path: &Path) -> anyhow::Result<String> {
     String::from_utf8(bytes(path)?).with_context(|| format!("{} is no text", path.display()))
 }
 
-/// What a file holds that is no larger than a trace may be.
+/// Reads a file of at most [`MAX_BYTES`].
 ///
 /// # Errors
-/// If it cannot be read, or is larger.
+/// If the file cannot be read, or is larger.
 pub fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    atomic_file::read(path, MAX_BYTES).map_err(|error| unread(path.display(), error))
+    atomic_file::read(path, MAX_BYTES).map_err(|error| read_error(path.display(), error))
 }
 
-/// Why a file that the command line names cannot be read: it is refused where there is none.
-pub fn unread(named: impl Display, error: io::Error) -> anyhow::Error {
+/// The error of a file that cannot be read; a file that does not exist is a wrong use of the command line.
+pub fn read_error(named: impl Display, error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::NotFound => {
             Usage(format!("cannot read {named}: there is no such file; check the path")).into()
@@ -58,17 +58,17 @@ pub fn unread(named: impl Display, error: io::Error) -> anyhow::Error {
     }
 }
 
-/// The orders of a fixed scan, with no image behind them: what the paper's figure of scans shows.
-pub fn of_scan(scan: Scan, grid: Grid) -> Trace {
+/// A trace with the orders of a fixed scan and no image, as the paper's figure of scans shows them.
+pub fn scan_trace(scan: Scan, grid: Grid) -> Trace {
     let order = |order: Vec<usize>| order.into_iter().map(|token| token as u32).collect();
     let routing = Routing::Orders(scan.orders(grid).into_iter().map(order).collect());
     Trace { head: scan.id().to_owned(), grid, routing, ..Trace::default() }
 }
 
-/// Reads the name of a scan.
+/// Parses the name of a scan.
 ///
 /// # Errors
-/// The names there are.
+/// If there is no such scan; the text lists all names.
 pub fn scan(name: &str) -> Result<Scan, String> {
     Scan::ALL.into_iter().find(|scan| scan.id() == name).ok_or_else(|| {
         let ids: Vec<&str> = Scan::ALL.iter().map(|scan| scan.id()).collect();
@@ -76,10 +76,10 @@ pub fn scan(name: &str) -> Result<Scan, String> {
     })
 }
 
-/// Reads a patch grid such as `14x14`, rows first.
+/// Parses a patch grid such as `14x14`, rows first.
 ///
 /// # Errors
-/// What was expected.
+/// If it is not two numbers from 1 to 64; the text says what is expected.
 pub fn grid(text: &str) -> Result<Grid, String> {
     let sides = text.split_once('x').and_then(|(rows, cols)| Some((rows.parse().ok()?, cols.parse().ok()?)));
     match sides {

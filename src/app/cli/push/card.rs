@@ -1,5 +1,5 @@
-//! The card of pushed probes: the README.md of their repository, with the head in YAML by which the Hub lists it. It holds no
-//! path of this machine.
+//! The model card of uploaded probes: the README.md of their repository, with the YAML front matter that the Hub reads. It
+//! holds no path of this machine.
 
 use crate::app::format::shell_word;
 use crate::app::jobs::train::TrainSettings;
@@ -10,44 +10,44 @@ use crate::model::io::escape::shown;
 use crate::model::probe::head;
 use crate::model::train::run::{ProbeCheckpoint, Variant};
 
-/// The name of its figure.
+/// File name of the card's figure.
 pub(super) const FIGURE: &str = "training.png";
-/// Tables of accuracies, as a report has them.
-const ACCURACIES: [&str; 4] = ["main", "grid", "state-size", "sweep"];
-/// Classes that are named.
-const CLASSES: usize = 12;
+/// Ids of the report's tables on the card.
+const TABLE_IDS: [&str; 4] = ["main", "grid", "state-size", "sweep"];
+/// The most classes that the card names.
+const MAX_CLASSES: usize = 12;
 
-/// What a card is made of.
+/// The contents of a card.
 pub(super) struct Card<'a> {
-    /// The run, of the heads that are pushed alone.
+    /// The run, reduced to the uploaded heads.
     pub(super) source: &'a Source,
-    /// The repository.
+    /// The repository's id, ORGANISATION/NAME.
     pub(super) id: &'a str,
-    /// The id of the licence.
+    /// The Hub's id of the licence.
     pub(super) licence: &'a str,
-    /// Which of a training's two probes.
+    /// Whether the probes are of the best or the last epoch.
     pub(super) which: ProbeCheckpoint,
-    /// Their files.
+    /// The files of the probes; not empty.
     pub(super) probes: &'a [Upload],
-    /// What the author says.
+    /// The author's notes, in Markdown.
     pub(super) notes: Option<String>,
 }
 
 impl Card<'_> {
-    /// It as Markdown.
+    /// The card as Markdown.
     pub(super) fn text(&self) -> String {
         let Self { source, id, licence, .. } = self;
         let manifest = &source.run.manifest;
-        let (dataset, backbone) = (&manifest.dataset, shown_as_text(&manifest.backbone.id));
+        let (dataset, backbone) = (&manifest.dataset, escaped(&manifest.backbone.id));
         let name = id.rsplit('/').next().unwrap_or(id);
         let named = dataset
             .classes
             .iter()
-            .take(CLASSES)
-            .map(|class| shown_as_text(class))
+            .take(MAX_CLASSES)
+            .map(|class| escaped(class))
             .collect::<Vec<_>>()
             .join(", ");
-        let more = if dataset.classes.len() > CLASSES { ", …" } else { "" };
+        let more = if dataset.classes.len() > MAX_CLASSES { ", …" } else { "" };
         let notes = self.notes.as_ref().map_or(String::new(), |notes| format!("{}\n\n", notes.trim()));
         let which = match self.which {
             ProbeCheckpoint::Best => "of their best epoch",
@@ -56,14 +56,14 @@ impl Card<'_> {
         let mut text = format!(
             "{}# {name}\n\n{notes}Probes on the frozen patch tokens of {backbone}, made by SSMProbe. \
              Task: to tell the {} classes of {} ({named}{more}). These are the probes {which}, one file for each head and seed.\n\n",
-            self.head(),
+            self.front_matter(),
             dataset.classes.len(),
-            shown_as_text(&dataset.name),
+            escaped(&dataset.name),
         );
         text += "## Accuracy and protocol\n\n";
         let one = std::slice::from_ref(*source);
         for table in
-            TABLES.iter().filter(|kind| ACCURACIES.contains(&kind.id)).flat_map(|kind| kind.tables(one))
+            TABLES.iter().filter(|kind| TABLE_IDS.contains(&kind.id)).flat_map(|kind| kind.tables(one))
         {
             text += &(FORMATS[0].render)(&table);
             text += "\n";
@@ -79,14 +79,14 @@ impl Card<'_> {
             manifest.grid.cols,
             tokens.weights,
             manifest.program,
-            shown_as_text(&manifest.device),
+            escaped(&manifest.device),
         );
         text += &format!("## Use\n\n```sh\n{}```\n\n", self.commands());
         text + &format!("## Licence\n\n{licence}, of the probes; the backbone has its own.\n")
     }
 
-    /// What the Hub lists it by.
-    fn head(&self) -> String {
+    /// The YAML front matter: licence, base model and tags.
+    fn front_matter(&self) -> String {
         let manifest = &self.source.run.manifest;
         let mut tags = vec!["ssmprobe".to_owned(), "frozen-backbone".to_owned()];
         for Variant { head, .. } in &manifest.heads {
@@ -95,7 +95,7 @@ impl Card<'_> {
             }
         }
         let quoted = |text: &str| serde_json::Value::from(text).to_string(); // JSON is YAML
-        let base = self.base().map_or(String::new(), |base| format!("base_model: {}\n", quoted(base)));
+        let base = self.base_model().map_or(String::new(), |base| format!("base_model: {}\n", quoted(base)));
         let tags: String = tags.iter().map(|tag| format!("- {}\n", quoted(tag))).collect();
         format!(
             "---\nlicense: {}\nlibrary_name: ssmprobe\npipeline_tag: image-classification\n{base}tags:\n{tags}---\n\n",
@@ -103,12 +103,12 @@ impl Card<'_> {
         )
     }
 
-    /// The backbone's id on the Hub, where it came from there: a folder's name is one word.
-    fn base(&self) -> Option<&str> {
+    /// The backbone's id if it came from the Hub; the id of a folder has no `/`.
+    fn base_model(&self) -> Option<&str> {
         Some(&*self.source.run.manifest.backbone.id).filter(|id| is_id(id))
     }
 
-    /// How to look through them, and how they were trained.
+    /// The commands that use the probes, and the one that trains them again.
     fn commands(&self) -> String {
         let manifest = &self.source.run.manifest;
         let backbone = shell_word(&manifest.backbone.id);
@@ -146,8 +146,8 @@ impl Card<'_> {
     }
 }
 
-/// A name from a file within a paragraph: in one line, and no markup.
-fn shown_as_text(text: &str) -> String {
+/// A name from a file, on one line and with Markdown escaped, to stand within a paragraph.
+fn escaped(text: &str) -> String {
     let text = shown(&text.replace(['\n', '\r'], " ")).into_owned();
     text.chars().map(|c| if "\\`*_[]<>#|!".contains(c) { format!("\\{c}") } else { c.to_string() }).collect()
 }

@@ -1,4 +1,4 @@
-//! `ssmprobe push`: a run's probes to the Hugging Face Hub, with a card that says what they are.
+//! `ssmprobe push`: uploads a run's probes to the Hugging Face Hub, with a model card.
 
 mod card;
 
@@ -9,7 +9,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use self::card::Card;
-use crate::app::cli::figures::{history, source};
+use crate::app::cli::figures::history;
+use crate::app::cli::report::notes;
 use crate::app::format;
 use crate::app::jobs::history::{Band, TrainHistory};
 use crate::app::jobs::{Reporter, Unit};
@@ -26,12 +27,12 @@ use crate::viz::export;
 use crate::viz::figures::curves::Part;
 use crate::viz::figures::plot::Plot;
 
-/// Longest notes, in bytes.
-const MAX_NOTES: u64 = 1 << 20;
-/// Longest probe, in bytes.
-const MAX_PROBE: u64 = 1 << 30;
-/// The figure of a card, in mm and dots an inch.
-const FIGURE: (f32, f32) = (174.0, 150.0);
+/// Largest file of a run that is uploaded, in bytes.
+const MAX_FILE: u64 = 1 << 30;
+/// Width of the card's figure, in mm.
+const FIGURE_MM: f32 = 174.0;
+/// Resolution of the card's figure, in dots per inch.
+const FIGURE_DPI: f32 = 150.0;
 
 /// Publish a run's probes on the Hugging Face Hub, with a model card.
 #[derive(Args)]
@@ -89,7 +90,7 @@ fn licence(text: &str) -> Result<String, String> {
 }
 
 impl Push {
-    /// Pushes them.
+    /// Uploads the files, or prints the card and their list with `--dry-run`.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let files = self.files()?;
@@ -130,7 +131,7 @@ impl Push {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The card, then what goes with it.
+    /// The files of the commit, the card first.
     fn files(&self) -> anyhow::Result<Vec<Upload>> {
         let mut source = Source::open(&self.run)?;
         if let Some(unknown) =
@@ -153,32 +154,29 @@ impl Push {
             source.outcomes.iter().map(|outcome| source.run.probe(&outcome.head, outcome.seed, which));
         let probes = paths
             .filter(|path| path.exists())
-            .map(|path| read(path, MAX_PROBE))
+            .map(|path| read(path, MAX_FILE))
             .collect::<anyhow::Result<Vec<_>>>()?;
         if probes.is_empty() {
             bail!("{}: holds no probe yet; finish its training first", self.run.display());
         }
-        let notes = self.notes.as_ref().map(|path| {
-            let unread = |error| source::unread(format_args!("--notes {}", path.display()), error);
-            atomic_file::text(path, MAX_NOTES).map_err(unread)
-        });
+        let notes = self.notes.as_deref().map(notes).transpose()?;
         let card = Card {
             source: &source,
             id: &self.repository,
             licence: &self.license,
             which,
             probes: &probes,
-            notes: notes.transpose()?,
+            notes,
         };
         let mut files = vec![Upload { path: "README.md".into(), bytes: card.text().into_bytes() }];
         let history = history(&self.run)?;
         let heads: Vec<String> = source.run.manifest.heads.iter().map(|head| head.name.clone()).collect();
         let figure = TrainHistory::figure_of(&[&history], &heads, Part::Both, false, Band::default());
-        let scene = figure.draw_column(&Theme::light(), export::points(FIGURE.0))?;
-        let bytes = export::png(&scene, &figure.caption().about, FIGURE.1)?;
+        let scene = figure.draw_column(&Theme::light(), export::points(FIGURE_MM))?;
+        let bytes = export::png(&scene, &figure.caption().about, FIGURE_DPI)?;
         files.push(Upload { path: card::FIGURE.into(), bytes });
         for name in ["results.csv", "metrics.jsonl"] {
-            files.push(read(self.run.join(name), MAX_PROBE)?);
+            files.push(read(self.run.join(name), MAX_FILE)?);
         }
         files.extend(probes);
         Ok(files)

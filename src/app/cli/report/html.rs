@@ -1,4 +1,4 @@
-//! `ssmprobe report --html`: images through probes and the tables behind them, as one file for somebody else's browser.
+//! `ssmprobe report --html`: images explained by probes, and the tables, in one file that a browser shows offline.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,9 +26,9 @@ use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::draw::check::check;
 use crate::viz::{Figure, export, find};
 
-/// Longest notes, in bytes.
+/// Largest file of notes, in bytes.
 const MAX_NOTES: u64 = 1 << 20;
-/// What is said in the long help.
+/// The paragraph about `--html` in the long help of `report`.
 pub(super) const LONG: &str = "--html writes one file that needs no network and no program: test images through probes side by side, a token \
      that is pointed at marked in all figures, the reading order step by step, evidence for each image's own class and for \
      those that probes take it for, and the tables. Its pictures are those of `ssmprobe figures`, byte by byte.";
@@ -56,7 +56,7 @@ pub(super) struct HtmlFlags {
     trace: Vec<PathBuf>,
     /// Figures to show [default: token_map, scan_path, evidence]; `ssmprobe figures --list` lists them.
     #[arg(long, value_name = "ID", value_delimiter = ',', requires = "html", value_parser = figure)]
-    figure: Vec<Shown>,
+    figure: Vec<FigureArg>,
     /// What you have to say, a text file in Markdown: headings, paragraphs, lists, emphasis and code.
     #[arg(long, value_name = "FILE", requires = "html")]
     notes: Option<PathBuf>,
@@ -74,26 +74,26 @@ pub(super) struct HtmlFlags {
     save_traces: Option<PathBuf>,
 }
 
-/// Traces, and what their probes are called.
+/// Traces, and the names of their probes.
 type Explained = (Vec<Arc<Trace>>, Vec<String>);
 
-/// A figure by its id.
+/// A figure that was named by its id.
 #[derive(Clone, Copy)]
-struct Shown(&'static dyn Figure);
+struct FigureArg(&'static dyn Figure);
 
-fn figure(id: &str) -> Result<Shown, String> {
+fn figure(id: &str) -> Result<FigureArg, String> {
     let known = || crate::viz::FIGURES.iter().map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
-    find(id).map(Shown).ok_or_else(|| format!("expected one of {}", known()))
+    find(id).map(FigureArg).ok_or_else(|| format!("expected one of {}", known()))
 }
 
 impl HtmlFlags {
-    /// Writes the page, with these tables of the runs.
+    /// Writes the page, with these `tables` of the runs in `sources`.
     pub(super) fn run(&self, sources: &[Source], tables: Vec<Table>) -> anyhow::Result<ExitCode> {
         let out = self.html.as_deref().context("--html names no file")?;
         let notes = self.notes.as_deref().map(notes).transpose()?;
         let figures = match &self.figure[..] {
             [] => FIGURES.iter().filter_map(|id| find(id)).collect(),
-            asked => asked.iter().map(|shown| shown.0).collect(),
+            named => named.iter().map(|figure| figure.0).collect(),
         };
         let mut page = Page { notes, tables, figures, facts: facts(sources), ..Page::default() };
         page.title = match (&self.title, sources) {
@@ -102,20 +102,20 @@ impl HtmlFlags {
             (None, []) => "Probes side by side".to_owned(),
         };
         let (begun, file) = ("ssmprobe report", file_name(out));
-        let known = sources.first().map(truth).unwrap_or_default();
+        let classes = sources.first().map(true_classes).unwrap_or_default();
         let (mut images, mut probes) = (ShortNames::default(), ShortNames::default());
-        // A page that is sent away says nothing of the folders of this machine.
-        let mut named = |mut trace: Trace| {
+        // A page is sent to others: it must not name folders of this machine.
+        let mut anonymised = |mut trace: Trace| {
             let image = images.name(&trace.image);
-            let class = known.iter().find(|(known, _)| *known == trace.image);
+            let class = classes.iter().find(|(path, _)| *path == trace.image);
             page.truth.extend(class.map(|(_, class)| (image.clone(), class.clone())));
             (trace.image, trace.probe) = (image, probes.name(&trace.probe));
             Arc::new(trace)
         };
         match sources {
             [source, ..] if self.trace.is_empty() => {
-                let Some((traces, probes)) = self.explained(source)? else { return Ok(interrupt::code()) };
-                let traces = traces.into_iter().map(Arc::unwrap_or_clone).map(named).collect::<Vec<_>>();
+                let Some((traces, probes)) = self.explain(source)? else { return Ok(interrupt::code()) };
+                let traces = traces.into_iter().map(Arc::unwrap_or_clone).map(anonymised).collect::<Vec<_>>();
                 let runs: Vec<String> = sources.iter().map(|source| shell_word(&source.name)).collect();
                 let mut images: Vec<&str> = traces.iter().map(|trace| trace.image.as_str()).collect();
                 images.dedup();
@@ -132,9 +132,9 @@ impl HtmlFlags {
             _ => {
                 let mut traces = Vec::new();
                 for path in &self.trace {
-                    let trace = source::stored(path)?;
+                    let trace = source::trace(path)?;
                     check(&trace).with_context(|| format!("{}: does not hold together", path.display()))?;
-                    traces.push(named(trace));
+                    traces.push(anonymised(trace));
                 }
                 page.parts = vec![Part { note: None, traces }];
                 let files: Vec<String> = self.trace.iter().map(|path| file_name(path)).collect();
@@ -157,8 +157,8 @@ impl HtmlFlags {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Traces of the run's images, and what their probes are called; nothing where it was stopped.
-    fn explained(&self, source: &Source) -> anyhow::Result<Option<Explained>> {
+    /// Explains images of the run: traces, and the names of their probes; `None` if Ctrl-C stopped it.
+    fn explain(&self, source: &Source) -> anyhow::Result<Option<Explained>> {
         let probes = choose::probes(source, &self.probe).map_err(Usage)?;
         let images = choose::images(source, &probes, &self.image).map_err(Usage)?;
         let classes = match (&self.class, probes.first()) {
@@ -172,13 +172,13 @@ impl HtmlFlags {
         interrupt::listen();
         let mut reporter = TerminalReporter::new();
         let (data, device) = (self.data.clone(), self.device.clone());
-        let asked = explain::ExplainSpec { source, images, probes, classes, data, device };
-        let traces = asked.traces(&mut Engine::new(WorkerEnv::default()), &mut reporter);
+        let spec = explain::ExplainSpec { source, images, probes, classes, data, device };
+        let traces = spec.traces(&mut Engine::new(WorkerEnv::default()), &mut reporter);
         Ok(reporter.end(traces)?.map(|traces| (traces, names)))
     }
 }
 
-/// Keeps traces as files that are told apart by image, probe and class.
+/// Writes each trace to a file in `folder`, named by its number, image, probe and class.
 fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyhow::Result<()> {
     atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
     for (number, trace) in (1..).zip(traces) {
@@ -192,19 +192,20 @@ fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyh
     Ok(())
 }
 
-fn notes(path: &Path) -> anyhow::Result<String> {
-    let unread = |error| source::unread(format_args!("--notes {}", path.display()), error);
-    atomic_file::text(path, MAX_NOTES).map_err(unread)
+/// Reads the text file that `--notes` names.
+pub(in crate::app::cli) fn notes(path: &Path) -> anyhow::Result<String> {
+    atomic_file::text(path, MAX_NOTES)
+        .map_err(|error| source::read_error(format_args!("--notes {}", path.display()), error))
 }
 
-/// The class of every test image.
-fn truth(source: &Source) -> Vec<(String, String)> {
+/// Every test image with the name of its class.
+fn true_classes(source: &Source) -> Vec<(String, String)> {
     let classes = &source.run.manifest.dataset.classes;
     let named = |(image, class): (&String, &usize)| Some((image.clone(), classes.get(*class)?.clone()));
     source.truth.images.iter().zip(&source.truth.classes).filter_map(named).collect()
 }
 
-/// What runs say of where they come from; no folder of this machine.
+/// The provenance of runs, as names and values; names no folder of this machine.
 fn facts(sources: &[Source]) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     for source in sources {
@@ -244,6 +245,7 @@ fn facts(sources: &[Source]) -> Vec<(String, String)> {
     facts
 }
 
+/// The last component of a path, quoted for a shell.
 fn file_name(path: &Path) -> String {
     shell_word(&path.file_name().unwrap_or_default().to_string_lossy())
 }

@@ -1,4 +1,4 @@
-//! `ssmprobe report`: the paper's tables from runs, printed or written; or a page that shows what is behind them.
+//! `ssmprobe report`: the paper's tables from runs, printed or written; or an HTML page with tables and figures.
 
 mod html;
 
@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 
+pub(super) use self::html::notes;
 use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, table::Table};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
@@ -27,7 +28,7 @@ pub struct Report {
     out: Option<PathBuf>,
     /// Formats: md, latex, csv, parquet [default: md printed, the first three written].
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format)]
-    format: Vec<Wanted>,
+    format: Vec<FormatArg>,
     /// Only these tables.
     #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = kind)]
     table: Vec<String>,
@@ -55,10 +56,10 @@ fn long() -> String {
     )
 }
 
-/// A format: one that is text and can be printed, or Parquet.
-type Wanted = Option<&'static Format>;
+/// A format: a text format, which can be printed, or `None` for Parquet.
+type FormatArg = Option<&'static Format>;
 
-fn format(text: &str) -> Result<Wanted, String> {
+fn format(text: &str) -> Result<FormatArg, String> {
     let known = || FORMATS.iter().map(|format| format.id).chain([PARQUET]).collect::<Vec<_>>().join(", ");
     let found = FORMATS.iter().find(|format| format.id == text);
     if found.is_some() || text == PARQUET { Ok(found) } else { Err(format!("expected one of {}", known())) }
@@ -70,13 +71,13 @@ fn kind(text: &str) -> Result<String, String> {
     if found { Ok(text.to_owned()) } else { Err(format!("expected one of {}", known())) }
 }
 
-/// Whether accuracies, in points, can differ by less.
+/// Whether `points` of accuracy can be an equivalence margin: above 0 and at most 100.
 fn is_margin(points: f64) -> bool {
     points > 0.0 && points <= 100.0
 }
 
 impl Report {
-    /// Makes the tables.
+    /// Makes the tables, or the page.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut sources = Source::open_all(&self.runs)?;
         if let Some(asked) = &self.against {
@@ -86,9 +87,9 @@ impl Report {
             sources.iter_mut().for_each(|source| source.reference = Some(asked.clone()));
         }
         sources.iter_mut().for_each(|source| source.equivalence = self.equivalence);
-        let wanted =
+        let kinds =
             TABLES.iter().filter(|kind| self.table.is_empty() || self.table.iter().any(|id| id == kind.id));
-        let tables: Vec<Table> = wanted.flat_map(|kind| kind.tables(&sources)).collect();
+        let tables: Vec<Table> = kinds.flat_map(|kind| kind.tables(&sources)).collect();
         if self.html.html.is_some() {
             return self.html.run(&sources, tables);
         }
@@ -109,7 +110,7 @@ impl Report {
             stdout::text(texts.join("\n"))?;
             return Ok(ExitCode::SUCCESS);
         };
-        let formats: Vec<Wanted> =
+        let formats: Vec<FormatArg> =
             if self.format.is_empty() { FORMATS.iter().map(Some).collect() } else { self.format.clone() };
         atomic_file::make_folder(out).with_context(|| format!("{}: cannot be made", out.display()))?;
         for table in &tables {
