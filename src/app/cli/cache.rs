@@ -1,4 +1,4 @@
-//! `ssmprobe cache`: which tokens lie on the disk, and away with them.
+//! `ssmprobe cache`: lists and removes token caches.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::model::data::token_cache::list::{self, Entry};
 #[derive(Args)]
 pub struct Cache {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 /// Where token caches lie.
@@ -29,7 +29,7 @@ struct CacheRoot {
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Action {
     /// What is there.
     List {
         #[command(flatten)]
@@ -52,46 +52,47 @@ enum What {
 }
 
 impl Cache {
-    /// Does it.
+    /// Lists the caches, or removes some.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        match self.what {
-            What::List { root, json } => {
+        match self.action {
+            Action::List { root, json } => {
                 let root = cache_root(root.cache.as_deref())?;
                 let entries = list::entries(&root)?;
                 if json {
                     stdout::text(format_args!("{:#}\n", json!({"root": root, "caches": entries})))?;
                 } else {
                     for entry in &entries {
-                        stdout::line(line(entry))?;
+                        stdout::line(describe(entry))?;
                     }
                     let bytes = entries.iter().map(|entry| entry.bytes).sum();
-                    let number = match entries.len() {
+                    let count = match entries.len() {
                         1 => "1 cache".to_owned(),
                         many => format!("{many} caches"),
                     };
-                    say!("{number}, {}, in {}", format::bytes(bytes), root.display());
+                    say!("{count}, {}, in {}", format::bytes(bytes), root.display());
                 }
             }
-            What::Clear { root, names, all } => {
+            Action::Clear { root, names, all } => {
                 if names.is_empty() && !all {
                     let why = "name the caches to remove, as `ssmprobe cache list` shows them, or give --all";
                     return Err(Usage(why.to_owned()).into());
                 }
                 let root = cache_root(root.cache.as_deref())?;
                 let entries = list::entries(&root)?;
-                let doomed = if all { entries } else { choose(entries, &names)? };
-                for entry in &doomed {
+                let removed = if all { entries } else { choose(entries, &names)? };
+                for entry in &removed {
                     list::remove(&root, &entry.name)?;
                 }
-                let bytes = doomed.iter().map(|entry| entry.bytes).sum();
-                say!("{} caches removed, {} freed", doomed.len(), format::bytes(bytes));
+                let bytes = removed.iter().map(|entry| entry.bytes).sum();
+                say!("{} caches removed, {} freed", removed.len(), format::bytes(bytes));
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn line(entry: &Entry) -> String {
+/// A line about a cache: name, size and contents.
+fn describe(entry: &Entry) -> String {
     let Entry { name, bytes, about, .. } = entry;
     let about = match about {
         Some(about) => format!(
@@ -109,7 +110,7 @@ fn line(entry: &Entry) -> String {
     format!("{name}  {:>9}  {about}", format::bytes(*bytes))
 }
 
-/// The caches of these names.
+/// The caches whose names begin with one of `names`; an error unless each fits exactly one.
 fn choose(entries: Vec<Entry>, names: &[String]) -> anyhow::Result<Vec<Entry>> {
     for name in names {
         match entries.iter().filter(|entry| entry.name.starts_with(name.as_str())).count() {

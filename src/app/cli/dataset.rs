@@ -1,4 +1,4 @@
-//! `ssmprobe dataset`: what is in a dataset, before anything is trained on it.
+//! `ssmprobe dataset`: describes a dataset, and checks its files, before anything is trained on it.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -13,6 +13,9 @@ use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout;
 use crate::model::data::{self, Check, Split, describe};
+
+/// The most pairs of equal images that are printed; JSON has all.
+const MAX_PAIRS: usize = 20;
 
 /// Describe a dataset: layout, images by class and split, unreadable ones, twins.
 #[derive(Args)]
@@ -40,7 +43,7 @@ enum Depth {
 }
 
 impl DatasetVerb {
-    /// Describes it. Unreadable images and twins are told, and no failure.
+    /// Describes the dataset. Unreadable and duplicate images are reported, and are no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let dataset = data::open(&self.data)?;
@@ -52,7 +55,7 @@ impl DatasetVerb {
         let display = Mutex::new(Display::new());
         let pace = RateMeter::new(dataset.samples.len(), 0);
         let report = describe(&dataset, check, &|done, _| -> ControlFlow<()> {
-            // A thread that finds another one showing has nothing to add.
+            // Skipped while another thread updates the display.
             if let Ok(mut display) = display.try_lock() {
                 display.show("check", &pace.at(done), "");
             }
@@ -97,10 +100,10 @@ impl DatasetVerb {
             ))?;
         } else {
             stdout::text(&report)?;
-            for (train, held) in report.shared.iter().take(20) {
+            for (train, held) in report.shared.iter().take(MAX_PAIRS) {
                 stdout::line(format_args!("  the same image: {} and {}", name(*train), name(*held)))?;
             }
-            if let more @ 1.. = report.shared.len().saturating_sub(20) {
+            if let more @ 1.. = report.shared.len().saturating_sub(MAX_PAIRS) {
                 stdout::line(format_args!("  and {more} more pairs (`--json` names all)"))?;
             }
         }

@@ -1,4 +1,4 @@
-//! `ssmprobe devices`: what this machine can compute on, and whether it does so rightly.
+//! `ssmprobe devices`: lists the devices of this machine, and checks that each computes correctly.
 
 use std::process::ExitCode;
 
@@ -20,14 +20,14 @@ pub struct Devices {
     json: bool,
 }
 
-/// A device and its self-check, where one was asked for.
+/// A device, and the result of its self-check if `--check` was given.
 struct Row {
     found: Found,
     check: Option<Result<Check, String>>,
 }
 
 impl Devices {
-    /// Fails if a self-check fails, after every device had its turn.
+    /// Prints all devices; the exit code is a failure's if a self-check failed.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let rows: Vec<_> =
             device::list().into_iter().map(|found| self.row(device::describe(found))).collect();
@@ -48,6 +48,7 @@ impl Devices {
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
+    /// Checks the device if `--check` was given.
     fn row(&self, found: Found) -> Row {
         let check = self.check.then(|| {
             let opened = device::open(&found.name).map_err(|error| error.to_string())?;
@@ -82,11 +83,12 @@ impl Row {
     }
 }
 
+/// An indented line of a device's properties.
 fn line(what: &str, value: &str) -> String {
     format!("         {what:<14} {value}\n")
 }
 
-/// A device and its limits, as it is listed.
+/// The lines of a device: name, adapter, driver and limits.
 pub(super) fn to_text(found: &Found) -> String {
     let Found { name, adapter, kind, api, driver, max_buffer, max_binding, memory } = found;
     let mut text = format!("{name:<8} {adapter} ({kind}, {api})\n");
@@ -101,7 +103,7 @@ pub(super) fn to_text(found: &Found) -> String {
     text
 }
 
-/// A limit in bytes; drivers without one tell the largest number there is.
+/// A limit in bytes; a driver without a limit reports a huge number, taken to begin at 2^50.
 fn size(bytes: u64) -> String {
     if bytes >= 1 << 50 { "no limit".into() } else { format::bytes(bytes) }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
-use super::scenes::empty;
+use super::scenes::is_free;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::value_parser::whole_number;
@@ -112,7 +112,7 @@ impl Import {
             }
             return self.head(project);
         }
-        if !empty("", &self.out)? {
+        if !is_free("", &self.out)? {
             let out = self.out.display();
             return Err(Usage(format!("{out}: the folder is not empty; name a new one")).into());
         }

@@ -1,4 +1,4 @@
-//! `ssmprobe remote`: this program on other machines.
+//! `ssmprobe remote`: installs this program on other machines.
 
 use std::process::ExitCode;
 
@@ -13,11 +13,11 @@ use crate::app::terminal::stdout::say;
 #[derive(Args)]
 pub struct RemoteVerb {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Action {
     /// Copy this very program to ~/.local/bin of a machine of the same kind.
     Install {
         /// The machine: HOST, or ssh://[USER@]HOST[:PORT].
@@ -26,9 +26,9 @@ enum What {
 }
 
 impl RemoteVerb {
-    /// Does it.
+    /// Installs the program, and prints its version and path.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let What::Install { host } = self.what;
+        let Action::Install { host } = self.action;
         let text = if host.starts_with("ssh://") { host } else { format!("ssh://{host}") };
         let place: WorkerAddress = text.parse().map_err(|why| Usage(format!("{text}: {why}")))?;
         let (version, on_path) = install(&place)?;

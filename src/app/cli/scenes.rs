@@ -1,4 +1,4 @@
-//! `ssmprobe scenes`: a labelled dataset in which the truth is known.
+//! `ssmprobe scenes`: draws a labelled dataset whose objects and their places are known.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ class, one of 12, is the object's shape AND pattern; every distractor has only o
   DIR/scenes.json                                          seed, sizes, classes, version";
 
 impl Scenes {
-    /// Draws them.
+    /// Draws the scenes into the folder.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let set = Set { seed: self.seed, train: self.train, val: self.val };
         if set.train + set.val == 0 {
@@ -49,7 +49,7 @@ impl Scenes {
             ))
             .into());
         }
-        if !empty("--out ", &self.out)? {
+        if !is_free("--out ", &self.out)? {
             return Err(Usage(format!(
                 "--out {}: the folder is not empty; name a new one, so that no other set's scenes are mixed in",
                 self.out.display()
@@ -66,11 +66,11 @@ impl Scenes {
     }
 }
 
-/// Whether the folder that `flag` names holds nothing, or is not there.
+/// Whether the folder is empty or does not exist; `flag` stands before its name in the error.
 ///
 /// # Errors
-/// If that cannot be told.
-pub(super) fn empty(flag: &str, folder: &Path) -> Result<bool, Usage> {
+/// If it cannot be read.
+pub(super) fn is_free(flag: &str, folder: &Path) -> Result<bool, Usage> {
     let refused = |why| Usage(format!("{flag}{}: {why}; name a new folder", folder.display()));
     if atomic_file::nearest_folder(folder).map_err(refused)? != folder {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! `ssmprobe serve`: the worker alone, for a program at the other end of a pipe (`inspect --on`).
+//! `ssmprobe serve`: a worker without a window, for a program at the other end of a pipe (`inspect --on`).
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `ssmprobe train --on`: a training that runs elsewhere as a process of its own, and is only followed from here.
+//! `ssmprobe train --on`: starts a training as a process of its own, on another machine or this one, and prints its output.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,55 +18,62 @@ use crate::app::terminal::stdout::said;
 
 /// A verb is one job.
 const JOB: JobId = JobId(1);
-/// How often Ctrl-C and the connection are looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two checks of Ctrl-C and the connection.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What is known of the training.
-struct Followed {
+struct RemoteTraining {
     host: Host,
     program: Option<String>,
-    /// Its folder and process, once it runs.
-    runs: Option<(PathBuf, u32)>,
-    /// How far what it says was printed.
+    /// Its folder and process id, once it runs.
+    process: Option<(PathBuf, u32)>,
+    /// For each of its logs, the smallest byte offset of a line that is not printed yet.
     printed: [u64; LOGS.len()],
-    /// Whether it ran to its end, and whether all its heads stopped before.
+    /// Whether it ran to its end, and whether all its probes failed; once it has ended.
     ended: Option<(bool, bool)>,
-    heads: usize,
+    /// Number of its probes: heads times seeds.
+    probes: usize,
 }
 
-/// Begins the training `words` at a host, or finds it there, and prints what it prints.
+/// Starts the training with the command line `words` at a host, or finds it there, and prints its output until it ends.
 pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitCode> {
     interrupt::listen();
     let mut link = Link::start(host.clone(), Arc::new(|| {})).map_err(anyhow::Error::msg)?;
     link.send(Request::Fetch(JOB, Fetch::Detached(Detached { words, out, again: false })));
     let display = Display::new();
     let program = host.program.clone();
-    let mut followed =
-        Followed { host, program, runs: None, printed: [0; LOGS.len()], ended: None, heads: 0 };
-    let mut before = Connection::Connecting(followed.host.clone());
+    let mut training =
+        RemoteTraining { host, program, process: None, printed: [0; LOGS.len()], ended: None, probes: 0 };
+    let mut before = Connection::Connecting(training.host.clone());
     loop {
         if interrupt::flow().is_break() {
-            followed.leave(&display);
+            training.print_how_to_follow(&display);
             return Ok(interrupt::code());
         }
         let now = link.connection();
-        followed.hear_of(&now, &before, &display)?;
+        training.report_connection(&before, &now, &display)?;
         before = now;
-        match link.soon(LOOK) {
-            Some(Event::Training { news, .. }) => followed.hear(news, &display),
+        match link.soon(POLL_INTERVAL) {
+            Some(Event::Training { news, .. }) => training.apply(news, &display),
             Some(Event::Failed(_, error)) => {
-                return Err(anyhow::Error::new(error).context(format!("on {}", followed.host.place)));
+                return Err(anyhow::Error::new(error).context(format!("on {}", training.host.place)));
             }
-            Some(Event::Finished(_) | Event::Cancelled(_)) => return Ok(followed.end(&display)),
-            // Nobody is there: the link returns at once.
-            None if !matches!(before, Connection::Connected { .. }) => std::thread::sleep(LOOK),
+            Some(Event::Finished(_) | Event::Cancelled(_)) => return Ok(training.end(&display)),
+            // Without a connection, `soon` returns at once.
+            None if !matches!(before, Connection::Connected { .. }) => std::thread::sleep(POLL_INTERVAL),
             Some(_) | None => {}
         }
     }
 }
 
-impl Followed {
-    fn hear_of(&self, now: &Connection, before: &Connection, display: &Display) -> anyhow::Result<()> {
+impl RemoteTraining {
+    /// Prints a change of the connection; an error if none was ever made.
+    fn report_connection(
+        &self,
+        before: &Connection,
+        now: &Connection,
+        display: &Display,
+    ) -> anyhow::Result<()> {
         match (before, now) {
             (Connection::Connecting(_), Connection::Connected { hello, .. }) => {
                 display.say(&format!("{}: {hello}", self.host.place));
@@ -86,46 +93,47 @@ impl Followed {
         Ok(())
     }
 
-    fn hear(&mut self, news: TrainEvent, display: &Display) {
+    /// Records an event, and prints its line if it has one.
+    fn apply(&mut self, news: TrainEvent, display: &Display) {
         match news {
             TrainEvent::Detached { folder, pid, began } => {
-                if self.runs.is_none() {
+                if self.process.is_none() {
                     let what = if began { "started" } else { "found" };
                     let (place, folder) = (&self.host.place, folder.display());
                     display.say(&format!(
                         "{what} as process {pid} of {place}, into {folder}; Ctrl-C leaves it running"
                     ));
                 }
-                self.runs = Some((folder, pid));
+                self.process = Some((folder, pid));
             }
-            TrainEvent::Said(told) => {
-                let Some(printed) = self.printed.get_mut(told.log).filter(|printed| told.at >= **printed)
+            TrainEvent::Said(said) => {
+                let Some(printed) = self.printed.get_mut(said.log).filter(|printed| said.at >= **printed)
                 else {
-                    return; // it was told before the connection was lost
+                    return; // it was printed before the connection was lost
                 };
-                *printed = told.at + 1;
-                match told.log {
-                    0 => display.say(&told.line),
-                    _ => display.print(&told.line),
+                *printed = said.at + 1;
+                match said.log {
+                    0 => display.say(&said.line),
+                    _ => display.print(&said.line),
                 }
             }
             TrainEvent::Begun(snapshot) => {
-                self.heads = snapshot.about.heads.len() * snapshot.about.seeds.len();
+                self.probes = snapshot.about.heads.len() * snapshot.about.seeds.len();
             }
             TrainEvent::Ended { finished, failures } => {
-                self.ended = Some((finished, failures.len() == self.heads));
+                self.ended = Some((finished, failures.len() == self.probes));
             }
             _ => {}
         }
     }
 
-    /// It is followed no longer.
-    fn leave(&self, display: &Display) {
-        let Some((folder, pid)) = &self.runs else {
+    /// Prints how to follow the training again, and how to stop it.
+    fn print_how_to_follow(&self, display: &Display) {
+        let Some((folder, pid)) = &self.process else {
             return display
                 .say("nothing is known of a training yet; the same command with --resume says more");
         };
-        let look = self.look(folder);
+        let look = self.follow_command(folder);
         let stop = match self.host.place.as_str() {
             "local" => format!("kill {pid}"),
             place => format!("ssh {place} kill {pid}"),
@@ -134,12 +142,13 @@ impl Followed {
         display.say(&format!("stop it, saved: {stop}"));
     }
 
-    /// The command that follows it again.
-    fn look(&self, folder: &Path) -> String {
+    /// The command that follows the training again.
+    fn follow_command(&self, folder: &Path) -> String {
         let program = self.program.as_ref().map_or(String::new(), |path| format!(" --remote-program {path}"));
         format!("ssmprobe train --on {}{program} --resume --out {}", self.host.place, folder.display())
     }
 
+    /// The exit code of a training that ended.
     fn end(&self, display: &Display) -> ExitCode {
         display.clear();
         match self.ended {
