@@ -1,4 +1,4 @@
-//! `ssmprobe extract`: takes the tokens of a dataset into the cache, so that trainings start at once.
+//! `ssmprobe extract`: extracts the tokens of a dataset into the cache, so that trainings start at once.
 
 use std::process::ExitCode;
 
@@ -36,7 +36,7 @@ pub struct Extract {
 }
 
 impl Extract {
-    /// Takes what is missing.
+    /// Extracts the missing tokens.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         if let Some(place) = self.submit.submit {
@@ -58,7 +58,7 @@ impl Extract {
         Ok(if ended { ExitCode::SUCCESS } else { interrupt::code() })
     }
 
-    /// Cuts it into tasks, in a folder beside the cache that they fill; the last looks all tokens over.
+    /// Submits the extraction as tasks, in a folder beside the cache that they fill; the last one checks all tokens.
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let flags = &self.asked;
         let Some(tasks) = self.submit.tasks else {
@@ -82,7 +82,7 @@ impl Extract {
     }
 }
 
-/// The command line that takes these tokens.
+/// The words of the command line that extracts these tokens; an error if a setting cannot be written as a flag.
 pub fn verb(
     backbone: &str,
     data: &str,

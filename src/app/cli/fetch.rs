@@ -1,12 +1,11 @@
-//! The backbone a person names: a folder, or an id of the Hugging Face Hub that is fetched first.
+//! The backbone that a flag names: a folder, or an id of the Hugging Face Hub, which is downloaded first.
 
 use std::path::PathBuf;
 
 use crate::app::jobs::fetch;
 use crate::app::terminal::reporter::TerminalReporter;
 
-/// The folder of the backbone `source`. A download shows its progress where standard error is a
-/// terminal.
+/// The folder of the backbone `source`; a download shows its progress if standard error is a terminal.
 pub fn backbone(source: &str) -> anyhow::Result<PathBuf> {
     let mut reporter = TerminalReporter::new();
     let folder = fetch::backbone(source, &mut reporter);

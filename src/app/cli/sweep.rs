@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::on_flags::OnFlags;
-use super::train::{TrainArgs, several};
+use super::train::{TrainArgs, repeatable};
 use crate::app::jobs::detached::SWEEP;
 use crate::app::jobs::train::heads;
 use crate::app::jobs::train::sweep::{Axis, variants};
@@ -14,7 +14,7 @@ use crate::model::train::run::Variant;
 
 /// Train one head over a grid of its settings, all points together, into a run's folder.
 #[derive(Args)]
-#[command(mut_arg("backbone", several))]
+#[command(mut_arg("backbone", repeatable))]
 #[command(after_long_help = format!("{}\n{LONG}", heads::listed()))]
 pub struct Sweep {
     /// The grid: fields of the head's settings and their values.

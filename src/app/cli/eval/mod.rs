@@ -1,5 +1,5 @@
-//! `ssmprobe eval`: what trained probes do on images: accuracy, what their order was worth, how they
-//! meet known objects, and anchors beside them.
+//! `ssmprobe eval`: evaluates trained probes on images: accuracy, effect of the order, localisation of known objects, and
+//! baselines (anchors) on the same tokens.
 
 mod output;
 
@@ -70,16 +70,16 @@ be asked, {"event": "anchor", ...} and last
 Exit codes: 0 at least one probe was asked, 1 none was or it failed, 2 wrong usage, 130 stopped by
 Ctrl-C."#;
 
-/// Prints what is told, and keeps it for the table.
+/// Prints the events of the job, and collects the results for the table.
 struct Report {
     asked: EvalFlags,
     json: bool,
-    found: Mutex<Found>,
+    results: Mutex<Results>,
 }
 
-/// What came out so far.
+/// The results so far.
 #[derive(Default)]
-struct Found {
+struct Results {
     probes: Vec<EvaluatedProbe>,
     anchors: Vec<Anchor>,
     images: usize,
@@ -87,7 +87,7 @@ struct Found {
 }
 
 impl Eval {
-    /// Asks every probe.
+    /// Evaluates every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let EvalFlags { part, join, .. } = &self.asked;
@@ -110,9 +110,9 @@ impl Eval {
             };
             atomic_file::can_write(folder).map_err(refused)?;
         }
-        let report = Report { asked: self.asked.clone(), json: self.json, found: Mutex::default() };
+        let report = Report { asked: self.asked.clone(), json: self.json, results: Mutex::default() };
         let ended = self.on.perform(Compute::Eval(Box::new(self.asked)), &|event, bar| match event {
-            Event::EvalTold { told, .. } => report.tell(told, bar),
+            Event::EvalTold { told, .. } => report.print_event(told, bar),
             _ => Ok(()),
         })?;
         Ok(if ended { ExitCode::SUCCESS } else { interrupt::code() })
@@ -120,7 +120,7 @@ impl Eval {
 }
 
 impl Eval {
-    /// Cuts it into tasks, each of which asks about some of the images; the last joins what they found.
+    /// Submits the evaluation as tasks, each on some of the images; the last one joins their results.
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let folder = self.asked.home()?;
         let Some(tasks) = self.submit.tasks else {
@@ -135,10 +135,11 @@ impl Eval {
 }
 
 impl Report {
-    fn tell(&self, told: EvalEvent, bar: &ProgressBar) -> anyhow::Result<()> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Prints an event, and keeps its result.
+    fn print_event(&self, event: EvalEvent, bar: &ProgressBar) -> anyhow::Result<()> {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = self.asked.evaluation.as_deref();
-        bar.suspend(|| match told {
+        bar.suspend(|| match event {
             EvalEvent::Note(text) => {
                 say!("{text}");
                 Ok(())
@@ -151,35 +152,35 @@ impl Report {
                 let named = error.starts_with(&probe.display().to_string());
                 let of = if named { String::new() } else { format!("{}: ", probe.display()) };
                 say!("warning: left out: {of}{error}");
-                self.print(|| json!({"event": "failure", "probe": probe, "error": error}))
+                self.print_json(|| json!({"event": "failure", "probe": probe, "error": error}))
             }
-            EvalEvent::Asked(asked) => {
-                let EvaluatedProbe { subject, metrics, .. } = &*asked;
-                self.print(|| output::document(subject, &self.asked.reading, metrics))?;
-                found.probes.push(*asked);
+            EvalEvent::Asked(probe) => {
+                let EvaluatedProbe { subject, metrics, .. } = &*probe;
+                self.print_json(|| output::document(subject, &self.asked.reading, metrics))?;
+                results.probes.push(*probe);
                 Ok(())
             }
             EvalEvent::Survey { probe, files } => {
                 let Some(folder) = folder else { return Ok(()) };
                 files.iter().try_for_each(|file| file.save(folder))?;
                 let files: Vec<_> = files.into_iter().map(|file| folder.join(file.path)).collect();
-                self.print(|| json!({"event": "survey", "probe": probe, "files": files}))
+                self.print_json(|| json!({"event": "survey", "probe": probe, "files": files}))
             }
             EvalEvent::Anchor(anchor) => {
-                self.print(|| output::anchor(&anchor))?;
-                found.anchors.push(anchor);
+                self.print_json(|| output::anchor(&anchor))?;
+                results.anchors.push(anchor);
                 Ok(())
             }
             EvalEvent::Found { title, images, masks } => {
-                (found.images, found.masks) = (images, masks);
+                (results.images, results.masks) = (images, masks);
                 if self.json {
                     return Ok(());
                 }
-                stdout::text(output::table(&title, &found.probes, &found.anchors, masks))
+                stdout::text(output::table(&title, &results.probes, &results.anchors, masks))
             }
             EvalEvent::Kept(file) => {
-                let Found { images, masks, ref probes, .. } = *found;
-                self.print(|| {
+                let Results { images, masks, ref probes, .. } = *results;
+                self.print_json(|| {
                     let probes = probes.len();
                     json!({"event": "end", "images": images, "masks": masks, "probes": probes, "file": file})
                 })?;
@@ -189,7 +190,8 @@ impl Report {
         })
     }
 
-    fn print(&self, document: impl FnOnce() -> Value) -> anyhow::Result<()> {
+    /// Prints the document if `--json` was given.
+    fn print_json(&self, document: impl FnOnce() -> Value) -> anyhow::Result<()> {
         if self.json { stdout::line(document()) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! What was found, as a table and as JSON.
+//! The results of an evaluation, as a table and as JSON.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::explain::evaluation::stability::COLUMNS;
 use crate::model::explain::intervention::Intervention;
 
-/// One probe.
+/// The JSON document of a probe.
 pub fn document(subject: &Subject, reading: &Intervention, metrics: &Metrics) -> Value {
     let (head, seed, which) = match &subject.of {
         Some((head, seed, which)) => (Some(head), Some(seed), Some(which.name())),
@@ -28,7 +28,7 @@ pub fn document(subject: &Subject, reading: &Intervention, metrics: &Metrics) ->
     })
 }
 
-/// One anchor.
+/// The JSON document of an anchor.
 pub fn anchor(anchor: &Anchor) -> Value {
     let mut value = json!({"event": "anchor"});
     if let (Value::Object(all), Ok(Value::Object(own))) = (&mut value, serde_json::to_value(anchor)) {
@@ -37,8 +37,8 @@ pub fn anchor(anchor: &Anchor) -> Value {
     value
 }
 
-/// Everything, a row a probe.
-pub fn table(title: &str, asked: &[EvaluatedProbe], anchors: &[Anchor], masks: usize) -> String {
+/// The table of all results in Markdown: a row for each probe, then one for each anchor. `masks` counts images with one.
+pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: usize) -> String {
     let mut columns = vec![Column::words("Probe"), Column::numbers("Accuracy (%)")];
     for ablation in &Ablation::ALL[1..] {
         columns.push(Column::numbers(ablation.name()));
@@ -50,14 +50,14 @@ pub fn table(title: &str, asked: &[EvaluatedProbe], anchors: &[Anchor], masks: u
         Column::numbers("positive").within("Evidence on object (%)"),
     ]);
     let mut kept: Vec<usize> =
-        asked.iter().flat_map(|asked| &asked.metrics.last).map(|kept| kept.tokens).collect();
+        probes.iter().flat_map(|probe| &probe.metrics.last).map(|kept| kept.tokens).collect();
     kept.sort_unstable();
     kept.dedup();
     columns.extend(
         kept.iter().map(|tokens| Column::numbers(tokens.to_string()).within("Last tokens alone (%)")),
     );
     columns.extend(COLUMNS.map(|(_, name)| Column::numbers(name).within("Order kept (tau)")));
-    let mut rows: Vec<Row> = asked.iter().map(|asked| row(&asked.subject, &asked.metrics, &kept)).collect();
+    let mut rows: Vec<Row> = probes.iter().map(|probe| row(&probe.subject, &probe.metrics, &kept)).collect();
     for (index, anchor) in anchors.iter().enumerate() {
         let mut cells = vec![Cell::text(format!("{} ({})", anchor.method.id(), anchor.view.name()))];
         cells.push(Cell::maybe(anchor.accuracy, 2));
@@ -65,10 +65,10 @@ pub fn table(title: &str, asked: &[EvaluatedProbe], anchors: &[Anchor], masks: u
         rows.push(Row { ruled: index == 0, cells });
     }
     let mut notes: Vec<String> = Vec::new();
-    if asked.iter().any(|asked| !asked.metrics.ablations.is_empty()) {
+    if probes.iter().any(|probe| !probe.metrics.ablations.is_empty()) {
         notes.push("Disturbed orders: at evaluation alone, nothing was trained anew".to_owned());
     }
-    let share = asked.iter().find_map(|asked| asked.metrics.truth?.object_share);
+    let share = probes.iter().find_map(|probe| probe.metrics.truth?.object_share);
     if let Some(share) = share {
         notes.push(format!(
             "{masks} images with a known object, which covers {:.1} % on average",
@@ -84,6 +84,8 @@ pub fn table(title: &str, asked: &[EvaluatedProbe], anchors: &[Anchor], masks: u
     (FORMATS[0].render)(&table.without_empty_columns())
 }
 
+/// The row of a probe; `kept` are the numbers of last tokens that have a column.
+/// The row of a probe; `kept` are the numbers of last tokens that have a column.
 fn row(subject: &Subject, metrics: &Metrics, kept: &[usize]) -> Row {
     let mut cells = vec![Cell::text(subject.name()), Cell::number(metrics.accuracy, 2)];
     for ablation in &Ablation::ALL[1..] {

@@ -1,4 +1,4 @@
-//! `ssmprobe inspect`: how probes read images, as arrays, JSON and a table (docs/definitions.md, section 8).
+//! `ssmprobe inspect`: explains images by probes, as arrays, JSON and a table (docs/definitions.md, section 8).
 
 mod report;
 
@@ -73,7 +73,7 @@ impl Inspect {
         interrupt::listen();
         let report = Report::new(self.out, self.json);
         let ended = self.on.perform(Compute::Inspect(Box::new(self.asked)), &|event, _| match event {
-            Event::Inspected { told, .. } => report.tell(told),
+            Event::Inspected { told, .. } => report.print_event(told),
             _ => Ok(()),
         })?;
         let code = report.finish()?;

@@ -1,4 +1,4 @@
-//! Event files beside a training: `train --tensorboard` and `sweep --tensorboard`.
+//! TensorBoard event files of a training: `train --tensorboard` and `sweep --tensorboard`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +8,16 @@ use crate::app::jobs::train::tensorboard::TensorBoard;
 use crate::app::terminal::error::{Usage, lines};
 use crate::app::terminal::progress::Display;
 
-/// Who writes event files, where that is wanted and can be done.
+/// The writer of event files; `None` without `--tensorboard`, or after an error.
 pub(super) struct Board(Option<TensorBoard>);
 
 impl Board {
-    /// Brings the files to what the folder `run` says, once it begins and after every epoch.
-    pub(super) fn hear(&mut self, event: &Event<'_>, run: &Path, display: &Display) {
+    /// Brings the files up to date with the folder `run` when it begins and after every epoch.
+    pub(super) fn update(&mut self, event: &Event<'_>, run: &Path, display: &Display) {
         if let (Some(events), Event::Begin { .. } | Event::Epoch { .. }) = (&mut self.0, event)
             && let Err(error) = events.write(run)
         {
-            // Hours of training are worth more than what is drawn of them.
+            // A training of hours does not fail because of its event files.
             display.say(&format!(
                 "warning: no more is written for TensorBoard: {}; --resume with --tensorboard fills it in",
                 lines(&error).join(": ")
@@ -28,7 +28,7 @@ impl Board {
 }
 
 impl TrainArgs {
-    /// Under the name of the whole run, of which this may be a part.
+    /// Opens the event files, named after the whole run even if this is a part of it.
     pub(super) fn board(&self) -> anyhow::Result<Board> {
         let Some(folder) = &self.tensorboard else { return Ok(Board(None)) };
         let out = std::path::absolute(&self.out)?;
@@ -36,8 +36,8 @@ impl TrainArgs {
         Ok(Board(Some(TensorBoard::open(folder, &name, self.resume)?)))
     }
 
-    /// The flag as a word for another program.
-    pub(super) fn events(&self) -> Result<Option<String>, Usage> {
+    /// `--tensorboard` as a word of a command line; an error if its folder is not UTF-8.
+    pub(super) fn tensorboard_word(&self) -> Result<Option<String>, Usage> {
         let text = |folder: &PathBuf| folder.to_str().map(|folder| format!("--tensorboard={folder}"));
         let no_text = || Usage("--tensorboard is no text".to_owned());
         self.tensorboard.as_ref().map(|folder| text(folder).ok_or_else(no_text)).transpose()

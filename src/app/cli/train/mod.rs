@@ -1,4 +1,4 @@
-//! `ssmprobe train`: heads on the tokens of a frozen backbone, by the paper's protocol.
+//! `ssmprobe train`: trains heads on the tokens of a frozen backbone, by the paper's protocol.
 
 mod board;
 mod output;
@@ -29,14 +29,14 @@ use crate::model::train::TrainConfig;
 use crate::model::train::run::{Run, RunError, Variant};
 use crate::model::{backbone, device};
 
-/// A task asks so often whether the run that another process trains is free.
-const WAIT: Duration = Duration::from_secs(5);
-/// How often Ctrl-C is looked for meanwhile.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two attempts of a task to train a run that another process holds.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Time between two checks for Ctrl-C meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Train probes on a dataset, all heads together, into a run's folder.
 #[derive(Args)]
-#[command(mut_arg("backbone", several))]
+#[command(mut_arg("backbone", repeatable))]
 #[command(after_long_help = format!("{}\n{}\n{LONG}", heads::listed(), backbone::listed()))]
 pub struct Train {
     /// Heads, with commas between them; `paper` and `all` are lists of them, order:FILE reads in the order of a file.
@@ -105,7 +105,7 @@ RUN/train.log, its results in RUN/train.out.
 Exit codes: 0 done, 1 failed, or every head stopped, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
 
 impl Train {
-    /// Trains. A stopped training is saved and no failure.
+    /// Trains. A training stopped by Ctrl-C is saved, and is no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let words = self.words();
         if let Some(host) = self.on.host() {
@@ -118,7 +118,7 @@ impl Train {
         self.training.run(heads, words)
     }
 
-    /// The verb and what is said of the heads, as it is typed.
+    /// The verb and its flags for heads, as words of a command line.
     fn words(&self) -> Vec<String> {
         let heads = self.heads.iter().map(|head| format!("--heads={head}"));
         let config = self.config.iter().map(|config| format!("--config={config}"));
@@ -126,29 +126,29 @@ impl Train {
     }
 }
 
-/// `--backbone` where there may be several, a training of each.
-pub fn several(backbone: Arg) -> Arg {
+/// Lets `--backbone` be given several times, for a training of each.
+pub fn repeatable(backbone: Arg) -> Arg {
     backbone.action(ArgAction::Append)
 }
 
 impl TrainArgs {
-    /// Trains elsewhere; `words` are the verb and what it says of the heads.
+    /// Trains at a host; `words` are the verb and its flags for heads.
     pub fn run_on(self, host: Host, words: Vec<String>) -> anyhow::Result<ExitCode> {
         if self.submit.submit.is_some() || self.part.is_some() {
             let why =
                 "--on trains in one process there: --submit and --part are for the machine they are typed on";
             return Err(Usage(why.to_owned()).into());
         }
-        self.one_backbone()?;
-        let on = |flag: &str, on: bool| on.then(|| flag.to_owned());
-        let flags = [on("--resume", self.resume), on("--json", self.json), self.events()?];
+        self.check_one_backbone()?;
+        let switch = |flag: &str, on: bool| on.then(|| flag.to_owned());
+        let flags = [switch("--resume", self.resume), switch("--json", self.json), self.tensorboard_word()?];
         let words = words.into_iter().filter(|word| word != TRAIN).chain(flags.into_iter().flatten());
         let words = words.chain(self.settings.words().map_err(Usage)?).collect();
         train_remote::run(host, words, self.out)
     }
 
-    /// Refuses several backbones where one run is made.
-    fn one_backbone(&self) -> Result<(), Usage> {
+    /// Refuses several backbones for one run.
+    fn check_one_backbone(&self) -> Result<(), Usage> {
         match self.settings.all("backbone").len() {
             0 | 1 => Ok(()),
             _ => {
@@ -157,7 +157,7 @@ impl TrainArgs {
         }
     }
 
-    /// Trains `heads`, or goes on with the run's own; `words` are the verb and what it says of the heads.
+    /// Trains `heads`, or resumes those of the run if `None`; `words` are the verb and its flags for heads.
     pub fn run(self, heads: Option<Vec<Variant>>, words: Vec<String>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         if let Some(place) = self.submit.submit {
@@ -170,7 +170,7 @@ impl TrainArgs {
             );
         }
         let _alive = self.owner_file.as_deref().map(SignOfLife::new).transpose()?;
-        self.one_backbone()?;
+        self.check_one_backbone()?;
         let spec = self.spec(heads)?;
         let mut board = self.board()?;
         let mut display = Display::new();
@@ -181,24 +181,24 @@ impl TrainArgs {
                 if matches!(event, Event::Begin { .. }) {
                     working = Some(interrupt::working());
                 }
-                self.tell(&event, &spec.plan.settings, &mut display);
-                board.hear(&event, &spec.out, &display);
+                self.print_event(&event, &spec.plan.settings, &mut display);
+                board.update(&event, &spec.out, &display);
                 interrupt::flow()
             })
         };
         let mut result = train();
-        // The same task may be at work on a node that the cluster has lost sight of: what it does is not done twice.
+        // The task may still run on a node that the cluster has lost contact with: its work is not done twice.
         if self.part.is_some() && matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
             if let Err(error) = &result {
                 say!("{error}; this task waits for it, and goes on where it ends");
             }
             while matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
-                let asked = Instant::now();
-                while asked.elapsed() < WAIT {
+                let refused = Instant::now();
+                while refused.elapsed() < RETRY_INTERVAL {
                     if interrupt::flow().is_break() {
                         return Ok(interrupt::code());
                     }
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
                 result = train();
             }
@@ -212,7 +212,7 @@ impl TrainArgs {
             }
             other => other?,
         };
-        self.finish(&summary, trained)?;
+        self.print_summary(&summary, trained)?;
         let all_failed = summary.outcomes.iter().all(|outcome| outcome.failure.is_some());
         Ok(match summary.finished {
             true if all_failed && self.part.is_none() => ExitCode::FAILURE,
@@ -221,29 +221,29 @@ impl TrainArgs {
         })
     }
 
-    /// What is to be trained: what a run was begun with that is gone on with, or what is usual, with what
-    /// the flags say in its place. Where a run cannot go on with that, the training refuses it.
+    /// The settings of the run that is resumed, or the defaults, overridden by the flags. Settings that the run cannot be
+    /// resumed with are refused by the training, not here.
     fn spec(&self, heads: Option<Vec<Variant>>) -> anyhow::Result<TrainSpec> {
         let out = self.part.map_or_else(|| self.out.clone(), |part| part_folder(&self.out, part.index));
         let resume = self.resume;
-        // A part is called by the words of the whole, whose seeds they count.
+        // A part has the command line of the whole run, whose seeds it counts: its own folder gives no settings.
         let refused = |source| TrainingError::Out { folder: out.clone(), source };
-        let there = || atomic_file::is_there(&out.join("run.json")).map_err(refused);
-        let goes_on = resume && self.part.is_none() && there()?;
-        let run = if goes_on { Some(Run::open(&out)?) } else { None };
-        let usual = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
+        let exists = || atomic_file::is_there(&out.join("run.json")).map_err(refused);
+        let resumes = resume && self.part.is_none() && exists()?;
+        let run = if resumes { Some(Run::open(&out)?) } else { None };
+        let defaults = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
         let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
         let settings = match begun {
             Some(begun) => self.settings.over(begun),
             None => {
-                let named = |name: &str| self.settings.has(name);
-                self.settings.over(usual).with_protocol([named("epochs"), named("rate") || named("rates")])
+                let given = |name: &str| self.settings.has(name);
+                self.settings.over(defaults).with_protocol([given("epochs"), given("rate") || given("rates")])
             }
         };
-        let axes = self.settings.has("layers") || self.settings.has("rates");
+        let has_axes = self.settings.has("layers") || self.settings.has("rates");
         let heads = match heads {
             Some(heads) => Some(settings.spread(heads)?),
-            None if axes => {
+            None if has_axes => {
                 let why = "--layers and --rates are of the heads that are named: name those of the run too, or give \
                            --resume --out alone";
                 return Err(Usage(why.to_owned()).into());

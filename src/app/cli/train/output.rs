@@ -1,4 +1,4 @@
-//! What `train` tells while it trains and at its end: lines for a person, documents with `--json`.
+//! The output of `train` and `sweep`: lines for a person, JSON documents with `--json`.
 
 use serde_json::{Value, json};
 
@@ -12,8 +12,8 @@ use crate::model::train::run::{Metric, Outcome};
 use crate::viz::figures::rates::{RateCell, RateGrid};
 
 impl TrainArgs {
-    /// Tells what happens.
-    pub(super) fn tell(&self, event: &Event, settings: &TrainSettings, display: &mut Display) {
+    /// Prints an event of the training.
+    pub(super) fn print_event(&self, event: &Event, settings: &TrainSettings, display: &mut Display) {
         let epochs = settings.epochs;
         match event {
             Event::Plan { tokens, dataset, steps, shows } => {
@@ -30,7 +30,7 @@ impl TrainArgs {
                     "smallest difference it could show: {shows:.1} points, {}",
                     train::ASSUMED
                 ));
-                self.print(display, || {
+                self.print_json(display, || {
                     json!({"event": "plan", "images": dataset.samples.len(), "steps": steps,
                            "smallest_difference": shows, "bytes": tokens.bytes, "done": tokens.done, "left_out": left_out})
                 });
@@ -39,7 +39,7 @@ impl TrainArgs {
                 display.extract(event, |sample| dataset.samples[sample].source.name());
                 if let crate::app::jobs::extract::Event::Unreadable { sample, why } = event {
                     let image = dataset.samples[*sample].source.name();
-                    self.print(display, || json!({"event": "unreadable", "image": image, "error": why}));
+                    self.print_json(display, || json!({"event": "unreadable", "image": image, "error": why}));
                 }
             }
             Event::Begin { run, device } => {
@@ -68,7 +68,7 @@ impl TrainArgs {
                     if let (None, Some(epoch)) = (&trainer.progress.failure, trainer.progress.history.last())
                     {
                         let (head, epoch) = (trainer.name.clone(), epoch.clone());
-                        self.print(display, || event_of(&Metric { head, seed: *seed, epoch }));
+                        self.print_json(display, || metric_event(&Metric { head, seed: *seed, epoch }));
                     }
                 }
             }
@@ -76,7 +76,7 @@ impl TrainArgs {
                 for trainer in trainers.iter().filter(|trainer| trainer.progress.failure.is_none()) {
                     if let Some(epoch) = trainer.progress.between.last() {
                         let (head, seed, epoch) = (trainer.name.clone(), *seed, epoch.clone());
-                        self.print(display, || event_of(&Metric { head, seed, epoch }));
+                        self.print_json(display, || metric_event(&Metric { head, seed, epoch }));
                     }
                 }
             }
@@ -84,8 +84,8 @@ impl TrainArgs {
         }
     }
 
-    /// The results, where they lie, and whether anything was `trained` for them.
-    pub(super) fn finish(&self, summary: &Summary, trained: bool) -> anyhow::Result<()> {
+    /// Prints the results and the run's folder; `trained` is false if the run was finished already.
+    pub(super) fn print_summary(&self, summary: &Summary, trained: bool) -> anyhow::Result<()> {
         let Summary { run, outcomes, finished } = summary;
         for outcome in outcomes {
             if let Some(failure) = &outcome.failure {
@@ -127,14 +127,16 @@ impl TrainArgs {
         Ok(())
     }
 
-    fn print(&self, display: &Display, document: impl FnOnce() -> Value) {
+    /// Prints the document if `--json` was given.
+    fn print_json(&self, display: &Display, document: impl FnOnce() -> Value) {
         if self.json {
             display.print(&document().to_string());
         }
     }
 }
 
-fn event_of(metric: &Metric) -> Value {
+/// The JSON document of an epoch, or of an evaluation within one.
+fn metric_event(metric: &Metric) -> Value {
     let mut value = json!({"event": if metric.epoch.step.is_some() { "evaluation" } else { "epoch" }});
     if let (Value::Object(all), Ok(Value::Object(own))) = (&mut value, serde_json::to_value(metric)) {
         all.extend(own);
@@ -142,13 +144,13 @@ fn event_of(metric: &Metric) -> Value {
     value
 }
 
-/// What the selection images choose of a grid, and what it comes to.
+/// The cell of a grid that the selection images choose, with its accuracies.
 fn chosen(grid: &RateGrid) -> Option<Value> {
     let RateCell { name, select, test, last } = grid.cells.get(grid.chosen()?)?.as_ref()?;
     Some(json!({"head": name, "selection": select, "best": test, "last": last}))
 }
 
-/// An outcome without its answers.
+/// An outcome without its predictions.
 fn result(outcome: &Outcome) -> Value {
     json!({
         "head": outcome.head,

@@ -1,4 +1,4 @@
-//! A training cut into tasks: what is handed in by `train --submit` and `sweep --submit`.
+//! The stages of tasks that `train --submit` and `sweep --submit` submit.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::model::data::token_cache::SHARD;
 use crate::model::train::run::Variant;
 
 impl TrainArgs {
-    /// The stages of a training for each backbone: of one in the folder that was named, of several in a folder each below it.
+    /// The stages of a training for each backbone. A single one uses the folder `--out`, several a subfolder each.
     pub(super) fn chains(&self, heads: Option<&[Variant]>, verb: &[String]) -> anyhow::Result<Vec<Stage>> {
         let backbones = self.settings.all("backbone");
         if backbones.len() <= 1 {
@@ -27,18 +27,18 @@ impl TrainArgs {
             let mut spec = self.spec(heads.map(<[_]>::to_vec))?;
             spec.plan.backbone = fetch::backbone(&backbone)?;
             (spec.plan.settings.backbone, spec.out) = (backbone.clone(), self.out.join(&name));
-            let of = stages.len();
+            let first = stages.len();
             stages.extend(
                 self.stages(&spec, verb, Some(&name)).with_context(|| format!("--backbone {backbone}"))?,
             );
-            stages[of..].iter_mut().for_each(|stage| stage.out = Some(name.clone()));
+            stages[first..].iter_mut().for_each(|stage| stage.out = Some(name.clone()));
             names.push(name);
         }
         Ok(stages)
     }
 
-    /// The training cut into tasks: its tokens, where they are not there; its parts; and what joins them. What would
-    /// be refused in each task is refused here.
+    /// The stages of one run: extraction of missing tokens, training in parts, joining. Refuses here what each task would
+    /// refuse.
     fn stages(&self, spec: &TrainSpec, verb: &[String], chain: Option<&str>) -> anyhow::Result<Vec<Stage>> {
         let TrainSpec { plan, out, .. } = spec;
         let parts = self.submit.tasks.map_or(plan.settings.seeds, |parts| parts as usize);
@@ -52,20 +52,21 @@ impl TrainArgs {
         let mut stages = Vec::new();
         if !plan.settings.recomputes(false) && !tokens.complete() {
             let data = text(plan.settings.data.as_deref().unwrap_or(Path::new("")))?;
-            let how = self.settings.part::<TokenSettings>();
+            let token_flags = self.settings.part::<TokenSettings>();
             let TrainSettings { backbone, device, layers, .. } = &plan.settings;
-            let words = extract::verb(backbone, &data, device, layers, &how)?;
+            let words = extract::verb(backbone, &data, device, layers, &token_flags)?;
             let shards = tokens.images.div_ceil(SHARD);
             if parts.min(shards) > 1 {
                 stages.push(Stage::cut("tokens", words.clone(), parts.min(shards)));
             }
             stages.push(Stage::whole("all-tokens", words));
         }
-        let how = self.settings.words().map_err(Usage)?;
-        let others = how.into_iter().filter(|word| !word.starts_with("--backbone="));
+        let flags = self.settings.words().map_err(Usage)?;
+        let others = flags.into_iter().filter(|word| !word.starts_with("--backbone="));
         let backbone = format!("--backbone={}", plan.settings.backbone);
         let own = [format!("--out={run}"), "--resume".to_owned()];
-        let words = verb.iter().cloned().chain([backbone]).chain(others).chain(own).chain(self.events()?);
+        let words =
+            verb.iter().cloned().chain([backbone]).chain(others).chain(own).chain(self.tensorboard_word()?);
         stages.push(Stage::cut(TRAIN, words.collect(), parts));
         let chain = chain.map_or("--join".to_owned(), |chain| format!("--join={chain}"));
         let join = ["jobs".to_owned(), text(&self.out)?, chain];
@@ -74,7 +75,7 @@ impl TrainArgs {
     }
 }
 
-/// A folder's name for the run of a backbone: the last of its own, which no other run beside it has.
+/// The subfolder of a backbone's run: the last component of its id or path, numbered if it is `taken`.
 fn short_name(backbone: &str, taken: &[String]) -> String {
     let last = backbone.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
