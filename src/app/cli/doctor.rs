@@ -1,5 +1,5 @@
-//! `ssmprobe doctor`: one page about this machine and this installation, to paste into an issue. Folders of the user, names
-//! and tokens are not on it.
+//! `ssmprobe doctor`: one page about this machine and this installation, to paste into an issue. It holds no folder or name
+//! of the user, and no token.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;
@@ -31,7 +31,7 @@ pub struct Doctor {
     offline: bool,
 }
 
-/// Variables whose values are told; of those that may hold a secret only whether they are set.
+/// Environment variables whose values are printed.
 const VARIABLES: [&str; 9] = [
     "SSMPROBE_ASSETS",
     "SSMPROBE_CACHE",
@@ -43,15 +43,17 @@ const VARIABLES: [&str; 9] = [
     "RAYON_NUM_THREADS",
     "CUDA_VISIBLE_DEVICES",
 ];
-const SECRET: [&str; 5] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"];
+/// Environment variables that may hold a secret: only whether they are set is printed.
+const SECRETS: [&str; 5] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"];
 
 impl Doctor {
-    /// What cannot be found out says why, on its line.
+    /// Prints the page; what cannot be found out says why on its line.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         stdout::text(anonymous(&self.page()?))?;
         Ok(ExitCode::SUCCESS)
     }
 
+    /// The page, not yet anonymised.
     fn page(&self) -> anyhow::Result<String> {
         let mut page = String::new();
         let mut line = |what: &str, value: &dyn Display| writeln!(page, "{what:<10} {value}");
@@ -64,33 +66,36 @@ impl Doctor {
             ),
         )?;
         line("system", &system())?;
-        line("started as", &or_why(std::env::current_exe().map(|path| path.display().to_string())))?;
+        line("started as", &or_reason(std::env::current_exe().map(|path| path.display().to_string())))?;
         line(
             "demo",
-            &or_why(
+            &or_reason(
                 demo::demo().and_then(|folder| DemoInfo::open(&folder).map(|_| folder.display().to_string())),
             ),
         )?;
         let displays = ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().filter(|name| variable(name).is_some());
-        line("display", &listed(displays.map(str::to_owned)))?;
+        line("display", &comma_separated(displays.map(str::to_owned)))?;
         line(
             "settings",
             &settings::path()
                 .map_or("none: there is no home folder".into(), |path| path.display().to_string()),
         )?;
-        let told = VARIABLES.into_iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
-        let secret =
-            SECRET.into_iter().filter(|name| variable(name).is_some()).map(|name| format!("{name} is set"));
-        line("variables", &listed(told.chain(secret)))?;
-        line("tokens", &or_why(tokens()))?;
+        let values = VARIABLES.into_iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
+        let secrets =
+            SECRETS.into_iter().filter(|name| variable(name).is_some()).map(|name| format!("{name} is set"));
+        line("variables", &comma_separated(values.chain(secrets)))?;
+        line("tokens", &or_reason(token_caches()))?;
         if let Some(folder) = crash::folder() {
             let reports = std::fs::read_dir(&folder).map_or(0, |entries| entries.flatten().count());
             line("crashes", &format_args!("{reports} reports in {}", folder.display()))?;
         }
         match Hub::from_env() {
             Ok(hub) => {
-                line("Hub", &self.answer(&hub))?;
-                line("", &format_args!("{} in {}", format::bytes(blobs(&hub.cache)), hub.cache.display()))?;
+                line("Hub", &self.hub_status(&hub))?;
+                line(
+                    "",
+                    &format_args!("{} in {}", format::bytes(blob_size(&hub.cache)), hub.cache.display()),
+                )?;
                 line("", &if hub.token.is_some() { "a token is there" } else { "no token" })?;
             }
             Err(error) => line("Hub", &error)?,
@@ -103,8 +108,9 @@ impl Doctor {
         Ok(page)
     }
 
-    fn answer(&self, hub: &Hub) -> String {
-        // Whoever puts a password into an address does not want it in an issue.
+    /// Whether the Hub answers, unless it is not to be asked.
+    fn hub_status(&self, hub: &Hub) -> String {
+        // The address may hold a user name and a password, which must not get into an issue.
         let (scheme, rest) = hub.endpoint.split_once("://").unwrap_or(("", &hub.endpoint));
         let address = format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host));
         if self.offline || hub.offline {
@@ -120,20 +126,23 @@ impl Doctor {
     }
 }
 
+/// An environment variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn listed(words: impl Iterator<Item = String>) -> String {
+/// The words with commas between, or `none`.
+fn comma_separated(words: impl Iterator<Item = String>) -> String {
     let words = words.collect::<Vec<_>>().join(", ");
     if words.is_empty() { "none".into() } else { words }
 }
 
-fn or_why<E: Display>(found: Result<String, E>) -> String {
+/// The text, or the error as the reason why it is not known.
+fn or_reason<E: Display>(found: Result<String, E>) -> String {
     found.unwrap_or_else(|error| format!("not known: {error:#}"))
 }
 
-/// Kind of system and processor, and what the system calls itself.
+/// Operating system, processor architecture, and the name of the distribution.
 fn system() -> String {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
@@ -141,7 +150,8 @@ fn system() -> String {
     format!("{} {}{name}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-fn tokens() -> anyhow::Result<String> {
+/// Number, size and folder of the token caches.
+fn token_caches() -> anyhow::Result<String> {
     let root = cache_root(None)?;
     let entries = list::entries(&root)?;
     let bytes = entries.iter().map(|entry| entry.bytes).sum();
@@ -149,8 +159,8 @@ fn tokens() -> anyhow::Result<String> {
     Ok(format!("{} {caches}, {}, in {}", entries.len(), format::bytes(bytes), root.display()))
 }
 
-/// Bytes of the files that the Hub's cache keeps, each once.
-fn blobs(cache: &Path) -> u64 {
+/// Total size of the files in the Hub's cache, in bytes, each counted once.
+fn blob_size(cache: &Path) -> u64 {
     let inside = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
     let repositories = inside(cache).map(|entry| entry.path().join("blobs"));
     repositories

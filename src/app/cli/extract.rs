@@ -82,7 +82,7 @@ impl Extract {
     }
 }
 
-/// The words of the command line that extracts these tokens; an error if a setting cannot be written as a flag.
+/// The words of the command line that extracts these tokens; an error if a flag is not Unicode.
 pub fn verb(
     backbone: &str,
     data: &str,

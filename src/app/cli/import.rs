@@ -1,5 +1,5 @@
-//! `ssmprobe import`: a checkpoint of another project as a folder that this program, and transformers, open; a head of one
-//! as a probe.
+//! `ssmprobe import`: converts another project's checkpoint into a folder that this program and transformers open, or its
+//! head into a probe.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -72,6 +72,9 @@ evaluates (--normalize; timm's models differ, so there it is asked for).
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
+/// The largest edge of an image, in pixels.
+const MAX_EDGE: usize = 16_384;
+
 /// What pixels from 0 to 1 are normalised by.
 #[derive(Clone, Copy, ValueEnum)]
 enum Normalize {
@@ -83,23 +86,24 @@ enum Normalize {
     Clip,
 }
 
+/// The ids of all projects, of backbones and of heads.
 fn projects() -> PossibleValuesParser {
     let heads = HEAD_PROJECTS.iter().map(|project| project.id);
     PossibleValuesParser::new(PROJECTS.iter().map(|project| project.id).chain(heads))
 }
 
-/// One edge, or height and width with an x between.
+/// Parses one edge, or height and width with an x between, each from 1 to [`MAX_EDGE`] pixels; returns `[height, width]`.
 fn size(text: &str) -> Result<[usize; 2], String> {
-    let edge = |text: &str| text.parse().ok().filter(|edge| (1..=16_384).contains(edge));
-    let (high, wide) = text.split_once('x').unwrap_or((text, text));
-    edge(high)
-        .zip(edge(wide))
-        .map(|(high, wide)| [high, wide])
+    let edge = |text: &str| text.parse().ok().filter(|edge| (1..=MAX_EDGE).contains(edge));
+    let (height, width) = text.split_once('x').unwrap_or((text, text));
+    edge(height)
+        .zip(edge(width))
+        .map(|(height, width)| [height, width])
         .ok_or_else(|| "give an edge of 1 to 16384 pixels, or height and width as 224x196".to_owned())
 }
 
 impl Import {
-    /// Makes the folder, or the probe.
+    /// Converts the checkpoint into the folder of a backbone or the file of a probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let file = self.checkpoint.display();
         if let Ok(false) = self.checkpoint.try_exists() {
@@ -110,7 +114,7 @@ impl Import {
                 let why = format!("it is a probe already, of the head `{}`, and needs no import", meta.head);
                 return Err(Usage(format!("{file}: {why}; give it as --probe")).into());
             }
-            return self.head(project);
+            return self.import_head(project);
         }
         if !is_free("", &self.out)? {
             let out = self.out.display();
@@ -123,14 +127,14 @@ impl Import {
             Normalize::Clip => Scale::Clip,
         });
         let Self { heads, image_size: image, key, prefix, .. } = self;
-        let asked = ImportOptions { heads, image, scale, key, prefix };
-        let original = Original::open(&self.checkpoint, project, &asked)?;
+        let options = ImportOptions { heads, image, scale, key, prefix };
+        let original = Original::open(&self.checkpoint, project, &options)?;
         original.write(&self.out)?;
-        tell(&original.told, &self.out)
+        print_notes(&original.told, &self.out)
     }
 
-    /// Makes the probe.
-    fn head(self, project: &'static HeadProject) -> anyhow::Result<ExitCode> {
+    /// Converts a head into the file of a probe.
+    fn import_head(self, project: &'static HeadProject) -> anyhow::Result<ExitCode> {
         if self.out.exists() {
             return Err(Usage(format!("{}: it is there already; name a new file", self.out.display())).into());
         }
@@ -151,15 +155,15 @@ impl Import {
             }
         };
         let (key, prefix) = (self.key.as_deref(), self.prefix.as_deref());
-        let (probe, told) = original::read(&self.checkpoint, project, backbone, key, prefix)?;
+        let (probe, notes) = original::read(&self.checkpoint, project, backbone, key, prefix)?;
         probe.save(&self.out)?;
-        tell(&told, &self.out)
+        print_notes(&notes, &self.out)
     }
 }
 
-/// What was made of what.
-fn tell(told: &[String], out: &Path) -> anyhow::Result<ExitCode> {
-    for line in told {
+/// Prints what was converted and what was left out, and the path written.
+fn print_notes(notes: &[String], out: &Path) -> anyhow::Result<ExitCode> {
+    for line in notes {
         stdout::line(line)?;
     }
     stdout::line(format!("wrote {}", out.display()))?;

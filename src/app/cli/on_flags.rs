@@ -1,4 +1,4 @@
-//! Where a verb computes: in this process, or in a worker elsewhere. What it finds is told here either way.
+//! Where a verb computes: in this process, or in a worker on this or another machine. This process prints the results.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::app::terminal::reporter::TerminalReporter;
 
 /// A verb is one job.
 const JOB: JobId = JobId(1);
-/// How often Ctrl-C is looked for.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two checks for Ctrl-C.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where to compute.
 #[derive(Args, Default)]
@@ -29,57 +29,58 @@ pub struct OnFlags {
     remote_program: Option<String>,
 }
 
-/// Who hears what a job finds, from several threads, with the bar to be lifted while something is printed.
+/// Receives a job's events, from several threads; the bar is to be suspended while something is printed.
 pub type OnEvent<'a> = dyn Fn(Event, &ProgressBar) -> anyhow::Result<()> + Sync + 'a;
 
 impl OnFlags {
-    /// Who computes, if it is not this program.
+    /// The worker that computes, if not this process.
     pub fn host(&self) -> Option<Host> {
         Some(Host { place: self.on.as_ref()?.word(), program: self.remote_program.clone() })
     }
 
-    /// Does a job; whether it came to its end, and was not stopped by Ctrl-C.
-    pub fn perform(&self, job: Compute, hear: &OnEvent<'_>) -> anyhow::Result<bool> {
+    /// Runs a job; returns whether it ran to its end, `false` if Ctrl-C stopped it.
+    pub fn perform(&self, job: Compute, on_event: &OnEvent<'_>) -> anyhow::Result<bool> {
         let mut reporter = TerminalReporter::new();
         let bar = reporter.display.bar();
-        let tell = |event| hear(event, &bar);
+        let tell = |event| on_event(event, &bar);
         let ended = match &self.on {
             None => job.run(JOB, &mut Engine::new(WorkerEnv::default()), &mut reporter, &tell),
-            Some(place) => self.far(place, job, &mut reporter, &tell),
+            Some(place) => self.perform_remotely(place, job, &mut reporter, &tell),
         };
-        let may_be_asked_again = |error: &anyhow::Error| {
+        let is_disconnected = |error: &anyhow::Error| {
             let fault = error.downcast_ref::<RemoteError>().map(|error| &error.fault);
             matches!(fault, Some(RemoteErrorKind::Lost { .. } | RemoteErrorKind::Damaged { .. }))
         };
-        if matches!(&ended, Err(JobError::Failed(error)) if may_be_asked_again(error)) {
+        if matches!(&ended, Err(JobError::Failed(error)) if is_disconnected(error)) {
             reporter.display.say("what came until then is kept; give the same command again");
         }
         Ok(reporter.end(ended)?.is_some())
     }
 
-    fn far(
+    /// Runs a job in the worker at `place`, and sends its events to `tell`.
+    fn perform_remotely(
         &self,
         place: &WorkerAddress,
         job: Compute,
         reporter: &mut TerminalReporter,
         tell: &EventSink<'_>,
     ) -> Result<(), JobError> {
-        let lost = |error: RemoteError| JobError::failed(error);
-        let mut remote = Remote::start(place, self.remote_program.as_deref()).map_err(lost)?;
+        let remote_error = |error: RemoteError| JobError::failed(error);
+        let mut remote = Remote::start(place, self.remote_program.as_deref()).map_err(remote_error)?;
         if let Some(hello) = &remote.hello {
             reporter.display.say(&format!("{place}: {hello}"));
         }
-        // Once it is asked to stop, it is waited for: it tells what was done until then.
+        // After a cancellation the worker is waited for: it still sends what it finished.
         let cancel = reporter.cancel().clone();
         let _working = cancel.working();
-        remote.send(&Request::Compute(JOB, job)).map_err(lost)?;
-        let (mut told_to_stop, mut failed) = (false, None);
+        remote.send(&Request::Compute(JOB, job)).map_err(remote_error)?;
+        let (mut cancel_sent, mut failure) = (false, None);
         loop {
-            if (cancel.is_cancelled() || failed.is_some()) && !told_to_stop {
-                told_to_stop = true;
-                remote.send(&Request::Cancel(JOB)).map_err(lost)?;
+            if (cancel.is_cancelled() || failure.is_some()) && !cancel_sent {
+                cancel_sent = true;
+                remote.send(&Request::Cancel(JOB)).map_err(remote_error)?;
             }
-            let end = match remote.soon(LOOK).map_err(lost)? {
+            let end = match remote.soon(POLL_INTERVAL).map_err(remote_error)? {
                 Some(Event::Progress(_, progress)) => {
                     reporter.display.count(&progress);
                     continue;
@@ -88,7 +89,7 @@ impl OnFlags {
                     reporter.warn(text);
                     continue;
                 }
-                Some(Event::Failed(_, error)) if told_to_stop && failed.is_none() => {
+                Some(Event::Failed(_, error)) if cancel_sent && failure.is_none() => {
                     reporter.warn(error.to_string()); // a download that was ended, say
                     Err(JobError::Cancelled)
                 }
@@ -98,13 +99,13 @@ impl OnFlags {
                 Some(Event::Cancelled(_)) => Err(JobError::Cancelled),
                 Some(Event::Finished(_)) => Ok(()),
                 Some(Event::Memory(_)) | None => continue,
-                Some(event) if failed.is_none() => {
-                    failed = tell(event).err();
+                Some(event) if failure.is_none() => {
+                    failure = tell(event).err();
                     continue;
                 }
                 Some(_) => continue,
             };
-            return failed.map_or(end, |error| Err(JobError::Failed(error)));
+            return failure.map_or(end, |error| Err(JobError::Failed(error)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `ssmprobe pretrain`: a small backbone of one's own, from pictures.
+//! `ssmprobe pretrain`: pre-trains a small backbone on the user's own pictures.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ seed, the epoch and the picture alone.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once).";
 
 impl Pretrain {
-    /// Pre-trains. What was stopped is saved and no failure.
+    /// Pre-trains. A run stopped by Ctrl-C is saved, and is no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let begun = if self.resume { pretrain::begun(&self.out)? } else { None };
@@ -53,12 +53,12 @@ impl Pretrain {
             match event {
                 Event::Begin { manifest, device, step } => {
                     epochs = manifest.settings.epochs;
-                    display.say(&begins(manifest, device, step));
+                    display.say(&describe(manifest, device, step));
                     working = Some(interrupt::working());
                 }
                 Event::Unreadable(error) => display.say(&format!("warning: left out: {error}")),
                 Event::Step { epoch, point, progress } => {
-                    display.show(&format!("epoch {epoch} of {epochs}"), &progress, &words(point));
+                    display.show(&format!("epoch {epoch} of {epochs}"), &progress, &metrics(point));
                 }
             }
             interrupt::flow()
@@ -72,13 +72,14 @@ impl Pretrain {
             return Ok(interrupt::code());
         }
         let how =
-            summary.last.map_or(String::new(), |point| format!(": step {}, {}", point.step, words(&point)));
+            summary.last.map_or(String::new(), |point| format!(": step {}, {}", point.step, metrics(&point)));
         stdout::line(format!("{}{how}", spec.out.display()))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn begins(manifest: &Manifest, device: &str, step: usize) -> String {
+/// A line about the pre-training that begins or resumes at `step`.
+fn describe(manifest: &Manifest, device: &str, step: usize) -> String {
     let Manifest { plan, pictures, .. } = manifest;
     let from = if step > 0 { format!(", {step} of them done") } else { String::new() };
     format!(
@@ -93,7 +94,8 @@ fn begins(manifest: &Manifest, device: &str, step: usize) -> String {
     )
 }
 
-fn words(point: &Point) -> String {
-    let right = point.accuracy.map_or(String::new(), |share| format!(", {share:.1} % right"));
-    format!("loss {:.4}{right}", point.loss)
+/// Loss and, of a supervised pre-training, accuracy.
+fn metrics(point: &Point) -> String {
+    let accuracy = point.accuracy.map_or(String::new(), |share| format!(", {share:.1} % right"));
+    format!("loss {:.4}{accuracy}", point.loss)
 }
