@@ -91,7 +91,6 @@ impl Cache {
     }
 }
 
-/// A line about a cache: name, size and contents.
 fn describe(entry: &Entry) -> String {
     let Entry { name, bytes, about, .. } = entry;
     let about = match about {

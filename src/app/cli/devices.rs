@@ -48,7 +48,6 @@ impl Devices {
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    /// Checks the device if `--check` was given.
     fn row(&self, found: Found) -> Row {
         let check = self.check.then(|| {
             let opened = device::open(&found.name).map_err(|error| error.to_string())?;
@@ -83,7 +82,6 @@ impl Row {
     }
 }
 
-/// An indented line of a device's properties.
 fn line(what: &str, value: &str) -> String {
     format!("         {what:<14} {value}\n")
 }

@@ -1,5 +1,4 @@
-//! `ssmprobe doctor`: one page about this machine and this installation, to paste into an issue. It holds no folder or name
-//! of the user, and no token.
+//! `ssmprobe doctor`: a page about machine and installation, for an issue, with no folder or name of the user, and no token.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;
@@ -108,7 +107,6 @@ impl Doctor {
         Ok(page)
     }
 
-    /// Whether the Hub answers, unless it is not to be asked.
     fn hub_status(&self, hub: &Hub) -> String {
         // The address may hold a user name and a password, which must not get into an issue.
         let (scheme, rest) = hub.endpoint.split_once("://").unwrap_or(("", &hub.endpoint));
@@ -126,18 +124,15 @@ impl Doctor {
     }
 }
 
-/// An environment variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The words with commas between, or `none`.
 fn comma_separated(words: impl Iterator<Item = String>) -> String {
     let words = words.collect::<Vec<_>>().join(", ");
     if words.is_empty() { "none".into() } else { words }
 }
 
-/// The text, or the error as the reason why it is not known.
 fn or_reason<E: Display>(found: Result<String, E>) -> String {
     found.unwrap_or_else(|error| format!("not known: {error:#}"))
 }
@@ -150,7 +145,6 @@ fn system() -> String {
     format!("{} {}{name}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// Number, size and folder of the token caches.
 fn token_caches() -> anyhow::Result<String> {
     let root = cache_root(None)?;
     let entries = list::entries(&root)?;

@@ -1,5 +1,4 @@
-//! `ssmprobe import`: converts another project's checkpoint into a folder that this program and transformers open, or its
-//! head into a probe.
+//! `ssmprobe import`: converts a checkpoint into a folder that this program and transformers open, or a head into a probe.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -86,7 +85,6 @@ enum Normalize {
     Clip,
 }
 
-/// The ids of all projects, of backbones and of heads.
 fn projects() -> PossibleValuesParser {
     let heads = HEAD_PROJECTS.iter().map(|project| project.id);
     PossibleValuesParser::new(PROJECTS.iter().map(|project| project.id).chain(heads))

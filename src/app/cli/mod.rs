@@ -1,7 +1,6 @@
 //! The command line: each verb (subcommand) has a file here and a variant in [`Verb`].
 //!
-//! A verb is a `clap::Args` struct with a method `run`. Results go to standard output; progress, warnings and errors go to
-//! standard error.
+//! A verb is a `clap::Args` struct with a method `run`. Standard output gets the results, standard error the rest.
 
 mod cache;
 mod dataset;

@@ -57,7 +57,6 @@ impl OnFlags {
         Ok(reporter.end(ended)?.is_some())
     }
 
-    /// Runs a job in the worker at `place`, and sends its events to `tell`.
     fn perform_remotely(
         &self,
         place: &WorkerAddress,

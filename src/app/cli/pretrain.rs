@@ -78,7 +78,6 @@ impl Pretrain {
     }
 }
 
-/// A line about the pre-training that begins or resumes at `step`.
 fn describe(manifest: &Manifest, device: &str, step: usize) -> String {
     let Manifest { plan, pictures, .. } = manifest;
     let from = if step > 0 { format!(", {step} of them done") } else { String::new() };
@@ -94,7 +93,6 @@ fn describe(manifest: &Manifest, device: &str, step: usize) -> String {
     )
 }
 
-/// Loss and, of a supervised pre-training, accuracy.
 fn metrics(point: &Point) -> String {
     let accuracy = point.accuracy.map_or(String::new(), |share| format!(", {share:.1} % right"));
     format!("loss {:.4}{accuracy}", point.loss)

@@ -93,7 +93,6 @@ impl RemoteTraining {
         Ok(())
     }
 
-    /// Records an event, and prints its line if it has one.
     fn apply(&mut self, news: TrainEvent, display: &Display) {
         match news {
             TrainEvent::Detached { folder, pid, began } => {
@@ -148,7 +147,6 @@ impl RemoteTraining {
         format!("ssmprobe train --on {}{program} --resume --out {}", self.host.place, folder.display())
     }
 
-    /// The exit code of a training that ended.
     fn end(&self, display: &Display) -> ExitCode {
         display.clear();
         match self.ended {

@@ -1,5 +1,4 @@
-//! `ssmprobe eval`: evaluates trained probes on images: accuracy, effect of the order, localisation of known objects, and
-//! baselines (anchors) on the same tokens.
+//! `ssmprobe eval`: accuracy of trained probes, effect of their order, localisation of known objects, baselines (anchors).
 
 mod output;
 
@@ -135,7 +134,6 @@ impl Eval {
 }
 
 impl Report {
-    /// Prints an event, and keeps its result.
     fn print_event(&self, event: EvalEvent, bar: &ProgressBar) -> anyhow::Result<()> {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = self.asked.evaluation.as_deref();
@@ -190,7 +188,6 @@ impl Report {
         })
     }
 
-    /// Prints the document if `--json` was given.
     fn print_json(&self, document: impl FnOnce() -> Value) -> anyhow::Result<()> {
         if self.json { stdout::line(document()) } else { Ok(()) }
     }

@@ -85,7 +85,6 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: 
 }
 
 /// The row of a probe; `kept` are the numbers of last tokens that have a column.
-/// The row of a probe; `kept` are the numbers of last tokens that have a column.
 fn row(subject: &Subject, metrics: &Metrics, kept: &[usize]) -> Row {
     let mut cells = vec![Cell::text(subject.name()), Cell::number(metrics.accuracy, 2)];
     for ablation in &Ablation::ALL[1..] {

@@ -1,5 +1,4 @@
-//! Figures of evaluations of a dataset, and of one image's stability and removal curves, from the files that `eval`,
-//! `inspect` and the window save.
+//! Figures of evaluations, and of an image's stability and removal curves, from files of `eval`, `inspect` and the window.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -237,7 +236,6 @@ impl Figures {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The plot of one evaluation, or of two in a scatter.
     fn overview(&self) -> anyhow::Result<EvaluationPlot> {
         let overviews = || OVERVIEWS.iter().map(|overview| overview.id());
         let ids = || overviews().chain([image_map::INFO.id]).collect::<Vec<_>>().join(", ");

@@ -360,7 +360,6 @@ fn limits(text: &str) -> Result<(f64, f64), String> {
     pair.filter(|(low, high)| low < high).ok_or_else(|| "expected LOW:HIGH, the lower number first".into())
 }
 
-/// The figure with this id.
 fn figure(id: &str) -> anyhow::Result<&'static dyn Figure> {
     find(id).ok_or_else(|| {
         let ids: Vec<&str> = FIGURES.iter().map(|f| f.id()).collect();

@@ -29,7 +29,6 @@ struct Progress {
     images: usize,
     /// Images that failed, through at least one probe.
     failed: BTreeSet<usize>,
-    /// Rows of the summary.
     rows: usize,
     summary: Option<Summary>,
 }
@@ -81,8 +80,6 @@ impl Report {
         }
     }
 
-    /// Warns of what was left out.
-    /// Warns of what was left out.
     fn failure(&self, failure: Failure) -> anyhow::Result<()> {
         let Failure { image, path, probe, error } = failure;
         let through = probe.as_ref().map_or(String::new(), |probe| format!(" through {probe}"));

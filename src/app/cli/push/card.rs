@@ -1,5 +1,4 @@
-//! The model card of uploaded probes: the README.md of their repository, with the YAML front matter that the Hub reads. It
-//! holds no path of this machine.
+//! The model card of uploaded probes: README.md with YAML front matter for the Hub. It holds no path of this machine.
 
 use crate::app::format::shell_word;
 use crate::app::jobs::train::TrainSettings;

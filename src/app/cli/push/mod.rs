@@ -29,9 +29,8 @@ use crate::viz::figures::plot::Plot;
 
 /// Largest file of a run that is uploaded, in bytes.
 const MAX_FILE: u64 = 1 << 30;
-/// Width of the card's figure, in mm.
+/// Width of the card's figure, in mm, and its resolution, in dots per inch.
 const FIGURE_MM: f32 = 174.0;
-/// Resolution of the card's figure, in dots per inch.
 const FIGURE_DPI: f32 = 150.0;
 
 /// Publish a run's probes on the Hugging Face Hub, with a model card.

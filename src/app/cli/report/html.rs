@@ -192,7 +192,6 @@ fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyh
     Ok(())
 }
 
-/// Reads the text file that `--notes` names.
 pub(in crate::app::cli) fn notes(path: &Path) -> anyhow::Result<String> {
     atomic_file::text(path, MAX_NOTES)
         .map_err(|error| source::read_error(format_args!("--notes {}", path.display()), error))
@@ -245,7 +244,6 @@ fn facts(sources: &[Source]) -> Vec<(String, String)> {
     facts
 }
 
-/// The last component of a path, quoted for a shell.
 fn file_name(path: &Path) -> String {
     shell_word(&path.file_name().unwrap_or_default().to_string_lossy())
 }

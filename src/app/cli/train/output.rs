@@ -127,7 +127,6 @@ impl TrainArgs {
         Ok(())
     }
 
-    /// Prints the document if `--json` was given.
     fn print_json(&self, display: &Display, document: impl FnOnce() -> Value) {
         if self.json {
             display.print(&document().to_string());
@@ -135,7 +134,6 @@ impl TrainArgs {
     }
 }
 
-/// The JSON document of an epoch, or of an evaluation within one.
 fn metric_event(metric: &Metric) -> Value {
     let mut value = json!({"event": if metric.epoch.step.is_some() { "evaluation" } else { "epoch" }});
     if let (Value::Object(all), Ok(Value::Object(own))) = (&mut value, serde_json::to_value(metric)) {

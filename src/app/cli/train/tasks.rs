@@ -37,8 +37,7 @@ impl TrainArgs {
         Ok(stages)
     }
 
-    /// The stages of one run: extraction of missing tokens, training in parts, joining. Refuses here what each task would
-    /// refuse.
+    /// The stages of one run: missing tokens, training in parts, joining. Refuses now what each task would refuse.
     fn stages(&self, spec: &TrainSpec, verb: &[String], chain: Option<&str>) -> anyhow::Result<Vec<Stage>> {
         let TrainSpec { plan, out, .. } = spec;
         let parts = self.submit.tasks.map_or(plan.settings.seeds, |parts| parts as usize);
