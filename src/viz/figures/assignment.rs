@@ -1,6 +1,6 @@
-//! The soft permutation `P` as an image: one row a token, one column a position, the last read at
-//! the right. Strips at the edges show how far every row and column sum is from 1. A difference `P - P'` has its rows in the
-//! order of `P'`, colours around zero, and sums beside 0.
+//! The soft permutation `P` as an image: one row per token, one column per position, the position read last at the right.
+//! Strips at the edges show how far every row sum and column sum is from 1. A difference `P - P'` has the row order of `P'`,
+//! a colour scale centred at zero, and sums that are compared with 0.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::viz::draw::{
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Rows, Size, TabGroup, lacks_plan, no_plan};
 
-/// Width of a marginal strip.
+/// Thickness of the strip of row sums or column sums.
 const STRIP_PT: f32 = 9.0;
 
 pub struct Assignment;
@@ -22,26 +22,27 @@ fn plan(trace: &Trace) -> Result<Cow<'_, Matrix>, Empty> {
     difference::plan(trace).ok_or_else(|| no_plan(trace))
 }
 
-/// The token of every row: of a difference as the other's plan has them, so that columns side by side have one order.
+/// The token of every row, and the name of that axis. A difference takes the order of the subtracted trace, so that plots side
+/// by side share it.
 fn row_order(trace: &Trace, order: Rows) -> (Vec<usize>, &'static str) {
-    let of = trace.minus.as_deref().unwrap_or(trace);
+    let source = trace.minus.as_deref().unwrap_or(trace);
     let name = |own: &'static str, other: &'static str| if trace.minus.is_some() { other } else { own };
-    match (order, &of.scores, &of.routing) {
+    match (order, &source.scores, &source.routing) {
         (Rows::Score, Some(scores), _) => {
             let scores: Vec<f64> = scores.iter().map(|&s| f64::from(s)).collect();
             (ascending(&scores), name("Token (by score)", "Token (by the other's score)"))
         }
         (Rows::Argmax | Rows::Score, _, Routing::Plan(plan)) => {
-            let (best, mean) = (argmax(plan), expected(of, plan));
+            let (best, mean) = (argmax(plan), expected(source, plan));
             let mut order = ascending(&mean);
-            order.sort_by_key(|&i| best[i]); // stable: equal best positions stay by their mean
+            order.sort_by_key(|&i| best[i]); // stable: equal best positions keep the order of their means
             (order, name("Token (by its best position)", "Token (by the other's best position)"))
         }
         _ => ((0..trace.grid.len()).collect(), "Token (raster)"),
     }
 }
 
-/// The cell furthest from zero.
+/// The value furthest from zero, with its sign.
 fn largest(plan: &Matrix) -> f32 {
     plan.data.iter().copied().fold(0.0, |a: f32, b| if b.abs() > a.abs() { b } else { a })
 }
@@ -81,8 +82,8 @@ impl Figure for Assignment {
         lacks_plan(trace)
     }
 
-    /// The few sharpest cells may share the brightest colour, or they would darken all others: the
-    /// upper limit is the N/4-th largest share, of a difference to either side.
+    /// The N/4 largest of the `N^2` shares are above the upper limit and all get the brightest colour: a scale up to the
+    /// largest would leave the others too dark. A difference has the same limit, of absolute values, on both sides of zero.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
         let plan = plan(trace).ok()?;
         let (lo, _) = extent(plan.data.iter().map(|&p| f64::from(p)))?;
@@ -112,30 +113,30 @@ impl Figure for Assignment {
         let largest = f64::from(largest(plan));
         let scale_name = label(trace, if log { "Share, logarithmic" } else { "Share" });
         let keys = options.keys;
-        let beyond = largest.abs() > shares.hi * 1.001;
+        let clipped = largest.abs() > shares.hi * 1.001;
         let largest = difference::value(trace, largest);
-        let bar_name = if beyond && !keys.are_shared() {
+        let bar_name = if clipped && !keys.are_shared() {
             format!("{scale_name} (largest {largest})")
         } else {
             scale_name.clone()
         };
         let bar = keys.bar_axis(theme, Axis::new(shares, bar_name, 4), size.height);
-        let off = Residuals::new(plan, if is_difference { 0.0 } else { 1.0 });
-        let most = number(off.largest());
-        let (sums, how) = match is_difference {
+        let residuals = Residuals::new(plan, if is_difference { 0.0 } else { 1.0 });
+        let worst = number(residuals.largest());
+        let (sums, sums_unnumbered) = match is_difference {
             true => {
-                (format!("Δ of row and column sums: at most {most}"), "Δ of row and column sums, its size")
+                (format!("Δ of row and column sums: at most {worst}"), "Δ of row and column sums, its size")
             }
             false => {
-                (format!("Row and column sums: off by at most {most}"), "Row and column sums: how far off 1")
+                (format!("Row and column sums: off by at most {worst}"), "Row and column sums: how far off 1")
             }
         };
-        let key = if keys.are_shared() { how } else { &sums };
+        let key = if keys.are_shared() { sums_unnumbered } else { &sums };
         let below = keys.above(&mut scene, theme, size, &[(Mark::Patch(theme.series(0)), key)]);
         if keys.are_shared() {
             scene.handed.foot = match is_difference {
-                true => format!("Largest {scale_name} {largest}, Δ of sums at most {most}"),
-                false => format!("Largest share {largest}, sums off by at most {most}"),
+                true => format!("Largest {scale_name} {largest}, Δ of sums at most {worst}"),
+                false => format!("Largest share {largest}, sums off by at most {worst}"),
             };
         }
         let beside = keys.bar_room(theme, &bar) + STRIP_PT + 3.0;
@@ -156,7 +157,7 @@ impl Figure for Assignment {
         scene.image(area, raster, false, Some(identity));
         scene.outline(area, Stroke::new(theme.hair, theme.axis));
         frame.axes(&mut scene, theme);
-        off.draw(&mut scene, theme, area, &order);
+        residuals.draw(&mut scene, theme, area, &order);
         let beside = Box2 { w: area.w + STRIP_PT + 3.0, ..area };
         keys.color_bar(&mut scene, theme, beside, &bar, color);
         Ok(scene)
@@ -182,45 +183,47 @@ struct Residuals {
     rows: Vec<f64>,
     /// By position.
     columns: Vec<f64>,
-    /// The largest; one scale for both sides, so that an exact side looks exact. At least 0.01, so
-    /// that float32 dust stays flat.
-    most: f64,
+    /// The value drawn at full length: the largest of both strips, so that a normalised side looks flat, and at least 0.01, so
+    /// that float32 rounding does too.
+    full_scale: f64,
 }
 
 impl Residuals {
-    fn new(plan: &Matrix, from: f64) -> Self {
-        let (mut across, mut down) = (vec![-from; plan.rows], vec![-from; plan.cols]);
+    /// `target` is the sum without error.
+    fn new(plan: &Matrix, target: f64) -> Self {
+        let (mut row_sums, mut column_sums) = (vec![-target; plan.rows], vec![-target; plan.cols]);
         for (i, row) in rows(plan).enumerate() {
             for (k, &p) in row.iter().enumerate() {
-                across[i] += f64::from(p);
-                down[k] += f64::from(p);
+                row_sums[i] += f64::from(p);
+                column_sums[k] += f64::from(p);
             }
         }
-        let [rows, columns] = [across, down].map(|v| v.into_iter().map(f64::abs).collect::<Vec<_>>());
-        let most = rows.iter().chain(&columns).copied().fold(0.01, f64::max);
-        Self { rows, columns, most }
+        let [rows, columns] =
+            [row_sums, column_sums].map(|v| v.into_iter().map(f64::abs).collect::<Vec<_>>());
+        let full_scale = rows.iter().chain(&columns).copied().fold(0.01, f64::max);
+        Self { rows, columns, full_scale }
     }
 
-    /// The largest of all.
+    /// The largest deviation of any sum.
     fn largest(&self) -> f64 {
         self.rows.iter().chain(&self.columns).copied().fold(0.0, f64::max)
     }
 
-    /// Row sums to the right, column sums above.
+    /// Draws the deviations of row sums right of `area`, those of column sums above it; `order` is the token of every row.
     fn draw(&self, scene: &mut Scene, theme: &Theme, area: Box2, order: &[usize]) {
         let n = order.len() as f32;
-        let reach = |off: f64| (off / self.most) as f32 * (STRIP_PT - 1.0);
+        let length = |off: f64| (off / self.full_scale) as f32 * (STRIP_PT - 1.0);
         let (right, above) = (area.right() + 2.0, area.y - 2.0);
         let mut outline = vec![[right, area.y]];
         for (r, &i) in order.iter().enumerate() {
-            let (x, y) = (right + reach(self.rows[i]), area.y + r as f32 / n * area.h);
+            let (x, y) = (right + length(self.rows[i]), area.y + r as f32 / n * area.h);
             outline.extend([[x, y], [x, y + area.h / n]]);
         }
         outline.push([right, area.bottom()]);
         scene.polygon(outline, theme.series(0));
         let mut outline = vec![[area.x, above]];
         for (k, &off) in self.columns.iter().enumerate() {
-            let (x, y) = (area.x + k as f32 / n * area.w, above - reach(off));
+            let (x, y) = (area.x + k as f32 / n * area.w, above - length(off));
             outline.extend([[x, y], [x + area.w / n, y]]);
         }
         outline.push([area.right(), above]);

@@ -1,6 +1,6 @@
-//! What the diagnostics of a trace are called and say in pictures, which know no model.
+//! Names and one-sentence explanations of the diagnostics, for pictures, which do not depend on the code that computes them.
 
-/// Every diagnostic by its name in a trace, and what it says, in a sentence.
+/// The name of every diagnostic in a trace, and one sentence on what it measures.
 pub const MEANINGS: [(&str, &str); 12] = [
     ("rank_coverage", "Distinct best positions of tokens, divided by N"),
     ("argmax_entropy", "Entropy of the histogram of best positions, divided by ln N"),
@@ -15,15 +15,15 @@ pub const MEANINGS: [(&str, &str); 12] = [
     ("kendall_tau", "Kendall's tau-b of the mean positions against raster order"),
     ("path_length", "Mean step over the grid, in patches, between tokens that follow each other"),
 ];
-/// Of these, scores without an image say nothing: neighbouring tokens are alike, and so are their scores.
+/// Diagnostics that random scores are no reference for: neighbouring tokens are alike, and so are the scores an image gives.
 pub const UNTRAINED_ALONE: [&str; 2] = ["kendall_tau", "path_length"];
 
-/// What a diagnostic says; nothing of one that is not known.
+/// What the diagnostic `id` measures; empty for an unknown one.
 pub(super) fn meaning(id: &str) -> &'static str {
     MEANINGS.iter().find(|(known, _)| *known == id).map_or("", |(_, words)| words)
 }
 
-/// `rank_coverage` as a person reads it.
+/// The name of a diagnostic as it is displayed: `rank_coverage` becomes "Rank coverage".
 pub(super) fn words(name: &str) -> String {
     let text = name.replace("_p95", ", p95").replace("_10", ", 10 %").replace('_', " ");
     let mut letters = text.chars();

@@ -1,4 +1,4 @@
-//! One figure a file, and the one list of them.
+//! One file per figure, and the lists of all figures.
 
 pub(crate) mod assignment;
 pub mod compare;
@@ -30,7 +30,7 @@ pub mod trace_plot;
 use super::{Figure, Info};
 use crate::model::trace::Attribution;
 
-/// The one list of figures of a trace.
+/// All figures of a trace, in the order of menus.
 pub const FIGURES: &[&dyn Figure] = &[
     &photo::Photo,
     &token_map::TokenMap(None),
@@ -49,12 +49,12 @@ pub const FIGURES: &[&dyn Figure] = &[
     &predictions::Predictions,
 ];
 
-/// The figure of this id.
+/// The figure of a trace with this id; `None` if there is none.
 pub fn find(id: &str) -> Option<&'static dyn Figure> {
     FIGURES.iter().copied().find(|figure| figure.id() == id)
 }
 
-/// Every picture there is, and what it is of: a trace, a run, an evaluation, a stability or removal curves.
+/// The [`Info`] of every picture, with the kind of data it shows: a trace, a run, an evaluation, stability or removal curves.
 pub fn all() -> impl Iterator<Item = (Info, &'static str)> {
     let figures = FIGURES.iter().map(|figure| (figure.info(), "trace"));
     let curves = curves::Part::ALL.into_iter().map(|part| (part.info(), "run"));

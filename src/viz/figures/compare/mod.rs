@@ -1,8 +1,8 @@
-//! Several probes side by side: one column a trace, one row a figure, all of a row on the same scale, with one legend
-//! and one colour bar, in one scene. Against a reference, they show differences.
+//! Several probes side by side in one scene: one column per trace, one row per figure, with one scale, one legend and one
+//! colour bar per row. With a reference trace, the columns show differences from it.
 //!
-//! The page is as wide as it is: cells share what titles, axes and bars leave of it. Where that is too little to be read,
-//! [`Comparison::narrow`] says so, and what would do.
+//! The page width is given: cells share what axes, gaps and colour bars leave of it. If cells would be too narrow to read,
+//! [`Comparison::narrow`] returns how many columns fit, and how wide a page would have to be for all.
 
 mod row;
 
@@ -19,49 +19,49 @@ use crate::viz::{difference, figures};
 const GAP_PT: f32 = 10.0;
 /// Gap between rows.
 const ROW_GAP_PT: f32 = 8.0;
-/// Gap between rows of probes.
+/// Gap between bands: blocks of all figures of some of the probes, if not all probes stand side by side.
 const BAND_GAP_PT: f32 = 16.0;
 
 /// Figures of traces, side by side.
 #[derive(Clone, Copy)]
 pub struct Comparison<'a> {
-    /// Columns.
+    /// One column each.
     pub traces: &'a [&'a Trace],
-    /// Rows.
+    /// One row each.
     pub figures: &'a [&'a dyn Figure],
-    /// What is set of all of them.
+    /// The options of every row that has none in `row_options`.
     pub options: &'a Options,
-    /// What is set of each row instead, in their order.
+    /// The options of the rows, in the order of `figures`; may be shorter.
     pub row_options: &'a [Options],
-    /// What they are differences from. A column that is this very trace comes first, as it is.
+    /// The reference that is subtracted. If `traces` has this very trace, it is the first column, drawn as it is.
     pub against: Option<&'a Trace>,
-    /// How many probes stand side by side; the others follow below. All where absent.
+    /// How many probes stand side by side; the others follow below. All if `None`.
     pub columns: Option<usize>,
-    /// Whether every cell has limits, legend and colour bar of its own instead of its row's.
+    /// Whether every cell has its own limits, legend and colour bar instead of those of its row.
     pub own_scales: bool,
 }
 
-/// Columns that would be too narrow to be read, and what would do.
+/// The columns of a comparison are too narrow to read: by how much, and what would fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Narrow {
-    /// How many were to stand side by side.
+    /// How many should stand side by side.
     pub columns: usize,
     /// How wide the page is, in mm.
     pub width: f32,
     /// How many fit on it; 0 where not even one does.
     pub fitting: usize,
-    /// How wide a page would do for all, in whole mm.
+    /// Width of a page on which all fit, in mm, rounded up.
     pub needed: f32,
 }
 
 impl Narrow {
-    /// How many to set in a row, so that rows are about equally long; absent where not even one fits.
+    /// How many columns to set side by side so that bands are about equally long; `None` if not even one fits.
     pub fn in_rows(&self) -> Option<usize> {
         let rows = self.columns.div_ceil(self.fitting.max(1));
         (self.fitting > 0).then(|| self.columns.div_ceil(rows))
     }
 
-    /// What is wrong, without a remedy.
+    /// The problem in words, without a remedy.
     pub fn why(&self) -> String {
         let fit = match self.fitting {
             0 => "none fits".to_owned(),
@@ -88,13 +88,13 @@ impl Display for Narrow {
     }
 }
 
-/// Widths of a page, in points.
+/// Horizontal layout of a page, in points.
 struct Grid {
-    /// Left of the first column: upward axes.
+    /// Left of the first column, for vertical axes.
     left: f32,
-    /// More between the first column and the second: the axis of differences.
+    /// Between the first column and the second, besides the gap, for the vertical axis of differences.
     between: f32,
-    /// Of a cell.
+    /// Width of a cell.
     cell: f32,
 }
 
@@ -107,7 +107,7 @@ impl Grid {
 }
 
 impl<'a> Comparison<'a> {
-    /// All on one row.
+    /// All traces side by side, without a reference, on shared scales.
     pub fn new(traces: &'a [&'a Trace], figures: &'a [&'a dyn Figure], options: &'a Options) -> Self {
         let (against, columns, own_scales) = (None, None, false);
         Self { traces, figures, options, row_options: &[], against, columns, own_scales }
@@ -116,34 +116,34 @@ impl<'a> Comparison<'a> {
     /// Draws it on a page of `width` points.
     ///
     /// # Errors
-    /// If there is no trace or no figure to compare, nothing of them to see, or no room for it.
+    /// If there is no trace or no figure, no cell has anything to show, or the page is too narrow.
     pub fn scene(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         Ok(self.inside(theme, width - 2.0 * MARGIN)?.framed(MARGIN))
     }
 
-    /// Why it does not fit on a page of `width` points, if it does not.
+    /// What does not fit on a page of `width` points; `None` if all does, or if there is nothing to draw.
     pub fn narrow(&self, theme: &Theme, width: f32) -> Option<Narrow> {
         let traces = self.ordered();
         let rows = self.rows(theme, &traces).ok()?;
-        self.too_narrow(theme, &rows, width - 2.0 * MARGIN)
+        self.check_width(theme, &rows, width - 2.0 * MARGIN)
     }
 
-    /// The same without an edge around it.
+    /// [`scene`](Self::scene) without the margin around it.
     pub(super) fn inside(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let traces = self.ordered();
         let rows = self.rows(theme, &traces)?;
-        if let Some(narrow) = self.too_narrow(theme, &rows, width) {
+        if let Some(narrow) = self.check_width(theme, &rows, width) {
             return Err(Empty(narrow.to_string()));
         }
-        let side = self.side(traces.len());
-        let grid = grid(theme, &rows, side, width);
+        let per_band = self.columns_per_band(traces.len());
+        let grid = grid(theme, &rows, per_band, width);
         let mut scene = Scene::new(width, 0.0, "Comparison of probes", theme.background);
         let titles: Vec<Vec<Line>> = traces.iter().map(|trace| self.title(trace, theme, grid.cell)).collect();
         let mut y = 0.0;
-        for first in (0..traces.len()).step_by(side) {
-            let columns = first..(first + side).min(traces.len());
+        for first in (0..traces.len()).step_by(per_band) {
+            let columns = first..(first + per_band).min(traces.len());
             y += if first > 0 { BAND_GAP_PT } else { 0.0 };
-            y += heads(&mut scene, theme, &grid, &titles[columns.clone()], y);
+            y += draw_titles(&mut scene, theme, &grid, &titles[columns.clone()], y);
             for (at, row) in rows.iter().enumerate() {
                 y += if at > 0 { ROW_GAP_PT } else { 0.0 };
                 y += row.draw(&mut scene, theme, &grid, columns.clone(), y);
@@ -153,7 +153,7 @@ impl<'a> Comparison<'a> {
         Ok(scene)
     }
 
-    /// The traces, the one they are differences from first.
+    /// The traces, the reference first if it is one of them.
     fn ordered(&self) -> Vec<&'a Trace> {
         let mut traces = self.traces.to_vec();
         traces.sort_by_key(|trace| !self.is_reference(trace));
@@ -164,8 +164,8 @@ impl<'a> Comparison<'a> {
         self.against.is_some_and(|reference| std::ptr::eq(reference, trace))
     }
 
-    /// How many of so many stand side by side.
-    fn side(&self, traces: usize) -> usize {
+    /// How many of `traces` traces stand side by side.
+    fn columns_per_band(&self, traces: usize) -> usize {
         self.columns.unwrap_or(traces).clamp(1, traces.max(1))
     }
 
@@ -178,7 +178,7 @@ impl<'a> Comparison<'a> {
                 Some(reference) => difference::shown(*figure, trace, reference).map(Cow::Owned),
                 None => Ok(Cow::Borrowed(*trace)),
             };
-            let name = self.against.map(|reference| self.words(reference).join(", "));
+            let name = self.against.map(|reference| self.name_parts(reference).join(", "));
             let pinned = traces.first().is_some_and(|first| self.is_reference(first));
             let cells = traces.iter().map(shown).collect();
             let options = self.row_options.get(at).unwrap_or(self.options);
@@ -188,14 +188,14 @@ impl<'a> Comparison<'a> {
         if rows.iter().all(Row::is_empty) {
             return Err(rows
                 .iter()
-                .find_map(Row::why)
+                .find_map(Row::reason)
                 .unwrap_or_else(|| Empty("There is nothing to compare".to_owned())));
         }
         Ok(rows)
     }
 
-    fn too_narrow(&self, theme: &Theme, rows: &[Row<'_>], width: f32) -> Option<Narrow> {
-        let columns = self.side(self.traces.len());
+    fn check_width(&self, theme: &Theme, rows: &[Row<'_>], width: f32) -> Option<Narrow> {
+        let columns = self.columns_per_band(self.traces.len());
         let least = rows.iter().map(Row::least_width).fold(0.0, f32::max);
         let fits = |columns: usize, width: f32| grid(theme, rows, columns, width).cell >= least - 0.01;
         if fits(columns, width) {
@@ -208,8 +208,9 @@ impl<'a> Comparison<'a> {
         Some(Narrow { columns, width: (10.0 * to_mm(width)).round() / 10.0, fitting, needed })
     }
 
-    /// What a trace is called among the others: its probe, backbone and image where they differ, and how it was read.
-    fn words(&self, trace: &Trace) -> Vec<String> {
+    /// The name of a trace among the others: its probe, its backbone and image if these differ between traces, and the changes
+    /// to how it was read.
+    fn name_parts(&self, trace: &Trace) -> Vec<String> {
         let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
         let differ = |of: fn(&Trace) -> &str| self.traces.iter().any(|other| of(other) != of(trace));
         let backbone = differ(|trace| &trace.backbone).then(|| trace.backbone.clone());
@@ -218,15 +219,15 @@ impl<'a> Comparison<'a> {
         std::iter::once(name).chain(backbone).chain(image).chain(trace.reading.changes()).collect()
     }
 
-    /// The head of a column in lines.
+    /// The title of a column, broken into lines of at most `room` points.
     fn title(&self, trace: &Trace, theme: &Theme, room: f32) -> Vec<Line> {
         let changes = trace.reading.changes();
         let mut lines = Vec::new();
-        for (at, text) in self.words(trace).into_iter().enumerate() {
+        for (at, text) in self.name_parts(trace).into_iter().enumerate() {
             let kind = match at {
-                0 => Kind::Name,
-                _ if changes.as_ref() == Some(&text) => Kind::Change,
-                _ => Kind::Note,
+                0 => LineKind::Name,
+                _ if changes.as_ref() == Some(&text) => LineKind::Change,
+                _ => LineKind::Note,
             };
             let size = kind.size(theme);
             lines.extend(font::break_lines(&text, size, room).into_iter().map(|text| (kind, text)));
@@ -235,53 +236,53 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// What a line over a column says.
+/// What a line of a column's title states.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    /// Which probe.
+enum LineKind {
+    /// The probe.
     Name,
-    /// Through which backbone, of which image.
+    /// The backbone or the image.
     Note,
-    /// What was changed in how it reads.
+    /// The changes to how the probe reads.
     Change,
 }
 
-impl Kind {
+impl LineKind {
     fn size(self, theme: &Theme) -> f32 {
         if self == Self::Name { theme.title } else { theme.tick }
     }
 }
 
-/// A line over a column.
-type Line = (Kind, String);
+/// A line of a column's title.
+type Line = (LineKind, String);
 
-/// Draws the heads of columns from `y` down; the height they take.
-fn heads(scene: &mut Scene, theme: &Theme, grid: &Grid, titles: &[Vec<Line>], y: f32) -> f32 {
-    let mut most = 0.0f32;
+/// Draws the titles of columns from `y` down, and returns the height they take.
+fn draw_titles(scene: &mut Scene, theme: &Theme, grid: &Grid, titles: &[Vec<Line>], y: f32) -> f32 {
+    let mut height = 0.0f32;
     for (column, lines) in titles.iter().enumerate() {
         let mut top = y;
         for (kind, text) in lines {
             let size = kind.size(theme);
             let color = match kind {
-                Kind::Name => theme.ink,
-                Kind::Note => theme.muted,
-                Kind::Change => theme.series(1),
+                LineKind::Name => theme.ink,
+                LineKind::Note => theme.muted,
+                LineKind::Change => theme.series(1),
             };
             let at = [grid.x(column) + grid.cell / 2.0, top + size * font::CAP + 0.5];
             scene.text(at, text.clone(), size, color, Anchor::Middle);
             top += size + 2.0;
         }
-        most = most.max(top - y);
+        height = height.max(top - y);
     }
-    most + 4.0
+    height + 4.0
 }
 
-/// The widths on a page of `width` points with so many columns side by side.
+/// The layout of a page of `width` points with this many columns side by side.
 fn grid(theme: &Theme, rows: &[Row<'_>], columns: usize, width: f32) -> Grid {
-    let most = |of: &dyn Fn(&Row<'_>) -> f32| rows.iter().map(of).fold(0.0, f32::max);
-    let left = most(&|row| row.axis_room(theme, 0).max(row.axis_room(theme, 1)));
-    let between = if columns > 1 { most(&|row| row.axis_room(theme, 1)) } else { 0.0 };
-    let right = most(&|row| row.bar_room(theme));
+    let widest = |of: &dyn Fn(&Row<'_>) -> f32| rows.iter().map(of).fold(0.0, f32::max);
+    let left = widest(&|row| row.axis_room(theme, 0).max(row.axis_room(theme, 1)));
+    let between = if columns > 1 { widest(&|row| row.axis_room(theme, 1)) } else { 0.0 };
+    let right = widest(&|row| row.bar_room(theme));
     let room = width - left - between - right - (columns - 1) as f32 * GAP_PT;
     Grid { left, between, cell: room / columns as f32 }
 }

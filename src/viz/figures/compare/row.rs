@@ -1,4 +1,5 @@
-//! One figure of all traces: cells of one size on shared scales, and around them, once, what they say of their marks.
+//! A row of a comparison: one figure of all traces, in cells of one size on shared scales, with one legend, one set of axes and
+//! one colour bar for all of them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,19 +10,19 @@ use crate::viz::draw::keys::{self, Handed};
 use crate::viz::draw::{Anchor, Box2, Color, Keys, Mark, Scene, Theme, check::check, font, legend};
 use crate::viz::{Empty, Figure, Options, Size, marked, shared};
 
-/// A cell at which a row is drawn to learn what it hands over.
-const NOMINAL_PT: f32 = 120.0;
-/// Least height of a cell.
-const LEAST_PT: f32 = 30.0;
+/// Width of the cells that are drawn only to collect the legend, axes and colour bar they hand over.
+const NOMINAL_WIDTH_PT: f32 = 120.0;
+/// Smallest height of a cell.
+const MIN_HEIGHT_PT: f32 = 30.0;
 
 /// A figure of several traces, or of their differences.
 pub struct Row<'a> {
     figure: &'a dyn Figure,
-    /// What every column shows, or why it shows nothing.
+    /// The trace or difference of every column, or why there is none.
     cells: Vec<Result<Cow<'a, Trace>, Empty>>,
-    /// The options of every column: those on one scale share their limits.
+    /// The options of every column; columns on one scale have the same limits.
     options: Vec<Options>,
-    /// Columns on one scale, and what the first of them that can be drawn hands over.
+    /// The columns on one scale, and what the first of them that can be drawn hands over.
     groups: Vec<(Vec<usize>, Handed)>,
     /// The legend of all columns.
     entries: Vec<(Mark, String)>,
@@ -29,8 +30,8 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Of a figure. `own_scales` leaves every column its limits; `against` is what the cells are differences from, and
-    /// whether the first column is that itself.
+    /// `own_scales` keeps the limits of every column; `against` is the name of the reference that cells are differences from,
+    /// `pinned` whether the first column is that reference itself.
     pub fn new(
         figure: &'a dyn Figure,
         cells: Vec<Result<Cow<'a, Trace>, Empty>>,
@@ -41,10 +42,11 @@ impl<'a> Row<'a> {
         let checked =
             |cell: Result<Cow<'a, Trace>, Empty>| cell.and_then(|trace| check(&trace).map(|()| trace));
         let cells: Vec<Result<Cow<'a, Trace>, Empty>> = cells.into_iter().map(checked).collect();
-        let whole = || cells.iter().filter_map(|cell| cell.as_ref().ok());
-        let grid = whole().next().map(|trace| trace.grid);
-        let shares = !own_scales && figure.shares_keys() && whole().all(|trace| Some(trace.grid) == grid);
-        let keys = if shares { Keys::Shared } else { Keys::Own };
+        let valid = || cells.iter().filter_map(|cell| cell.as_ref().ok());
+        let grid = valid().next().map(|trace| trace.grid);
+        let shares_keys =
+            !own_scales && figure.shares_keys() && valid().all(|trace| Some(trace.grid) == grid);
+        let keys = if shares_keys { Keys::Shared } else { Keys::Own };
         let scale = |cell: &Result<Cow<'a, Trace>, Empty>| {
             cell.as_ref().ok().map(|trace| (trace.minus.is_some(), figure.scale(trace)))
         };
@@ -55,13 +57,13 @@ impl<'a> Row<'a> {
                 None => groups.push(vec![at]),
             }
         }
-        let mut own = vec![Options { keys, ..options.clone() }; cells.len()];
-        let mut differ = false;
+        let mut column_options = vec![Options { keys, ..options.clone() }; cells.len()];
+        let mut scales_differ = false;
         for group in &groups {
             let limits = shared(figure, group.iter().filter_map(|at| cells[*at].as_deref().ok()));
-            differ |= own_scales && group.len() > 1 && limits.iter().any(Option::is_some);
+            scales_differ |= own_scales && group.len() > 1 && limits.iter().any(Option::is_some);
             for at in group.iter().filter(|_| !own_scales) {
-                own[*at] = own[*at].clone().within(limits);
+                column_options[*at] = column_options[*at].clone().within(limits);
             }
         }
         let mut title = match (against, pinned) {
@@ -71,27 +73,28 @@ impl<'a> Row<'a> {
                 format!("{}: of {name}, and the difference (Δ) of the others from it", figure.title())
             }
         };
-        if differ {
+        if scales_differ {
             title += ", each on its own scale";
         }
-        let mut row = Self { figure, cells, options: own, groups: Vec::new(), entries: Vec::new(), title };
-        let drawn: Vec<Option<Handed>> = (0..row.cells.len())
-            .map(|at| row.cell(at, theme, NOMINAL_PT).ok().map(|scene| scene.handed))
+        let options = column_options;
+        let mut row = Self { figure, cells, options, groups: Vec::new(), entries: Vec::new(), title };
+        let handed_over: Vec<Option<Handed>> = (0..row.cells.len())
+            .map(|at| row.cell(at, theme, NOMINAL_WIDTH_PT).ok().map(|scene| scene.handed))
             .collect();
-        for entry in drawn.iter().flatten().flat_map(|handed| &handed.entries) {
+        for entry in handed_over.iter().flatten().flat_map(|handed| &handed.entries) {
             if !row.entries.iter().any(|(_, known)| *known == entry.1) {
                 row.entries.push(entry.clone());
             }
         }
-        let first = |group: Vec<usize>| {
-            let handed = group.iter().find_map(|at| drawn[*at].clone()).unwrap_or_default();
+        let with_first = |group: Vec<usize>| {
+            let handed = group.iter().find_map(|at| handed_over[*at].clone()).unwrap_or_default();
             (group, handed)
         };
-        row.groups = groups.into_iter().map(first).collect();
+        row.groups = groups.into_iter().map(with_first).collect();
         row
     }
 
-    /// Whether it shows nothing.
+    /// Whether no column has anything to show.
     pub fn is_empty(&self) -> bool {
         let empty = |cell: &Result<Cow<'a, Trace>, Empty>| {
             cell.as_ref().map_or(true, |trace| self.figure.lacks(trace).is_some())
@@ -99,37 +102,37 @@ impl<'a> Row<'a> {
         self.cells.iter().all(empty)
     }
 
-    /// Why its first column shows nothing.
-    pub fn why(&self) -> Option<Empty> {
+    /// Why a column has nothing to show: the reason of the first such column.
+    pub fn reason(&self) -> Option<Empty> {
         self.cells.iter().find_map(|cell| match cell {
             Ok(trace) => self.figure.lacks(trace),
             Err(why) => Some(why.clone()),
         })
     }
 
-    fn shares(&self) -> bool {
+    fn shares_keys(&self) -> bool {
         self.options.first().is_some_and(|options| options.keys.are_shared())
     }
 
-    /// Least width of a cell.
+    /// Smallest width at which a cell can be read.
     pub fn least_width(&self) -> f32 {
-        let own = if self.figure.shares_keys() && !self.shares() { 130.0 } else { 0.0 };
+        let own = if self.figure.shares_keys() && !self.shares_keys() { 130.0 } else { 0.0 };
         self.figure.least_width().max(own)
     }
 
-    /// Width of the upward axis of a group.
+    /// Width of the vertical axes of a group.
     pub fn axis_room(&self, theme: &Theme, group: usize) -> f32 {
         let axes = self.groups.get(group).map_or(&[][..], |(_, handed)| &handed.axes);
         axes.iter().map(|(_, axis)| keys::axis_room(theme, axis)).fold(0.0, f32::max)
     }
 
-    /// Width of all colour bars.
+    /// Width of all colour bars side by side.
     pub fn bar_room(&self, theme: &Theme) -> f32 {
         let bars = self.groups.iter().filter_map(|(_, handed)| handed.bar.as_ref());
         bars.map(|(_, axis, _)| keys::bar_room(theme, axis)).sum()
     }
 
-    /// One column, as high as suits it.
+    /// Draws the cell of column `at`, at the height its figure asks for.
     fn cell(&self, at: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let trace = self.cells[at].as_ref().map_err(Clone::clone)?;
         let options = &self.options[at];
@@ -137,44 +140,44 @@ impl<'a> Row<'a> {
         marked(self.figure, trace, options, theme, size)
     }
 
-    /// Draws `columns` from `y` down; the height they take.
+    /// Draws `columns` from `y` down, and returns the height they take.
     pub fn draw(&self, scene: &mut Scene, theme: &Theme, grid: &Grid, columns: Range<usize>, y: f32) -> f32 {
         let cells: Vec<Result<Scene, Empty>> =
             columns.clone().map(|at| self.cell(at, theme, grid.cell)).collect();
         let handed: Vec<Option<&Handed>> =
             cells.iter().map(|cell| cell.as_ref().ok().map(|scene| &scene.handed)).collect();
-        let said = |of: fn(&Handed) -> &String| -> Vec<String> {
+        let texts = |of: fn(&Handed) -> &String| -> Vec<String> {
             handed.iter().map(|handed| handed.map(of).cloned().unwrap_or_default()).collect()
         };
-        let (mut captions, feet) = (said(|handed| &handed.caption), said(|handed| &handed.foot));
+        let (mut captions, feet) = (texts(|handed| &handed.caption), texts(|handed| &handed.foot));
         let mut title = self.title.clone();
-        // What holds for all is said once.
-        let mut said = captions.iter().filter(|caption| !caption.is_empty());
-        if let Some(first) = said.next()
+        // A caption that all columns share is written once, in the title.
+        let mut known = captions.iter().filter(|caption| !caption.is_empty());
+        if let Some(first) = known.next()
             && captions.len() > 1
-            && said.all(|other| other == first)
+            && known.all(|other| other == first)
         {
             title = format!("{title}. {first}");
             captions.iter_mut().for_each(String::clear);
         }
-        // One legend, above the first of several rows of probes.
+        // One legend, above the first of several bands of probes.
         let entries = if columns.start == 0 { &self.entries[..] } else { &[] };
-        let mut top = y + head(scene, theme, &title, entries, y);
-        top += lines(scene, grid, (theme.label, theme.ink), captions.into_iter(), top);
-        let height = |cell: &Result<Scene, Empty>| match cell {
+        let mut top = y + draw_heading(scene, theme, &title, entries, y);
+        top += draw_texts(scene, grid, (theme.label, theme.ink), captions.into_iter(), top);
+        let height_of = |cell: &Result<Scene, Empty>| match cell {
             Ok(scene) => scene.height,
             Err(why) => message_height(theme, grid.cell, &why.0),
         };
-        let high = cells.iter().map(height).fold(LEAST_PT, f32::max);
-        let mut bottom = top + high;
-        let here = Cells { grid, columns: columns.clone(), handed: &handed, top };
-        self.axes(scene, theme, &here);
-        self.bars(scene, theme, &here);
+        let height = cells.iter().map(height_of).fold(MIN_HEIGHT_PT, f32::max);
+        let mut bottom = top + height;
+        let band = Band { grid, columns: columns.clone(), handed: &handed, top };
+        self.axes(scene, theme, &band);
+        self.bars(scene, theme, &band);
         let across =
             handed.iter().flatten().map(|handed| handed.across.clone()).find(|name| !name.is_empty());
         for (at, cell) in cells.into_iter().enumerate() {
-            let drawn = cell.unwrap_or_else(|why| message(theme, grid.cell, high, &why.0));
-            let clip = Box2::new(-4.0, -4.0, grid.cell + 8.0, high + 8.0);
+            let drawn = cell.unwrap_or_else(|why| message(theme, grid.cell, height, &why.0));
+            let clip = Box2::new(-4.0, -4.0, grid.cell + 8.0, height + 8.0);
             scene.place(drawn, [grid.x(at), top], Some(clip));
         }
         if let Some(name) = across {
@@ -183,7 +186,7 @@ impl<'a> Row<'a> {
             scene.text(at, name, theme.label, theme.ink, Anchor::Middle);
             bottom += theme.label + 3.0;
         }
-        bottom += lines(scene, grid, (theme.tick, theme.muted), feet.into_iter(), bottom + 2.0);
+        bottom += draw_texts(scene, grid, (theme.tick, theme.muted), feet.into_iter(), bottom + 2.0);
         bottom - y
     }
 
@@ -192,16 +195,16 @@ impl<'a> Row<'a> {
         self.groups.iter().position(|(columns, _)| columns.contains(&column))
     }
 
-    /// Draws the upward axis of every group left of its first column here.
-    fn axes(&self, scene: &mut Scene, theme: &Theme, Cells { grid, columns, handed, top }: &Cells<'_>) {
-        let mut known = Vec::new();
+    /// Draws the vertical axes of every group once, in the room left for them.
+    fn axes(&self, scene: &mut Scene, theme: &Theme, Band { grid, columns, handed, top }: &Band<'_>) {
+        let mut drawn = Vec::new();
         for (at, handed) in handed.iter().enumerate() {
             let (Some(group), Some(handed)) = (self.group(columns.start + at), handed) else { continue };
-            if known.contains(&group) {
+            if drawn.contains(&group) {
                 continue;
             }
-            known.push(group);
-            // The group's axis stands where its room is: before the first column, or before the second.
+            drawn.push(group);
+            // The grid leaves room before the first column, and for the axis of differences before the second.
             let place = usize::from(group > 0 && columns.start == 0);
             for (area, axis) in &handed.axes {
                 let along = Box2 { x: grid.x(place), y: area.y + top, ..*area };
@@ -210,13 +213,13 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Draws the colour bar of every group right of the last column here.
-    fn bars(&self, scene: &mut Scene, theme: &Theme, Cells { grid, columns, handed, top }: &Cells<'_>) {
+    /// Draws the colour bar of every group right of the last column of the band.
+    fn bars(&self, scene: &mut Scene, theme: &Theme, Band { grid, columns, handed, top }: &Band<'_>) {
         let right = grid.x(columns.len() - 1) + grid.cell;
         let mut x = right;
         for (group, _) in &self.groups {
-            let here = group.iter().filter(|at| columns.contains(at)).map(|at| at - columns.start);
-            let bars = here.filter_map(|at| handed[at]?.bar.as_ref());
+            let places = group.iter().filter(|at| columns.contains(at)).map(|at| at - columns.start);
+            let bars = places.filter_map(|at| handed[at]?.bar.as_ref());
             let Some((area, axis, colors)) = bars.max_by(|a, b| a.0.h.total_cmp(&b.0.h)) else { continue };
             let along = Box2::new(x, area.y + top, 0.0, area.h);
             keys::bar(scene, theme, along, axis, colors);
@@ -225,19 +228,19 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Cells that stand side by side.
-struct Cells<'a> {
+/// The columns of a row that stand side by side.
+struct Band<'a> {
     grid: &'a Grid,
-    /// Which of the row's columns.
+    /// Their indices in the row.
     columns: Range<usize>,
-    /// What each handed over.
+    /// What each cell handed over; `None` for one that shows a message.
     handed: &'a [Option<&'a Handed>],
-    /// Their upper edge.
+    /// The upper edge of the cells.
     top: f32,
 }
 
-/// The row's name, and below it the legend; the height they take.
-fn head(scene: &mut Scene, theme: &Theme, title: &str, entries: &[(Mark, String)], y: f32) -> f32 {
+/// Draws the title of the row, and below it the legend; returns the height they take.
+fn draw_heading(scene: &mut Scene, theme: &Theme, title: &str, entries: &[(Mark, String)], y: f32) -> f32 {
     let mut top = y;
     for text in font::break_lines(title, theme.label, scene.width) {
         let at = [0.0, top + theme.label * font::CAP + 0.5];
@@ -250,38 +253,38 @@ fn head(scene: &mut Scene, theme: &Theme, title: &str, entries: &[(Mark, String)
     top - y + 1.0
 }
 
-/// Writes a text over or under every cell, each in as many lines as it needs; the height they take.
-fn lines(
+/// Writes the text of every cell from `y` down, in as many lines as it needs; returns the height of the longest.
+fn draw_texts(
     scene: &mut Scene,
     grid: &Grid,
     (size, color): (f32, Color),
     texts: impl Iterator<Item = String>,
     y: f32,
 ) -> f32 {
-    let mut most = 0;
+    let mut most_lines = 0;
     for (column, text) in texts.enumerate() {
-        // Into the gap, but not up to the next.
+        // A line may reach into the gap, but not up to the next column.
         let broken = font::break_lines(&text, size, grid.cell + 0.4 * GAP_PT);
-        most = most.max(broken.len());
+        most_lines = most_lines.max(broken.len());
         for (at, line) in broken.into_iter().enumerate() {
             let base = y + at as f32 * (size + 1.5) + size * font::CAP + 0.5;
             scene.text([grid.x(column), base], line, size, color, Anchor::Start);
         }
     }
-    if most == 0 { 0.0 } else { most as f32 * (size + 1.5) + 1.5 }
+    if most_lines == 0 { 0.0 } else { most_lines as f32 * (size + 1.5) + 1.5 }
 }
 
-/// A message in lines.
+/// The lines of a message in a cell.
 fn message_lines(theme: &Theme, width: f32, text: &str) -> Vec<String> {
     font::break_lines(text, theme.tick, width - 4.0)
 }
 
-/// Height of a message.
+/// Height of a message in a cell, in points.
 fn message_height(theme: &Theme, width: f32, text: &str) -> f32 {
     message_lines(theme, width, text).len() as f32 * theme.tick * 1.25 + 4.0
 }
 
-/// A cell that says in words why there is nothing to see.
+/// A cell with a message in place of its figure.
 fn message(theme: &Theme, width: f32, height: f32, text: &str) -> Scene {
     let mut scene = Scene::new(width, height, "", theme.background);
     let step = theme.tick * 1.25;
