@@ -1,6 +1,5 @@
-//! Training curves: loss and accuracy of several heads over the steps, as in the paper's figure of
-//! training loss: the mean over seeds, with a band of one standard deviation or of the mean's 95 % interval.
-//! Takes plain numbers of its own, not a trace.
+//! Training curves: loss and accuracy of several heads over the steps, as in the paper's figure of training loss: the mean
+//! over seeds, with a band of one standard deviation or of the 95 % interval of the mean. The data are [`Curves`], not a trace.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +7,7 @@ use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Stroke, Tab
 use crate::viz::figures::plot::{Caption, Plot, Source};
 use crate::viz::{Empty, Info, MARGIN, Options, Size, TabGroup};
 
-/// What one head did while it trained; steps rise.
+/// The losses and accuracies of one head during training, in the order of steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Name of the head.
@@ -17,27 +16,27 @@ pub struct Series {
     pub loss: Vec<(f64, f64)>,
     /// Step and accuracy on held-out images, 0 to 1.
     pub accuracy: Vec<(f64, f64)>,
-    /// Standard deviation over seeds of every loss, or the half width of its interval; empty where there is one seed, no
-    /// number where one has come this far.
+    /// Standard deviation over seeds of every loss, or the half width of its interval; empty if there is one seed, NaN at steps
+    /// that only one seed has reached.
     pub loss_spread: Vec<f64>,
-    /// And of every accuracy.
+    /// The same of every accuracy.
     pub accuracy_spread: Vec<f64>,
-    /// Step and mean over seeds of the [`average`] of each one's losses: what is drawn of noisy ones.
+    /// Step and mean over seeds of the moving [`average`] of each seed's losses; drawn in place of noisy losses.
     #[serde(default)]
     pub average: Vec<(f64, f64)>,
-    /// Standard deviation over seeds of every average; empty where there is one seed.
+    /// Standard deviation over seeds of every average; empty if there is one seed.
     #[serde(default)]
     pub average_spread: Vec<f64>,
 }
 
 impl Series {
-    /// Whether losses are those of steps, too many to tell one from the next.
+    /// Whether there are so many losses that their moving average is drawn, and they themselves only faintly.
     fn is_noisy(&self) -> bool {
-        self.loss.len() >= AVERAGES && self.average.len() == self.loss.len()
+        self.loss.len() >= AVERAGE_FRACTION && self.average.len() == self.loss.len()
     }
 
-    /// The losses that are drawn, and their spread.
-    fn drawn(&self) -> (&Vec<(f64, f64)>, &Vec<f64>) {
+    /// The losses to draw, averaged if they are noisy, and their spread.
+    fn drawn_loss(&self) -> (&Vec<(f64, f64)>, &Vec<f64>) {
         match self.is_noisy() {
             true => (&self.average, &self.average_spread),
             false => (&self.loss, &self.loss_spread),
@@ -48,14 +47,14 @@ impl Series {
 /// The curves of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curves {
-    /// One a head.
+    /// One per head.
     pub series: Vec<Series>,
-    /// Whether spreads are half widths of the mean's 95 % interval instead of standard deviations.
+    /// Whether spreads are half widths of the 95 % interval of the mean instead of standard deviations.
     #[serde(default)]
     pub interval: bool,
 }
 
-/// Which curves.
+/// Which curves are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
     /// Loss, and accuracy below it.
@@ -68,10 +67,10 @@ pub enum Part {
 }
 
 impl Part {
-    /// Every part.
+    /// All parts.
     pub const ALL: [Self; 3] = [Self::Both, Self::Loss, Self::Accuracy];
 
-    /// What it is called, and what it shows.
+    /// Its name and description.
     pub fn info(self) -> Info {
         let (id, about) = match self {
             Self::Both => ("training", "Training loss, and below it the accuracy on held-out images"),
@@ -83,28 +82,28 @@ impl Part {
         Info { id, title: "Training curves", about, tab: TabGroup::Page.tab() }
     }
 
-    /// The part of this id.
+    /// The part with this id; `None` if there is none.
     pub fn find(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|part| part.info().id == id)
     }
 }
 
-/// The curves of a run, as a picture that brings its own data.
+/// The curves of a run as a [`Plot`].
 #[derive(Clone)]
 pub struct TrainingPlot {
-    /// What is drawn.
+    /// All curves of the run.
     pub curves: Curves,
-    /// Which of them.
+    /// Which of them are drawn.
     pub part: Part,
-    /// Logarithmic losses.
+    /// Whether the axis of losses is logarithmic.
     pub log: bool,
-    /// What was trained on what, and the run it is drawn from.
+    /// What was trained on which dataset, and the run that the curves are of.
     pub caption: Caption,
 }
 
 impl TrainingPlot {
-    /// The curves of its part.
-    fn shown(&self) -> Curves {
+    /// The curves that belong to [`part`](Self::part).
+    fn selected(&self) -> Curves {
         let mut curves = self.curves.clone();
         for series in &mut curves.series {
             match self.part {
@@ -131,32 +130,34 @@ impl Plot for TrainingPlot {
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        inside(&self.shown(), &Options { log: self.log, ..Options::default() }, theme, size)
+        inside(&self.selected(), &Options { log: self.log, ..Options::default() }, theme, size)
     }
 
     fn table(&self) -> Table {
-        table(&self.shown())
+        table(&self.selected())
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        Vec::new() // the run's folder has them
+        Vec::new() // they are in the run's folder
     }
 }
 
-/// Name of the axis both panels share.
+/// Name of the horizontal axis of both panels.
 const STEP: &str = "Training step";
-/// Name of the axis of losses, wherever they are drawn.
+/// Name of the axis of losses, on the screen and in exports.
 pub const LOSS: &str = "Training loss";
 /// Name of the axis of accuracies.
 pub const ACCURACY: &str = "Accuracy (%)";
-/// Said where there is nothing to draw.
+/// The message of a run without a trained step.
 pub const NO_STEP: &str = "No step has been trained yet";
-/// Most points drawn of one curve: beyond it neighbours share a pixel.
+/// Most points drawn of one curve: with more, neighbours would share a pixel.
 const MAX_POINTS: usize = 1500;
-/// Part of the curve a moving average spans on either side: one of so many.
-const AVERAGES: usize = 60;
+/// Most accuracies of a series that are drawn as dots too.
+const MAX_DOTS: usize = 60;
+/// A moving average spans one part in this many of the points on either side; fewer points are drawn as they are.
+const AVERAGE_FRACTION: usize = 60;
 
-/// Draws the loss, and below it the accuracy where there is one.
+/// Draws the loss, and below it the accuracy; whichever has no points is left out.
 ///
 /// # Errors
 /// If no series has a point yet.
@@ -165,15 +166,15 @@ pub fn scene(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> R
     Ok(inside(curves, options, theme, size)?.framed(MARGIN))
 }
 
-/// The same without an edge around it.
+/// [`scene`] without the margin around it.
 fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
     let has = |f: fn(&Series) -> &Vec<(f64, f64)>| curves.series.iter().any(|s| !f(s).is_empty());
-    let (loss, accuracy) = (has(|s| &s.loss), has(|s| &s.accuracy));
-    if !loss && !accuracy {
+    let (has_loss, has_accuracy) = (has(|s| &s.loss), has(|s| &s.accuracy));
+    if !has_loss && !has_accuracy {
         return Err(Empty(NO_STEP.to_owned()));
     }
-    let (width, whole) = (size.width, size.height);
-    let mut scene = Scene::new(width, whole, "Training curves", theme.background);
+    let width = size.width;
+    let mut scene = Scene::new(width, size.height, "Training curves", theme.background);
     let key: Vec<(Mark, &str)> = curves
         .series
         .iter()
@@ -181,30 +182,30 @@ fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Resu
         .map(|(i, s)| (Mark::Line(stroke(theme, i)), s.name.as_str()))
         .collect();
     let top = legend::legend(&mut scene, theme, [0.0, 0.0], width, &key);
-    let height = (whole - top) / if loss && accuracy { 2.0 } else { 1.0 };
+    let height = (size.height - top) / if has_loss && has_accuracy { 2.0 } else { 1.0 };
     let steps = curves.series.iter().flat_map(|s| s.loss.iter().chain(&s.accuracy)).map(|p| p.0);
     let (first, last) = extent(steps).unwrap_or((0.0, 1.0));
     let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
         let x = Axis::new(Scale::linear(first.min(0.0), last), x, 5);
         Frame::fit(Box2::new(0.0, y, width - 4.0, height), x, Axis::new(scale, label, 4), theme)
     };
-    let (x, gap) = if accuracy { ("", theme.gap) } else { (STEP, 0.0) };
+    let (x, gap) = if has_accuracy { ("", theme.gap) } else { (STEP, 0.0) };
     let mut upper = panel(top, height - gap, loss_scale(curves, options), x, LOSS);
-    let under = if loss { top + height } else { top };
+    let under = if has_loss { top + height } else { top };
     let mut lower = panel(under, height, accuracy_scale(curves), STEP, ACCURACY);
-    if loss && accuracy {
+    if has_loss && has_accuracy {
         Frame::align(&mut [&mut upper, &mut lower]);
     }
-    if loss {
-        lines(&mut scene, theme, &upper, curves, Series::drawn, true);
+    if has_loss {
+        draw_lines(&mut scene, theme, &upper, curves, Series::drawn_loss, true);
     }
-    if accuracy {
-        lines(&mut scene, theme, &lower, curves, |s| (&s.accuracy, &s.accuracy_spread), false);
+    if has_accuracy {
+        draw_lines(&mut scene, theme, &lower, curves, |s| (&s.accuracy, &s.accuracy_spread), false);
     }
     Ok(scene)
 }
 
-/// The line of series `i`; those that share a colour differ by their dash.
+/// The stroke of series `i`; series of the same colour have different dashes.
 pub(super) fn stroke(theme: &Theme, i: usize) -> Stroke {
     let line = Stroke::new(theme.line * 1.2, theme.series(i));
     match Dash::new(theme, i) {
@@ -215,21 +216,21 @@ pub(super) fn stroke(theme: &Theme, i: usize) -> Stroke {
     }
 }
 
-/// How the line of a series is broken: there are fewer colours than heads.
+/// Dash pattern of a series; tells series of the same colour apart, as there may be more heads than colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dash {
-    /// The first round of colours.
+    /// For the series that are the first of their colour.
     Solid,
-    /// The second.
+    /// For the second of every colour.
     Loose,
-    /// The third.
+    /// For the third.
     Dense,
-    /// All others.
+    /// For all others.
     Dots,
 }
 
 impl Dash {
-    /// That of series `i`.
+    /// The dash pattern of series `i`.
     pub fn new(theme: &Theme, i: usize) -> Self {
         match i / theme.series.len() {
             0 => Self::Solid,
@@ -240,8 +241,8 @@ impl Dash {
     }
 }
 
-/// The edges of a band of these half widths around `mean`, the lower one first; none where no seed
-/// differs. On a logarithmic axis a band that reaches zero ends a little under the curve.
+/// The edges of a band of half width `spread` around `mean`, the lower edge first; `None` if no spread is above zero. On a
+/// logarithmic axis the band ends at half the lowest positive mean.
 pub fn band(mean: &[f64], spread: &[f64], log: bool) -> Option<[Vec<f64>; 2]> {
     if spread.len() != mean.len() || !spread.iter().any(|spread| *spread > 0.0) {
         return None;
@@ -252,7 +253,7 @@ pub fn band(mean: &[f64], spread: &[f64], log: bool) -> Option<[Vec<f64>; 2]> {
     Some([edge(-1.0), edge(1.0)])
 }
 
-/// Values of a curve, and the ends of its band.
+/// The edges of the band at every point of a curve; the points themselves without a spread.
 fn with_band<'a>(points: &'a [(f64, f64)], spread: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
     let spread = spread.iter().map(|s| s.max(0.0)).chain(std::iter::repeat(0.0));
     points.iter().zip(spread).flat_map(|(p, s)| [p.1 - s, p.1 + s])
@@ -261,19 +262,19 @@ fn with_band<'a>(points: &'a [(f64, f64)], spread: &'a [f64]) -> impl Iterator<I
 fn loss_scale(curves: &Curves, options: &Options) -> Scale {
     let values = || {
         curves.series.iter().flat_map(|s| {
-            let (points, spread) = s.drawn();
-            // A faint line is no reason to leave the others little room below it; above it is.
-            let high = s.loss.iter().map(|p| p.1).filter(|_| spread.is_empty());
-            let high = high.fold(f64::NEG_INFINITY, f64::max);
-            with_band(points, spread).chain(high.is_finite().then_some(high))
+            let (points, spread) = s.drawn_loss();
+            // Of losses drawn faintly the axis includes the highest, but not the lowest, which would shrink the other lines.
+            let highest = s.loss.iter().map(|p| p.1).filter(|_| spread.is_empty());
+            let highest = highest.fold(f64::NEG_INFINITY, f64::max);
+            with_band(points, spread).chain(highest.is_finite().then_some(highest))
         })
     };
     let (lo, hi) = extent(values()).unwrap_or((0.0, 1.0));
     if options.log {
-        let above = extent(values().filter(|v| *v > 0.0)).map_or(lo, |e| e.0);
-        Scale::log(above * 0.9, hi * 1.1, 6)
+        let lowest = extent(values().filter(|v| *v > 0.0)).map_or(lo, |e| e.0);
+        Scale::log(lowest * 0.9, hi * 1.1, 6)
     } else {
-        // Close to each other the curves fill the box; else it shows how far they are from zero.
+        // Values close to each other fill the box; otherwise the axis includes zero.
         Scale::padded(if lo > 0.5 * hi { lo } else { lo.min(0.0) }, hi)
     }
 }
@@ -285,25 +286,25 @@ fn accuracy_scale(curves: &Curves) -> Scale {
     Scale::nice(lo.min(hi * 0.5), hi, 4)
 }
 
-/// Draws one line a series, with a band where it has a spread; a noisy one is drawn faint, with its
-/// moving average above it.
-fn lines(
+/// Draws one line per series, with a band if it has a spread; `is_loss` is whether the lines are losses, whose noisy series
+/// without a band are drawn faintly below their moving average, or accuracies, which become percentages.
+fn draw_lines(
     scene: &mut Scene,
     theme: &Theme,
     frame: &Frame,
     curves: &Curves,
-    of: impl Fn(&Series) -> (&Vec<(f64, f64)>, &Vec<f64>),
-    noisy: bool,
+    points_of: impl Fn(&Series) -> (&Vec<(f64, f64)>, &Vec<f64>),
+    is_loss: bool,
 ) {
     frame.grid(scene, theme);
-    let factor = if noisy { 1.0 } else { 100.0 };
+    let factor = if is_loss { 1.0 } else { 100.0 };
     let place = |points: &[(f64, f64)]| -> Vec<Point> {
         let stride = points.len().div_ceil(MAX_POINTS).max(1);
         let last = points.last().into_iter();
         points.iter().step_by(stride).chain(last).map(|p| frame.at(p.0, p.1 * factor)).collect()
     };
     for (i, series) in curves.series.iter().enumerate() {
-        let (points, spread) = of(series);
+        let (points, spread) = points_of(series);
         let mean: Vec<f64> = points.iter().map(|point| point.1).collect();
         if let Some(edges) = band(&mean, spread, frame.y.scale.log) {
             let [low, high] = edges.map(|edge| {
@@ -313,14 +314,14 @@ fn lines(
                 high.into_iter().chain(low.into_iter().rev()).collect(),
                 theme.series(i).alpha(0.16),
             );
-        } else if noisy && series.is_noisy() {
+        } else if is_loss && series.is_noisy() {
             scene.line(place(&series.loss), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
         }
     }
     for (i, series) in curves.series.iter().enumerate() {
-        let (points, _) = of(series);
+        let (points, _) = points_of(series);
         scene.line(place(points), stroke(theme, i));
-        if !noisy && points.len() <= 60 {
+        if !is_loss && points.len() <= MAX_DOTS {
             for p in place(points) {
                 scene.dot(p, 1.3, theme.series(i), None);
             }
@@ -329,35 +330,35 @@ fn lines(
     frame.axes(scene, theme);
 }
 
-/// Moving average over a sixtieth of the curve on either side, one-sided at the ends.
+/// Moving average over a sixtieth of the points, at least one, on either side; at the ends over those that exist.
 pub fn average(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut sums = vec![0.0];
     for p in points {
         sums.push(sums[sums.len() - 1] + p.1);
     }
-    let reach = (points.len() / AVERAGES).max(1);
+    let radius = (points.len() / AVERAGE_FRACTION).max(1);
     let mean = |i: usize| {
-        let (from, to) = (i.saturating_sub(reach), (i + reach + 1).min(points.len()));
+        let (from, to) = (i.saturating_sub(radius), (i + radius + 1).min(points.len()));
         (sums[to] - sums[from]) / (to - from) as f64
     };
     points.iter().enumerate().map(|(i, p)| (p.0, mean(i))).collect()
 }
 
-/// The numbers behind the curves, one row a point.
+/// The values behind the curves, one row per point.
 pub fn table(curves: &Curves) -> Table {
     let mut names = Vec::new();
-    let mut kinds = Vec::new();
+    let mut measures = Vec::new();
     let (mut steps, mut values, mut spreads) = (Vec::new(), Vec::new(), Vec::new());
     for series in &curves.series {
-        let kinds_of = [
+        let measured = [
             ("loss", &series.loss, &series.loss_spread),
             ("accuracy", &series.accuracy, &series.accuracy_spread),
         ];
-        for (kind, points, spread) in kinds_of {
+        for (measure, points, spread) in measured {
             for (at, &(step, value)) in points.iter().enumerate() {
                 spreads.push(spread.get(at).copied().unwrap_or(f64::NAN));
                 names.push(series.name.clone());
-                kinds.push(kind.to_owned());
+                measures.push(measure.to_owned());
                 steps.push(step);
                 values.push(value);
             }
@@ -365,7 +366,7 @@ pub fn table(curves: &Curves) -> Table {
     }
     Table::default()
         .words("head", names)
-        .words("measure", kinds)
+        .words("measure", measures)
         .numbers("step", steps)
         .numbers("value", values)
         .numbers(if curves.interval { "interval_95_half_width" } else { "standard_deviation" }, spreads)

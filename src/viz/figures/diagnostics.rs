@@ -1,7 +1,7 @@
-//! Every diagnostic of the plan (docs/definitions.md, section 5): a mark over the band that chance gives for the
-//! same router settings (5th to 95th percentile), and over that of untrained scorers on the same image, in
-//! numbers beside it, and on which side of its band it lies. Every row has a scale of its own, made by its
-//! bands. A trace that knows only one untrained scorer shows it as a tick.
+//! Every diagnostic of the plan (docs/definitions.md, section 5), one row each: a mark over two bands, the 5th to 95th
+//! percentile of random scores under the same router settings (chance) and of untrained scorers on the same image; beside it
+//! its value, whether it lies above, below or within its band, and the bands in numbers. Every row has its own scale, set by
+//! its bands. The value of a single untrained scorer, in traces that have no more, is a tick.
 
 use super::meanings::{meaning, words};
 use super::strip::{Judge, Strip};
@@ -12,56 +12,60 @@ use crate::viz::draw::{
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, no_plan};
 
-/// What the mark of a difference is called.
+/// Legend entry of the mark of a difference.
 const DIFFERENCE: &str = "Difference (Δ) beside zero";
 
-/// Height of one row and of the head above them.
+/// Height of a row, and of the row of column headers.
 const ROW_PT: f32 = 12.0;
-/// Height of one where there is less room, and where there is more.
+/// Range of the height of a row that is fitted to the room there is.
 const MIN_ROW_PT: f32 = 8.5;
 const MAX_ROW_PT: f32 = 22.0;
-/// Least width of the drawing of a row.
+/// Smallest width of the track, on which marks and bands are drawn.
 const MIN_TRACK_PT: f32 = 34.0;
 
-/// The figure.
+/// The figure of all diagnostics of a trace.
 pub struct Diagnostics;
 
-/// A band that stands in numbers: its head, and what it is of a row.
+/// A column of bands in numbers: its header, and the band of a row.
 type Band = (&'static str, fn(&Strip) -> Option<(f64, f64)>);
 
-/// The columns of numbers at the right: their heads, and where they end.
+/// The columns of a row. Bands are right-aligned; from left to right: names, track, value, verdict, bands.
 struct Columns {
-    /// Which bands stand in numbers, and under which head.
+    /// The columns of bands.
     bands: Vec<Band>,
-    /// Where these end.
+    /// The right edges of these columns.
     ends: Vec<f32>,
+    /// Right edge of the values.
     value: f32,
+    /// Left edge of the verdicts.
     verdict: f32,
+    /// Width of the names.
     names: f32,
-    /// Beginning and width of the drawing.
+    /// Left edge and width of the track.
     track: (f32, f32),
 }
 
-/// Both bands where there is room for them, or the one that counts, or none: its drawing stays.
+/// The columns of both bands if they leave room for the track, otherwise of the band that gives the verdict, otherwise of none.
 fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
     let both: Vec<Band> =
         vec![("Chance", |s| s.diagnostic.null), ("Untrained", |s| s.diagnostic.untrained_band)];
     let judge = Judge::of(strips);
-    let (head, band) = judge.heads();
-    let one: Vec<Band> = vec![(band, Strip::band)];
-    let widest = |head: &str, text: &dyn Fn(&Strip) -> String| {
+    let (verdict_header, band_header) = judge.heads();
+    let judging: Vec<Band> = vec![(band_header, Strip::band)];
+    let widest = |header: &str, text: &dyn Fn(&Strip) -> String| {
         let texts = strips.iter().map(|s| font::width(&text(s), theme.tick));
-        texts.fold(font::width(head, theme.tick), f32::max)
+        texts.fold(font::width(header, theme.tick), f32::max)
     };
     let names = widest("", &|s| words(&s.id)).min(rect.w * 0.42);
-    let (value, verdict) = (widest(value_name(strips), &Strip::value), widest(head, &|s| s.starred(judge)));
+    let value = widest(value_name(strips), &Strip::value);
+    let verdict = widest(verdict_header, &|s| s.starred(judge));
     let gap = 2.0 * theme.gap;
-    let lay = |bands: Vec<Band>| {
+    let layout = |bands: Vec<Band>| {
         let mut right = rect.right();
         let mut ends = Vec::new();
-        for (head, of) in bands.iter().rev() {
+        for (header, band) in bands.iter().rev() {
             ends.insert(0, right);
-            right -= widest(head, &|s| s.range(of(s)) + "*") + gap;
+            right -= widest(header, &|s| s.range(band(s)) + "*") + gap;
         }
         let left = rect.x + names + gap;
         let track = (left, right - verdict - theme.gap - value - gap - left);
@@ -69,37 +73,37 @@ fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
     };
     let fits = |columns: &Columns| columns.track.1 >= MIN_TRACK_PT;
     if strips.first().is_some_and(|strip| strip.is_difference) {
-        return lay(Vec::new());
+        return layout(Vec::new());
     }
-    [both, one].into_iter().map(lay).find(fits).unwrap_or_else(|| lay(Vec::new()))
+    [both, judging].into_iter().map(layout).find(fits).unwrap_or_else(|| layout(Vec::new()))
 }
 
-/// Draws the rows into `rect`, under a row of heads and over a key.
+/// Draws the rows into `rect`, below a row of column headers and above a legend.
 pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     let (key, lines) = key(theme, rect.w, strips);
     let row = ((rect.h - 2.0) / (strips.len() as f32 + 1.0 + lines)).clamp(MIN_ROW_PT, MAX_ROW_PT);
-    let c = columns(theme, rect, strips);
+    let columns = columns(theme, rect, strips);
     let judge = Judge::of(strips);
-    let head = rect.y + 0.5 * row.min(ROW_PT);
-    scene.text_mid([c.value, head], value_name(strips), theme.tick, theme.muted, Anchor::End);
+    let header_y = rect.y + 0.5 * row.min(ROW_PT);
+    scene.text_mid([columns.value, header_y], value_name(strips), theme.tick, theme.muted, Anchor::End);
     if strips.iter().any(|strip| !strip.verdict().is_empty()) {
-        scene.text_mid([c.verdict, head], judge.heads().0, theme.tick, theme.muted, Anchor::Start);
+        scene.text_mid([columns.verdict, header_y], judge.heads().0, theme.tick, theme.muted, Anchor::Start);
     }
-    for ((name, _), end) in c.bands.iter().zip(&c.ends) {
-        scene.text_mid([*end, head], *name, theme.tick, theme.muted, Anchor::End);
+    for ((name, _), end) in columns.bands.iter().zip(&columns.ends) {
+        scene.text_mid([*end, header_y], *name, theme.tick, theme.muted, Anchor::End);
     }
     let first = rect.y + row.min(ROW_PT);
     for (i, strip) in strips.iter().enumerate() {
         let y = first + (i as f32 + 0.5) * row;
-        let name = font::fit(&words(&strip.id), theme.tick, c.names + 0.1);
+        let name = font::fit(&words(&strip.id), theme.tick, columns.names + 0.1);
         scene.text_mid([rect.x, y], name, theme.tick, theme.ink, Anchor::Start);
-        track(scene, theme, strip, c.track, y, (0.36 * row).min(5.5));
-        scene.text_mid([c.value, y], strip.value(), theme.tick, theme.ink, Anchor::End);
+        draw_track(scene, theme, strip, columns.track, y, (0.36 * row).min(5.5));
+        scene.text_mid([columns.value, y], strip.value(), theme.tick, theme.ink, Anchor::End);
         let color = if strip.verdict() == "within" { theme.muted } else { theme.series(1) };
-        scene.text_mid([c.verdict, y], strip.starred(judge), theme.tick, color, Anchor::Start);
-        for ((_, of), end) in c.bands.iter().zip(&c.ends) {
-            let star = if c.bands.len() == 1 { strip.star(judge) } else { "" };
-            let text = strip.range(of(strip)) + star;
+        scene.text_mid([columns.verdict, y], strip.starred(judge), theme.tick, color, Anchor::Start);
+        for ((_, band), end) in columns.bands.iter().zip(&columns.ends) {
+            let star = if columns.bands.len() == 1 { strip.star(judge) } else { "" };
+            let text = strip.range(band(strip)) + star;
             scene.text_mid([*end, y], text, theme.tick, theme.muted, Anchor::End);
         }
         scene.target(Box2::new(rect.x, y - row / 2.0, rect.w, row), Identity::Item(i));
@@ -108,7 +112,7 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     legend::legend(scene, theme, [rect.x, below], rect.w, &key);
 }
 
-/// What the marks mean, and how many lines that takes.
+/// The entries of the legend, and how many lines it takes; names are shorter where `room` is narrow.
 fn key(theme: &Theme, room: f32, strips: &[Strip]) -> (Vec<(Mark, &'static str)>, f32) {
     let wide = room > 225.0;
     let name = match strips.first() {
@@ -135,39 +139,39 @@ fn key(theme: &Theme, room: f32, strips: &[Strip]) -> (Vec<(Mark, &'static str)>
     (key, lines as f32)
 }
 
-/// What the values of these rows are called.
+/// The header of the column of values.
 fn value_name(strips: &[Strip]) -> &'static str {
     strips.first().map_or("", Strip::value_name)
 }
 
-/// The mark of the value.
+/// The stroke of the mark at the value.
 fn mark(theme: &Theme) -> Stroke {
     Stroke::new(1.8, theme.series(1))
 }
 
-/// Draws the bands of a row and its value, `half` above and below `y`.
-fn track(scene: &mut Scene, theme: &Theme, strip: &Strip, (left, width): (f32, f32), y: f32, half: f32) {
+/// Draws the bands of a row and the mark at its value, which reaches `half` above and below `y`.
+fn draw_track(scene: &mut Scene, theme: &Theme, strip: &Strip, (left, width): (f32, f32), y: f32, half: f32) {
     let at = |v: f64| left + strip.scale.at(v).clamp(0.0, 1.0) * width;
     scene.line(vec![[left, y], [left + width, y]], Stroke::new(theme.hair, theme.faint));
-    let Diagnostic { value, null, untrained: fresh, untrained_band } = strip.diagnostic;
+    let Diagnostic { value, null, untrained: single, untrained_band } = strip.diagnostic;
     let mut band = |(lo, hi): (f64, f64), top: f32, height: f32, color: Color| {
         let (a, b) = (at(lo.min(hi)), at(hi.max(lo)));
         scene.fill(Box2::new(a - 0.5, y + top, b - a + 1.0, height), color);
     };
-    let deep = 0.8 * half;
+    let band_half = 0.8 * half;
     match (null, untrained_band) {
         (Some(null), Some(untrained_band)) => {
-            band(null, -deep, deep, theme.band);
-            band(untrained_band, 0.0, deep, untrained(theme));
+            band(null, -band_half, band_half, theme.band);
+            band(untrained_band, 0.0, band_half, untrained(theme));
         }
-        (Some(null), None) => band(null, -deep, 2.0 * deep, theme.band),
-        (None, Some(untrained_band)) => band(untrained_band, -deep, 2.0 * deep, untrained(theme)),
+        (Some(null), None) => band(null, -band_half, 2.0 * band_half, theme.band),
+        (None, Some(untrained_band)) => band(untrained_band, -band_half, 2.0 * band_half, untrained(theme)),
         (None, None) => {}
     }
     let zero = strip.is_difference.then_some(0.0);
-    if let Some(v) = zero.or(fresh.filter(|_| untrained_band.is_none())) {
+    if let Some(v) = zero.or(single.filter(|_| untrained_band.is_none())) {
         let x = at(v);
-        scene.line(vec![[x, y - deep], [x, y + deep]], Stroke::new(1.0, theme.muted));
+        scene.line(vec![[x, y - band_half], [x, y + band_half]], Stroke::new(1.0, theme.muted));
     }
     let x = at(value);
     let ends = vec![[x, y - half], [x, y + half]];
@@ -175,22 +179,23 @@ fn track(scene: &mut Scene, theme: &Theme, strip: &Strip, (left, width): (f32, f
     scene.line(ends, mark(theme));
 }
 
-/// The colour of untrained scorers.
+/// The colour of the band of untrained scorers.
 fn untrained(theme: &Theme) -> Color {
     theme.ground.mix(theme.series(0), 0.45)
 }
 
-/// The height that suits these rows.
+/// The height at which every row has its standard height, legend included, in points.
 pub fn height(strips: &[Strip], width: f32) -> f32 {
     let (_, lines) = key(&Theme::light(), width, strips);
     (strips.len() as f32 + 1.0 + lines) * ROW_PT + 2.0
 }
 
-fn all(trace: &Trace) -> Vec<Strip> {
+/// The diagnostics of a trace that are numbers.
+fn finite_strips(trace: &Trace) -> Vec<Strip> {
     trace.diagnostics.keys().filter_map(|name| Strip::of(trace, name)).collect()
 }
 
-/// One of them in words and numbers.
+/// The readout of one diagnostic: its value, bands and verdict, and what it measures.
 pub(super) fn readout(strip: &Strip) -> Readout {
     let d = strip.diagnostic;
     let mut readout = Readout::titled(words(&strip.id)).line(strip.value_name(), strip.value());
@@ -221,7 +226,7 @@ impl Figure for Diagnostics {
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
-        height(&all(trace), width)
+        height(&finite_strips(trace), width)
     }
 
     fn max_height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
@@ -233,11 +238,11 @@ impl Figure for Diagnostics {
     }
 
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
-        hover.item.and_then(|at| all(trace).get(at).map(readout)).unwrap_or_default()
+        hover.item.and_then(|at| finite_strips(trace).get(at).map(readout)).unwrap_or_default()
     }
 
     fn scene(&self, trace: &Trace, _: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let rows = all(trace);
+        let rows = finite_strips(trace);
         if rows.is_empty() {
             return Err(no_plan(trace));
         }

@@ -1,6 +1,6 @@
-//! Evidence for one class by position read (docs/definitions.md, section 6). Above, exact: `e[k] = W_c . (K[N-1-k] *
-//! routed[k])`, orange for the class and blue against it, under the measured decay of the memory; as a
-//! line what the same memory would see in raster order. Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and had it been read in raster.
+//! Evidence for one class by position read (docs/definitions.md, section 6). Above, exact: bars of `e[k] = W_c . (K[N-1-k] *
+//! routed[k])`, orange for the class and blue against it, over the measured decay of the memory, and a line of the same
+//! evidence in raster order. Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and in raster order.
 
 use super::token_map::class_name;
 use crate::model::trace::{Routing, Trace};
@@ -13,20 +13,20 @@ use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacking, no_order
 
 pub struct Evidence;
 
-/// Name of the axis both panels share.
+/// Name of the horizontal axis of both panels.
 const POSITION: &str = "Position (last is read last)";
 
-/// How many panels the trace fills.
+/// How many of the two panels the trace has values for.
 fn panels(trace: &Trace) -> usize {
     usize::from(trace.evidence.position.is_some()) + usize::from(trace.evidence.proxy.is_some())
 }
 
-/// Least and greatest height of a panel in a cell of a row: the name of its axis has room.
-const LEAST_PT: f32 = 74.0;
-const MOST_PT: f32 = 92.0;
+/// Range of the height of a panel in a cell of a row, in which the name of its axis has room.
+const MIN_PANEL_PT: f32 = 74.0;
+const MAX_PANEL_PT: f32 = 92.0;
 
-/// Which panels are drawn, the exact one and that of the proxy: of a row all that any of its cells fills, so that their
-/// axes are one.
+/// Whether the exact panel and that of the proxy are drawn: in a row those that any of its cells has values for, so that
+/// all cells have the same axes.
 fn shown(trace: &Trace, options: &Options) -> [bool; 2] {
     let row = options.shared().map(|limits| options.keys.are_shared() && limits.is_some());
     [trace.evidence.position.is_some() || row[0], trace.evidence.proxy.is_some() || row[1]]
@@ -56,7 +56,8 @@ impl Figure for Evidence {
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let height = width * 0.34 + 34.0;
-        let height = if options.keys.are_shared() { height.clamp(LEAST_PT, MOST_PT) } else { height };
+        let height =
+            if options.keys.are_shared() { height.clamp(MIN_PANEL_PT, MAX_PANEL_PT) } else { height };
         height * shown(trace, options).into_iter().filter(|shown| *shown).count().max(1) as f32
     }
 
@@ -90,7 +91,7 @@ impl Figure for Evidence {
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let e = &trace.evidence;
+        let evidence = &trace.evidence;
         if let Some(why) = self.lacks(trace) {
             return Err(why);
         }
@@ -120,13 +121,13 @@ impl Figure for Evidence {
         if let (Some(upper), Some(lower)) = (&mut upper, &mut lower) {
             Frame::align(&mut [upper, lower]);
         }
-        match (&upper, &e.position) {
-            (Some(frame), Some(values)) => exact(&mut scene, theme, trace, frame, values),
+        match (&upper, &evidence.position) {
+            (Some(frame), Some(values)) => draw_exact(&mut scene, theme, trace, frame, values),
             (Some(frame), None) => frame.axes(&mut scene, theme),
             (None, _) => {}
         }
-        match (&lower, &e.proxy) {
-            (Some(frame), Some(values)) => proxy(&mut scene, theme, trace, frame, values),
+        match (&lower, &evidence.proxy) {
+            (Some(frame), Some(values)) => draw_proxy(&mut scene, theme, trace, frame, values),
             (Some(frame), None) => frame.axes(&mut scene, theme),
             (None, _) => {}
         }
@@ -134,26 +135,26 @@ impl Figure for Evidence {
     }
 
     fn table(&self, trace: &Trace) -> Table {
-        let e = &trace.evidence;
+        let evidence = &trace.evidence;
         Table::counted("position", trace.grid.len())
-            .optional(&head(trace, "exact"), e.position.as_deref())
-            .optional(&head(trace, "exact_raster"), e.position_raster.as_deref())
-            .optional(&head(trace, "proxy"), e.proxy.as_deref())
-            .optional(&head(trace, "proxy_raster"), e.proxy_raster.as_deref())
+            .optional(&head(trace, "exact"), evidence.position.as_deref())
+            .optional(&head(trace, "exact_raster"), evidence.position_raster.as_deref())
+            .optional(&head(trace, "proxy"), evidence.proxy.as_deref())
+            .optional(&head(trace, "proxy_raster"), evidence.proxy_raster.as_deref())
     }
 }
 
-/// The axes of a panel whose upward range holds zero.
+/// The axes of a panel; the vertical one includes zero.
 fn panel(room: Box2, n: usize, limits: (f64, f64), labels: (&str, &str), theme: &Theme, keys: Keys) -> Frame {
     let scale = Scale::padded(limits.0.min(0.0), limits.1.max(0.0));
     Frame::keyed(room, (Axis::positions(n, labels.0), Axis::new(scale, labels.1, 4)), theme, keys)
 }
 
-/// Draws the key of the upper panel, and gives what is left of `room`.
+/// Draws the legend of the upper panel; returns what is left of `room` below it.
 fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, keys: Keys) -> Box2 {
     let name =
         if keys.are_shared() { "For the class".to_owned() } else { format!("For {}", class_name(trace)) };
-    // A row's axes say which of its columns are differences.
+    // In a row, its axes tell which columns are differences.
     let name_of = |name: &str| if keys.are_shared() { name.to_owned() } else { label(trace, name) };
     let names = [name.as_str(), "Against"].map(name_of);
     let mut key = vec![(Mark::Patch(theme.positive), &*names[0]), (Mark::Patch(theme.negative), &*names[1])];
@@ -166,17 +167,17 @@ fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, keys: 
     below(room, keys.legend(scene, theme, [room.x, room.y], room.w, &key))
 }
 
-/// The strokes of the proxy as routed and in raster order.
+/// The strokes of lines as routed and in raster order.
 fn strokes(theme: &Theme) -> [Stroke; 2] {
     [Stroke::new(theme.line, theme.series(1)), Stroke::new(theme.line * 0.8, theme.series(0))]
 }
 
-/// Draws the key of the lower panel, and gives what is left of `room`.
+/// Draws the legend of the lower panel; returns what is left of `room` below it.
 fn key_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, keys: Keys) -> Box2 {
     let [routed, raster] = strokes(theme);
-    let routed_by = matches!(trace.routing, Routing::Plan(_)) && !keys.are_shared();
-    let read = if routed_by { "Proxy, as routed" } else { "Proxy, as read" };
-    let mut key = vec![(Mark::Line(routed), read)];
+    let has_router = matches!(trace.routing, Routing::Plan(_)) && !keys.are_shared();
+    let name = if has_router { "Proxy, as routed" } else { "Proxy, as read" };
+    let mut key = vec![(Mark::Line(routed), name)];
     if trace.evidence.proxy_raster.is_some() {
         key.push((Mark::Line(raster), "Proxy, raster order"));
     }
@@ -188,15 +189,16 @@ fn below(room: Box2, height: f32) -> Box2 {
     Box2::new(room.x, room.y + height, room.w, room.h - height)
 }
 
-fn exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
+/// Draws the bars of exact evidence, the decay of the memory behind them and the line of raster order.
+fn draw_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
     let n = values.len();
     let (area, zero) = (frame.area, frame.y(0.0));
-    if let Some(kept) = memories(trace) {
-        // From the zero line to the farther edge, which the largest memory touches.
+    if let Some(memory) = memories(trace) {
+        // From the zero line to the edge farther from it, which the largest value of the memory touches.
         let (up, down) = (area.y - zero, area.bottom() - zero);
-        let reach = if -up >= down { up } else { down };
+        let full = if -up >= down { up } else { down };
         let mut outline = vec![[area.x, zero]];
-        outline.extend((0..n).map(|k| [frame.x(k as f64), zero + kept[n - 1 - k] as f32 * reach]));
+        outline.extend((0..n).map(|k| [frame.x(k as f64), zero + memory[n - 1 - k] as f32 * full]));
         outline.push([area.right(), zero]);
         scene.polygon(outline, theme.band.alpha(0.6));
     }
@@ -216,7 +218,8 @@ fn exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values:
     frame.axes(scene, theme);
 }
 
-fn proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
+/// Draws the lines of the proxy, as routed and in raster order.
+fn draw_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
     frame.grid(scene, theme);
     let (area, zero) = (frame.area, frame.y(0.0));
     scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));

@@ -1,5 +1,5 @@
-//! A map of the images of a dataset, a dot each, on the first two principal components of what a probe made of their tokens:
-//! images that it read alike lie close to each other.
+//! A map of the images of a dataset, one dot each, on the first two principal components of one vector per image that is made
+//! from how a probe read its tokens: images that it read alike lie close to each other.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::viz::figures::dataset::{self, ColorBy};
 use crate::viz::figures::plot::{Caption, Plot, Source, joined};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
 
-/// What it is called, and what it shows.
+/// Its name and description.
 pub const INFO: Info = Info {
     id: "image_map",
     title: "Map of images",
@@ -22,12 +22,12 @@ pub const INFO: Info = Info {
     tab: TabGroup::Images.tab(),
 };
 
-/// What is shown of an evaluation.
+/// Settings of a map of images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImageMapView {
-    /// What of their tokens images are compared by.
+    /// Which vectors images are compared by.
     pub vectors: VectorKind,
-    /// And how.
+    /// How these vectors are compared.
     pub similarity: Similarity,
     /// What dots are coloured by.
     pub color: ColorBy,
@@ -35,14 +35,14 @@ pub struct ImageMapView {
     pub selected: Option<usize>,
 }
 
-/// A map of images as a picture that brings its own data.
+/// A map of images as a [`Plot`].
 #[derive(Clone)]
 pub struct ImageMapPlot {
-    /// What the probe made of the images.
+    /// The results of the probe on the images.
     pub evaluation: Arc<Evaluation>,
-    /// Its vectors, as the view compares them.
+    /// The vectors of the evaluation that `view` selects, and their projection.
     pub space: Arc<ImageSpace>,
-    /// What is shown.
+    /// The settings.
     pub view: ImageMapView,
 }
 
@@ -65,11 +65,11 @@ impl Plot for ImageMapPlot {
     }
 
     fn height(&self, width: f32) -> f32 {
-        width * 0.86 + heading::height(self.head().as_deref(), width)
+        width * 0.86 + heading::height(self.heading().as_deref(), width)
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        heading::over(self.head().as_deref(), theme, size, |size| self.dots(theme, size))
+        heading::over(self.heading().as_deref(), theme, size, |size| self.draw_map(theme, size))
     }
 
     fn table(&self) -> Table {
@@ -93,20 +93,20 @@ impl Plot for ImageMapPlot {
 }
 
 impl ImageMapPlot {
-    /// How its probe read, where that is not as trained.
-    fn head(&self) -> Option<String> {
+    /// The line above the map: the changes to how the probe reads; `None` if it reads as trained.
+    fn heading(&self) -> Option<String> {
         let Evaluation { probe, change, .. } = &*self.evaluation;
         (!change.is_empty()).then(|| format!("{probe}: {change}, not retrained"))
     }
 
-    /// Where its images lie; of other images than the evaluation's nowhere.
+    /// The points of all images; an error if there is no projection, or if it is of other images than the evaluation.
     fn projection(&self) -> Result<&Projection, Empty> {
-        let found = self.space.projection.as_ref().map_err(|why| Empty(why.clone()))?;
-        let all = found.points.len() == self.evaluation.len();
-        all.then_some(found).ok_or_else(|| Empty("These are vectors of other images".to_owned()))
+        let projection = self.space.projection.as_ref().map_err(|why| Empty(why.clone()))?;
+        let same_images = projection.points.len() == self.evaluation.len();
+        same_images.then_some(projection).ok_or_else(|| Empty("These are vectors of other images".to_owned()))
     }
 
-    /// What each image is coloured by: its place in a key, and that key.
+    /// The legend entry of every image, as an index, and the colours and names of the legend.
     fn colors(&self, theme: &Theme) -> (Vec<usize>, Vec<(Color, String)>) {
         let evaluation = &self.evaluation;
         let images = 0..evaluation.len();
@@ -117,7 +117,7 @@ impl ImageMapPlot {
                 key.into(),
             );
         }
-        // The most frequent classes have a colour each, all others one.
+        // The most frequent classes have a colour each, all others share one.
         let asked = &evaluation.asked;
         let mut counts = vec![0; asked.classes.len()];
         asked.class.iter().for_each(|class| counts[*class as usize] += 1);
@@ -139,7 +139,8 @@ impl ImageMapPlot {
         (images.map(|image| place[asked.class[image] as usize]).collect(), key)
     }
 
-    fn dots(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+    /// The map without the heading.
+    fn draw_map(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let Projection { points, explained } = self.projection()?;
         let scale = |axis: usize| {
             let (low, high) = extent(points.iter().flatten().map(|point| f64::from(point[axis])))?;
@@ -147,13 +148,13 @@ impl ImageMapPlot {
         };
         let (x, y) = scale(0).zip(scale(1)).ok_or_else(|| Empty("No image has such numbers".to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
-        let (colors, key) = self.colors(theme);
+        let (entries, key) = self.colors(theme);
         let what = format!("{} · {}", self.view.vectors.name(), self.view.similarity.name());
         let mut marks: Vec<(Mark, &str)> =
             key.iter().map(|(color, name)| (Mark::Dot(*color), name.as_str())).collect();
         marks.push((Mark::None, &what));
         let below = legend::above(&mut scene, theme, size, &marks);
-        // The last number may stand half beyond its axis.
+        // The last number may reach half its width past the end of its axis.
         let outer = Box2 { w: size.width - 8.0, ..below };
         let name =
             |axis: usize| format!("PC {} ({:.0} % of the variance)", axis + 1, 100.0 * explained[axis]);
@@ -163,10 +164,10 @@ impl ImageMapPlot {
         let radius = (26.0 / many.sqrt()).clamp(0.9, 1.9);
         let alpha = (60.0 / many.sqrt()).clamp(0.35, 0.85);
         let at = |image: usize| points[image].map(|[x, y]| frame.at(f64::from(x), f64::from(y)));
-        // Later entries of the key on top: wrong ones are fewer than right ones, and asked for more often.
-        for (wanted, (color, _)) in key.iter().enumerate() {
+        // Later entries of the legend are drawn on top: wrong predictions are rarer than right ones, and looked for more often.
+        for (entry, (color, _)) in key.iter().enumerate() {
             let fill = Some(color.alpha(alpha));
-            for image in (0..points.len()).filter(|image| colors[*image] == wanted) {
+            for image in (0..points.len()).filter(|image| entries[*image] == entry) {
                 if let Some(center) = at(image) {
                     let shape = Shape::Circle { center, radius, fill, stroke: None };
                     scene.add(shape, Some(Identity::Item(image)));
@@ -181,7 +182,7 @@ impl ImageMapPlot {
         Ok(scene)
     }
 
-    /// An image in words, as it is pointed at.
+    /// The text of an image under the pointer: its name, class and prediction; empty for an unknown image.
     pub fn item(&self, image: usize) -> String {
         let Evaluation { asked, .. } = &*self.evaluation;
         let Some(name) = asked.images.get(image) else { return String::new() };
