@@ -1,8 +1,8 @@
-//! The memory kernel as measured, `K[j]` for `j` steps before the end, beside `rho^j` of the
-//! spectral radius: LegS does not decay exponentially, so the second alone would mislead. Both are
-//! divided by their largest size. A channel-wise kernel shows its median and 5 to 95 % of channels. A
-//! scan of several sweeps has a memory each: a line each, and the decay of the first. A difference is that of these lines,
-//! medians of channels and powers of the radius, each kernel divided by its own largest size.
+//! The measured memory kernel `K[j]` at `j` steps before the end, divided by its largest magnitude, beside `rho^j` with the
+//! spectral radius `rho`: LegS does not decay exponentially, so `rho^j` alone would mislead. A channel-wise kernel is drawn as
+//! its median and the range of 5 to 95 % of channels. A scan of several sweeps has a kernel per sweep: a line each, and `rho^j`
+//! of the first. A difference subtracts these lines, medians over channels and powers of the radius; the kernels of each trace
+//! are divided by their own largest magnitude first.
 
 use crate::model::trace::{Matrix, Trace};
 use crate::viz::difference::{around_zero, delta, head};
@@ -14,37 +14,37 @@ use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, lacking}
 
 pub struct Kernel;
 
-/// 5th percentile, median and 95th percentile over channels at every step.
+/// 5th percentile, median and 95th percentile of `f(K[j])` over channels, at every step `j`.
 fn quantiles(kernel: &Matrix, f: impl Fn(f64) -> f64) -> Vec<[f64; 3]> {
-    let at = |sorted: &[f64], q: f64| {
-        let place = q * (sorted.len() - 1) as f64;
-        let (i, part) = (place as usize, place.fract());
+    let quantile = |sorted: &[f64], q: f64| {
+        let rank = q * (sorted.len() - 1) as f64;
+        let (i, fraction) = (rank as usize, rank.fract());
         let next = sorted[(i + 1).min(sorted.len() - 1)];
-        sorted[i] + (next - sorted[i]) * part
+        sorted[i] + (next - sorted[i]) * fraction
     };
-    let spread = |row: &[f32]| {
+    let of_step = |row: &[f32]| {
         let mut sorted: Vec<f64> = row.iter().map(|&k| f(f64::from(k))).collect();
         sorted.sort_by(f64::total_cmp);
-        [at(&sorted, 0.05), at(&sorted, 0.5), at(&sorted, 0.95)]
+        [0.05, 0.5, 0.95].map(|q| quantile(&sorted, q))
     };
-    rows(kernel).map(spread).collect()
+    rows(kernel).map(of_step).collect()
 }
 
 fn no_kernel(trace: &Trace) -> Empty {
     Empty(format!("{} has no memory kernel", lacking(trace, trace.kernel.is_some()).head))
 }
 
-/// A spectral radius whose powers can be drawn.
+/// The spectral radius, if it is finite and positive, so that its powers can be drawn.
 fn radius(trace: &Trace) -> Option<f64> {
     trace.radius.map(f64::from).filter(|r| r.is_finite() && *r > 0.0)
 }
 
-/// Lines over steps, in the order of their sweeps.
+/// Values over steps, one line per sweep, in the order of sweeps.
 type Lines = Vec<Vec<f64>>;
 
-/// What every sweep keeps more or less than the other's, and the powers of the radius.
-fn apart(trace: &Trace, minus: &Trace) -> Option<(Lines, Option<Vec<f64>>)> {
-    let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
+/// The difference of the kernels of every sweep, and that of the powers of the radius; `None` if all kernels of one trace are zero.
+fn difference_lines(trace: &Trace, minus: &Trace) -> Option<(Lines, Option<Vec<f64>>)> {
+    let subtract = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
     let medians = |trace: &Trace| -> Option<Lines> {
         let sizes = kernels(trace).flat_map(|kernel| &kernel.data).map(|k| f64::from(k.abs()));
         let largest = sizes.fold(0.0, f64::max);
@@ -55,12 +55,12 @@ fn apart(trace: &Trace, minus: &Trace) -> Option<(Lines, Option<Vec<f64>>)> {
     };
     let (own, other) = (medians(trace)?, medians(minus)?);
     let powers = |r: f64| -> Vec<f64> { (0..trace.grid.len()).map(|j| f64::powi(r, j as i32)).collect() };
-    let decay = radius(trace).zip(radius(minus)).map(|(a, b)| less(&powers(a), &powers(b)));
-    Some((own.iter().zip(&other).map(|(a, b)| less(a, b)).collect(), decay))
+    let decay = radius(trace).zip(radius(minus)).map(|(a, b)| subtract(&powers(a), &powers(b)));
+    Some((own.iter().zip(&other).map(|(a, b)| subtract(a, b)).collect(), decay))
 }
 
-/// The lines of a difference around zero.
-fn difference(
+/// Draws the lines of a difference, on a scale centred at zero.
+fn draw_difference(
     trace: &Trace,
     minus: &Trace,
     options: &Options,
@@ -68,7 +68,7 @@ fn difference(
     size: Size,
 ) -> Result<Scene, Empty> {
     let zero = || Empty("One of the kernels is zero at every step".to_owned());
-    let (lines, decay) = apart(trace, minus).ok_or_else(zero)?;
+    let (lines, decay) = difference_lines(trace, minus).ok_or_else(zero)?;
     let n = trace.grid.len();
     let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
     let color = |sweep: usize| theme.series(if sweep == 0 { 0 } else { sweep + 1 });
@@ -98,13 +98,13 @@ fn difference(
     for (line, stroke) in lines.iter().zip(&strokes).rev() {
         scene.line(curve(line), *stroke);
     }
-    targets(&mut scene, &frame, n);
+    add_targets(&mut scene, &frame, n);
     frame.axes(&mut scene, theme);
     Ok(scene)
 }
 
-/// Lets the pointer find the position of every step.
-fn targets(scene: &mut Scene, frame: &Frame, n: usize) {
+/// Adds hover targets: a strip for every step, which stands for the position read `j` steps before the end.
+fn add_targets(scene: &mut Scene, frame: &Frame, n: usize) {
     let cell = frame.area.w / n as f32;
     for j in 0..n {
         let x = frame.x(j as f64) - cell / 2.0;
@@ -148,9 +148,9 @@ impl Figure for Kernel {
         (own != other).then(|| Empty(why()))
     }
 
-    /// Of differences alone: the kernels themselves are on one scale, that of their largest size.
+    /// The limits of a difference; `None` otherwise, as kernels divided by their largest magnitude share a scale already.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
-        let (lines, decay) = apart(trace, trace.minus.as_deref()?)?;
+        let (lines, decay) = difference_lines(trace, trace.minus.as_deref()?)?;
         extent(lines.into_iter().chain(decay).flatten())
     }
 
@@ -159,7 +159,7 @@ impl Figure for Kernel {
             return Err(why);
         }
         if let Some(minus) = &trace.minus {
-            return difference(trace, minus, options, theme, size);
+            return draw_difference(trace, minus, options, theme, size);
         }
         let all: Vec<&Matrix> = kernels(trace).collect();
         let first = all.first().copied().ok_or_else(|| no_kernel(trace))?;
@@ -169,9 +169,9 @@ impl Figure for Kernel {
         if largest <= 0.0 || !largest.is_finite() {
             return Err(Empty("The kernel is zero at every step".to_owned()));
         }
-        let sized = |v: f64| if options.log { v.abs() / largest } else { v / largest };
-        let spreads: Vec<Vec<[f64; 3]>> = all.iter().map(|kernel| quantiles(kernel, sized)).collect();
-        let many = first.cols > 1;
+        let normalise = |v: f64| if options.log { v.abs() / largest } else { v / largest };
+        let spreads: Vec<Vec<[f64; 3]>> = all.iter().map(|kernel| quantiles(kernel, normalise)).collect();
+        let is_channelwise = first.cols > 1;
         let (lo, hi) = extent(spreads.iter().flatten().flatten().copied()).unwrap_or((0.0, 1.0));
         let scale = if options.log {
             Scale::log(lo.max(1e-12), 1.0, 6)
@@ -184,19 +184,19 @@ impl Figure for Kernel {
         let measured = |sweep: usize| Stroke::new(theme.line, color(sweep));
         let decay = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
         let channels = format!("5 to 95 % of {} channels", first.cols);
-        let names: Vec<String> = match (all.len(), many) {
+        let names: Vec<String> = match (all.len(), is_channelwise) {
             (1, false) => vec!["Measured".to_owned()],
             (1, true) => vec!["Measured, median".to_owned()],
             (sweeps, _) => (1..=sweeps).map(|sweep| format!("Sweep {sweep}")).collect(),
         };
         let mut key: Vec<(Mark, &str)> =
             names.iter().enumerate().map(|(s, name)| (Mark::Line(measured(s)), name.as_str())).collect();
-        if many {
+        if is_channelwise {
             key.push((Mark::Patch(color(0).alpha(0.25)), &channels));
         }
         let radius = radius(trace);
-        let whose = if all.len() > 1 { "sweep 1, " } else { "" };
-        let exponential = radius.map(|r| format!("ρ^j, {whose}spectral radius ρ = {}", number_fine(r)));
+        let sweep = if all.len() > 1 { "sweep 1, " } else { "" };
+        let exponential = radius.map(|r| format!("ρ^j, {sweep}spectral radius ρ = {}", format_radius(r)));
         if let Some(text) = &exponential {
             key.push((Mark::Line(decay), text));
         }
@@ -209,7 +209,7 @@ impl Figure for Kernel {
         frame.grid(&mut scene, theme);
         let curve =
             |f: &dyn Fn(usize) -> f64| -> Vec<Point> { (0..n).map(|j| frame.at(j as f64, f(j))).collect() };
-        for (s, spread) in spreads.iter().enumerate().filter(|_| many) {
+        for (s, spread) in spreads.iter().enumerate().filter(|_| is_channelwise) {
             let mut outline = curve(&|j| spread[j][2]);
             outline.extend(curve(&|j| spread[j][0]).into_iter().rev());
             scene.polygon(outline, color(s).alpha(if spreads.len() > 1 { 0.1 } else { 0.25 }));
@@ -220,7 +220,7 @@ impl Figure for Kernel {
         for (s, spread) in spreads.iter().enumerate().rev() {
             scene.line(curve(&|j| spread[j][1]), measured(s));
         }
-        targets(&mut scene, &frame, n);
+        add_targets(&mut scene, &frame, n);
         frame.axes(&mut scene, theme);
         Ok(scene)
     }
@@ -228,7 +228,7 @@ impl Figure for Kernel {
     fn table(&self, trace: &Trace) -> Table {
         let Some(kernel) = &trace.kernel else { return Table::default() };
         if let Some(minus) = &trace.minus {
-            let Some((lines, decay)) = apart(trace, minus) else { return Table::default() };
+            let Some((lines, decay)) = difference_lines(trace, minus) else { return Table::default() };
             let table = Table::counted("steps_before_end", kernel.rows);
             let table =
                 decay.into_iter().fold(table, |table, v| table.numbers(&head(trace, "radius_power"), v));
@@ -243,7 +243,7 @@ impl Figure for Kernel {
         if trace.other_kernels.is_empty() {
             return table.matrix("kernel", kernel.clone());
         }
-        // Sweep by sweep, a column each and channel.
+        // One column per channel, sweep after sweep.
         let all: Vec<&Matrix> = kernels(trace).collect();
         let row =
             |j: usize| all.iter().flat_map(move |kernel| &kernel.data[j * kernel.cols..][..kernel.cols]);
@@ -252,7 +252,7 @@ impl Figure for Kernel {
     }
 }
 
-/// A radius close to 1, where the third decimal decides.
-fn number_fine(r: f64) -> String {
+/// A spectral radius; four decimals close to 1, where the third decides.
+fn format_radius(r: f64) -> String {
     if r > 0.9 && r < 1.0 { format!("{r:.4}") } else { number(r) }
 }

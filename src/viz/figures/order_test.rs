@@ -1,6 +1,7 @@
-//! Whether the order matters: what all orders of the same tokens give, where the one that was read stands among them, and
-//! where the best and the worst would; below, of what the value is made: a bag of the tokens, a fixed order, routing.
-//! Two tests differ in these parts; where an order stands among those of its own tokens is no such part.
+//! Whether the order matters: a histogram of the values of random orders of the same tokens, with the values of the order that
+//! was read, the best and the worst; below, the parts the value is the sum of: content (a bag of the tokens), a fixed order and
+//! routing. A difference of two tests shows these parts alone: a place among the orders of one's own tokens has no difference.
+
 use crate::model::trace::{HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Found, Trace};
 use crate::viz::difference::{delta, head, label, signed as with_sign, value};
 use crate::viz::draw::scale::number_like;
@@ -13,25 +14,25 @@ use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
 pub struct OrderTest;
 
-/// Names of the parts of a value, in the order they add up.
+/// Names of the parts of a value, in the order of their sum.
 const PARTS: [&str; 3] = ["Content", "Fixed order", "Routing"];
-/// The parts of a difference, and what they add up to.
-const APART: [&str; 4] = ["Δ content", "Δ fixed order", "Δ routing", "Δ in all"];
-/// Height of a part's row.
+/// Names of the parts of a difference, and of their sum.
+const DIFFERENCE_PARTS: [&str; 4] = ["Δ content", "Δ fixed order", "Δ routing", "Δ in all"];
+/// Height of the row of a part.
 const ROW_PT: f32 = 12.0;
 /// Height of an axis and its name.
 const AXIS_PT: f32 = 28.0;
 
-/// What is drawn: the margin, or the logit of a probe with a single class.
+/// The contrast to draw: the margin, or the logit of a probe with a single class; otherwise why there is none.
 fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
     match &trace.order_test {
         Some(Found::Tested { logit, margin }) => {
             let shown = margin.as_ref().unwrap_or(logit);
             let numbers = [shown.value, shown.best, shown.worst, shown.reassigned.mean, shown.reassigned.std];
             match shown.reassigned.z {
-                _ if numbers.iter().chain(&ends(shown)).any(|number| !number.is_finite()) => Err(Empty(
-                    "The order test of the trace holds what is not a number; make it again".to_owned(),
-                )),
+                _ if numbers.iter().chain(&cumulative(shown)).any(|number| !number.is_finite()) => Err(
+                    Empty("The order test of the trace holds what is not a number; make it again".to_owned()),
+                ),
                 None if trace.minus.is_none() => {
                     Err(Empty("All orders of these tokens give the same".to_owned()))
                 }
@@ -46,27 +47,27 @@ fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
     }
 }
 
-/// What a value is of; where that is wider than `room`, each of two classes has half of it.
-fn name_of(trace: &Trace, shown: &OrderContrast, theme: &Theme, room: f32) -> String {
+/// The quantity of the contrast; class names are shortened to half the room each if it is wider than `room`.
+fn axis_name(trace: &Trace, shown: &OrderContrast, theme: &Theme, room: f32) -> String {
     let own = class_name(trace, trace.evidence.class);
     let Some(rival) = shown.against else { return format!("Logit of {own}") };
     let name = |[own, rival]: [&str; 2]| format!("Margin of {own} over {rival}");
     let classes = [own, class_name(trace, rival)];
-    let [whole, bare] = [name(classes.each_ref().map(String::as_str)), name([""; 2])];
-    if font::width(&whole, theme.label) <= room {
-        return whole;
+    let [full, without_classes] = [name(classes.each_ref().map(String::as_str)), name([""; 2])];
+    if font::width(&full, theme.label) <= room {
+        return full;
     }
-    let half = (room - font::width(&bare, theme.label)) / 2.0;
+    let half = (room - font::width(&without_classes, theme.label)) / 2.0;
     name(classes.map(|class| font::fit_middle(&class, theme.label, half)).each_ref().map(String::as_str))
 }
 
-/// The sums of the parts, one after the other: content, with the fixed order, with routing.
-fn ends(shown: &OrderContrast) -> [f64; 3] {
+/// Cumulative sums of the parts: content, content and fixed order, all three.
+fn cumulative(shown: &OrderContrast) -> [f64; 3] {
     let fixed = shown.content + shown.fixed_order;
     [shown.content, fixed, fixed + shown.routing]
 }
 
-/// The name of a class, as far as the trace knows it.
+/// The name of a class, or its number if it is not among the top predictions of the trace.
 fn class_name(trace: &Trace, class: usize) -> String {
     let known = trace.top.iter().find(|prediction| prediction.index == class);
     known.map_or_else(|| format!("class {class}"), |prediction| prediction.name.clone())
@@ -96,15 +97,15 @@ impl Figure for OrderTest {
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
         match trace.minus {
-            Some(_) => APART.len() as f32 * ROW_PT + AXIS_PT,
+            Some(_) => DIFFERENCE_PARTS.len() as f32 * ROW_PT + AXIS_PT,
             None => width * 0.5 + 3.0 * ROW_PT,
         }
     }
 
-    /// Of differences alone.
+    /// The limits of a difference; `None` otherwise.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
         trace.minus.as_ref()?;
-        extent(ends(contrast(trace).ok()?).into_iter().chain([0.0]))
+        extent(cumulative(contrast(trace).ok()?).into_iter().chain([0.0]))
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -124,8 +125,8 @@ impl Figure for OrderTest {
         }
         let count = null.histogram.get(item).copied().unwrap_or_default();
         Readout::titled("Drawn orders")
-            .line("From", number(edge(shown, item)))
-            .line("To", number(edge(shown, item + 1)))
+            .line("From", number(bin_start(shown, item)))
+            .line("To", number(bin_start(shown, item + 1)))
             .line("Orders", format!("{count} of {}", null.draws))
     }
 
@@ -133,7 +134,7 @@ impl Figure for OrderTest {
         let shown = contrast(trace)?;
         if trace.minus.is_some() {
             let limits = options.limits.or_else(|| self.limits(trace)).unwrap_or_default();
-            return Ok(apart(trace, shown, limits, theme, size));
+            return Ok(draw_difference(trace, shown, limits, theme, size));
         }
         let null = &shown.reassigned;
         let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
@@ -141,52 +142,52 @@ impl Figure for OrderTest {
         let read = Stroke::new(1.4 * theme.line, theme.series(1));
         let end = Stroke::new(theme.line, theme.ink).dashed(1.0, 2.0);
         let kind = if shown.descriptive { ", descriptive" } else { "" };
-        let text = format!("As read: z = {:.1}, {}{kind}", null.z.unwrap_or_default(), p_text(null.p));
-        let room = shown.headroom.map_or(String::new(), |h| format!(", headroom {:.0} %", 100.0 * h));
-        let ends_text = format!("Worst and best order{room}");
+        let read_text = format!("As read: z = {:.1}, {}{kind}", null.z.unwrap_or_default(), p_text(null.p));
+        let headroom = shown.headroom.map_or(String::new(), |h| format!(", headroom {:.0} %", 100.0 * h));
+        let ends_text = format!("Worst and best order{headroom}");
         let key = [
             (Mark::Patch(theme.series(0)), "Orders drawn"),
             (Mark::Line(normal), "Normal"),
-            (Mark::Line(read), text.as_str()),
+            (Mark::Line(read), read_text.as_str()),
             (Mark::Line(end), ends_text.as_str()),
         ];
         let below = legend::above(&mut scene, theme, size, &key);
         let spread = HISTOGRAM_END * null.std;
-        // A fixed order of a soft plan may lie far from every exchange of tokens.
+        // The fixed order of a soft plan may give a value far from those of all random orders.
         let range = [shown.worst, shown.best, null.mean - spread, null.mean + spread];
-        let (from, to) = extent(range.into_iter().chain(ends(shown))).unwrap_or_default();
-        let x = Axis::new(Scale::padded(from, to), name_of(trace, shown, theme, f32::INFINITY), 5);
+        let (from, to) = extent(range.into_iter().chain(cumulative(shown))).unwrap_or_default();
+        let x = Axis::new(Scale::padded(from, to), axis_name(trace, shown, theme, f32::INFINITY), 5);
 
         let parts = Box2 { y: below.bottom() - 3.0 * ROW_PT, h: 3.0 * ROW_PT, ..below };
-        let most = null.histogram.iter().copied().max().unwrap_or(0);
-        let tall = 1.05 * (f64::from(most) / null.draws.max(1) as f64).max(normal_share(0.0));
+        let largest_bin = null.histogram.iter().copied().max().unwrap_or(0);
+        let top = 1.05 * (f64::from(largest_bin) / null.draws.max(1) as f64).max(normal_share(0.0));
         let fit = |left: f32| {
             let outer = Box2::new(left, below.y, below.right() - left, below.h - parts.h);
-            Frame::fit(outer, x.clone(), Axis::new(Scale::linear(0.0, tall), "Share of orders", 3), theme)
+            Frame::fit(outer, x.clone(), Axis::new(Scale::linear(0.0, top), "Share of orders", 3), theme)
         };
         // The names of the parts stand left of the same axis.
         let names = font::widest(PARTS, theme.tick) + 6.0;
         let mut frame = fit((names - fit(0.0).area.x).max(0.0));
-        frame.x.label = name_of(trace, shown, theme, frame.across_room(size.width));
+        frame.x.label = axis_name(trace, shown, theme, frame.across_room(size.width));
         frame.grid(&mut scene, theme);
-        let whole = null.histogram.len() == HISTOGRAM_BINS;
-        for (bin, &count) in null.histogram.iter().enumerate().filter(|_| whole) {
-            let [left, top] = frame.at(edge(shown, bin), f64::from(count) / null.draws.max(1) as f64);
-            let right = frame.x(edge(shown, bin + 1));
-            let bar = Box2::new(left, top, right - left, frame.area.bottom() - top);
+        let is_complete = null.histogram.len() == HISTOGRAM_BINS;
+        for (bin, &count) in null.histogram.iter().enumerate().filter(|_| is_complete) {
+            let [left, upper] = frame.at(bin_start(shown, bin), f64::from(count) / null.draws.max(1) as f64);
+            let right = frame.x(bin_start(shown, bin + 1));
+            let bar = Box2::new(left, upper, right - left, frame.area.bottom() - upper);
             scene.fill(bar, theme.series(0).alpha(0.8));
             let strip = Box2::new(left, frame.area.y, right - left, frame.area.h);
             scene.target(strip, Identity::Item(bin));
         }
         let at = |z: f64| -> Point { frame.at(null.mean + z * null.std, normal_share(z)) };
         scene.line((-80..=80).map(|i| at(f64::from(i) / 20.0)).collect(), normal);
-        let rule = |value: f64| vec![frame.at(value, 0.0), frame.at(value, tall)];
+        let rule = |value: f64| vec![frame.at(value, 0.0), frame.at(value, top)];
         scene.line(rule(shown.worst), end);
         scene.line(rule(shown.best), end);
         scene.line(rule(shown.value), read);
         frame.axes(&mut scene, theme);
 
-        split(&mut scene, shown, &frame, parts, theme);
+        draw_parts(&mut scene, shown, &frame, parts, theme);
         Ok(scene)
     }
 
@@ -218,9 +219,10 @@ impl Figure for OrderTest {
             "fixed_order",
             "routing",
         ];
-        // What places an order among all is of one test.
-        let both = |name: &str| !["against", "z", "p", "p_normal", "draws", "headroom"].contains(&name);
-        let kept: Vec<bool> = names.iter().map(|name| trace.minus.is_none() || both(name)).collect();
+        // Numbers that place an order among all orders of its tokens belong to one test: a difference leaves them out.
+        let is_subtracted =
+            |name: &str| !["against", "z", "p", "p_normal", "draws", "headroom"].contains(&name);
+        let kept: Vec<bool> = names.iter().map(|name| trace.minus.is_none() || is_subtracted(name)).collect();
         let kept = |at: &usize| kept[*at];
         let rows =
             |of: &OrderContrast| (0..names.len()).filter(kept).map(|at| rows(of)[at]).collect::<Vec<_>>();
@@ -233,25 +235,32 @@ impl Figure for OrderTest {
     }
 }
 
-/// What each part adds to a difference, from where the one before ended, and its sum.
-fn apart(trace: &Trace, shown: &OrderContrast, limits: (f64, f64), theme: &Theme, size: Size) -> Scene {
+/// Draws the parts of a difference as bars, each from the end of the one before, and their sum from zero.
+fn draw_difference(
+    trace: &Trace,
+    shown: &OrderContrast,
+    limits: (f64, f64),
+    theme: &Theme,
+    size: Size,
+) -> Scene {
     let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
     let scale = Scale::padded(limits.0.min(0.0), limits.1.max(0.0));
-    let name = |room: f32| delta(&name_of(trace, shown, theme, room));
+    let name = |room: f32| delta(&axis_name(trace, shown, theme, room));
     let x = Axis::new(scale, name(f32::INFINITY), 5);
-    let adds = [shown.content, shown.fixed_order, shown.routing, shown.value];
-    let texts = adds.map(with_sign);
+    let parts = [shown.content, shown.fixed_order, shown.routing, shown.value];
+    let texts = parts.map(with_sign);
     let room = Box2::new(0.0, 0.0, size.width, size.height);
-    let mut chart = RowChart::new(room, x, &APART, (0.4, font::widest(&texts, theme.tick) + 6.0), theme);
+    let mut chart =
+        RowChart::new(room, x, &DIFFERENCE_PARTS, (0.4, font::widest(&texts, theme.tick) + 6.0), theme);
     let area = chart.frame.area;
     chart.frame.x.label = name(chart.frame.across_room(size.width) - font::width("Δ ", theme.label));
-    let ends = ends(shown);
+    let ends = cumulative(shown);
     for (at, (from, to)) in
         [(0.0, ends[0]), (ends[0], ends[1]), (ends[1], ends[2]), (0.0, shown.value)].into_iter().enumerate()
     {
-        let y = chart.name(&mut scene, theme, at, APART[at]);
+        let y = chart.name(&mut scene, theme, at, DIFFERENCE_PARTS[at]);
         let [a, b] = [from, to].map(|v| chart.frame.at(v, 0.0)[0]);
-        let color = if adds[at] < 0.0 { theme.negative } else { theme.positive };
+        let color = if parts[at] < 0.0 { theme.negative } else { theme.positive };
         scene.fill(Box2::new(a.min(b), y - 3.5, (b - a).abs(), 7.0), color);
         scene.text_mid([size.width, y], texts[at].clone(), theme.tick, theme.ink, Anchor::End);
         let strip = Box2::new(0.0, y - chart.step / 2.0, size.width, chart.step);
@@ -263,9 +272,9 @@ fn apart(trace: &Trace, shown: &OrderContrast, limits: (f64, f64), theme: &Theme
     scene
 }
 
-/// The parts of the value, each from where the one before ended, under the same axis.
-fn split(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box2, theme: &Theme) {
-    let (ends, adds) = (ends(shown), [shown.content, shown.fixed_order, shown.routing]);
+/// Draws the parts of the value as bars on the axis of `frame`, each from the end of the one before.
+fn draw_parts(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box2, theme: &Theme) {
+    let (ends, parts) = (cumulative(shown), [shown.content, shown.fixed_order, shown.routing]);
     let starts = [shown.reassigned.mean, ends[0], ends[1]];
     for (part, name) in PARTS.into_iter().enumerate() {
         let y = room.y + (part as f32 + 0.5) * ROW_PT;
@@ -275,7 +284,7 @@ fn split(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box2, th
         let bar = Box2::new(from.min(to) - 0.5, y - 3.5, (to - from).abs() + 1.0, 7.0);
         let color = theme.series(if part == 0 { 0 } else { part + 1 });
         scene.fill(bar, color);
-        let text = if part == 0 { number(adds[part]) } else { signed(adds[part], shown.reassigned.std) };
+        let text = if part == 0 { number(parts[part]) } else { signed(parts[part], shown.reassigned.std) };
         let (middle, wide) = (frame.area.x + frame.area.w / 2.0, font::width(&text, theme.tick) + 3.0);
         let (left, right) = (bar.x - wide >= frame.area.x, bar.right() + wide <= room.right());
         let (x, anchor, ink) = match bar.center()[0] > middle {
@@ -292,18 +301,19 @@ fn split(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box2, th
     }
 }
 
-/// Where a bin begins.
-fn edge(shown: &OrderContrast, bin: usize) -> f64 {
+/// The value at which a bin begins.
+fn bin_start(shown: &OrderContrast, bin: usize) -> f64 {
     let z = HISTOGRAM_END * (2.0 * bin as f64 / HISTOGRAM_BINS as f64 - 1.0);
     shown.reassigned.mean + z * shown.reassigned.std
 }
 
-/// The share of a normal distribution in a bin around `z`.
+/// The share of a normal distribution in a bin centred at `z` standard deviations: its density there times the bin width.
 fn normal_share(z: f64) -> f64 {
     let width = 2.0 * HISTOGRAM_END / HISTOGRAM_BINS as f64;
     width * (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt()
 }
 
+/// `value` with its sign, and the decimals that suit `like`.
 fn signed(value: f64, like: f64) -> String {
     let text = number_like(value, like);
     if value > 0.0 { format!("+{text}") } else { text }

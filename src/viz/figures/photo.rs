@@ -1,5 +1,5 @@
-//! The picture the model saw, and beside it what every token counts in the readout:
-//! `token_weight[i] = sum_k P[i,k] (K[N-1-k] + D [k = N-1])`, laid over its patch.
+//! The picture that the model saw, and beside it the same picture with the weight of every token in the readout,
+//! `token_weight[i] = sum_k P[i,k] (K[N-1-k] + D [k = N-1])`, as the colour of its patch.
 
 use crate::model::trace::Trace;
 use crate::viz::difference::{self, around_zero, label};
@@ -12,10 +12,10 @@ pub struct Photo;
 
 /// Largest side of a picture in a cell of a row.
 const MAX_SIDE_PT: f32 = 120.0;
-/// Width from which both pictures stand side by side in a cell of a row.
-const BESIDE_FROM_PT: f32 = 150.0;
+/// Smallest width of a cell of a row in which both pictures stand side by side.
+const MIN_BESIDE_PT: f32 = 150.0;
 
-/// What is laid over the picture, with its name and that of its scale.
+/// The values that colour the patches, their name and that of their scale: token weights, or scores if there are none.
 fn layer(trace: &Trace) -> Option<(&[f32], &'static str, &'static str)> {
     match (&trace.token_weight, &trace.scores) {
         (Some(weight), _) => Some((weight, "Token weight", "Weight in the sum")),
@@ -24,34 +24,34 @@ fn layer(trace: &Trace) -> Option<(&[f32], &'static str, &'static str)> {
     }
 }
 
-/// Whether values from `lo` on have colours for both signs.
+/// Whether values, of which `lo` is the lowest, are coloured by sign.
 fn is_signed(trace: &Trace, lo: f64) -> bool {
     trace.minus.is_some() || lo < 0.0
 }
 
-/// Width of one picture where two stand side by side, and where one stands above the other.
-fn sides(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> [f32; 2] {
+/// Width of a picture if two stand side by side, and if one stands above the other.
+fn picture_widths(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> [f32; 2] {
     let room = width - keys.bar_room(theme, bar);
     let room = if keys.are_shared() { room.min(2.0 * MAX_SIDE_PT) } else { room };
     [(room - 2.0 * theme.gap) / 2.0, room]
 }
 
-/// Whether two pictures stand above each other in a cell of this width.
-fn stacked(width: f32, keys: Keys) -> bool {
-    keys.are_shared() && width < BESIDE_FROM_PT
+/// Whether one picture stands above the other in a cell of this width.
+fn is_stacked(width: f32, keys: Keys) -> bool {
+    keys.are_shared() && width < MIN_BESIDE_PT
 }
 
-/// Height of the words above a picture.
+/// Height of the title of a picture.
 fn head(theme: &Theme) -> f32 {
     theme.label + 2.5
 }
 
-/// Where both pictures lie: side by side, or one above the other where they are larger so.
+/// The boxes of both pictures: side by side, or one above the other if that makes them larger.
 fn places(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32) -> [Box2; 2] {
-    let [half, whole] = sides(theme, size.width, bar, keys);
+    let [half, full] = picture_widths(theme, size.width, bar, keys);
     let head = head(theme);
     let beside = Box2::new(0.0, head, half, size.height - head).largest(1.0, aspect);
-    let above = Box2::new(0.0, head, whole, (size.height - theme.gap) / 2.0 - head).largest(1.0, aspect);
+    let above = Box2::new(0.0, head, full, (size.height - theme.gap) / 2.0 - head).largest(1.0, aspect);
     if above.w > beside.w {
         [above, Box2 { y: above.bottom() + theme.gap + head, ..above }]
     } else {
@@ -59,19 +59,19 @@ fn places(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32) -> [Bo
     }
 }
 
-/// How much larger the second picture alone has to be than beside the first, for a pane to show it so.
-const GROWS: f32 = 1.5;
+/// By which factor the second picture must be wider alone than beside the first to be shown alone.
+const MIN_GROWTH: f32 = 1.5;
 
-/// The second picture alone, in a pane that two would leave half empty: no page has such a shape.
-fn alone(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32, beside: Box2) -> Option<Box2> {
-    let [_, whole] = sides(theme, size.width, bar, keys);
+/// The box of the second picture alone, if two would leave the pane half empty; no exported page has such a shape.
+fn place_alone(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32, beside: Box2) -> Option<Box2> {
+    let [_, full] = picture_widths(theme, size.width, bar, keys);
     let head = head(theme);
-    let alone = Box2::new(0.0, head, whole, size.height - head).largest(1.0, aspect);
-    (alone.w > GROWS * beside.w).then_some(alone)
+    let alone = Box2::new(0.0, head, full, size.height - head).largest(1.0, aspect);
+    (alone.w > MIN_GROWTH * beside.w).then_some(alone)
 }
 
 impl Photo {
-    /// The scale of the colours: around zero where there are negative values, and of differences.
+    /// The axis of the colour bar: centred at zero for differences, and if there are negative values.
     fn bar(&self, trace: &Trace, options: &Options) -> Axis {
         let name = layer(trace).map_or_else(String::new, |(.., name)| label(trace, name));
         let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((0.0, 1.0));
@@ -91,7 +91,7 @@ impl Figure for Photo {
     }
 
     fn controls(&self, trace: &Trace) -> &'static [Control] {
-        // What is signed has colours of its own.
+        // Signed values have a colour map of their own.
         match (self.limits(trace), &trace.regions) {
             (Some((lo, _)), None) if is_signed(trace, lo) => &[Control::Opacity, Control::Grid],
             (_, None) => &[Control::Opacity, Control::Grid, Control::Map],
@@ -120,17 +120,17 @@ impl Figure for Photo {
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        if stacked(width, options.keys) {
+        if is_stacked(width, options.keys) {
             return self.max_height(trace, options, width);
         }
-        let [half, _] = sides(&theme, width, &self.bar(trace, options), options.keys);
+        let [half, _] = picture_widths(&theme, width, &self.bar(trace, options), options.keys);
         half * picture::aspect(trace) + head(&theme)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        let [_, whole] = sides(&theme, width, &self.bar(trace, options), options.keys);
-        2.0 * (whole * picture::aspect(trace) + head(&theme)) + theme.gap
+        let [_, full] = picture_widths(&theme, width, &self.bar(trace, options), options.keys);
+        2.0 * (full * picture::aspect(trace) + head(&theme)) + theme.gap
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
@@ -141,7 +141,7 @@ impl Figure for Photo {
         let mut scene = Scene::new(size.width, size.height, "Picture and token weights", theme.background);
         let axis = options.keys.bar_axis(theme, self.bar(trace, options), size.height);
         let [left, beside] = places(theme, size, &axis, options.keys, picture::aspect(trace));
-        let alone = alone(theme, size, &axis, options.keys, picture::aspect(trace), beside);
+        let alone = place_alone(theme, size, &axis, options.keys, picture::aspect(trace), beside);
         let alone = alone.filter(|_| layer(trace).is_some());
         if alone.is_none() {
             frame::title(&mut scene, theme, [left.x, left.y - head(theme)], "Model input", left.w);
