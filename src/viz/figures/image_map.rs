@@ -160,9 +160,7 @@ impl ImageMapPlot {
             |axis: usize| format!("PC {} ({:.0} % of the variance)", axis + 1, 100.0 * explained[axis]);
         let frame = Frame::fit(outer, Axis::new(x, name(0), 5), Axis::new(y, name(1), 5), theme);
         frame.grid(&mut scene, theme);
-        let many = points.len() as f32;
-        let radius = (26.0 / many.sqrt()).clamp(0.9, 1.9);
-        let alpha = (60.0 / many.sqrt()).clamp(0.35, 0.85);
+        let (radius, alpha) = dataset::dot_style(points.len());
         let at = |image: usize| points[image].map(|[x, y]| frame.at(f64::from(x), f64::from(y)));
         // Later entries of the legend are drawn on top: wrong predictions are rarer than right ones, and looked for more often.
         for (entry, (color, _)) in key.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Pictures of an [`Evaluation`]: what one probe made of all images of a dataset.
+//! Pictures of an [`Evaluation`]: the results of one probe on all images of a dataset.
 //!
 //! An [`Overview`] is to an evaluation what a [`Figure`](crate::viz::Figure) is to a trace; [`OVERVIEWS`] is
-//! the one list of them. What lies under the pointer is an item of the picture's own list; the
-//! picture says which images stand behind it.
+//! the list of all. Hover targets are numbered items of a picture; [`Overview::item`] returns the text of an item and the
+//! images it stands for.
 
 mod class_diagnostics;
 mod classes;
@@ -26,10 +26,10 @@ use crate::viz::{Empty, Info, Size};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MapOf {
-    /// Where tokens come in the order.
+    /// The mean position of every token.
     #[default]
     Positions,
-    /// What tokens count.
+    /// The mean weight of every token.
     Weights,
 }
 
@@ -44,27 +44,27 @@ pub enum ColorBy {
     Class,
 }
 
-/// What a person may set of an overview.
+/// Settings of overviews.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choice {
-    /// The measure that is shown by class, and on the x axis of a scatter.
+    /// The measure shown by class, and on the x axis of a scatter plot.
     pub measure: String,
-    /// The measure on the y axis of a scatter.
+    /// The measure on the y axis of a scatter plot.
     pub against: String,
-    /// What maps show.
+    /// What maps of classes show.
     pub maps: MapOf,
-    /// Colours of magnitudes.
+    /// Colour map of magnitudes.
     pub map: Map,
     /// Which classes are drawn, and in which order.
     pub classes: ClassFilter,
-    /// What of their tokens images are compared by, on a map of them and in the gallery.
+    /// Which vectors images are compared by, on the map of images and in the gallery.
     pub vectors: VectorKind,
-    /// And how.
+    /// How these vectors are compared.
     pub similarity: Similarity,
-    /// Whether an image is also like one whose mirror image it is like.
+    /// Whether an image also counts as similar to one whose mirror image it is similar to.
     pub flipped: bool,
-    /// What the dots of the map are coloured by.
+    /// What the dots of the map of images are coloured by.
     pub color: ColorBy,
 }
 
@@ -84,12 +84,12 @@ impl Default for Choice {
     }
 }
 
-/// A setting that an overview heeds.
+/// A setting that an overview depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// [`Choice::measure`].
     Measure,
-    /// [`Choice::against`], and whose measure that is.
+    /// [`Choice::against`], and the evaluation it is taken from ([`View::other`]).
     Against,
     /// [`Choice::maps`].
     Maps,
@@ -99,14 +99,14 @@ pub enum Control {
     Classes,
 }
 
-/// What an overview is of.
+/// The data and settings that an overview draws.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// What the probe made of the images.
+    /// The results of the probe on the images.
     pub evaluation: &'a Evaluation,
-    /// The evaluation of the second axis of a scatter: of another probe, or the same one.
+    /// The evaluation of the y axis of a scatter plot: of another probe, or the same one as `evaluation`.
     pub other: &'a Evaluation,
-    /// What is set.
+    /// The settings.
     pub choice: &'a Choice,
     /// The image to mark.
     pub selected: Option<usize>,
@@ -114,7 +114,7 @@ pub struct View<'a> {
 
 /// A kind of picture of an evaluation.
 pub trait Overview: Sync {
-    /// What it is called, and what it shows.
+    /// Its name and description.
     fn info(&self) -> Info;
 
     /// Its name on a command line.
@@ -122,15 +122,15 @@ pub trait Overview: Sync {
         self.info().id
     }
 
-    /// The settings it heeds, in the order they are offered.
+    /// The settings it depends on, in the order of the controls on the screen.
     fn controls(&self) -> &'static [Control];
 
-    /// Whether what it shows now heeds a setting of these.
+    /// Whether what it shows now depends on `control`, one of [`controls`](Self::controls).
     fn heeds(&self, _view: View<'_>, _control: Control) -> bool {
         true
     }
 
-    /// Whether it shows image by image, of two evaluations where there are two.
+    /// Whether it shows single images, and so can show those of two evaluations.
     fn is_by_image(&self) -> bool {
         self.controls().contains(&Control::Against)
     }
@@ -138,8 +138,8 @@ pub trait Overview: Sync {
     /// A height that suits `width`, in points.
     fn height(&self, view: View<'_>, width: f32) -> f32;
 
-    /// The smallest size, in points, in which all of it can be read: a smaller pane of this `width` scrolls. None is
-    /// too small where nothing is said.
+    /// The smallest size, in points, at which all of it can be read in a pane of this `width`: a smaller pane scrolls. Zero, the
+    /// default, never scrolls.
     fn legible(&self, _view: View<'_>, _width: f32) -> Size {
         Size { width: 0.0, height: 0.0 }
     }
@@ -147,17 +147,17 @@ pub trait Overview: Sync {
     /// The picture.
     ///
     /// # Errors
-    /// Why there is nothing to see.
+    /// The reason why there is nothing to draw.
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty>;
 
-    /// The numbers behind it.
+    /// The values behind the picture.
     fn table(&self, view: View<'_>) -> Table;
 
-    /// What lies under the pointer, in words, and the images behind it.
+    /// The text of an item under the pointer, and the indices of the images it stands for; empty for an unknown item.
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>);
 }
 
-/// The one list of overviews.
+/// All overviews, in the order of menus.
 pub const OVERVIEWS: &[&dyn Overview] = &[
     &class_diagnostics::ClassDiagnostics,
     &routing_maps::RoutingMaps,
@@ -166,27 +166,33 @@ pub const OVERVIEWS: &[&dyn Overview] = &[
     &scatter::Scatter,
 ];
 
-/// The overview of this id.
+/// The overview with this id; `None` if there is none.
 pub fn find(id: &str) -> Option<&'static dyn Overview> {
     OVERVIEWS.iter().copied().find(|overview| overview.id() == id)
 }
 
-/// A measure as a person reads it.
+/// The name of a measure as it is displayed.
 pub fn label(measure: &str) -> String {
     if measure == OWN { "True-class probability".to_owned() } else { words(measure) }
 }
 
-/// The measure that can be shown: the one chosen, or the confidence of a probe without it.
+/// The measure to show: `chosen`, or the confidence if the evaluation does not have it.
 pub fn measure<'a>(evaluation: &Evaluation, chosen: &'a str) -> &'a str {
     if evaluation.values(chosen).is_some() { chosen } else { CONFIDENCE }
 }
 
-/// Why no class is drawn.
+/// Radius in points and opacity of the dots of a plot of `count` images: small and faint if there are many.
+pub(super) fn dot_style(count: usize) -> (f32, f32) {
+    let root = (count as f32).sqrt();
+    ((26.0 / root).clamp(0.9, 1.9), (60.0 / root).clamp(0.35, 0.85))
+}
+
+/// The message if no class name matches the search.
 fn no_class(choice: &Choice) -> String {
     format!("No class has \u{201c}{}\u{201d} in its name", choice.classes.search.trim())
 }
 
-/// Who was asked about what, as one line.
+/// One line on the evaluation: the probe, the changes to how it reads, the number of images, their split and dataset.
 pub fn subject(evaluation: &Evaluation) -> String {
     let change =
         if evaluation.change.is_empty() { String::new() } else { format!(" ({})", evaluation.change) };

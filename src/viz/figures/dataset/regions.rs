@@ -1,6 +1,6 @@
-//! How a probe reads the regions of a dataset's images: the mean position of each with its interval of 95 % over images, the
-//! earliest first, and which is read before which, in percent; of a probe that looks at no order what tokens of each count, or
-//! add.
+//! How a probe reads the marked regions of the images of a dataset: above, the mean position of each with its 95 % interval over
+//! images, the earliest first; below, how often each is read before each other, in percent. For a probe without an order, the
+//! mean weight of the tokens of each region instead, or their mean evidence.
 
 use super::confusion::on;
 use super::{Control, Overview, View};
@@ -13,51 +13,53 @@ use crate::viz::{Empty, Info, Size, TabGroup};
 
 pub struct Regions;
 
-/// Height of one region in the chart.
+/// Height of the row of a region in the chart.
 const ROW_PT: f32 = 10.5;
-/// Height of one that is still read.
+/// Smallest height of such a row that can be read.
 const MIN_ROW_PT: f32 = 8.0;
-/// Room for the axis of the chart, and the words over the matrix.
+/// Room for the axis of the chart and the title of the matrix.
 const MARGINS_PT: f32 = 40.0;
-/// Longest name over a column.
+/// Largest length of a name over a column.
 const NAME_PT: f32 = 46.0;
-/// Narrowest cell that holds a number.
+/// Smallest width of a cell with a number in it.
 const CELL_PT: f32 = 9.5;
 
-/// A region with what the chart shows of it: a mean, and its interval where there is one.
+/// A row of the chart: a region by its index in [`RegionSummary::regions`], its mean, and the interval if it has one.
 struct Row {
     region: usize,
     mean: f64,
     interval: Option<(f64, f64)>,
 }
 
-/// What is shown, and its name.
-type Shown = (Vec<Row>, &'static str);
+/// The rows of the chart, and the name of their axis.
+type Chart = (Vec<Row>, &'static str);
 
-fn known(view: View<'_>) -> Result<&RegionSummary, Empty> {
+/// The regions of the evaluation, or the message if none are marked.
+fn summary(view: View<'_>) -> Result<&RegionSummary, Empty> {
     let nothing = "Nothing is marked in these images: open a folder of masks and evaluate again, or a dataset that brings masks, \
                    parts or boxes along";
     view.evaluation.regions.as_ref().ok_or_else(|| Empty(nothing.to_owned()))
 }
 
-/// What can be shown of these regions, the lowest first.
-fn shown(found: &RegionSummary) -> Result<Shown, Empty> {
-    let placed = |(region, means): (usize, &RegionMeans)| {
+/// The chart of the first quantity that any region has of position, weight and evidence; the lowest mean first.
+fn chart(summary: &RegionSummary) -> Result<Chart, Empty> {
+    let position_row = |(region, means): (usize, &RegionMeans)| {
         let (mean, (low, high)) = position(&[means])?;
         Some(Row { region, mean, interval: Some((low, high)).filter(|_| low.is_finite()) })
     };
-    let plain = |of: fn(&RegionMeans) -> Option<f64>| -> Vec<Row> {
-        let row =
-            |(region, means): (usize, &RegionMeans)| Some(Row { region, mean: of(means)?, interval: None });
-        found.regions.iter().enumerate().filter_map(row).collect()
+    let rows_of = |value: fn(&RegionMeans) -> Option<f64>| -> Vec<Row> {
+        let row = |(region, means): (usize, &RegionMeans)| {
+            Some(Row { region, mean: value(means)?, interval: None })
+        };
+        summary.regions.iter().enumerate().filter_map(row).collect()
     };
     let all = [
         (
-            found.regions.iter().enumerate().filter_map(placed).collect::<Vec<_>>(),
+            summary.regions.iter().enumerate().filter_map(position_row).collect::<Vec<_>>(),
             "Mean position (0 first, 1 last)",
         ),
-        (plain(|means| means.weight), "Token weight (1: an even share)"),
-        (plain(|means| means.mean_evidence), "Evidence of a token for its own class"),
+        (rows_of(|means| means.weight), "Token weight (1: an even share)"),
+        (rows_of(|means| means.mean_evidence), "Evidence of a token for its own class"),
     ];
     let first = all.into_iter().find(|(rows, _)| !rows.is_empty());
     let (mut rows, name) = first.ok_or_else(|| Empty("No region has a token in any image".to_owned()))?;
@@ -65,14 +67,20 @@ fn shown(found: &RegionSummary) -> Result<Shown, Empty> {
     Ok((rows, name))
 }
 
-/// Height of the chart for so many regions.
-fn chart(rows: usize, row: f32) -> f32 {
+/// The regions of the evaluation with their chart, or why there is none.
+fn summary_and_chart(view: View<'_>) -> Result<(&RegionSummary, Chart), Empty> {
+    let summary = summary(view)?;
+    Ok((summary, chart(summary)?))
+}
+
+/// Height of the chart with `rows` rows of height `row`.
+fn chart_height(rows: usize, row: f32) -> f32 {
     rows.max(1) as f32 * row + 22.0
 }
 
-/// Whether there is a matrix.
-fn has_matrix(found: &RegionSummary, rows: usize) -> bool {
-    rows > 1 && !found.precedence.is_empty()
+/// Whether the matrix of which region is read before which is drawn below the `rows` rows of the chart.
+fn has_matrix(summary: &RegionSummary, rows: usize) -> bool {
+    rows > 1 && !summary.precedence.is_empty()
 }
 
 impl Overview for Regions {
@@ -90,55 +98,56 @@ impl Overview for Regions {
     }
 
     fn height(&self, view: View<'_>, width: f32) -> f32 {
-        let Ok((found, (rows, _))) = known(view).and_then(|found| Ok((found, shown(found)?))) else {
+        let Ok((summary, (rows, _))) = summary_and_chart(view) else {
             return 60.0;
         };
-        let matrix = if has_matrix(found, rows.len()) {
+        let matrix = if has_matrix(summary, rows.len()) {
             (width * 0.72).min(rows.len() as f32 * 26.0) + NAME_PT
         } else {
             0.0
         };
-        chart(rows.len(), ROW_PT) + matrix + MARGINS_PT
+        chart_height(rows.len(), ROW_PT) + matrix + MARGINS_PT
     }
 
     fn legible(&self, view: View<'_>, width: f32) -> Size {
-        let Ok((found, (rows, _))) = known(view).and_then(|found| Ok((found, shown(found)?))) else {
+        let Ok((summary, (rows, _))) = summary_and_chart(view) else {
             return Size { width: 0.0, height: 0.0 };
         };
         let matrix =
-            if has_matrix(found, rows.len()) { rows.len() as f32 * MIN_ROW_PT + NAME_PT } else { 0.0 };
-        Size { width: width.min(180.0), height: chart(rows.len(), MIN_ROW_PT) + matrix + MARGINS_PT }
+            if has_matrix(summary, rows.len()) { rows.len() as f32 * MIN_ROW_PT + NAME_PT } else { 0.0 };
+        Size { width: width.min(180.0), height: chart_height(rows.len(), MIN_ROW_PT) + matrix + MARGINS_PT }
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let found = known(view)?;
-        let (rows, name) = shown(found)?;
+        let (summary, (rows, name)) = summary_and_chart(view)?;
         let mut scene = Scene::new(size.width, size.height, "Regions", theme.background);
         let line = theme.label + 2.5;
-        let title = format!("{} of {} images with something marked", found.images, view.evaluation.len());
+        let title = format!("{} of {} images with something marked", summary.images, view.evaluation.len());
         frame::title(&mut scene, theme, [0.0, 0.0], &title, size.width);
         let room = size.height - line;
-        let matrix = has_matrix(found, rows.len());
-        let high = if matrix { chart(rows.len(), ROW_PT).min(room * 0.45) } else { room };
-        points(&mut scene, theme, found, (&rows, name), Box2::new(0.0, line, size.width, high));
+        let matrix = has_matrix(summary, rows.len());
+        let chart_height = if matrix { chart_height(rows.len(), ROW_PT).min(room * 0.45) } else { room };
+        draw_chart(&mut scene, theme, summary, (&rows, name), Box2::new(0.0, line, size.width, chart_height));
         if matrix {
-            let top = line + high + theme.gap;
+            let top = line + chart_height + theme.gap;
             let words = "Row read before column, % of pairs of tokens";
             frame::title(&mut scene, theme, [0.0, top], words, size.width);
             let area = Box2::new(0.0, top + line, size.width, size.height - top - line);
-            cells(&mut scene, theme, found, &rows, area);
+            draw_matrix(&mut scene, theme, summary, &rows, area);
         }
         Ok(scene)
     }
 
     fn table(&self, view: View<'_>) -> Table {
-        let Ok(found) = known(view) else { return Table::default() };
-        let regions = &found.regions;
-        let number =
-            |of: fn(&RegionMeans) -> Option<f64>| regions.iter().map(move |row| of(row).unwrap_or(f64::NAN));
-        let places: Vec<_> = regions.iter().map(|means| position(&[means])).collect();
-        let place =
-            |of: fn(&(f64, (f64, f64))) -> f64| places.iter().map(move |at| at.as_ref().map_or(f64::NAN, of));
+        let Ok(summary) = summary(view) else { return Table::default() };
+        let regions = &summary.regions;
+        let number = |value: fn(&RegionMeans) -> Option<f64>| {
+            regions.iter().map(move |means| value(means).unwrap_or(f64::NAN))
+        };
+        let positions: Vec<_> = regions.iter().map(|means| position(&[means])).collect();
+        let place = |value: fn(&(f64, (f64, f64))) -> f64| {
+            positions.iter().map(move |at| at.as_ref().map_or(f64::NAN, value))
+        };
         let table = Table::default()
             .words("region", regions.iter().map(|row| row.name.clone()))
             .numbers("images", regions.iter().map(|row| row.images as f64))
@@ -152,7 +161,7 @@ impl Overview for Regions {
             .numbers("weight_auc", number(|row| row.weight_auc))
             .numbers("evidence_auc", number(|row| row.evidence_auc));
         let column = |table: Table, at: usize| {
-            let values = found.precedence.iter().map(|row| row[at].unwrap_or(f64::NAN)).collect::<Vec<_>>();
+            let values = summary.precedence.iter().map(|row| row[at].unwrap_or(f64::NAN)).collect::<Vec<_>>();
             if values.is_empty() {
                 table
             } else {
@@ -163,14 +172,14 @@ impl Overview for Regions {
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let Ok((found, (rows, _))) = known(view).and_then(|found| Ok((found, shown(found)?))) else {
+        let Ok((summary, (rows, _))) = summary_and_chart(view) else {
             return Default::default();
         };
         let count = rows.len();
         let has = |region: usize, image: &usize| {
-            found.regions[region].positions.get(*image).is_some_and(Option::is_some)
+            summary.regions[region].positions.get(*image).is_some_and(Option::is_some)
         };
-        let name = |region: usize| found.regions[region].name.as_str();
+        let name = |region: usize| summary.regions[region].name.as_str();
         let images = 0..view.evaluation.len();
         match item.checked_sub(count * count) {
             Some(row) if row < count => {
@@ -179,7 +188,7 @@ impl Overview for Regions {
             }
             None => {
                 let (a, b) = (rows[item / count].region, rows[item % count].region);
-                let share = found.precedence.get(a).and_then(|row| row[b]);
+                let share = summary.precedence.get(a).and_then(|row| row[b]);
                 let share =
                     share.map_or("no image has both".to_owned(), |share| format!("{:.1} %", 100.0 * share));
                 let text = format!("{} before {}: {share}", name(a), name(b));
@@ -190,14 +199,20 @@ impl Overview for Regions {
     }
 }
 
-/// A dot a region, and its interval.
-fn points(scene: &mut Scene, theme: &Theme, found: &RegionSummary, (rows, name): (&[Row], &str), room: Box2) {
+/// Draws the chart: for every region a dot at its mean, and a line over its interval.
+fn draw_chart(
+    scene: &mut Scene,
+    theme: &Theme,
+    summary: &RegionSummary,
+    (rows, name): (&[Row], &str),
+    room: Box2,
+) {
     let ends = rows.iter().flat_map(|row| {
         let (low, high) = row.interval.unwrap_or((row.mean, row.mean));
         [low, row.mean, high]
     });
     let (low, high) = extent(ends).unwrap_or((0.0, 1.0));
-    let names: Vec<&str> = rows.iter().map(|row| found.regions[row.region].name.as_str()).collect();
+    let names: Vec<&str> = rows.iter().map(|row| summary.regions[row.region].name.as_str()).collect();
     let chart = RowChart::new(room, Axis::new(Scale::padded(low, high), name, 5), &names, (0.32, 8.0), theme);
     chart.frame.grid(scene, theme);
     for (at, row) in rows.iter().enumerate() {
@@ -213,14 +228,14 @@ fn points(scene: &mut Scene, theme: &Theme, found: &RegionSummary, (rows, name):
     chart.frame.axes(scene, theme);
 }
 
-/// Which is read before which: the row before the column.
-fn cells(scene: &mut Scene, theme: &Theme, found: &RegionSummary, rows: &[Row], room: Box2) {
+/// Draws the matrix: a cell is how often the region of its row is read before that of its column.
+fn draw_matrix(scene: &mut Scene, theme: &Theme, summary: &RegionSummary, rows: &[Row], room: Box2) {
     let count = rows.len();
-    let names: Vec<&str> = rows.iter().map(|row| found.regions[row.region].name.as_str()).collect();
+    let names: Vec<&str> = rows.iter().map(|row| summary.regions[row.region].name.as_str()).collect();
     let left = font::widest(&names, theme.tick).min(room.w * 0.32) + 6.0;
     let head = font::widest(&names, theme.tick).min(NAME_PT) + 4.0;
     let area = Box2::new(room.x + left, room.y + head, room.w - left - 2.0, room.h - head - 1.0);
-    let share = |a: usize, b: usize| found.precedence[rows[a].region][rows[b].region];
+    let share = |a: usize, b: usize| summary.precedence[rows[a].region][rows[b].region];
     let color = |at: usize| match share(at / count, at % count) {
         Some(share) if at / count != at % count => diverging(theme, 2.0 * share as f32 - 1.0),
         _ => theme.faint,

@@ -1,8 +1,8 @@
-//! Any two measures against each other, a dot an image: of one probe, or one of each of two. Behind
-//! the dots what chance gives for a single image, where it says something.
+//! Two measures against each other, one dot per image: both of one probe, or one of each of two probes. Bands behind the dots
+//! show the null of a single image (5th to 95th percentile), for measures that have one.
 
-use super::{Control, Overview, View, label, measure};
-use crate::model::explain::evaluation::spearman;
+use super::{Control, Overview, View, dot_style, label, measure};
+use crate::model::explain::evaluation::{Evaluation, spearman};
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Mark, Scale, Scene, Shape, Stroke, Table, Theme, extent, legend, number,
 };
@@ -10,22 +10,26 @@ use crate::viz::{Empty, Info, Size, TabGroup};
 
 pub struct Scatter;
 
-/// Both columns with their names; the second probe's name where there are two.
+/// The values of a measure, their name, and the null of a single image.
+type Column<'a> = (&'a [f32], String, Option<(f64, f64)>);
+
+/// Both measures; their names include the probe if there are two.
 struct Axes<'a> {
-    x: (&'a [f32], String, Option<(f64, f64)>),
-    y: (&'a [f32], String, Option<(f64, f64)>),
+    x: Column<'a>,
+    y: Column<'a>,
 }
 
 fn axes<'a>(view: View<'a>) -> Axes<'a> {
-    let two = !std::ptr::eq(view.evaluation, view.other);
-    let axis = |evaluation: &'a crate::model::explain::evaluation::Evaluation, chosen: &str| {
-        let name = measure(evaluation, chosen);
-        let of = if two { format!("{}, {}", label(name), evaluation.probe) } else { label(name) };
-        (evaluation.values(name).unwrap_or_default(), of, evaluation.nulls.get(name).copied())
+    let has_two_probes = !std::ptr::eq(view.evaluation, view.other);
+    let axis = |evaluation: &'a Evaluation, chosen: &str| {
+        let id = measure(evaluation, chosen);
+        let name = if has_two_probes { format!("{}, {}", label(id), evaluation.probe) } else { label(id) };
+        (evaluation.values(id).unwrap_or_default(), name, evaluation.nulls.get(id).copied())
     };
     Axes { x: axis(view.evaluation, &view.choice.measure), y: axis(view.other, &view.choice.against) }
 }
 
+/// The scale of an axis, which includes the null; `None` if no value is finite.
 fn scale(values: &[f32], null: Option<(f64, f64)>) -> Option<Scale> {
     let (lo, hi) = extent(values.iter().map(|v| f64::from(*v)))?;
     let (from, to) = null.unwrap_or((lo, hi));
@@ -60,13 +64,13 @@ impl Overview for Scatter {
         if x.2.is_some() || y.2.is_some() {
             key.push((Mark::Patch(theme.band), "Chance for one image"));
         }
-        let both = x.0.iter().zip(y.0).filter(|(a, b)| a.is_finite() && b.is_finite()).count();
-        let rank = spearman(x.0, y.0).map(|rho| format!("Spearman {} (n = {both})", number(rho)));
+        let count = x.0.iter().zip(y.0).filter(|(a, b)| a.is_finite() && b.is_finite()).count();
+        let rank = spearman(x.0, y.0).map(|rho| format!("Spearman {} (n = {count})", number(rho)));
         if let Some(rank) = &rank {
             key.push((Mark::None, rank));
         }
         let below = legend::above(&mut scene, theme, size, &key);
-        // The last number may stand half beyond its axis.
+        // The last number may reach half its width past the end of its axis.
         let outer = Box2 { w: size.width - 8.0, ..below };
         let frame = Frame::fit(outer, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5), theme);
         let area = frame.area;
@@ -78,14 +82,12 @@ impl Overview for Scatter {
             scene.fill(Box2::new(area.x, from, area.w, (to - from).max(1.0)), theme.band.alpha(0.7));
         }
         frame.grid(&mut scene, theme);
-        let many = view.evaluation.len() as f32;
-        let radius = (26.0 / many.sqrt()).clamp(0.9, 1.9);
-        let alpha = (60.0 / many.sqrt()).clamp(0.35, 0.85);
-        // Wrong ones last: they are fewer, and asked for more often.
-        for wanted in [true, false] {
-            let color = if wanted { right } else { wrong };
+        let (radius, alpha) = dot_style(view.evaluation.len());
+        // Wrong predictions on top: they are rarer than right ones, and looked for more often.
+        for is_right in [true, false] {
+            let color = if is_right { right } else { wrong };
             for (image, (a, b)) in x.0.iter().zip(y.0).enumerate() {
-                if a.is_finite() && b.is_finite() && view.evaluation.right(image) == Some(wanted) {
+                if a.is_finite() && b.is_finite() && view.evaluation.right(image) == Some(is_right) {
                     let center = frame.at(f64::from(*a), f64::from(*b));
                     let shape =
                         Shape::Circle { center, radius, fill: Some(color.alpha(alpha)), stroke: None };
@@ -106,9 +108,9 @@ impl Overview for Scatter {
 
     fn table(&self, view: View<'_>) -> Table {
         let Axes { x, y } = axes(view);
-        let wide = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
+        let to_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
         let asked = &view.evaluation.asked;
-        let name = |axis: &str, of: &str| format!("{axis}: {}", of.to_lowercase());
+        let header = |axis: &str, name: &str| format!("{axis}: {}", name.to_lowercase());
         Table::default()
             .words("image", asked.images.iter().cloned())
             .words("class", asked.class.iter().map(|class| asked.classes[*class as usize].clone()))
@@ -116,8 +118,8 @@ impl Overview for Scatter {
                 "predicted",
                 (0..view.evaluation.len()).map(|at| view.evaluation.predicted_name(at).to_owned()),
             )
-            .numbers(&name("x", &x.1), wide(x.0))
-            .numbers(&name("y", &y.1), wide(y.0))
+            .numbers(&header("x", &x.1), to_f64(x.0))
+            .numbers(&header("y", &y.1), to_f64(y.0))
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
@@ -128,11 +130,11 @@ impl Overview for Scatter {
         }
         let name = &evaluation.asked.images[item];
         let Axes { x, y } = axes(view);
-        let at = |(values, of, _): (&[f32], String, _)| {
+        let line = |(values, name, _): Column<'_>| {
             let value = values.get(item).map_or(f64::NAN, |v| f64::from(*v));
-            format!("\n{of}: {}", number(value))
+            format!("\n{name}: {}", number(value))
         };
-        let taken = evaluation.predicted_name(item);
-        (format!("{name}: {}, predicted as {taken}{}{}", class(item), at(x), at(y)), vec![item])
+        let predicted = evaluation.predicted_name(item);
+        (format!("{name}: {}, predicted as {predicted}{}{}", class(item), line(x), line(y)), vec![item])
     }
 }
