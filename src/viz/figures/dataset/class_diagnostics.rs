@@ -1,6 +1,6 @@
-//! One measure over the images of every class: mean as a dot, the middle half as a bar, the middle
-//! nine tenths as a line; behind them what chance gives for the mean of as many images (5th to 95th percentile), of
-//! evaluations by earlier programs that of a single one.
+//! One measure over the images of every class: the mean as a dot, the 25th to 75th percentile as a bar, the 5th to 95th as a
+//! line; behind them the null of the mean of as many images (5th to 95th percentile), or of a single image in evaluations by
+//! earlier versions.
 
 use super::{ClassSort, Control, Overview, Picked, View, label, measure, no_class};
 use crate::model::explain::evaluation::ClassRow;
@@ -9,21 +9,21 @@ use crate::viz::draw::{
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
-/// Height of one class.
+/// Height of the row of a class.
 const ROW_PT: f32 = 10.5;
-/// Height of one that is still read.
+/// Smallest height of a row that can be read.
 const MIN_ROW_PT: f32 = 8.0;
-/// Room for key and axis.
+/// Room for the legend and the axis.
 const MARGINS_PT: f32 = 38.0;
 
 pub struct ClassDiagnostics;
 
-/// The classes that are drawn: of too many the highest and the lowest means.
+/// The classes that are drawn; if there are too many, those with the highest and the lowest means.
 struct Rows {
     rows: Vec<ClassRow>,
-    /// Where others lie between two of them, and how many.
+    /// The index of the row above which classes are left out, and how many, if these lie between two rows.
     gap: Option<(usize, usize)>,
-    /// How many are drawn of how many, where no gap says it.
+    /// How many classes are drawn of how many, if the gap does not show it.
     note: Option<String>,
 }
 
@@ -33,23 +33,23 @@ fn rows(view: View<'_>) -> Rows {
     let mut rows = evaluation.by_class(measure(evaluation, &choice.measure));
     rows.retain(|row| choice.classes.finds(&names[row.class]));
     rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.class.cmp(&b.class)));
-    let mut place = vec![0; names.len()];
-    rows.iter().enumerate().for_each(|(at, row)| place[row.class] = at);
+    let mut rank = vec![0; names.len()];
+    rows.iter().enumerate().for_each(|(at, row)| rank[row.class] = at);
     let middle = rows.len().saturating_sub(1) as f64 / 2.0;
-    let far = |class: usize| (place[class] as f64 - middle).abs();
+    let distance = |class: usize| (rank[class] as f64 - middle).abs();
     let Picked { mut classes, found, sort } =
-        choice.classes.pick(names, rows.iter().map(|row| row.class), far, ClassSort::Difference);
+        choice.classes.pick(names, rows.iter().map(|row| row.class), distance, ClassSort::Difference);
     if sort == ClassSort::Difference {
-        classes.sort_by_key(|class| place[*class]);
+        classes.sort_by_key(|class| rank[*class]);
     }
     let left_out = found - classes.len();
-    let between = |pair: &[usize]| place[pair[1]] > place[pair[0]] + 1;
-    let after = classes.windows(2).position(between).filter(|_| sort == ClassSort::Difference);
+    let has_gap = |pair: &[usize]| rank[pair[1]] > rank[pair[0]] + 1;
+    let gap = classes.windows(2).position(has_gap).filter(|_| sort == ClassSort::Difference);
     let note = Picked { classes: classes.clone(), found, sort }.note("both ends");
     Rows {
-        gap: after.map(|at| (at + 1, left_out)),
-        note: note.filter(|_| after.is_none()),
-        rows: classes.iter().map(|class| rows[place[*class]].clone()).collect(),
+        gap: gap.map(|at| (at + 1, left_out)),
+        note: note.filter(|_| gap.is_none()),
+        rows: classes.iter().map(|class| rows[rank[*class]].clone()).collect(),
     }
 }
 
@@ -85,8 +85,8 @@ impl Overview for ClassDiagnostics {
             return Err(Empty(format!("No image has a {}", label(name).to_lowercase())));
         }
         let mut scene = Scene::new(size.width, size.height, "Measure by class", theme.background);
-        let of_means = evaluation.mean_nulls.get(name);
-        let null = |row: &ClassRow| match of_means {
+        let mean_null = evaluation.mean_nulls.get(name);
+        let null = |row: &ClassRow| match mean_null {
             Some(null) => Some(null.band(row.count)),
             None => evaluation.nulls.get(name).copied(),
         };
@@ -101,18 +101,17 @@ impl Overview for ClassDiagnostics {
             (Mark::Line(Stroke::new(theme.line, theme.series(0))), "5 to 95 % of images"),
         ];
         if evaluation.nulls.contains_key(name) {
-            let text = if of_means.is_some() { "Chance for the mean" } else { "Chance for one image" };
+            let text = if mean_null.is_some() { "Chance for the mean" } else { "Chance for one image" };
             key.push((Mark::Patch(theme.band), text));
         }
         key.extend(note.iter().map(|note| (Mark::None, note.as_str())));
         let below = legend::above(&mut scene, theme, size, &key);
         let names: Vec<&str> = rows.iter().map(|row| evaluation.asked.classes[row.class].as_str()).collect();
         let axis = Axis::new(Scale::padded(lo, hi), label(name), 5);
-        // The last number may stand half beyond its axis.
         let chart = RowChart::new(below, axis, &names, (0.32, 8.0), theme);
         let frame = &chart.frame;
         let step = chart.step;
-        let thick = (step * 0.42).min(4.4);
+        let thickness = (step * 0.42).min(4.4);
         let color = theme.series(0);
         for (at, row) in rows.iter().enumerate() {
             let y = chart.name(&mut scene, theme, at, names[at]);
@@ -122,10 +121,13 @@ impl Overview for ClassDiagnostics {
                 scene.fill(Box2::new(low, y - step / 2.0, (high - low).max(1.0), step), theme.band);
             }
             scene.line(vec![[p5, y], [p95, y]], Stroke::new(theme.line, color));
-            scene.fill(Box2::new(p25, y - thick / 2.0, (p75 - p25).max(0.5), thick), color.alpha(0.55));
+            scene.fill(
+                Box2::new(p25, y - thickness / 2.0, (p75 - p25).max(0.5), thickness),
+                color.alpha(0.55),
+            );
             scene.dot(
                 [frame.x(row.mean), y],
-                (thick * 0.55).max(1.5),
+                (thickness * 0.55).max(1.5),
                 color,
                 Some(Stroke::new(0.7, theme.ground)),
             );
@@ -146,10 +148,10 @@ impl Overview for ClassDiagnostics {
         let (evaluation, name) = (view.evaluation, measure(view.evaluation, &view.choice.measure));
         let rows = evaluation.by_class(name);
         let quantile = |at: usize| rows.iter().map(move |row| row.quantiles[at]);
-        let none = (f64::NAN, f64::NAN);
-        let null = evaluation.nulls.get(name).copied().unwrap_or(none);
-        let of_means = evaluation.mean_nulls.get(name);
-        let of_mean = |row: &ClassRow| of_means.map_or(none, |null| null.band(row.count));
+        let unknown = (f64::NAN, f64::NAN);
+        let null = evaluation.nulls.get(name).copied().unwrap_or(unknown);
+        let mean_null = evaluation.mean_nulls.get(name);
+        let mean_band = |row: &ClassRow| mean_null.map_or(unknown, |null| null.band(row.count));
         Table::default()
             .words("class", rows.iter().map(|row| evaluation.asked.classes[row.class].clone()))
             .words("measure", rows.iter().map(|_| name.to_owned()))
@@ -162,8 +164,8 @@ impl Overview for ClassDiagnostics {
             .numbers("null_p05", rows.iter().map(|_| null.0))
             .numbers("null_p95", rows.iter().map(|_| null.1))
             .numbers("mean", rows.iter().map(|row| row.mean))
-            .numbers("mean_null_p05", rows.iter().map(|row| of_mean(row).0))
-            .numbers("mean_null_p95", rows.iter().map(|row| of_mean(row).1))
+            .numbers("mean_null_p05", rows.iter().map(|row| mean_band(row).0))
+            .numbers("mean_null_p95", rows.iter().map(|row| mean_band(row).1))
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {

@@ -1,20 +1,20 @@
-//! Which of many classes a picture shows, and in which order: those whose names have some letters, and of more
-//! than have room those that differ most.
+//! Which of many classes a picture shows, and in which order: those whose names contain the search text, and if these are too
+//! many, those that differ most.
 
 use serde::{Deserialize, Serialize};
 
-/// Most classes drawn, unless a person wants another number.
-const MAX_ROWS: usize = 40;
+/// Default of [`ClassFilter::most`].
+const DEFAULT_MOST: usize = 40;
 
 /// The order of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassSort {
-    /// As the dataset lists them.
+    /// In the order of the dataset.
     Dataset,
     /// By name.
     Name,
-    /// Those that differ most first.
+    /// By the measure of difference of the picture, the largest first.
     Difference,
 }
 
@@ -22,51 +22,52 @@ pub enum ClassSort {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClassFilter {
-    /// Letters that names must have, whatever their case; all pass where it is empty.
+    /// Text that names must contain, in any case; all match if it is empty.
     pub search: String,
-    /// The order; absent for the one that suits the picture.
+    /// The order; `None` for the default of the picture.
     pub sort: Option<ClassSort>,
-    /// Most classes drawn; all where absent.
+    /// Largest number of classes drawn; all if `None`.
     pub most: Option<usize>,
 }
 
 impl Default for ClassFilter {
     fn default() -> Self {
-        Self { search: String::new(), sort: None, most: Some(MAX_ROWS) }
+        Self { search: String::new(), sort: None, most: Some(DEFAULT_MOST) }
     }
 }
 
 /// The classes that are drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picked {
-    /// Their indices, in order.
+    /// Their indices, in the order in which they are drawn.
     pub classes: Vec<usize>,
-    /// How many there are, drawn or not, whose names were looked for.
+    /// How many match the search, drawn or not.
     pub found: usize,
     /// How they are sorted.
     pub sort: ClassSort,
 }
 
 impl ClassFilter {
-    /// Whether a name has the letters that are looked for.
+    /// Whether a class name matches the search.
     pub fn finds(&self, name: &str) -> bool {
         let search = self.search.trim().to_lowercase();
         search.is_empty() || name.to_lowercase().contains(&search)
     }
 
-    /// Of the classes `there`, in the dataset's order, those that are drawn: where there are too many, those with
-    /// the largest `difference`, ties in the dataset's order. Sorted as `usual` where nothing else is set.
+    /// The classes to draw of `candidates` (indices into `names`, in the order of the dataset): if more match than `most`, those
+    /// with the largest `difference`, ties in the order of the dataset. `default_sort` applies if [`sort`](Self::sort) is `None`.
     pub fn pick(
         &self,
         names: &[String],
-        there: impl IntoIterator<Item = usize>,
+        candidates: impl IntoIterator<Item = usize>,
         difference: impl Fn(usize) -> f64,
-        usual: ClassSort,
+        default_sort: ClassSort,
     ) -> Picked {
-        let mut classes: Vec<usize> = there.into_iter().filter(|class| self.finds(&names[*class])).collect();
+        let mut classes: Vec<usize> =
+            candidates.into_iter().filter(|class| self.finds(&names[*class])).collect();
         let found = classes.len();
         let most = self.most.unwrap_or(usize::MAX).max(1);
-        let sort = self.sort.unwrap_or(usual);
+        let sort = self.sort.unwrap_or(default_sort);
         if found > most || sort == ClassSort::Difference {
             let mut keyed: Vec<(f64, usize)> = classes.iter().map(|&c| (difference(c), c)).collect();
             keyed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -81,13 +82,13 @@ impl ClassFilter {
         Picked { classes, found, sort }
     }
 
-    /// What `ssmprobe figures` is told to pick the same.
+    /// The arguments of `ssmprobe figures` that pick the same classes.
     pub fn command(&self) -> Vec<String> {
-        let mut words = Vec::new();
+        let mut arguments = Vec::new();
         if !self.search.trim().is_empty() {
-            words.push(format!("--class-search '{}'", self.search.trim().replace('\'', "'\\''")));
+            arguments.push(format!("--class-search '{}'", self.search.trim().replace('\'', "'\\''")));
         }
-        words.extend(self.sort.map(|sort| {
+        arguments.extend(self.sort.map(|sort| {
             let name = match sort {
                 ClassSort::Dataset => "dataset",
                 ClassSort::Name => "name",
@@ -96,14 +97,15 @@ impl ClassFilter {
             format!("--class-sort {name}")
         }));
         if self.most != Self::default().most {
-            words.push(format!("--classes {}", self.most.map_or("all".to_owned(), |most| most.to_string())));
+            arguments
+                .push(format!("--classes {}", self.most.map_or("all".to_owned(), |most| most.to_string())));
         }
-        words
+        arguments
     }
 }
 
 impl Picked {
-    /// How many are drawn of how many, where that is not all.
+    /// A note on how many classes are drawn of how many, and `which`; `None` if all are.
     pub fn note(&self, which: &str) -> Option<String> {
         let drawn = self.classes.len();
         (drawn < self.found).then(|| format!("{drawn} of {} classes, {which}", self.found))

@@ -1,6 +1,6 @@
-//! Which class is predicted as which: rows are true classes, columns predicted ones, the colour the
-//! share of the row. The last column, where there is one, is what the dataset has no class for. Of very
-//! many classes a cell is a block of them.
+//! Confusion matrix: rows are true classes, columns predicted ones, the colour is the share of the row. A last column, if any
+//! image needs it, counts predictions that are none of the classes drawn. Of more than [`MAX_ROWS`] classes a row or a column
+//! is a block of several.
 
 use super::{ClassSort, Control, Overview, Picked, View, no_class};
 use crate::model::explain::evaluation::{Confusion, Evaluation};
@@ -10,31 +10,31 @@ use crate::viz::draw::{
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
-/// Most classes whose names stand beside the matrix.
+/// Most rows for which the matrix is given the height that names need.
 const MAX_NAMED: usize = 60;
-/// Most rows: no picture shows more.
+/// Most rows of the matrix, and most classes whose full matrix is exported.
 const MAX_ROWS: usize = 1024;
-/// Most classes whose counts stand in the cells.
+/// Most rows of a matrix with counts in its cells.
 const MAX_COUNTED: usize = 15;
-/// Height of a row whose name is read.
+/// Height of a row whose name can be read.
 const ROW_PT: f32 = 6.4;
-/// Width of a cell that is found with the pointer.
+/// Smallest width of a cell that can be pointed at.
 const CELL_PT: f32 = 3.0;
-/// Part of the scale that the smallest share leaves behind it.
-const FIRST: f32 = 0.28;
+/// Shade of the smallest share above zero, on a scale of 0 to 1.
+const MIN_SHADE: f32 = 0.28;
 
 pub struct ConfusionMatrix;
 
-/// The cells drawn.
+/// Layout of the matrix: which classes belong to which row and column.
 struct Cells {
-    /// Classes that are drawn, in order.
+    /// The classes that are drawn.
     picked: Picked,
-    /// The place of every class among them.
+    /// The index of every class among them; `None` if it is not drawn.
     places: Vec<Option<usize>>,
-    /// Classes that share a row or a column.
+    /// How many classes share a row or a column.
     block: usize,
     rows: usize,
-    /// As many as rows, and one more where something was predicted as none of the classes drawn.
+    /// As many as rows, and one more if an image was predicted as none of the classes drawn.
     columns: usize,
 }
 
@@ -43,35 +43,36 @@ impl Cells {
         let View { evaluation, choice, .. } = view;
         let asked = &evaluation.asked;
         let classes = asked.classes.len();
-        let wrong = wrong(evaluation);
+        let errors = error_counts(evaluation);
         let most = choice.classes.most.unwrap_or(usize::MAX);
-        let usual = if classes > most { ClassSort::Difference } else { ClassSort::Dataset };
-        let picked = choice.classes.pick(&asked.classes, 0..classes, |class| f64::from(wrong[class]), usual);
+        let default_sort = if classes > most { ClassSort::Difference } else { ClassSort::Dataset };
+        let picked =
+            choice.classes.pick(&asked.classes, 0..classes, |class| f64::from(errors[class]), default_sort);
         let mut places = vec![None; classes];
         picked.classes.iter().enumerate().for_each(|(place, &class)| places[class] = Some(place));
         let block = picked.classes.len().div_ceil(MAX_ROWS).max(1);
         let rows = picked.classes.len().div_ceil(block);
         let mut cells = Self { picked, places, block, rows, columns: rows };
-        let beyond = |image: usize| {
+        let is_other = |image: usize| {
             evaluation.readable(image)
                 && cells.row(asked.class[image] as usize).is_some()
                 && cells.column(evaluation.predicted[image] as usize) == rows
         };
-        cells.columns += usize::from((0..evaluation.len()).any(beyond));
+        cells.columns += usize::from((0..evaluation.len()).any(is_other));
         cells
     }
 
-    /// The row of a class that is drawn.
+    /// The row of a class; `None` if it is not drawn.
     fn row(&self, class: usize) -> Option<usize> {
         Some((*self.places.get(class)?)? / self.block)
     }
 
-    /// The column of a class, or of what is none of those drawn.
+    /// The column of a class; the last one if it is not drawn.
     fn column(&self, class: usize) -> usize {
         self.row(class).unwrap_or(self.rows)
     }
 
-    /// How many images every cell has, row-major.
+    /// Number of images in every cell, `[rows, columns]` row by row.
     fn counts(&self, confusion: &Confusion) -> Vec<u32> {
         let mut counts = vec![0; self.rows * self.columns];
         for (&(class, predicted), &count) in &confusion.counts {
@@ -82,7 +83,7 @@ impl Cells {
         counts
     }
 
-    /// The share of its row that every cell has.
+    /// The share of the images of its row in every cell.
     fn shares(&self, counts: &[u32]) -> Vec<f32> {
         let row = |row: &[u32]| {
             let total = row.iter().sum::<u32>().max(1);
@@ -91,10 +92,10 @@ impl Cells {
         counts.chunks(self.columns.max(1)).flat_map(row).collect()
     }
 
-    /// What a row or a column is called.
-    fn name(&self, names: &[String], place: usize) -> String {
-        let own = self.picked.classes.chunks(self.block).nth(place);
-        match own.and_then(|own| Some((*own.first()?, *own.last()?))) {
+    /// The name of a row or a column: of its class, of the first and last class of its block, or of the last column.
+    fn name(&self, names: &[String], index: usize) -> String {
+        let block = self.picked.classes.chunks(self.block).nth(index);
+        match block.and_then(|block| Some((*block.first()?, *block.last()?))) {
             Some((first, last)) if first != last => format!("{} … {}", names[first], names[last]),
             Some((only, _)) => names[only].clone(),
             None => "another class".to_owned(),
@@ -102,66 +103,71 @@ impl Cells {
     }
 }
 
-/// Errors that every class has part in: its images predicted as another, and others' predicted as it.
-fn wrong(evaluation: &Evaluation) -> Vec<u32> {
-    let mut wrong = vec![0; evaluation.asked.classes.len()];
+/// Number of errors of every class: of its images predicted as another class, and of others predicted as it.
+fn error_counts(evaluation: &Evaluation) -> Vec<u32> {
+    let mut errors = vec![0; evaluation.asked.classes.len()];
     for image in (0..evaluation.len()).filter(|image| evaluation.right(*image) == Some(false)) {
         for class in [evaluation.asked.class[image], evaluation.predicted[image]] {
-            if let Some(count) = wrong.get_mut(class as usize) {
+            if let Some(count) = errors.get_mut(class as usize) {
                 *count += 1;
             }
         }
     }
-    wrong
+    errors
 }
 
-/// The colour of a share of a row: from the ground, which is none at all, in steps that look alike. A single error is
-/// a step away from the ground, and the square root keeps small shares apart.
+/// The colour of a share of a row: the ground for zero, and from [`MIN_SHADE`] up for more, so that a single error is visible;
+/// the square root keeps small shares apart.
 fn shade(theme: &Theme, share: f32) -> Color {
-    if share <= 0.0 { theme.ground } else { diverging(theme, -(FIRST + (1.0 - FIRST) * share.sqrt())) }
+    if share <= 0.0 {
+        theme.ground
+    } else {
+        diverging(theme, -(MIN_SHADE + (1.0 - MIN_SHADE) * share.sqrt()))
+    }
 }
 
-/// The accuracy, and of how many images: those that could be read.
+/// The title: the accuracy over all images that could be read, how many these are and how many could not.
 fn title(evaluation: &Evaluation, picked: &Picked) -> String {
     let read = (0..evaluation.len()).filter(|at| evaluation.readable(*at)).count();
-    let rest = match evaluation.len() - read {
+    let left_out = match evaluation.len() - read {
         0 => String::new(),
-        rest => format!("; {rest} left out"),
+        unread => format!("; {unread} left out"),
     };
     let note = picked.note("most errors").map_or(String::new(), |note| format!("; {note}"));
-    format!("Accuracy {} % of {read} images{rest}{note}", number(evaluation.accuracy()))
+    format!("Accuracy {} % of {read} images{left_out}{note}", number(evaluation.accuracy()))
 }
 
-/// Where the matrix lies: room for names on the left and above.
+/// The box of the matrix, and whether the names of rows stand beside it.
 struct Layout {
     area: Box2,
-    named: bool,
+    is_named: bool,
 }
 
-/// Room for the words above the matrix and below it.
-fn edges(theme: &Theme) -> [f32; 2] {
+/// Heights of the title above the matrix and of the axis name below it.
+fn title_heights(theme: &Theme) -> [f32; 2] {
     [theme.label + 5.0, theme.label + 6.0]
 }
 
-/// Room for the names of rows.
-fn left(cells: &Cells, names: &[String], theme: &Theme, width: f32) -> f32 {
-    let own = cells.picked.classes.iter().map(|&class| &names[class]);
-    font::widest(own, theme.tick).min(width * 0.26) + 5.0
+/// Width of the names of rows.
+fn name_width(cells: &Cells, names: &[String], theme: &Theme, width: f32) -> f32 {
+    let drawn = cells.picked.classes.iter().map(|&class| &names[class]);
+    font::widest(drawn, theme.tick).min(width * 0.26) + 5.0
 }
 
-/// Square cells, unless names would then have no room: then taller ones.
+/// Cells are square, or taller if the names of rows need it.
 fn layout(cells: &Cells, names: &[String], theme: &Theme, size: Size) -> Layout {
     let (rows, columns) = (cells.rows as f32, cells.columns as f32);
-    let [head, foot] = edges(theme);
-    let named = cells.block == 1 && size.height - head - foot >= rows * theme.tick * 0.85;
-    let left = if named { left(cells, names, theme, size.width) } else { theme.label + 4.0 };
+    let [head, foot] = title_heights(theme);
+    let is_named = cells.block == 1 && size.height - head - foot >= rows * theme.tick * 0.85;
+    let left = if is_named { name_width(cells, names, theme, size.width) } else { theme.label + 4.0 };
     let bar = legend::bar_room(theme, &bar().within(theme, size.height));
     let room = Box2::new(left, head, size.width - left - bar - 2.0, size.height - head - foot);
     let square = room.largest(columns, rows);
-    let area = if named { Box2 { h: square.h.max(rows * ROW_PT).min(room.h), ..square } } else { square };
-    Layout { named: named && area.h / rows >= theme.tick * 0.85, area }
+    let area = if is_named { Box2 { h: square.h.max(rows * ROW_PT).min(room.h), ..square } } else { square };
+    Layout { is_named: is_named && area.h / rows >= theme.tick * 0.85, area }
 }
 
+/// The axis of the colour bar.
 fn bar() -> Axis {
     Axis::new(Scale::linear(0.0, 100.0), "Images of the class, %", 5)
 }
@@ -182,16 +188,16 @@ impl Overview for ConfusionMatrix {
 
     fn height(&self, view: View<'_>, width: f32) -> f32 {
         let rows = Cells::new(view).rows;
-        let [head, foot] = edges(&Theme::light());
-        let named = if rows <= MAX_NAMED { rows as f32 * ROW_PT + head + foot } else { 0.0 };
-        named.max(width * 0.78)
+        let [head, foot] = title_heights(&Theme::light());
+        let named_height = if rows <= MAX_NAMED { rows as f32 * ROW_PT + head + foot } else { 0.0 };
+        named_height.max(width * 0.78)
     }
 
     fn legible(&self, view: View<'_>, width: f32) -> Size {
         let (theme, cells) = (Theme::light(), Cells::new(view));
-        let [head, foot] = edges(&theme);
+        let [head, foot] = title_heights(&theme);
         let across = cells.columns as f32 * CELL_PT + legend::bar_room(&theme, &bar()) + 2.0;
-        let left = left(&cells, &view.evaluation.asked.classes, &theme, width);
+        let left = name_width(&cells, &view.evaluation.asked.classes, &theme, width);
         Size { width: left + across, height: cells.rows as f32 * ROW_PT + head + foot }
     }
 
@@ -207,7 +213,7 @@ impl Overview for ConfusionMatrix {
             return Err(Empty(no_class(view.choice)));
         }
         let (rows, columns, names) = (cells.rows, cells.columns, &evaluation.asked.classes);
-        let Layout { area, named } = layout(&cells, names, theme, size);
+        let Layout { area, is_named } = layout(&cells, names, theme, size);
         let accuracy = title(evaluation, &cells.picked);
         frame::title(&mut scene, theme, [area.x, 0.0], &accuracy, size.width - area.x);
         let counts = cells.counts(&confusion);
@@ -217,7 +223,7 @@ impl Overview for ConfusionMatrix {
         let (w, h) = (area.w / columns as f32, area.h / rows as f32);
         for row in 0..rows {
             let y = area.y + (row as f32 + 0.5) * h;
-            if named {
+            if is_named {
                 let name = font::fit(&cells.name(names, row), theme.tick, area.x - 4.0);
                 scene.text_mid([area.x - 4.0, y], name, theme.tick, theme.ink, Anchor::End);
             }
@@ -239,7 +245,7 @@ impl Overview for ConfusionMatrix {
         let other = if columns > rows { "; last: another class" } else { "" };
         let across = font::fit(&format!("Predicted class (same order{other})"), theme.label, area.w + 40.0);
         scene.text(at, across, theme.label, theme.ink, Anchor::Middle);
-        if !named {
+        if !is_named {
             scene.text_up([theme.label, area.center()[1]], "True class", theme.label, theme.ink);
         }
         let bar = bar().within(theme, size.height);
@@ -251,12 +257,12 @@ impl Overview for ConfusionMatrix {
         let (evaluation, confusion) = (view.evaluation, view.evaluation.confusion());
         let classes = &evaluation.asked.classes;
         let name = |class: usize| classes.get(class).map_or("(another class)", String::as_str).to_owned();
-        // All pairs of very many classes fill no table: those that occurred do.
+        // A matrix of very many classes would be too large: a table of the pairs that occur, one row each, is not.
         if classes.len() > MAX_ROWS {
             let (pairs, counts): (Vec<_>, Vec<_>) = confusion.counts.iter().unzip();
             return Table::default()
                 .words("true_class", pairs.iter().map(|(class, _)| name(*class)))
-                .words("predicted_class", pairs.iter().map(|(_, taken)| name(*taken)))
+                .words("predicted_class", pairs.iter().map(|(_, predicted)| name(*predicted)))
                 .numbers("images", counts.into_iter().map(|&count| f64::from(count)));
         }
         let mut table = Table::default().words("true_class", classes.iter().cloned());
@@ -271,18 +277,18 @@ impl Overview for ConfusionMatrix {
         let evaluation = view.evaluation;
         let (cells, classes) = (Cells::new(view), &evaluation.asked.classes);
         let (row, column) = (item / cells.columns.max(1), item % cells.columns.max(1));
-        let there = |at: &usize| {
-            // `OTHER` is a larger number than that of any class.
+        let is_in_cell = |at: &usize| {
+            // `OTHER` is larger than any class: its column is the last.
             let (class, predicted) =
                 (evaluation.asked.class[*at] as usize, evaluation.predicted[*at] as usize);
             evaluation.readable(*at) && cells.row(class) == Some(row) && cells.column(predicted) == column
         };
-        let images: Vec<usize> = (0..evaluation.len()).filter(there).collect();
+        let images: Vec<usize> = (0..evaluation.len()).filter(is_in_cell).collect();
         (format!("{} predicted as {}", cells.name(classes, row), cells.name(classes, column)), images)
     }
 }
 
-/// Ink that is read on a cell of this colour.
+/// The text colour that can be read on a cell of this colour.
 pub(in crate::viz::figures) fn on(cell: Color) -> Color {
     if cell.lightness() > 55.0 { Color::hex(0x10_14_18) } else { Color::hex(0xff_ff_ff) }
 }

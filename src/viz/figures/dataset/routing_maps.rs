@@ -1,8 +1,7 @@
-//! Where tokens come in the order on average over the images of a class, or what they count: one
-//! small map a class, all on one scale. Classes whose map is furthest from that of all come first
-//! where not all have room.
+//! Mean position or mean weight of every token over the images of a class: one small map per class, all on one scale. If there
+//! are more classes than are drawn, those whose maps are furthest from the map of all classes are picked, and come first.
 //!
-//! Chance: the mean of `n` random orders lies within `1/2 ± 1.645 / sqrt(12 n)` for nine tokens of ten.
+//! Chance: the mean of `n` random orders lies within `1/2 ± 1.645 / sqrt(12 n)` for nine of ten tokens.
 
 use super::{ClassSort, Control, MapOf, Overview, Picked, View, no_class};
 use crate::model::explain::evaluation::{ClassMaps, Evaluation};
@@ -13,18 +12,18 @@ use crate::viz::draw::{
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
-/// Width of a map where height does not matter, in points.
+/// Width of a map if the height is free, in points.
 const DEFAULT_MAP_PT: f32 = 58.0;
-/// Width of one that is still read.
+/// Smallest width of a map that can be read.
 const MIN_MAP_PT: f32 = 40.0;
-/// Widest map.
+/// Largest width of a map.
 const MAX_MAP_PT: f32 = 110.0;
 /// Gap between maps.
 const GAP_PT: f32 = 7.0;
 
 pub struct RoutingMaps;
 
-/// The maps that are chosen, or why there are none.
+/// The maps of the selected quantity, or the message if the evaluation has none.
 fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
     let evaluation = view.evaluation;
     let (maps, what) = match view.choice.maps {
@@ -39,20 +38,20 @@ fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
     maps.as_ref().ok_or_else(|| Empty(format!("{} {what}{other}", evaluation.head)))
 }
 
-/// The classes drawn, in order.
+/// The classes to draw; the difference of a class is the squared distance of its map from that of all classes.
 fn classes(view: View<'_>, maps: &ClassMaps) -> Picked {
     let (all, _) = maps.all();
-    let far = |class: usize| -> f64 {
+    let distance = |class: usize| -> f64 {
         maps.of_class(class).iter().zip(&all).map(|(a, b)| f64::from(a - b).powi(2)).sum()
     };
-    let there: Vec<usize> = (0..maps.counts.len()).filter(|class| maps.counts[*class] > 0).collect();
+    let candidates: Vec<usize> = (0..maps.counts.len()).filter(|class| maps.counts[*class] > 0).collect();
     let filter = &view.choice.classes;
-    let many = there.len() > filter.most.unwrap_or(usize::MAX);
-    let usual = if many { ClassSort::Difference } else { ClassSort::Dataset };
-    filter.pick(&view.evaluation.asked.classes, there, far, usual)
+    let too_many = candidates.len() > filter.most.unwrap_or(usize::MAX);
+    let default_sort = if too_many { ClassSort::Difference } else { ClassSort::Dataset };
+    filter.pick(&view.evaluation.asked.classes, candidates, distance, default_sort)
 }
 
-/// The scale of the colours.
+/// The axis of the colour bar; centred at zero for weights of which some are negative.
 fn bar(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> Axis {
     let (all, _) = maps.all();
     let values = drawn.iter().flat_map(|class| maps.of_class(*class)).chain(&all).map(|v| f64::from(*v));
@@ -67,34 +66,36 @@ fn bar(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> Axis {
     }
 }
 
-/// Columns and the width of a map: as wide as `count` of them can be in this room.
+/// The number of columns and the width of a map for which `count` maps are largest in `room` by `height`; `head` is the height of
+/// a name, `aspect` height over width of a map.
 fn tiles(count: usize, room: f32, height: f32, head: f32, aspect: f32) -> (usize, f32) {
     let width = |columns: usize| {
         let rows = count.div_ceil(columns) as f32;
-        let across = (room + GAP_PT) / columns as f32 - GAP_PT;
-        across.min((height / rows - GAP_PT - head) / aspect).clamp(4.0, MAX_MAP_PT)
+        let side = (room + GAP_PT) / columns as f32 - GAP_PT;
+        side.min((height / rows - GAP_PT - head) / aspect).clamp(4.0, MAX_MAP_PT)
     };
     let best = |a: &usize, b: &usize| width(*a).total_cmp(&width(*b)).then(b.cmp(a));
     let columns = (1..=count.max(1)).max_by(best).unwrap_or(1);
     (columns, width(columns))
 }
 
-/// How many maps, of `count`, stand in a row of this room, each at least `side` wide.
+/// How many of `count` maps, each at least `side` wide, fit side by side into `room`.
 fn columns(room: f32, side: f32, count: usize) -> usize {
     (((room + GAP_PT) / (side + GAP_PT)) as usize).clamp(1, count)
 }
 
-/// Height of so many rows of maps, with names above them and a note below.
-fn tall(view: View<'_>, rows: usize, side: f32) -> f32 {
+/// Height of `rows` rows of maps, with names above them and a note below.
+fn height_of_rows(view: View<'_>, rows: usize, side: f32) -> f32 {
     let theme = Theme::light();
     rows as f32 * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
 }
 
-/// Whether the scale of the colours goes below zero.
+/// Whether the scale of the colours includes negative values.
 fn is_signed(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> bool {
     bar(maps, drawn, of).scale.lo < 0.0
 }
 
+/// Height of a map over its width.
 fn aspect(evaluation: &Evaluation) -> f32 {
     evaluation.grid.rows as f32 / evaluation.grid.cols.max(1) as f32
 }
@@ -114,7 +115,7 @@ impl Overview for RoutingMaps {
     }
 
     fn heeds(&self, view: View<'_>, control: Control) -> bool {
-        // What is signed has colours of its own.
+        // Signed values have a colour map of their own.
         let signed =
             || maps(view).is_ok_and(|maps| is_signed(maps, &classes(view, maps).classes, view.choice.maps));
         control != Control::Map || !signed()
@@ -127,7 +128,7 @@ impl Overview for RoutingMaps {
         let room = width - legend::bar_room(&theme, &bar(maps, &drawn, view.choice.maps)) - 2.0;
         let columns = columns(room, DEFAULT_MAP_PT, drawn.len() + 1);
         let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
-        tall(view, (drawn.len() + 1).div_ceil(columns), side)
+        height_of_rows(view, (drawn.len() + 1).div_ceil(columns), side)
     }
 
     fn legible(&self, view: View<'_>, width: f32) -> Size {
@@ -135,7 +136,7 @@ impl Overview for RoutingMaps {
         let drawn = classes(view, maps).classes;
         let room = width - legend::bar_room(&Theme::light(), &bar(maps, &drawn, view.choice.maps)) - 2.0;
         let columns = columns(room, MIN_MAP_PT, drawn.len() + 1);
-        Size { width: 0.0, height: tall(view, (drawn.len() + 1).div_ceil(columns), MIN_MAP_PT) }
+        Size { width: 0.0, height: height_of_rows(view, (drawn.len() + 1).div_ceil(columns), MIN_MAP_PT) }
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -171,9 +172,10 @@ impl Overview for RoutingMaps {
             scene.image(rect, raster, false, None);
             scene.target(rect, Identity::Item(class.unwrap_or(evaluation.asked.classes.len())));
         }
-        let tall = (rows as f32 * (side * aspect(evaluation) + head + GAP_PT) - head - GAP_PT).min(220.0);
-        let last = (columns.min(drawn.len() + 1)) as f32 * (side + GAP_PT) - GAP_PT;
-        legend::color_bar(&mut scene, theme, Box2::new(0.0, head, last, tall), &axis, color);
+        let bar_height =
+            (rows as f32 * (side * aspect(evaluation) + head + GAP_PT) - head - GAP_PT).min(220.0);
+        let right = (columns.min(drawn.len() + 1)) as f32 * (side + GAP_PT) - GAP_PT;
+        legend::color_bar(&mut scene, theme, Box2::new(0.0, head, right, bar_height), &axis, color);
         let base = rows as f32 * (side * aspect(evaluation) + head + GAP_PT) + theme.tick * font::CAP;
         let note = font::fit(&note(view, maps, &picked), theme.tick, size.width);
         scene.text([0.0, base], note, theme.tick, theme.muted, Anchor::Start);
@@ -199,9 +201,9 @@ impl Overview for RoutingMaps {
     }
 }
 
-/// What chance gives, and what is left out.
+/// The note below the maps: which classes are drawn if not all, and the range of mean positions under random orders.
 fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked) -> String {
-    let most = picked.note("furthest from all").unwrap_or_default();
+    let picked_note = picked.note("furthest from all").unwrap_or_default();
     let fewest = picked.classes.iter().map(|class| maps.counts[*class]).min().unwrap_or(1).max(1);
     let chance = match view.choice.maps {
         MapOf::Positions => {
@@ -212,5 +214,5 @@ fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked) -> String {
         }
         MapOf::Weights => String::new(),
     };
-    [most, chance].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ")
+    [picked_note, chance].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ")
 }
