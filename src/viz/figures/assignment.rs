@@ -22,8 +22,7 @@ fn plan(trace: &Trace) -> Result<Cow<'_, Matrix>, Empty> {
     difference::plan(trace).ok_or_else(|| no_plan(trace))
 }
 
-/// The token of every row, and the name of that axis. A difference takes the order of the subtracted trace, so that plots side
-/// by side share it.
+/// The token of every row, and the axis name; of a difference those of the subtracted trace, so that all columns share them.
 fn row_order(trace: &Trace, order: Rows) -> (Vec<usize>, &'static str) {
     let source = trace.minus.as_deref().unwrap_or(trace);
     let name = |own: &'static str, other: &'static str| if trace.minus.is_some() { other } else { own };
@@ -189,9 +188,8 @@ struct Residuals {
 }
 
 impl Residuals {
-    /// `target` is the sum without error.
-    fn new(plan: &Matrix, target: f64) -> Self {
-        let (mut row_sums, mut column_sums) = (vec![-target; plan.rows], vec![-target; plan.cols]);
+    fn new(plan: &Matrix, exact_sum: f64) -> Self {
+        let (mut row_sums, mut column_sums) = (vec![-exact_sum; plan.rows], vec![-exact_sum; plan.cols]);
         for (i, row) in rows(plan).enumerate() {
             for (k, &p) in row.iter().enumerate() {
                 row_sums[i] += f64::from(p);
@@ -204,7 +202,6 @@ impl Residuals {
         Self { rows, columns, full_scale }
     }
 
-    /// The largest deviation of any sum.
     fn largest(&self) -> f64 {
         self.rows.iter().chain(&self.columns).copied().fold(0.0, f64::max)
     }

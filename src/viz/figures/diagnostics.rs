@@ -29,18 +29,15 @@ pub struct Diagnostics;
 /// A column of bands in numbers: its header, and the band of a row.
 type Band = (&'static str, fn(&Strip) -> Option<(f64, f64)>);
 
-/// The columns of a row. Bands are right-aligned; from left to right: names, track, value, verdict, bands.
+/// The columns of a row, from left to right: names, track, values, verdicts, bands.
 struct Columns {
     /// The columns of bands.
     bands: Vec<Band>,
     /// The right edges of these columns.
     ends: Vec<f32>,
-    /// Right edge of the values.
-    value: f32,
-    /// Left edge of the verdicts.
-    verdict: f32,
-    /// Width of the names.
-    names: f32,
+    value_right: f32,
+    verdict_left: f32,
+    names_width: f32,
     /// Left edge and width of the track.
     track: (f32, f32),
 }
@@ -69,7 +66,8 @@ fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
         }
         let left = rect.x + names + gap;
         let track = (left, right - verdict - theme.gap - value - gap - left);
-        Columns { bands, ends, value: right - verdict - theme.gap, verdict: right - verdict, names, track }
+        let value_right = right - verdict - theme.gap;
+        Columns { bands, ends, value_right, verdict_left: right - verdict, names_width: names, track }
     };
     let fits = |columns: &Columns| columns.track.1 >= MIN_TRACK_PT;
     if strips.first().is_some_and(|strip| strip.is_difference) {
@@ -85,9 +83,15 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     let columns = columns(theme, rect, strips);
     let judge = Judge::of(strips);
     let header_y = rect.y + 0.5 * row.min(ROW_PT);
-    scene.text_mid([columns.value, header_y], value_name(strips), theme.tick, theme.muted, Anchor::End);
+    scene.text_mid([columns.value_right, header_y], value_name(strips), theme.tick, theme.muted, Anchor::End);
     if strips.iter().any(|strip| !strip.verdict().is_empty()) {
-        scene.text_mid([columns.verdict, header_y], judge.heads().0, theme.tick, theme.muted, Anchor::Start);
+        scene.text_mid(
+            [columns.verdict_left, header_y],
+            judge.heads().0,
+            theme.tick,
+            theme.muted,
+            Anchor::Start,
+        );
     }
     for ((name, _), end) in columns.bands.iter().zip(&columns.ends) {
         scene.text_mid([*end, header_y], *name, theme.tick, theme.muted, Anchor::End);
@@ -95,12 +99,12 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     let first = rect.y + row.min(ROW_PT);
     for (i, strip) in strips.iter().enumerate() {
         let y = first + (i as f32 + 0.5) * row;
-        let name = font::fit(&words(&strip.id), theme.tick, columns.names + 0.1);
+        let name = font::fit(&words(&strip.id), theme.tick, columns.names_width + 0.1);
         scene.text_mid([rect.x, y], name, theme.tick, theme.ink, Anchor::Start);
         draw_track(scene, theme, strip, columns.track, y, (0.36 * row).min(5.5));
-        scene.text_mid([columns.value, y], strip.value(), theme.tick, theme.ink, Anchor::End);
+        scene.text_mid([columns.value_right, y], strip.value(), theme.tick, theme.ink, Anchor::End);
         let color = if strip.verdict() == "within" { theme.muted } else { theme.series(1) };
-        scene.text_mid([columns.verdict, y], strip.starred(judge), theme.tick, color, Anchor::Start);
+        scene.text_mid([columns.verdict_left, y], strip.starred(judge), theme.tick, color, Anchor::Start);
         for ((_, band), end) in columns.bands.iter().zip(&columns.ends) {
             let star = if columns.bands.len() == 1 { strip.star(judge) } else { "" };
             let text = strip.range(band(strip)) + star;
@@ -190,7 +194,6 @@ pub fn height(strips: &[Strip], width: f32) -> f32 {
     (strips.len() as f32 + 1.0 + lines) * ROW_PT + 2.0
 }
 
-/// The diagnostics of a trace that are numbers.
 fn finite_strips(trace: &Trace) -> Vec<Strip> {
     trace.diagnostics.keys().filter_map(|name| Strip::of(trace, name)).collect()
 }

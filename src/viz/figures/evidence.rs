@@ -189,7 +189,6 @@ fn below(room: Box2, height: f32) -> Box2 {
     Box2::new(room.x, room.y + height, room.w, room.h - height)
 }
 
-/// Draws the bars of exact evidence, the decay of the memory behind them and the line of raster order.
 fn draw_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
     let n = values.len();
     let (area, zero) = (frame.area, frame.y(0.0));
@@ -218,7 +217,6 @@ fn draw_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, va
     frame.axes(scene, theme);
 }
 
-/// Draws the lines of the proxy, as routed and in raster order.
 fn draw_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
     frame.grid(scene, theme);
     let (area, zero) = (frame.area, frame.y(0.0));

@@ -139,7 +139,6 @@ impl ImageMapPlot {
         (images.map(|image| place[asked.class[image] as usize]).collect(), key)
     }
 
-    /// The map without the heading.
     fn draw_map(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let Projection { points, explained } = self.projection()?;
         let scale = |axis: usize| {

@@ -102,7 +102,7 @@ impl Figure for OrderTest {
         }
     }
 
-    /// The limits of a difference; `None` otherwise.
+    /// Only of a difference.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
         trace.minus.as_ref()?;
         extent(cumulative(contrast(trace).ok()?).into_iter().chain([0.0]))
@@ -272,7 +272,7 @@ fn draw_difference(
     scene
 }
 
-/// Draws the parts of the value as bars on the axis of `frame`, each from the end of the one before.
+/// Draws the parts of the value as bars: content from the mean over all orders, each other from the end of the one before.
 fn draw_parts(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box2, theme: &Theme) {
     let (ends, parts) = (cumulative(shown), [shown.content, shown.fixed_order, shown.routing]);
     let starts = [shown.reassigned.mean, ends[0], ends[1]];

@@ -208,8 +208,7 @@ impl<'a> Comparison<'a> {
         Some(Narrow { columns, width: (10.0 * to_mm(width)).round() / 10.0, fitting, needed })
     }
 
-    /// The name of a trace among the others: its probe, its backbone and image if these differ between traces, and the changes
-    /// to how it was read.
+    /// The parts of a trace's name: its probe, its backbone and image if these differ between traces, and changes to its reading.
     fn name_parts(&self, trace: &Trace) -> Vec<String> {
         let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
         let differ = |of: fn(&Trace) -> &str| self.traces.iter().any(|other| of(other) != of(trace));

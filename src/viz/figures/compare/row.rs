@@ -1,5 +1,4 @@
-//! A row of a comparison: one figure of all traces, in cells of one size on shared scales, with one legend, one set of axes and
-//! one colour bar for all of them.
+//! A row of a comparison: one figure of all traces in cells of one width, with shared scales, legend, axes and colour bars.
 
 use std::borrow::Cow;
 use std::ops::Range;

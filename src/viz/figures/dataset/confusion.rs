@@ -1,6 +1,5 @@
 //! Confusion matrix: rows are true classes, columns predicted ones, the colour is the share of the row. A last column, if any
-//! image needs it, counts predictions that are none of the classes drawn. Of more than [`MAX_ROWS`] classes a row or a column
-//! is a block of several.
+//! image needs it, is for predictions of classes not drawn. With more than [`MAX_ROWS`] classes, a row is a block of classes.
 
 use super::{ClassSort, Control, Overview, Picked, View, no_class};
 use crate::model::explain::evaluation::{Confusion, Evaluation};
@@ -167,7 +166,6 @@ fn layout(cells: &Cells, names: &[String], theme: &Theme, size: Size) -> Layout 
     Layout { is_named: is_named && area.h / rows >= theme.tick * 0.85, area }
 }
 
-/// The axis of the colour bar.
 fn bar() -> Axis {
     Axis::new(Scale::linear(0.0, 100.0), "Images of the class, %", 5)
 }

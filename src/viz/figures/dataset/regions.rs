@@ -34,7 +34,6 @@ struct Row {
 /// The rows of the chart, and the name of their axis.
 type Chart = (Vec<Row>, &'static str);
 
-/// The regions of the evaluation, or the message if none are marked.
 fn summary(view: View<'_>) -> Result<&RegionSummary, Empty> {
     let nothing = "Nothing is marked in these images: open a folder of masks and evaluate again, or a dataset that brings masks, \
                    parts or boxes along";
@@ -67,7 +66,6 @@ fn chart(summary: &RegionSummary) -> Result<Chart, Empty> {
     Ok((rows, name))
 }
 
-/// The regions of the evaluation with their chart, or why there is none.
 fn summary_and_chart(view: View<'_>) -> Result<(&RegionSummary, Chart), Empty> {
     let summary = summary(view)?;
     Ok((summary, chart(summary)?))

@@ -66,8 +66,7 @@ fn bar(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> Axis {
     }
 }
 
-/// The number of columns and the width of a map for which `count` maps are largest in `room` by `height`; `head` is the height of
-/// a name, `aspect` height over width of a map.
+/// Number of columns and width of the largest maps of which `count` fit into `room` by `height`, each below a name `head` high.
 fn tiles(count: usize, room: f32, height: f32, head: f32, aspect: f32) -> (usize, f32) {
     let width = |columns: usize| {
         let rows = count.div_ceil(columns) as f32;

@@ -29,7 +29,6 @@ fn axes<'a>(view: View<'a>) -> Axes<'a> {
     Axes { x: axis(view.evaluation, &view.choice.measure), y: axis(view.other, &view.choice.against) }
 }
 
-/// The scale of an axis, which includes the null; `None` if no value is finite.
 fn scale(values: &[f32], null: Option<(f64, f64)>) -> Option<Scale> {
     let (lo, hi) = extent(values.iter().map(|v| f64::from(*v)))?;
     let (from, to) = null.unwrap_or((lo, hi));
