@@ -287,7 +287,7 @@ fn accuracy_scale(curves: &Curves) -> Scale {
 }
 
 /// Draws one line per series, with a band if it has a spread; `is_loss` is whether the lines are losses, whose noisy series
-/// without a band are drawn faintly below their moving average, or accuracies, which become percentages.
+/// without a band are drawn faintly behind their moving average, or accuracies, which become percentages.
 fn draw_lines(
     scene: &mut Scene,
     theme: &Theme,

@@ -27,7 +27,7 @@ const MAX_PANEL_PT: f32 = 92.0;
 
 /// Whether the exact panel and that of the proxy are drawn: in a row those that any of its cells has values for, so that
 /// all cells have the same axes.
-fn shown(trace: &Trace, options: &Options) -> [bool; 2] {
+fn shown_panels(trace: &Trace, options: &Options) -> [bool; 2] {
     let row = options.shared().map(|limits| options.keys.are_shared() && limits.is_some());
     [trace.evidence.position.is_some() || row[0], trace.evidence.proxy.is_some() || row[1]]
 }
@@ -58,7 +58,7 @@ impl Figure for Evidence {
         let height = width * 0.34 + 34.0;
         let height =
             if options.keys.are_shared() { height.clamp(MIN_PANEL_PT, MAX_PANEL_PT) } else { height };
-        height * shown(trace, options).into_iter().filter(|shown| *shown).count().max(1) as f32
+        height * shown_panels(trace, options).into_iter().filter(|shown| *shown).count().max(1) as f32
     }
 
     fn least_width(&self) -> f32 {
@@ -96,7 +96,7 @@ impl Figure for Evidence {
             return Err(why);
         }
         let keys = options.keys;
-        let [above, below] = shown(trace, options);
+        let [above, below] = shown_panels(trace, options);
         let count = usize::from(above) + usize::from(below);
         let mut scene = Scene::new(size.width, size.height, "Evidence by position", theme.background);
         let height = size.height / count as f32;

@@ -42,18 +42,18 @@ fn is_stacked(width: f32, keys: Keys) -> bool {
 }
 
 /// Height of the title of a picture.
-fn head(theme: &Theme) -> f32 {
+fn title_height(theme: &Theme) -> f32 {
     theme.label + 2.5
 }
 
 /// The boxes of both pictures: side by side, or one above the other if that makes them larger.
 fn places(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32) -> [Box2; 2] {
     let [half, full] = picture_widths(theme, size.width, bar, keys);
-    let head = head(theme);
-    let beside = Box2::new(0.0, head, half, size.height - head).largest(1.0, aspect);
-    let above = Box2::new(0.0, head, full, (size.height - theme.gap) / 2.0 - head).largest(1.0, aspect);
+    let title = title_height(theme);
+    let beside = Box2::new(0.0, title, half, size.height - title).largest(1.0, aspect);
+    let above = Box2::new(0.0, title, full, (size.height - theme.gap) / 2.0 - title).largest(1.0, aspect);
     if above.w > beside.w {
-        [above, Box2 { y: above.bottom() + theme.gap + head, ..above }]
+        [above, Box2 { y: above.bottom() + theme.gap + title, ..above }]
     } else {
         [beside, Box2 { x: beside.right() + 2.0 * theme.gap, ..beside }]
     }
@@ -65,8 +65,8 @@ const MIN_GROWTH: f32 = 1.5;
 /// The box of the second picture alone, if two would leave the pane half empty; no exported page has such a shape.
 fn place_alone(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32, beside: Box2) -> Option<Box2> {
     let [_, full] = picture_widths(theme, size.width, bar, keys);
-    let head = head(theme);
-    let alone = Box2::new(0.0, head, full, size.height - head).largest(1.0, aspect);
+    let title = title_height(theme);
+    let alone = Box2::new(0.0, title, full, size.height - title).largest(1.0, aspect);
     (alone.w > MIN_GROWTH * beside.w).then_some(alone)
 }
 
@@ -124,13 +124,13 @@ impl Figure for Photo {
             return self.max_height(trace, options, width);
         }
         let [half, _] = picture_widths(&theme, width, &self.bar(trace, options), options.keys);
-        half * picture::aspect(trace) + head(&theme)
+        half * picture::aspect(trace) + title_height(&theme)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
         let [_, full] = picture_widths(&theme, width, &self.bar(trace, options), options.keys);
-        2.0 * (full * picture::aspect(trace) + head(&theme)) + theme.gap
+        2.0 * (full * picture::aspect(trace) + title_height(&theme)) + theme.gap
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
@@ -144,7 +144,7 @@ impl Figure for Photo {
         let alone = place_alone(theme, size, &axis, options.keys, picture::aspect(trace), beside);
         let alone = alone.filter(|_| layer(trace).is_some());
         if alone.is_none() {
-            frame::title(&mut scene, theme, [left.x, left.y - head(theme)], "Model input", left.w);
+            frame::title(&mut scene, theme, [left.x, left.y - title_height(theme)], "Model input", left.w);
             picture::seen(&mut scene, theme, trace, left, 0.0);
             if options.grid {
                 picture::lines(&mut scene, theme, trace.grid, left);
@@ -163,7 +163,7 @@ impl Figure for Photo {
         };
         let bare = alone.is_some() && options.opacity <= 0.0;
         let title = if bare { "Model input".to_owned() } else { label(trace, name) };
-        frame::title(&mut scene, theme, [right.x, right.y - head(theme)], &title, right.w);
+        frame::title(&mut scene, theme, [right.x, right.y - title_height(theme)], &title, right.w);
         let scale = axis.scale;
         let signed = scale.lo < 0.0;
         let color =
