@@ -112,6 +112,9 @@ fn describe(entry: &Entry) -> String {
 /// The caches whose names begin with one of `names`; an error unless each fits exactly one.
 fn choose(entries: Vec<Entry>, names: &[String]) -> anyhow::Result<Vec<Entry>> {
     for name in names {
+        if name.is_empty() {
+            return Err(Usage("a name is empty; `ssmprobe cache list` shows all".to_owned()).into());
+        }
         match entries.iter().filter(|entry| entry.name.starts_with(name.as_str())).count() {
             1 => {}
             0 => {

@@ -39,7 +39,7 @@ pub struct Open {
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// Start with the bundled demo, not with what was open last
-    #[arg(long, conflicts_with_all = ["paths", "backbone"])]
+    #[arg(long, conflicts_with_all = ["paths", "backbone", "on"])]
     demo: bool,
     /// The pane to show first: the id of a figure or an overview (`ssmprobe figures --list`), or of another pane, as compare, tokens,
     /// training or gallery

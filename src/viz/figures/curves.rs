@@ -264,7 +264,8 @@ fn loss_scale(curves: &Curves, options: &Options) -> Scale {
         curves.series.iter().flat_map(|s| {
             let (points, spread) = s.drawn_loss();
             // Of losses drawn faintly the axis includes the highest, but not the lowest, which would shrink the other lines.
-            let highest = s.loss.iter().map(|p| p.1).filter(|_| spread.is_empty());
+            let is_faint = !spread.iter().any(|spread| *spread > 0.0);
+            let highest = s.loss.iter().map(|p| p.1).filter(|_| is_faint);
             let highest = highest.fold(f64::NEG_INFINITY, f64::max);
             with_band(points, spread).chain(highest.is_finite().then_some(highest))
         })

@@ -184,6 +184,9 @@ impl ImageMapPlot {
         let Evaluation { asked, .. } = &*self.evaluation;
         let Some(name) = asked.images.get(image) else { return String::new() };
         let class = &asked.classes[asked.class[image] as usize];
-        format!("{name}: {class}, predicted as {}", self.evaluation.predicted_name(image))
+        match self.evaluation.predicted_name(image) {
+            "" => format!("{name}: {class}, not read"),
+            predicted => format!("{name}: {class}, predicted as {predicted}"),
+        }
     }
 }

@@ -124,10 +124,12 @@ impl Figure for OrderTest {
                 .line(label(trace, "In all"), value(trace, shown.value));
         }
         let count = null.histogram.get(item).copied().unwrap_or_default();
-        Readout::titled("Drawn orders")
-            .line("From", number(bin_start(shown, item)))
-            .line("To", number(bin_start(shown, item + 1)))
-            .line("Orders", format!("{count} of {}", null.draws))
+        // The outermost bins hold all that lies beyond, too.
+        let (from, to) = (number(bin_start(shown, item)), number(bin_start(shown, item + 1)));
+        let bin = Readout::titled("Drawn orders");
+        let bin = if item > 0 { bin.line("From", from) } else { bin };
+        let bin = if item < HISTOGRAM_BINS - 1 { bin.line("To", to) } else { bin };
+        bin.line("Orders", format!("{count} of {}", null.draws))
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {

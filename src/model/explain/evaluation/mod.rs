@@ -153,8 +153,11 @@ impl Evaluation {
         100.0 * answers.iter().filter(|right| **right).count() as f64 / answers.len().max(1) as f64
     }
 
-    /// The name of the predicted class of an image.
+    /// The name of the predicted class of an image; empty if it could not be read.
     pub fn predicted_name(&self, image: usize) -> &str {
+        if !self.readable(image) {
+            return "";
+        }
         self.asked.classes.get(self.predicted[image] as usize).map_or("another class", String::as_str)
     }
 }

@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 2]);
         assert!((rows[0].quantiles[2] - 0.85).abs() < 1e-6 && (rows[0].mean - 0.85).abs() < 1e-6);
         assert_eq!(evaluation.predicted_name(3), "another class");
-        assert_eq!(evaluation.right(4), None);
+        assert_eq!((evaluation.right(4), evaluation.predicted_name(4)), (None, ""));
     }
 
     #[test]

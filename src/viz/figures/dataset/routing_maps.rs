@@ -206,7 +206,8 @@ fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked) -> String {
     let fewest = picked.classes.iter().map(|class| maps.counts[*class]).min().unwrap_or(1).max(1);
     let chance = match view.choice.maps {
         MapOf::Positions => {
-            let spread = 1.645 / (12.0 * f64::from(fewest)).sqrt();
+            // The position of a token in one order is uniform, the mean of several nearly normal.
+            let spread = if fewest == 1 { 0.45 } else { 1.645 / (12.0 * f64::from(fewest)).sqrt() };
             let [low, high] = [0.5 - spread, 0.5 + spread].map(|end| number((end * 1000.0).round() / 1000.0));
             let s = if fewest == 1 { "" } else { "s" };
             format!("Chance: {low} to {high} (5 to 95 %, mean of {fewest} random order{s})")
