@@ -1,4 +1,4 @@
-//! Disturbed orders against the definition, carried out token by token: route, permute, remember.
+//! Order ablations against their definition, computed token by token: route, permute, apply the S4 kernel.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn tokens(seed: u64) -> Tokens {
     Tokens { grid: GRID, width: WIDTH, cls, registers: Vec::new(), patches }
 }
 
-/// A probe at its start, with a skip `D` that the last position shows.
+/// An untrained probe whose skip `D` differs by channel, so that the last position counts.
 fn probe(id: &str, sharing: Sharing) -> Probe {
     let kind = head::find(id).unwrap();
     let config = Config { state_dim: Some(5), k: Some(3), sharing: Some(sharing), ..Config::default() };
@@ -56,14 +56,14 @@ fn probe(id: &str, sharing: Sharing) -> Probe {
     probe
 }
 
-/// The same probe with these logits for every image.
-fn saying(mut probe: Probe, logits: [f32; CLASSES]) -> Probe {
+/// The probe with a classifier that gives these logits for every image.
+fn with_constant_logits(mut probe: Probe, logits: [f32; CLASSES]) -> Probe {
     probe.classifier.weight.fill(0.0);
     probe.classifier.bias = logits.to_vec();
     probe
 }
 
-/// One look at an image, with all predictions.
+/// The trace of one image with the predictions of all classes.
 fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
     let seen = Picture { width: 4, height: 3, rgb: vec![0; 36] };
     let (image, name) = (String::new(), String::new());
@@ -80,12 +80,12 @@ fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
     explain::explain_changed(probe, change, tokens, seen, question).unwrap()
 }
 
-fn ask(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {
+fn ablated_logits(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {
     logits(probe, tokens, &probe.output(tokens, IMAGE).unwrap(), SEED, IMAGE).unwrap()
 }
 
-/// Features of an S4 that reads `sequence` (`[N][d]`) from first to last, by kernel and skip.
-fn remember(probe: &Probe, tokens: &Tokens, sequence: &[Vec<f64>]) -> Vec<f64> {
+/// Features of an S4 head over `sequence` (`[N][d]`): kernel-weighted sum plus skip, read at the last position.
+fn s4_features(probe: &Probe, tokens: &Tokens, sequence: &[Vec<f64>]) -> Vec<f64> {
     let Form::Scan(directions) = probe.output(tokens, IMAGE).unwrap().form else { panic!("no scan") };
     let (kernel, n) = (&directions[0].kernel, sequence.len());
     let (columns, skip) = (kernel.len() / n, &probe.arrays["s4.0.D"].data);
@@ -98,8 +98,8 @@ fn remember(probe: &Probe, tokens: &Tokens, sequence: &[Vec<f64>]) -> Vec<f64> {
         .collect()
 }
 
-/// `x[k] = sum_i P[i, k] t_i`.
-fn routed(probe: &Probe, tokens: &Tokens) -> Vec<Vec<f64>> {
+/// The routed sequence, `x[k] = sum_i P[i, k] t_i`.
+fn route(probe: &Probe, tokens: &Tokens) -> Vec<Vec<f64>> {
     let Form::Scan(directions) = probe.output(tokens, IMAGE).unwrap().form else { panic!("no scan") };
     let Order::Plan(plan) = &directions[0].order else { panic!("no plan") };
     let entry = |k: usize, c: usize| {
@@ -130,11 +130,11 @@ fn routed_heads_agree_with_the_definition() {
     for id in ["sinkhorn", "softsort", "neuralsort", "hard-sort"] {
         for sharing in [Sharing::Shared, Sharing::Channel] {
             let probe = probe(id, sharing);
-            let found = ask(&probe, &tokens);
-            let routed = routed(&probe, &tokens);
+            let found = ablated_logits(&probe, &tokens);
+            let routed = route(&probe, &tokens);
             let sequences = [routed.clone(), permuted(&routed), raw(&tokens), permuted(&raw(&tokens))];
             for ((ablation, logits), sequence) in found.iter().zip(&sequences) {
-                let expected = classify(&probe, &remember(&probe, &tokens, sequence));
+                let expected = classify(&probe, &s4_features(&probe, &tokens, sequence));
                 assert_close(format!("{id} {sharing:?} {ablation:?}"), logits, &expected, 1e-9);
             }
             assert_eq!(found.len(), 4);
@@ -161,9 +161,9 @@ fn a_convolution_behind_a_scrambled_order_agrees_with_the_definition() {
         };
         (0..bias.len()).map(feature).collect::<Vec<_>>()
     };
-    let routed = routed(&probe, &tokens);
+    let routed = route(&probe, &tokens);
     let sequences = [routed.clone(), permuted(&routed), raw(&tokens), permuted(&raw(&tokens))];
-    let found = ask(&probe, &tokens);
+    let found = ablated_logits(&probe, &tokens);
     assert_eq!(found.len(), sequences.len());
     for ((ablation, logits), sequence) in found.iter().zip(&sequences) {
         assert_close(format!("{ablation:?}"), logits, classify(&probe, &convolve(sequence)), 1e-9);
@@ -191,7 +191,7 @@ fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
     let moved = Tokens { patches, ..tokens.clone() };
     for id in ["raster", "vmamba", "snake", "diagonal", "random-fixed", "bi-gru"] {
         let probe = probe(id, Sharing::Shared);
-        let found = ask(&probe, &tokens);
+        let found = ablated_logits(&probe, &tokens);
         let [(Ablation::Normal, _), (Ablation::RandomOrder, random)] = &found[..] else { panic!("{id}") };
         let output = probe.output(&moved, IMAGE).unwrap();
         let expected = readout::logits(&output, &moved, &probe.classifier.weight, &probe.classifier.bias);
@@ -247,7 +247,7 @@ fn cache_without(folder: &std::path::Path, count: usize, unread: &[u64]) -> Toke
     writer.finish().unwrap()
 }
 
-/// The first images of a cache: images `draws` of a dataset.
+/// An evaluation set of the images `draws` of a dataset, with their classes.
 fn eval_set(draws: &[u64], class: &[usize]) -> Arc<EvalSet> {
     Arc::new(EvalSet {
         dataset: "d".into(),
@@ -258,7 +258,7 @@ fn eval_set(draws: &[u64], class: &[usize]) -> Arc<EvalSet> {
     })
 }
 
-/// What is made of some images of a cache, at `places`: images `draws` of the dataset.
+/// Evaluation and metrics of the images at `places` of a cache, which are images `draws` of the dataset.
 fn evaluation(
     probe: &Probe,
     change: Intervention,
@@ -283,7 +283,7 @@ fn evaluation(
 fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 40);
-    // A part of a dataset: the tokens lie from 0 on, the images are others.
+    // A part of a dataset: places in the cache count from 0, indices in the dataset do not.
     let draws: Vec<u64> = (0..40).map(|at| 3 * at + 100).collect();
     let places: Vec<usize> = (0..40).collect();
     let classes: Vec<_> = (0..40).map(|at| at % CLASSES).collect();
@@ -312,7 +312,7 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
     }
 }
 
-/// The margin of `class` of an image that is read so.
+/// The order test of the margin of `class` for an image with this head output.
 fn margin(
     probe: &Probe,
     change: Intervention,
@@ -324,8 +324,8 @@ fn margin(
     read.margin(class, false, &Exchanges::new(0)).unwrap()
 }
 
-/// Every number of a dataset's order tests from tests of its images one by one, each for its own class; beside them what four
-/// untrained scorers and four random orders an image come to.
+/// Every number of a dataset's order tests equals that of tests of its images one by one, each for its true class; so do the
+/// shares of significant tests over four untrained scorers and four random orders per image.
 #[test]
 fn order_tests_of_a_dataset_are_those_of_its_images() {
     let folder = tempfile::tempdir().unwrap();
@@ -372,7 +372,7 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
         assert_close(id, column("order_z"), of(&|one| one.reassigned.z.unwrap()), 1e-5);
         assert_close(id, column("order_p"), of(&|one| one.reassigned.p), 1e-6);
         assert_close(id, column("order_headroom"), of(&|one| one.headroom.unwrap()), 1e-6);
-        // What nothing was learnt for.
+        // Baselines without training: untrained scorers and random orders.
         let (mut untrained, mut random) = (Vec::new(), Vec::new());
         for ((&place, &draw), &class) in images() {
             let tokens = cache.tokens(place);
@@ -400,7 +400,7 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
         };
         assert_eq!(order.untrained, share(&untrained), "{id}, untrained");
         assert_eq!(order.random, share(&random), "{id}, random");
-        // Diagnostics stand beside what chance gives for the mean of as many images.
+        // Beside each diagnostic stands its null for a mean over as many images.
         assert_eq!(found.diagnostics.is_empty(), probe.head().router().is_none(), "{id}");
         for measured in &found.diagnostics {
             let null = &own.mean_nulls[measured.name.as_str()];
@@ -412,7 +412,7 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
     assert!(narrower > 10, "{narrower} nulls of a mean differ from those of an image");
 }
 
-/// The last tokens alone, asked beside the others: what that reading of every image comes to.
+/// The accuracy with the last tokens kept, asked for beside other metrics, is that of an evaluation with this reading.
 #[test]
 fn tokens_that_are_kept_are_those_of_the_reading() {
     let folder = tempfile::tempdir().unwrap();
@@ -433,7 +433,7 @@ fn tokens_that_are_kept_are_those_of_the_reading() {
             let alone = asked(&probe, Intervention::Last(kept.tokens));
             assert_eq!(kept.accuracy, alone.accuracy, "{id}, {}", kept.tokens);
         }
-        // All tokens are there: nothing changes; one of twelve is another reading.
+        // With all twelve tokens kept, nothing changes; with one, the logit does.
         let [one, .., all, more] = &found.last[..] else { panic!("{id}") };
         assert!(one.logit_change != 0.0 && all.logit_change == 0.0 && more.logit_change == 0.0, "{id}");
         assert_eq!(all.accuracy, found.accuracy, "{id}");
@@ -464,7 +464,7 @@ fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
 fn of_equal_logits_the_first_class_is_predicted_everywhere() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 3);
-    let tied = saying(probe("sinkhorn", Sharing::Shared), [-1.0, 0.5, 0.5]);
+    let tied = with_constant_logits(probe("sinkhorn", Sharing::Shared), [-1.0, 0.5, 0.5]);
     let spec = MetricsSpec::default();
     let (evaluation, found) =
         evaluation(&tied, Intervention::None, &cache, (&[0, 1, 2], &[0, 1, 2]), &[1, 2, 1], spec);
@@ -479,7 +479,7 @@ fn of_equal_logits_the_first_class_is_predicted_everywhere() {
 fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 1);
-    let mut probe = saying(probe("gap", Sharing::Shared), [3.0, 2.0, 1.0]);
+    let mut probe = with_constant_logits(probe("gap", Sharing::Shared), [3.0, 2.0, 1.0]);
     // The dataset counts the same classes in another order.
     probe.meta.classes = ["2", "0", "1"].map(str::to_owned).to_vec();
     let nulls = NullBands::new(2, 0);
@@ -500,7 +500,7 @@ fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() 
 fn logits_that_are_not_finite_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 1);
-    let probe = saying(probe("gap", Sharing::Shared), [f32::INFINITY, 2.0, 1.0]);
+    let probe = with_constant_logits(probe("gap", Sharing::Shared), [f32::INFINITY, 2.0, 1.0]);
     let (nulls, asked) = (NullBands::new(2, 0), eval_set(&[0], &[0]));
     let evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
     let refused = evaluator.answers(0..1).map(drop).expect_err("no answer").to_string();
@@ -529,8 +529,8 @@ fn without_routing_every_seed_reads_row_by_row() {
     assert_eq!(against(Intervention::NoRouting), 1.0);
 }
 
-/// An image whose object is one token.
-fn marked(token: usize) -> Regions {
+/// Regions of an image whose object covers one token.
+fn object_at(token: usize) -> Regions {
     let cover: Vec<f64> = (0..GRID.len()).map(|t| f64::from(u8::from(t == token))).collect();
     let list = vec![Region { number: 0, name: "object".into(), cover: cover.clone() }];
     Regions { list, object: cover, ..Regions::default() }
@@ -541,7 +541,7 @@ fn an_evaluation_sums_up_its_images() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 6);
     let images = Labelled { images: vec![1, 2, 4, 5], classes: vec![0, 1, 2, 0] };
-    let regions: Vec<Option<Regions>> = (0..4).map(|i| (i != 2).then(|| marked(i))).collect();
+    let regions: Vec<Option<Regions>> = (0..4).map(|i| (i != 2).then(|| object_at(i))).collect();
     let probe = probe("sinkhorn", Sharing::Shared);
     let draws: Vec<u64> = images.images.iter().map(|&image| image as u64).collect();
     let spec = MetricsSpec { ablations: Some(SEED), causal: None, last: &[], regions: &regions };
@@ -576,7 +576,7 @@ fn an_evaluation_sums_up_its_images() {
     assert_eq!((plain.accuracy, plain.ablations.len()), (found.accuracy, 0));
 }
 
-/// Heights of an evaluation are those of the curves of its images, one by one.
+/// The curve heights of an evaluation are those of the removal curves of its images, computed one by one.
 #[test]
 fn an_evaluation_has_the_heights_of_its_images_curves() {
     let folder = tempfile::tempdir().unwrap();
@@ -649,7 +649,7 @@ fn behind_an_unreadable_image_each_keeps_its_class_its_draw_and_its_mask() {
     let metrics = |kept: &[usize]| {
         let draws: Vec<u64> = kept.iter().map(|&i| 10 + i as u64).collect();
         let classes: Vec<usize> = kept.iter().map(|&i| i % CLASSES).collect();
-        let regions: Vec<_> = kept.iter().map(|&i| Some(marked(i))).collect();
+        let regions: Vec<_> = kept.iter().map(|&i| Some(object_at(i))).collect();
         let spec = MetricsSpec { ablations: Some(SEED), causal: None, last: &[], regions: &regions };
         evaluation(&probe, Intervention::None, &cache, (kept, &draws), &classes, spec).1
     };

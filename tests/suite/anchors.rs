@@ -55,7 +55,7 @@ fn neighbours_fewer_than_k_all_vote_and_a_zero_vector_harms_nobody() {
 
 #[test]
 fn neighbours_are_found_among_more_images_than_are_compared_at_once() {
-    // 4096 are; those that point the other way come after them.
+    // One block compares 4096 images; the 20 vectors that point the other way come after them.
     let of = |vector: [f32; 2], images| std::iter::repeat_n(vector, images);
     let values = of([1.0, 0.0], 4096).chain(of([0.0, 1.0], 20)).flatten().collect();
     let classes: Vec<usize> = (0..4096 + 20).map(|image| usize::from(image >= 4096)).collect();
@@ -76,7 +76,7 @@ fn logistic_regression_converges_to_scikit_learns_probabilities() {
     let early = LogReg::default().fit(&known, &case.labels("train_classes"), 5).unwrap();
     assert!(early.converged && early.iterations <= fitted.iterations);
     assert_eq!(early.predict(&asked), case.answers("logreg"));
-    // Two iterations are too few, and that is said.
+    // Two iterations are too few, and the fit reports that it has not converged.
     let stopped = LogReg { iterations: 2, ..method };
     let stopped = stopped.fit(&known, &case.labels("train_classes"), 5).unwrap();
     assert_eq!((stopped.iterations, stopped.converged), (2, false));
@@ -89,7 +89,7 @@ fn what_cannot_be_fitted_says_why() {
     let many = Vectors { width: 1 << 12, values: vec![0.0; 1 << 20] };
     let error = LogReg::default().fit(&many, &vec![0; 256], 1 << 20).err().unwrap();
     assert!(error.to_string().contains("256 images of 4096 channels in 1048576 classes"), "{error}");
-    // Beside the anchors of a run whose training images cannot be read.
+    // The anchors of a run whose training images cannot be read carry the reason.
     let folder = tempfile::tempdir().unwrap();
     let cache = ablation::cache(folder.path(), 3);
     let test = Labelled { images: vec![0, 1, 2], classes: vec![0, 1, 2] };

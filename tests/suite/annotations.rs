@@ -1,5 +1,5 @@
-//! Regions that people marked, read from every layout: where they come to lie on the patches, what is said of bad ones, and the
-//! real annotations of CUB and Stanford Cars.
+//! Annotated regions in every layout: which patches they cover, the errors for bad ones, and the real annotations
+//! of CUB and Stanford Cars.
 
 use std::fs;
 use std::io::Write as _;
@@ -48,7 +48,7 @@ fn grey(path: PathBuf, (width, height): (u32, u32), value: impl Fn(u32, u32) -> 
     image::GrayImage::from_fn(width, height, |x, y| image::Luma([value(x, y)])).save(path).expect("saved");
 }
 
-/// A PNG with a palette: the image crate writes none.
+/// Writes a PNG with a palette, which the image crate cannot.
 fn indexed(path: PathBuf, (width, height): (u32, u32), palette: &[[u8; 3]], index: impl Fn(u32, u32) -> u8) {
     let chunk = |name: &[u8; 4], content: &[u8]| {
         let body = [&name[..], content].concat();
@@ -73,7 +73,7 @@ fn indexed(path: PathBuf, (width, height): (u32, u32), palette: &[[u8; 3]], inde
     write(path, parts.concat());
 }
 
-/// Three birds in CUB's layout: boxes of all, parts of two, masks of two.
+/// Three birds in CUB's layout: boxes of all three, parts of two, masks of two.
 fn cub(root: &Path) {
     let at = |name: &str| root.join(name);
     write(at("classes.txt"), "1 001.Crane\n2 002.Heron\n");
@@ -92,7 +92,7 @@ fn cub(root: &Path) {
     for name in ["001.Crane/a", "001.Crane/b", "002.Heron/c"] {
         photo(at("images").join(format!("{name}.png")), WIDE, HIGH);
     }
-    // Votes of five people, as CUB's masks have them.
+    // Grey levels count the votes of five annotators, as in CUB's masks: 51 is one vote.
     grey(at("segmentations/001.Crane/a.png"), (WIDE, HIGH), |x, _| if x < 32 { 255 } else { 51 });
     grey(at("segmentations/001.Crane/b.png"), (WIDE, HIGH), |_, _| 0);
 }
@@ -133,7 +133,7 @@ fn masks_parts_and_boxes_of_cub_lie_on_the_patches_of_the_cropped_image() {
     assert_eq!(names, ["object", "bounding box", "back", "left eye"], "the tail is not visible");
     // (10, 10) becomes (1.6, 6.7), (40, 30) becomes (21.3, 20).
     assert_eq!((tokens(&a, "back"), tokens(&a, "left eye")), (vec![0], vec![10]));
-    // From 5.5 to 21.25 across, from 8 to 24 down.
+    // In the crop, the box spans columns 5.5 to 21.25 and rows 8 to 24.
     let across = [0.3125, 1.0, 0.65625, 0.0];
     let expected =
         (0..16).map(|i| if [1, 2].contains(&(i / 4)) { across[i % 4] } else { 0.0 }).collect::<Vec<_>>();
@@ -179,7 +179,7 @@ fn a_mask_lies_on_the_tokens_of_images_that_are_read_at_another_size() {
     assert_eq!(found.expect("read").expect("a mask").object, [1.0, 0.0]);
 }
 
-/// Labels are regions of their own: the indices of a palette, or small greys. 0 and 255 are nothing.
+/// Each label of a mask, a palette index or a small grey level, is a region of its own; 0 and 255 are none.
 #[test]
 fn labels_of_a_mask_are_regions() {
     let folder = TempDir::new().expect("a folder");
@@ -286,7 +286,7 @@ fn what_is_missing_or_broken_is_named_and_counted_and_nothing_else_is_lost() {
     }
 }
 
-/// A line that says nothing sensible is named by its number, whatever it holds.
+/// A malformed line is named by its number, whatever is wrong with it.
 #[test]
 fn a_broken_line_of_cub_is_named() {
     for (file, line, said) in [
@@ -309,7 +309,7 @@ fn a_broken_line_of_cub_is_named() {
     }
 }
 
-/// The size of a photograph by its header is that of the decoded one, turned ones included.
+/// The size read from a photograph's header is that of the decoded image, also where its orientation tag turns it.
 #[test]
 fn the_size_of_every_image_is_that_of_its_pixels() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/images/files");

@@ -1,5 +1,5 @@
-//! Attribution baselines against float64 PyTorch (`tests/reference/heads.py`), against exact evidence, and rollout against
-//! the attention transformers gives (`tests/reference/backbones.py`).
+//! Attribution baselines against float64 PyTorch (`tests/reference/heads.py`) and against exact evidence, and rollout
+//! against the attention of transformers (`tests/reference/backbones.py`).
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::heads::{assert_near, each_case, largest, values_in};
 use crate::npz;
 use crate::window::{Window, good};
 
-/// The class that the reference asks of each image.
+/// The class that the reference explains for each image.
 const ASKED: [usize; 3] = [2, 0, 4];
 
 #[test]
@@ -49,7 +49,7 @@ fn every_head_equals_the_reference() {
         let gradients = all(&|tokens, class, seed| gradient(probe, tokens, class, seed).expect(case));
         assert_near(format!("{case}, gradient"), &gradients, of("gradient"), 1e-9);
         let way = all(&|tokens, class, seed| integrated(probe, tokens, class, seed).expect(case).token);
-        // What a choice passes over is read in float32.
+        // Heads that choose tokens read the ones they pass over in float32.
         let share = if probe.head().chooses() { 1e-6 } else { 1e-9 };
         assert_near(format!("{case}, integrated"), &way, of("integrated"), share);
         let error = all(&|tokens, class, seed| {
@@ -71,8 +71,8 @@ fn evidence(probe: &Probe, tokens: &Tokens, class: usize, seed: u64) -> Option<V
     exact(&output, tokens, row, 0.0).ok().map(|exact| exact.token)
 }
 
-/// Heads whose weights look at the tokens, smoothly.
-const LOOKING: [&str; 6] = ["attention", "content", "efficient", "abmilp", "simpool", "coca"];
+/// Heads whose pooling weights are smooth functions of the tokens.
+const ATTENTIVE: [&str; 6] = ["attention", "content", "efficient", "abmilp", "simpool", "coca"];
 
 #[test]
 fn gradient_x_token_is_exact_evidence_but_for_the_gradient_of_the_weights() {
@@ -83,14 +83,14 @@ fn gradient_x_token_is_exact_evidence_but_for_the_gradient_of_the_weights() {
             let found = gradient(probe, tokens, class, seed).expect(case);
             let (apart, size) = (distance(case, &found, evidence.clone()), largest(&evidence));
             let router = probe.head().router().filter(|router| router.is_soft());
-            if router.is_none() && !LOOKING.contains(&probe.meta.head.as_str()) {
+            if router.is_none() && !ATTENTIVE.contains(&probe.meta.head.as_str()) {
                 assert!(apart <= 1e-9 * size, "{case}: {apart} of {size}");
                 fixed += 1;
                 continue;
             }
             assert!(apart > 1e-3 * size, "{case}: the weights have a gradient of their own");
             if router.is_some() {
-                // Standardised scores stay as they are when all tokens grow: what routing gives one token it takes from others.
+                // Standardised scores do not change when all tokens are scaled, so gradient × token of the routing sums to 0.
                 let [sum, of_evidence] = [&found, &evidence].map(|values| values.iter().sum::<f64>());
                 assert_close(case, sum, of_evidence, 1e-4 * size);
                 routed += 1;
@@ -100,7 +100,7 @@ fn gradient_x_token_is_exact_evidence_but_for_the_gradient_of_the_weights() {
     assert!(fixed >= 120 && routed >= 60, "{fixed} images of fixed weights, {routed} behind a router");
 }
 
-/// A scorer of zeros tells no token from another: what is read does not change with them, so that the gradient is evidence.
+/// A scorer of zeros gives equal scores whatever the tokens are: the plan does not change, so the gradient is the evidence.
 #[test]
 fn equal_scores_have_a_gradient_and_numbers_that_are_none_are_refused() {
     each_case(|case, probe, images, _| {
@@ -227,7 +227,7 @@ fn inspect_writes_what_was_asked() {
     assert!(refused.status.code() == Some(2) && said.contains("gradient, integrated, rollout"), "{said}");
 }
 
-/// Answers with no more attributions than were asked for.
+/// Answers a request with the attributions that it asks for and no others.
 fn answered(request: Request) -> Vec<Event> {
     let asked = match &request {
         Request::Compute(_, Compute::Explain(look)) => look.settings.attributions,

@@ -1,5 +1,5 @@
-//! Training images changed anew in every epoch: the same again with any number of threads, never those that heads are asked
-//! about, and said where a protocol has them and they are not made.
+//! Augmentation draws anew in every epoch: the same with any number of threads, never for the images heads are tested
+//! on, and with a warning where a protocol asks for it and the run goes without.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn what_is_trained_on_is_changed_anew_in_every_epoch_and_what_is_asked_about_nev
             .into();
         assert!(epochs.iter().all(|one| *one != own), "{augmentation}");
         assert!(epochs[0] != epochs[1] && epochs[0] != epochs[2], "{augmentation}: another epoch or seed");
-        // An image is changed in the same way wherever in an epoch it comes, as after a stop.
+        // An image's augmentation does not depend on its place in the epoch, so a resumed epoch is the same.
         let alone = patches(changed.read_changed(vec![vec![1], vec![5]], &Device::flex(), 1, 0));
         assert_eq!(alone[0], epochs[1][1]);
         assert_eq!(alone[1][..], epochs[1][0][2 * alone[1].len()..]);
@@ -78,14 +78,14 @@ fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_sa
         text.contains("dinov2-linear reads a random crop") && text.contains("--augment crop does it")
     };
     assert!(!missing(manifest(&one)["warning"].as_str().expect("of the test images")));
-    // A complete cache takes nobody's place.
+    // A complete cache is not used in place of augmented images.
     let (code, _, told) = run(&mut desk.train("plain", 3, &protocol));
     assert!(code == 0 && missing(&told), "{told}");
     assert!(missing(manifest(&desk.path("plain"))["warning"].as_str().expect("what is not done")));
     done(&mut desk.train("beside", 3, &crop));
     assert!(files(&desk.path("beside/probes")) == files(&one.join("probes")));
     assert!(files(&desk.path("plain/probes")) != files(&one.join("probes")));
-    // It goes on as it was begun, or not at all.
+    // A run is resumed with its own augmentation or not at all.
     let mut more = desk.verb("train", "cache");
     more.args(["--resume", "--seeds", "2", "--augment", "shift", "--out"]).arg(&one);
     let (code, _, told) = run(&mut more);

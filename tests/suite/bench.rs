@@ -1,4 +1,4 @@
-//! `ssmprobe bench` as a person runs it, in tiny sizes: its figures are looked at, not believed.
+//! `ssmprobe bench` from the command line, in tiny sizes: names, units and signs of its figures are checked, not times.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn bench(arguments: &[&str]) -> Command {
     command
 }
 
-/// Value and unit by name.
+/// Value and unit of every figure that `ssmprobe bench` reports in JSON, by name.
 fn figures(arguments: &[&str]) -> HashMap<String, (f64, String)> {
     let output = bench(TINY).args(arguments).arg("--json").assert().success().get_output().clone();
     let list: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
@@ -81,7 +81,7 @@ fn the_table_names_sizes_and_heads() {
     assert!(text.lines().any(|line| line.starts_with("cls ") && line.contains(" ms ")), "{text}");
 }
 
-/// Tokens of 262,140 TB.
+/// A batch of 65,535 × 10⁶ × 10⁶ float32 values: 262,140 TB of tokens.
 const LARGE: &[&str] = &[
     "--device",
     "cpu",
@@ -111,15 +111,15 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
     }
 }
 
-/// An hour is for `scripts/test-all`; here, that it works, looks and judges what it saw.
+/// A soak of 30 seconds does its work and judges its measurements; `scripts/test-all` runs one of an hour.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_short_soak_looks_asks_trains_and_judges() {
     let output = bench(&["soak", "--seconds", "30", "--headless"]).output().expect("the program runs");
     let said = String::from_utf8(output.stderr).expect("text");
     let verdict: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
-    let told = said.lines().filter(|line| line.contains(" MB ") && line.contains(" ms p99 ")).count();
-    assert!((6..=12).contains(&told), "{said}");
+    let samples = said.lines().filter(|line| line.contains(" MB ") && line.contains(" ms p99 ")).count();
+    assert!((6..=12).contains(&samples), "{said}");
     let number = |key: &str| verdict[key].as_f64().unwrap_or_else(|| panic!("{key}: {verdict}"));
     assert!(
         number("looks") >= 5.0 && number("evaluations") >= 1.0 && number("trainings") >= 1.0,
@@ -128,12 +128,12 @@ fn a_short_soak_looks_asks_trains_and_judges() {
     let pair =
         |key: &str| [0, 1].map(|at| verdict[key][at].as_f64().unwrap_or_else(|| panic!("{key}: {verdict}")));
     let [half, end] = pair("memory_mb");
-    // Standard input, output and error are open throughout, but an end of a falling line may lie below three: only
-    // the mean of both ends, which is that of the samples, may not.
-    let held = |key: &str| pair(key).iter().sum::<f64>() / 2.0 > 2.99;
-    assert!(half > 50.0 && end > 50.0 && held("handles") && held("threads"), "{verdict}");
+    // Standard input, output and error stay open, so at least three handles: the mean of a fitted line's ends, which is
+    // the mean of the samples, cannot be lower, though one end of a falling line can.
+    let at_least_three = |key: &str| pair(key).iter().sum::<f64>() / 2.0 > 2.99;
+    assert!(half > 50.0 && end > 50.0 && at_least_three("handles") && at_least_three("threads"), "{verdict}");
     assert!((number("memory_growth_percent") - 100.0 * (end - half) / half).abs() < 0.1, "{verdict}");
-    // Within its first seconds a program still grows; nothing else may be amiss.
+    // In its first seconds a program still grows; no other fault is allowed.
     let faults: Vec<&str> =
         verdict["faults"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
     assert!(faults.iter().all(|fault| fault.contains(" grew by ")), "{verdict}");
@@ -143,8 +143,8 @@ fn a_short_soak_looks_asks_trains_and_judges() {
     );
 }
 
-/// The window over a worker behind the relay: the tables have their rows, every look is measured, and all that is told
-/// went through the pipe.
+/// The window over a worker behind the delaying relay: every look is measured, and the tables count the messages
+/// that went through the pipe.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_window_is_measured_over_a_worker_whose_messages_are_delayed() {
@@ -172,7 +172,7 @@ fn the_window_is_measured_over_a_worker_whose_messages_are_delayed() {
         let median: f64 = found[1].parse().expect("a number");
         assert!(median > 0.0 && found[2].starts_with(part), "{found:?}");
     }
-    // There and back is twice the delay, whatever the machine does.
+    // A round trip takes at least twice the delay of 5 ms.
     for what in ["first look at an image", "second look"] {
         assert!(row(what)[1].parse::<f64>().expect("a number") >= 10.0, "{printed}");
     }

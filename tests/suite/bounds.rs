@@ -1,4 +1,4 @@
-//! The bounds that SECURITY.md names are those of the code.
+//! The bounds in the table of SECURITY.md equal the constants of the code.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn stated(text: &str) -> u64 {
         }
 }
 
-/// What the constant says: a number, or a product or shift of two.
+/// The value of the constant `name` in a source text: a number, or a product or shift of two.
 fn coded(source: &str, name: &str) -> Option<u64> {
     let number = |text: &str| text.trim().replace('_', "").parse::<u64>().ok();
     let line = source.lines().find(|line| line.contains(&format!("const {name}: ")))?;
@@ -45,7 +45,7 @@ fn bounds_that_are_told_are_those_of_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(root.join("SECURITY.md")).unwrap();
     let rows = rows(&page);
-    assert!(rows.len() > 20, "{} bounds are told", rows.len());
+    assert!(rows.len() > 20, "{} bounds are listed", rows.len());
     for (what, most, file, name) in rows {
         let source = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert_eq!(coded(&source, name), Some(stated(most)), "{what}: {most}, and {name} in {file}");

@@ -1,7 +1,7 @@
-//! Whether the statistics hold what they promise. Answers of heads that do not differ, and orders that mean nothing, are
-//! simulated: tests must reject as often as they say, intervals hold the truth as often, and a difference that a training is
-//! said to show is found as often. `scripts/test-all calibration` makes 2000 runs of each (`SSMPROBE_CALIBRATION`) and prints
-//! the tables of docs/calibration.md.
+//! Calibration of the statistics. On simulated answers of equal heads and on meaningless orders, tests must reject at
+//! their level, intervals cover the truth at theirs, and the smallest difference that a training can show must be found
+//! at the stated power. `scripts/test-all calibration` makes 2000 runs of each (`SSMPROBE_CALIBRATION`) and prints the
+//! tables of docs/calibration.md.
 
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
@@ -17,12 +17,12 @@ use ssmprobe::model::stats::{CrossedMean, holm, mcnemar, normal, permutation};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 
-/// Where two heads differ: by the logit of an answer, in deviations of it. Images are of other difficulty (1.5) for all.
+/// Standard deviations of the logit of a right answer, beside that of the images' difficulty ([`DIFFICULTY`]).
 struct Scenario {
     name: &'static str,
-    /// Of a training.
+    /// Between trainings of a head.
     training: f64,
-    /// Of a head on an image, in all trainings.
+    /// Between heads on an image, the same in all trainings.
     image: f64,
 }
 
@@ -34,9 +34,11 @@ const SCENARIOS: [Scenario; 5] = [
     Scenario { name: "both, trainings more", training: 0.3, image: 0.5 },
 ];
 const IMAGES: usize = 300;
+/// Mean logit of a right answer.
 const EASY: f64 = 0.8;
+/// Standard deviation of that logit between images, the same for all heads.
 const DIFFICULTY: f64 = 1.5;
-/// What the better of two heads has more, in logits.
+/// Logits by which the better of two heads is better.
 const BETTER: f64 = 0.4;
 
 type Rows = Vec<Vec<f64>>;
@@ -50,7 +52,7 @@ fn sigmoid(logit: f64) -> f64 {
 }
 
 impl Scenario {
-    /// Points (0 or 100) of `heads` heads on the same images, a row a training; the last one is `better`.
+    /// Points (0 or 100) of `heads` heads on the same images, one row per training; the last head is `better` logits better.
     fn points(&self, heads: usize, seeds: usize, better: f64, rng: &mut ChaCha8Rng) -> Vec<Rows> {
         let easy: Vec<f64> = (0..IMAGES).map(|_| EASY + DIFFICULTY * normal(rng)).collect();
         let mut head = |at: usize| -> Rows {
@@ -64,7 +66,7 @@ impl Scenario {
         (0..heads).map(&mut head).collect()
     }
 
-    /// The true difference in points of a head that is [`BETTER`]: over all images and trainings.
+    /// The true difference in points of a head that is [`BETTER`], over all images and trainings, by numerical integration.
     fn truth(&self) -> f64 {
         let spread = (DIFFICULTY.powi(2) + self.training.powi(2) + self.image.powi(2)).sqrt();
         let mean = |better: f64| {
@@ -84,15 +86,15 @@ fn difference(first: &Rows, second: &Rows) -> CrossedMean {
     CrossedMean::new(&rows, 100.0 / (IMAGES + 2) as f64)
 }
 
-/// How many of the runs each of `told` says yes to, in percent.
-fn rates<const N: usize>(seed: u64, told: impl Fn(&mut ChaCha8Rng) -> [bool; N] + Sync) -> [f64; N] {
+/// In how many of the runs each result of `trial` is true, in percent.
+fn rates<const N: usize>(seed: u64, trial: impl Fn(&mut ChaCha8Rng) -> [bool; N] + Sync) -> [f64; N] {
     let run = |run: usize| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(run as u64);
-        told(&mut rng)
+        trial(&mut rng)
     };
     let all: Vec<[bool; N]> = (0..runs()).into_par_iter().map(run).collect();
-    std::array::from_fn(|at| 100.0 * all.iter().filter(|told| told[at]).count() as f64 / runs() as f64)
+    std::array::from_fn(|at| 100.0 * all.iter().filter(|results| results[at]).count() as f64 / runs() as f64)
 }
 
 /// Three standard errors of a share of the runs, in percent.
@@ -107,7 +109,7 @@ fn tests_reject_and_intervals_cover_as_often_as_they_say() {
         "| what varies | seeds | p | permutation p | Holm of 5 heads | equivalence p | interval covers |"
     );
     println!("|---|---|---|---|---|---|---|");
-    let most = 5.0 + slack(0.05);
+    let highest = 5.0 + slack(0.05);
     for (at, scenario) in SCENARIOS.iter().enumerate() {
         let truth = scenario.truth();
         for seeds in [1, 3, 5] {
@@ -127,10 +129,10 @@ fn tests_reject_and_intervals_cover_as_often_as_they_say() {
             });
             let [p, permuted, any, equivalent, covers] = rates.map(|rate| format!("{rate:.1}"));
             println!("| {} | {seeds} | {p} | {permuted} | {any} | {equivalent} | {covers} |", scenario.name);
-            // One seed speaks of images alone: where trainings vary it cannot know.
+            // With one seed, the variance between trainings cannot be estimated.
             if seeds > 1 || scenario.training == 0.0 {
                 for (rate, what) in rates.iter().zip(["p", "permutation", "Holm", "equivalence"]) {
-                    assert!(*rate <= most, "{}, {seeds} seeds: {what} rejects {rate} %", scenario.name);
+                    assert!(*rate <= highest, "{}, {seeds} seeds: {what} rejects {rate} %", scenario.name);
                 }
                 assert!(rates[4] >= 95.0 - slack(0.05), "{}, {seeds} seeds: {}", scenario.name, rates[4]);
             }
@@ -143,7 +145,7 @@ fn tests_reject_and_intervals_cover_as_often_as_they_say() {
     }
 }
 
-/// McNemar's test is of two probes: they differ where trainings do. Of equal ones it must not reject.
+/// McNemar's test compares two probes, so it sees differences between trainings too; equal probes it must not reject.
 #[test]
 fn mcnemar_rejects_equal_probes_no_more_than_it_says() {
     let [rejects] = rates(7, |rng| {
@@ -155,8 +157,8 @@ fn mcnemar_rejects_equal_probes_no_more_than_it_says() {
     assert!(rejects <= 5.0 + slack(0.05), "{rejects} %");
 }
 
-/// Answers as the smallest difference assumes them: one of two heads alone is right on a tenth of the images, half of
-/// that in all trainings alike.
+/// Answers as [`smallest_difference`] assumes them: exactly one of two heads is right on a tenth of the images, on half
+/// of these in all trainings alike.
 #[test]
 fn a_difference_that_a_training_can_show_is_found_four_times_of_five() {
     println!("| test images | seeds | smallest difference (points) | found (%) |\n|---|---|---|---|");
@@ -180,7 +182,7 @@ fn a_difference_that_a_training_can_show_is_found_four_times_of_five() {
     }
 }
 
-/// An untrained probe of this head whose classifier means nothing.
+/// An untrained probe of this head with random classifier weights.
 fn untrained(head: &str, seed: u64) -> Probe {
     let dims = Dims { width: 12, grid: Grid::new(7, 7), classes: 4 };
     let config = Config { state_dim: Some(16), ..Config::default() };
@@ -194,7 +196,7 @@ fn untrained(head: &str, seed: u64) -> Probe {
     probe
 }
 
-/// Tokens that lie as smoothly over an image as those of a backbone: waves of random directions, and noise.
+/// Tokens that vary smoothly over the image, as those of a backbone do: waves in random directions, and noise.
 fn smooth(seed: u64) -> Tokens {
     let (grid, width) = (Grid::new(7, 7), 12);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -213,8 +215,7 @@ fn smooth(seed: u64) -> Tokens {
     Tokens { grid, width, cls: None, registers: Vec::new(), patches }
 }
 
-/// The largest distance of these p values from the uniform distribution, and the probability of one as large
-/// (Kolmogorov and Smirnov).
+/// Kolmogorov-Smirnov test of p values against the uniform distribution: the distance, and its asymptotic p value.
 fn kolmogorov(mut p: Vec<f64>) -> (f64, f64) {
     p.sort_by(f64::total_cmp);
     let n = p.len() as f64;
@@ -225,8 +226,8 @@ fn kolmogorov(mut p: Vec<f64>) -> (f64, f64) {
     (distance, (-2.0 * (1..100).map(term).sum::<f64>()).clamp(0.0, 1.0))
 }
 
-/// Orders that were drawn are what the null of an order test says they are. Those of untrained scorers follow the picture,
-/// so a trained share of images stands beside theirs and not beside 5 %.
+/// Random orders follow the null of an order test. Orders of untrained scorers follow the picture, so the share of
+/// significant images of a trained probe is compared with theirs and not with 5 %.
 #[test]
 fn random_orders_have_uniform_p_and_untrained_scorers_have_not() {
     const TESTED: usize = 500;
@@ -250,7 +251,7 @@ fn random_orders_have_uniform_p_and_untrained_scorers_have_not() {
         (below, distance, probability)
     };
     let (below, _, probability) = tested("random-dynamic");
-    // Three binomial deviations of 500 images.
+    // Three binomial standard deviations of 500 images, in percent.
     assert!((below - 5.0).abs() < 2.93 && probability > 0.01, "{below} %, {probability}");
     for head in ["sinkhorn", "neuralsort", "softsort"] {
         let (below, _, probability) = tested(head);

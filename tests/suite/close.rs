@@ -1,11 +1,11 @@
-//! Numbers compared so that nothing slips through: NaN, another shape, another length and an empty list fail as well.
+//! Comparison of numbers within a tolerance; NaN, another shape, another length and an empty list fail as well.
 //!
-//! `assert_close` allows a difference in the numbers' own unit, `assert_close_to_largest` a share of the largest expected
-//! number, and `distance` is for what must differ. Values may be numbers, lists, lists of lists, or `(shape, values)`.
+//! `assert_close` allows an absolute difference, `assert_close_to_largest` a share of the largest expected number, and
+//! `distance` returns the largest difference. Values may be numbers, lists, lists of lists, or `(shape, values)`.
 
 use std::fmt::Display;
 
-/// What can be compared, whatever holds it and however precise it is.
+/// Numbers that can be compared, in any container and of any precision.
 pub trait Numbers {
     /// Sizes along the axes, outermost first; none for a single number.
     fn shape(&self) -> Vec<usize>;
@@ -66,7 +66,7 @@ impl<T: Numbers + ?Sized> Numbers for &T {
     }
 }
 
-/// A flat list and the shape it has.
+/// A shape and the flat list of its values.
 impl<S: AsRef<[usize]>, T: Numbers> Numbers for (S, T) {
     fn shape(&self) -> Vec<usize> {
         self.0.as_ref().to_vec()
@@ -76,14 +76,14 @@ impl<S: AsRef<[usize]>, T: Numbers> Numbers for (S, T) {
     }
 }
 
-/// The pair that lies farthest apart.
+/// The pair of numbers with the largest difference.
 struct Worst {
     at: usize,
     shape: Vec<usize>,
     found: f64,
     expected: f64,
     difference: f64,
-    /// The largest |expected|.
+    /// The largest |expected| of all pairs.
     largest: f64,
 }
 
@@ -108,7 +108,7 @@ fn worst(name: &impl Display, found: &impl Numbers, expected: &impl Numbers) -> 
     worst
 }
 
-/// Where a number stands: `[2][5]`.
+/// The index of a number along every axis: `[2][5]`.
 fn place(at: usize, shape: &[usize]) -> String {
     let mut rest = at;
     let mut places: Vec<String> = Vec::new();
@@ -130,20 +130,20 @@ fn judge(name: &impl Display, worst: &Worst, tolerance: f64) {
     );
 }
 
-/// Every number within `tolerance` of the expected one.
+/// Panics unless every number is within `tolerance` of the expected one.
 #[track_caller]
 pub fn assert_close(name: impl Display, found: impl Numbers, expected: impl Numbers, tolerance: f64) {
     judge(&name, &worst(&name, &found, &expected), tolerance);
 }
 
-/// Every number within `share` of the largest expected one.
+/// Panics unless every number is within `share` times the largest expected magnitude of the expected one.
 #[track_caller]
 pub fn assert_close_to_largest(name: impl Display, found: impl Numbers, expected: impl Numbers, share: f64) {
     let worst = worst(&name, &found, &expected);
     judge(&name, &worst, share * worst.largest);
 }
 
-/// The largest difference, for what must not be the same; shapes must agree and every number be one here too.
+/// The largest absolute difference; panics on NaN, shapes that differ and empty lists too.
 #[track_caller]
 pub fn distance(name: impl Display, found: impl Numbers, expected: impl Numbers) -> f64 {
     worst(&name, &found, &expected).difference

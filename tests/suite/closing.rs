@@ -1,5 +1,5 @@
-//! Everything that can be closed in the window comes back, where it stood and as it was, and the menu
-//! says what would.
+//! Undo of everything that can be closed, moved or removed in the window: it comes back to its place and state,
+//! and the menu names what undo would bring back.
 
 use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, accesskit::Role};
 use egui_kittest::kittest::Queryable as _;
@@ -23,12 +23,12 @@ impl Window {
         self.press(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z);
     }
 
-    fn does(&mut self, command: Command) {
+    fn dispatch(&mut self, command: Command) {
         self.harness.state_mut().dispatch(command);
         self.harness.run();
     }
 
-    /// Where the tab of a pane stands; nothing where it is closed.
+    /// The rectangle of a pane's tab; `None` where the pane is closed.
     fn tab(&self, title: &str) -> Option<egui::Rect> {
         let tabs = self.harness.query_all_by_role_and_label(Role::Button, title);
         tabs.map(|node| node.rect()).min_by(|a, b| a.height().total_cmp(&b.height()))
@@ -46,7 +46,7 @@ impl Window {
         self.harness.run();
     }
 
-    /// Presses there, moves here in a few frames, and lets go.
+    /// Drags with the primary button from one point to another, in eight steps of a frame each.
     pub fn drag(&mut self, from: Pos2, to: Pos2) {
         self.button(from, PointerButton::Primary, true);
         self.harness.run();
@@ -66,7 +66,7 @@ fn a_pane_that_was_closed_comes_back_to_its_place() {
     let places = |window: &Window| titles.map(|title| window.tab(title));
     let before = places(&window);
     let kernel = before[0].expect("a tab");
-    // By its cross, by the middle button, by the menu.
+    // Closed by its cross, by the middle button and by the menu.
     let crosses = window.harness.query_all_by_role_and_label(Role::Button, "Close the pane Memory kernel");
     let cross = crosses.map(|node| node.rect().center()).find(|cross| kernel.contains(*cross));
     let cross = cross.expect("a cross");
@@ -80,7 +80,7 @@ fn a_pane_that_was_closed_comes_back_to_its_place() {
     window.harness.run();
     window.press(Modifiers::NONE, Key::Escape);
     assert_eq!((window.tab("Predictions"), window.undo_text()), (None, "Close the pane Predictions"));
-    // The menu says what comes back.
+    // The menu names the next undo step.
     window.click("Edit");
     assert!(window.has("Undo: close the pane Predictions"));
     window.press(Modifiers::NONE, Key::Escape);
@@ -90,7 +90,7 @@ fn a_pane_that_was_closed_comes_back_to_its_place() {
     (0..3).for_each(|_| window.redo());
     assert_eq!(places(&window), closed);
     (0..3).for_each(|_| window.undo());
-    // A tab that was only chosen is no step.
+    // Choosing a tab is no undo step.
     let steps = window.undo_text().to_owned();
     window.click("Token table");
     assert_eq!(window.undo_text(), steps);
@@ -115,7 +115,7 @@ fn panes_that_were_moved_resized_or_arranged_as_at_first_stand_again_as_they_did
     assert_eq!(window.place("Reading order"), moved);
     window.undo();
     assert_eq!(window.place("Reading order"), first);
-    // The whole way of an edge is one step.
+    // The whole drag of an edge is one undo step.
     let from = (0..12).map(|step| edge + egui::vec2(step as f32, 0.0));
     let from = from.into_iter().find(|from| {
         window.drag(*from, *from + egui::vec2(60.0, 0.0));
@@ -155,14 +155,14 @@ fn everything_of_the_library_and_the_comparison_comes_back() {
         (Command::CloseBackbone(backbone), "Close the backbone tiny"),
     ];
     for (command, text) in closings {
-        window.does(command);
+        window.dispatch(command);
         assert_eq!(window.undo_text(), text);
         assert_ne!((library(&window), columns(&window)), before, "{text}: nothing went");
         window.undo();
         assert_eq!((library(&window), columns(&window)), before, "{text}: not as it was");
         window.answer();
     }
-    // A run whose curves were taken away.
+    // Closing a run, and following it again after undo.
     let run: std::sync::Arc<RunSnapshot> = snapshot(&["gap", "sinkhorn"]);
     let folder = run.about.folder.clone();
     let requests = window.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
@@ -171,7 +171,7 @@ fn everything_of_the_library_and_the_comparison_comes_back() {
     window.harness.run();
     let open = |window: &Window| window.harness.state().state.training.runs.contains_key(&folder);
     assert!(open(&window));
-    window.does(Command::CloseRun(folder.clone()));
+    window.dispatch(Command::CloseRun(folder.clone()));
     assert_eq!((open(&window), window.undo_text()), (false, "Close the run birds-tiny"));
     window.wire.borrow_mut().asked.clear();
     window.undo();

@@ -1,4 +1,5 @@
-//! A fault of the program leaves a report: in a process of its own, which is this test program again.
+//! Crash reports of panics, which happen in a child process: this test program again, running one of the tests
+//! `child`, `child_in_need` and `another_child`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,10 @@ use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::{crash, log};
 use ssmprobe::model::io::catch_panic::{contain, guard};
 
+/// Environment variable with the folder for reports; the child tests do nothing where it is not set.
 const FOLDER: &str = "SSMPROBE_TEST_CRASHES";
 
-/// What the other process does: nothing, where it is not asked to.
+/// Body of the child process of `crashed`.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
@@ -23,10 +25,10 @@ fn child() {
 
 fn faults(folder: &Path) {
     log::note("opening /home/alice/probes with hf_abcdefgh");
-    // Of a damaged file: an error of that file, and no report.
+    // A panic over a damaged file becomes an error of that file, without a report.
     assert!(guard(|| panic!("a decoder")).is_err());
     assert!(!folder.exists());
-    // Of a job: it alone is stopped, and its error says where the report is, once.
+    // A panic of a job stops that job alone; its error names the report once.
     let said = contain(|| panic!("a job in /home/alice/x")).unwrap_err();
     let error = UserError::from_panic(said.clone());
     assert!(error.lines[2].starts_with("a report is in ") && error.lines[1].contains("a job"), "{error}");
@@ -36,7 +38,7 @@ fn faults(folder: &Path) {
     }
 }
 
-/// What a process does that is short of memory: one fault.
+/// Body of the child process that is short of memory: one panic.
 #[test]
 fn child_in_need() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
@@ -70,7 +72,7 @@ fn where_memory_is_short_a_fault_ends_as_ever_and_its_report_has_no_names() {
     assert!(named && nameless > 0, "{nameless} reports without names, and then one with them: {named}");
 }
 
-/// The reports that the other process left in `folder`, the oldest first, and what it said.
+/// Runs `child`; the reports that it left in `folder`, oldest first, and its standard error.
 fn crashed(folder: &Path) -> (Vec<String>, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["crash::child", "--exact", "--nocapture", "--test-threads", "1"]);
@@ -99,7 +101,7 @@ fn a_fault_leaves_a_report_that_names_nobody() {
     assert!(line("thread").ends_with("worker"), "{}", line("thread"));
     assert!(reports[0].contains("\nopening ~/probes with TOKEN\n"), "{}", reports[0]);
     assert!(reports[0].contains("crash::child") && reports[0].contains("\nBacktrace:\n"), "{}", reports[0]);
-    assert!(reports[1].contains("a report of this fault"), "what was said before: {}", reports[1]);
+    assert!(reports[1].contains("a report of this fault"), "the log before the panic: {}", reports[1]);
     for report in &reports {
         assert!(
             !report.contains("alice") && !report.contains("hf_abc") && !report.contains("a-password"),

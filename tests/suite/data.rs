@@ -1,4 +1,4 @@
-//! Datasets of every layout, made small in a temporary folder, and the real ones where they are.
+//! Small datasets of every layout in a temporary folder, and the real ones where they are installed.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -32,10 +32,10 @@ impl Tree {
         self
     }
 
-    /// A real image whose bytes are its own.
+    /// Writes a valid image whose bytes no other path has.
     fn image(&self, path: &str) -> &Self {
         let mut png = std::fs::read(fixture("images/files/one.png")).unwrap();
-        png.extend(path.as_bytes()); // behind the last chunk, where no decoder looks
+        png.extend(path.as_bytes()); // after the last chunk, which decoders ignore
         self.write(path, png)
     }
 
@@ -64,6 +64,7 @@ fn listing(dataset: &Dataset) -> Vec<(String, &str, Split)> {
         .collect()
 }
 
+/// The error of opening a folder that is no dataset.
 fn why(path: &Path) -> String {
     open(path).map(|dataset| dataset.layout).unwrap_err().to_string()
 }
@@ -100,7 +101,7 @@ fn image_folders_with_splits() {
     assert_eq!(data.held_out(), Some(Split::Test));
     assert!(data.notes.iter().any(|note| note.contains("empty")), "{:?}", data.notes);
     assert!(data.notes.iter().any(|note| note.contains("1 images outside")), "{:?}", data.notes);
-    // Nested one folder deeper, as archives are; and twice the same.
+    // One folder deeper, as archives unpack; opening twice gives the same.
     let outer = Tree::new();
     std::fs::rename(tree.path(), outer.path().join("set-1.0")).unwrap();
     let nested = open(outer.path()).unwrap();
@@ -256,7 +257,7 @@ fn imagenet_with_the_devkit() {
         ]
     );
     assert!(data.notes.iter().any(|note| note.contains("1 validation images")), "{:?}", data.notes);
-    // Where a part of the images lies here, classes keep the numbers they have in all of them.
+    // With some of the images missing, classes keep their numbers.
     std::fs::remove_file(tree.path().join(image(3))).unwrap();
     let part = open(tree.path()).unwrap();
     assert_eq!(part.classes, data.classes, "n02100735 has no image");
@@ -307,7 +308,7 @@ fn tables() {
     tree.write("more.tsv", format!("path\tlabel\n{rows}"));
     let data = open(tree.path().join("more.tsv")).unwrap();
     assert_eq!((data.count(Split::Train), data.count(Split::Test)), (8, 2));
-    // A column of nothing but train says of no image that it is held out: one rule for every layout.
+    // A split column of `train` alone holds nothing out, so the images are split as in every other layout.
     let rows: String = (0..10).map(|i| format!("im/{i}.png\tbird\ttrain\n")).collect();
     tree.write("more.tsv", format!("path\tlabel\tsplit\n{rows}"));
     let split = open(tree.path().join("more.tsv")).unwrap();
@@ -326,10 +327,10 @@ fn tables() {
         tree.write("t.csv", text);
         let error = why(&tree.path().join("t.csv"));
         let nested = why(tree.path());
-        let told = |error: &str| says.iter().all(|says| error.contains(says));
-        assert!(told(&error) || told(&nested), "{text:?}: {error} / {nested}");
+        let all_in = |error: &str| says.iter().all(|says| error.contains(says));
+        assert!(all_in(&error) || all_in(&nested), "{text:?}: {error} / {nested}");
     }
-    // To be recognised a table is read no further than its first line.
+    // Recognising a table reads no more than its first line.
     let tree = Tree::new();
     tree.write("t.csv", "path,label\n");
     std::fs::File::options().write(true).open(tree.path().join("t.csv")).unwrap().set_len(1 << 40).unwrap();
@@ -392,7 +393,7 @@ fn a_report_counts_finds_twins_and_broken_files() {
     let text = report.to_string();
     assert!(text.contains("2 classes, 5 train, 0 val, 3 test"), "{text}");
     assert!(text.contains("2 unreadable, 1 in both"), "{text}");
-    // Less closely: the cut file begins as an image does.
+    // `Check::Bytes` reads no pixels: the truncated file begins as an image does.
     assert_eq!(describe(&data, Check::Bytes, &go).unreadable.len(), 1);
     assert_eq!(describe(&data, Check::Lists, &go).checked, 0);
     let stopped = describe(&data, Check::Bytes, &|_, _| ControlFlow::Break(()));
@@ -445,7 +446,7 @@ fn hostile_matlab_files() {
             }
         }
     }
-    // A megabyte that decompresses to 300.
+    // A decompression bomb: 300 MiB of zeros, compressed.
     let mut packed = Vec::new();
     let bomb = std::io::Read::take(std::io::repeat(0), 300 << 20);
     let mut encoder =
@@ -456,7 +457,7 @@ fn hostile_matlab_files() {
     file.extend((packed.len() as u32).to_le_bytes());
     file.extend(packed);
     assert_eq!(mat::read(&file), Err(MatError::Bomb));
-    // Cells in cells in cells, without end.
+    // Cell arrays nested 200 deep.
     let mut inner = Vec::new();
     for _ in 0..200 {
         let mut array = Vec::new();

@@ -1,4 +1,4 @@
-//! Scenes as a dataset, and the bundled demo: that it is whole, quick to open, small, and right.
+//! Drawn scenes as a dataset, and the bundled demo: complete, small, opened within a second, and with a correct AUC.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn program() -> Command {
     program
 }
 
-/// Every file below a folder, by its path in it.
+/// The bytes of every file below a folder, by relative path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -53,13 +53,16 @@ fn alone_and_without_a_display_it_writes_the_demos_results() {
     let folder = tempfile::tempdir().unwrap();
     let mut alone = program();
     alone.current_dir(folder.path()).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "");
-    let told = alone.assert().success().get_output().clone();
-    assert!(String::from_utf8_lossy(&told.stderr).starts_with("there is no display: writing"), "{told:?}");
+    let output = alone.assert().success().get_output().clone();
+    assert!(
+        String::from_utf8_lossy(&output.stderr).starts_with("there is no display: writing"),
+        "{output:?}"
+    );
     for backbone in ["mae", "vit"] {
         let figure = folder.path().join("demo-results").join(backbone).join("00000-compare.svg");
         assert!(std::fs::read_to_string(figure).unwrap().starts_with("<svg"));
     }
-    // What is asked for and cannot be done stays an error.
+    // A window that is asked for by name and cannot be opened stays an error.
     program().args(["open", "--demo"]).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "").assert().code(1);
 }
 
@@ -89,7 +92,7 @@ fn the_same_seed_gives_the_same_dataset() {
     assert_eq!((dataset.count(Split::Train), dataset.count(Split::Val)), (13, 12), "masks are no images");
     assert!(dataset.notes.is_empty(), "{:?}", dataset.notes);
 
-    // The file says what the drawing says.
+    // The files hold the scene as drawn.
     let scene = scenes::draw(4, FIRST_VAL + 1);
     let file = Path::new("val").join(scenes::class_name(scene.class)).join("00001.png");
     assert_eq!(Photo::open(first.join(&file)).unwrap().picture, scene.picture);
@@ -105,8 +108,8 @@ fn mask(path: &Path) -> Vec<bool> {
 fn a_folder_in_use_is_not_mixed_with_other_scenes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("note.txt"), "mine").unwrap();
-    let told = program().args(["scenes", "--out"]).arg(folder.path()).assert().code(2);
-    assert!(String::from_utf8_lossy(&told.get_output().stderr).contains("not empty"));
+    let refused = program().args(["scenes", "--out"]).arg(folder.path()).assert().code(2);
+    assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains("not empty"));
     assert_eq!(files(folder.path()).len(), 1);
 }
 
@@ -150,7 +153,7 @@ fn the_auc_that_the_demo_tells_is_that_of_its_probe_on_its_scenes() {
     let backbone = about.backbones.iter().find(|backbone| backbone.id == "mae").unwrap();
     let probe = Probe::load(backbone.probe(&folder, "sinkhorn")).unwrap();
     let preprocessor = Preprocessor::open(backbone.folder(&folder)).unwrap();
-    // The first of the scenes it was asked about are the bundled files.
+    // The bundled files are the first of the scenes on which the AUC was measured.
     let scene = |number: u64| scenes::draw(about.scenes.seed, FIRST_VAL + number);
     let files = about.images(&folder);
     assert_eq!(files.len(), 2 * scenes::CLASSES);
@@ -173,10 +176,10 @@ fn the_auc_that_the_demo_tells_is_that_of_its_probe_on_its_scenes() {
             localization::weight_auc(&probe.output(tokens, 0).unwrap(), &scene.cover(8)).unwrap()
         }));
     }
-    let said = backbone.heads.iter().find(|head| head.id == "sinkhorn").unwrap().auc.unwrap();
+    let stated = backbone.heads.iter().find(|head| head.id == "sinkhorn").unwrap().auc.unwrap();
     assert_eq!(aucs.len(), 240);
-    // It was told of tokens kept in float16.
-    assert_close("AUC", aucs.iter().sum::<f64>() / 240.0, said, 1e-4);
+    // The stated AUC is of tokens stored in float16.
+    assert_close("AUC", aucs.iter().sum::<f64>() / 240.0, stated, 1e-4);
 }
 
 #[test]
@@ -202,8 +205,8 @@ fn a_demo_that_is_elsewhere_or_nowhere() {
         .env(demo::ASSETS_VARIABLE, empty.path())
         .args(["demo", "results", "--out"])
         .arg(empty.path().join("x"));
-    let told = command.assert().code(1);
-    let text = String::from_utf8_lossy(&told.get_output().stderr).into_owned();
+    let failed = command.assert().code(1);
+    let text = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
     assert!(text.contains("demo build") && text.contains(demo::ASSETS_VARIABLE), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! `ssmprobe devices` as a person runs it.
+//! `ssmprobe devices` from the command line.
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn json_has_every_limit_and_a_check_of_each_device() {
     assert_ne!(taken["type"], "software", "auto took a software adapter");
 }
 
-/// With no Vulkan and no OpenGL driver to be found, only the processor is left, and it works.
+/// Without Vulkan and OpenGL drivers, only the processor is listed, and `auto` takes it.
 #[cfg(all(target_os = "linux", not(feature = "cuda")))]
 #[test]
 fn a_machine_without_any_driver_still_has_the_processor() {

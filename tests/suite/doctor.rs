@@ -1,4 +1,4 @@
-//! `ssmprobe doctor`: what it says of an installation, and what it keeps to itself.
+//! `ssmprobe doctor`: the lines of its report, and the names and secrets that must not be in it.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use assert_cmd::Command;
 
 use crate::hub::{Server, usual_hub};
 
-/// The page as alice sees it, whose home is `home` and who has logged in to the Hub at `endpoint`.
+/// The report of user alice with this home folder, a token for the Hub at `endpoint`, and these arguments.
 fn page(home: &Path, endpoint: &str, arguments: &[&str]) -> String {
     let mut command = Command::cargo_bin("ssmprobe").unwrap();
     command.arg("doctor").args(arguments).env_clear();
@@ -16,8 +16,8 @@ fn page(home: &Path, endpoint: &str, arguments: &[&str]) -> String {
     command.env("SSMPROBE_CACHE", home.join("data/alice/tokens"));
     command.env("HF_TOKEN", "hf_secret").env("HF_ENDPOINT", endpoint);
     command.env("https_proxy", "").env("NO_PROXY", "*");
-    let told = command.assert().success().get_output().stdout.clone();
-    String::from_utf8(told).unwrap()
+    let output = command.assert().success().get_output().stdout.clone();
+    String::from_utf8(output).unwrap()
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn the_page_says_what_is_there_and_names_nobody() {
 #[cfg(unix)]
 fn no_network_is_said_and_need_not_be_asked() {
     let home = tempfile::tempdir().unwrap();
-    // A port that was free a moment ago.
+    // A port on which nothing listens: it was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let endpoint = format!("http://127.0.0.1:{port}");
     assert!(page(home.path(), &endpoint, &[]).contains(&format!("Hub        {endpoint} does not answer: ")));

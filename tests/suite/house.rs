@@ -1,18 +1,18 @@
-//! The order of the house (ARCHITECTURE.md), read from the source text: who may know whom, how long
-//! a file gets, and what must not be in one.
+//! Checks of the source text against ARCHITECTURE.md: which modules may use which, how long a file may be, and
+//! what no file may contain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder or file, what its code must not contain, and why.
+/// Words that the code of a folder or file must not contain, and why.
 struct Rule {
-    /// Where it holds: a path prefix below the repository's root.
+    /// Path prefix, relative to the repository's root, of the files under the rule.
     within: &'static str,
-    /// Where it does not.
+    /// Path prefixes of the files exempt from it.
     except: &'static [&'static str],
-    /// What must not be there.
+    /// The forbidden words; see [`banned_word`].
     banned: &'static [&'static str],
     why: &'static str,
 }
@@ -81,22 +81,22 @@ const RULES: &[Rule] = &[
     Rule { within: "", except: &[], banned: &["#[ignore"], why: "a test that never runs never fails" },
 ];
 
-/// Words no file may hold: folders of one machine.
-const FOREIGN: &[&str] = &["/work/", "/root/"];
+/// Folders of one machine, which no file may name.
+const MACHINE_FOLDERS: &[&str] = &["/work/", "/root/"];
 
-/// Longest source file, in lines.
-const LONGEST: usize = 400;
+/// Lines that a source file may have at most.
+const MAX_LINES: usize = 400;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Files below `folder` that pass `keep`, with paths as rules write them.
+/// Files below `folder` that pass `keep`: path relative to the repository's root, with `/`, and full path; sorted.
 fn files(folder: &str, keep: &dyn Fn(&Path) -> bool) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     let mut open = vec![root().join(folder)];
     while let Some(folder) = open.pop() {
-        // A folder that is not there has nothing to hold.
+        // A missing folder has no files.
         for entry in fs::read_dir(folder).into_iter().flatten() {
             let path = entry.unwrap().path();
             if path.is_dir() {
@@ -115,7 +115,7 @@ fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }
 
-/// Every Rust file of the repository with its text, this one apart: it names what it bans.
+/// Relative path and text of every Rust file in `src`, `tests` and `benches` except this one, which names what it bans.
 fn sources() -> Vec<(String, String)> {
     let folders = ["src", "tests", "benches"];
     let all = folders.iter().flat_map(|folder| files(folder, &is_rust));
@@ -125,10 +125,10 @@ fn sources() -> Vec<(String, String)> {
     all
 }
 
-/// What modules of unit tests are called, those of files where some need a GPU last: scripts find them by that.
+/// Names of unit-test modules; the second is for files with tests that need a GPU, which scripts find by this name.
 const UNIT_TESTS: [&str; 2] = ["tests", "gpu_tests"];
 
-/// The code of a file: without comments, and without its unit tests, which may print and stand at its end.
+/// Line number and text of the code lines: no comments, and nothing from the unit tests on, which end a file and may print.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let starts = UNIT_TESTS.iter().filter_map(|name| text.find(&format!("#[cfg(test)]\nmod {name} {{")));
     let end = starts.min().unwrap_or(text.len());
@@ -136,9 +136,9 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     numbered.filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
-/// What of `banned` a line holds, as a word of its own: `burn` is not in `burnish`, and `print!` is
+/// The first of `banned` that occurs in a line as a whole word: `burn` is not in `burnish`, and `print!` is
 /// not in `sprint!`.
-fn holds<'a>(line: &str, banned: &[&'a str]) -> Option<&'a str> {
+fn banned_word<'a>(line: &str, banned: &[&'a str]) -> Option<&'a str> {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     banned.iter().copied().find(|banned| {
         line.match_indices(banned).any(|(at, _)| {
@@ -150,7 +150,7 @@ fn holds<'a>(line: &str, banned: &[&'a str]) -> Option<&'a str> {
     })
 }
 
-/// Breaches of the rules in one file, a line each.
+/// Breaches of [`RULES`], and of what `src/viz` may use of `model`, in one file; one line each.
 fn breaches(short: &str, text: &str) -> String {
     let mut found = String::new();
     for rule in RULES {
@@ -159,7 +159,7 @@ fn breaches(short: &str, text: &str) -> String {
             continue;
         }
         for (number, line) in code(text) {
-            if let Some(word) = holds(line, rule.banned) {
+            if let Some(word) = banned_word(line, rule.banned) {
                 writeln!(found, "{short}:{number} holds `{word}`: {}", rule.why).unwrap();
             }
         }
@@ -242,8 +242,9 @@ fn every_source_file_says_what_it_is_and_stays_short() {
             writeln!(found, "{short} does not begin with a `//!` line that says what it is").unwrap();
         }
         let lines = text.lines().count();
-        if short.starts_with("src/") && lines > LONGEST {
-            writeln!(found, "{short} has {lines} lines; {LONGEST} are the most: it holds two ideas").unwrap();
+        if short.starts_with("src/") && lines > MAX_LINES {
+            writeln!(found, "{short} has {lines} lines; {MAX_LINES} are the most: it holds two ideas")
+                .unwrap();
         }
         if short.starts_with("src/") && root().join(short.trim_end_matches(".rs")).is_dir() {
             writeln!(found, "{short} stands beside its folder: it is the folder's mod.rs").unwrap();
@@ -252,7 +253,7 @@ fn every_source_file_says_what_it_is_and_stays_short() {
     assert!(found.is_empty(), "\n{found}");
 }
 
-/// The rooms, `model/probe` or `app/cli`, that the code of `short` reaches, whichever way it writes the path.
+/// The second-level modules ("rooms", as `model/probe` or `app/cli`) that the code of `short` names by a `crate::` or `super::` path.
 fn reached(short: &str, text: &str) -> BTreeSet<String> {
     let own = short.strip_prefix("src/").unwrap().trim_end_matches(".rs").trim_end_matches("/mod");
     let own: Vec<&str> = own.split('/').collect();
@@ -275,7 +276,7 @@ fn reached(short: &str, text: &str) -> BTreeSet<String> {
                 path.pop();
                 rest = above;
             }
-            // Items of a group stand side by side: `model::{device, probe::head}`.
+            // A group names several items behind one prefix: `model::{device, probe::head}`.
             let (prefix, items) = match rest.split_once('{') {
                 Some((prefix, group)) if prefix.is_empty() || prefix.ends_with("::") => {
                     (prefix, group.split('}').next().unwrap_or(group).split(',').collect())
@@ -300,22 +301,22 @@ fn no_room_needs_one_that_needs_it() {
     for (short, text) in sources().iter().filter(|(short, _)| short.starts_with("src/")) {
         let parts: Vec<&str> = short.split('/').collect();
         if parts.len() < 4 {
-            continue; // a file beside the rooms
+            continue; // a file outside the rooms
         }
         let room = parts[1..3].join("/");
         let others = reached(short, text).into_iter().filter(|other| *other != room);
         needs.entry(room.clone()).or_default().extend(others);
     }
     assert!(needs["model/explain"].contains("model/probe") && needs["app/cli"].contains("model/device"));
-    // A room that needs no other stands; so does one that leans on standing ones alone.
-    let mut standing = BTreeSet::new();
+    // Topological sort: a room is sorted once all rooms that it needs are.
+    let mut sorted = BTreeSet::new();
     while let Some(next) = needs
         .keys()
-        .find(|room| !standing.contains(*room) && needs[*room].iter().all(|need| standing.contains(need)))
+        .find(|room| !sorted.contains(*room) && needs[*room].iter().all(|need| sorted.contains(need)))
     {
-        standing.insert(next.clone());
+        sorted.insert(next.clone());
     }
-    needs.retain(|room, _| !standing.contains(room));
+    needs.retain(|room, _| !sorted.contains(room));
     assert!(needs.is_empty(), "rooms in a circle, or leaning on one: {needs:#?}");
 }
 
@@ -328,7 +329,7 @@ fn what_a_file_reaches_is_seen_however_it_is_written() {
     assert_eq!(Vec::from_iter(rooms), expected);
 }
 
-/// A file nobody lists is never compiled, and its tests never run.
+/// A file that no parent declares is never compiled, and its tests never run.
 #[test]
 fn every_source_file_is_listed_by_its_parent() {
     let texts = sources();
@@ -381,7 +382,7 @@ fn no_file_names_a_folder_of_one_machine() {
     for (short, path) in all.iter().filter(|(short, _)| short != "tests/suite/house.rs") {
         let bytes = fs::read(path).unwrap_or_else(|error| panic!("{short}: {error}"));
         for (index, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
-            if let Some(word) = FOREIGN.iter().find(|word| line.contains(**word)) {
+            if let Some(word) = MACHINE_FOLDERS.iter().find(|word| line.contains(**word)) {
                 writeln!(found, "{short}:{} holds `{word}`", index + 1).unwrap();
             }
         }
@@ -403,7 +404,7 @@ fn the_definitions_name_every_head_every_diagnostic_and_what_code_refers_to() {
     }
 }
 
-/// Names of environment variables of the program's own.
+/// The environment variables of this program that a text names.
 fn variables(text: &str) -> BTreeSet<String> {
     let part_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let own = |word: &&str| word.starts_with("SSMPROBE_") || word.starts_with("CUDA_EMULATOR_");
@@ -434,7 +435,7 @@ fn environment_variables_stand_in_one_list_and_no_other_does() {
     assert!(unread.is_empty(), "docs/environment.md lists what nobody reads: {unread:?}");
 }
 
-/// Targets of the links `[text](target)` in a Markdown text, those to other sites apart.
+/// Targets of the links `[text](target)` in a Markdown text, except those to other sites.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     targets.map(|(target, _)| target).filter(|target| !target.contains("://"))

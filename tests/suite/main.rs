@@ -1,4 +1,4 @@
-//! The tests, in one program so that the large dependencies are linked once. One module a subject.
+//! The integration tests, one module per subject, in one binary so that the large dependencies are linked once.
 
 mod ablation;
 mod anchors;

@@ -1,6 +1,6 @@
-//! Numbers in the documentation: tables of speed are made from what `scripts/speed` has measured, tables of a run in
-//! `docs/runs` are those its files make, tables of scale are what `scripts/scale` prints, what the bundled demo's page says is in `demo.json`, and in every other table a
-//! column that is made of others is what they make.
+//! Numbers in the documentation equal their sources: tables of speed the measurements of `scripts/speed` in
+//! `docs/speed`, tables of runs what `report` prints of `docs/runs`, tables of scale what `scripts/scale` prints,
+//! the page of the bundled demo its `demo.json`; in other tables, columns of differences are recomputed.
 
 use std::fs;
 use std::path::Path;
@@ -27,15 +27,15 @@ fn tables(page: &str) -> Vec<Table> {
     blocks.map(|block| (cells(&block[0]), block[2..].iter().map(cells).collect())).collect()
 }
 
-/// The first number of a cell, and half of its last digit.
+/// The number at the start of a cell, and half a unit of its last digit: the rounding error.
 fn number(cell: &str) -> Option<(f64, f64)> {
     let end = cell.find(|c: char| !c.is_ascii_digit() && !".+-".contains(c)).unwrap_or(cell.len());
     let digits = &cell[..end];
-    let behind = digits.split_once('.').map_or(0, |(_, behind)| behind.len());
-    Some((digits.parse().ok()?, 0.5 * 0.1_f64.powi(behind as i32)))
+    let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    Some((digits.parse().ok()?, 0.5 * 0.1_f64.powi(decimals as i32)))
 }
 
-/// Whether `difference` can be `minuend - subtrahend`, each as far as it was rounded.
+/// Whether `difference` can be `minuend - subtrahend`, given that each was rounded.
 fn is_difference(difference: &str, minuend: &str, subtrahend: &str) -> bool {
     let all = [difference, minuend, subtrahend]
         .map(|cell| number(cell).unwrap_or_else(|| panic!("no number: {cell}")));
@@ -58,7 +58,7 @@ fn columns_made_of_others_are_what_they_make() {
                     hold(is_difference(&row[column], &row[column - 2], &row[column - 1]), page, row);
                 }
             }
-            // Changes are from the row above that is as trained.
+            // A change is relative to the last "Normal" row above, the probe as trained.
             if let (Some(top), Some(change)) = (at("Top-1 (%)"), at("Change (points)")) {
                 let mut normal = "";
                 for row in &rows {
@@ -74,8 +74,8 @@ fn columns_made_of_others_are_what_they_make() {
     assert!(checked > 30, "{checked} rows");
 }
 
-/// A number to three digits.
-fn short(value: f64) -> String {
+/// A number to three significant digits, with at most two decimals.
+fn three_digits(value: f64) -> String {
     let digits = if value >= 99.95 {
         0
     } else if value >= 9.995 {
@@ -86,13 +86,17 @@ fn short(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A time in seconds, as it is read.
+/// A time given in seconds, as text: in seconds from 1 s on, otherwise in milliseconds.
 fn time(seconds: &Value) -> String {
     let seconds = seconds.as_f64().expect("seconds");
-    if seconds >= 1.0 { format!("{} s", short(seconds)) } else { format!("{} ms", short(1e3 * seconds)) }
+    if seconds >= 1.0 {
+        format!("{} s", three_digits(seconds))
+    } else {
+        format!("{} ms", three_digits(1e3 * seconds))
+    }
 }
 
-/// The objects of a file in `docs/speed`: one a line, or a list.
+/// The JSON objects of a file in `docs/speed`, which holds one per line or a list.
 fn measured(name: &str) -> Vec<Value> {
     let text = text(&format!("docs/speed/{name}"));
     let parse = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
@@ -102,24 +106,24 @@ fn measured(name: &str) -> Vec<Value> {
     }
 }
 
-/// What `ssmprobe bench` measured under a name.
+/// The value that `ssmprobe bench` measured under a name.
 fn figure<'a>(figures: &'a [Value], name: &str) -> &'a Value {
     &figures.iter().find(|figure| figure["name"] == name).unwrap_or_else(|| panic!("no {name}"))["value"]
 }
 
-fn beside_pytorch(name: &str) -> String {
+fn pytorch_table(name: &str) -> String {
     let row = |row: Value| {
         let star = if row["note"] == "not asked for" { " *" } else { "" };
         let [name, ratio] =
-            [row["name"].as_str().expect("a name"), &short(row["ratio"].as_f64().expect("a ratio"))];
+            [row["name"].as_str().expect("a name"), &three_digits(row["ratio"].as_f64().expect("a ratio"))];
         format!("| `{name}`{star} | {} | {} | {ratio} |\n", time(&row["ours"]), time(&row["pytorch"]))
     };
     let head = "| work | ours | PyTorch | PyTorch's time over ours |\n|---|---:|---:|---:|\n";
     head.to_owned() + &measured(name).into_iter().map(row).collect::<String>()
 }
 
-/// What an H200 takes, beside PyTorch on it where that was measured.
-fn on_gpu() -> String {
+/// Times on an H200, beside those of PyTorch on it where they were measured.
+fn gpu_table() -> String {
     let kept = serde_json::from_str::<Value>(&text("docs/speed/h200.json")).expect("JSON");
     let row = |row: &Value| {
         let sides =
@@ -129,8 +133,9 @@ fn on_gpu() -> String {
             None => String::new(),
         });
         let faster = sides.iter().filter_map(|side| side.0).reduce(f64::min);
-        let ratio =
-            faster.map(|faster| short(faster / row["ours"].as_f64().expect("seconds"))).unwrap_or_default();
+        let ratio = faster
+            .map(|faster| three_digits(faster / row["ours"].as_f64().expect("seconds")))
+            .unwrap_or_default();
         let [eager, compiled] = said;
         format!(
             "| `{}` | {} | {eager} | {compiled} | {ratio} |\n",
@@ -142,7 +147,7 @@ fn on_gpu() -> String {
     head.to_owned() + &kept["works"].as_array().expect("works").iter().map(row).collect::<String>()
 }
 
-fn heads() -> String {
+fn heads_table() -> String {
     let figures = measured("heads.json");
     let names = figures
         .iter()
@@ -157,7 +162,8 @@ fn heads() -> String {
     head + &names.map(row).collect::<String>() + &all
 }
 
-fn longer() -> String {
+/// Costs of Sinkhorn probes and of look-ups by the number of tokens.
+fn token_counts_table() -> String {
     let figures = ["sinkhorn.json", "lookup.json"].map(measured).concat();
     let row = |(n, pixels): (usize, usize)| {
         let [step, look] =
@@ -171,20 +177,20 @@ fn longer() -> String {
     head + &sizes.map(row).concat()
 }
 
-/// What order tests, edits of an order and images like another cost beside what they may.
-fn orders() -> String {
+/// Times of order tests, edits of an order and searches for similar images, beside their limits in seconds, 0 for none.
+fn orders_table() -> String {
     let figures = measured("orders.json");
-    let row = |(what, name, most): (&str, String, f64)| {
+    let row = |(what, name, limit): (&str, String, f64)| {
         let seconds = figure(&figures, &name).as_f64().expect("seconds");
-        assert!(most == 0.0 || seconds < most, "{name}: {seconds} s are more than {most}");
-        let most = if most > 0.0 { format!("{:.0} ms", 1e3 * most) } else { String::new() };
-        format!("| {what} | {} | {most} |\n", time(figure(&figures, &name)))
+        assert!(limit == 0.0 || seconds < limit, "{name}: {seconds} s are more than {limit}");
+        let limit = if limit > 0.0 { format!("{:.0} ms", 1e3 * limit) } else { String::new() };
+        format!("| {what} | {} | {limit} |\n", time(figure(&figures, &name)))
     };
     let tests = [("raster", "one sweep"), ("vmamba", "four sweeps"), ("sinkhorn", "behind Sinkhorn")];
-    let tested = |(sharing, memory, most): (&'static str, &'static str, f64)| {
+    let tested = |(sharing, memory, limit): (&'static str, &'static str, f64)| {
         tests.map(|(head, sweeps)| {
             let what = format!("order test, {sweeps}, {memory}");
-            (what, format!("order test/{head}, {sharing}"), most)
+            (what, format!("order test/{head}, {sharing}"), limit)
         })
     };
     let tests = [("shared", "one memory", 0.01), ("channel", "one a channel", 0.06)].map(tested).concat();
@@ -199,16 +205,16 @@ fn orders() -> String {
             ("the same, compared one by one", "nearest", ", peer", 0.0),
             ("vectors and map made ready", "made ready with its map", "", 0.0),
         ];
-        all.map(|(what, name, end, most)| {
-            (format!("{what}, {id}"), format!("50,000 images of 196 tokens/{name}, {id}{end}"), most)
+        all.map(|(what, name, end, limit)| {
+            (format!("{what}, {id}"), format!("50,000 images of 196 tokens/{name}, {id}{end}"), limit)
         })
     });
     let rows = tests.into_iter().chain(edits).chain(alike.concat());
     let head = "| work | time | to cost less than |\n|---|---:|---:|\n".to_owned();
-    head + &rows.map(|(what, name, most)| row((&what, name, most))).collect::<String>()
+    head + &rows.map(|(what, name, limit)| row((&what, name, limit))).collect::<String>()
 }
 
-fn extraction() -> String {
+fn extraction_table() -> String {
     let row = |run: Value| {
         let data = match run["data"].as_str() {
             Some("imagenette10") => "Imagenette, 224 px",
@@ -230,13 +236,13 @@ fn extraction() -> String {
 fn the_page_of_speed_says_what_was_measured() {
     let page = text("docs/speed.md");
     let tables = [
-        beside_pytorch("pytorch.jsonl"),
-        beside_pytorch("pytorch-one-thread.jsonl"),
-        heads(),
-        longer(),
-        extraction(),
-        orders(),
-        on_gpu(),
+        pytorch_table("pytorch.jsonl"),
+        pytorch_table("pytorch-one-thread.jsonl"),
+        heads_table(),
+        token_counts_table(),
+        extraction_table(),
+        orders_table(),
+        gpu_table(),
     ];
     for table in tables {
         assert!(page.contains(&table), "docs/speed.md lacks this table of docs/speed:\n{table}");
@@ -274,7 +280,7 @@ fn the_page_of_the_demo_says_what_its_json_says() {
         accuracy(heads(backbone).iter().find(|head| head["id"] == id).unwrap_or_else(|| panic!("no {id}")))
     };
     let others = || heads(1).into_iter().filter(|head| head["id"] != "bi-gru").map(|head| accuracy(&head));
-    let (least, most) = (others().fold(100.0, f64::min), others().fold(0.0, f64::max));
+    let (lowest, highest) = (others().fold(100.0, f64::min), others().fold(0.0, f64::max));
     for said in [
         format!(
             "of {} scenes it never saw, the mean of the tokens tells {:.0} %, raster S4 {:.0} %, Sinkhorn S4 {:.0} %, \
@@ -285,13 +291,13 @@ fn the_page_of_the_demo_says_what_its_json_says() {
             of(0, "sinkhorn"),
             of(0, "bi-gru"),
         ),
-        format!("it hardly does: {least:.0} to {most:.0} %, Bi-GRU {:.0} %", of(1, "bi-gru")),
+        format!("it hardly does: {lowest:.0} to {highest:.0} %, Bi-GRU {:.0} %", of(1, "bi-gru")),
     ] {
         assert!(page.contains(&said), "assets/demo/README.md does not say: {said}");
     }
 }
 
-/// What is there already is refused: a page's commands make a run of the reader's own.
+/// These verbs refuse a folder that exists, so a page's command must name a new run and none of `docs/runs`.
 #[test]
 fn no_command_of_a_page_writes_into_a_run_that_is_there() {
     let mut seen = 0;
@@ -309,7 +315,7 @@ fn no_command_of_a_page_writes_into_a_run_that_is_there() {
     assert!(seen > 10, "{seen} commands");
 }
 
-/// Pages with tables of runs in `docs/runs`, each behind the command that prints it.
+/// On these pages, a table of a run in `docs/runs` follows the command that prints it.
 #[test]
 fn tables_of_runs_are_those_the_runs_make() {
     let mut compared = 0;
