@@ -31,7 +31,7 @@ pub fn every_measure_equals_the_reference() {
 
 #[test]
 fn every_measure_says_what_it_is() {
-    // The picture of a trace, which knows no model, lists the same.
+    // The list in `viz`, which may not use the model's, has the same names.
     assert!(MEASURES.iter().map(|m| m.name).eq(MEANINGS.iter().map(|(id, _)| *id)));
     assert!(MEANINGS.iter().all(|(_, words)| words.len() > 20));
     assert!(UNTRAINED_ALONE.iter().all(|id| MEASURES.iter().any(|m| m.name == *id)));
@@ -98,7 +98,7 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
             "{name}: {low} to {high} instead of {known}"
         );
     }
-    // The same seed gives the same band, found or computed again; another one another.
+    // The same seed gives the same band, from the cache or computed again; another seed gives another.
     assert_eq!(band, bands.band(&router, &Intervention::None, grid));
     assert_eq!(band, NullBands::new(64, 1).band(&router, &Intervention::None, grid));
     assert_ne!(band, NullBands::new(64, 2).band(&router, &Intervention::None, grid));
@@ -110,14 +110,13 @@ fn what_chance_gives_is_remembered_by_the_routers_settings_and_the_grid() {
     let bands = NullBands::new(64, 1);
     let place = |name: &str| MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
     let (path, largest) = (place("path_length"), place("row_max_p95"));
-    // Random scores read the patches in any order alike, so that a step is on average as long as the way
-    // between any two of them.
+    // Under random scores all orders are equally likely, so the mean step is the mean distance of two patches.
     for grid in [Grid::new(6, 6), Grid::new(3, 12), Grid::new(1, 36)] {
         let at = |i: usize| ((i / grid.cols) as f64, (i % grid.cols) as f64);
-        let way = |i: usize, j: usize| f64::hypot(at(i).0 - at(j).0, at(i).1 - at(j).1);
-        let ways: f64 = (0..36).flat_map(|i| (0..36).map(move |j| (i, j))).map(|(i, j)| way(i, j)).sum();
+        let distance = |i: usize, j: usize| f64::hypot(at(i).0 - at(j).0, at(i).1 - at(j).1);
+        let sum: f64 = (0..36).flat_map(|i| (0..36).map(move |j| (i, j))).map(|(i, j)| distance(i, j)).sum();
         let (mean, (low, high)) =
-            (ways / (36.0 * 35.0), bands.band(&warm, &Intervention::None, grid)[path].band);
+            (sum / (36.0 * 35.0), bands.band(&warm, &Intervention::None, grid)[path].band);
         assert!(low < mean && mean < high, "{grid:?}: {low} to {high} without {mean}");
     }
     // The hotter the router, the nearer each share of its plan is to 1 / N.
@@ -140,7 +139,7 @@ fn what_chance_gives_is_remembered_by_the_routers_settings_and_the_grid() {
     );
 }
 
-/// A hardened plan covers every rank, whatever the scores: so it is to stand beside hardened ones.
+/// A hardened plan covers every rank whatever the scores, so its null is that of hardened plans.
 #[test]
 fn a_plan_that_is_changed_has_a_null_that_is_changed_alike() {
     let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(6, 6));
@@ -156,7 +155,7 @@ fn a_plan_that_is_changed_has_a_null_that_is_changed_alike() {
         assert_eq!((random[place(name)].band, fresh[place(name)].band), ((1.0, 1.0), (1.0, 1.0)), "{name}");
     }
     assert!(of(Intervention::None).0[place("rank_coverage")].band.1 < 0.9);
-    // Smooth scores walk along the grid; positions that are permuted do not.
+    // Orders by smooth scores follow the grid; permuted positions do not.
     let (path, tau) = (place("path_length"), place("kendall_tau"));
     let [(random, fresh), (scrambled, scrambled_fresh)] =
         [Intervention::None, Intervention::Scrambled(3)].map(of);
@@ -174,7 +173,7 @@ fn an_untrained_scorer_reads_the_tokens() {
     let values = untrained(&tokens(3), 9, 0);
     assert_eq!(values, untrained(&tokens(3), 9, 0));
     assert!(values != untrained(&tokens(3), 9, 1) && values != untrained(&tokens(5), 9, 0));
-    // Fewer scorers are the first of more, and the ends of many lie around their mean.
+    // A smaller number of scorers is a prefix of a larger one, and the band contains the mean.
     let alone = untrained(&tokens(3), 1, 0);
     assert_eq!((alone.len(), values.len()), (MEASURES.len(), MEASURES.len()));
     for (alone, many) in alone.iter().zip(&values) {
@@ -188,7 +187,7 @@ fn an_untrained_scorer_reads_the_tokens() {
     let same = Tokens { patches: vec![1.0; 60], ..tokens(0) };
     let tied: Vec<f64> = untrained(&same, 3, 0).iter().map(|one| one.values[0]).collect();
     assert_eq!(tied, measure(&router.plan(&[0.0; 20]), grid));
-    // An image asked about twice is computed once, another one by itself.
+    // Values of an image are cached; another image has its own.
     let bands = NullBands::new(64, 0);
     let known = bands.untrained(&router, &Intervention::None, &tokens(3));
     assert_eq!((known.len(), bands.scorers(20), bands.scorers(4096)), (MEASURES.len(), 32, 8));
@@ -199,8 +198,8 @@ fn an_untrained_scorer_reads_the_tokens() {
 
 #[test]
 fn smooth_scores_lie_beyond_random_ones_and_within_those_of_untrained_scorers() {
-    // Two smooth channels over the grid: any scorer orders them along some line, which random scores
-    // never do. So only untrained scorers tell an order that was learnt from one that was given.
+    // Two channels that vary linearly over the grid: any scorer orders the patches along some line, which random
+    // scores never do, so only untrained scorers tell a learnt order from one that the tokens imply.
     let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(8, 8));
     let patches = (0..64).flat_map(|i| [(i / 8) as f32, (i % 8) as f32]).collect();
     let tokens = Tokens { grid, width: 2, cls: None, registers: Vec::new(), patches };

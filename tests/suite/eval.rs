@@ -1,5 +1,4 @@
-//! The verbs that read runs, as a person runs them: sweep, eval and report, on drawn scenes with their
-//! masks and a tiny backbone.
+//! `ssmprobe sweep`, `eval` and `report` from the command line, on drawn scenes with their masks and a tiny backbone.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,7 +22,7 @@ const VAL: u64 = 12;
 /// A dataset of scenes with masks beside its splits, and room for caches and runs.
 struct Desk {
     folder: TempDir,
-    /// Share of its pixels that the objects of `val` cover.
+    /// Share of the pixels of `val` that objects cover.
     covered: f64,
 }
 
@@ -101,7 +100,7 @@ fn events<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 
-/// Names of probes, as their files have them, and the accuracy of each.
+/// The file name stem and the test accuracy of every probe in `results.csv`.
 fn table_of(results: &str) -> Vec<(String, f64)> {
     let mut table = csv::Reader::from_reader(results.as_bytes());
     let row = |record: csv::StringRecord| {
@@ -110,8 +109,8 @@ fn table_of(results: &str) -> Vec<(String, f64)> {
     table.records().map(|record| row(record.unwrap())).collect()
 }
 
-/// What is kept of every token of every image, where the head has it.
-fn kept(file: &Path, name: &str) {
+/// Checks which vectors (a finite value per token and image) an evaluation file holds for the head of `name`.
+fn check_vectors(file: &Path, name: &str) {
     let evaluation = Evaluation::from_json(&fs::read_to_string(file).unwrap()).unwrap();
     let has = |kind: VectorKind| {
         let vectors = evaluation.vectors_of(kind)?;
@@ -128,7 +127,7 @@ fn kept(file: &Path, name: &str) {
     assert_eq!(found, expected, "{name}: {:?}", VectorKind::ALL.map(has));
 }
 
-/// Evaluations a run: every probe's table says of every image what its figures say. The accuracies, by probe.
+/// Evaluates a run and checks every probe's table against its figure and the accuracy in training; the accuracies by probe.
 fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
     let mut found = HashMap::new();
     let folder = desk.path("evaluations");
@@ -142,7 +141,7 @@ fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
         assert_eq!(rows.len() as u64, VAL);
         let right = rows.iter().filter(|row| &row[place("correct")] == "1").count();
         let own = 100.0 * right as f64 / VAL as f64;
-        // As training found it in float32, but for images that lie on the edge between two classes.
+        // The count in training, in float32, may differ by the images whose two best classes are nearly equal.
         let probability = |row: &csv::StringRecord, column| row[place(column)].parse::<f64>().unwrap();
         let sure = |row: &csv::StringRecord| {
             probability(row, "top_1_probability") - probability(row, "top_2_probability") > 1e-3
@@ -170,7 +169,7 @@ fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
         let said = format!("Accuracy {} %", ssmprobe::viz::draw::scale::number(own));
         assert!(fs::read_to_string(&drawn).unwrap().contains(&said), "{said}");
         fs::remove_file(drawn).unwrap();
-        kept(&folder.join(format!("{name}.survey.json")), name);
+        check_vectors(&folder.join(format!("{name}.survey.json")), name);
     }
     assert_eq!(fs::read_dir(folder).unwrap().count(), probes.len() * 2, "two files a probe");
     found
@@ -184,7 +183,7 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     let results = fs::read_to_string(desk.path("run/results.csv")).unwrap();
     assert_eq!(results.lines().count(), 1 + 2 * (3 + 4), "{results}");
     assert!(results.contains("\"sinkhorn[temperature=0.1,iterations=5]\",1,"), "{results}");
-    // Again is refused, going on has nothing left to do.
+    // A second sweep into the folder is refused; resuming finds nothing left to do.
     let (code, _, stderr) = run(&mut desk.sweep("run", &grid));
     assert!(code == 2 && stderr.contains("--resume"), "{stderr}");
     let mut resume = desk.verb("sweep", "cache");
@@ -214,7 +213,7 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         let ways = evaluation["ablations"].as_array().unwrap().len();
         let measured = evaluation["diagnostics"].as_array().unwrap().len();
         assert_eq!(measured > 0, record[0].starts_with("sinkhorn"), "{record:?}");
-        // What chance gives the mean of so many images is narrower than what it gives one, and around the same.
+        // The null band of a mean over images is narrower than that of one image, and inside it.
         for one in
             evaluation["diagnostics"].as_array().unwrap().iter().filter(|one| one["name"] == "rank_coverage")
         {
@@ -225,14 +224,14 @@ fn a_sweep_is_trained_evaluated_and_reported() {
             let untrained = one["untrained"].as_f64().unwrap();
             assert!(end("untrained_mean", 0) < untrained && untrained < end("untrained_mean", 1), "{one}");
         }
-        // Of a head without exact evidence nothing is frozen.
+        // A head without exact evidence has no frozen curves.
         let removals = evaluation["removals"].as_array().map_or(0, Vec::len);
         assert_eq!(removals > 2, &record[0] != "transformer", "{record:?}: {removals}");
         let truth = &evaluation["truth"];
         assert_eq!(evaluation["masks"], VAL);
         let share = truth["object_share"].as_f64().unwrap();
         assert!((share - desk.covered).abs() < 0.004, "{share} of {}", desk.covered);
-        // The object is the one region, read as the object is; only what reads an order reads it somewhere.
+        // The object is the only region and has the same AUC; precedence exists only for heads that read an order.
         let regions = &evaluation["regions"];
         assert_eq!(
             (&regions["regions"][0]["name"], regions["images"].as_u64()),
@@ -268,7 +267,7 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     );
 }
 
-/// What single images say of their object is what the mean over the dataset is made of.
+/// The means over single images, from `inspect`, are the values over the dataset.
 fn single_images(desk: &Desk, of_dataset: &Value) {
     let mut inspect = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(backbone());
@@ -285,7 +284,7 @@ fn single_images(desk: &Desk, of_dataset: &Value) {
     let mean = |of: &dyn Fn(&Value) -> f64| documents.iter().map(of).sum::<f64>() / VAL as f64;
     let auc = mean(&|document| document["regions"]["object"]["weight_auc"].as_f64().unwrap());
     let truth = of_dataset["evaluation"]["truth"]["weight_auc"].as_f64().unwrap();
-    // Tokens are kept in half precision: two that count nearly the same may change places.
+    // Tokens are stored in half precision, so two of nearly equal weight may change places.
     assert_close("AUC of weights", auc, truth, 0.02);
     let region = &of_dataset["evaluation"]["regions"]["regions"][0];
     let at: Vec<f64> =
@@ -325,7 +324,7 @@ fn probes_by_themselves_answer_as_in_their_run() {
         };
         let other = events(&of_run, "probe").into_iter().find(|p| same(&p)).unwrap();
         assert_eq!(probe["evaluation"], other["evaluation"], "{name}");
-        // Its answers of every image too: orders are drawn by the image's index in the whole dataset.
+        // The answers for every image are equal too: orders are drawn by the image's index in the whole dataset.
         let [own, other] = ["of-files", "of-run"]
             .map(|folder| fs::read_to_string(desk.path(folder).join(format!("{name}.csv"))).unwrap());
         assert_eq!(own, other, "{name}");
@@ -333,7 +332,7 @@ fn probes_by_themselves_answer_as_in_their_run() {
     assert_eq!(events(&alone, "probe").len(), 2);
 }
 
-/// The order of a file as a head of its own, and as a change of reading: of 0, 1, 2, ... both are raster.
+/// An order file as a head of its own and as a change of reading; the file with 0, 1, 2, ... is the raster order.
 #[test]
 fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     let desk = Desk::new();
@@ -419,7 +418,7 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
         .args(&probes);
     eval.args(["--causal", "rerouted,patches", "--seed", "3", "--evaluation"]).arg(desk.path("images"));
     let (_, stderr) = done(&mut eval);
-    // Six rankings and four random orders, twenty steps: what one way leaves the other has taken.
+    // Six rankings and four random orders, twenty steps each; a set that deletion keeps is one that insertion adds.
     assert!(stderr.contains("up to 200 whole images for every image and probe"), "{stderr}");
     for probe in &probes {
         let stem = probe.file_stem().unwrap().to_str().unwrap();
@@ -453,13 +452,13 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
                     }
                 }
             }
-            // The mean's gradient ranks by its own evidence; rollout is the backbone's; what leaves a ranking out is not asked.
+            // A lower bound: rankings differ by probe. GAP's gradient ranks as its evidence does; rollout is the backbone's.
             assert!(compared >= 12, "{stem}: {compared} curves");
         }
     }
 }
 
-/// The stability of a dataset's orders is that of its images one by one; the run keeps both it and what last tokens come to.
+/// The stability of a dataset's orders is that of its images one by one; the run keeps it and the metrics of the last tokens.
 #[test]
 fn orders_of_every_image_are_as_stable_as_those_of_one() {
     let desk = Desk::new();
@@ -473,7 +472,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         "{stderr}"
     );
     let events_of = lines(&stdout);
-    let mut with = 0;
+    let mut stable = 0;
     for probe in events(&events_of, "probe") {
         let path = Path::new(probe["probe"].as_str().unwrap());
         let stem = path.file_stem().unwrap().to_str().unwrap();
@@ -483,7 +482,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
             assert!(!stem.starts_with("sinkhorn"), "{stem}");
             continue;
         };
-        with += 1;
+        stable += 1;
         assert_eq!(last, 3, "{stem}");
         assert_eq!(found["last"][2]["accuracy"], found["accuracy"], "more tokens than there are: all");
         let mut table = csv::Reader::from_path(desk.path(&format!("images/{stem}.csv"))).unwrap();
@@ -499,7 +498,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         let mean = own.iter().sum::<f64>() / own.len() as f64;
         assert_close(stem, darker["mean"].as_f64().unwrap(), mean, 1e-6);
         assert_eq!(darker["images"].as_u64(), Some(VAL), "{stem}");
-        // Of another head the order is drawn by the image's place in its dataset.
+        // Other heads draw the order by the image's index in the dataset, which `inspect` does not know.
         if !stem.starts_with("sinkhorn") {
             continue;
         }
@@ -523,7 +522,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
             assert_close(format!("{stem} {name}"), column(name)[0], mean, 5e-3);
         }
     }
-    assert!(with > 0, "{stdout}");
+    assert!(stable > 0, "{stdout}");
     let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     report.arg("report").arg(desk.path("run")).args([
         "--table",
@@ -535,7 +534,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     ]);
     let (tables, _) = done(&mut report);
     assert!(tables.contains("Darker") && tables.contains("Tokens kept"), "{tables}");
-    // Asked again without them, they stay.
+    // A second evaluation without the two flags keeps their results.
     let mut eval = desk.verb("eval", "cache");
     done(eval.arg("--run").arg(desk.path("run")).args(["--seed", "3"]));
     let kept = fs::read_to_string(desk.path("run/evaluation.json")).unwrap();
@@ -580,7 +579,7 @@ fn what_cannot_be_asked_is_said() {
     let (code, _, stderr) = eval(&other, &[]);
     assert!(code == 1 && stderr.contains("does not know the class `comet`"), "{stderr}");
     assert!(stderr.contains("no image was read") && !stderr.contains("tokens:"), "{stderr}");
-    // A run whose dataset is another one now, and one of whose images is.
+    // Another dataset, and the run's own with a renamed image.
     let class = fs::read_dir(scenes.join("val")).unwrap().next().unwrap().unwrap().path();
     let image = fs::read_dir(class).unwrap().next().unwrap().unwrap().path();
     fs::rename(&image, image.with_extension("other.png")).unwrap();
@@ -590,7 +589,7 @@ fn what_cannot_be_asked_is_said() {
         assert!(code == 1 && stderr.contains("not the dataset"), "{stderr}");
     }
     fs::rename(image.with_extension("other.png"), &image).unwrap();
-    // One whose dataset is no longer where it was.
+    // A run whose dataset has moved.
     fs::rename(&scenes, desk.path("elsewhere")).unwrap();
     let mut gone = desk.verb("eval", "cache");
     let (code, _, stderr) = run(gone.arg("--run").arg(desk.path("run")));
@@ -600,7 +599,7 @@ fn what_cannot_be_asked_is_said() {
     let usage = |more: &[&str]| run(&mut desk.sweep("new", more));
     let (code, _, stderr) = usage(&["--grid", "iterations=0"]);
     assert!(code == 2 && stderr.contains("iterations"), "{stderr}");
-    // What the head does not have would train it twice, the same.
+    // A setting that the head does not have would train the same probe twice.
     let (code, _, stderr) = usage(&["--grid", "power=1,2"]);
     assert!(code == 2 && stderr.contains("sinkhorn has temperature=0.1, iterations=20"), "{stderr}");
     let (code, _, stderr) = usage(&["--grid", "iterations"]);

@@ -1,5 +1,5 @@
-//! Probes asked about a whole dataset: the worker's answers beside those it gives image by image, and
-//! the panes that show them, in every state.
+//! Evaluations of probes on a whole dataset: the worker's against its explanations image by image, and the panes that
+//! show them, in every state.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -49,10 +49,10 @@ use crate::state;
 use crate::window::{self, Window};
 use crate::worker::{DRAWS, Desk, end, look, look_at, seen};
 
-/// Classes of the probes of the fixture, and one they do not know.
+/// Two classes of the fixture's probes, and one that they do not know.
 const CLASSES: [&str; 3] = ["church", "crane", "lynx"];
 
-/// An image folder of `each` seeded images a class; one of them is none.
+/// An image folder with `each` images per class and split; `val/church/00.png` is no image.
 fn dataset(each: usize) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for split in ["train", "val"] {
@@ -73,7 +73,7 @@ fn dataset(each: usize) -> TempDir {
 
 static TOKENS: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
 
-fn world() -> WorkerEnv {
+fn worker_env() -> WorkerEnv {
     WorkerEnv { tokens: || Some(TOKENS.path().to_owned()), ..WorkerEnv::default() }
 }
 
@@ -81,8 +81,8 @@ fn subject(probe: u64) -> EvalProbe {
     EvalProbe { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None }
 }
 
-/// Opens the dataset, and asks two probes about it.
-fn ask(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
+/// Opens the dataset and two probes; the split, and the request to evaluate both probes on it.
+fn evaluation_request(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
     desk.open("cpu");
     desk.open_probe("sinkhorn.safetensors", 1);
     desk.open_probe("gap.safetensors", 2);
@@ -116,7 +116,8 @@ fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
     found
 }
 
-/// Of an image whose own class is predicted, the order test's columns are those of its margin in a look at it; whether it has one.
+/// Checks the order test's columns against the margin test of an image's trace, where the true class is predicted; whether
+/// the image has such a test.
 fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
     let column = |name: &str| Some(f64::from(evaluation.values(name)?[image]));
     match &trace.order_test {
@@ -126,7 +127,7 @@ fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
                 [("order_z", null.z), ("order_p", Some(null.p)), ("order_headroom", margin.headroom)]
             {
                 let (found, expected) = (column(name).expect(name), expected.expect(name));
-                // Tokens on disk are half as precise.
+                // Tokens on disk have half precision.
                 assert_close(
                     format!("image {image}, {name}"),
                     found,
@@ -143,8 +144,8 @@ fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
 #[test]
 fn an_evaluation_says_of_every_image_what_a_look_says() {
     let folder = dataset(3);
-    let mut desk = Desk::new(world());
-    let (part, request) = ask(&mut desk, folder.path());
+    let mut desk = Desk::new(worker_env());
+    let (part, request) = evaluation_request(&mut desk, folder.path());
     assert_eq!(part.summary(), "folder, 9 val images of 3 classes");
     let events = desk.job(request.clone());
     let told = |events: &[Event], what: &str| {
@@ -171,11 +172,11 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
             assert_eq!(evaluation.predicted[at], known.map_or(OTHER, |class| class as u32), "{name}");
             similarity::assert_kept(evaluation, at, &trace);
             tested += usize::from(assert_tested(evaluation, at, &trace));
-            // Tokens on disk are half as precise.
+            // Tokens on disk have half precision.
             assert_close(name, evaluation.values(CONFIDENCE).unwrap()[at], best.probability, 2e-3);
             for (measure, diagnostic) in &trace.diagnostics {
                 let found = f64::from(evaluation.values(measure).unwrap()[at]);
-                // Where tokens are counted, of sixteen, one may count elsewhere for it.
+                // Diagnostics that count tokens, of sixteen, may differ by one token.
                 let counted = ["coverage", "entropy", "edge"].iter().any(|word| measure.contains(word));
                 let near = if counted { 1.01 / 16.0 } else { 1e-3 };
                 assert_close(format!("{name} {measure}"), found, diagnostic.value, near);
@@ -202,16 +203,16 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
         assert!(within && low <= high, "{name}: {null:?}");
     }
     assert_eq!(evaluations[1].weights.as_ref().expect("even weights").of_class(0)[0], 1.0);
-    // A second time the tokens are there.
+    // The second time, the tokens are in the cache.
     assert!(!told(&desk.job(request), "Taking tokens"));
 }
 
-/// A probe that reads every image in an order of its own, in a file.
+/// Writes a probe that reads every image in a random order of its own; its path.
 fn random_dynamic(folder: &Path) -> PathBuf {
     let kind = head::find("random-dynamic").unwrap();
     let config = Config { state_dim: Some(4), seed: Some(SEED), ..Config::default() };
     let dims = Dims { width: 24, grid: Grid::new(4, 4), classes: CLASSES.len() };
-    // Trained under another seed: the settings' own one decides.
+    // The orders depend on the seed in the settings, not on that of the training.
     let model = Model::start(kind, &config, dims, SEED + 1, &Device::flex()).unwrap();
     let backbone = BackboneMeta { hidden_size: 24, ..BackboneMeta::default() };
     let path = folder.join("random.safetensors");
@@ -219,22 +220,22 @@ fn random_dynamic(folder: &Path) -> PathBuf {
     path
 }
 
-/// Seed of its orders.
+/// Seed of the orders of [`random_dynamic`].
 const SEED: u64 = 5;
 
-/// Where every token comes in the order of image `draw`, 0 to 1.
-fn places(draw: u64) -> Vec<f32> {
-    let mut places = vec![0.0; 16];
+/// The position, 0 to 1, of every token in the random order of image `draw`.
+fn positions(draw: u64) -> Vec<f32> {
+    let mut positions = vec![0.0; 16];
     let order = dynamic_order(SEED, draw, 16);
-    order.iter().enumerate().for_each(|(k, &i)| places[i] = k as f32 / 15.0);
-    places
+    order.iter().enumerate().for_each(|(k, &i)| positions[i] = k as f32 / 15.0);
+    positions
 }
 
 #[test]
 fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let folder = dataset(3);
-    let mut desk = Desk::new(world());
-    let (part, request) = ask(&mut desk, folder.path());
+    let mut desk = Desk::new(worker_env());
+    let (part, request) = evaluation_request(&mut desk, folder.path());
     assert_eq!(part.samples[0], 9, "training images come first, and their tokens are not taken");
     let path = random_dynamic(folder.path());
     desk.job(Request::Compute(JobId(52), Compute::OpenProbe { entry: ProbeId(3), path }));
@@ -247,7 +248,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
         let own = (0..evaluation.len()).filter(|at| part.asked.class[*at] as usize == class);
         let own: Vec<usize> = own.filter(|at| evaluation.readable(*at)).collect();
         let mean = |token: usize| {
-            let sum: f32 = own.iter().map(|at| places(part.samples[*at] as u64)[token]).sum();
+            let sum: f32 = own.iter().map(|at| positions(part.samples[*at] as u64)[token]).sum();
             sum / own.len() as f32
         };
         let expected: Vec<f32> = (0..16).map(mean).collect();
@@ -267,12 +268,12 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
 
 #[test]
 fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
-    let mut desk = Desk::new(world());
+    let mut desk = Desk::new(worker_env());
     let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
-    let (part, request) = ask(&mut desk, &hub);
+    let (part, request) = evaluation_request(&mut desk, &hub);
     assert_eq!(part.summary(), "parquet, 5 test images of 3 classes");
     let Request::Compute(job, Compute::Evaluate(request)) = request else { unreachable!() };
-    // Fruit, under names that the probes know.
+    // The classes of the dataset, renamed to those that the probes know.
     let classes = CLASSES.map(str::to_owned).to_vec();
     let part = Arc::new(EvalSplit::new(data::Dataset { classes, ..(*part.dataset).clone() }, None));
     let request = Request::Compute(job, Compute::Evaluate(EvalRequest { part: part.clone(), ..request }));
@@ -296,8 +297,8 @@ fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
 #[test]
 fn a_look_is_answered_in_the_middle_of_an_evaluation_and_an_evaluation_can_be_cancelled() {
     let folder = dataset(40);
-    let mut desk = Desk::new(world());
-    let (_, request) = ask(&mut desk, folder.path());
+    let mut desk = Desk::new(worker_env());
+    let (_, request) = evaluation_request(&mut desk, folder.path());
     desk.worker.send(request.clone());
     desk.worker.send(look(60, &folder.path().join("val/crane/00.png"), 1));
     let mut left: HashSet<JobId> = [JobId(51), JobId(60)].into();
@@ -308,7 +309,7 @@ fn a_look_is_answered_in_the_middle_of_an_evaluation_and_an_evaluation_can_be_ca
     let order: Vec<JobId> = events.iter().filter_map(end).collect();
     assert_eq!(order, [JobId(60), JobId(51)], "the look waited for the evaluation");
     let Request::Compute(_, Compute::Evaluate(ask)) = request else { unreachable!() };
-    // Its tokens are known now: it may be over before this thread comes to cancel it.
+    // The tokens are cached by now, so an evaluation may end before it is cancelled.
     let cancelled = (70..90).map(JobId).any(|job| {
         desk.worker.send(Request::Compute(job, Compute::Evaluate(ask.clone())));
         desk.worker.send(Request::Cancel(job));
@@ -318,7 +319,7 @@ fn a_look_is_answered_in_the_middle_of_an_evaluation_and_an_evaluation_can_be_ca
     assert!(cancelled, "none of twenty was cancelled");
 }
 
-/// A part of a dataset that is nowhere on the disk.
+/// A split of nine images of three classes, whose files do not exist.
 pub fn part() -> Arc<EvalSplit> {
     let sample = |at: usize| data::Sample {
         source: data::Source::File(format!("birds/{at}.png").into()),
@@ -337,7 +338,7 @@ pub fn part() -> Arc<EvalSplit> {
     Arc::new(EvalSplit::new(dataset, None))
 }
 
-/// What a probe made of it: images 0, 4 and 8 wrong, 7 unreadable.
+/// An evaluation of a probe on that split: images 0, 4 and 8 wrong, 7 unreadable.
 pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
     let ramp = |scale: f32| (0..9).map(|at| if at == 7 { f32::NAN } else { scale * at as f32 }).collect();
     let maps = |low: f32| ClassMaps {
@@ -377,7 +378,7 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
     })
 }
 
-/// Opens the dataset in a window; answers what is asked of it with `answer`.
+/// Opens the dataset in a window and answers the request with `part`.
 pub fn opened(window: &mut Window, part: &Arc<EvalSplit>) {
     window.harness.state_mut().dispatch(Command::OpenDataset("birds".into(), None));
     let part = part.clone();
@@ -389,6 +390,7 @@ pub fn opened(window: &mut Window, part: &Arc<EvalSplit>) {
     });
 }
 
+/// Answers the window's evaluation requests with those of [`evaluation`], for sinkhorn and gap in turn.
 pub fn evaluated(window: &mut Window, part: &Arc<EvalSplit>) {
     let part = part.clone();
     window.answer_with(move |request| match request {
@@ -408,7 +410,7 @@ pub fn evaluated(window: &mut Window, part: &Arc<EvalSplit>) {
     });
 }
 
-/// A story whose dataset is open: two training images, then seven to ask about.
+/// The state of `state::story` with an open dataset: two training images, then seven test images.
 fn with_dataset() -> (State, Arc<EvalSplit>) {
     let mut state = state::story();
     let requests = state.dispatch(Command::OpenDataset("birds".into(), None));
@@ -423,8 +425,8 @@ fn with_dataset() -> (State, Arc<EvalSplit>) {
     (state, part)
 }
 
-/// What is asked about the dataset of the story's first probes.
-fn asked(state: &mut State) -> (JobId, EvalRequest) {
+/// Evaluates the shown probes; the job and its request.
+fn request_evaluation(state: &mut State) -> (JobId, EvalRequest) {
     let requests = state.dispatch(Command::Evaluate { all: false });
     requests
         .into_iter()
@@ -434,7 +436,8 @@ fn asked(state: &mut State) -> (JobId, EvalRequest) {
         .expect("asked")
 }
 
-fn told(state: &mut State, (job, ask): &(JobId, EvalRequest), part: &Arc<EvalSplit>) {
+/// Answers an evaluation request for all its subjects, and finishes the job.
+fn answer_evaluation(state: &mut State, (job, ask): &(JobId, EvalRequest), part: &Arc<EvalSplit>) {
     let made = evaluation(&self::part(), "gap");
     for subject in &ask.subjects {
         let answer = EvalAnswer { subject: subject.clone(), part: part.clone(), result: Ok(made.clone()) };
@@ -443,8 +446,8 @@ fn told(state: &mut State, (job, ask): &(JobId, EvalRequest), part: &Arc<EvalSpl
     state.apply(Event::Finished(*job));
 }
 
-/// The probe's file has been written anew.
-fn rewritten(state: &mut State, column: ColumnId) {
+/// Reopens a column's probe, whose file has another fingerprint now.
+fn reopen_rewritten(state: &mut State, column: ColumnId) {
     let probe = state.columns[&column].probe;
     let requests = state.dispatch(Command::ReopenProbe(probe));
     let Some(Request::Compute(job, Compute::OpenProbe { entry, .. })) = requests.first() else {
@@ -458,24 +461,24 @@ fn rewritten(state: &mut State, column: ColumnId) {
 fn an_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
     let (mut state, part) = with_dataset();
     let [first, second] = [0, 1].map(|at| state::column(&state, at));
-    let ask = asked(&mut state);
-    told(&mut state, &ask, &part);
+    let ask = request_evaluation(&mut state);
+    answer_evaluation(&mut state, &ask, &part);
     assert!(state.evaluation_of(first).is_some() && state.evaluation_of(second).is_some());
-    rewritten(&mut state, first);
+    reopen_rewritten(&mut state, first);
     assert!(state.evaluation_of(first).is_none(), "figures of the file as it was");
     assert!(state.evaluation_of(second).is_some());
-    // An answer under way is of neither file for certain.
-    let ask = asked(&mut state);
-    rewritten(&mut state, first);
-    told(&mut state, &ask, &part);
+    // An answer that arrives after the reopening may be of either file.
+    let ask = request_evaluation(&mut state);
+    reopen_rewritten(&mut state, first);
+    answer_evaluation(&mut state, &ask, &part);
     assert!(state.evaluation_of(first).is_none() && state.evaluation_of(second).is_some());
-    // Nor is one of a job that another has replaced.
-    let [older, newer] = [asked(&mut state), asked(&mut state)];
-    told(&mut state, &older, &part);
+    // The answer of a job that another has replaced is dropped too.
+    let [older, newer] = [request_evaluation(&mut state), request_evaluation(&mut state)];
+    answer_evaluation(&mut state, &older, &part);
     assert!(state.evaluation_of(first).is_none() && state.evaluations.job == Some(newer.0));
-    told(&mut state, &newer, &part);
+    answer_evaluation(&mut state, &newer, &part);
     assert!(state.evaluation_of(first).is_some());
-    // Bands of chance from another seed, or of more draws, are others.
+    // Null bands from another seed or number of draws are others.
     let before = state.explain;
     for look in [ExplainSettings { seed: 7, ..before }, ExplainSettings { null_draws: 7, ..before }] {
         state.dispatch(Command::SetExplainSettings(look));
@@ -483,7 +486,7 @@ fn an_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
         state.dispatch(Command::SetExplainSettings(before));
         assert!(state.evaluation_of(first).is_some() && state.evaluation_of(second).is_some());
     }
-    // The backbone reads another layer now; then it holds other weights.
+    // The backbone is reopened at another layer, then with other weights.
     let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
     for (options, weights) in [(options, "weights of one"), (BackboneOptions::default(), "others")] {
         let requests = state.dispatch(Command::OpenBackbone("one".into()));
@@ -514,7 +517,7 @@ fn a_stability_is_of_the_probe_that_was_measured() {
             })
             .unwrap()
     };
-    let steadied = |state: &mut State, (job, ask): &(JobId, stability::StabilityRequest)| {
+    let answer_stability = |state: &mut State, (job, ask): &(JobId, stability::StabilityRequest)| {
         let found = Stability {
             image: "x.png".into(),
             probe: "a".into(),
@@ -533,32 +536,32 @@ fn a_stability_is_of_the_probe_that_was_measured() {
         state.apply(Event::Finished(*job));
     };
     let ask = measure(&mut state);
-    steadied(&mut state, &ask);
+    answer_stability(&mut state, &ask);
     assert!(state.stability_of(column).is_some());
     let before = state.explain;
     state.dispatch(Command::SetExplainSettings(ExplainSettings { seed: 7, ..before }));
     assert!(state.stability_of(column).is_none(), "of changes drawn from another seed");
     state.dispatch(Command::SetExplainSettings(before));
     assert!(state.stability_of(column).is_some());
-    rewritten(&mut state, column);
+    reopen_rewritten(&mut state, column);
     assert!(state.stability_of(column).is_none());
     let (job, _) = measure(&mut state);
     state.apply(Event::Failed(job, UserError::new("The device was lost")));
     assert!(state.stability_of(column).is_some_and(|found| found.is_err()));
-    rewritten(&mut state, column);
+    reopen_rewritten(&mut state, column);
     assert!(state.stability_of(column).is_none(), "it failed with the file as it was");
     let ask = measure(&mut state);
-    rewritten(&mut state, column);
-    steadied(&mut state, &ask);
+    reopen_rewritten(&mut state, column);
+    answer_stability(&mut state, &ask);
     assert!(state.stability_of(column).is_none(), "too late");
-    // Another measurement, with other changes, has taken its place.
+    // A measurement that a newer one, with other changes, has replaced is dropped.
     let older = measure(&mut state);
     state.dispatch(Command::SetExplainSettings(ExplainSettings { seed: 7, ..ExplainSettings::default() }));
     let newer = measure(&mut state);
     assert_ne!(older.1.seed, newer.1.seed);
-    steadied(&mut state, &older);
+    answer_stability(&mut state, &older);
     assert!(state.stability_of(column).is_none(), "measured with other changes");
-    steadied(&mut state, &newer);
+    answer_stability(&mut state, &newer);
     assert!(state.stability_of(column).is_some());
 }
 
@@ -568,9 +571,9 @@ fn an_image_draws_by_its_index_in_the_whole_dataset() {
     assert_eq!(part.samples, [2, 3, 4, 5, 6, 7, 8]);
     let images: Vec<ImageId> = state.library.images.keys().copied().collect();
     let draws: Vec<u64> = images.iter().map(|id| state.library.draw(*id)).collect();
-    // Three images of no dataset, by their place; then those of the dataset.
+    // Three images of no dataset, by their position in the library; then those of the dataset, by index.
     assert_eq!(draws, [0, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
-    // What was opened is shown: five behind the first of its images, which is the third of the dataset.
+    // The first opened image, index 2 of the dataset, is current; five steps on is index 7.
     let requests = state.dispatch(Command::Step(5));
     let look = requests
         .iter()
@@ -666,8 +669,8 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     evaluated(&mut window, &part);
     let focus = window.harness.state().state.columns.keys().next().copied();
-    let gallery_images = |window: &mut Window, sieve: GalleryFilter| -> Vec<String> {
-        window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(sieve)));
+    let gallery_images = |window: &mut Window, filter: GalleryFilter| -> Vec<String> {
+        window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(filter)));
         let state = &window.harness.state().state;
         state.gallery_images(focus).iter().map(|id| state.library.images[id].name()).collect()
     };
@@ -746,7 +749,7 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
     assert_eq!(shown(&window), [true, false, true, true]);
     window.click(&row);
     assert_eq!(shown(&window), [false, true, false, false]);
-    // Nobody was asked with null bands of another seed.
+    // There are no evaluations with null bands of another seed.
     let settings = ExplainSettings { seed: 1, ..ExplainSettings::default() };
     window.harness.state_mut().dispatch(Command::SetExplainSettings(settings));
     window.harness.run();
@@ -815,9 +818,9 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
 #[test]
 fn a_change_whose_evaluation_was_called_off_is_evaluated_once_that_is_asked_for() {
     let (mut state, part) = with_dataset();
-    let ask = asked(&mut state);
+    let ask = request_evaluation(&mut state);
     assert!(!Action::EvaluateShown.enabled(&state), "it would begin again");
-    told(&mut state, &ask, &part);
+    answer_evaluation(&mut state, &ask, &part);
     let column = state::column(&state, 0);
     state.dispatch(Command::SetChange(column, Intervention::NoRouting));
     let job = state.evaluations.job.expect("by itself");
@@ -826,7 +829,13 @@ fn a_change_whose_evaluation_was_called_off_is_evaluated_once_that_is_asked_for(
     state::answer(&mut state, &look);
     assert_eq!(state.evaluations.job, None);
     assert!(Action::EvaluateShown.enabled(&state));
-    assert!(asked(&mut state).1.subjects.iter().any(|subject| subject.change == Intervention::NoRouting));
+    assert!(
+        request_evaluation(&mut state)
+            .1
+            .subjects
+            .iter()
+            .any(|subject| subject.change == Intervention::NoRouting)
+    );
 }
 
 #[test]
@@ -946,8 +955,8 @@ fn an_image_does_not_come_back_into_another_split() {
 fn evaluations_stay_for_who_takes_the_last_closing_back() {
     let (mut state, part) = with_dataset();
     let column = state::column(&state, 0);
-    let ask = asked(&mut state);
-    told(&mut state, &ask, &part);
+    let ask = request_evaluation(&mut state);
+    answer_evaluation(&mut state, &ask, &part);
     let id = *state.library.datasets.keys().next().unwrap();
     state.dispatch(Command::CloseDataset(id));
     state.dispatch(Command::Undo);
@@ -1049,7 +1058,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         };
         assert_eq!(rows, expected, "{table}");
     }
-    // From the files beside it the program draws the same with no dataset and no window.
+    // `ssmprobe figures` draws the same from the exported files alone.
     for overview in OVERVIEWS {
         let plot = EvaluationPlot { selected: None, ..plot_of(*overview, &part) };
         let scene = Plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
@@ -1066,7 +1075,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         let [a, b] = [window, headless].map(|path| std::fs::read_to_string(path).expect("a picture"));
         assert!(a == b, "{}", overview.id());
     }
-    // Images of one dataset have no place among as many of another.
+    // Evaluations of two datasets with the same number of images cannot be combined.
     let mut other = (*evaluation(&part, "gap")).clone();
     let mut asked = (*part.asked).clone();
     asked.dataset = "flowers".to_owned();
@@ -1089,7 +1098,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
 
 #[test]
 fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds() {
-    let mut desk = Desk::new(world());
+    let mut desk = Desk::new(worker_env());
     desk.open("cpu");
     desk.open_probe("sinkhorn.safetensors", 1);
     desk.open_probe("gap.safetensors", 2);
@@ -1182,9 +1191,9 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
     window.click("Removal curves…");
     assert!(window.has("Each probe reads each of 9 images once"), "frozen curves are sums");
     window.click("Tokens, rerouted");
-    // Five rankings and sixteen random orders, twenty steps each way.
+    // Five rankings and sixteen random orders, twenty steps each for deletion and insertion.
     assert!(window.has("Each probe reads each of 9 images up to 840 times"));
-    // With attention rollout a ranking more, and four random orders, twenty steps, of which one way gives the other.
+    // Attention rollout is one more ranking; patches use four random orders and twenty steps, shared by both directions.
     window.click("Patches");
     assert!(window.has(
         "Each probe reads each of 9 images up to 880 times, and costs the encoder up to 200 whole images"
@@ -1211,8 +1220,8 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
 #[test]
 fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
     let folder = dataset(2);
-    let mut desk = Desk::new(world());
-    let (part, request) = ask(&mut desk, folder.path());
+    let mut desk = Desk::new(worker_env());
+    let (part, request) = evaluation_request(&mut desk, folder.path());
     let Request::Compute(job, Compute::Evaluate(request)) = request else { panic!("{request:?}") };
     let plain = answers(&desk.job(Request::Compute(job, Compute::Evaluate(request.clone()))))
         .iter()
@@ -1230,7 +1239,7 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
         });
         assert!(found.values("rerouted_deletion_evidence").is_none(), "not asked for");
         assert!(found.values("pixels_insertion_gradient").is_some(), "the encoder was asked");
-        // Of an image whose class the probe knows.
+        // Images whose class the probe knows.
         let known = |image: &usize| found.values(OWN).is_some_and(|own| own[*image].is_finite());
         assert!((0..part.samples.len()).filter(known).count() > 2);
         for image in (0..part.samples.len()).filter(known) {

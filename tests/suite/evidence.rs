@@ -1,5 +1,5 @@
-//! Evidence against float64 autograd through the recurrence (`tests/reference/evidence.py`), and
-//! that it sums to the logit whatever the plan and the gains.
+//! Evidence against float64 autograd through the recurrence (`tests/reference/evidence.py`), and its sum,
+//! which is the logit for every plan and gain.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What the families of backbones add to one encoder: where a `config.json` holds its fields, what stands
-//! beside the encoder in a file, images that patches do not divide.
+//! Differences between the families of backbones: where `config.json` holds the fields, which other weights a file may
+//! have beside the encoder's, and images whose size is no multiple of the patch.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn a_vision_model_is_found_in_the_config_of_both() {
     let clip = config(r#"{"model_type": "clip", "hidden_size": 5, "vision_config_dict": null}"#);
     assert_eq!((clip.width, clip.grid().len(), clip.prefix_tokens()), (768, 49, 1));
     assert_eq!((clip.activation, clip.epsilon, clip.final_norm), (Activation::QuickGelu, 1e-5, false));
-    // Older files say it twice; transformers takes the first, and nothing of the second.
+    // Older files hold the vision configuration twice; transformers use `vision_config_dict` alone.
     let twice = config(
         r#"{"model_type": "clip", "vision_config_dict": {"hidden_size": 1024, "num_attention_heads": 16},
             "vision_config": {"hidden_size": 24, "patch_size": 14}}"#,
@@ -54,7 +54,7 @@ fn what_a_config_of_eva02_leaves_out_is_as_published() {
     assert_eq!(within.biases.qkv, [false; 3]);
 }
 
-/// Copies a fixture's weights with other names.
+/// Writes a fixture's weights to a folder, each under all the names that `name` returns for it.
 fn rename(from: &str, to: &Path, name: impl Fn(&str) -> Vec<String>) {
     let bytes = std::fs::read(fixtures().join(from).join("model.safetensors")).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -77,13 +77,13 @@ fn what_stands_beside_an_encoder_is_left_out_and_nothing_else() {
     };
     let text = |case: &str| std::fs::read_to_string(fixtures().join(case).join("config.json")).unwrap();
     let same = |name: &str| vec![name.to_owned()];
-    // The vision encoder alone may be asked for out of a file of both, and stand there with no prefix.
+    // A vision encoder opens from a file that holds the text encoder too, and from one without the prefix.
     open("clip", &text("clip-vision").replace("\"gelu\"", "\"quick_gelu\""), &same).unwrap();
     let bare = |name: &str| name.strip_prefix("vision_model.").map(str::to_owned).into_iter().collect();
     open("clip", &text("clip"), &bare).unwrap();
     for case in ["clip", "siglip", "deit", "dinov3", "ijepa", "data2vec", "eva02", "eva02-norms"] {
         open(case, &text(case), &same).unwrap();
-        // A copy of a weight the encoder does not know.
+        // A copy of a weight under a name that the encoder does not know.
         let more = |name: &str| match name.ends_with("norm1.weight") || name.ends_with("before.weight") {
             true => vec![name.to_owned(), name.replace(".weight", ".gamma")],
             false => vec![name.to_owned()],

@@ -1,5 +1,5 @@
-//! Every step of every file fails in turn: the old file or the new one is there, nothing is left over, the
-//! message says where and what to do, and a second run ends with the same bits.
+//! Fault injection: every step of writing a file fails in turn. The old or the new file is there, no temporary file is
+//! left, the message says where and what to do, and a second run ends with the same bits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,33 +17,33 @@ use ssmprobe::model::probe::Probe;
 
 use crate::{hub, run};
 
-/// Faults, and what is said of each.
+/// Faults by error number, and words of the advice for each.
 const FAULTS: [(Failure, &str); 3] = [
-    (Failure::Lasting(28), "make room"),           // the disk is full
-    (Failure::Once(5), "check the disk"),          // it failed
-    (Failure::Once(13), "let this program write"), // it is not ours to write on
+    (Failure::Lasting(28), "make room"),           // ENOSPC
+    (Failure::Once(5), "check the disk"),          // EIO
+    (Failure::Once(13), "let this program write"), // EACCES
 ];
 
-/// Set in a process that runs one test alone.
+/// Environment variable with the test's name in a child process that runs one test alone.
 const APART: &str = "SSMPROBE_SUITE_APART";
 
-/// The test of this name once more in a process of its own, with `env`: what fails there fails nowhere else.
+/// Runs the test of this name in a child process, with `env`: failpoints set there affect no other test.
 pub fn child(test: &str, env: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", test, "--nocapture"]).env(APART, test).stdin(Stdio::null());
-    // In memory, where there is such a disk: every file is forced to it, and there are thousands.
+    // A disk in memory, where there is one: thousands of files are synced to it.
     if Path::new("/dev/shm").is_dir() {
         command.env("TMPDIR", "/dev/shm");
     }
     command.envs(env.iter().copied()).output().expect("it starts")
 }
 
-/// Whether this process runs the test alone.
+/// Whether this process is the child that runs this test alone.
 pub fn is_child(test: &str) -> bool {
     std::env::var(APART).is_ok_and(|alone| alone == test)
 }
 
-/// Runs `work` in a process of its own.
+/// Runs `work` in a child process, by running `test` again there.
 pub fn apart(test: &str, work: impl FnOnce()) {
     if is_child(test) {
         return work();
@@ -53,13 +53,12 @@ pub fn apart(test: &str, work: impl FnOnce()) {
     assert!(status.success() && said[0].contains("1 passed"), "{status}\n{}{}", said[0], said[1]);
 }
 
-/// Of the many places where something may be stopped or fail, one in how many is tried: `some`, and every one with
-/// `SSMPROBE_EXHAUSTIVE=1`.
+/// Stride over the many steps at which something may stop or fail: `some`, or 1 with `SSMPROBE_EXHAUSTIVE=1`.
 pub fn stride(some: usize) -> usize {
     if std::env::var_os("SSMPROBE_EXHAUSTIVE").is_some_and(|all| all == "1") { 1 } else { some }
 }
 
-/// Every file below a folder by its path in it.
+/// The bytes of every file below a folder, by relative path.
 pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -76,17 +75,17 @@ pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Whether a file is one that has not come to its place.
+/// Whether a name is that of a temporary file, which has not been renamed to its target.
 pub fn is_temporary(name: &str) -> bool {
     name.contains(".ssmprobe-")
 }
 
-/// What is left over of files that did not come to their place.
+/// The temporary files below a folder.
 pub fn leftovers(folder: &Path) -> Vec<String> {
     tree(folder).into_keys().filter(|name| is_temporary(name)).collect()
 }
 
-/// Whether a file of a run or a cache is whole, by its ending.
+/// Whether a file of a run or a cache is complete and parses, by its extension.
 pub fn whole(name: &str, bytes: &[u8]) -> bool {
     let lines = || bytes.ends_with(b"\n") || bytes.is_empty();
     match Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or_default() {
@@ -98,27 +97,27 @@ pub fn whole(name: &str, bytes: &[u8]) -> bool {
     }
 }
 
-/// Something that writes below a folder.
+/// Work that writes files below a folder.
 struct Trial<'a> {
     folder: &'a Path,
     work: &'a dyn Fn() -> anyhow::Result<()>,
-    /// Whether a file may be so in between: neither as before nor as at the end.
+    /// Whether a file may hold these bytes after a fault, though it does neither before the work nor after it.
     between: &'a dyn Fn(&str, &[u8]) -> bool,
-    /// What of a file is the same every time.
-    lasting: &'a dyn Fn(&str, Vec<u8>) -> Vec<u8>,
+    /// The part of a file's bytes that every run of the work reproduces.
+    reproducible: &'a dyn Fn(&str, Vec<u8>) -> Vec<u8>,
 }
 
 impl Trial<'_> {
     fn tree(&self) -> BTreeMap<String, Vec<u8>> {
-        let lasting = |(name, bytes): (String, Vec<u8>)| {
-            let bytes = (self.lasting)(&name, bytes);
+        let reproducible = |(name, bytes): (String, Vec<u8>)| {
+            let bytes = (self.reproducible)(&name, bytes);
             (name, bytes)
         };
-        tree(self.folder).into_iter().map(lasting).collect()
+        tree(self.folder).into_iter().map(reproducible).collect()
     }
 
-    /// Lets every `stride`-th step fail with each of `faults`; how many steps there are.
-    fn hold(&self, faults: &[(Failure, &str)], stride: usize) -> usize {
+    /// Lets every `stride`-th step fail with each of `faults` and checks the files after it; how many steps there are.
+    fn fail_steps(&self, faults: &[(Failure, &str)], stride: usize) -> usize {
         let Self { folder, work, between, .. } = self;
         let (raw, old) = (tree(folder), self.tree());
         work().expect("undisturbed");
@@ -140,7 +139,7 @@ impl Trial<'_> {
                 let here = format!("{fault:?} at step {at}");
                 let now = self.tree();
                 match result {
-                    // It was no step that matters, as that of a file that only saves a question.
+                    // A fault that the work survives, as in a file that only spares a question, may add no file.
                     Ok(()) => {
                         assert_eq!(now.keys().filter(|name| !new.contains_key(*name)).count(), 0, "{here}");
                     }
@@ -175,13 +174,14 @@ fn never(_: &str, _: &[u8]) -> bool {
     false
 }
 
-fn all(_: &str, bytes: Vec<u8>) -> Vec<u8> {
+fn all_bytes(_: &str, bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// [`Trial::hold`] of what may write old files and new ones only.
-fn hold(folder: &Path, least: usize, work: impl Fn() -> anyhow::Result<()>) {
-    let steps = Trial { folder, work: &work, between: &never, lasting: &all }.hold(&FAULTS, 1);
+/// [`Trial::fail_steps`] for work whose files are always the old or the new ones; at least `least` steps must fail.
+fn old_or_new(folder: &Path, least: usize, work: impl Fn() -> anyhow::Result<()>) {
+    let trial = Trial { folder, work: &work, between: &never, reproducible: &all_bytes };
+    let steps = trial.fail_steps(&FAULTS, 1);
     assert!(steps >= least, "only {steps} steps could fail");
 }
 
@@ -199,7 +199,7 @@ fn a_file_comes_to_its_place_only_when_its_bytes_are_on_the_disk() {
     apart("faults::a_file_comes_to_its_place_only_when_its_bytes_are_on_the_disk", || {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
-        // Made, written, forced to the disk, renamed: whatever fails, the old file stands there.
+        // Created, written, synced, renamed: whichever step fails, the old file is kept.
         for at in 1.. {
             atomic_file::write(&path, b"old").expect("written");
             failpoint::files(at, Failure::Once(5));
@@ -224,19 +224,19 @@ fn settings_workspaces_probes_and_figures_are_old_or_new() {
         let at = |name: &str| folder.path().join(name);
         let settings = |theme| Settings { theme, ..Settings::default() };
         settings(ThemeChoice::Dark).save(&at("deep/settings.json")).expect("saved");
-        hold(folder.path(), 4, || Ok(settings(ThemeChoice::Light).save(&at("deep/settings.json"))?));
-        // And where there was none, nor its folder.
-        hold(folder.path(), 5, || Ok(settings(ThemeChoice::Light).save(&at("new/settings.json"))?));
+        old_or_new(folder.path(), 4, || Ok(settings(ThemeChoice::Light).save(&at("deep/settings.json"))?));
+        // Where neither the file nor its folder exists.
+        old_or_new(folder.path(), 5, || Ok(settings(ThemeChoice::Light).save(&at("new/settings.json"))?));
 
         let workspace = |runs: usize| Workspace { runs: vec![at("run"); runs], ..Workspace::default() };
         workspace(0).save(&at("a.ssmprobe")).expect("saved");
-        hold(folder.path(), 4, || Ok(workspace(400).save(&at("a.ssmprobe"))?));
+        old_or_new(folder.path(), 4, || Ok(workspace(400).save(&at("a.ssmprobe"))?));
 
         let probe =
             |name: &str| Probe::load(fixture(&format!("probes/{name}.safetensors"))).expect("a probe");
         let (old, new) = (probe("gap"), probe("sinkhorn"));
         old.save(at("p.safetensors")).expect("saved");
-        hold(folder.path(), 4, || Ok(new.save(at("p.safetensors"))?));
+        old_or_new(folder.path(), 4, || Ok(new.save(at("p.safetensors"))?));
 
         for ending in ["svg", "pdf", "png", "csv", "npz"] {
             let out = at(&format!("figure.{ending}")).display().to_string();
@@ -244,7 +244,7 @@ fn settings_workspaces_probes_and_figures_are_old_or_new() {
                 verb(&["figures", "--scan", scan, "--width", "40", "--dpi", "40", "--out", &out])
             };
             draw("snake").expect("drawn");
-            hold(folder.path(), 4, || draw("raster"));
+            old_or_new(folder.path(), 4, || draw("raster"));
         }
     });
 }
@@ -266,7 +266,7 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
         };
         inspect("1").expect("explained");
         // Summary, arrays, trace, JSON and stability, each of four steps.
-        hold(folder.path(), 20, || inspect("0"));
+        old_or_new(folder.path(), 20, || inspect("0"));
 
         let desk = run::Desk::new(24, 12);
         run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
@@ -278,24 +278,24 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
             verb(&[&fixed[..], &["--seed", seed, "--ablations"]].concat())
         };
         judge("1").expect("judged");
-        hold(&trained, 16, || judge("2"));
+        old_or_new(&trained, 16, || judge("2"));
 
         let tables = place(trained.join("tables"));
         let report = |more: &[&str]| verb(&[&["report", &ran, "--out", &tables][..], more].concat());
         report(&["--table", "main", "--format", "csv"]).expect("reported");
-        hold(&trained, 12, || report(&["--table", "main"]));
+        old_or_new(&trained, 12, || report(&["--table", "main"]));
 
         let scenes = desk.path("drawn");
         fs::create_dir(&scenes).expect("a folder");
         let inside = scenes.join("set");
         let draw = || {
-            // Only a new folder is drawn into: who tries again takes away what there is.
+            // `scenes` writes into a new folder only, so a second try removes the first one's.
             if inside.exists() {
                 fs::remove_dir_all(&inside)?;
             }
             verb(&["scenes", "--train", "2", "--val", "1", "--out", &place(inside.clone())])
         };
-        hold(&scenes, 28, draw);
+        old_or_new(&scenes, 28, draw);
     });
 }
 
@@ -314,8 +314,8 @@ fn an_evaluation_that_cannot_be_kept_is_refused_before_tokens_are_taken() {
     });
 }
 
-/// Without the time it took.
-fn timeless(name: &str, bytes: Vec<u8>) -> Vec<u8> {
+/// A run's file without the times in it.
+fn without_times(name: &str, bytes: Vec<u8>) -> Vec<u8> {
     let (table, answers) = (name.ends_with("results.csv"), name.contains("answers/"));
     if !table && !answers {
         return bytes;
@@ -349,12 +349,12 @@ fn a_training_that_met_a_fault_anywhere_goes_on_to_the_same_bits() {
             ];
             verb(&[&fixed[..], &more, &["--batch", "16", "--device", "cpu", "--seeds", "2"]].concat())
         };
-        let trial = Trial { folder: &folder, work: &train, between: &whole, lasting: &timeless };
-        let steps = trial.hold(&FAULTS[..1], stride(3));
+        let trial = Trial { folder: &folder, work: &train, between: &whole, reproducible: &without_times };
+        let steps = trial.fail_steps(&FAULTS[..1], stride(3));
         assert!(steps > 100, "only {steps} steps could fail");
         fs::remove_dir_all(&folder).expect("removed");
         fs::create_dir(&folder).expect("a folder");
-        trial.hold(&FAULTS[1..], stride(12));
+        trial.fail_steps(&FAULTS[1..], stride(12));
     });
 }
 
@@ -367,12 +367,12 @@ fn a_download_that_met_a_fault_goes_on_and_is_whole() {
             let client = hub::client(&server, cache.path());
             Ok(client.resolve("org/name", &mut |_| ControlFlow::Continue(())).map(drop)?)
         };
-        // What has arrived of a file may stay, and is gone on with.
+        // The part of a file that has arrived may stay, and the download is resumed from it.
         let begun = |name: &str, bytes: &[u8]| {
             name.ends_with(".incomplete") && content.iter().any(|whole| whole.starts_with(bytes))
         };
-        let trial = Trial { folder: cache.path(), work: &fetch, between: &begun, lasting: &all };
-        let steps = trial.hold(&FAULTS, 1);
+        let trial = Trial { folder: cache.path(), work: &fetch, between: &begun, reproducible: &all_bytes };
+        let steps = trial.fail_steps(&FAULTS, 1);
         assert!(steps >= 20, "only {steps} steps could fail");
     });
 }

@@ -1,4 +1,4 @@
-//! Which GPUs tests compare with the processor.
+//! The GPUs that tests compare with the processor, and a lock over their use.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::vec::IntoIter;
@@ -8,10 +8,10 @@ use ssmprobe::model::device::{self, Type};
 
 use crate::skip;
 
-/// Who works on GPUs in this process: some, or one alone.
+/// Read-locked by tests that share the GPUs of this process, write-locked by one that needs them for itself.
 pub static IN_USE: RwLock<()> = RwLock::new(());
 
-/// GPUs with their names, and what is held as long as they are asked for.
+/// Iterator over GPUs and their names, which holds a lock guard until it is dropped.
 pub struct Gpus<G> {
     found: IntoIter<(String, Device)>,
     _guard: G,
@@ -25,12 +25,12 @@ impl<G> Iterator for Gpus<G> {
     }
 }
 
-/// Every real GPU; where there is none, a software adapter.
+/// Name and device of every real GPU, or of a software adapter where there is none; holds [`IN_USE`] for reading.
 pub fn gpus() -> Gpus<RwLockReadGuard<'static, ()>> {
     gpus_with(IN_USE.read().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The same, with another guard.
+/// As [`gpus`], with another guard of [`IN_USE`].
 pub fn gpus_with<G>(guard: G) -> Gpus<G> {
     Gpus { found: found().into_iter(), _guard: guard }
 }
