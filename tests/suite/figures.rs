@@ -1,4 +1,4 @@
-//! `ssmprobe figures`: a stored trace becomes files.
+//! `ssmprobe figures`: files drawn from stored traces, runs, removal curves and fixed scans.
 
 use std::path::Path;
 
@@ -16,6 +16,7 @@ fn figures(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
     Command::new(program).current_dir(folder).arg("figures").args(arguments).assert()
 }
 
+/// A folder with the traces `sinkhorn.json` and `gap.json`.
 fn stored() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for trace in [traces::sinkhorn_trace(), traces::gap_trace()] {
@@ -59,11 +60,11 @@ fn letters_that_the_typeface_lacks_are_told_of_where_they_become_boxes() {
     let mut trace = traces::gap_trace();
     trace.top[0].name = "中文 ключ".into();
     std::fs::write(folder.path().join("a.json"), serde_json::to_vec(&trace).unwrap()).unwrap();
-    for (out, told) in [("a.png", true), ("a.pdf", true), ("a.svg", false)] {
+    for (out, warned) in [("a.png", true), ("a.pdf", true), ("a.svg", false)] {
         let shown = ["--trace", "a.json", "--figure", "predictions", "--width", "174", "--out", out];
         let done = figures(folder.path(), &shown).success();
         let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-        assert_eq!(said.contains("SVG shows them: 中文\n"), told, "{out}: {said}");
+        assert_eq!(said.contains("SVG shows them: 中文\n"), warned, "{out}: {said}");
     }
 }
 
@@ -115,7 +116,7 @@ fn all_figures_and_comparisons_are_written() {
     let said = String::from_utf8(all.get_output().stderr.clone()).unwrap();
     assert!(said.contains("no scan_path: gap reads no order"), "{said}");
     assert!(folder.path().join("gap-token_map.svg").exists());
-    // What cannot be written ends it: a folder has the name.
+    // A file that cannot be written, because a folder has its name, ends the command.
     std::fs::create_dir(folder.path().join("new-token_map.svg")).unwrap();
     let failed =
         figures(folder.path(), &["--trace", "gap.json", "--figure", "all", "--out", "new.svg"]).code(1);
@@ -184,12 +185,12 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     );
     let rows: Vec<&str> = csv.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(rows.len(), 1 + 4, "{csv}");
-    // 80 images in batches of 16 are 5 steps an epoch.
+    // 80 images in batches of 16 make 5 steps per epoch.
     assert!(rows[1].starts_with("gap,loss,2.5,2,0") && rows[4].starts_with("gap,accuracy,10,0.25,"), "{csv}");
-    // Losses are the same for both seeds; accuracies are 20 and 30 %, 0.1 / sqrt(2) around their mean.
+    // Losses are the same for both seeds; accuracies of 20 and 30 % have a standard deviation of 0.1 / sqrt(2).
     let spread = |row: &str| row.rsplit(',').next().unwrap().parse::<f64>().unwrap();
     assert_close("spreads", [spread(rows[1]), spread(rows[4])], [0.0, 0.0707106781186548], 1e-12);
-    // Several runs on one plot; the 95 % interval of two seeds is 12.706 of their deviation over the root of 2.
+    // Several runs on one plot; the 95 % interval of two seeds is ± 12.706 standard deviations / sqrt(2).
     let twin = folder.path().join("twin");
     Run::create(&twin, report::manifest("tiny", "birds", &["gap"], 2, Selection::Test), &Truth::default())
         .unwrap();
@@ -204,7 +205,7 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
         "{csv}"
     );
     assert_close("interval", spread(rows[1]), 12.706 * 0.0707106781186548 / 2f64.sqrt(), 1e-9);
-    // With losses of steps the loss is drawn from them: 5 points an epoch of 5 steps.
+    // Where the loss of every step is stored, it is drawn: 5 points per epoch of 5 steps.
     let run = Run::open(&folder.path().join("run")).unwrap();
     let points: Vec<f32> = (0..10).map(|step| 2.0 - 0.1 * step as f32).collect();
     for seed in [0, 1] {
@@ -330,15 +331,15 @@ fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
     let text = serde_json::to_vec(&traces::neuralsort_trace()).unwrap();
     std::fs::write(folder.path().join("neuralsort.json"), text).unwrap();
     let all = ["--figure", "all", "--out", "d.csv", "--trace", "sinkhorn.json", "--against"];
-    let told = said(&[&all[..], &["neuralsort.json"]].concat(), 0);
+    let notes = said(&[&all[..], &["neuralsort.json"]].concat(), 0);
     for figure in ssmprobe::viz::FIGURES.iter().filter(|figure| has_difference(**figure)) {
         let path = folder.path().join(format!("d-{}.csv", figure.id()));
-        let csv = std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{}: {told}", figure.id()));
+        let csv = std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{}: {notes}", figure.id()));
         assert!(csv.contains("delta_"), "{}: {csv}", figure.id());
     }
     std::fs::create_dir(folder.path().join("none")).unwrap();
     let gap = [&all[..3], &["none/d.csv"], &all[4..], &["gap.json"]].concat();
-    let told = said(&gap, 0);
+    let notes = said(&gap, 0);
     for (id, why) in [
         ("assignment", "gap reads no order"),
         ("scan_path", "gap reads no order"),
@@ -346,10 +347,10 @@ fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
         ("scores", "gap gives its tokens no scores"),
         ("order_test", "One of the two traces has no order test"),
     ] {
-        assert!(told.contains(&format!("no {id}: {why}")), "{told}");
+        assert!(notes.contains(&format!("no {id}: {why}")), "{notes}");
         assert!(!folder.path().join(format!("none/d-{id}.csv")).exists(), "{id}");
     }
-    assert!(folder.path().join("none/d-predictions.csv").exists() && !told.contains("no photo"), "{told}");
+    assert!(folder.path().join("none/d-predictions.csv").exists() && !notes.contains("no photo"), "{notes}");
     let scan = ["--scan", "raster,snake", "--out", "s.svg", "--against", "1"];
     assert!(said(&scan, 2).contains("--against: fixed scans have no trace"));
     let run = ["--run", ".", "--out", "s.svg", "--against", "1"];

@@ -1,4 +1,4 @@
-//! Findings: kept, searched, shown again, taken back, and shared as a page or as figures.
+//! Findings: kept, searched, shown again, undone, and shared as a page or as figures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,15 +29,15 @@ use crate::state::{column, does, play, story};
 use crate::traces;
 use crate::window::{Window, good};
 
-/// Keeps what is shown.
+/// Keeps what is shown as a finding with this note.
 fn keep(state: &mut State, note: &str) -> FindingId {
     let now = state.finding_now(json!("panes"), Some(3)).expect("an image");
     state.dispatch(Command::KeepFinding(Box::new(Finding { note: note.into(), ..now })));
     state.findings.iter().last().expect("a finding").0
 }
 
-/// Everything a finding brings back, as words.
-fn seen(state: &State) -> String {
+/// Everything that a finding restores, as text: columns, reference, focus, image, class, views and settings.
+fn view_text(state: &State) -> String {
     let columns = state.columns.values().map(|column| {
         let image = column.image.map(|image| state.library.images[&image].name());
         (state.library.probes[&column.probe].name(), image, column.change.to_string(), column.compared)
@@ -53,7 +53,8 @@ fn seen(state: &State) -> String {
     )
 }
 
-/// Four columns, one of them of another image, one changed; a class, a pinned column and a figure's own options.
+/// A state with four columns, one with an image of its own and one with a changed reading, a class, a pinned column and
+/// options of one figure.
 fn arranged() -> State {
     let mut state = story();
     let (probe, image) = (state.columns[0].probe, state.library.images.get_index(2).map(|(id, _)| *id));
@@ -78,9 +79,9 @@ fn arranged() -> State {
 #[test]
 fn a_finding_brings_back_what_was_shown_and_opens_what_was_closed() {
     let mut state = arranged();
-    let (kept, kept_ids) = (seen(&state), state.columns.keys().copied().collect::<Vec<_>>());
+    let (kept, kept_ids) = (view_text(&state), state.columns.keys().copied().collect::<Vec<_>>());
     let id = keep(&mut state, "# Edge");
-    // Nothing has changed since: no step, and every column stays the one it was.
+    // Nothing has changed since: showing the finding is no undo step and keeps the columns.
     state.dispatch(Command::ShowFinding { id, layout: json!("panes") });
     assert_eq!(state.undo_text(), Some("Keep the finding y.png"));
     assert!(state.columns.keys().eq(&kept_ids));
@@ -98,18 +99,18 @@ fn a_finding_brings_back_what_was_shown_and_opens_what_was_closed() {
     }
     assert!(state.columns.is_empty() && state.current_image().is_none());
     assert!(Action::Share.enabled(&state), "findings are shared without an image, too");
-    let empty = seen(&state);
+    let empty = view_text(&state);
     let requests = state.dispatch(Command::ShowFinding { id, layout: json!("other panes") });
     let look = play(&mut state, requests).expect("a look");
-    assert_eq!(seen(&state), kept);
+    assert_eq!(view_text(&state), kept);
     assert_eq!(look.1.asked.len(), 4, "all columns are looked at");
     assert_eq!((state.layout.clone(), state.undo_text()), (json!("panes"), Some("Show the finding y.png")));
-    // One step for all of it, there and back.
+    // Undo and redo take all of it in one step.
     state.dispatch(Command::Undo);
-    assert_eq!((seen(&state), state.layout.clone()), (empty, json!("other panes")));
+    assert_eq!((view_text(&state), state.layout.clone()), (empty, json!("other panes")));
     let requests = state.dispatch(Command::Redo);
     play(&mut state, requests);
-    assert_eq!((seen(&state), state.layout.clone()), (kept, json!("panes")));
+    assert_eq!((view_text(&state), state.layout.clone()), (kept, json!("panes")));
 }
 
 #[test]
@@ -119,11 +120,11 @@ fn the_probe_that_was_looked_through_comes_back_when_a_finding_is_taken_back() {
     let second = column(&state, 1);
     state.dispatch(Command::Focus(second));
     state.dispatch(Command::SetDifference(true));
-    let before = seen(&state);
+    let before = view_text(&state);
     state.dispatch(Command::ShowFinding { id, layout: json!("panes") });
     assert_ne!(state.focus(), Some(second));
     state.dispatch(Command::Undo);
-    assert_eq!(seen(&state), before);
+    assert_eq!(view_text(&state), before);
 }
 
 #[test]
@@ -186,7 +187,7 @@ fn a_workspace_keeps_findings_with_paths_from_its_folder() {
     assert_eq!(view.columns[2].image.as_ref().expect("it").path, at("there/data/z.png"));
     let kept = finding.view.expect("a view");
     assert_eq!((&view.views, &view.class, view.token), (&kept.views, &kept.class, Some(3)));
-    // A state that takes it gives the same.
+    // A state that restores the workspace saves the same findings.
     let mut again = State::new(Settings::default());
     let findings = workspace.findings.clone();
     again.restore(workspace);
@@ -198,8 +199,8 @@ fn share(findings: Vec<Finding>, kind: ShareKind, to: &Path) -> Share {
     Share { findings, title, kind, theme: ShareTheme::Dark, classes: Vec::new(), to: to.to_owned() }
 }
 
-/// Answers a look with traces that say where this machine has its files.
-fn answered(job: JobId, look: &Explain) -> [Event; 2] {
+/// The events that answer an explain request, with traces that hold absolute paths of this machine.
+fn answers(job: JobId, look: &Explain) -> [Event; 2] {
     let result = |at: usize, image: &str| {
         let whole = [traces::sinkhorn_trace(), traces::gap_trace()][at % 2].clone();
         Ok(Arc::new(Trace {
@@ -216,7 +217,8 @@ fn answered(job: JobId, look: &Explain) -> [Event; 2] {
     [Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
 }
 
-fn asked(requests: &[Request]) -> (JobId, Explain) {
+/// The job and content of the only request, which must explain images.
+fn explain_request(requests: &[Request]) -> (JobId, Explain) {
     match requests {
         [Request::Compute(job, Compute::ExplainMany(look))] => (*job, look.clone()),
         other => panic!("{other:?}"),
@@ -235,7 +237,7 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     all[1].image = PathBuf::from("dog/y.png").into();
     let requests =
         state.dispatch(Command::Share(Box::new(share(all.clone(), ShareKind::Page, Path::new("f.html")))));
-    let (first, look) = asked(&requests);
+    let (first, look) = explain_request(&requests);
     assert_eq!((look.asked.len(), &look.class), (4, &ClassChoice::Named("dog".into())));
     assert_eq!(look.asked[2].image.short(), "z.png");
     assert!(matches!(look.asked[3].change, Intervention::Scrambled(3)));
@@ -245,14 +247,14 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     // A second one is refused meanwhile.
     state.dispatch(Command::Share(Box::new(share(Vec::new(), ShareKind::Page, Path::new("g.html")))));
     assert!(state.toasts.last().is_some_and(|toast| toast.text.contains("already")));
-    let [explained, finished] = answered(first, &look);
+    let [explained, finished] = answers(first, &look);
     assert!(state.apply(explained).is_empty());
-    let (second, look) = asked(&state.apply(finished));
+    let (second, look) = explain_request(&state.apply(finished));
     assert_eq!((look.asked.len(), &look.class), (3, &ClassChoice::Predicted));
     let left_out = "Left out of y.png: gone. Open the probes";
     assert!(state.toasts.iter().any(|t| t.severity == Severity::Warning && t.text.starts_with(left_out)));
     assert!(progress(&state).as_deref() == Some("1 of 2") && state.shared().is_none());
-    answered(second, &look).into_iter().for_each(|event| drop(state.apply(event)));
+    answers(second, &look).into_iter().for_each(|event| drop(state.apply(event)));
     let (job, shared) = state.shared().map(|(job, shared)| (job, shared.clone())).expect("all of it");
     assert_eq!(shared.findings.iter().map(|one| one.traces.len()).collect::<Vec<_>>(), [4, 3]);
     let whole = serde_json::to_string(&shared.findings[0].traces).expect("JSON");
@@ -283,12 +285,12 @@ fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
     let classes = vec!["dog".to_owned(), "cat".to_owned()];
     let wanted = Share { classes, ..share(all, ShareKind::Page, Path::new("f.html")) };
     let mut requests = state.dispatch(Command::Share(Box::new(wanted.clone())));
-    let mut met = Vec::new();
+    let mut classes = Vec::new();
     while state.shared().is_none() {
-        let (job, look) = asked(&requests);
-        // What is not a cat is taken for a dog.
+        let (job, look) = explain_request(&requests);
+        // The probes predict dog.
         let class = if look.class == named("cat") { 2 } else { 1 };
-        let [explained, finished] = answered(job, &look);
+        let [explained, finished] = answers(job, &look);
         let Event::Explained { mut seen, .. } = explained else { panic!("{explained:?}") };
         for one in &mut seen {
             let trace = Arc::make_mut(one.result.as_mut().expect("a trace"));
@@ -301,17 +303,17 @@ fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
         }
         state.apply(Event::Explained { job, seen });
         requests = state.apply(finished);
-        met.push(look.class);
+        classes.push(look.class);
     }
     let [own, dog, cat] = [ClassChoice::Predicted, named("dog"), named("cat")];
-    assert_eq!(met, [own, dog.clone(), cat.clone(), dog, cat]);
+    assert_eq!(classes, [own, dog.clone(), cat.clone(), dog, cat]);
     let (_, shared) = state.shared().expect("all of it");
-    // What was predicted and is asked for besides is there once: two probes, two classes.
+    // The predicted class, also asked for by name, is there once: two probes, two classes.
     assert_eq!(shared.findings.iter().map(|one| one.traces.len()).collect::<Vec<_>>(), [4, 4]);
     let html = findings::page(shared).html();
     let options = "<option value=\"0\">dog</option><option value=\"1\">cat</option>";
     assert_eq!(html.matches(options).count(), 2, "a choice for each finding");
-    // As figures each class has files of its own.
+    // Shared as figures, each class has files of its own.
     let (to, facts) = (desk.path().join("figures"), Vec::new());
     let share = Share { kind: ShareKind::Figures, to: to.clone(), ..wanted };
     let all = Shared { share, findings: shared.findings.clone(), truth: Vec::new(), facts };
@@ -334,19 +336,19 @@ fn sharing_is_called_off_and_says_what_failed() {
         (job, requests)
     };
     let (job, requests) = begin(&mut state);
-    let (asked_for, look) = asked(&requests);
+    let (asked_for, look) = explain_request(&requests);
     assert_eq!(state.dispatch(Command::Cancel(job)), [Request::Cancel(asked_for)]);
-    answered(asked_for, &look).into_iter().for_each(|event| drop(state.apply(event)));
+    answers(asked_for, &look).into_iter().for_each(|event| drop(state.apply(event)));
     assert!(!state.is_sharing() && !state.jobs.contains_key(&job) && state.shared().is_none());
 
     let (job, requests) = begin(&mut state);
     let error = UserError::new("no memory left").remedy("Close something");
-    state.apply(Event::Failed(asked(&requests).0, error.clone()));
+    state.apply(Event::Failed(explain_request(&requests).0, error.clone()));
     assert!(!state.is_sharing() && state.jobs[&job].error == Some(error));
     let said = &state.toasts.last().expect("a note").text;
     assert_eq!(said, "Could not be shared: no memory left\nClose something");
 
-    // Of what cannot be explained nothing is written.
+    // Where nothing can be explained, nothing is written.
     state.dispatch(Command::CloseProbes(state.library.probes.keys().copied().collect()));
     let (job, requests) = begin(&mut state);
     assert!(requests.is_empty() && !state.is_sharing());
@@ -354,7 +356,7 @@ fn sharing_is_called_off_and_says_what_failed() {
     assert!(why.lines[0].contains("None of the findings") && why.remedy.is_some());
 }
 
-/// Two findings as they are handed over to be written.
+/// Two findings with their traces, ready to be written.
 fn shared(kind: ShareKind, theme: ShareTheme, to: &Path) -> Shared {
     let finding = |image: &str, note: &str, traces: Vec<Trace>| SharedFinding {
         finding: Finding { image: PathBuf::from(image).into(), note: note.into(), view: None },
@@ -399,7 +401,7 @@ fn figures_of_findings_are_those_of_the_program_to_the_byte() {
             drawn.push(kept);
         }
         assert!(drawn.len() >= 8, "{commands}");
-        // The page holds the same.
+        // The page holds the same figures.
         if theme != ShareTheme::Own {
             let html = findings::page(&shared(ShareKind::Page, theme, &to)).html();
             let page = figures(&html);
@@ -425,7 +427,7 @@ fn what_cannot_be_written_says_so_and_leaves_nothing_behind() {
     let file = desk.path().join("file");
     fs::write(&file, "as it was").expect("a file");
     for kind in [ShareKind::Page, ShareKind::Figures] {
-        // A path below a file is one that root cannot write either.
+        // A path below a file, which root cannot write either.
         let to = file.join("out");
         let error =
             findings::write(&shared(kind, ShareTheme::Own, &to), &Cancel::default()).expect_err("no folder");
@@ -459,9 +461,9 @@ fn how_large_it_gets_is_told_before() {
         } else {
             size(&to)
         };
-        let told = findings::estimate(&all.share, &one, 4);
-        let ratio = told as f64 / written as f64;
-        assert!((0.5..2.0).contains(&ratio), "{kind:?}: told {told}, written {written}");
+        let estimate = findings::estimate(&all.share, &one, 4);
+        let ratio = estimate as f64 / written as f64;
+        assert!((0.5..2.0).contains(&ratio), "{kind:?}: estimated {estimate}, written {written}");
     }
 }
 
@@ -472,7 +474,7 @@ fn type_into(window: &mut Window, field: &str, text: &str) {
     window.harness.run();
 }
 
-/// Keeps what is shown, by the keyboard.
+/// Keeps what is shown as a finding with this note, by the keyboard.
 fn keep_by_key(window: &mut Window, note: &str) {
     window.press(Modifiers::NONE, Key::N);
     type_into(window, "Note", note);
@@ -514,7 +516,7 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
         window.press(Modifiers::NONE, Key::Backspace);
     }
     assert!(window.has("Show finding 1: a.png"));
-    // Something else is shown meanwhile; the pane of a finding comes back, too.
+    // After other panes and columns were shown, a click restores the columns and panes of the finding.
     let probe = *window.harness.state().state.library.probes.keys().next().expect("a probe");
     window.harness.state_mut().dispatch(Command::Uncompare(vec![probe]));
     window.harness.state_mut().window.show("compare");
@@ -637,11 +639,11 @@ fn the_list_looks_as_it_was_kept_in_both_themes() {
             pane.save(&path).expect("written");
         }
         let kept = image::open(&path).expect("a picture that was kept").to_rgb8();
-        let (most, at) = blocks(&kept, &pane);
-        if most > SMOOTHED {
+        let (difference, at) = blocks(&kept, &pane);
+        if difference > SMOOTHED {
             let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("findings-{name}.png"));
             pane.save(&new).expect("written");
-            panic!("{name}: differs by {most} at {at:?}; as it is now: {}", new.display());
+            panic!("{name}: differs by {difference} at {at:?}; as it is now: {}", new.display());
         }
     }
 }

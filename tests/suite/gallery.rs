@@ -1,5 +1,5 @@
-//! The gallery and the library around it: the contact sheet with what probes make of every image, sections that fold and
-//! resize, and what the keyboard and a screen reader find there.
+//! The gallery and the library around it: the contact sheet with every image's results, sections that fold and resize,
+//! keyboard focus and the texts for a screen reader.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::pictures::painted;
 use crate::state;
 use crate::window::{self, Window};
 
-/// What the contact sheet asked in these requests, and as which job.
+/// The contact sheet's request among these: its job, and the column and image of every item.
 fn sheet(requests: &[Request]) -> Option<(JobId, Vec<(u64, String)>)> {
     requests.iter().find_map(|request| match request {
         Request::Compute(job, Compute::ExplainMany(ask)) => {
@@ -40,7 +40,7 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
     let (job, first) = sheet(&state.dispatch(Command::ShowSheet(wanted.clone()))).expect("asked");
     assert_eq!(first.len(), 16, "one forward pass");
     assert!(sheet(&state.dispatch(Command::ShowSheet(wanted.clone()))).is_none(), "one job at a time");
-    // A look at another image goes on beside it.
+    // Explaining another image does not cancel it.
     let look = state.dispatch(Command::SelectImage(images[30]));
     assert!(look.iter().any(|request| matches!(request, Request::Compute(_, Compute::Explain(_)))));
     assert!(!look.contains(&Request::Cancel(job)));
@@ -62,23 +62,23 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
     assert!(state.image_map(column, images[3]).is_some_and(|map| map.is_err()));
     assert!(sheet(&answer(&mut state, rest, &left)).is_none());
     assert!(sheet(&state.dispatch(Command::ShowSheet(wanted.clone()))).is_none(), "all is known");
-    // For another class all is asked anew; what was known is of the other one.
+    // For another class all images are requested again; the results for the last class are dropped.
     let class = ssmprobe::app::jobs::ClassChoice::Named("1".into());
     state.dispatch(Command::SetClass(class));
     assert!(state.image_map(column, images[0]).is_none());
     let (job, _) = sheet(&state.dispatch(Command::ShowSheet(wanted.clone()))).expect("asked anew");
-    // What is ended early is not asked for again and again.
+    // The images of a cancelled request are not requested again.
     state.dispatch(Command::Cancel(job));
     let rest = state.apply(Event::Cancelled(job));
     assert_eq!(sheet(&rest).map(|(_, asked)| asked.len()), Some(4), "only what was not asked yet");
-    // What takes the place of all this waits for no answer to it.
+    // A workspace that replaces this one does not wait for its answers.
     let requests = state.restore(state.workspace(serde_json::Value::Null));
     state::play(&mut state, requests);
     let asked = sheet(&state.dispatch(Command::ShowSheet(wanted)));
     assert_eq!(asked.map(|(_, asked)| asked.len()), Some(16));
 }
 
-/// Answers evaluations: the second probe predicts the first class of images 5 and 6.
+/// Answers evaluation requests; the second probe predicts the first class for images 5 and 6.
 fn evaluated(window: &mut Window, part: Arc<EvalSplit>) {
     window.answer_with(move |request| match request {
         Request::Compute(job, Compute::Evaluate(ask)) => {
@@ -96,7 +96,7 @@ fn evaluated(window: &mut Window, part: Arc<EvalSplit>) {
     });
 }
 
-/// A window on a dataset that both probes were asked about, with the contact sheet in front.
+/// A window with a dataset, evaluated with both probes, and the contact sheet in front.
 fn shown() -> Window {
     let mut window = Window::ready();
     let part = part();
@@ -108,6 +108,7 @@ fn shown() -> Window {
     window
 }
 
+/// Chooses an item of a combo box.
 fn choose(window: &mut Window, list: &str, item: &str) {
     let role = egui::accesskit::Role::ComboBox;
     window.harness.get_by_role_and_label(role, list).click();
@@ -139,7 +140,7 @@ fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
         state.image_map(column, image).is_some_and(|map| map.is_ok())
     };
     assert!(known(&window, 0) && known(&window, 1));
-    // Both predictions stand below the image, and only what they disagree on remains.
+    // The filter leaves the images on which the two probes disagree.
     window.click("Disagreements");
     window.answer();
     let state = &window.harness.state().state;
@@ -163,7 +164,7 @@ fn a_screen_reader_hears_class_verdict_and_accuracy() {
     assert!(window.has("Close the pane Compare"));
 }
 
-/// A window with so many images.
+/// A window with `count` images.
 fn with_images(count: usize) -> Window {
     let mut window = Window::new();
     window.open();
@@ -177,13 +178,13 @@ fn with_images(count: usize) -> Window {
     window
 }
 
-/// Name and place of what has the keyboard.
+/// Name and rectangle of the image that has the keyboard focus.
 fn focused(window: &Window) -> Option<(String, egui::Rect)> {
     let all = window.harness.query_all_by_label_contains(".png");
-    let own = all
+    let focused = all
         .filter(egui_kittest::Node::is_focused)
         .map(|node| (node.accesskit_node().label().unwrap_or_default(), node.rect()));
-    own.collect::<Vec<_>>().pop()
+    focused.collect::<Vec<_>>().pop()
 }
 
 #[test]
@@ -234,12 +235,12 @@ fn the_keyboard_walks_through_the_gallery_which_scrolls_with_it() {
     assert_eq!(window.harness.state().state.current_image().unwrap().name(), "00060.png");
 }
 
-/// Images that are wholly in sight, and the lowest edge of one.
+/// The number of images that are wholly visible.
 fn whole(window: &Window) -> usize {
     let size = window.harness.ctx.content_rect();
     let all = window.harness.query_all_by_label_contains(".png").map(|node| node.rect());
-    let below = size.bottom() - 30.0;
-    all.filter(|rect| rect.height() > 40.0 && rect.bottom() <= below && rect.height() >= 0.9 * rect.width())
+    let bottom = size.bottom() - 30.0;
+    all.filter(|rect| rect.height() > 40.0 && rect.bottom() <= bottom && rect.height() >= 0.9 * rect.width())
         .count()
 }
 
@@ -247,7 +248,7 @@ fn whole(window: &Window) -> usize {
 fn sections_fold_and_resize_and_the_images_have_their_room() {
     let mut window = with_images(200);
     assert!(whole(&window) >= 9, "three rows at 1440 x 900: {}", whole(&window));
-    // 1280 x 720 at 150 %.
+    // A screen of 1280 x 720 at 150 % scale.
     window.harness.set_size(egui::vec2(853.0, 480.0));
     window.harness.run();
     assert!(whole(&window) >= 3, "a whole row: {}", whole(&window));

@@ -1,5 +1,5 @@
-//! Orders that a person makes: what is read in them is what a head with that scan reads, whatever was worked out before;
-//! a head that is trained in the order of a file; and the file on the command line.
+//! Orders by hand: a probe reading in one gives what a head with that scan gives, also where the reader reuses earlier
+//! results; heads trained with an order file; and order files on the command line and in the window.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn normals(rng: &mut ChaCha8Rng, count: usize) -> Vec<f32> {
     (0..count).map(|_| normal(rng) as f32).collect()
 }
 
-/// A probe whose classifier and memory say something.
+/// An untrained probe with a random classifier, so that orders change the logits.
 fn probe(head: &str, sharing: Sharing) -> Probe {
     let config = Config { sharing: Some(sharing), state_dim: Some(8), ..Config::default() };
     let model =
@@ -71,12 +71,13 @@ fn raster() -> HandOrder {
     HandOrder::new((0..N as u32).collect::<Vec<_>>()).expect("an order")
 }
 
-/// Some tokens somewhere else: one edit.
+/// One edit: some random tokens moved to a random step.
 fn edited(order: &HandOrder, rng: &mut ChaCha8Rng) -> HandOrder {
     let tokens: Vec<usize> = (0..rng.random_range(1..5)).map(|_| rng.random_range(0..N)).collect();
     order.with_moved(&tokens, rng.random_range(0..=N))
 }
 
+/// The trace of an image read in raster order by hand, and its reader for other orders.
 fn by_hand(
     probe: &Probe,
     tokens: &Tokens,
@@ -89,8 +90,8 @@ fn by_hand(
     (trace, reading.expect("a kernel by position"))
 }
 
-/// The head that was made for this order, with the memory of `probe`.
-fn of_order(probe: &Probe, order: &HandOrder) -> Probe {
+/// A probe of the head `order` with this order and the arrays of `probe`.
+fn order_probe(probe: &Probe, order: &HandOrder) -> Probe {
     let mut meta = probe.meta.clone();
     meta.head = "order".into();
     meta.config.order = Some(order.clone());
@@ -105,7 +106,8 @@ fn own_logits(probe: &Probe, tokens: &Tokens) -> Vec<f64> {
     readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias)
 }
 
-fn tested(test: &OrderTest) -> [&OrderContrast; 2] {
+/// The contrasts of the logit and of the margin.
+fn contrasts(test: &OrderTest) -> [&OrderContrast; 2] {
     match test {
         OrderTest::Tested { logit, margin } => [logit, margin.as_ref().expect("a rival")],
         OrderTest::None { none } => panic!("{none}"),
@@ -123,11 +125,11 @@ fn a_thousand_edits_give_the_logits_of_the_head_of_that_scan() {
         for edit in 0..1000 {
             order = edited(&order, &mut rng);
             orders.insert(order.tokens().to_vec());
-            let own = own_logits(&of_order(&probe, &order), &tokens);
+            let own = own_logits(&order_probe(&probe, &order), &tokens);
             let name = format!("{sharing:?}, edit {edit}");
             assert_close(&name, reading.logits(&order), own.clone(), 1e-12);
             let test = reading.test(&order);
-            let [logit, margin] = tested(&test);
+            let [logit, margin] = contrasts(&test);
             assert_close(&name, logit.value, own[class], 1e-12);
             assert_close(&name, margin.value, own[class] - own[margin.against.expect("a rival")], 1e-12);
         }
@@ -135,7 +137,7 @@ fn a_thousand_edits_give_the_logits_of_the_head_of_that_scan() {
     }
 }
 
-/// Of one sweep and of four, behind a scan and behind a router: as the change of reading is read from the beginning.
+/// For one sweep and for four, after a scan and after a router: as when the image is explained anew with this reading.
 #[test]
 fn a_trace_in_another_order_is_that_of_reading_again() {
     let nulls = NullBands::new(8, 0);
@@ -167,7 +169,8 @@ fn a_trace_in_another_order_is_that_of_reading_again() {
     }
 }
 
-/// A class that was picked because it is predicted is described; one that was asked for is tested.
+/// The test of the predicted class is marked as descriptive, because the class was chosen by the logits; that of a class
+/// asked for by name is not.
 #[test]
 fn tests_of_the_class_that_is_predicted_are_marked() {
     let nulls = NullBands::new(8, 0);
@@ -178,7 +181,7 @@ fn tests_of_the_class_that_is_predicted_are_marked() {
                 let trace = explain_changed(&probe, change, &image(7), Picture::default(), asked);
                 let test = trace.expect("a trace").order_test.expect("a test");
                 assert_eq!(
-                    tested(&test).map(|contrast| contrast.descriptive),
+                    contrasts(&test).map(|contrast| contrast.descriptive),
                     [class.is_none(); 2],
                     "{head}"
                 );
@@ -187,7 +190,7 @@ fn tests_of_the_class_that_is_predicted_are_marked() {
     }
 }
 
-/// Two documents alike but for the last digits of their numbers.
+/// Panics unless two JSON documents are equal, with numbers within 1e-6 of each other.
 #[track_caller]
 fn assert_near(name: &str, found: &Value, expected: &Value) {
     match (found, expected) {
@@ -219,7 +222,7 @@ fn an_order_says_how_it_was_read_and_fits_images_of_its_length_alone() {
     let error = explain_changed(&probe, change, &tokens, Picture::default(), question(None, &nulls));
     let error = error.expect_err("another length").to_string();
     assert!(error.contains("order of short.npz has 3 steps, and the image 24 tokens"), "{error}");
-    // What reads in no order, and what has no kernel by position.
+    // A head that reads no order is refused; one without a kernel by position has no reader.
     let read = |head: &str| {
         let probe = self::probe(head, Sharing::Shared);
         explain_by_hand(
@@ -236,7 +239,7 @@ fn an_order_says_how_it_was_read_and_fits_images_of_its_length_alone() {
     assert_eq!(order(&trace), raster().tokens());
 }
 
-/// Nothing of the first tokens is remembered.
+/// The first tokens leave nothing in the state.
 #[test]
 fn tokens_that_are_dropped_are_as_if_they_had_never_been_read() {
     let (tokens, nulls) = (image(11), NullBands::new(8, 0));
@@ -247,7 +250,7 @@ fn tokens_that_are_dropped_are_as_if_they_had_never_been_read() {
         };
         let logits = |trace: &Trace| trace.logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
         for left in [2, 5, N] {
-            // An image of the last tokens, read row by row from an empty memory.
+            // An image of the last tokens alone, read in raster order.
             let patches = (N - left..N).flat_map(|i| tokens.patch(i).iter().copied()).collect();
             let rest = Tokens { grid: Grid::new(1, left), patches, ..tokens.clone() };
             let dropped = read("raster", Intervention::Last(left), &tokens).expect("a trace");
@@ -268,7 +271,7 @@ fn tokens_that_are_dropped_are_as_if_they_had_never_been_read() {
     }
 }
 
-/// A hardened plan is read as the order it stands for, and is measured as a plan.
+/// A hardened plan gives the logits of the order that it encodes, and the diagnostics of a plan.
 #[test]
 fn a_hardened_plan_reads_every_token_whole() {
     let (tokens, nulls) = (image(10), NullBands::new(8, 0));
@@ -295,13 +298,13 @@ fn a_hardened_plan_reads_every_token_whole() {
                 read(Intervention::Order(HandOrder::new(order.clone()).expect("every position once")));
             let logits = |trace: &Trace| trace.logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
             assert_close(head, logits(&hard), logits(&by_hand), 1e-5);
-            // Indices permuted: position k reads the token that position pi[k] of the hardened plan reads.
+            // With positions permuted, position k reads the token that position pi[k] of the hardened plan reads.
             let scrambled = permutation(5, 0, N).into_iter().map(|k| order[k]).collect::<Vec<_>>();
             let scrambled =
                 read(Intervention::Order(HandOrder::new(scrambled).expect("every position once")));
             let indices = read(Intervention::ScrambledHard(5));
             assert_close(head, logits(&indices), logits(&scrambled), 1e-5);
-            // A mean of what was routed has no order.
+            // The mean of a routed sequence does not depend on its order.
             assert_eq!(logits(&indices) == logits(&hard), head == "sinkhorn-gap", "{head}");
             assert_eq!(hard.diagnostics["rank_coverage"].value, 1.0, "{head}");
             assert_eq!(hard.reading.to_string(), "hardened plan, evidence for 1");
@@ -339,14 +342,14 @@ fn a_probe_of_a_file_opens_where_the_file_is_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let reversed = HandOrder::new((0..N as u32).rev().collect::<Vec<_>>()).expect("an order");
     let reversed = reversed.of_file(Path::new("reversed.npz"));
-    let made = of_order(&probe("raster", Sharing::Shared), &reversed);
+    let made = order_probe(&probe("raster", Sharing::Shared), &reversed);
     let path = folder.path().join("probe.safetensors");
     made.save(&path).expect("a file");
     let opened = Probe::load(&path).expect("a probe");
     assert_eq!(own_logits(&opened, &image(9)), own_logits(&made, &image(9)));
     assert_eq!(opened.meta.config.order.as_ref().and_then(HandOrder::file), Some("reversed.npz"));
     assert!(opened.head().has_fixed_order());
-    // One of the tensor alone, as PyTorch may have written it.
+    // The order in the tensor alone, without the setting, as PyTorch may write it.
     let mut bare = made.clone();
     bare.meta.config.order = None;
     bare.save(&path).expect("a file");
@@ -357,7 +360,7 @@ fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
 }
 
-/// `ssmprobe inspect` of one image through the fixture's fixed order, and what it says.
+/// `ssmprobe inspect` of one image with the fixture's `random-fixed` probe; exit code and standard error.
 fn inspect(out: &Path, reading: &str) -> (i32, String) {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     command.args([
@@ -385,22 +388,22 @@ fn document(path: PathBuf) -> Value {
 #[test]
 fn inspect_reads_in_the_order_of_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let trained = document_of(folder.path(), None);
+    let trained = inspected_trace(folder.path(), None);
     let own: Vec<u32> = serde_json::from_value(trained["routing"]["orders"][0].clone()).expect("an order");
     let path = folder.path().join("my order.npz");
     order_file::write(&path, &HandOrder::new(own.clone()).expect("an order")).expect("a file");
-    let read = document_of(folder.path(), Some(&path));
+    let read = inspected_trace(folder.path(), Some(&path));
     assert_eq!(read["logits"], trained["logits"], "it is the order it reads in anyway");
     assert_eq!(read["reading"]["change"]["order"]["file"], "my order.npz");
     let reversed: Vec<u32> = own.into_iter().rev().collect();
     order_file::write(&path, &HandOrder::new(reversed.clone()).expect("an order")).expect("a file");
-    let read = document_of(folder.path(), Some(&path));
+    let read = inspected_trace(folder.path(), Some(&path));
     assert_eq!(read["routing"]["orders"], json!([reversed]));
     assert_ne!(read["logits"], trained["logits"]);
 }
 
-/// The trace of the fixture's fixed order as it was trained, or in the order of a file.
-fn document_of(folder: &Path, order: Option<&Path>) -> Value {
+/// The trace of the fixture's `random-fixed` probe as trained, or in the order of a file.
+fn inspected_trace(folder: &Path, order: Option<&Path>) -> Value {
     let reading = order.map_or("as-trained".to_owned(), |path| format!("order={}", path.display()));
     let out = folder.join("out");
     let (code, said) = inspect(&out, &reading);
@@ -429,13 +432,13 @@ fn bad_order_files_are_refused_with_what_to_do() {
         let (found, error) = inspect(&out, &format!("order={}", path.display()));
         assert_eq!(found, code, "{error}");
         assert!(error.contains(said), "{error}");
-        // What can be read is read.
+        // The reading as trained is still written where the file itself is valid.
         assert_eq!(out.join("one/random-fixed.json").exists(), code == 0, "{name}");
     }
 }
 
-/// What a worker whose probes read one image through this one says.
-fn looked(look: &Explain, probe: &Probe, tokens: &Tokens) -> Vec<ExplainResult> {
+/// The results with which a worker answers, if every column reads this image with this probe.
+fn explain_results(look: &Explain, probe: &Probe, tokens: &Tokens) -> Vec<ExplainResult> {
     let nulls = NullBands::new(8, 0);
     let class = match &look.class {
         ClassChoice::Predicted => None,
@@ -453,14 +456,14 @@ fn looked(look: &Explain, probe: &Probe, tokens: &Tokens) -> Vec<ExplainResult> 
     look.asked.iter().map(answer).collect()
 }
 
-/// The look that is asked for, answered; nothing where none is.
-fn answered(state: &mut State, requests: Vec<Request>, probe: &Probe, tokens: &Tokens) -> bool {
+/// Answers the explain request among `requests`; whether there is one.
+fn answer_explain(state: &mut State, requests: Vec<Request>, probe: &Probe, tokens: &Tokens) -> bool {
     let look = requests.into_iter().find_map(|request| match request {
         Request::Compute(job, Compute::Explain(look)) => Some((job, look)),
         _ => None,
     });
     let Some((job, look)) = look else { return false };
-    state.apply(Event::Explained { job, seen: looked(&look, probe, tokens) });
+    state.apply(Event::Explained { job, seen: explain_results(&look, probe, tokens) });
     state.apply(Event::Finished(job));
     true
 }
@@ -471,11 +474,11 @@ fn edits_are_shown_at_once_and_taken_back() {
     let mut state = state::story();
     let id = state::column(&state, 0);
     let class = state.dispatch(Command::SetClass(ClassChoice::Named("3".into())));
-    assert!(answered(&mut state, class, &probe, &tokens));
+    assert!(answer_explain(&mut state, class, &probe, &tokens));
     let begun = state.order_to_edit(id).expect("a plan has an order");
     let set = |state: &mut State, order: &HandOrder| {
         let requests = state.dispatch(Command::SetChange(id, Intervention::Order(order.clone())));
-        answered(state, requests, &probe, &tokens)
+        answer_explain(state, requests, &probe, &tokens)
     };
     assert!(set(&mut state, &begun), "the worker is asked once");
     assert_eq!(state.reveal.place, Some(RevealTarget::Order));
@@ -494,7 +497,7 @@ fn edits_are_shown_at_once_and_taken_back() {
         assert!(!set(&mut state, &order), "nobody is asked");
         let trace = shown(&state);
         assert_eq!(self::order(&trace), order.tokens());
-        let own = own_logits(&probe_in(&probe, &order), &tokens)[3];
+        let own = own_logits(&order_probe_of_routed(&probe, &order), &tokens)[3];
         assert_close("the logit that is shown", f64::from(trace.logits[3]), own, 1e-5);
         assert!(state.column_title(id).ends_with(&order.words()), "{}", state.column_title(id));
     }
@@ -507,7 +510,7 @@ fn edits_are_shown_at_once_and_taken_back() {
         state.dispatch(Command::Redo);
         assert_eq!(self::order(&shown(&state)), order.tokens());
     }
-    // A file of other images changes nothing.
+    // An order for images of another size is refused.
     let short = HandOrder::new(vec![1, 0, 2]).expect("an order").of_file(Path::new("short.npz"));
     let why = state.read_in(short).expect_err("another length");
     assert_eq!(
@@ -516,7 +519,7 @@ fn edits_are_shown_at_once_and_taken_back() {
     );
     let fits = state.read_in(raster()).expect("its length");
     assert_eq!(fits, Command::SetChange(id, Intervention::Order(raster())));
-    // A step that slides is one, however many places it goes over.
+    // A slide over several steps is one undo step.
     let last = orders.last().expect("an order").clone();
     for step in 0..5 {
         let slid = Intervention::Order(last.with_moved(&[last.indices()[20]], step));
@@ -524,9 +527,9 @@ fn edits_are_shown_at_once_and_taken_back() {
     }
     state.dispatch(Command::Undo);
     assert_eq!(state.made_order(id), Some(&last));
-    // Another class is another question.
+    // Another class needs another request.
     let requests = state.dispatch(Command::SetClass(ClassChoice::Named("1".into())));
-    assert!(answered(&mut state, requests, &probe, &tokens));
+    assert!(answer_explain(&mut state, requests, &probe, &tokens));
     assert_eq!(shown(&state).evidence.class, 1);
     let workspace = state.workspace(Value::Null);
     let saved = serde_json::to_string(&workspace).expect("JSON");
@@ -540,24 +543,24 @@ fn an_edit_begins_with_the_first_of_several_sweeps() {
     let mut state = state::story();
     let id = state::column(&state, 0);
     let requests = state.dispatch(Command::SetClass(ClassChoice::Named("3".into())));
-    assert!(answered(&mut state, requests, &probe, &tokens));
+    assert!(answer_explain(&mut state, requests, &probe, &tokens));
     assert_eq!(state.order_to_edit(id).expect("an order").tokens(), raster().tokens());
 }
 
-/// The head of a router's memory in this order.
-fn probe_in(probe: &Probe, order: &HandOrder) -> Probe {
+/// [`order_probe`] of a routed probe, without its scorer and the router's settings.
+fn order_probe_of_routed(probe: &Probe, order: &HandOrder) -> Probe {
     let mut bare = probe.clone();
     bare.meta.config.temperature = None;
     bare.meta.config.iterations = None;
     bare.arrays.shift_remove("scorer.weight");
-    of_order(&bare, order)
+    order_probe(&bare, order)
 }
 
-/// The line below the controls says the logit, and of the margin how high it is and where it stands among all orders.
+/// Checks the line below the controls: the logit, and the margin with its z and p among all orders.
 #[track_caller]
-fn said(window: &Window, id: ColumnId) {
+fn assert_tests_shown(window: &Window, id: ColumnId) {
     let trace = window.harness.state().state.columns[&id].shown.trace().expect("a trace");
-    let [logit, margin] = tested(trace.order_test.as_ref().expect("a test"));
+    let [logit, margin] = contrasts(trace.order_test.as_ref().expect("a test"));
     assert!(logit.value != margin.value && logit.reassigned.z != margin.reassigned.z);
     assert!(margin.reassigned.p != margin.reassigned.p_normal);
     let number = |x: f64, digits: usize| format!("{x:.digits$}").replace('-', "−");
@@ -571,7 +574,7 @@ fn said(window: &Window, id: ColumnId) {
     assert!(window.has(&words), "{words}");
 }
 
-/// Brushes and drags patches in the pane, as a person does.
+/// Patches are brushed and dragged in the pane with the pointer.
 #[test]
 fn patches_are_brushed_dragged_and_drawn_through() {
     let (probe, tokens) = (probe("raster", Sharing::Shared), image(13));
@@ -579,7 +582,10 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     window.open();
     let answer = |request: Request| match request {
         Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
-            vec![Event::Explained { job, seen: looked(&look, &probe, &tokens) }, Event::Finished(job)]
+            vec![
+                Event::Explained { job, seen: explain_results(&look, &probe, &tokens) },
+                Event::Finished(job),
+            ]
         }
         other => window::good(other),
     };
@@ -596,16 +602,16 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     window.harness.state_mut().dispatch(edit);
     window.answer_with(answer);
     assert_eq!(order(&window), raster().tokens());
-    said(&window, id);
+    assert_tests_shown(&window, id);
     let patch = patches(&mut window);
     let [first, second, last, other] = [0, 1, 23, 9].map(|token: usize| patch[token]);
-    // Two patches are brushed, and then read last.
+    // Brush two patches, and read them last.
     window.drag(first, second);
     window.click("Read last");
     assert_eq!(order(&window)[N - 2..], [0, 1]);
-    said(&window, id);
+    assert_tests_shown(&window, id);
     assert!(!window.wire.borrow().asked.iter().any(is_look), "the worker is asked");
-    // They are dragged on to another patch: read from its step on.
+    // Drag them to another patch: they are read from its step on.
     let before = order(&window);
     let step = before.iter().position(|token| *token == 9).expect("a step");
     window.drag(first, other);
@@ -613,11 +619,11 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     window.harness.state_mut().dispatch(Command::Undo);
     window.harness.run();
     assert_eq!(order(&window), before);
-    // And on to "Read first".
+    // Drag them to the button "Read first".
     let button = window.place("Read first").center();
     window.drag(first, button);
     assert_eq!(order(&window)[..2], [0, 1]);
-    // A path is read in the order it is drawn in.
+    // A path is read in the order in which it is drawn.
     window.click("Path");
     window.drag(last, first);
     let drawn = order(&window);
@@ -628,7 +634,7 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     assert!(window.harness.state().state.made_order(id).is_none());
 }
 
-/// An order that was made is saved by its button, spoilt, and opened again by the other: each asks for a path.
+/// An order by hand is saved, changed, and opened again; both buttons ask for a path.
 #[test]
 fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     let (probe, tokens) = (probe("sinkhorn", Sharing::Shared), image(17));
@@ -638,7 +644,10 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     window.open();
     let answer = |request: Request| match request {
         Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
-            vec![Event::Explained { job, seen: looked(&look, &probe, &tokens) }, Event::Finished(job)]
+            vec![
+                Event::Explained { job, seen: explain_results(&look, &probe, &tokens) },
+                Event::Finished(job),
+            ]
         }
         other => window::good(other),
     };
@@ -687,7 +696,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
         assert_eq!((made(&window).tokens(), made(&window).file()), (mine.tokens(), Some(name)));
         assert_eq!(logit(&window), before, "{name}: it reads as it did");
     }
-    // A file that is there is replaced by its button alone, and one that is no order changes nothing.
+    // An existing file is replaced only by the button "Replace", and a file that is no order changes nothing.
     let path = folder.path().join("mine.csv");
     window.click("Save order…");
     path_is(&mut window, &path);
@@ -708,7 +717,7 @@ fn is_look(request: &Request) -> bool {
     matches!(request, Request::Compute(_, Compute::Explain(_)))
 }
 
-/// Where the patches of the reading order are: as the pointer finds them along a line across and a line down the figure.
+/// The centres of the patches in the reading-order figure, found by hovering along a line across it and a line down it.
 fn patches(window: &mut Window) -> Vec<egui::Pos2> {
     const POINTS: usize = 60;
     let figures = window.harness.query_all(By::new().role(Role::Image).label_contains("Reading order"));

@@ -1,5 +1,5 @@
-//! Every head of the list against float64 PyTorch written from the specification
-//! (`tests/reference/heads.py`): logits through tensors and through readings, and every gradient.
+//! Every head against float64 PyTorch written from the specification (`tests/reference/heads.py`): logits in float32
+//! tensors and by the float64 readout, and the gradient of every parameter. Also settings, counts of parameters and costs.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn folder() -> PathBuf {
     crate::run::root().join("tests/fixtures/heads")
 }
 
-/// Values of a file of the reference by name, in float64.
+/// The tensors of a reference file by name, flattened, in float64.
 pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     let bytes = std::fs::read(folder().join(file)).expect("the reference's values");
     let tensors = SafeTensors::deserialize(&bytes).expect("a safetensors file");
@@ -42,8 +42,8 @@ pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     tensors.names().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// The probe files of a head: both sharings where it has an S4, of some by the zero-order hold, before a norm, with an exponent, of
-/// joined layers or with what AbMILP may have, too.
+/// The probe files of a head: its default settings, and its variants of sharing, discretisation, norm, exponent, joined
+/// layers, and gate and self-attention of AbMILP.
 pub fn files(id: &str) -> Vec<PathBuf> {
     let named = |kind: &str| folder().join(format!("{id}{kind}.safetensors"));
     ["", "-channel", "-zoh", "-channel-zoh", "-norm", "-gamma", "-blocks", "-gate", "-map", "-both"]
@@ -53,11 +53,12 @@ pub fn files(id: &str) -> Vec<PathBuf> {
         .collect()
 }
 
+/// A path's file name without its extension.
 pub fn stem(path: &Path) -> &str {
     path.file_stem().and_then(|s| s.to_str()).expect("a name")
 }
 
-/// The images of a grid.
+/// The reference's images on a grid: three, 24 channels wide, with CLS.
 pub fn images(name: &str, grid: Grid) -> Vec<Tokens> {
     let tokens = values_in("tokens.safetensors");
     let values = |what: &str, len: usize| {
@@ -70,6 +71,7 @@ pub fn images(name: &str, grid: Grid) -> Vec<Tokens> {
     patches.into_iter().zip(cls).map(image).collect()
 }
 
+/// Images with CLS as a batch for a head; image seeds count from 0.
 pub fn batch(images: &[Tokens], device: &Device) -> Batch {
     let (grid, d) = (images[0].grid, images[0].width);
     let patches = images.iter().flat_map(|t| t.patches.clone()).collect::<Vec<_>>();
@@ -87,26 +89,27 @@ pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-/// The largest absolute value; panics where one is not a number.
+/// The largest absolute value; panics on NaN and on an empty list.
 pub fn largest(values: &[f64]) -> f64 {
     distance("values", values, vec![0.0; values.len()])
 }
 
-/// Within a share of the largest expected value, or of a thousandth.
+/// Panics unless every number is within `share` times the largest expected magnitude, or times 1e-3 if that is more.
 #[track_caller]
 pub fn assert_near(name: impl Display, found: &[f64], expected: &[f64], share: f64) {
     assert_close(name, found, expected, share * largest(expected).max(1e-3));
 }
 
-/// A hundredth of the largest of several gradients: one number alone, like a step, may be a small difference of
-/// large ones, and is measured against this at least.
-pub fn hundredth<'a>(gradients: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
+/// A hundredth of the largest entry of several gradients, the smallest scale that errors are relative to: the gradient of
+/// a single number, as a step size, may be a small difference of large terms.
+pub fn min_gradient_scale<'a>(gradients: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
     let all: Vec<f64> = gradients.map(|gradient| largest(gradient)).collect();
     assert!(!all.is_empty(), "no gradients");
     largest(&all) / 100.0
 }
 
-/// Every case of the reference: file, grid name, probe, images, what the reference found.
+/// Calls `check` for every case of the reference, a probe file on a grid: `file/grid`, the probe, the images, and all
+/// expected values by name.
 pub fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String, Vec<f64>>)) {
     let expected = values_in("expected.safetensors");
     let grids = GRIDS.map(|(name, grid)| (name, images(name, grid)));
@@ -164,7 +167,7 @@ fn evidence_of_every_linear_head_sums_to_the_logit() {
     });
 }
 
-/// Mean cross-entropy.
+/// Mean cross-entropy with [`LABELS`].
 pub fn loss(logits: Tensor<2>) -> Tensor<1> {
     let labels = Tensor::<1, Int>::from_data(TensorData::from(LABELS), &logits.device());
     let chosen = activation::log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1));
@@ -187,7 +190,7 @@ pub fn tensors_give_the_reference_logits_and_gradients() {
         let prefix = format!("{case}/grad/");
         let of_case = expected.iter().filter(|(key, _)| key.starts_with(&prefix));
         let of_case: Vec<&Vec<f64>> = of_case.map(|(_, gradient)| gradient).collect();
-        let least = hundredth(of_case.iter().copied());
+        let min_scale = min_gradient_scale(of_case.iter().copied());
         let trained = model.params().iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed);
         assert_eq!(trained.count(), of_case.len(), "{case}: parameters with a gradient");
         for (spec, value) in model.params().iter() {
@@ -198,14 +201,14 @@ pub fn tensors_give_the_reference_logits_and_gradients() {
             }
             let gradient = value.grad(&gradients).unwrap_or_else(|| panic!("{key}: no gradient"));
             let mut found = values(gradient);
-            // What moves all logits of a softmax alike has none.
-            let some = found.iter().any(|x| *x != 0.0) || largest(&expected[&key]) < 1e-12;
-            assert!(some, "{key}: the gradient is 0 everywhere");
+            // Shifting all logits of a softmax alike changes nothing: such a parameter has gradient 0.
+            let nonzero = found.iter().any(|x| *x != 0.0) || largest(&expected[&key]) < 1e-12;
+            assert!(nonzero, "{key}: the gradient is 0 everywhere");
             if found.len() > 4096 {
                 found = found.into_iter().step_by(7).collect();
             }
             let expected = &expected[&key];
-            assert_close(&key, &found, expected, 1e-4 * largest(expected).max(least));
+            assert_close(&key, &found, expected, 1e-4 * largest(expected).max(min_scale));
         }
     });
 }
@@ -233,7 +236,7 @@ fn batch_normalisation_trains_as_pytorchs() {
     }
 }
 
-/// A file of a time before the norm reads as it did; a new training has what the authors have.
+/// A probe file from before the setting `norm` has no norm, as then; a new probe has that of the head's authors.
 #[test]
 fn a_probe_that_names_no_norm_has_none_and_a_new_one_has_its_authors() {
     let old = Probe::load(folder().join("efficient.safetensors")).expect("a probe");
@@ -320,11 +323,11 @@ fn parameter_counts_are_the_papers() {
         ("bi-gru", 946_664),
         ("linear-bn", 769_000),
         ("cls-mean", 1_537_000),
-        // The modules of their authors' code, and the classifier.
+        // The modules in their authors' code, plus the classifier.
         ("abmilp", 1_360_361),
         ("simpool", 1_950_184),
         ("coca", 3_135_208),
-        ("v-jepa", 7_857_640 - 768 * 769), // without a layer that theirs never reads
+        ("v-jepa", 7_857_640 - 768 * 769), // without a layer of theirs that nothing reads
         ("efficient", 1_383_400),          // as the authors' logs have it (logs/beitv2_vitb/ep.txt)
     ] {
         assert_eq!(plain(id), parameters, "{id}");
@@ -333,7 +336,7 @@ fn parameter_counts_are_the_papers() {
     let joined = Config { blocks: Some(4), ..Config::default() };
     let head = head::find("cls-mean").expect("a head").build(&joined).expect("settings");
     assert_eq!(cost::parameters(&*head, &Dims { width: 4 * 768, ..dims }), 1000 * (5 * 768 + 1));
-    // Its module in its authors' code; of the gate one layer more.
+    // AbMILP's module in its authors' code; the gate is one more layer.
     for (gate, self_attention, more) in [
         (true, SelfAttention::None, 768 * 769),
         (false, SelfAttention::Map, 4 * 768 * 768 + 768),
@@ -378,7 +381,8 @@ fn operations_are_counted_by_hand() {
     }
 }
 
-/// What `thop` and PyTorch's own counter say (`tests/reference/costs.py`), at the paper's sizes and at small ones.
+/// Operation counts equal those of `thop` and of PyTorch's own counter (`tests/reference/costs.py`), at the paper's sizes
+/// and at small ones.
 #[test]
 fn operations_are_counted_as_others_count_them() {
     let file = crate::run::root().join("tests/fixtures/costs/costs.json");

@@ -1,5 +1,5 @@
-//! Files that claim more than they hold, read by the program as a person runs it: refused in words, at once, and in
-//! the memory that any small file takes. `tests/reference/hostile.py` makes those of `tests/fixtures/hostile`.
+//! Files that claim more than they hold, given to the program on the command line: refused with a reason, within a
+//! second and within the memory of any small file. `tests/reference/hostile.py` writes `tests/fixtures/hostile`.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use ssmprobe::model::data::open;
 
-/// Memory that a run may take at its peak, in kB, and processor time, in seconds.
-const MEMORY: u64 = 200_000;
-const SECONDS: f64 = 1.0;
-/// When a run is given up.
-const GIVEN_UP: Duration = Duration::from_secs(10);
+/// Peak memory that a run may use, in kB.
+const MAX_MEMORY: u64 = 200_000;
+/// Processor time that a run may use, in seconds.
+const MAX_SECONDS: f64 = 1.0;
+/// Time after which a run is killed and the test fails.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -24,9 +25,9 @@ fn fixture(name: &str) -> PathBuf {
     root("tests/fixtures/hostile").join(name)
 }
 
-/// Peak memory in kB and processor time in seconds of a run of the program, as far as it is.
-fn taken(id: u32) -> Option<(u64, f64)> {
-    // For a moment after it was started, what is told of it is this process's own memory.
+/// Peak memory in kB and processor time in seconds, so far, of a running process of the program.
+fn usage(id: u32) -> Option<(u64, f64)> {
+    // Between fork and exec, the child is a copy of this process, with its memory.
     let program = fs::read_link(format!("/proc/{id}/exe")).ok()?;
     if program.file_name() != Path::new(env!("CARGO_BIN_EXE_ssmprobe")).file_name() {
         return None;
@@ -34,64 +35,64 @@ fn taken(id: u32) -> Option<(u64, f64)> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // Behind the name in brackets; times in hundredths of a second.
+    // Fields follow the name in brackets; times are in hundredths of a second.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
     Some((peak.trim_end_matches("kB").trim().parse().ok()?, (ticks(11)? + ticks(12)?) / 100.0))
 }
 
-/// Runs the program on what it should refuse; what it said. A run that was over before it could be looked at is
-/// made again.
+/// Runs the program on arguments that it should refuse; its standard error. A run that ends before its memory was
+/// sampled is repeated.
 fn refusal(arguments: &[OsString]) -> String {
-    let said = (0..50).find_map(|_| watched(arguments));
+    let said = (0..50).find_map(|_| sampled_run(arguments));
     said.unwrap_or_else(|| panic!("{arguments:?}: it was not watched"))
 }
 
-/// What one run said, if it was looked at. It is watched every two milliseconds: its memory cannot grow by much between
-/// the last look and its end.
-fn watched(arguments: &[OsString]) -> Option<String> {
+/// Standard error of one run; `None` where it ended before a sample. Samples are two milliseconds apart: memory cannot
+/// grow by much between the last one and the end.
+fn sampled_run(arguments: &[OsString]) -> Option<String> {
     let program = env!("CARGO_BIN_EXE_ssmprobe");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let start = Instant::now();
-    let (mut peak, mut seconds, mut looks) = (0, 0.0, 0);
+    let (mut peak, mut seconds, mut samples) = (0, 0.0, 0);
     let status = loop {
-        if let Some((memory, time)) = taken(child.id()) {
-            (peak, seconds, looks) = (memory.max(peak), time, looks + 1);
+        if let Some((memory, time)) = usage(child.id()) {
+            (peak, seconds, samples) = (memory.max(peak), time, samples + 1);
         }
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if start.elapsed() > GIVEN_UP {
+        if start.elapsed() > TIME_LIMIT {
             child.kill().unwrap();
             child.wait().unwrap();
-            panic!("{arguments:?}: no end after {GIVEN_UP:?}, {peak} kB");
+            panic!("{arguments:?}: no end after {TIME_LIMIT:?}, {peak} kB");
         }
         std::thread::sleep(Duration::from_millis(2));
     };
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    if looks == 0 || peak <= 1000 {
+    if samples == 0 || peak <= 1000 {
         return None;
     }
     assert_eq!(status.code(), Some(1), "{arguments:?}: {said}");
-    assert!(peak < MEMORY, "{arguments:?}: {peak} kB: {said}");
-    assert!(seconds < SECONDS, "{arguments:?}: {seconds} s: {said}");
+    assert!(peak < MAX_MEMORY, "{arguments:?}: {peak} kB: {said}");
+    assert!(seconds < MAX_SECONDS, "{arguments:?}: {seconds} s: {said}");
     assert!(said.len() < 10_000, "{arguments:?}: it says {} bytes", said.len());
     Some(said)
 }
 
-/// That the program refuses an argument, and names it and why.
-fn refused(verb: &[&str], path: &Path, why: &str) {
+/// Checks that the program refuses a file, and names it and the reason.
+fn assert_refused(verb: &[&str], path: &Path, why: &str) {
     let arguments: Vec<OsString> = verb.iter().map(OsString::from).chain([path.into()]).collect();
     let said = refusal(&arguments);
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(said.contains(name) && said.contains(why), "{name} is not refused because of {why:?}: {said}");
 }
 
-/// `inspect` of a photograph of the demo but for one argument, which comes last.
-fn inspect(but: &str, path: &Path, why: &str) {
+/// Checks that `inspect` of a photograph of the demo refuses `path` as the value of `replaced`, which comes last.
+fn assert_inspect_refuses(replaced: &str, path: &Path, why: &str) {
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("out");
     let demo = [
@@ -101,11 +102,11 @@ fn inspect(but: &str, path: &Path, why: &str) {
         ("--out", out),
     ];
     let mut verb = vec!["inspect", "--device", "cpu"];
-    for (flag, value) in demo.iter().filter(|(flag, _)| *flag != but) {
+    for (flag, value) in demo.iter().filter(|(flag, _)| *flag != replaced) {
         verb.extend([*flag, value.to_str().unwrap()]);
     }
-    verb.push(but);
-    refused(&verb, path, why);
+    verb.push(replaced);
+    assert_refused(&verb, path, why);
 }
 
 #[test]
@@ -127,14 +128,14 @@ fn parquet_that_claims_what_is_not_there_is_refused() {
         ("lengths", "encoded in way 6"),
         ("labels", "labels are longer than the file"),
     ] {
-        refused(&["dataset", "--check", "pixels"], &fixture(&format!("{name}.parquet")), why);
+        assert_refused(&["dataset", "--check", "pixels"], &fixture(&format!("{name}.parquet")), why);
     }
-    // The verb that reads a dataset to train on it.
-    let extract = root("assets/demo/mae");
+    // `extract` refuses it too.
+    let backbone = root("assets/demo/mae");
     let cache = tempfile::tempdir().unwrap();
-    let verb = ["extract", "--device", "cpu", "--backbone", extract.to_str().unwrap(), "--cache"];
+    let verb = ["extract", "--device", "cpu", "--backbone", backbone.to_str().unwrap(), "--cache"];
     let verb = [&verb[..], &[cache.path().to_str().unwrap(), "--data"]].concat();
-    refused(&verb, &fixture("page-list.parquet"), "a list of 2147483647");
+    assert_refused(&verb, &fixture("page-list.parquet"), "a list of 2147483647");
 }
 
 #[test]
@@ -144,17 +145,21 @@ fn jpegs_that_claim_what_is_not_there_are_refused() {
         ("few-bytes", "1671 bytes are too few for 10000 x 10000 pixels"),
         ("scans", "302 scans of 3000 x 3000 pixels; 238 are read"),
     ] {
-        inspect("--image", &fixture(&format!("{name}.jpg")), why);
+        assert_inspect_refuses("--image", &fixture(&format!("{name}.jpg")), why);
     }
 }
 
 #[test]
 fn weights_that_repeat_a_number_are_refused() {
     let folder = fixture("weights");
-    inspect("--backbone", &folder, "its 102 tensors come to 1371598848 bytes, of which it has only 17138");
+    assert_inspect_refuses(
+        "--backbone",
+        &folder,
+        "its 102 tensors come to 1371598848 bytes, of which it has only 17138",
+    );
 }
 
-/// Files of 20 GB, of which nothing is on the disk.
+/// Sparse files of 20 GiB.
 #[test]
 fn files_of_any_length_are_refused_by_their_length() {
     let folder = tempfile::tempdir().unwrap();
@@ -165,10 +170,10 @@ fn files_of_any_length_are_refused_by_their_length() {
         file.set_len(20 << 30).unwrap();
         path
     };
-    refused(&["dataset"], &long("list.csv"), "larger than 268435456 bytes");
-    inspect("--image", &long("a.png"), "21474836480 bytes are more than");
-    inspect("--probe", &long("probe.safetensors"), "more than 4294967296 bytes");
-    refused(
+    assert_refused(&["dataset"], &long("list.csv"), "larger than 268435456 bytes");
+    assert_inspect_refuses("--image", &long("a.png"), "21474836480 bytes are more than");
+    assert_inspect_refuses("--probe", &long("probe.safetensors"), "more than 4294967296 bytes");
+    assert_refused(
         &["figures", "--figure", "evidence", "--out", "never.svg", "--trace"],
         &long("a.trace.json"),
         "more than 536870912 bytes",
@@ -180,7 +185,7 @@ fn files_of_any_length_are_refused_by_their_length() {
             fs::copy(root("assets/demo/mae").join(file), backbone.join(file)).unwrap();
         }
         File::create(backbone.join(name)).unwrap().set_len(20 << 30).unwrap();
-        inspect("--backbone", &backbone, "it has more than 16777216 bytes");
+        assert_inspect_refuses("--backbone", &backbone, "it has more than 16777216 bytes");
     }
 }
 
@@ -193,7 +198,7 @@ fn what_a_file_repeats_is_cut_in_a_message() {
         "backbone": {"id": "a", "model_type": "vit_mae", "hidden_size": 64}});
     let header = serde_json::json!({"__metadata__": {"ssmprobe": about.to_string()}}).to_string();
     fs::write(&file, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat()).unwrap();
-    inspect("--probe", &file, "xxx [… ");
+    assert_inspect_refuses("--probe", &file, "xxx [… ");
 
     // Weights whose only tensor has a long name, and a list with a long path.
     let backbone = folder.path().join("backbone");
@@ -205,7 +210,7 @@ fn what_a_file_repeats_is_cut_in_a_message() {
     let header = format!("{{\"{name}\": {tensor}}}");
     let weights = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
     fs::write(backbone.join("model.safetensors"), weights).unwrap();
-    inspect("--backbone", &backbone, "xxx [… ");
+    assert_inspect_refuses("--backbone", &backbone, "xxx [… ");
 
     let list = folder.path().join("list.csv");
     fs::write(&list, format!("path,label\n{name},a\n")).unwrap();

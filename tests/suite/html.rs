@@ -1,4 +1,4 @@
-//! `ssmprobe report --html`: what the page holds. What it does in a browser is `scripts/test-all browser`.
+//! `ssmprobe report --html`: the content of the page. Its behaviour in a browser is tested by `scripts/test-all browser`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,13 +25,13 @@ pub(super) fn ssmprobe(folder: &Path, arguments: &[&str]) -> assert_cmd::assert:
     command.current_dir(folder).args(arguments).assert()
 }
 
-/// What stands between two marks, once.
+/// The text between the first `from` and the `to` after it.
 pub(super) fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("{from}"));
     rest.split_once(to).unwrap().0
 }
 
-/// What the script is handed.
+/// The data of the page's script: base64 of gzipped JSON.
 fn data(html: &str) -> Value {
     let packed = STANDARD.decode(between(html, "id=\"data\">", "</script>")).unwrap();
     let mut text = String::new();
@@ -39,7 +39,7 @@ fn data(html: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The figures of a page, light and dark, put back together as its script does.
+/// The SVGs of a page, light and dark in turn, assembled from its data as its script does.
 pub(super) fn figures(html: &str) -> Vec<String> {
     let data = data(html);
     let whole = |svg: &str| {
@@ -142,7 +142,7 @@ fn what_is_called_like_markup_is_text() {
     assert_eq!(html.matches("<script").count(), 2, "the data and the program's own");
     assert!(!html.contains("alert(1)</script>") && !html.contains('\u{202e}'));
     assert!(html.matches("&lt;script&gt;alert(1)&lt;/script&gt;").count() > 12);
-    // Nothing is fetched from anywhere, and no other script or style runs.
+    // The policy allows no request, and no script or style but the page's own.
     let policy = between(&html, "Content-Security-Policy\" content=\"", "\">");
     for (kind, from, to) in [("script", "</script>\n<script>", "</script>"), ("style", "<style>", "</style>")]
     {
@@ -171,7 +171,7 @@ fn classes_are_chosen_among_those_that_are_stored() {
     let expected = "<option value=\"0\">dog</option><option value=\"1\">cat</option>";
     assert_eq!(options, expected, "what all have comes first");
     assert!(html.contains("data-traces=\"0,1\"") && html.contains("data-traces=\"2,\""));
-    // Each stands where its class is chosen: dog and cat of the one, dog of the other.
+    // Traces by probe, in the order of the classes: dog and cat of probe a, dog of probe b.
     let data = data(&html);
     let evidence = [0, 1, 2].map(|at| data["traces"][at]["evidence"][0].as_f64().unwrap());
     assert_eq!(evidence, [2.0, 1.0, 2.25]);
@@ -184,7 +184,7 @@ fn classes_are_chosen_among_those_that_are_stored() {
     let texts: [String; 2] = serde_json::from_str(&texts).unwrap();
     assert!(texts[0].contains("through a, for dog") && texts[1].contains("through a, for cat"), "{texts:?}");
     assert!(html.contains("No evidence for cat is stored of this probe"));
-    // A reading order does not depend on the class: it is there once for each probe's name, not for each class.
+    // A reading order does not depend on the class, so the page holds one per probe, not one per class.
     let shown: BTreeSet<String> = figures(&html).into_iter().collect();
     assert_eq!(
         shown.iter().filter(|svg| svg.contains("<title>Reading order")).count(),
@@ -255,7 +255,7 @@ fn probes_stand_in_their_order_and_are_judged_by_the_truth() {
         .map(|(at, (image, said))| format!("<li><a href=\"#image-{at}\">{image}.png</a>{said}</li>\n"))
         .collect();
     assert_eq!(nav, links);
-    // A table lies as it was made; its script sorts by what is not rounded.
+    // A table keeps its order; its script sorts by the values before rounding.
     let table = between(&html, "<tbody>\n", "</tbody>");
     let line = |name: &str, value: &str, text: &str| {
         format!(
@@ -276,7 +276,7 @@ fn probes_stand_in_their_order_and_are_judged_by_the_truth() {
     assert!(html.contains("<li>as they are</li>"));
 }
 
-/// Photographs are worse to pack than drawings: waves with grain on them.
+/// A picture that compresses as badly as a photograph: waves with noise on them.
 pub(super) fn photograph(seed: u32) -> Picture {
     let (side, mut state) = (224_usize, seed);
     let mut rgb = Vec::new();
@@ -347,7 +347,7 @@ fn what_cannot_be_shown_or_written_leaves_the_page_that_was_there() {
 
 #[test]
 fn a_place_that_cannot_be_written_to_is_named() {
-    // Whoever runs it, root included.
+    // These places cannot be written to by root either.
     let folder = tempfile::tempdir().unwrap();
     keep(folder.path(), &[traces::gap_trace()]);
     fs::create_dir(folder.path().join("folder")).unwrap();
@@ -376,7 +376,7 @@ fn images_of_a_run_are_explained_through_its_probes() {
         choose::IMAGES.min(html.matches("<h3>gap-s1-best").count())
     );
     assert!(html.contains("<p>Look at <em>this</em>.</p>") && html.contains("<caption>"));
-    // Evidence for the image's own class comes first.
+    // Evidence for the image's true class comes first.
     let images = html.matches("<section class=\"image\"").count();
     assert_eq!(html.matches("(true)</option>").count(), images);
     for section in html.split("<section class=\"image\"").skip(1) {
@@ -385,7 +385,7 @@ fn images_of_a_run_are_explained_through_its_probes() {
         assert_eq!(first, format!("{own} (true)"));
         assert!(section.find("<h3>sinkhorn-s") < section.find("<h3>gap-s1-best"), "as they were asked for");
     }
-    // Traces are enough to make it again: the same pictures.
+    // The saved traces are enough to make the page again, with the same data.
     let mut files: Vec<String> = fs::read_dir(desk.path().join("traces"))
         .unwrap()
         .map(|entry| format!("traces/{}", entry.unwrap().file_name().to_str().unwrap()))
@@ -435,7 +435,7 @@ fn classes_of_one_inspection_are_chosen_on_its_page() {
     );
     let folder = root().display().to_string();
     assert!(!html.contains(&folder) && figures(&html).iter().all(|svg| !svg.contains(&folder)));
-    // What is chosen is another picture: each class of each probe has evidence of its own, in two themes.
+    // Each class of each probe has an evidence figure of its own, in two themes.
     let shown: BTreeSet<String> = figures(&html).into_iter().collect();
     assert_eq!(shown.iter().filter(|svg| svg.contains("<title>Evidence by token")).count(), 8);
 }
@@ -473,7 +473,7 @@ fn a_page_shows_probes_of_every_kind_and_images_that_part_them() {
         heads[..2].contains(&"sinkhorn") && heads[..2].contains(&"softsort") && heads[2] == "vmamba",
         "{heads:?}"
     );
-    // Of every head the training that was best, the heads of one kind by how good they are.
+    // Of every head the best training; heads of one kind by accuracy.
     let best = |head: &str| {
         let all = source.outcomes_of(head).filter_map(Outcome::best_accuracy);
         all.fold(0.0, f64::max)

@@ -1,4 +1,4 @@
-//! Backbones: the tokens of every family in float32, and in halves what the demo's probes make of them.
+//! Backbones: the tokens of every family in float32, and tokens and the demo probes' predictions in half precision.
 
 use std::path::Path;
 
@@ -20,8 +20,9 @@ use crate::gpus::gpus;
 use crate::heads::{batch, values};
 use crate::skip;
 
-/// How far tokens may be from the processor's, as a share of the largest.
+/// Largest difference of float32 tokens to the processor's, as a share of the largest value.
 const FLOAT32: f64 = 1e-5;
+/// The same of tokens in float16 and bfloat16.
 const HALVES: f64 = 2e-2;
 
 /// The largest difference as a share of the largest value.
@@ -50,15 +51,20 @@ fn every_family_gives_the_processors_tokens() {
                     };
                     let (found, expected) = (stages(&gpu), stages(&Device::flex()));
                     let stages = found.iter().zip(&expected).map(|(found, expected)| share(found, expected));
-                    let most = stages.fold(0.0, f64::max);
-                    parity.check(&name, &format!("{case}, {height} x {width}, every layer"), most, FLOAT32);
+                    let largest = stages.fold(0.0, f64::max);
+                    parity.check(
+                        &name,
+                        &format!("{case}, {height} x {width}, every layer"),
+                        largest,
+                        FLOAT32,
+                    );
                 }
             }
         }
     }
 }
 
-/// Scenes that no training saw, through a backbone of the demo.
+/// Tokens of scenes that no training saw, from a backbone of the demo.
 fn tokens(folder: &Path, scenes: u64, device: &Device, arithmetic: Arithmetic) -> Vec<Tokens> {
     let preprocessor = Preprocessor::open(folder).unwrap();
     let pixels = |index| {
@@ -70,7 +76,7 @@ fn tokens(folder: &Path, scenes: u64, device: &Device, arithmetic: Arithmetic) -
     pixels.chunks(50).flat_map(|batch| backbone.forward(batch).unwrap()).collect()
 }
 
-/// Of two logits nearer than this share of their image's range either may be the larger.
+/// Two logits closer than this share of their image's range are a tie: either may be the larger.
 const TIE: f64 = 2e-2;
 
 #[test]
@@ -115,20 +121,20 @@ fn halves_give_the_same_tokens_to_two_digits_and_the_same_predictions() {
                         let best = |logits: &[f64]| {
                             (0..classes).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap()
                         };
-                        let (is, was) = (best(rounded), best(exact));
-                        let least = exact.iter().copied().fold(f64::INFINITY, f64::min);
-                        let lead = (exact[was] - exact[is]) / (exact[was] - least);
+                        let (found, expected) = (best(rounded), best(exact));
+                        let lowest = exact.iter().copied().fold(f64::INFINITY, f64::min);
+                        let lead = (exact[expected] - exact[found]) / (exact[expected] - lowest);
                         assert!(
                             lead < TIE,
                             "{what}, {}: another class, {lead:.1e} of the range below",
                             head.id
                         );
-                        ties += usize::from(is != was);
+                        ties += usize::from(found != expected);
                     }
                 }
-                let asked = scenes as usize * backbone.heads.len();
+                let predictions = scenes as usize * backbone.heads.len();
                 println!(
-                    "parity {name}: {what}: {ties} of {asked} predictions are ties that went the other way"
+                    "parity {name}: {what}: {ties} of {predictions} predictions are ties that went the other way"
                 );
             }
         }

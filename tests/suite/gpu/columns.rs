@@ -1,5 +1,5 @@
-//! Routers without the plans of a batch: NeuralSort, SoftSort and hard sorting as kernels against the processor's in float64, and an S4 for
-//! every channel, some images at a time.
+//! Routers that do not store the plans of a batch: the kernels of NeuralSort, SoftSort and hard sorting against the
+//! processor's in float64, and an S4 per channel, some images at a time.
 
 use std::sync::Arc;
 
@@ -43,26 +43,28 @@ fn token_weights_and_their_gradient_equal_the_processors() {
                 for (at, router) in routers.iter().enumerate() {
                     let (raw, gains) = (scores(n), normal(n, 61));
                     let gains: Vec<f64> = gains.iter().map(|&gain| f64::from(gain as f32)).collect();
-                    let by = normal(2 * n, 62);
-                    let (mut weights, mut by_scores, mut by_gain) = (Vec::new(), Vec::new(), vec![0.0; n]);
-                    // What float32 adds up to a gradient: where all places weigh alike, far more than is left of it.
-                    let mut added = vec![0.0; n];
-                    for (scores, by) in raw.chunks(n).zip(by.chunks(n)) {
+                    let cotangent = normal(2 * n, 62);
+                    let (mut weights, mut grad_scores, mut grad_gain) =
+                        (Vec::new(), Vec::new(), vec![0.0; n]);
+                    // Sums of magnitudes, the scale of float32's error: where all positions weigh alike, far more than
+                    // the gradient itself.
+                    let mut magnitudes = vec![0.0; n];
+                    for (scores, cotangent) in raw.chunks(n).zip(cotangent.chunks(n)) {
                         let routed = router.route(scores, None);
                         let own = routed.weights(&gains);
-                        let (of_scores, of_gain) = routed.vjp(&gains, &own, by);
-                        let sizes: Vec<f64> = by.iter().map(|by| by.abs()).collect();
+                        let (of_scores, of_gain) = routed.vjp(&gains, &own, cotangent);
+                        let sizes: Vec<f64> = cotangent.iter().map(|x| x.abs()).collect();
                         let (_, of_sizes) = routed.vjp(&gains, &own, &sizes);
-                        added.iter_mut().zip(of_sizes).for_each(|(sum, own)| *sum += own);
+                        magnitudes.iter_mut().zip(of_sizes).for_each(|(sum, own)| *sum += own);
                         weights.extend(own);
-                        by_scores.extend(of_scores);
-                        by_gain.iter_mut().zip(of_gain).for_each(|(sum, own)| *sum += own);
+                        grad_scores.extend(of_scores);
+                        grad_gain.iter_mut().zip(of_gain).for_each(|(sum, own)| *sum += own);
                     }
                     let device = &gpu.clone().autodiff();
-                    let asked = matrix(&raw, n, device).require_grad();
+                    let scores = matrix(&raw, n, device).require_grad();
                     let gain = vector(&gains, device).require_grad();
-                    let found = router.token_weights(asked.clone(), gain.clone(), None);
-                    let gradients = (found.clone() * matrix(&by, n, device)).sum().backward();
+                    let found = router.token_weights(scores.clone(), gain.clone(), None);
+                    let gradients = (found.clone() * matrix(&cotangent, n, device)).sum().backward();
                     let power = ["", " of distances", " of squares", ""][at];
                     let case = format!("{}{power} of N {n}, tau {temperature}", router.id());
                     parity.check(
@@ -71,12 +73,12 @@ fn token_weights_and_their_gradient_equal_the_processors() {
                         apart_of_largest(&host(found), &weights),
                         2e-5,
                     );
-                    let of_gain = apart(&gradient(&gain, &gradients), &by_gain) / largest(&added);
+                    let of_gain = apart(&gradient(&gain, &gradients), &grad_gain) / largest(&magnitudes);
                     parity.check(&name, &format!("{case}, gradient by gain"), of_gain, 2e-5);
-                    let of_scores = apart_of_largest(&gradient(&asked, &gradients), &by_scores);
-                    // Roundings of a sum of N terms add up as its root.
-                    let most = GRADIENT * (n as f64 / 256.0).sqrt().max(1.0);
-                    parity.check(&name, &format!("{case}, gradient by scores"), of_scores, most);
+                    let of_scores = apart_of_largest(&gradient(&scores, &gradients), &grad_scores);
+                    // Rounding errors of a sum of N terms grow as the square root of N.
+                    let bound = GRADIENT * (n as f64 / 256.0).sqrt().max(1.0);
+                    parity.check(&name, &format!("{case}, gradient by scores"), of_scores, bound);
                 }
             }
         }
@@ -87,7 +89,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
 fn a_weight_for_every_channel_is_the_processors_in_parts_of_any_size() {
     let mut parity = Parity::default();
     for (name, gpu) in gpus() {
-        // Software adapters take long for what sorts by comparing all pairs; one router does, and all of a single token.
+        // Sorting by comparing all pairs is slow on software adapters: there, one router for N > 1, and all for one token.
         let tried = |n: usize, id: &str| n == 1 || all() || id == "sinkhorn";
         for (kind, n) in
             ROUTERS.iter().flat_map(|kind| [(kind, 1), (kind, 7)]).filter(|(kind, n)| tried(*n, kind.id))
@@ -96,7 +98,7 @@ fn a_weight_for_every_channel_is_the_processors_in_parts_of_any_size() {
             let order = Order::Learned { router, image_seeds: None };
             let shape = [5, n, 24];
             let expected = read_channels(&order, shape, &Device::flex(), Channelwise::pool_plain);
-            let two = |asked: &Channelwise, tokens: &_| asked.pool_in_parts(tokens, Some(2));
+            let two = |channelwise: &Channelwise, tokens: &_| channelwise.pool_in_parts(tokens, Some(2));
             for (of, pool) in [("2", two as crate::pooling::PoolChannels), ("all", Channelwise::pool)] {
                 let found = read_channels(&order, shape, &gpu, pool);
                 assert_eq!(found.len(), expected.len());

@@ -10,9 +10,9 @@ use ssmprobe::model::train::classifier::Model;
 use super::{Parity, all};
 use crate::close::distance;
 use crate::gpus::gpus;
-use crate::heads::{batch, files, hundredth, images, largest, loss, stem, values};
+use crate::heads::{batch, files, images, largest, loss, min_gradient_scale, stem, values};
 
-/// Heads whose own kernels take a software adapter minutes to compile and to choose from; the others share theirs.
+/// Heads whose own kernels take a software adapter minutes to compile and autotune; the others share theirs.
 const COSTLY: [&str; 9] = [
     "attention",
     "neuralsort",
@@ -24,8 +24,8 @@ const COSTLY: [&str; 9] = [
     "coca",
     "v-jepa",
 ];
-/// How far they may be, as a share of the largest entry of each, or of a hundredth of the largest gradient.
-const MOST: f64 = 1e-3;
+/// Largest difference, as a share of the largest entry of each, or of a hundredth of the largest gradient if that is more.
+const BOUND: f64 = 1e-3;
 
 #[test]
 fn heads_give_the_processors_logits_and_gradients() {
@@ -50,19 +50,19 @@ fn heads_give_the_processors_logits_and_gradients() {
                 };
                 let (processor, found) = (run(&Device::flex().autodiff()), run(&gpu.clone().autodiff()));
                 assert_eq!(found.len(), processor.len());
-                let least = hundredth(processor[1..].iter());
+                let min_scale = min_gradient_scale(processor[1..].iter());
                 let share = |(found, expected): (&Vec<f64>, &Vec<f64>)| {
-                    distance(stem(&path), found, expected) / largest(expected).max(least)
+                    distance(stem(&path), found, expected) / largest(expected).max(min_scale)
                 };
                 let mut shares = found.iter().zip(&processor).map(share);
                 parity.check(
                     &name,
                     &format!("{}, logits", stem(&path)),
                     shares.next().expect("logits"),
-                    MOST,
+                    BOUND,
                 );
                 let gradients = shares.fold(0.0, f64::max);
-                parity.check(&name, &format!("{}, gradients", stem(&path)), gradients, MOST);
+                parity.check(&name, &format!("{}, gradients", stem(&path)), gradients, BOUND);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A GPU that runs out of memory. What it says is put into its mouth: a real one would have to be filled.
+//! A GPU that runs out of memory, simulated by a failpoint: a real one would have to be filled.
 
 use std::ops::ControlFlow;
 
@@ -30,7 +30,7 @@ fn without_room_for_a_batch_fewer_images_are_read_at_once() {
             failpoint::device_room(0);
             let said = guard(|| backbone.forward(&images)).unwrap_err();
             assert!(said.contains("out of device memory"), "{said}");
-            // What is no lack of memory is not tried again.
+            // Another device error is not retried with a smaller batch.
             failpoint::none();
             failpoint::device(1);
             assert!(guard(|| backbone.forward(&images)).unwrap_err().contains("the device is lost"));

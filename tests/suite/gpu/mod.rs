@@ -1,6 +1,6 @@
 //! GPUs against the processor: the same tests on a software adapter, which every machine has, and on real GPUs of every
-//! kind. `SSMPROBE_GRAPHICS=all` also does what takes a software adapter minutes; what is compared is printed
-//! (`--nocapture`): `parity DEVICE: WHAT: FOUND (at most BOUND)`.
+//! kind. `SSMPROBE_GRAPHICS=all` adds the cases that take a software adapter minutes. Every comparison is printed
+//! (`--nocapture`) for `scripts/gpu-check`: `parity DEVICE: WHAT: FOUND (at most BOUND)`.
 
 mod backbones;
 mod columns;
@@ -9,30 +9,31 @@ mod memory;
 mod s4;
 mod sinkhorn;
 
-/// Whether all is wanted, however long a software adapter takes.
+/// Whether the cases that are slow on a software adapter are wanted.
 fn all() -> bool {
     std::env::var_os("SSMPROBE_GRAPHICS").is_some_and(|which| which == "all")
 }
 
-/// What one test compares. What is too far apart fails it at its end: a GPU that is lent for minutes is to say all of it at once.
+/// The comparisons of one test. It fails when this is dropped, with every difference above its bound: GPU time is short,
+/// so one run reports all of them.
 #[derive(Default)]
 struct Parity {
-    apart: Vec<String>,
+    failures: Vec<String>,
 }
 
 impl Parity {
-    /// Says how far a device is from the processor, and takes note where that is further than `most`.
-    fn check(&mut self, name: &str, what: &str, found: f64, most: f64) {
-        println!("parity {name}: {what}: {found:.1e} (at most {most:.0e})");
-        let near = found <= most; // NaN is not
-        self.apart.extend(
-            (!near).then(|| format!("{what} on {name}: {found:.1e} apart, at most {most:.0e} is allowed")),
+    /// Prints the difference `found` of a device to the processor, and records a failure where it is above `bound` or NaN.
+    fn check(&mut self, name: &str, what: &str, found: f64, bound: f64) {
+        println!("parity {name}: {what}: {found:.1e} (at most {bound:.0e})");
+        let near = found <= bound; // false for NaN
+        self.failures.extend(
+            (!near).then(|| format!("{what} on {name}: {found:.1e} apart, at most {bound:.0e} is allowed")),
         );
     }
 }
 
 impl Drop for Parity {
     fn drop(&mut self) {
-        assert!(self.apart.is_empty() || std::thread::panicking(), "{}", self.apart.join("\n"));
+        assert!(self.failures.is_empty() || std::thread::panicking(), "{}", self.failures.join("\n"));
     }
 }

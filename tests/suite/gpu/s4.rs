@@ -1,5 +1,4 @@
-//! The gains of S4s by a GPU's own kernels against the processor's operation, which works in float64. A software Vulkan
-//! runs them too.
+//! The gains of S4s: a GPU's own kernels against the processor's operation in float64. A software Vulkan runs them too.
 
 use burn::tensor::{Device, Tensor};
 use ssmprobe::model::ops::cpu::on_cpu;
@@ -10,7 +9,7 @@ use super::{Parity, all};
 use crate::gpus::gpus;
 use crate::routing::reference::*;
 
-/// What makes a gain: A, B, C and the step size; D is 0.3.
+/// The parameters of an S4 of one channel: A (S x S), B, C and the step size; D is 0.3.
 struct Values {
     states: usize,
     a: Vec<f64>,
@@ -20,7 +19,7 @@ struct Values {
 }
 
 impl Values {
-    /// LegS; `trained` a little away from it, with an upper triangle that nobody may read.
+    /// HiPPO-LegS; `trained` is a little away from it, with values above the diagonal of A that nothing may read.
     fn new(states: usize, step: f64, trained: bool) -> Self {
         let (mut a, mut b) = s4::hippo(states);
         if trained {
@@ -38,8 +37,8 @@ impl Values {
         System { a, b, c, skip: vector(&[0.3], device), step: vector(&[*step], device) }
     }
 
-    /// What a loss weighs the gain of `n` positions by. The signs are those by which a longer step changes it, so that the
-    /// gradient of the step, a single number, is not what is left of large ones.
+    /// The cotangent of the gain of `n` positions. Its signs are those of the gain's change with a longer step, so that the
+    /// gradient of the step, a single number, is not a small difference of large terms.
     fn cotangent(&self, n: usize) -> Vec<f64> {
         let values = |step: f64| {
             let (a, b, c) = (self.a.clone(), self.b.clone(), self.c.clone());
@@ -56,7 +55,7 @@ impl Values {
     }
 }
 
-/// The same of some systems at once: on a GPU by its own kernels.
+/// [`Values::gain`] of several systems in one call: on a GPU by its own kernels, on the processor by its operation.
 fn gains(of: &[&Values], n: usize, device: &Device) -> Vec<[Vec<f64>; 6]> {
     let steps = (Discretization::Bilinear, n);
     let systems: Vec<System> = of.iter().map(|values| values.on(&device.clone().autodiff())).collect();
@@ -75,14 +74,14 @@ fn gains(of: &[&Values], n: usize, device: &Device) -> Vec<[Vec<f64>; 6]> {
         true => s4::gains(copies, steps),
         false => s4::gains_on_gpu(&copies, steps).expect("a GPU's own kernels take one channel"),
     }; // [G, N, 1]
-    let by = of.iter().flat_map(|values| values.cotangent(n)).collect::<Vec<_>>();
-    let by = matrix(&by, 1, &device.clone().autodiff()).reshape([of.len(), n, 1]);
-    let gradients = (made.clone() * by).sum().backward();
+    let cotangent = of.iter().flat_map(|values| values.cotangent(n)).collect::<Vec<_>>();
+    let cotangent = matrix(&cotangent, 1, &device.clone().autodiff()).reshape([of.len(), n, 1]);
+    let gradients = (made.clone() * cotangent).sum().backward();
     let made = host(made.reshape([of.len(), n]));
     let each = tracked.iter().zip(made.chunks(n)).map(|(System { a, b, c, skip, step }, gain)| {
-        let [by_a, by_b, by_c] = [a, b, c].map(|x| gradient(x, &gradients));
-        let [by_skip, by_step] = [skip, step].map(|x| gradient(x, &gradients));
-        [gain.to_vec(), by_a, by_b, by_c, by_skip, by_step]
+        let [grad_a, grad_b, grad_c] = [a, b, c].map(|x| gradient(x, &gradients));
+        let [grad_skip, grad_step] = [skip, step].map(|x| gradient(x, &gradients));
+        [gain.to_vec(), grad_a, grad_b, grad_c, grad_skip, grad_step]
     });
     each.collect()
 }
@@ -99,7 +98,7 @@ fn the_gain_of_one_channel_and_its_gradients_equal_the_processors() {
                     let (found, expected) = (system.gain(n, &gpu), system.gain(n, &Device::flex()));
                     let start = if trained { "trained" } else { "LegS" };
                     let case = format!("S4 of S {states}, N {n}, step {step}, {start}");
-                    // 256 substitutions at the longest step leave float32 1.5e-5.
+                    // 256 substitutions at the longest step leave a float32 error of 1.5e-5.
                     let of_gain = if states > 128 { 3.0 * PLAN } else { PLAN };
                     let bounds = [of_gain, GRADIENT, GRADIENT, GRADIENT, GRADIENT, GRADIENT];
                     for (at, what) in ["gain", "A", "B", "C", "D", "step"].into_iter().enumerate() {
@@ -141,7 +140,7 @@ fn one_channel_by_the_bilinear_rule_is_what_a_gpus_own_kernels_take() {
         assert!(own(many, bilinear).is_none(), "{name}");
         assert!(own(few(), (Discretization::Zoh, 49)).is_none(), "{name}");
         assert!(own(Values::new(257, 1e-2, false).on(&gpu), bilinear).is_none(), "{name}");
-        // As many as no scan has are made one by one.
+        // The kernels take as many systems as a scan has directions; three are computed one by one.
         assert!(s4::gains_on_gpu(&[few(), few(), few()], bilinear).is_none(), "{name}");
         assert_eq!(s4::gains(vec![few(), few(), few()], bilinear).dims(), [3, 49, 1], "{name}");
     }

@@ -1,5 +1,4 @@
-//! The fused kernels of GPUs against the processor's operation, which works in float64. A software
-//! Vulkan runs them too.
+//! The fused Sinkhorn kernels of GPUs against the processor's operation in float64. A software Vulkan runs them too.
 
 use burn::tensor::{Device, Tensor};
 use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
@@ -23,8 +22,8 @@ fn scores(n: usize, images: usize) -> Vec<f64> {
     all
 }
 
-/// What a device makes of a batch: weights, and the cotangents of scores and gain.
-fn weighed(
+/// Token weights of a batch on a device, and the gradients of scores and gain.
+fn weights_and_gradients(
     router: &dyn Router,
     scores: &[f64],
     n: usize,
@@ -40,8 +39,8 @@ fn weighed(
     [host(weights), gradient(&scores, &gradients), gradient(&gain, &gradients)]
 }
 
-/// Plans, and the cotangent of the scores.
-fn planned(
+/// Plans of a batch on a device, and the gradient of the scores.
+fn plans_and_gradient(
     router: &dyn Router,
     scores: &[f64],
     n: usize,
@@ -72,15 +71,15 @@ fn token_weights_and_their_gradient_equal_the_processors() {
             (196, 0.01, 1),
             (257, 0.03, 20),
             (257, 1.0, 20),
-            (1024, 0.1, 2), // more than a workgroup's own memory holds on most devices
+            (1024, 0.1, 2), // more than shared memory holds on most devices
             (576, 0.1, 20),
-            (1000, 0.1, 20), // more than a software Vulkan runs: the plain tensors
+            (1000, 0.1, 20), // more than a software Vulkan runs: plain tensor operations instead
         ];
         for &(n, temperature, iterations) in few.iter().chain(many) {
             let sinkhorn = Sinkhorn { temperature, iterations };
             let scores = scores(n, 2);
-            let expected = weighed(&sinkhorn, &scores, n, None, &Device::flex());
-            let found = weighed(&sinkhorn, &scores, n, None, &gpu);
+            let expected = weights_and_gradients(&sinkhorn, &scores, n, None, &Device::flex());
+            let found = weights_and_gradients(&sinkhorn, &scores, n, None, &gpu);
             let case = format!("Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
             parity.check(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
             for (i, by) in [(1, "scores"), (2, "gain")] {
@@ -98,8 +97,8 @@ fn plans_and_their_gradient_equal_the_processors() {
         for (n, temperature) in [(2, 0.1), (49, 0.01), (196, 0.1)] {
             let sinkhorn = Sinkhorn { temperature, iterations: 20 };
             let scores = scores(n, 2);
-            let expected = planned(&sinkhorn, &scores, n, None, &Device::flex());
-            let found = planned(&sinkhorn, &scores, n, None, &gpu);
+            let expected = plans_and_gradient(&sinkhorn, &scores, n, None, &Device::flex());
+            let found = plans_and_gradient(&sinkhorn, &scores, n, None, &gpu);
             let case = format!("Sinkhorn's plans of N {n}, tau {temperature}");
             parity.check(&name, &case, apart(&found[0], &expected[0]), PLAN);
             parity.check(
@@ -122,13 +121,13 @@ fn noise_on_every_entry_is_the_processors_and_so_is_what_it_comes_to() {
             let router = GumbelSinkhorn { sinkhorn: Sinkhorn { temperature, iterations }, noise: 1.0 };
             let (scores, seeds) = (scores(n, 3), Some(&[7, 1 << 40, 3][..]));
             let case = format!("Gumbel-Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
-            let expected = planned(&router, &scores, n, seeds, &Device::flex());
-            let found = planned(&router, &scores, n, seeds, &gpu);
+            let expected = plans_and_gradient(&router, &scores, n, seeds, &Device::flex());
+            let found = plans_and_gradient(&router, &scores, n, seeds, &gpu);
             parity.check(&name, &format!("{case}, plans"), apart(&found[0], &expected[0]), PLAN);
-            let by_scores = apart_of_largest(&found[1], &expected[1]);
-            parity.check(&name, &format!("{case}, plans' gradient by scores"), by_scores, GRADIENT);
-            let expected = weighed(&router, &scores, n, seeds, &Device::flex());
-            let found = weighed(&router, &scores, n, seeds, &gpu);
+            let grad_scores = apart_of_largest(&found[1], &expected[1]);
+            parity.check(&name, &format!("{case}, plans' gradient by scores"), grad_scores, GRADIENT);
+            let expected = weights_and_gradients(&router, &scores, n, seeds, &Device::flex());
+            let found = weights_and_gradients(&router, &scores, n, seeds, &gpu);
             parity.check(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
             for (i, by) in [(1, "scores"), (2, "gain")] {
                 let apart = apart_of_largest(&found[i], &expected[i]);
