@@ -1,5 +1,5 @@
-//! Holds a file against one that was frozen, by what it says: text, pixels and the bits of numbers. What
-//! a later version adds (another key, array or column) is no difference; what it leaves out is.
+//! Compares a file with a frozen one by content: text, pixels and the bits of numbers. A key, array or column that a
+//! later version adds is no difference; one that is missing is.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,25 +13,25 @@ use serde_json::Value;
 
 use crate::npz;
 
-/// What another day or another version may say otherwise.
+/// Keys and columns that differ between days and versions.
 const FREE: &[&str] = &["seconds", "program"];
 
-/// Parameters that move all logits of a softmax alike: their gradient is 0 but for rounding, of which AdamW makes whole steps. They
-/// differ between processors with the same instructions and other caches, and the softmax behind them by its last digit.
+/// Parameters that shift all logits of a softmax alike: their gradient is 0 but for rounding errors, which AdamW normalises to
+/// full steps. They differ between processors with the same instructions and other caches, and the softmax in its last digit.
 const ROUNDING_ALONE: &[&str] = &["attention_predictor.2.bias"];
-/// What the statistics of what is pooled may differ by in a file with such a parameter.
+/// Tolerance for the running statistics of pooled features in a file with such a parameter.
 const POOLED: f64 = 1e-6;
 
-/// What numbers may differ by, of themselves and absolutely; nothing where it is 0.
+/// Relative and absolute tolerance of numbers; with 0, they must be equal to the bit.
 pub struct Slack(pub f64);
 
 impl Slack {
-    /// The same bits, or near enough.
+    /// Whether two numbers have the same bits or are within the tolerance.
     fn near(&self, old: f64, new: f64) -> bool {
         old.to_bits() == new.to_bits() || self.0 > 0.0 && (old - new).abs() <= self.0 * (1.0 + old.abs())
     }
 
-    /// Where the file `new` says something else than `old`; nothing where it does not.
+    /// The first difference of the file `new` from `old`, in words; `None` where there is none.
     pub fn difference(&self, old: &Path, new: &Path) -> Option<String> {
         let (before, Ok(now)) = (fs::read(old).expect("a frozen file"), fs::read(new)) else {
             return Some("is not written".to_owned());
@@ -118,7 +118,7 @@ impl Slack {
             if tensor.data() == other.data() || ROUNDING_ALONE.contains(&name.as_str()) {
                 continue;
             }
-            // Half of a step of float16 is more than any other slack, and without one it is the same bits.
+            // A float16 rounds to 5e-4 of itself, more than any other tolerance; without one, bits must be equal.
             let slack = match tensor.dtype() {
                 Dtype::F16 if self.0 > 1e-6 => Self(1e-3),
                 Dtype::F32 if pools && name.starts_with("norm.running_") => Self(self.0.max(POOLED)),
@@ -126,7 +126,7 @@ impl Slack {
             };
             let pairs =
                 numbers(tensor.dtype(), tensor.data()).into_iter().zip(numbers(other.dtype(), other.data()));
-            // The clock's share of what a checkpoint keeps.
+            // Entry 3 of a checkpoint's running values is a time.
             let clock = name.ends_with("/running");
             let pairs = pairs.enumerate().filter(|(at, _)| !(clock && *at == 3));
             for (at, (old, new)) in pairs {
@@ -178,7 +178,7 @@ fn pixels(bytes: &[u8]) -> Option<image::RgbaImage> {
     image::load_from_memory(bytes).ok().map(|image| image.to_rgba8())
 }
 
-/// The text of an SVG, and the pixels of the pictures in it: how those are packed is no difference.
+/// The text of an SVG and the pixels of its embedded pictures, whose compression may differ.
 fn drawn(bytes: &[u8]) -> (String, Vec<image::RgbaImage>) {
     let text = String::from_utf8_lossy(bytes);
     let mut parts = text.split("data:image/png;base64,");
@@ -193,7 +193,7 @@ fn drawn(bytes: &[u8]) -> (String, Vec<image::RgbaImage>) {
     (words, pictures)
 }
 
-/// The lines before a table's header, the header, and the rows.
+/// The comment lines of a table, its header and its rows.
 fn records(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<Vec<String>>) {
     let text = String::from_utf8_lossy(bytes);
     let notes = text.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
@@ -203,7 +203,7 @@ fn records(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<Vec<String>>) {
     (notes, header, table.records().map(|row| owned(&row.expect("a row"))).collect())
 }
 
-/// The values of a tensor.
+/// The values of a tensor in float64.
 fn numbers(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
     fn each<const N: usize>(bytes: &[u8], of: impl Fn([u8; N]) -> f64) -> Vec<f64> {
         bytes.as_chunks::<N>().0.iter().map(|chunk| of(*chunk)).collect()

@@ -1,5 +1,5 @@
-//! What the window keeps, and that nothing is left out: every head, figure, table and format, and
-//! every kind of file is there, and is read and written again as it was.
+//! Workspaces and settings of the window, and completeness: every head, figure, table, format and kind of file is frozen,
+//! and is read and written again unchanged.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -37,7 +37,7 @@ use super::compare::Slack;
 use super::{FREEZE, frozen, step, walk};
 use crate::window::Window;
 
-/// Everything a workspace can hold, nothing of it as it is by default.
+/// A workspace with a value other than the default in every field that the frozen file has.
 fn workspace(desk: &Path) -> Workspace {
     let mae_order = MaeOrder::Shuffled(3);
     let options = BackboneOptions { layer: Some(1), blocks: None, pixels: Some(48), mae_order };
@@ -67,7 +67,7 @@ fn workspace(desk: &Path) -> Workspace {
         change,
         compared: true,
     };
-    // Findings, a dataset that is looked at, masks, who computes, and a session's file, are later than the file that was kept.
+    // Fields with defaults here (findings, current dataset, masks, host, saved session) are later than the frozen file.
     Workspace {
         format: 1,
         dataset: None,
@@ -178,7 +178,7 @@ fn settings() -> Settings {
     Settings { theme: ThemeChoice::Dark, scale: 1.25, device: "cpu".into(), recent, ..Settings::default() }
 }
 
-/// The panes of a window in which one was closed.
+/// The layout of a window in which one pane was closed.
 fn rearranged() -> serde_json::Value {
     let mut window = Window::new();
     window.click("Panes");
@@ -202,7 +202,7 @@ fn a_workspace_is_read_and_written_again() {
         };
         let mut state = State::new(settings());
         state.restore(kept.clone());
-        // A run is part of the state once its folder is read.
+        // A run joins the state only when its folder has been read, so the list is copied.
         let again = Workspace { runs: kept.runs, ..state.workspace(kept.layout) };
         again.save(&path).expect("saved");
     });
@@ -253,7 +253,7 @@ fn what_was_kept_is_read_and_written_again() {
             continue;
         };
         *counts.entry(kind).or_insert(0) += 1;
-        // What reads decimal digits may miss the last bit of a float64.
+        // Parsing decimal digits may miss the last bit of a float64.
         let slack = Slack(if kind == "probe" { 0.0 } else { 1e-15 });
         assert_eq!(slack.difference(&path, &again), None, "{}", path.display());
     }

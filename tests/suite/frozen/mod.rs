@@ -1,7 +1,6 @@
-//! What an earlier version wrote, one small file of every kind, in `tests/fixtures/frozen`: this version
-//! reads it, makes the same of it, and writes the same again: numbers to the bit (double precision to 1e-14),
-//! pictures to the byte.
-//! `scripts/freeze` makes it; the folder's README says when.
+//! Compatibility with files of an earlier version, one small file of every kind in `tests/fixtures/frozen`: this version
+//! reads them, computes the same from them, and writes the same again: numbers to the bit (double precision to 1e-14),
+//! pictures to the byte. `scripts/freeze` writes the folder; its README says when.
 
 mod compare;
 mod kinds;
@@ -23,32 +22,32 @@ use tempfile::TempDir;
 use self::compare::Slack;
 use crate::run::{backbone, done, lines, program};
 
-/// Where it is set, to the revision at work, a step puts its files in the place of those that were frozen.
+/// Environment variable with the source revision; where it is set, a step replaces its frozen files by new ones.
 const FREEZE: &str = "SSMPROBE_FREEZE";
-/// Stands in frozen files for the folder they were made in.
+/// Placeholder in frozen files for the folder in which they were made.
 const DESK: &str = "DESK";
-/// What numbers may differ by on a processor with other instructions, which round otherwise: float32 tokens of the
-/// backbone come to 2e-6 of a score, steps of AdamW to 1.4e-5 (measured with AVX2 and with neither, emulated).
+/// Tolerance for numbers on a processor with other vector instructions, which round differently: float32 tokens of the
+/// backbone change scores by 2e-6, steps of AdamW by 1.4e-5 (measured with AVX2 and, emulated, without).
 const ELSEWHERE: f64 = 1e-4;
-/// What numbers in double precision may differ by on any processor: matrix products are cut by the size of its caches, so that sums
-/// of the same instructions round otherwise in their last digits. Bits of float32 are farther apart.
+/// Tolerance for numbers in double precision on any processor: matrix products are split by the size of its caches, so sums
+/// round differently in the last digits. Neighbouring float32 numbers are farther apart than this.
 const ROUNDING: f64 = 1e-14;
 
-/// How some of the files came about.
+/// How one group of the frozen files was made.
 #[derive(Clone, Serialize, Deserialize)]
 struct Step {
-    /// The program's version, and the revision of the source.
+    /// The program's version and source revision.
     program: String,
     /// The instructions it computed with.
     processor: String,
-    /// What was run, in a folder with the steps before, the backbone and the images.
+    /// Arguments of the program's runs, in a folder with the files of earlier steps, the backbone and the images.
     commands: Vec<String>,
-    /// A folder that is copied before, and the copy's name.
+    /// A folder that is copied before the runs, and the copy's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     copy: Option<[String; 2]>,
-    /// The files and folders that came of it.
+    /// The files and folders that the step writes.
     writes: Vec<String>,
-    /// Of those only files whose names end so.
+    /// Suffix of the paths that are frozen among them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     only: String,
 }
@@ -61,7 +60,7 @@ fn manifest() -> IndexMap<String, Step> {
     serde_json::from_slice(&fs::read(frozen("manifest.json")).expect("a manifest")).expect("steps")
 }
 
-/// What numbers depend on beside the program: the instructions of `model::vectorise` and of its peers.
+/// The vector instructions on which numbers depend: those that `model::vectorise` and its peers use here.
 fn processor() -> String {
     #[cfg(target_arch = "x86_64")]
     {
@@ -83,7 +82,7 @@ fn processor() -> String {
     std::env::consts::ARCH.to_owned()
 }
 
-/// Every file in `folder` and below, or `folder` itself where it is one.
+/// Every file below `folder`, sorted, or `folder` itself where it is a file.
 fn walk(folder: &Path) -> Vec<PathBuf> {
     if folder.is_file() {
         return vec![folder.to_owned()];
@@ -94,21 +93,21 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Copies `from` to `to` with `from` of its text in the place of `to` of it.
-fn copy(from: &Path, to: &Path, [this, that]: [&str; 2]) {
+/// Copies the file `from` to `to`; in text files, `old` is replaced by `new`.
+fn copy(from: &Path, to: &Path, [old, new]: [&str; 2]) {
     fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
     let bytes = fs::read(from).expect("a file");
     let is_text =
         ["json", "ssmprobe", "csv"].iter().any(|ending| from.extension().is_some_and(|e| e == *ending));
     match String::from_utf8(bytes) {
-        Ok(text) if is_text => fs::write(to, text.replace(this, that)),
+        Ok(text) if is_text => fs::write(to, text.replace(old, new)),
         Ok(text) => fs::write(to, text),
         Err(binary) => fs::write(to, binary.into_bytes()),
     }
     .expect("written");
 }
 
-/// A folder with everything that is frozen, the backbone, and the images with the times they had.
+/// A folder with all frozen files, the backbone, and the images with their original modification times.
 pub fn desk() -> TempDir {
     let desk = TempDir::new().expect("a folder");
     let place = desk.path().to_str().expect("text");
@@ -130,13 +129,14 @@ pub fn desk() -> TempDir {
     desk
 }
 
-/// Makes the files of a step anew with `make`, given the desk, and holds them against the frozen ones.
+/// Makes the files of a step anew with `make`, in a copy of the frozen folder, and compares them with the frozen ones; with
+/// [`FREEZE`] set, replaces those.
 fn step(name: &str, make: impl FnOnce(&Path, &Step)) {
     let mut steps = manifest();
     let step = steps[name].clone();
     let desk = desk();
-    let gone = |path: PathBuf| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    step.writes.iter().for_each(|path| gone(desk.path().join(path)).unwrap_or_default());
+    let remove = |path: PathBuf| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    step.writes.iter().for_each(|path| remove(desk.path().join(path)).unwrap_or_default());
     if let Some([from, to]) = &step.copy {
         let from = desk.path().join(from);
         for path in walk(&from) {
@@ -144,15 +144,15 @@ fn step(name: &str, make: impl FnOnce(&Path, &Step)) {
         }
     }
     make(desk.path(), &step);
-    let below = |root: &Path| -> Vec<PathBuf> {
+    let written = |root: &Path| -> Vec<PathBuf> {
         let all = step.writes.iter().flat_map(|path| walk(&root.join(path)));
         all.filter(|path| path.to_string_lossy().ends_with(&step.only)).collect()
     };
     if let Ok(revision) = std::env::var(FREEZE) {
         let place = desk.path().to_str().expect("text");
-        step.writes.iter().for_each(|path| gone(frozen(path)).unwrap_or_default());
+        step.writes.iter().for_each(|path| remove(frozen(path)).unwrap_or_default());
         for path in
-            below(desk.path()).into_iter().filter(|path| path.extension().is_some_and(|e| e != "lock"))
+            written(desk.path()).into_iter().filter(|path| path.extension().is_some_and(|e| e != "lock"))
         {
             let to = frozen("").join(path.strip_prefix(desk.path()).expect("below"));
             copy(&path, &to, [place, DESK]);
@@ -167,7 +167,7 @@ fn step(name: &str, make: impl FnOnce(&Path, &Step)) {
         return;
     }
     let slack = Slack(if step.processor == processor() { ROUNDING } else { ELSEWHERE });
-    let old = below(&frozen(""));
+    let old = written(&frozen(""));
     assert!(!old.is_empty(), "nothing is frozen of {name}");
     let differences: Vec<String> = old
         .iter()
@@ -184,15 +184,14 @@ fn step(name: &str, make: impl FnOnce(&Path, &Step)) {
     assert!(count == 0, "{count} of {} files differ\n{}", old.len(), differences.join("\n"));
 }
 
-/// Runs the commands of a step.
+/// Runs the commands of a step in the folder `desk`.
 fn commands(desk: &Path, step: &Step) {
     for command in &step.commands {
         done(program().current_dir(desk).args(command.split_whitespace()));
     }
 }
 
-/// Small pictures of three classes of scenes, and the masks of their objects: each pixel the mean of
-/// a square.
+/// Small pictures of three classes of scenes and the masks of their objects; each pixel is the mean of a square.
 #[test]
 fn pictures() {
     const SIDE: usize = 16;
@@ -233,7 +232,7 @@ fn scenes_and_their_masks() {
 fn tokens() {
     step("tokens", |desk, step| {
         commands(desk, step);
-        // What was kept is found, and nothing is left to be done.
+        // The frozen cache is found complete.
         let kept = desk.join("kept");
         for path in walk(&frozen("tokens")) {
             copy(&path, &kept.join(path.strip_prefix(frozen("tokens")).expect("below")), ["", ""]);
@@ -336,7 +335,7 @@ fn figures_of_attributions_and_differences() {
     step("attributed_figures", commands);
 }
 
-/// Two halves of the object as regions.
+/// The left and the right half of each object are its regions.
 #[test]
 fn regions_and_images_that_are_alike() {
     step("marked", |desk, step| {
@@ -354,7 +353,7 @@ fn regions_and_images_that_are_alike() {
     });
 }
 
-/// What an evaluation of the run with removal curves keeps beside it.
+/// The run's `evaluation.json` after an evaluation with removal curves.
 #[test]
 fn removal_curves_of_a_run() {
     step("removals", |desk, step| {
@@ -363,7 +362,7 @@ fn removal_curves_of_a_run() {
     });
 }
 
-/// What small changes leave of orders, and what the last tokens alone come to.
+/// The run's `evaluation.json` after an evaluation with stability and with the last tokens kept.
 #[test]
 fn stability_of_a_run() {
     step("stable", |desk, step| {

@@ -1,4 +1,4 @@
-//! Backbones from the Hub, against a server on this machine that speaks its paths.
+//! Backbones from the Hugging Face Hub, against a local server that answers its paths.
 
 mod push;
 mod server;
@@ -19,25 +19,27 @@ use server::{Reply, Request};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const CONFIG: &[u8] = b"{\"model_type\": \"vit\"}\n";
+/// An endpoint at which nothing listens.
+const UNREACHABLE: &str = "http://127.0.0.1:9";
 
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A valid safetensors file of some size.
+/// A valid safetensors file of 240,000 bytes of zeros and a header.
 fn model() -> Vec<u8> {
     let header = r#"{"w":{"dtype":"F32","shape":[60000],"data_offsets":[0,240000]}}"#;
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 240_000]].concat()
 }
 
-/// The store of large files: `answer` makes the reply from the request and the content.
+/// The store of large files; `answer` makes a reply from the request and the content of [`model`].
 fn store(answer: impl Fn(&Request, &[u8]) -> Reply + Send + Sync + 'static) -> Server {
     let model = model();
     Server::start(move |request| answer(request, &model))
 }
 
-/// The Hub, as it answers for org/name with `files`: a small one is sent at once, a larger one is
-/// a redirect to `store`, `preprocessor_config.json` a relative redirect.
+/// A Hub with the repository org/name of these `files`: it sends small ones itself, answers for larger ones with a redirect
+/// to `store`, and for `preprocessor_config.json` with a relative redirect.
 fn hub(files: &[(&'static str, Vec<u8>)], store: &Server) -> Server {
     let (files, port) = (files.to_vec(), store.port);
     Server::start(move |request| {
@@ -80,19 +82,33 @@ fn usual() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// A client of `server` without a token.
 pub fn client(server: &Server, cache: &Path) -> Hub {
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     Hub { endpoint, cache: cache.into(), token: None, offline: false, certificates: None, patience: PATIENCE }
 }
 
-/// The usual repository, and what its files hold.
+/// An offline client whose endpoint cannot be reached.
+fn offline_client(cache: &Path) -> Hub {
+    Hub {
+        endpoint: UNREACHABLE.into(),
+        cache: cache.into(),
+        token: None,
+        offline: true,
+        certificates: None,
+        patience: PATIENCE,
+    }
+}
+
+/// A Hub with the usual repository, and the contents of its files.
 pub fn usual_hub() -> (Server, Vec<Vec<u8>>) {
     let files = usual();
     let server = hub(&files, &store(Reply::content));
     (server, files.into_iter().map(|(_, content)| content).collect())
 }
 
-fn on(_: Progress) -> ControlFlow<()> {
+/// A progress callback that never cancels.
+fn proceed(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
@@ -131,12 +147,12 @@ fn a_backbone_is_fetched_once() {
     assert!(store.requests().iter().all(|r| r.header("authorization").is_none()), "the token left the Hub");
 
     let before = server.requests().len();
-    assert_eq!(client.resolve("org/name", &mut on).unwrap(), dir);
-    assert_eq!(client.resolve(&format!("org/name@{COMMIT}"), &mut on).unwrap(), dir);
+    assert_eq!(client.resolve("org/name", &mut proceed).unwrap(), dir);
+    assert_eq!(client.resolve(&format!("org/name@{COMMIT}"), &mut proceed).unwrap(), dir);
     assert_eq!(server.requests().len(), before, "all was here");
-    assert_eq!(Hub { offline: true, ..client.clone() }.resolve("org/name", &mut on).unwrap(), dir);
-    // Another name for the same commit costs questions, but no contents.
-    assert_eq!(client.resolve("org/name@v1", &mut on).unwrap(), dir);
+    assert_eq!(Hub { offline: true, ..client.clone() }.resolve("org/name", &mut proceed).unwrap(), dir);
+    // Another name for the same commit costs requests, but no download.
+    assert_eq!(client.resolve("org/name@v1", &mut proceed).unwrap(), dir);
     assert_eq!(store.requests().len(), 1);
     assert_eq!(fs::read_to_string(repo.join("refs/v1")).unwrap(), COMMIT);
 }
@@ -156,23 +172,23 @@ fn what_a_repository_lacks_is_asked_for_once() {
     let store = store(Reply::content);
     let server = hub(&files, &store);
     let client = client(&server, cache.path());
-    let dir = client.resolve("org/name", &mut on).unwrap();
+    let dir = client.resolve("org/name", &mut proceed).unwrap();
     assert!(Weights::open(&dir).unwrap().contains("transposed"));
     let absent = cache.path().join("models--org--name/.no_exist").join(COMMIT);
     assert_eq!(fs::read_dir(&absent).unwrap().count(), 5, "two preprocessors, two of safetensors, one bin");
     let before = server.requests().len();
-    assert_eq!(client.resolve("org/name", &mut on).unwrap(), dir);
+    assert_eq!(client.resolve("org/name", &mut proceed).unwrap(), dir);
     assert_eq!(server.requests().len(), before);
-    // Without the marks it asks again, but needs no answer.
+    // Without the `.no_exist` marks the client asks again, but does not need an answer.
     fs::remove_dir_all(&absent).unwrap();
-    let unreachable = Hub { endpoint: "http://127.0.0.1:9".into(), ..client };
-    assert_eq!(unreachable.resolve("org/name", &mut on).unwrap(), dir);
+    let unreachable = Hub { endpoint: UNREACHABLE.into(), ..client };
+    assert_eq!(unreachable.resolve("org/name", &mut proceed).unwrap(), dir);
 }
 
 #[test]
 fn a_broken_download_goes_on_by_itself() {
     let cache = tempfile::tempdir().unwrap();
-    // However often: every try brings something.
+    // Retries go on for as long as each brings new bytes.
     let store = store(|request, model| {
         let cut = match request.header("range") {
             None => Some(1000),
@@ -182,7 +198,7 @@ fn a_broken_download_goes_on_by_itself() {
         Reply { cut, ..Reply::content(request, model) }
     });
     let server = hub(&usual(), &store);
-    let dir = client(&server, cache.path()).resolve("org/name", &mut on).unwrap();
+    let dir = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap();
     assert_eq!(fs::read(dir.join("model.safetensors")).unwrap(), model());
     let from = [1000, 71_000, 141_000, 211_000].map(|from| Some(format!("bytes={from}-")));
     assert_eq!(store.ranges(), [&[None][..], &from].concat());
@@ -196,7 +212,7 @@ fn a_download_that_was_given_up_or_cancelled_is_resumed() {
         ..Reply::content(request, model)
     });
     let server = hub(&usual(), &broken);
-    let error = client(&server, cache.path()).resolve("org/name", &mut on).unwrap_err();
+    let error = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap_err();
     assert!(matches!(error, HubError::Interrupted { done: 5000, .. }), "{error}");
     assert!(error.to_string().contains("model.safetensors broke off at 5000 of"), "{error}");
 
@@ -210,7 +226,7 @@ fn a_download_that_was_given_up_or_cancelled_is_resumed() {
         cache.path().join("models--org--name/blobs").join(format!("{}.incomplete", sha256(&model())));
     let kept = fs::metadata(&partial).unwrap().len();
     assert!(kept > 100_000 && kept < model().len() as u64);
-    let dir = client.resolve("org/name", &mut on).unwrap();
+    let dir = client.resolve("org/name", &mut proceed).unwrap();
     assert_eq!(fs::read(dir.join("model.safetensors")).unwrap(), model());
     assert_eq!(whole.ranges(), [Some("bytes=5000-".into()), Some(format!("bytes={kept}-"))]);
     assert!(!partial.exists());
@@ -226,7 +242,7 @@ fn a_server_without_ranges_serves_too() {
         Reply { status: 200, body: model.into(), cut: (*count == 1).then_some(4000), ..Reply::default() }
     });
     let server = hub(&usual(), &store);
-    let dir = client(&server, cache.path()).resolve("org/name", &mut on).unwrap();
+    let dir = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap();
     assert_eq!(fs::read(dir.join("model.safetensors")).unwrap(), model());
 }
 
@@ -241,7 +257,7 @@ fn bytes_that_are_not_those_announced_are_discarded() {
             Reply::content(request, &model)
         });
         let server = hub(&usual(), &store);
-        let error = client(&server, cache.path()).resolve("org/name", &mut on).unwrap_err().to_string();
+        let error = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap_err().to_string();
         assert!(error.contains(what) && error.contains("model.safetensors"), "{error}");
         let blobs = cache.path().join("models--org--name/blobs");
         let left: u64 = fs::read_dir(blobs).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
@@ -255,7 +271,7 @@ fn refusals_say_what_to_do() {
     let error = |reply: fn() -> Reply, token: Option<&str>| {
         let server = Server::start(move |_| reply());
         let hub = Hub { token: token.map(Into::into), ..client(&server, cache.path()) };
-        let error = hub.resolve("org/name@v1", &mut on).unwrap_err().to_string();
+        let error = hub.resolve("org/name@v1", &mut proceed).unwrap_err().to_string();
         assert!(error.contains("org/name"), "{error}");
         error
     };
@@ -276,7 +292,7 @@ fn refusals_say_what_to_do() {
     assert!(error(|| Reply::status(404), None).contains("has no config.json"));
     assert!(error(|| Reply::status(429), None).contains("too many requests"));
     assert!(error(|| Reply::status(503), None).contains("status 503"));
-    // A page of a proxy, redirects in a circle, and names that would leave the cache.
+    // A proxy's page, circular redirects, and names that would leave the cache.
     assert!(error(|| Reply::status(200), None).contains("no X-Repo-Commit"));
     assert!(error(|| Reply::status(302).with("Location", "/org/name"), None).contains("without end"));
     assert!(error(|| Reply::status(302), None).contains("redirect to nowhere"));
@@ -287,39 +303,34 @@ fn refusals_say_what_to_do() {
     assert!(error(evil, None).contains("no ETag"));
 
     let none = hub(&[("config.json", CONFIG.into())], &store(Reply::content));
-    let text = client(&none, cache.path()).resolve("org/name", &mut on).unwrap_err().to_string();
+    let text = client(&none, cache.path()).resolve("org/name", &mut proceed).unwrap_err().to_string();
     assert!(text.contains("has no model.safetensors or pytorch_model.bin"), "{text}");
 }
 
 #[test]
 fn without_network_the_error_says_what_to_put_where() {
     let cache = tempfile::tempdir().unwrap();
-    let hub = Hub {
-        endpoint: "http://127.0.0.1:9".into(),
-        cache: cache.path().into(),
-        token: None,
-        offline: true,
-        certificates: None,
-        patience: PATIENCE,
-    };
-    let text = hub.resolve("org/name", &mut on).unwrap_err().to_string();
+    let hub = offline_client(cache.path());
+    let text = hub.resolve("org/name", &mut proceed).unwrap_err().to_string();
     let advice = "create a folder name, put config.json, preprocessor_config.json and model.safetensors";
     assert!(
         text.contains("HF_HUB_OFFLINE forbids to download config.json") && text.contains(advice),
         "{text}"
     );
     assert!(text.contains("give that folder in place of org/name"), "{text}");
-    let text = Hub { offline: false, ..hub.clone() }.resolve("org/name", &mut on).unwrap_err().to_string();
+    let text =
+        Hub { offline: false, ..hub.clone() }.resolve("org/name", &mut proceed).unwrap_err().to_string();
     assert!(text.contains("127.0.0.1:9/org/name/resolve/main/config.json cannot be reached"), "{text}");
     assert!(text.contains(advice), "{text}");
 
     let none = cache.path().join("none.pem");
     fs::write(&none, "").unwrap();
     let certificates = Some(none);
-    let text = Hub { offline: false, certificates, ..hub.clone() }.resolve("org/name", &mut on).unwrap_err();
+    let text =
+        Hub { offline: false, certificates, ..hub.clone() }.resolve("org/name", &mut proceed).unwrap_err();
     assert!(text.to_string().contains("none.pem (SSL_CERT_FILE)"), "{text}");
 
-    // A half-filled cache: only what is missing is named.
+    // With some files in the cache, only the missing ones are named.
     let repo = cache.path().join("models--org--name");
     let snapshot = repo.join("snapshots").join(COMMIT);
     fs::create_dir_all(&snapshot).unwrap();
@@ -327,29 +338,22 @@ fn without_network_the_error_says_what_to_put_where() {
     fs::write(repo.join("refs/main"), COMMIT).unwrap();
     fs::write(snapshot.join("config.json"), CONFIG).unwrap();
     fs::write(snapshot.join("preprocessor_config.json"), "{}").unwrap();
-    let text = hub.resolve("org/name", &mut on).unwrap_err().to_string();
+    let text = hub.resolve("org/name", &mut proceed).unwrap_err().to_string();
     assert!(text.contains("forbids to download model.safetensors;"), "{text}");
     let index = r#"{"weight_map": {"a": "s-1.safetensors", "b": "s-2.safetensors"}}"#;
     fs::write(snapshot.join("model.safetensors.index.json"), index).unwrap();
     fs::write(snapshot.join("s-1.safetensors"), "x").unwrap();
-    let text = hub.resolve("org/name", &mut on).unwrap_err().to_string();
+    let text = hub.resolve("org/name", &mut proceed).unwrap_err().to_string();
     assert!(text.contains("forbids to download s-2.safetensors;"), "{text}");
 }
 
 #[test]
 fn a_folder_wins_and_a_path_is_no_id() {
     let dir = tempfile::tempdir().unwrap();
-    let hub = Hub {
-        endpoint: "http://127.0.0.1:9".into(),
-        cache: dir.path().into(),
-        token: None,
-        offline: true,
-        certificates: None,
-        patience: PATIENCE,
-    };
+    let hub = offline_client(dir.path());
     let path = dir.path().to_str().unwrap();
-    assert_eq!(hub.resolve(path, &mut on).unwrap(), dir.path());
-    let error = hub.resolve(&format!("{path}/vit"), &mut on).unwrap_err().to_string();
+    assert_eq!(hub.resolve(path, &mut proceed).unwrap(), dir.path());
+    let error = hub.resolve(&format!("{path}/vit"), &mut proceed).unwrap_err().to_string();
     assert!(error.contains("there is no folder"), "{error}");
 }
 
@@ -359,7 +363,7 @@ fn two_programs_at_once_fetch_once() {
     let store = store(Reply::content);
     let server = hub(&usual(), &store);
     let client = client(&server, cache.path());
-    let one = || client.resolve("org/name", &mut on).unwrap();
+    let one = || client.resolve("org/name", &mut proceed).unwrap();
     let (a, b) = std::thread::scope(|scope| {
         let (a, b) = (scope.spawn(one), scope.spawn(one));
         (a.join().unwrap(), b.join().unwrap())
@@ -379,7 +383,7 @@ fn a_configuration_of_a_terabyte_is_not_fetched() {
             .with("X-Linked-ETag", "\"abc\"")
             .with("X-Linked-Size", (1_u64 << 40).to_string())
     });
-    let error = client(&server, cache.path()).resolve("org/name", &mut on).unwrap_err().to_string();
+    let error = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap_err().to_string();
     assert!(error.contains("config.json is said to have 1099511627776 bytes"), "{error}");
     assert!(server.requests().iter().all(|request| request.method == "HEAD"), "it was fetched");
 }

@@ -1,5 +1,5 @@
-//! Probes pushed to a stand-in of the Hub, and fetched from it again: by the library for each way it can fail, by the program
-//! from a run to the numbers that others get from `hf:`.
+//! Probes pushed to a stand-in of the Hub and fetched from it again: by the library, with every failure, and by the
+//! program, from a run to the numbers that others compute from `hf:`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -14,10 +14,10 @@ use ssmprobe::model::backbone::hub::{Hub, HubError, Progress, PushSpec, Upload};
 use tempfile::TempDir;
 
 use super::server::{Reply, Request, Server};
-use super::{COMMIT, client, on, sha256};
+use super::{COMMIT, UNREACHABLE, client, proceed, sha256};
 use crate::run;
 
-/// What the stand-in holds.
+/// The state of the stand-in: one repository, the store of large files, and the hashes that were verified.
 #[derive(Default)]
 struct Repository {
     there: bool,
@@ -34,7 +34,8 @@ fn json(value: &Value) -> Reply {
     Reply { status: 200, body: value.to_string().into_bytes(), ..Reply::default() }
 }
 
-/// A store of large files at another origin, which takes what has the name its content has, and is given no token.
+/// A store of large files at another origin. It accepts a PUT whose path is the SHA-256 of its body, with the header that
+/// the Hub gave and without chunked transfer.
 fn store(held: &Shared) -> Server {
     let held = held.clone();
     Server::start(move |request: &Request| {
@@ -51,7 +52,7 @@ fn store(held: &Shared) -> Server {
     })
 }
 
-/// The Hub, for me/birds: it takes `.safetensors` and `.png` in its store, other files within the commit.
+/// The Hub for me/birds: `.safetensors` and `.png` go to the store, other files into the commit itself.
 fn stand_in(held: &Shared, store: &Server) -> Server {
     let (held, port) = (held.clone(), store.port);
     Server::start(move |request| answer(request, &mut held.lock().unwrap(), port))
@@ -67,16 +68,16 @@ fn answer(request: &Request, held: &mut Repository, store: u16) -> Reply {
         let etag = format!("\"{}\"", sha256(content));
         return Reply::content(request, content).with("X-Repo-Commit", COMMIT).with("ETag", etag);
     }
-    let told = |status: u16, message: &str| Reply {
+    let refusal = |status: u16, message: &str| Reply {
         body: json!({"error": message}).to_string().into_bytes(),
         ..Reply::status(status)
     };
     if request.header("authorization") != Some("Bearer hf_secret") {
-        return told(401, "Invalid credentials");
+        return refusal(401, "Invalid credentials");
     }
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     match path {
-        "/api/repos/create" if held.there => told(409, "You already created this model repo"),
+        "/api/repos/create" if held.there => refusal(409, "You already created this model repo"),
         "/api/repos/create" => {
             assert_eq!(
                 (&body["type"], &body["organization"], &body["name"]),
@@ -85,7 +86,7 @@ fn answer(request: &Request, held: &mut Repository, store: u16) -> Reply {
             (held.there, held.private) = (true, body["private"] == true);
             json(&json!({"url": "made"}))
         }
-        _ if !held.there => told(404, "Repository not found"),
+        _ if !held.there => refusal(404, "Repository not found"),
         "/api/models/me/birds/preupload/main" => {
             let mode = |file: &Value| {
                 let path = file["path"].as_str().unwrap();
@@ -141,7 +142,7 @@ fn answer(request: &Request, held: &mut Repository, store: u16) -> Reply {
             }
             json(&json!({"commitOid": COMMIT}))
         }
-        _ => told(404, "no such page"),
+        _ => refusal(404, "no such page"),
     }
 }
 
@@ -184,37 +185,36 @@ fn what_was_pushed_is_there_and_is_fetched_as_it_is_now() {
         "the token left the Hub"
     );
 
-    // Without a token it is read by anybody, and again without network.
+    // Anybody reads it without a token, and from the cache without network.
     let reader = Hub { token: None, ..hub.clone() };
     for file in &files()[1..] {
-        let path = reader.file(&format!("hf:me/birds/{}", file.path), &mut on).unwrap();
+        let path = reader.file(&format!("hf:me/birds/{}", file.path), &mut proceed).unwrap();
         assert_eq!(
             (fs::read(&path).unwrap(), path.file_name().unwrap().to_str().unwrap()),
             (file.bytes.clone(), &*file.path)
         );
     }
     let source = "hf:me/birds/a-s0-best.safetensors";
-    for gone in [
-        Hub { offline: true, ..reader.clone() },
-        Hub { endpoint: "http://127.0.0.1:9".into(), ..reader.clone() },
-    ] {
-        assert_eq!(fs::read(gone.file(source, &mut on).unwrap()).unwrap(), vec![7; 200_000]);
-        let error = gone.file("hf:me/birds/b.safetensors", &mut on).unwrap_err().to_string();
+    for gone in
+        [Hub { offline: true, ..reader.clone() }, Hub { endpoint: UNREACHABLE.into(), ..reader.clone() }]
+    {
+        assert_eq!(fs::read(gone.file(source, &mut proceed).unwrap()).unwrap(), vec![7; 200_000]);
+        let error = gone.file("hf:me/birds/b.safetensors", &mut proceed).unwrap_err().to_string();
         assert!(
             error.contains("give a file of this machine") || error.contains("check the network"),
             "{error}"
         );
     }
-    let error = reader.file("hf:me/birds/b.safetensors", &mut on).unwrap_err().to_string();
+    let error = reader.file("hf:me/birds/b.safetensors", &mut proceed).unwrap_err().to_string();
     assert!(error.contains("me/birds has no file b.safetensors") && error.contains("/tree/main"), "{error}");
-    let error = reader.file("hf:me/birds", &mut on).unwrap_err().to_string();
+    let error = reader.file("hf:me/birds", &mut proceed).unwrap_err().to_string();
     assert!(error.contains("hf:organisation/name/file"), "{error}");
 
-    // A second commit sends no content that is there already.
+    // A second commit uploads no content that is in the store already.
     let puts = store.requests().len();
-    let error = hub.push(&spec(false), &files(), &mut on).unwrap_err().to_string();
+    let error = hub.push(&spec(false), &files(), &mut proceed).unwrap_err().to_string();
     assert!(error.contains("me/birds is on the Hub already") && error.contains("--update"), "{error}");
-    hub.push(&spec(true), &files(), &mut on).unwrap();
+    hub.push(&spec(true), &files(), &mut proceed).unwrap();
     assert_eq!((store.requests().len(), held.lock().unwrap().commits.len()), (puts, 2));
 }
 
@@ -225,7 +225,7 @@ fn what_keeps_probes_from_the_hub_says_what_to_do_and_never_the_token() {
     let cache = tempfile::tempdir().unwrap();
     let server = stand_in(&held, &store);
     let error = |hub: &Hub, update: bool| {
-        let error = hub.push(&spec(update), &files(), &mut on).unwrap_err();
+        let error = hub.push(&spec(update), &files(), &mut proceed).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hf_secret"), "{error:?}");
         error.to_string()
     };
@@ -241,7 +241,7 @@ fn what_keeps_probes_from_the_hub_says_what_to_do_and_never_the_token() {
     );
     assert!(error(&Hub { offline: true, ..good.clone() }, false).contains("HF_HUB_OFFLINE forbids to push"));
     assert!(error(&good, true).contains("the Hub has no repository me/birds"));
-    let nobody = Hub { endpoint: "http://127.0.0.1:9".into(), ..good.clone() };
+    let nobody = Hub { endpoint: UNREACHABLE.into(), ..good.clone() };
     assert!(error(&nobody, false).contains("cannot be reached"));
     let always = |reply: fn() -> Reply| {
         let server = Server::start(move |_| reply());
@@ -253,18 +253,18 @@ fn what_keeps_probes_from_the_hub_says_what_to_do_and_never_the_token() {
     assert!(always(|| Reply::status(307).with("Location", "http://localhost:9/x")).contains("it redirects"));
     assert!(always(|| Reply::status(200)).contains("does not say how README.md goes there"));
 
-    // Ended between two files: no commit, and --update goes on.
+    // Cancelled between two files: there is no commit, and a push with `update` completes it.
     let mut stop = |progress: Progress<'_>| {
         if progress.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     assert!(matches!(good.push(&spec(false), &files(), &mut stop), Err(HubError::CancelledPush)));
     assert!(held.lock().unwrap().there && held.lock().unwrap().commits.is_empty());
-    good.push(&spec(true), &files(), &mut on).unwrap();
+    good.push(&spec(true), &files(), &mut proceed).unwrap();
     let bad = [Upload { path: "../x".into(), bytes: Vec::new() }];
-    assert!(matches!(good.push(&spec(true), &bad, &mut on), Err(HubError::NotAFile(_))));
+    assert!(matches!(good.push(&spec(true), &bad, &mut proceed), Err(HubError::NotAFile(_))));
 }
 
-/// A store that refuses, wants parts, or is not there.
+/// The store refuses, wants a multipart upload, or cannot be reached.
 #[test]
 fn a_store_that_does_not_take_a_file_leaves_no_commit() {
     let cache = tempfile::tempdir().unwrap();
@@ -293,13 +293,13 @@ fn a_store_that_does_not_take_a_file_leaves_no_commit() {
             json(&json!({"objects": [object]}))
         });
         let hub = Hub { token: Some("hf_secret".into()), ..client(&server, cache.path()) };
-        let error = hub.push(&spec(false), &files(), &mut on).unwrap_err().to_string();
+        let error = hub.push(&spec(false), &files(), &mut proceed).unwrap_err().to_string();
         assert!(error.contains(words) && !error.contains("sign=secret"), "{error}");
         assert!(commits.lock().unwrap().commits.is_empty());
     }
 }
 
-/// The program at `verb`, for a user whose home is `home` and whose Hub is `server`.
+/// `ssmprobe VERB` for a user with this home folder whose Hub is `server`.
 fn program(home: &Path, server: &Server, verb: &str) -> std::process::Command {
     let mut command = run::program();
     command.arg(verb).env("HOME", home).env("HF_HOME", home.join("hf")).env("NO_PROXY", "*");
@@ -389,7 +389,7 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     let picture = image::load_from_memory(&files["training.png"]).unwrap();
     assert!(picture.width() > 800 && files["training.png"].len() > 5000);
 
-    // What others get is what it says here, to the byte.
+    // The pushed probe gives the same arrays as the local one, to the byte.
     let look = |probe: &str, out: &str| {
         let mut command = program(home.path(), &server, "inspect");
         command
@@ -413,7 +413,7 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     let (code, _, said) = run::run(&mut command);
     assert!(code == 1 && said.contains("me/birds has no file none.safetensors"), "{said}");
 
-    // The token is nowhere but where it was.
+    // No file but `hf/token` holds the token.
     let (code, _, said) = push(&[]);
     assert!(code == 1 && said.contains("is on the Hub already") && !said.contains("hf_secret"), "{said}");
     let mut folders = vec![home.path().to_owned()];

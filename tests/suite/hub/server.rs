@@ -1,4 +1,4 @@
-//! A small HTTP server for the length of a test.
+//! A small HTTP server for tests. Its threads run until the test program ends.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What is known of one request.
+/// One request; header names are in lower case.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: String,
@@ -21,14 +21,15 @@ impl Request {
     }
 }
 
-/// An answer; `cut` ends the connection after so many bytes of the body.
+/// A reply to a request.
 #[derive(Default)]
 pub struct Reply {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
+    /// Bytes of the body after which the connection is closed.
     pub cut: Option<usize>,
-    /// Whether the answer to HEAD keeps the size for itself, as proxies may.
+    /// Whether the reply to HEAD has no `Content-Length`, as that of some proxies.
     pub sizeless: bool,
     /// Pause after every byte of the body.
     pub drip: Option<Duration>,
@@ -44,7 +45,7 @@ impl Reply {
         self
     }
 
-    /// The part of `body` that the request asks for.
+    /// The range of `body` that the request asks for, or all of it.
     pub fn content(request: &Request, body: &[u8]) -> Self {
         let from =
             request.header("range").and_then(|r| r.strip_prefix("bytes=")?.split('-').next()?.parse().ok());
@@ -58,7 +59,7 @@ impl Reply {
 
 type Answer = dyn Fn(&Request) -> Reply + Send + Sync;
 
-/// A server for the length of a test.
+/// A running server and the log of its requests.
 #[derive(Clone)]
 pub struct Server {
     pub port: u16,
@@ -84,7 +85,7 @@ impl Server {
         self.log.lock().unwrap().clone()
     }
 
-    /// The ranges that were asked for, of all requests for contents.
+    /// The `Range` header of every GET request.
     pub fn ranges(&self) -> Vec<Option<String>> {
         let gets = self.requests().into_iter().filter(|r| r.method == "GET");
         gets.map(|r| r.header("range").map(str::to_owned)).collect()

@@ -1,13 +1,14 @@
-//! Downloads that all but stand still.
+//! Downloads that almost stall.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use super::server::Reply;
-use super::{client, hub, model, on, store, usual};
+use super::{client, hub, model, proceed, store, usual};
 use ssmprobe::model::backbone::hub::{Hub, HubError};
 
-/// One byte now and then, on one connection or on a new one each: given up, kept, and gone on with.
+/// One byte every 20 ms, on one connection or on a new one for each: the download is given up, and resumed later from the
+/// bytes that were kept.
 #[test]
 fn a_download_that_drips_is_given_up_and_resumed() {
     let pause = Duration::from_millis(20);
@@ -22,7 +23,7 @@ fn a_download_that_drips_is_given_up_and_resumed() {
         let patience = Duration::from_millis(500);
         let begun = Instant::now();
         let slow = Hub { patience, ..client(&server, cache.path()) };
-        let error = slow.resolve("org/name", &mut on).unwrap_err();
+        let error = slow.resolve("org/name", &mut proceed).unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         let HubError::Interrupted { done, total, .. } = error else { panic!("{error}") };
         assert!(0 < done && done < 200 && total == model().len() as u64, "{done} of {total}");
@@ -33,7 +34,7 @@ fn a_download_that_drips_is_given_up_and_resumed() {
 
         let whole = store(Reply::content);
         let server = hub(&usual(), &whole);
-        let dir = client(&server, cache.path()).resolve("org/name", &mut on).unwrap();
+        let dir = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap();
         assert_eq!(fs::read(dir.join("model.safetensors")).unwrap(), model());
         assert_eq!(whole.ranges(), [Some(format!("bytes={done}-"))]);
     }

@@ -1,33 +1,34 @@
-//! Where the token goes: to the endpoint's scheme, host and port, wherever a redirect leads.
+//! The token is sent to the endpoint's scheme, host and port alone, wherever a redirect leads.
 
 use std::fs;
 
 use super::server::{Reply, Request, Server};
-use super::{client, hub, model, on, store, usual};
+use super::{client, hub, model, proceed, store, usual};
 use ssmprobe::model::backbone::hub::Hub;
 
 const TOKEN: &str = "Bearer hf_secret";
 
-/// A Hub whose every answer is a redirect to the same path of `base`.
-fn elsewhere(base: String) -> Server {
+/// A Hub that answers every request with a redirect to the same path of `base`.
+fn redirecting_hub(base: String) -> Server {
     Server::start(move |request| Reply::status(307).with("Location", format!("{base}{}", request.path)))
 }
 
+/// The `Authorization` header of every request.
 fn tokens(server: &Server) -> Vec<Option<String>> {
     let of = |request: Request| request.header("authorization").map(str::to_owned);
     server.requests().into_iter().map(of).collect()
 }
 
-/// Questions and contents alike are led to another port of the same address, and to another name of it.
+/// Requests for metadata and for contents are redirected to another port of the same address, and to another name of it.
 #[test]
 fn the_token_goes_to_no_other_port_and_no_other_name() {
     let store = store(Reply::content);
     for host in ["127.0.0.1", "localhost"] {
         let cache = tempfile::tempdir().unwrap();
         let other = hub(&usual(), &store);
-        let endpoint = elsewhere(format!("http://{host}:{}", other.port));
+        let endpoint = redirecting_hub(format!("http://{host}:{}", other.port));
         let client = Hub { token: Some("hf_secret".into()), ..client(&endpoint, cache.path()) };
-        let dir = client.resolve("org/name", &mut on).unwrap();
+        let dir = client.resolve("org/name", &mut proceed).unwrap();
         assert_eq!(fs::read(dir.join("model.safetensors")).unwrap(), model());
         let (here, there) = (tokens(&endpoint), tokens(&other));
         assert!(here.len() > 3 && here.iter().all(|token| token.as_deref() == Some(TOKEN)), "{here:?}");
@@ -36,7 +37,7 @@ fn the_token_goes_to_no_other_port_and_no_other_name() {
     assert!(tokens(&store).iter().all(Option::is_none));
 }
 
-/// A redirect within the endpoint keeps it, also below an endpoint that is more than a host.
+/// A redirect within the endpoint keeps the token.
 #[test]
 fn the_token_stays_with_the_endpoint() {
     let cache = tempfile::tempdir().unwrap();
@@ -44,13 +45,13 @@ fn the_token_stays_with_the_endpoint() {
     let inner = hub(&usual(), &store);
     let base = format!("http://127.0.0.1:{}", inner.port);
     let client = Hub { token: Some("hf_secret".into()), endpoint: base, ..client(&inner, cache.path()) };
-    client.resolve("org/name", &mut on).unwrap();
+    client.resolve("org/name", &mut proceed).unwrap();
     let (hub, store) = (tokens(&inner), tokens(&store));
     assert!(hub.len() > 3 && hub.iter().all(|token| token.as_deref() == Some(TOKEN)), "{hub:?}");
     assert!(!store.is_empty() && store.iter().all(Option::is_none), "{store:?}");
 }
 
-/// A content that redirects in a circle ends, too.
+/// A download that redirects in a circle ends with an error.
 #[test]
 fn contents_that_redirect_in_a_circle_are_refused() {
     let cache = tempfile::tempdir().unwrap();
@@ -58,7 +59,7 @@ fn contents_that_redirect_in_a_circle_are_refused() {
         |request: &Request, _: &[u8]| Reply::status(302).with("Location", format!("{}?again", request.path));
     let store = store(circle);
     let server = hub(&usual(), &store);
-    let error = client(&server, cache.path()).resolve("org/name", &mut on).unwrap_err().to_string();
+    let error = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap_err().to_string();
     assert!(error.contains("redirects without end"), "{error}");
     assert!(store.requests().len() <= 11, "{} requests", store.requests().len());
 }
