@@ -1,5 +1,4 @@
-//! Annotated regions in every layout: which patches they cover, the errors for bad ones, and the real annotations
-//! of CUB and Stanford Cars.
+//! Annotated regions in every layout: the patches they cover, errors, and the real annotations of CUB and Stanford Cars.
 
 use std::fs;
 use std::io::Write as _;
@@ -24,8 +23,7 @@ const GRID: Grid = Grid::new(4, 4);
 const WIDE: u32 = 64;
 const HIGH: u32 = 48;
 
-/// The shorter edge becomes 32 pixels, of which a square is cut: of 64 x 48 pixels 42 x 32 are left, and of these the
-/// columns from 5 to 37.
+/// The shorter edge becomes 32 pixels and a square is cut: 64 x 48 pixels become 42 x 32, of which columns 5 to 37 stay.
 fn preprocessor() -> Preprocessor {
     let resize = Some((Size::Shortest(32), Filter::Bilinear));
     Preprocessor { resize, crop: Some((32, 32)), cut: None, rescale: None, normalise: None }

@@ -143,8 +143,7 @@ fn a_short_soak_looks_asks_trains_and_judges() {
     );
 }
 
-/// The window over a worker behind the delaying relay: every look is measured, and the tables count the messages
-/// that went through the pipe.
+/// The window over a worker behind the delaying relay: every look is measured, and the messages in the pipe are counted.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_window_is_measured_over_a_worker_whose_messages_are_delayed() {

@@ -157,8 +157,7 @@ fn mcnemar_rejects_equal_probes_no_more_than_it_says() {
     assert!(rejects <= 5.0 + slack(0.05), "{rejects} %");
 }
 
-/// Answers as [`smallest_difference`] assumes them: exactly one of two heads is right on a tenth of the images, on half
-/// of these in all trainings alike.
+/// Answers as [`smallest_difference`] assumes: on a tenth of the images one head alone is right, half of them in all trainings.
 #[test]
 fn a_difference_that_a_training_can_show_is_found_four_times_of_five() {
     println!("| test images | seeds | smallest difference (points) | found (%) |\n|---|---|---|---|");

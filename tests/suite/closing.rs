@@ -1,5 +1,4 @@
-//! Undo of everything that can be closed, moved or removed in the window: it comes back to its place and state,
-//! and the menu names what undo would bring back.
+//! Undo of what can be closed, moved or removed in the window: it comes back as it was, and the menu names the step.
 
 use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, accesskit::Role};
 use egui_kittest::kittest::Queryable as _;

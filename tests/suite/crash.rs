@@ -1,5 +1,4 @@
-//! Crash reports of panics, which happen in a child process: this test program again, running one of the tests
-//! `child`, `child_in_need` and `another_child`.
+//! Crash reports of panics in a child process: this program again with the test `child`, `child_in_need` or `another_child`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! Evaluations of probes on a whole dataset: the worker's against its explanations image by image, and the panes that
-//! show them, in every state.
+//! Evaluations of probes on a dataset, against explanations image by image, and every state of the panes that show them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -116,8 +115,7 @@ fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
     found
 }
 
-/// Checks the order test's columns against the margin test of an image's trace, where the true class is predicted; whether
-/// the image has such a test.
+/// Checks the order test's columns against an image's trace if the true class is predicted; whether there is such a test.
 fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
     let column = |name: &str| Some(f64::from(evaluation.values(name)?[image]));
     match &trace.order_test {

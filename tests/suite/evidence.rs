@@ -1,5 +1,4 @@
-//! Evidence against float64 autograd through the recurrence (`tests/reference/evidence.py`), and its sum,
-//! which is the logit for every plan and gain.
+//! Evidence against float64 autograd through the recurrence (`tests/reference/evidence.py`); it always sums to the logit.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! Differences between the families of backbones: where `config.json` holds the fields, which other weights a file may
-//! have beside the encoder's, and images whose size is no multiple of the patch.
+//! Families of backbones: where `config.json` holds the fields, weights beside the encoder's, sizes that no patch divides.
 
 use std::path::Path;
 

@@ -53,8 +53,7 @@ fn view_text(state: &State) -> String {
     )
 }
 
-/// A state with four columns, one with an image of its own and one with a changed reading, a class, a pinned column and
-/// options of one figure.
+/// Four columns, one with an image of its own, one with a changed reading; a class, a pinned column and a figure's options.
 fn arranged() -> State {
     let mut state = story();
     let (probe, image) = (state.columns[0].probe, state.library.images.get_index(2).map(|(id, _)| *id));

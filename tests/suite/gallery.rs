@@ -1,5 +1,4 @@
-//! The gallery and the library around it: the contact sheet with every image's results, sections that fold and resize,
-//! keyboard focus and the texts for a screen reader.
+//! The gallery and the library: the contact sheet, sections that fold and resize, keyboard focus, texts for a screen reader.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Orders by hand: a probe reading in one gives what a head with that scan gives, also where the reader reuses earlier
-//! results; heads trained with an order file; and order files on the command line and in the window.
+//! Orders by hand give what a head with that scan gives, also by the cached reader; order files in training, CLI and window.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,8 +168,7 @@ fn a_trace_in_another_order_is_that_of_reading_again() {
     }
 }
 
-/// The test of the predicted class is marked as descriptive, because the class was chosen by the logits; that of a class
-/// asked for by name is not.
+/// The test of the predicted class, chosen by the logits, is marked as descriptive; that of a class asked for is not.
 #[test]
 fn tests_of_the_class_that_is_predicted_are_marked() {
     let nulls = NullBands::new(8, 0);

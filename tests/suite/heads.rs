@@ -42,8 +42,7 @@ pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     tensors.names().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// The probe files of a head: its default settings, and its variants of sharing, discretisation, norm, exponent, joined
-/// layers, and gate and self-attention of AbMILP.
+/// Probe files of a head: its defaults, and variants in sharing, discretisation, norm, exponent, joined layers, and AbMILP's.
 pub fn files(id: &str) -> Vec<PathBuf> {
     let named = |kind: &str| folder().join(format!("{id}{kind}.safetensors"));
     ["", "-channel", "-zoh", "-channel-zoh", "-norm", "-gamma", "-blocks", "-gate", "-map", "-both"]
@@ -108,8 +107,7 @@ pub fn min_gradient_scale<'a>(gradients: impl Iterator<Item = &'a Vec<f64>>) -> 
     largest(&all) / 100.0
 }
 
-/// Calls `check` for every case of the reference, a probe file on a grid: `file/grid`, the probe, the images, and all
-/// expected values by name.
+/// Calls `check` for every case of the reference: its name `file/grid`, the probe, the images, and all expected values by name.
 pub fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String, Vec<f64>>)) {
     let expected = values_in("expected.safetensors");
     let grids = GRIDS.map(|(name, grid)| (name, images(name, grid)));
@@ -381,8 +379,7 @@ fn operations_are_counted_by_hand() {
     }
 }
 
-/// Operation counts equal those of `thop` and of PyTorch's own counter (`tests/reference/costs.py`), at the paper's sizes
-/// and at small ones.
+/// Operation counts equal those of `thop` and PyTorch's counter (`tests/reference/costs.py`), at the paper's and small sizes.
 #[test]
 fn operations_are_counted_as_others_count_them() {
     let file = crate::run::root().join("tests/fixtures/costs/costs.json");

@@ -41,8 +41,7 @@ fn usage(id: u32) -> Option<(u64, f64)> {
     Some((peak.trim_end_matches("kB").trim().parse().ok()?, (ticks(11)? + ticks(12)?) / 100.0))
 }
 
-/// Runs the program on arguments that it should refuse; its standard error. A run that ends before its memory was
-/// sampled is repeated.
+/// Standard error of a run that the program should refuse; a run that ends before its memory was sampled is repeated.
 fn refusal(arguments: &[OsString]) -> String {
     let said = (0..50).find_map(|_| sampled_run(arguments));
     said.unwrap_or_else(|| panic!("{arguments:?}: it was not watched"))

@@ -1,5 +1,4 @@
-//! Checks of the source text against ARCHITECTURE.md: which modules may use which, how long a file may be, and
-//! what no file may contain.
+//! Checks of the source text against ARCHITECTURE.md: which modules may use which, file lengths, and forbidden words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -136,8 +135,7 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     numbered.filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
-/// The first of `banned` that occurs in a line as a whole word: `burn` is not in `burnish`, and `print!` is
-/// not in `sprint!`.
+/// The first of `banned` that a line contains as a whole word: `burn` is not in `burnish`, and `print!` is not in `sprint!`.
 fn banned_word<'a>(line: &str, banned: &[&'a str]) -> Option<&'a str> {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     banned.iter().copied().find(|banned| {

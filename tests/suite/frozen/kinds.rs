@@ -1,5 +1,4 @@
-//! Workspaces and settings of the window, and completeness: every head, figure, table, format and kind of file is frozen,
-//! and is read and written again unchanged.
+//! Workspaces and settings; and every head, figure, table, format and kind of file is frozen, read, and written unchanged.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;

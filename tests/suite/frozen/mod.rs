@@ -129,8 +129,7 @@ pub fn desk() -> TempDir {
     desk
 }
 
-/// Makes the files of a step anew with `make`, in a copy of the frozen folder, and compares them with the frozen ones; with
-/// [`FREEZE`] set, replaces those.
+/// Runs `make` in a copy of the frozen folder and compares the new files with the frozen ones; with [`FREEZE`], replaces those.
 fn step(name: &str, make: impl FnOnce(&Path, &Step)) {
     let mut steps = manifest();
     let step = steps[name].clone();

@@ -46,8 +46,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
                     let cotangent = normal(2 * n, 62);
                     let (mut weights, mut grad_scores, mut grad_gain) =
                         (Vec::new(), Vec::new(), vec![0.0; n]);
-                    // Sums of magnitudes, the scale of float32's error: where all positions weigh alike, far more than
-                    // the gradient itself.
+                    // Sums of magnitudes, float32's error scale: above the gradient where positions weigh alike.
                     let mut magnitudes = vec![0.0; n];
                     for (scores, cotangent) in raw.chunks(n).zip(cotangent.chunks(n)) {
                         let routed = router.route(scores, None);

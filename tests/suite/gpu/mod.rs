@@ -14,8 +14,7 @@ fn all() -> bool {
     std::env::var_os("SSMPROBE_GRAPHICS").is_some_and(|which| which == "all")
 }
 
-/// The comparisons of one test. It fails when this is dropped, with every difference above its bound: GPU time is short,
-/// so one run reports all of them.
+/// The comparisons of one test, which fails at its end: GPU time is short, so that one run reports every difference.
 #[derive(Default)]
 struct Parity {
     failures: Vec<String>,

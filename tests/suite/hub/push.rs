@@ -34,8 +34,7 @@ fn json(value: &Value) -> Reply {
     Reply { status: 200, body: value.to_string().into_bytes(), ..Reply::default() }
 }
 
-/// A store of large files at another origin. It accepts a PUT whose path is the SHA-256 of its body, with the header that
-/// the Hub gave and without chunked transfer.
+/// A store of large files at another origin; it takes a PUT named by its body's SHA-256, not chunked, with the Hub's header.
 fn store(held: &Shared) -> Server {
     let held = held.clone();
     Server::start(move |request: &Request| {

@@ -7,8 +7,7 @@ use super::server::Reply;
 use super::{client, hub, model, proceed, store, usual};
 use ssmprobe::model::backbone::hub::{Hub, HubError};
 
-/// One byte every 20 ms, on one connection or on a new one for each: the download is given up, and resumed later from the
-/// bytes that were kept.
+/// One byte every 20 ms, on one connection or on a new one each: the download is given up, and resumed from what was kept.
 #[test]
 fn a_download_that_drips_is_given_up_and_resumed() {
     let pause = Duration::from_millis(20);
