@@ -204,15 +204,15 @@ fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
 fn only_what_applies_is_asked() {
     for kind in HEADS.iter() {
         let probe = probe(kind.id, Sharing::Shared);
-        let ways = Ablation::all_of(&probe);
-        assert_eq!(ways[0], Ablation::Normal, "{}", kind.id);
+        let ablations = Ablation::all_of(&probe);
+        assert_eq!(ablations[0], Ablation::Normal, "{}", kind.id);
         let expected = match kind.id {
             "gap" | "cls" | "attention" | "content" | "topk" | "transformer" | "deepsets" | "linear-bn"
             | "efficient" | "random-dynamic" | "cls-mean" | "abmilp" | "simpool" | "coca" | "v-jepa" => 1,
             _ if probe.head().router().is_some() => 4,
             _ => 2,
         };
-        assert_eq!(ways.len(), expected, "{}", kind.id);
+        assert_eq!(ablations.len(), expected, "{}", kind.id);
     }
 }
 
@@ -302,9 +302,9 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
             assert_eq!(evaluation.accuracy(), outcome.accuracy, "{id} {:?}", outcome.ablation);
             for (image, &draw) in draws.iter().enumerate() {
                 let tokens = cache.tokens(image);
-                let ways =
+                let ablated =
                     logits(&probe, &tokens, &probe.output(&tokens, draw).unwrap(), SEED, draw).unwrap();
-                let own = &ways.iter().find(|(way, _)| *way == outcome.ablation).unwrap().1;
+                let own = &ablated.iter().find(|(ablation, _)| *ablation == outcome.ablation).unwrap().1;
                 let best = (0..CLASSES).fold(0, |best, c| if own[c] > own[best] { c } else { best });
                 assert_eq!(evaluation.predicted[image] as usize, best, "{id} {:?} {draw}", outcome.ablation);
             }
@@ -553,10 +553,10 @@ fn an_evaluation_sums_up_its_images() {
     for (&image, &class) in images.images.iter().zip(&images.classes) {
         let tokens = cache.tokens(image);
         let output = probe.output(&tokens, image as u64).unwrap();
-        let ways = logits(&probe, &tokens, &output, SEED, image as u64).unwrap();
-        let best = (0..CLASSES).max_by(|&a, &b| ways[0].1[a].total_cmp(&ways[0].1[b])).unwrap();
+        let ablated = logits(&probe, &tokens, &output, SEED, image as u64).unwrap();
+        let best = (0..CLASSES).max_by(|&a, &b| ablated[0].1[a].total_cmp(&ablated[0].1[b])).unwrap();
         right += u32::from(best == class);
-        change += ways[1].1[class] - ways[0].1[class];
+        change += ablated[1].1[class] - ablated[0].1[class];
     }
     assert_close("accuracy", found.accuracy, 25.0 * f64::from(right), 1e-9);
     assert_close("change", found.ablations[1].logit_change, change / 4.0, 1e-9);
@@ -570,7 +570,7 @@ fn an_evaluation_sums_up_its_images() {
         weights.iter().filter(|&&w| w < weights[i]).count() as f64 / (GRID.len() - 1) as f64
     });
     assert_close("AUC", truth.weight_auc.unwrap(), aucs.iter().sum::<f64>() / 3.0, 1e-12);
-    // Without ablations the accuracy is the same, and nothing is disturbed.
+    // Without ablations the accuracy is the same, and none is reported.
     let spec = MetricsSpec { ablations: None, ..spec };
     let (_, plain) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
     assert_eq!((plain.accuracy, plain.ablations.len()), (found.accuracy, 0));

@@ -170,7 +170,7 @@ fn a_mask_lies_on_the_tokens_of_images_that_are_read_at_another_size() {
     assert_eq!((&found.object, &found.list[0].cover), (&expected, &expected));
     assert_eq!(Annotations::beside(&image), Some(root.to_owned()));
     assert_eq!(Annotations::beside(&root.join("val/bird/b.png")), None);
-    // The folder of masks alone, which another folder holds; the image may have another ending.
+    // A folder of masks outside the dataset, opened by itself.
     let other = folder.path().join("elsewhere");
     grey(other.join("bird/a.png"), size, |_, y| if y < 24 { 255 } else { 0 });
     let found = Annotations::open(&other).expect("masks").of_image(&image, &preprocessor, Grid::new(2, 1));
@@ -186,7 +186,7 @@ fn labels_of_a_mask_are_regions() {
     for name in ["palette", "greys", "deep", "ones", "soft"] {
         photo(images.join(format!("{name}.png")), 32, 32);
     }
-    // Quarters: 3, 7, nothing, undecided.
+    // Quarters with the labels 3, 7, 0 (none) and 255 (undecided).
     let quarter = |x: u32, y: u32| [[3, 7], [0, 255]][(y / 16) as usize][(x / 16) as usize];
     let palette: Vec<[u8; 3]> =
         (0..=255_u8).map(|i| [i.wrapping_mul(37), i.wrapping_mul(91), 255 - i]).collect();
@@ -211,7 +211,7 @@ fn labels_of_a_mask_are_regions() {
         assert_eq!(found.object, half, "all of them are the object");
     }
     assert_eq!(tokens(&read(&annotations, &images.join("ones.png")), "region 1"), [0, 4, 8, 12]);
-    // One without any label is empty, whatever colour its palette gives to nothing.
+    // A mask without labels is empty, whatever the palette's colour of index 0.
     indexed(masks.join("ones.png"), size, &palette, |_, _| 0);
     let none = read(&annotations, &images.join("ones.png"));
     assert_eq!((none.empty.join(", "), tokens(&none, "object")), ("object".to_owned(), vec![]));
@@ -272,7 +272,7 @@ fn what_is_missing_or_broken_is_named_and_counted_and_nothing_else_is_lost() {
     let mut none = RegionSet::default();
     none.read(&annotations, &paths[1..2], &preprocessor(), GRID);
     assert!(none.warnings().is_empty());
-    // What is no folder of masks says so.
+    // A path that is no folder, or a folder without masks, is refused.
     for (path, said) in
         [(folder.path().join("absent"), "is no folder"), (folder.path().join("texts"), "holds no masks")]
     {

@@ -48,10 +48,11 @@ fn every_head_equals_the_reference() {
         let of = |name: &str| &expected[&format!("{case}/{name}")];
         let gradients = all(&|tokens, class, seed| gradient(probe, tokens, class, seed).expect(case));
         assert_near(format!("{case}, gradient"), &gradients, of("gradient"), 1e-9);
-        let way = all(&|tokens, class, seed| integrated(probe, tokens, class, seed).expect(case).token);
+        let path_integral =
+            all(&|tokens, class, seed| integrated(probe, tokens, class, seed).expect(case).token);
         // Heads that choose tokens read the ones they pass over in float32.
         let share = if probe.head().chooses() { 1e-6 } else { 1e-9 };
-        assert_near(format!("{case}, integrated"), &way, of("integrated"), share);
+        assert_near(format!("{case}, integrated"), &path_integral, of("integrated"), share);
         let error = all(&|tokens, class, seed| {
             vec![integrated(probe, tokens, class, seed).expect(case).completeness_error]
         });
@@ -59,7 +60,7 @@ fn every_head_equals_the_reference() {
             format!("{case}, completeness"),
             &error,
             of("completeness_error"),
-            share * largest(&way).max(1.0),
+            share * largest(&path_integral).max(1.0),
         );
     });
 }
@@ -216,10 +217,10 @@ fn inspect_writes_what_was_asked() {
         let class = document["class"]["index"].as_u64().expect("a class") as usize;
         let own = gradient(&probe, &tokens, class, 0).expect("a gradient");
         assert_near(&stem, &values("gradient").expect("a gradient"), &own, 1e-6);
-        let way = integrated(&probe, &tokens, class, 0).expect("integrated gradients");
-        assert_near(&stem, &values("integrated").expect("integrated gradients"), &way.token, 1e-6);
+        let path_integral = integrated(&probe, &tokens, class, 0).expect("integrated gradients");
+        assert_near(&stem, &values("integrated").expect("integrated gradients"), &path_integral.token, 1e-6);
         let error = said("integrated")["completeness_error"].as_f64().expect("an error");
-        assert_close(&stem, error, way.completeness_error, 1e-9);
+        assert_close(&stem, error, path_integral.completeness_error, 1e-9);
     }
     assert!(readings.iter().all(|count| *count > 3), "{readings:?}");
     let refused = inspect(&["--attributions", "saliency"]).output().expect("it runs");
@@ -267,7 +268,7 @@ fn a_pane_offers_to_compute_what_nobody_asked_for() {
     window.answer_with(answered);
     assert_eq!(found(&window), []);
     assert!(window.has("Compute gradient × token"));
-    // The gallery's many images show none, and nothing is computed of them.
+    // The contact sheet's requests ask for no attributions.
     window.click("Compute gradient × token");
     window.answer_with(answered);
     let app = window.harness.state_mut();

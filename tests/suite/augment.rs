@@ -62,9 +62,9 @@ fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_sa
     let crop = [&protocol[..], &["--augment", "crop"]].concat();
     for (name, threads) in [("one", "1"), ("three", "3")] {
         let mut train = desk.train(name, 3, &[&crop[..], &["--json"]].concat());
-        let (code, said, told) = run(train.env("RAYON_NUM_THREADS", threads));
-        assert_eq!(code, 0, "{told}");
-        assert!(lines(&said)[0]["left_out"].is_null() && told.contains("none are kept"), "{told}");
+        let (code, stdout, stderr) = run(train.env("RAYON_NUM_THREADS", threads));
+        assert_eq!(code, 0, "{stderr}");
+        assert!(lines(&stdout)[0]["left_out"].is_null() && stderr.contains("none are kept"), "{stderr}");
     }
     assert!(!desk.path("cache").exists(), "tokens were kept");
     let [one, three] = ["one", "three"].map(|name| desk.path(name));
@@ -79,8 +79,8 @@ fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_sa
     };
     assert!(!missing(manifest(&one)["warning"].as_str().expect("of the test images")));
     // A complete cache is not used in place of augmented images.
-    let (code, _, told) = run(&mut desk.train("plain", 3, &protocol));
-    assert!(code == 0 && missing(&told), "{told}");
+    let (code, _, stderr) = run(&mut desk.train("plain", 3, &protocol));
+    assert!(code == 0 && missing(&stderr), "{stderr}");
     assert!(missing(manifest(&desk.path("plain"))["warning"].as_str().expect("what is not done")));
     done(&mut desk.train("beside", 3, &crop));
     assert!(files(&desk.path("beside/probes")) == files(&one.join("probes")));
@@ -88,10 +88,10 @@ fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_sa
     // A run is resumed with its own augmentation or not at all.
     let mut more = desk.verb("train", "cache");
     more.args(["--resume", "--seeds", "2", "--augment", "shift", "--out"]).arg(&one);
-    let (code, _, told) = run(&mut more);
-    assert!(code == 2 && told.contains("protocol.augment") && told.contains("shift"), "{told}");
-    let (code, _, told) = run(&mut desk.train("bad", 3, &["--augment", "zoom"]));
-    assert!(code == 2 && told.contains("expected none, shift or crop"), "{told}");
+    let (code, _, stderr) = run(&mut more);
+    assert!(code == 2 && stderr.contains("protocol.augment") && stderr.contains("shift"), "{stderr}");
+    let (code, _, stderr) = run(&mut desk.train("bad", 3, &["--augment", "zoom"]));
+    assert!(code == 2 && stderr.contains("expected none, shift or crop"), "{stderr}");
     // The report says it too.
     let said = done(program().arg("report").arg(&one));
     assert!(said.contains("augment crop"), "{said}");

@@ -8,9 +8,9 @@ fn rows(page: &str) -> Vec<(&str, &str, &str, &str)> {
     page.lines()
         .filter_map(|line| {
             let mut cells = line.strip_prefix("| ")?.split(" | ");
-            let (what, most, place) = (cells.next()?, cells.next()?, cells.next()?);
+            let (what, bound, place) = (cells.next()?, cells.next()?, cells.next()?);
             let mut names = place.split('`').skip(1).step_by(2);
-            Some((what, most, names.next()?, names.next()?))
+            Some((what, bound, names.next()?, names.next()?))
         })
         .collect()
 }
@@ -46,8 +46,8 @@ fn bounds_that_are_told_are_those_of_the_code() {
     let page = fs::read_to_string(root.join("SECURITY.md")).unwrap();
     let rows = rows(&page);
     assert!(rows.len() > 20, "{} bounds are listed", rows.len());
-    for (what, most, file, name) in rows {
+    for (what, bound, file, name) in rows {
         let source = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        assert_eq!(coded(&source, name), Some(stated(most)), "{what}: {most}, and {name} in {file}");
+        assert_eq!(coded(&source, name), Some(stated(bound)), "{what}: {bound}, and {name} in {file}");
     }
 }

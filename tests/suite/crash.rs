@@ -109,7 +109,7 @@ fn a_fault_leaves_a_report_that_names_nobody() {
     }
     assert!(said.contains("is in ") && said.contains("state/crashes/crash-"), "{said}");
     assert!(!said.contains("no report of this fault"), "{said}");
-    assert!(!said.contains("a decoder"), "an error of a file is told by whoever reads it: {said}");
+    assert!(!said.contains("a decoder"), "an error of a file is reported by its reader: {said}");
     assert!(reports[0].contains("\na decoder\n"), "{}", reports[0]);
 }
 

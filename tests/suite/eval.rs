@@ -210,7 +210,7 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         let evaluation = &probes.iter().find(same).unwrap()["evaluation"];
         let own = evaluated[&format!("{}-s{}-best", &record[0], &record[1])];
         assert_close("accuracy", evaluation["accuracy"].as_f64().unwrap(), own, 1e-9);
-        let ways = evaluation["ablations"].as_array().unwrap().len();
+        let ablations = evaluation["ablations"].as_array().unwrap().len();
         let measured = evaluation["diagnostics"].as_array().unwrap().len();
         assert_eq!(measured > 0, record[0].starts_with("sinkhorn"), "{record:?}");
         // The null band of a mean over images is narrower than that of one image, and inside it.
@@ -243,10 +243,10 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         let read = regions["precedence"].as_array().map_or(0, Vec::len);
         assert_eq!(read == 1, !["transformer", "gap"].contains(&&record[0]), "{record:?}");
         match &record[0] {
-            "transformer" => assert!(ways == 1 && truth["evidence_auc"].is_null()),
-            "gap" => assert!(ways == 1 && truth["weight_auc"] == 0.5 && truth["evidence_auc"].is_f64()),
-            "random-dynamic" => assert!(ways == 1 && truth["weight_auc"].is_f64()),
-            _ => assert!(ways == 4 && truth["positive_share"].is_f64()),
+            "transformer" => assert!(ablations == 1 && truth["evidence_auc"].is_null()),
+            "gap" => assert!(ablations == 1 && truth["weight_auc"] == 0.5 && truth["evidence_auc"].is_f64()),
+            "random-dynamic" => assert!(ablations == 1 && truth["weight_auc"].is_f64()),
+            _ => assert!(ablations == 4 && truth["positive_share"].is_f64()),
         }
     }
 
@@ -360,7 +360,7 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     });
     assert_eq!(raster, same);
     assert_ne!(raster, turned);
-    // The run goes on without the files.
+    // The run is resumed without the order files.
     fs::remove_file(desk.path("raster.npz")).unwrap();
     let mut resume = desk.verb("train", "cache");
     done(resume.args(["--resume", "--seeds", "2", "--out"]).arg(desk.path("run")));
@@ -441,13 +441,15 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
             let mut compared = 0;
             for (mode, curves) in found["modes"].as_object().unwrap() {
                 let curves = curves.as_object().unwrap().iter();
-                for (ranking, ways) in curves.filter(|(ranking, _)| !ranking.starts_with("random_")) {
-                    for (way, curve) in ["deletion", "insertion"].into_iter().zip(ways.as_array().unwrap()) {
+                for (ranking, pair) in curves.filter(|(ranking, _)| !ranking.starts_with("random_")) {
+                    for (direction, curve) in
+                        ["deletion", "insertion"].into_iter().zip(pair.as_array().unwrap())
+                    {
                         let curve = curve["probability"].as_array().unwrap();
                         let height =
                             curve.iter().map(|p| p.as_f64().unwrap()).sum::<f64>() / curve.len() as f64;
-                        let own: f64 = of(row, &format!("{mode}_{way}_{ranking}")).parse().unwrap();
-                        assert_close(format!("{stem} {row} {mode} {way} {ranking}"), own, height, 1e-6);
+                        let own: f64 = of(row, &format!("{mode}_{direction}_{ranking}")).parse().unwrap();
+                        assert_close(format!("{stem} {row} {mode} {direction} {ranking}"), own, height, 1e-6);
                         compared += 1;
                     }
                 }

@@ -81,7 +81,7 @@ fn subject(probe: u64) -> EvalProbe {
 }
 
 /// Opens the dataset and two probes; the split, and the request to evaluate both probes on it.
-fn evaluation_request(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
+fn open_dataset(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
     desk.open("cpu");
     desk.open_probe("sinkhorn.safetensors", 1);
     desk.open_probe("gap.safetensors", 2);
@@ -143,13 +143,13 @@ fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
 fn an_evaluation_says_of_every_image_what_a_look_says() {
     let folder = dataset(3);
     let mut desk = Desk::new(worker_env());
-    let (part, request) = evaluation_request(&mut desk, folder.path());
+    let (part, request) = open_dataset(&mut desk, folder.path());
     assert_eq!(part.summary(), "folder, 9 val images of 3 classes");
     let events = desk.job(request.clone());
-    let told = |events: &[Event], what: &str| {
+    let has_progress = |events: &[Event], what: &str| {
         events.iter().any(|event| matches!(event, Event::Progress(_, p) if p.what.contains(what)))
     };
-    assert!(told(&events, "Taking tokens"));
+    assert!(has_progress(&events, "Taking tokens"));
     assert!(events.iter().any(|e| matches!(e, Event::Warning { text, .. } if text.contains("1 images"))));
     let evaluations: Vec<Arc<Evaluation>> =
         answers(&events).iter().map(|a| a.result.clone().expect("an evaluation")).collect();
@@ -202,7 +202,7 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
     }
     assert_eq!(evaluations[1].weights.as_ref().expect("even weights").of_class(0)[0], 1.0);
     // The second time, the tokens are in the cache.
-    assert!(!told(&desk.job(request), "Taking tokens"));
+    assert!(!has_progress(&desk.job(request), "Taking tokens"));
 }
 
 /// Writes a probe that reads every image in a random order of its own; its path.
@@ -233,7 +233,7 @@ fn positions(draw: u64) -> Vec<f32> {
 fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let folder = dataset(3);
     let mut desk = Desk::new(worker_env());
-    let (part, request) = evaluation_request(&mut desk, folder.path());
+    let (part, request) = open_dataset(&mut desk, folder.path());
     assert_eq!(part.samples[0], 9, "training images come first, and their tokens are not taken");
     let path = random_dynamic(folder.path());
     desk.job(Request::Compute(JobId(52), Compute::OpenProbe { entry: ProbeId(3), path }));
@@ -268,7 +268,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
 fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
     let mut desk = Desk::new(worker_env());
     let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
-    let (part, request) = evaluation_request(&mut desk, &hub);
+    let (part, request) = open_dataset(&mut desk, &hub);
     assert_eq!(part.summary(), "parquet, 5 test images of 3 classes");
     let Request::Compute(job, Compute::Evaluate(request)) = request else { unreachable!() };
     // The classes of the dataset, renamed to those that the probes know.
@@ -296,7 +296,7 @@ fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
 fn a_look_is_answered_in_the_middle_of_an_evaluation_and_an_evaluation_can_be_cancelled() {
     let folder = dataset(40);
     let mut desk = Desk::new(worker_env());
-    let (_, request) = evaluation_request(&mut desk, folder.path());
+    let (_, request) = open_dataset(&mut desk, folder.path());
     desk.worker.send(request.clone());
     desk.worker.send(look(60, &folder.path().join("val/crane/00.png"), 1));
     let mut left: HashSet<JobId> = [JobId(51), JobId(60)].into();
@@ -974,7 +974,7 @@ fn a_workspace_leaves_images_to_their_dataset() {
     let (mut state, part) = with_dataset();
     let all: Vec<ImageId> = state.library.images.keys().copied().collect();
     let probe = state.columns[&state::column(&state, 0)].probe;
-    // One of the dataset is spoken of by a column, another is the current one.
+    // One image of the dataset belongs to a column, another is the current one.
     state.dispatch(Command::AddColumn { probe, image: Some(all[4]), change: Intervention::None });
     state.dispatch(Command::SelectImage(all[6]));
     let saved = state.workspace(serde_json::Value::Null);
@@ -1219,7 +1219,7 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
 fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
     let folder = dataset(2);
     let mut desk = Desk::new(worker_env());
-    let (part, request) = evaluation_request(&mut desk, folder.path());
+    let (part, request) = open_dataset(&mut desk, folder.path());
     let Request::Compute(job, Compute::Evaluate(request)) = request else { panic!("{request:?}") };
     let plain = answers(&desk.job(Request::Compute(job, Compute::Evaluate(request.clone()))))
         .iter()
@@ -1231,9 +1231,9 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
     for (answer, plain) in answers(&events).iter().zip(&plain) {
         let found = answer.result.clone().expect("an evaluation");
         assert_eq!(found.predicted, plain.predicted);
-        let [deletion, insertion] = ["deletion", "insertion"].map(|way| {
-            assert!(plain.values(&format!("frozen_{way}_evidence")).is_none(), "not asked for");
-            found.values(&format!("frozen_{way}_evidence")).expect("a column").to_vec()
+        let [deletion, insertion] = ["deletion", "insertion"].map(|direction| {
+            assert!(plain.values(&format!("frozen_{direction}_evidence")).is_none(), "not asked for");
+            found.values(&format!("frozen_{direction}_evidence")).expect("a column").to_vec()
         });
         assert!(found.values("rerouted_deletion_evidence").is_none(), "not asked for");
         assert!(found.values("pixels_insertion_gradient").is_some(), "the encoder was asked");
@@ -1254,8 +1254,8 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
             spec,
             draw: part.samples[image] as u64,
         };
-        let told = desk.job(Request::Compute(JobId(60 + probe), Compute::Removal(request)));
-        let alone = told.into_iter().find_map(|event| match event {
+        let events = desk.job(Request::Compute(JobId(60 + probe), Compute::Removal(request)));
+        let alone = events.into_iter().find_map(|event| match event {
             Event::RemovalMeasured { answer, .. } => Some(answer.expect("curves")),
             _ => None,
         });

@@ -135,7 +135,7 @@ impl Trial<'_> {
                 }
                 failpoint::files(at, *fault);
                 let result = work();
-                let met = failpoint::none();
+                let fired = failpoint::none();
                 let here = format!("{fault:?} at step {at}");
                 let now = self.tree();
                 match result {
@@ -144,7 +144,7 @@ impl Trial<'_> {
                         assert_eq!(now.keys().filter(|name| !new.contains_key(*name)).count(), 0, "{here}");
                     }
                     Err(error) => {
-                        assert!(met, "{here}: {error:#}");
+                        assert!(fired, "{here}: {error:#}");
                         let said = format!("{error:#}");
                         let place = folder.display().to_string();
                         assert!(said.contains(&place) && said.contains(advice), "{here}: {said}");
@@ -158,7 +158,7 @@ impl Trial<'_> {
                     let known = [&old, &new].iter().any(|tree| tree.get(name) == Some(bytes));
                     assert!(known || between(name, bytes), "{here}: {name} is neither the old nor the new");
                 }
-                if !met {
+                if !fired {
                     steps = steps.max(at - 1);
                     break;
                 }

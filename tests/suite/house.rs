@@ -21,13 +21,13 @@ const RULES: &[Rule] = &[
         within: "src/model/",
         except: &[],
         banned: &["egui", "eframe", "crate::app", "crate::viz"],
-        why: "the maths knows no window",
+        why: "the model does not depend on the window",
     },
     Rule {
         within: "src/model/",
         except: &[],
         banned: &["println!", "print!", "eprintln!", "eprint!", "std::thread::Builder", "thread::scope"],
-        why: "the maths prints nothing and starts no thread; its caller does",
+        why: "the model prints nothing and starts no thread; its callers do",
     },
     Rule {
         within: "src/app/",
@@ -39,19 +39,19 @@ const RULES: &[Rule] = &[
         within: "src/viz/",
         except: &[],
         banned: &["burn", "crate::app", "safetensors::", "wgpu::"],
-        why: "a picture knows neither tensors nor the program around it",
+        why: "figures depend neither on tensors nor on the program around them",
     },
     Rule {
         within: "src/viz/",
         except: &["src/viz/export"],
         banned: &["std::fs", "File::"],
-        why: "only export.rs touches files",
+        why: "only viz/export touches files",
     },
     Rule {
         within: "src/",
         except: &["src/viz/draw/theme.rs", "src/viz/draw/paint.rs"],
         banned: &["Color32::from_", "Color32::RED", "Color32::GREEN", "Color32::BLUE"],
-        why: "colours are named in viz/theme.rs and reach egui in viz/paint.rs",
+        why: "colours are named in viz/draw/theme.rs and reach egui in viz/draw/paint.rs",
     },
     Rule {
         within: "src/",
@@ -63,19 +63,19 @@ const RULES: &[Rule] = &[
         within: "src/",
         except: &["src/model/io/atomic_file.rs", "src/model/backbone/hub/", "src/app/devtools/"],
         banned: &["create_dir_all", "File::create", "tempfile_in"],
-        why: "a step past model/io/atomic_file.rs is one that no test lets fail, and its error says not what to do",
+        why: "write by model/io/atomic_file.rs: tests let each of its steps fail, and its errors say what to do",
     },
     Rule {
         within: "src/main.rs",
         except: &[],
         banned: &["ssmprobe::model", "ssmprobe::viz", "egui", "burn"],
-        why: "main knows app alone",
+        why: "main.rs uses app alone",
     },
     Rule {
         within: "",
         except: &[],
         banned: &["todo!(", "unimplemented!(", "dbg!("],
-        why: "what does not work yet is not in the program",
+        why: "no unfinished code",
     },
     Rule { within: "", except: &[], banned: &["#[ignore"], why: "a test that never runs never fails" },
 ];
@@ -241,8 +241,7 @@ fn every_source_file_says_what_it_is_and_stays_short() {
         }
         let lines = text.lines().count();
         if short.starts_with("src/") && lines > MAX_LINES {
-            writeln!(found, "{short} has {lines} lines; {MAX_LINES} are the most: it holds two ideas")
-                .unwrap();
+            writeln!(found, "{short} has {lines} lines, more than {MAX_LINES}: it holds two ideas").unwrap();
         }
         if short.starts_with("src/") && root().join(short.trim_end_matches(".rs")).is_dir() {
             writeln!(found, "{short} stands beside its folder: it is the folder's mod.rs").unwrap();
