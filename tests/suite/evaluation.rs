@@ -1228,7 +1228,9 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
     let removals = vec![Mode::Frozen, Mode::Pixels];
     let events =
         desk.job(Request::Compute(JobId(52), Compute::Evaluate(EvalRequest { removals, ..request })));
-    for (answer, plain) in answers(&events).iter().zip(&plain) {
+    let answers = answers(&events);
+    assert_eq!([plain.len(), answers.len()], [2, 2], "an answer for each probe");
+    for (answer, plain) in answers.iter().zip(&plain) {
         let found = answer.result.clone().expect("an evaluation");
         assert_eq!(found.predicted, plain.predicted);
         let [deletion, insertion] = ["deletion", "insertion"].map(|direction| {

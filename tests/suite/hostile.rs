@@ -26,6 +26,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// Peak memory in kB and processor time in seconds, so far, of a running process of the program.
+#[cfg(target_os = "linux")]
 fn usage(id: u32) -> Option<(u64, f64)> {
     // Between fork and exec, the child is a copy of this process, with its memory.
     let program = fs::read_link(format!("/proc/{id}/exe")).ok()?;
@@ -39,6 +40,12 @@ fn usage(id: u32) -> Option<(u64, f64)> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
     Some((peak.trim_end_matches("kB").trim().parse().ok()?, (ticks(11)? + ticks(12)?) / 100.0))
+}
+
+/// Where there is no `/proc`, only that files are refused is checked.
+#[cfg(not(target_os = "linux"))]
+fn usage(_: u32) -> Option<(u64, f64)> {
+    Some((0, 0.0))
 }
 
 /// Standard error of a run that the program should refuse; a run that ends before its memory was sampled is repeated.

@@ -114,9 +114,9 @@ fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }
 
-/// Relative path and text of every Rust file in `src`, `tests` and `benches` except this one, which names what it bans.
+/// Relative path and text of every Rust file except this one, which names what it bans.
 fn sources() -> Vec<(String, String)> {
-    let folders = ["src", "tests", "benches"];
+    let folders = ["src", "tests", "benches", "examples", "fuzz"];
     let all = folders.iter().flat_map(|folder| files(folder, &is_rust));
     let others = all.filter(|(short, _)| short != "tests/suite/house.rs");
     let all: Vec<_> = others.map(|(short, path)| (short, fs::read_to_string(path).unwrap())).collect();

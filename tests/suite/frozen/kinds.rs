@@ -294,15 +294,15 @@ fn every_kind_of_file_is_frozen() {
         "checkpoint.safetensors",
         "unreadable.json",
         "evaluation.json",
-        "manifest.json",
         "scenes.json",
         "summary.csv",
-        ".npz",
         ".causal.npz",
         ".pdf",
         ".png",
-        ".csv",
     ] {
         assert!(has("", ending), "no {ending}");
     }
+    assert!(has("tokens/", "/manifest.json"), "no token cache");
+    let trace = |name: &&String| name.ends_with(".npz") && !name.ends_with(".causal.npz");
+    assert!(names.iter().any(|name| trace(&name)), "no trace");
 }
