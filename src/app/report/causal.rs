@@ -1,5 +1,5 @@
-//! Whether what ranks first carries the class: mean heights of removal curves over the test images, from `ssmprobe eval --run
-//! --causal` (docs/definitions.md, section 12).
+//! Whether the tokens that rank first determine the class: mean heights of deletion and insertion curves over the test images,
+//! from `ssmprobe eval --run --causal` (docs/definitions.md, section 12).
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
@@ -9,19 +9,18 @@ use crate::model::probe::router::sinkhorn;
 use crate::model::stats::CrossedMean;
 use crate::model::train::run::Variant;
 
-/// A row of images for every seed.
-type Rows = Vec<(u64, Vec<f64>)>;
+/// One value per test image, for every seed.
+type SeedRows = Vec<(u64, Vec<f64>)>;
 
-/// One table a run whose probes' tokens were removed.
+/// One table per run that was evaluated with `--causal`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.plain());
-    let asked =
+    let variants = tiers::sorted(source.standalone());
+    let has_curves =
         |variant: &Variant| source.evaluated(&variant.name).any(|probe| !probe.metrics.removals.is_empty());
-    let variants: Vec<&Variant> = variants.into_iter().filter(|variant| asked(variant)).collect();
-    let called = |name: &str| variants.iter().copied().find(|variant| variant.name == name);
-    let reference = source.reference.as_deref().and_then(called);
-    let Some(reference) = reference.or_else(|| called(sinkhorn::SPEC.id)).or(variants.first().copied())
-    else {
+    let variants: Vec<&Variant> = variants.into_iter().filter(|variant| has_curves(variant)).collect();
+    let find = |name: &str| variants.iter().copied().find(|variant| variant.name == name);
+    let reference = source.reference.as_deref().and_then(find);
+    let Some(reference) = reference.or_else(|| find(sinkhorn::SPEC.id)).or(variants.first().copied()) else {
         return Vec::new();
     };
     let mut rows: Vec<Row> = Vec::new();
@@ -63,12 +62,12 @@ pub fn tables(source: &Source) -> Vec<Table> {
     vec![table]
 }
 
-/// What the probes of a variant came to, in percent: deletion and insertion.
-fn heights(source: &Source, variant: &Variant, mode: Mode, ranking: &str) -> [Rows; 2] {
-    let own = |heights: &&RemovalHeights| heights.mode == mode && heights.ranking == ranking;
+/// Heights of the deletion and insertion curves of a variant's probes, in percent.
+fn heights(source: &Source, variant: &Variant, mode: Mode, ranking: &str) -> [SeedRows; 2] {
+    let wanted = |heights: &&RemovalHeights| heights.mode == mode && heights.ranking == ranking;
     let found = || {
         let probes = source.evaluated(&variant.name);
-        probes.filter_map(|probe| Some((probe.seed, probe.metrics.removals.iter().find(own)?)))
+        probes.filter_map(|probe| Some((probe.seed, probe.metrics.removals.iter().find(wanted)?)))
     };
     let percent = |values: &Vec<f32>| values.iter().map(|x| 100.0 * f64::from(*x)).collect();
     [
@@ -77,17 +76,17 @@ fn heights(source: &Source, variant: &Variant, mode: Mode, ranking: &str) -> [Ro
     ]
 }
 
-/// What one is more than the other, image by image, of seeds that both have and that read as many images.
-fn less(own: &Rows, other: &Rows) -> Rows {
+/// `own - other` for every image, of the seeds that both have with the same number of images.
+fn paired_differences(own: &SeedRows, other: &SeedRows) -> SeedRows {
     let pairs = own.iter().filter_map(|(seed, own)| {
-        let (_, other) = other.iter().find(|(known, other)| known == seed && other.len() == own.len())?;
+        let (_, other) = other.iter().find(|(same, other)| same == seed && other.len() == own.len())?;
         Some((*seed, own.iter().zip(other).map(|(a, b)| a - b).collect()))
     });
     pairs.collect()
 }
 
-/// Mean and interval; nothing of nothing.
-fn cells(rows: &Rows) -> [Cell; 3] {
+/// Mean and 95 % interval over seeds and images: no interval of a single value, three empty cells without values.
+fn interval_cells(rows: &SeedRows) -> [Cell; 3] {
     let images = rows.first().map_or(0, |(_, row)| row.len());
     let rows: Vec<Vec<f64>> =
         rows.iter().map(|(_, row)| row.clone()).filter(|row| row.len() == images).collect();
@@ -97,7 +96,7 @@ fn cells(rows: &Rows) -> [Cell; 3] {
     let mean = CrossedMean::new(&rows, 0.0);
     let (low, high) = mean.interval();
     let [mean, low, high] = [mean.mean, low, high].map(|value| Cell::number(value, 2));
-    // One reading of one image says nothing of others.
+    // A single value has no variance.
     if rows.len() * images > 1 { [mean, low, high] } else { [mean, Cell::None, Cell::None] }
 }
 
@@ -112,20 +111,24 @@ fn row(
     if deletion.is_empty() {
         return None;
     }
-    let [random, random_back] = heights(source, variant, mode, RANDOM);
-    let (is_random, is_reference) = (ranking == RANDOM, variant.name == reference.name);
-    let others = if is_reference { Vec::new() } else { heights(source, reference, mode, ranking)[0].clone() };
-    let none = Vec::new();
-    let mut all = vec![
+    let [random_deletion, random_insertion] = heights(source, variant, mode, RANDOM);
+    // What is compared with itself has no difference: its cells stay empty.
+    let none = SeedRows::new();
+    let [random_deletion, random_insertion] =
+        if ranking == RANDOM { [&none, &none] } else { [&random_deletion, &random_insertion] };
+    let is_reference = variant.name == reference.name;
+    let others =
+        if is_reference { SeedRows::new() } else { heights(source, reference, mode, ranking)[0].clone() };
+    let mut cells = vec![
         Cell::text(mode.id().to_owned()),
         Cell::text(title(variant)),
         Cell::text(name.to_owned()),
         Cell::number(deletion.len() as f64, 0),
     ];
-    all.extend(cells(&deletion));
-    all.extend(cells(&less(&deletion, if is_random { &none } else { &random })));
-    all.extend(cells(&less(&deletion, &others)));
-    all.extend(cells(&insertion));
-    all.extend(cells(&less(&insertion, if is_random { &none } else { &random_back })));
-    Some(Row { ruled: false, cells: all })
+    cells.extend(interval_cells(&deletion));
+    cells.extend(interval_cells(&paired_differences(&deletion, random_deletion)));
+    cells.extend(interval_cells(&paired_differences(&deletion, &others)));
+    cells.extend(interval_cells(&insertion));
+    cells.extend(interval_cells(&paired_differences(&insertion, random_insertion)));
+    Some(Row { ruled: false, cells })
 }

@@ -1,31 +1,32 @@
 //! The main comparison (paper, "Frozen MAE probing"): every head by tier, at its best epoch and after
-//! the last, the anchors beside the floor, and how heads meet known truth where it is known.
+//! the last, the anchors in the floor tier, and agreement with the objects' masks if the dataset has masks.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{BEYOND, Source, marked, tiers};
+use super::{NOT_IN_PAPER_NOTE, Source, marked_title, tiers};
 use crate::model::explain::baselines::Anchor;
 use crate::model::explain::localization::Truth;
 use crate::model::probe::head::Tier;
 
-/// One table a run.
+/// One table per run with a trained head.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.plain());
+    let variants = tiers::sorted(source.standalone());
     if variants.is_empty() {
         return Vec::new();
     }
     let heads = variants.iter().map(|variant| {
-        let mut cells = vec![Cell::text(tiers::place(&variant.head).0), Cell::text(marked(variant))];
+        let mut cells =
+            vec![Cell::text(tiers::tier_and_rank(&variant.head).0), Cell::text(marked_title(variant))];
         cells.extend(source.accuracy_cells(&variant.name));
         cells.extend(truth(source, &variant.name));
         cells
     });
     let floor = Cell::text(Tier::Floor.name());
-    let (mut lines, others): (Vec<Vec<Cell>>, _) = heads.partition(|cells| cells[0] == floor);
-    lines.extend(anchors(source));
-    lines.extend(others);
-    let tiers = lines.iter().map(|cells| cells[0].clone()).collect::<Vec<_>>();
+    let (mut cells_by_row, others): (Vec<Vec<Cell>>, _) = heads.partition(|cells| cells[0] == floor);
+    cells_by_row.extend(anchors(source));
+    cells_by_row.extend(others);
+    let tiers = cells_by_row.iter().map(|cells| cells[0].clone()).collect::<Vec<_>>();
     let is_ruled = |at: usize| at == 0 || tiers[at] != tiers[at - 1];
-    let rows = lines.into_iter().enumerate().map(|(at, cells)| Row { ruled: is_ruled(at), cells });
+    let rows = cells_by_row.into_iter().enumerate().map(|(at, cells)| Row { ruled: is_ruled(at), cells });
     let rows: Vec<Row> = rows.collect();
     let mut columns = vec![Column::shared("Tier"), Column::words("Method")];
     columns.extend(Column::accuracies());
@@ -35,17 +36,17 @@ pub fn tables(source: &Source) -> Vec<Table> {
     columns.extend(
         ["absolute", "positive"].map(|title| Column::numbers(title).within("Evidence on the object (%)")),
     );
-    let beyond = |cell: &Cell| matches!(cell, Cell::Text(text) if text.ends_with('†'));
-    let beyond = rows.iter().flat_map(|row| &row.cells).any(beyond);
+    let is_marked = |cell: &Cell| matches!(cell, Cell::Text(text) if text.ends_with('†'));
+    let any_marked = rows.iter().flat_map(|row| &row.cells).any(is_marked);
     let mut table = source.table("main", format!("Frozen {}", source.setting()), columns, rows);
-    table.notes.extend(beyond.then(|| BEYOND.to_owned()));
+    table.notes.extend(any_marked.then(|| NOT_IN_PAPER_NOTE.to_owned()));
     table.notes.extend(truth_note(source));
     table.notes.extend(anchor_notes(source));
     table.mark_largest(2..8);
     vec![table.without_empty_columns()]
 }
 
-/// Means over seeds of what `eval` found where masks are.
+/// Localization of the object's mask (AUCs and shares of evidence), over seeds; empty without masks.
 fn truth(source: &Source, name: &str) -> [Cell; 4] {
     let truths: Vec<Truth> = source.evaluated(name).filter_map(|e| e.metrics.truth).collect();
     let over = |part: fn(&Truth) -> Option<f64>, scale: f64, digits| {
@@ -73,7 +74,7 @@ fn truth_note(source: &Source) -> Option<String> {
     ))
 }
 
-/// The anchors, which have neither seeds nor epochs.
+/// The cells of the anchors' rows. Anchors have neither seeds nor epochs: both accuracies are the same.
 fn anchors(source: &Source) -> Vec<Vec<Cell>> {
     let cells = |anchor: &Anchor| {
         let name = format!("{} ({}) †", anchor.method.name(), anchor.view.name());
@@ -89,9 +90,9 @@ fn anchor_notes(source: &Source) -> Vec<String> {
     let Some(evaluations) = &source.evaluations else { return Vec::new() };
     let mut notes: Vec<String> = Vec::new();
     for anchor in &evaluations.anchors {
-        let told = format!("{}: {}; no seeds, no epochs", anchor.method.id(), anchor.settings);
-        if !notes.contains(&told) {
-            notes.push(told);
+        let note = format!("{}: {}; no seeds, no epochs", anchor.method.id(), anchor.settings);
+        if !notes.contains(&note) {
+            notes.push(note);
         }
         notes.extend(
             anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method.id(), anchor.view.name())),

@@ -1,5 +1,5 @@
-//! What is printed as FLOPs, by who counts how: the same heads in three conventions, at the paper's sizes, and which of
-//! them the paper's own figures are ("Probe complexity and FLOPs").
+//! Operations of heads at the paper's sizes by several counting conventions, and which of them the paper's own figures
+//! follow ("Probe complexity and FLOPs").
 
 use super::cost::PAPER;
 use super::table::{Cell, Column, Row, Table};
@@ -8,12 +8,12 @@ use crate::model::probe::head;
 use crate::model::probe::head::cost::{self, Counts};
 use crate::model::train::run::Variant;
 
-/// How far a figure of two digits may be from what it rounds.
-const ROUNDED: f64 = 0.0051;
+/// Largest difference between a figure with two decimals and the value it rounds, with room for floating-point error.
+const MAX_ROUNDING_ERROR: f64 = 0.0051;
 
-/// One table a run.
+/// One table per run with a trained head.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let rows: Vec<Row> = tiers::sorted(source.plain()).into_iter().filter_map(row).collect();
+    let rows: Vec<Row> = tiers::sorted(source.standalone()).into_iter().filter_map(row).collect();
     if rows.is_empty() {
         return Vec::new();
     }
@@ -51,14 +51,14 @@ fn row(variant: &Variant) -> Option<Row> {
     let counted = counted.map(|operations| operations as f64 / 1e6);
     let printed = spec.paper_cost.map(|paper| paper.flops);
     let names = ["multiply-adds", "2 x multiply-adds", "hooks", "2 x hooks"];
-    let same = |printed: f64| -> String {
-        let near = names.into_iter().zip(counted).filter(|(_, count)| (count - printed).abs() < ROUNDED);
-        let near: Vec<&str> = near.map(|(name, _)| name).collect();
-        if near.is_empty() { "none of them".to_owned() } else { near.join(", ") }
+    let matching = |printed: f64| -> String {
+        let equal = |(_, count): &(&str, f64)| (count - printed).abs() < MAX_ROUNDING_ERROR;
+        let found: Vec<&str> = names.into_iter().zip(counted).filter(equal).map(|(name, _)| name).collect();
+        if found.is_empty() { "none of them".to_owned() } else { found.join(", ") }
     };
     let mut cells = vec![Cell::text(title(variant))];
     cells.extend(counted.map(|count| Cell::number(count, 2)));
     cells.push(Cell::maybe(printed, 2));
-    cells.push(printed.map_or(Cell::None, |printed| Cell::text(same(printed))));
+    cells.push(printed.map_or(Cell::None, |printed| Cell::text(matching(printed))));
     Some(Row { ruled: false, cells })
 }

@@ -1,5 +1,5 @@
-//! What heads cost (paper, "Probe complexity and FLOPs"): trained parameters and operations as they
-//! are, here and at the paper's sizes, beside the paper's own figures.
+//! Cost of heads (paper, "Probe complexity and FLOPs"): trained parameters and operations, at the sizes of the run and
+//! of the paper, beside the paper's own figures.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
@@ -8,10 +8,10 @@ use crate::model::probe::head::cost;
 use crate::model::probe::head::{self, Dims};
 use crate::model::train::run::Variant;
 
-/// The sizes of the paper's table.
+/// The sizes in the paper's table: ViT-B width, 14 x 14 tokens, ImageNet classes.
 pub const PAPER: Dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 1000 };
 
-/// One table a run.
+/// One table per run with a trained head.
 pub fn tables(source: &Source) -> Vec<Table> {
     let manifest = &source.run.manifest;
     let dims = Dims {
@@ -19,7 +19,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
         grid: manifest.grid,
         classes: manifest.dataset.classes.len(),
     };
-    let variants = tiers::sorted(source.plain());
+    let variants = tiers::sorted(source.standalone());
     let rows: Vec<Row> = variants.iter().filter_map(|variant| row(variant, &dims)).collect();
     if rows.is_empty() {
         return Vec::new();

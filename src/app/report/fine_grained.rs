@@ -1,16 +1,16 @@
-//! Heads across backbones and datasets (paper, "Fine-grained classification"): one column a run,
-//! columns of one backbone together.
+//! Heads across backbones and datasets (paper, "Fine-grained classification"): one column per run,
+//! grouped by backbone.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
 use crate::model::train::run::{ProbeCheckpoint, Variant};
 
-/// One table of all runs, where there are several.
+/// One table of all runs; none of a single run.
 pub fn tables(sources: &[Source]) -> Vec<Table> {
     if sources.len() < 2 {
         return Vec::new();
     }
-    // Runs of one backbone side by side, in the order they first came.
+    // Runs of one backbone side by side; backbones in the order of their first run.
     let mut ordered: Vec<&Source> = Vec::new();
     for source in sources {
         let backbone = &source.run.manifest.backbone.id;
@@ -18,12 +18,12 @@ pub fn tables(sources: &[Source]) -> Vec<Table> {
         ordered.insert(at.map_or(ordered.len(), |at| at + 1), source);
     }
     let mut variants: Vec<&Variant> = Vec::new();
-    for variant in ordered.iter().flat_map(|source| source.plain()) {
+    for variant in ordered.iter().flat_map(|source| source.standalone()) {
         if !variants.iter().any(|known| known.name == variant.name) {
             variants.push(variant);
         }
     }
-    variants.sort_by_key(|variant| tiers::place(&variant.head).1);
+    variants.sort_by_key(|variant| tiers::tier_and_rank(&variant.head).1);
     let mut columns = vec![Column::words("Method")];
     let setting = |source: &Source| {
         let manifest = &source.run.manifest;
@@ -31,21 +31,21 @@ pub fn tables(sources: &[Source]) -> Vec<Table> {
     };
     columns.extend(ordered.iter().map(|source| {
         let (backbone, dataset) = setting(source);
-        // Two runs in one setting differ in something else: their names tell them apart.
-        let alone = ordered.iter().filter(|other| setting(other) == setting(source)).count() == 1;
-        let title = if alone { dataset } else { format!("{dataset} ({})", source.name) };
+        // Two runs of one backbone and dataset are told apart by their names.
+        let is_unique = ordered.iter().filter(|other| setting(other) == setting(source)).count() == 1;
+        let title = if is_unique { dataset } else { format!("{dataset} ({})", source.name) };
         Column::numbers(title).within(backbone)
     }));
     let mut tier = "";
     let mut rows = Vec::new();
     for variant in variants {
-        let own = tiers::place(&variant.head).0;
+        let own_tier = tiers::tier_and_rank(&variant.head).0;
         let mut cells = vec![Cell::text(title(variant))];
         cells.extend(
             ordered.iter().map(|s| Cell::over(&s.accuracies(&variant.name, ProbeCheckpoint::Best), 2)),
         );
-        rows.push(Row { ruled: own != tier, cells });
-        tier = own;
+        rows.push(Row { ruled: own_tier != tier, cells });
+        tier = own_tier;
     }
     let notes = ordered
         .iter()

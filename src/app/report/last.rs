@@ -1,17 +1,17 @@
-//! Accuracy by how many of the tokens that are read last are kept, from `ssmprobe eval --keep-last`.
+//! Accuracy if only the last tokens of the reading order are kept, by their number, from `ssmprobe eval --keep-last`.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::metrics::LastTokens;
 use crate::model::train::run::Variant;
 
-/// One table a run whose probes were asked so.
+/// One table per run that was evaluated with `--keep-last`.
 pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let mut rows: Vec<Row> = Vec::new();
     for variant in variants {
         let first = rows.len();
-        rows.extend(own(source, variant));
+        rows.extend(rows_of(source, variant));
         if let Some(row) = rows.get_mut(first) {
             row.ruled = first > 0;
         }
@@ -36,8 +36,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
     vec![table]
 }
 
-/// The rows of one variant.
-fn own(source: &Source, variant: &Variant) -> Vec<Row> {
+/// The rows of one variant, one per number of kept tokens.
+fn rows_of(source: &Source, variant: &Variant) -> Vec<Row> {
+    // The accuracy with all tokens, and the results with the last ones.
     let seeds: Vec<(f64, &Vec<LastTokens>)> = source
         .evaluated(&variant.name)
         .map(|probe| (probe.metrics.accuracy, &probe.metrics.last))
@@ -48,18 +49,18 @@ fn own(source: &Source, variant: &Variant) -> Vec<Row> {
     counts.sort_unstable();
     counts.dedup();
     let row = |tokens: usize| {
-        let of = |part: &dyn Fn(f64, &LastTokens) -> f64| -> Vec<f64> {
-            let found = |(whole, kept): &(f64, &Vec<LastTokens>)| {
-                Some(part(*whole, kept.iter().find(|kept| kept.tokens == tokens)?))
+        let values = |value: &dyn Fn(f64, &LastTokens) -> f64| -> Vec<f64> {
+            let of_seed = |(whole, kept): &(f64, &Vec<LastTokens>)| {
+                Some(value(*whole, kept.iter().find(|kept| kept.tokens == tokens)?))
             };
-            seeds.iter().filter_map(found).collect()
+            seeds.iter().filter_map(of_seed).collect()
         };
         let cells = vec![
             Cell::text(title(variant)),
             Cell::number(tokens as f64, 0),
-            Cell::over(&of(&|_, kept| kept.accuracy), 2),
-            Cell::signed_over(&of(&|whole, kept| kept.accuracy - whole), 2),
-            Cell::signed_over(&of(&|_, kept| kept.logit_change), 3),
+            Cell::over(&values(&|_, kept| kept.accuracy), 2),
+            Cell::signed_over(&values(&|whole, kept| kept.accuracy - whole), 2),
+            Cell::signed_over(&values(&|_, kept| kept.logit_change), 3),
         ];
         Row { ruled: false, cells }
     };

@@ -12,7 +12,7 @@ pub fn render(table: &Table) -> String {
     text.push_str(&groups(table));
     let heads = table.columns.iter().map(|column| escape(&column.title));
     text.push_str(&format!("{} \\\\\n\\midrule\n", heads.collect::<Vec<_>>().join(" & ")));
-    for (index, row) in table.read().iter().enumerate() {
+    for (index, row) in table.merged_rows().iter().enumerate() {
         if row.ruled && index > 0 {
             text.push_str("\\midrule\n");
         }

@@ -6,7 +6,7 @@ use crate::model::io::escape::shown;
 /// The table, its title as a heading, its notes as a list.
 pub fn render(table: &Table) -> String {
     let mut rows: Vec<Vec<String>> = vec![table.columns.iter().map(|c| escape(&c.name())).collect()];
-    rows.extend(table.read().iter().map(|row| row.cells.iter().map(cell).collect()));
+    rows.extend(table.merged_rows().iter().map(|row| row.cells.iter().map(cell).collect()));
     let wide = |c: usize| rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0).max(3);
     let widths: Vec<usize> = (0..table.columns.len()).map(wide).collect();
     let line = |row: &[String]| {

@@ -1,5 +1,5 @@
-//! The paper's tables from the folders of runs: each table is plain data ([`table::Table`]) from one
-//! function of the list [`TABLES`]; each format is one renderer of the list [`FORMATS`].
+//! The paper's tables, made from run folders: each entry of [`TABLES`] builds tables as plain data ([`table::Table`]), each
+//! entry of [`FORMATS`] renders one as text.
 
 mod causal;
 mod comparison;
@@ -38,46 +38,46 @@ use crate::model::train;
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Selection, Truth, Variant};
 use crate::viz::figures::rates::RateGrid;
 
-/// A run with everything that came out of it.
+/// A run with its results.
 pub struct Source {
     /// The run.
     pub run: Run,
-    /// What it is called: its folder, numbered where several runs have the same.
+    /// Name of its folder; [`open_all`](Self::open_all) appends a number if an earlier run has the same.
     pub name: String,
-    /// The head that `paired` compares with; Sinkhorn or the best one where none is named.
+    /// The reference head of the tables `paired` and `causal`; by default Sinkhorn, else the best (`paired`) or first (`causal`).
     pub reference: Option<String>,
-    /// The difference in points within which `paired` calls two heads equivalent, where that is asked.
+    /// Margin of the equivalence test of the table `paired`, in points of accuracy; no such test if absent.
     pub equivalence: Option<f64>,
-    /// What came out, head by head and seed by seed.
+    /// The outcome of every head and seed trained so far.
     pub outcomes: Vec<Outcome>,
-    /// The test images.
+    /// The test images and their true classes.
     pub truth: Truth,
-    /// What `ssmprobe eval` found, where it was asked.
+    /// The evaluations that `ssmprobe eval` wrote, if any.
     pub evaluations: Option<RunMetrics>,
-    /// Probes left out of it, because they were trained on since.
+    /// A note on each probe left out of `evaluations` because its file has changed since.
     pub stale: Vec<String>,
 }
 
-/// An entry of the list of tables.
+/// An entry of [`TABLES`].
 pub struct TableKind {
     /// Its id on the command line and in file names.
     pub id: &'static str,
     /// What it shows, in one line.
     pub what: &'static str,
-    /// How it is made.
+    /// The function that builds it.
     pub build: Build,
 }
 
-/// How tables are made; none of runs that do not hold what they show.
+/// The function that builds tables; it returns none if the runs lack the data.
 pub enum Build {
-    /// Of one run after the other.
+    /// Called once per run.
     Each(fn(&Source) -> Vec<Table>),
-    /// Of all runs together.
+    /// Called once with all runs.
     All(fn(&[Source]) -> Vec<Table>),
 }
 
 impl TableKind {
-    /// The tables of these runs. Where there are several runs, the ids of tables of one name it.
+    /// The tables of these runs. With several runs, `-` and the run's name are appended to the ids of tables of a single run.
     pub fn tables(&self, sources: &[Source]) -> Vec<Table> {
         let build = match self.build {
             Each(build) => build,
@@ -95,7 +95,7 @@ impl TableKind {
     }
 }
 
-/// Every table, in the order of a report.
+/// All kinds of table, in the order of a report.
 pub const TABLES: &[TableKind] = &[
     TableKind { id: "main", what: "all heads by tier, best and last", build: Each(comparison::tables) },
     TableKind { id: "paired", what: "each head against one, image by image", build: Each(paired::tables) },
@@ -148,20 +148,20 @@ pub const TABLES: &[TableKind] = &[
     },
 ];
 
-/// An entry of the list of formats.
+/// An entry of [`FORMATS`].
 pub struct Format {
     /// Its name on the command line.
     pub id: &'static str,
-    /// Ending of its files.
+    /// Extension of its files, without the dot.
     pub extension: &'static str,
-    /// A table in it.
+    /// Renders a table.
     pub render: fn(&Table) -> String,
 }
 
-/// The name of the one format that is no text; [`parquet`] makes it.
+/// Id of the only binary format, which [`parquet`] writes.
 pub const PARQUET: &str = "parquet";
 
-/// Every format that is text.
+/// All text formats.
 pub const FORMATS: &[Format] = &[
     Format { id: "md", extension: "md", render: markdown::render },
     Format { id: "latex", extension: "tex", render: latex::render },
@@ -169,13 +169,16 @@ pub const FORMATS: &[Format] = &[
 ];
 
 impl Source {
-    /// Reads the runs in `folders`, each once.
+    /// Reads the runs in `folders`. A folder that is named twice is read once.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
     pub fn open_all(folders: &[impl AsRef<Path>]) -> Result<Vec<Self>, RunError> {
         let mut sources: Vec<Self> = Vec::new();
         for folder in folders {
             let mut source = Self::open(folder.as_ref())?;
-            let place = |source: &Self| source.run.folder().canonicalize().ok();
-            if sources.iter().any(|other| place(other).is_some_and(|one| Some(one) == place(&source))) {
+            let path = |source: &Self| source.run.folder().canonicalize().ok();
+            if sources.iter().any(|other| path(other).is_some_and(|known| Some(known) == path(&source))) {
                 continue;
             }
             let taken = |name: &str| sources.iter().any(|other| other.name == name);
@@ -188,38 +191,41 @@ impl Source {
     }
 
     /// Reads the run in `folder`, finished or not.
+    ///
+    /// # Errors
+    /// If a file of the run cannot be read.
     pub fn open(folder: &Path) -> Result<Self, RunError> {
         let run = Run::open(folder)?;
         let (outcomes, truth) = (run.outcomes()?, run.truth()?);
         let mut evaluations = run_metrics::read(&run)?;
-        let stale = evaluations.as_mut().map(|all| all.drop_stale(&run)).unwrap_or_default();
-        let place = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        let name = place.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
+        let stale = evaluations.as_mut().map(|metrics| metrics.drop_stale(&run)).unwrap_or_default();
+        let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let name = path.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
         Ok(Self { run, name, reference: None, equivalence: None, outcomes, truth, evaluations, stale })
     }
 
-    /// Backbone and dataset, as titles have them.
+    /// Backbone and dataset as in titles: `BACKBONE on DATASET`.
     pub fn setting(&self) -> String {
         format!("{} on {}", self.run.manifest.backbone.id, self.run.manifest.dataset.name)
     }
 
-    /// A table of this run, with what a reader must know of its accuracies.
+    /// A table of this run, with [its notes](Self::notes).
     fn table(&self, id: impl Into<String>, title: String, columns: Vec<Column>, rows: Vec<Row>) -> Table {
         Table { id: id.into(), title, columns, rows, notes: self.notes() }
     }
 
-    /// Accuracies of a variant at its best epoch and after the last: the cells of [`Column::accuracies`].
+    /// Accuracies of a variant at the best epoch and after the last, in percent: the cells of [`Column::accuracies`].
     fn accuracy_cells(&self, name: &str) -> [Cell; 2] {
         [ProbeCheckpoint::Best, ProbeCheckpoint::Last]
             .map(|which| Cell::over(&self.accuracies(name, which), 2))
     }
 
-    /// What came out of the variant called `name`.
+    /// The outcomes of the variant `name`, one per seed.
     pub fn outcomes_of(&self, name: &str) -> impl Iterator<Item = &Outcome> {
         self.outcomes.iter().filter(move |outcome| outcome.head == name)
     }
 
-    /// Accuracies of a variant over its seeds, in percent.
+    /// Test accuracies of the variant `name` in percent, one per seed that has finished an epoch.
     pub fn accuracies(&self, name: &str, which: ProbeCheckpoint) -> Vec<f64> {
         let accuracy = |outcome: &Outcome| match which {
             ProbeCheckpoint::Best => outcome.best_accuracy(),
@@ -228,38 +234,38 @@ impl Source {
         self.outcomes_of(name).filter_map(accuracy).collect()
     }
 
-    /// The variants under their head's own name: what is compared with one another.
-    pub fn plain(&self) -> impl Iterator<Item = &Variant> {
-        let done = |name: &str| self.outcomes_of(name).next().is_some();
-        self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && done(&v.name))
+    /// The trained variants that are not points of a sweep or grid: those without `[field=value]` in their names.
+    pub fn standalone(&self) -> impl Iterator<Item = &Variant> {
+        let trained = |name: &str| self.outcomes_of(name).next().is_some();
+        self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && trained(&v.name))
     }
 
-    /// What is tested against one another: the [plain](Self::plain) variants, and of heads at several layers or rates the one that
-    /// the selection images choose.
+    /// The variants that are tested against one another: the [standalone](Self::standalone) ones and, of each head trained at
+    /// several layers or learning rates, the one with the highest accuracy on the selection images.
     pub fn compared(&self) -> Vec<&Variant> {
         let grids = TrainHistory::of_outcomes(&self.run, &self.outcomes).grids();
         let chosen = |variant: &&Variant| {
-            let cell = |grid: &RateGrid| Some(grid.cells[grid.chosen()?].as_ref()?.name == variant.name);
-            grids.iter().any(|grid| cell(grid) == Some(true))
+            let is_chosen = |grid: &RateGrid| Some(grid.cells[grid.chosen()?].as_ref()?.name == variant.name);
+            grids.iter().any(|grid| is_chosen(grid) == Some(true))
         };
-        self.plain().chain(self.run.manifest.heads.iter().filter(chosen)).collect()
+        self.standalone().chain(self.run.manifest.heads.iter().filter(chosen)).collect()
     }
 
-    /// That variant of them, by its name or its head's.
+    /// The [compared](Self::compared) variant called `name`, else the first one of the head `name`.
     pub fn called(&self, name: &str) -> Option<&Variant> {
         let compared = self.compared();
-        let by = |own: fn(&Variant) -> &str| compared.iter().copied().find(|variant| own(variant) == name);
-        by(|variant| &variant.name).or_else(|| by(|variant| &variant.head))
+        let find = |key: fn(&Variant) -> &str| compared.iter().copied().find(|variant| key(variant) == name);
+        find(|variant| &variant.name).or_else(|| find(|variant| &variant.head))
     }
 
-    /// The evaluations of a variant's probes.
+    /// The evaluations of the variant's probes at the best epoch, one per seed.
     pub fn evaluated(&self, name: &str) -> impl Iterator<Item = &ProbeMetrics> {
         let all = self.evaluations.iter().flat_map(|evaluations| &evaluations.probes);
         all.filter(move |evaluated| evaluated.head == name && evaluated.which == ProbeCheckpoint::Best.name())
     }
 
-    /// What a reader must know of the accuracies: seeds, epochs, how the best one was picked, and
-    /// what did not come to its end.
+    /// Notes on how the accuracies came about: data, training, how the best epoch was picked, settings that are not the
+    /// default, and trainings that failed, are unfinished or were evaluated before they changed.
     pub fn notes(&self) -> Vec<String> {
         let manifest = &self.run.manifest;
         let (train::TrainConfig { epochs, batch, rate, protocol, augment, .. }, dataset) =
@@ -276,13 +282,13 @@ impl Source {
         } else {
             format!("rate {}", rates.join(""))
         };
-        let how = protocol.describe(&rate);
-        let seen = if augment.is_none() { String::new() } else { format!(", augment {augment}") };
+        let training = protocol.describe(&rate);
+        let augmentation = if augment.is_none() { String::new() } else { format!(", augment {augment}") };
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
         let mut notes = vec![
             format!(
-                "{}, {} training and {} test images, {} classes; {epochs} epochs of {how}, \
-                 batch {batch}{seen}); {seeds} seed{}{spread}",
+                "{}, {} training and {} test images, {} classes; {epochs} epochs of {training}, \
+                 batch {batch}{augmentation}); {seeds} seed{}{spread}",
                 self.setting(),
                 dataset.train,
                 dataset.test,
@@ -309,7 +315,7 @@ impl Source {
                 ),
             },
         ];
-        notes.extend(self.unusual());
+        notes.extend(self.non_default_note());
         for outcome in self.outcomes.iter().filter(|outcome| outcome.failure.is_some()) {
             let why = outcome.failure.as_deref().unwrap_or_default();
             notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
@@ -321,44 +327,46 @@ impl Source {
             ));
         }
         let expected = manifest.heads.len() * seeds;
-        let cut = self.outcomes.iter().filter(|o| o.failure.is_none() && o.epochs.len() < *epochs);
-        let open = expected - self.outcomes.len().min(expected) + cut.count();
-        if open > 0 {
-            notes.push(format!("Not finished: {open} of {expected} trainings are missing or were stopped"));
+        let stopped = self.outcomes.iter().filter(|o| o.failure.is_none() && o.epochs.len() < *epochs);
+        let unfinished = expected - self.outcomes.len().min(expected) + stopped.count();
+        if unfinished > 0 {
+            notes.push(format!(
+                "Not finished: {unfinished} of {expected} trainings are missing or were stopped"
+            ));
         }
         notes
     }
 
-    /// Which tokens were read, and how heads were set, where that is not the default.
-    fn unusual(&self) -> Option<String> {
+    /// Settings of tokens and heads that are not the default.
+    fn non_default_note(&self) -> Option<String> {
         let manifest = &self.run.manifest;
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         if manifest.tokens.layer != "last" && manifest.layers().len() == 1 {
-            said.push(format!("tokens of layer: {}", manifest.tokens.layer));
+            parts.push(format!("tokens of layer: {}", manifest.tokens.layer));
         }
-        said.extend(manifest.size.map(|size| format!("images of {size} px")));
-        for variant in self.plain() {
+        parts.extend(manifest.size.map(|size| format!("images of {size} px")));
+        for variant in self.standalone() {
             let settings = variant.config.fields();
-            let each =
+            let pairs =
                 settings.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ");
-            if !each.is_empty() {
-                said.push(format!("{}: {each}", variant.name));
+            if !pairs.is_empty() {
+                parts.push(format!("{}: {pairs}", variant.name));
             }
         }
-        (!said.is_empty()).then(|| format!("Not as by default: {}", said.join("; ")))
+        (!parts.is_empty()).then(|| format!("Not as by default: {}", parts.join("; ")))
     }
 }
 
-/// Beyond the paper's own tables.
-const BEYOND: &str = "†: not in the paper";
+/// Note that explains the mark of [`marked_title`].
+const NOT_IN_PAPER_NOTE: &str = "†: not in the paper";
 
-/// What a variant is called among heads of the paper: as [`title`], with a mark if it is not one.
-fn marked(variant: &Variant) -> String {
+/// The [`title`] of a variant, with a dagger if its head is not in the paper.
+fn marked_title(variant: &Variant) -> String {
     let mark = if head::find(&variant.head).is_some_and(|kind| kind.in_paper) { "" } else { " †" };
     title(variant) + mark
 }
 
-/// What a variant is called on paper: its head's name, and its settings where it has a name of its own.
+/// The name of a variant in tables: its head's display name, followed by what the variant's name adds to the head's id.
 pub fn title(variant: &Variant) -> String {
     let name = head::find(&variant.head).map_or(variant.head.as_str(), |kind| kind.name);
     match variant.name == variant.head {

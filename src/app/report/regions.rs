@@ -1,27 +1,27 @@
 //! How heads read the regions that are marked in the test images, from `ssmprobe eval --run` (docs/definitions.md, section 15):
-//! one table of the regions, and one a head of which is read before which.
+//! one table of all heads and regions, and one per head of the order in which it reads them.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
 use crate::model::train::run::Variant;
 
-/// The tables of a run whose probes were asked about regions.
+/// The tables of a run whose evaluation includes regions.
 pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
-    let asked: Vec<(&Variant, Vec<&RegionSummary>)> = variants
+    let evaluated: Vec<(&Variant, Vec<&RegionSummary>)> = variants
         .into_iter()
-        .map(|variant| (variant, seeds(source, variant)))
+        .map(|variant| (variant, summaries(source, variant)))
         .filter(|(_, seeds)| !seeds.is_empty())
         .collect();
-    if asked.is_empty() {
+    if evaluated.is_empty() {
         return Vec::new();
     }
     let mut rows = Vec::new();
-    for (variant, seeds) in &asked {
+    for (variant, seeds) in &evaluated {
         for at in 0..seeds[0].regions.len() {
-            let own: Vec<&RegionMeans> = seeds.iter().map(|seed| &seed.regions[at]).collect();
-            rows.push(Row { ruled: at == 0 && !rows.is_empty(), cells: cells(variant, &own) });
+            let means: Vec<&RegionMeans> = seeds.iter().map(|seed| &seed.regions[at]).collect();
+            rows.push(Row { ruled: at == 0 && !rows.is_empty(), cells: cells(variant, &means) });
         }
     }
     let place = |title: &str| Column::numbers(title).within("Read at");
@@ -48,12 +48,12 @@ pub fn tables(source: &Source) -> Vec<Table> {
          share. Evidence: for an image's own class. AUC over tokens, those of the region against all others"
             .to_owned(),
     );
-    let ordered = asked.iter().filter_map(|(variant, seeds)| precedence(source, variant, seeds));
-    std::iter::once(table).chain(ordered).collect()
+    let precedences = evaluated.iter().filter_map(|(variant, seeds)| precedence(source, variant, seeds));
+    std::iter::once(table).chain(precedences).collect()
 }
 
-/// What the probes of the best epoch came to on the same regions, a seed each.
-fn seeds<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a RegionSummary> {
+/// The results of the probes at the best epoch, one per seed; only seeds with the regions of the first one.
+fn summaries<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a RegionSummary> {
     let mut found: Vec<&RegionSummary> =
         source.evaluated(&variant.name).filter_map(|probe| probe.metrics.regions.as_ref()).collect();
     let names = |summary: &RegionSummary| -> Vec<String> {
@@ -64,7 +64,7 @@ fn seeds<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a RegionSummary> {
     found
 }
 
-/// Mean of those that are there.
+/// Mean of the values that are present.
 fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let known: Vec<f64> = values.flatten().collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
@@ -72,9 +72,9 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 fn cells(variant: &Variant, seeds: &[&RegionMeans]) -> Vec<Cell> {
     let first = seeds[0];
-    let of = |number: fn(&RegionMeans) -> Option<f64>| mean(seeds.iter().map(|seed| number(seed)));
+    let mean_of = |value: fn(&RegionMeans) -> Option<f64>| mean(seeds.iter().map(|seed| value(seed)));
     let place = position(seeds);
-    let ends = place.map(|(_, ends)| ends).filter(|(low, _)| low.is_finite());
+    let interval = place.map(|(_, interval)| interval).filter(|(low, _)| low.is_finite());
     vec![
         Cell::text(title(variant)),
         Cell::text(first.name.clone()),
@@ -82,17 +82,17 @@ fn cells(variant: &Variant, seeds: &[&RegionMeans]) -> Vec<Cell> {
         Cell::number(first.images as f64, 0),
         Cell::number(first.tokens, 1),
         Cell::maybe(place.map(|(mean, _)| mean), 3),
-        Cell::maybe(ends.map(|(low, _)| low), 3),
-        Cell::maybe(ends.map(|(_, high)| high), 3),
-        Cell::maybe(of(|region| region.weight), 3),
-        Cell::maybe(of(|region| region.evidence), 3),
-        Cell::maybe(of(|region| region.mean_evidence), 4),
-        Cell::maybe(of(|region| region.weight_auc), 3),
-        Cell::maybe(of(|region| region.evidence_auc), 3),
+        Cell::maybe(interval.map(|(low, _)| low), 3),
+        Cell::maybe(interval.map(|(_, high)| high), 3),
+        Cell::maybe(mean_of(|region| region.weight), 3),
+        Cell::maybe(mean_of(|region| region.evidence), 3),
+        Cell::maybe(mean_of(|region| region.mean_evidence), 4),
+        Cell::maybe(mean_of(|region| region.weight_auc), 3),
+        Cell::maybe(mean_of(|region| region.evidence_auc), 3),
     ]
 }
 
-/// Which region is read before which by one head; nothing of one region, or of a head that looks at no order.
+/// How often one head reads each region before each other one; `None` for fewer than two regions or a head without an order.
 fn precedence(source: &Source, variant: &Variant, seeds: &[&RegionSummary]) -> Option<Table> {
     let regions = &seeds[0].regions;
     if regions.len() < 2 || seeds.iter().any(|seed| seed.precedence.is_empty()) {

@@ -6,7 +6,7 @@ use super::{Source, title};
 use crate::model::probe::head::mean;
 use crate::model::probe::router::{self, ROUTERS};
 
-/// Heads, what they do, and whether they ignore order: two poolings and every learned router, in the paper's order.
+/// Head, mechanism and whether it ignores order, of two poolings and every learned router, in the paper's order.
 fn mechanisms() -> Vec<(&'static str, &'static str, bool)> {
     let mut routers: Vec<_> = ROUTERS.iter().collect();
     routers.sort_by_key(|router| router.table_row);
@@ -14,15 +14,15 @@ fn mechanisms() -> Vec<(&'static str, &'static str, bool)> {
     poolings.into_iter().chain(routers.iter().map(|router| (router.id, router.mechanism, false))).collect()
 }
 
-/// One table a run with at least two learned routers.
+/// One table per run with at least two learned routers.
 pub fn tables(source: &Source) -> Vec<Table> {
-    if source.plain().filter(|variant| router::find(&variant.head).is_some()).count() < 2 {
+    if source.standalone().filter(|variant| router::find(&variant.head).is_some()).count() < 2 {
         return Vec::new();
     }
     let mut rows: Vec<Row> = Vec::new();
     let mut pooled = true;
     for (head, method, invariant) in mechanisms() {
-        for variant in source.plain().filter(|variant| variant.head == head) {
+        for variant in source.standalone().filter(|variant| variant.head == head) {
             let ignores = if invariant { "yes" } else { "no" };
             let mut cells = vec![Cell::text(title(variant)), Cell::text(method), Cell::text(ignores)];
             cells.extend(source.accuracy_cells(&variant.name));

@@ -1,4 +1,4 @@
-//! The order disturbed at evaluation (paper, Observation 3), from `ssmprobe eval --ablations`.
+//! Accuracy with the reading order disturbed at evaluation (paper, Observation 3), from `ssmprobe eval --ablations`.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
@@ -6,7 +6,7 @@ use crate::model::explain::ablation::Ablation;
 use crate::model::explain::evaluation::metrics::Outcome;
 use crate::model::train::run::Variant;
 
-/// One table a run whose probes were evaluated so.
+/// One table per run that was evaluated with `--ablations`.
 pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
@@ -30,35 +30,36 @@ pub fn tables(source: &Source) -> Vec<Table> {
     vec![table]
 }
 
-/// The ways of reading one variant, where there is more than one.
+/// The rows of one variant, one per ablation; none if only the normal order was evaluated.
 fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     let seeds: Vec<&Vec<Outcome>> =
         source.evaluated(&variant.name).map(|evaluated| &evaluated.metrics.ablations).collect();
-    let of = |ablation: Ablation, part: &dyn Fn(&Outcome, &Outcome) -> f64| {
+    // One value per seed, from the outcome of the ablation and that of the normal order.
+    let values = |ablation: Ablation, value: &dyn Fn(&Outcome, &Outcome) -> f64| {
         let pairs = seeds.iter().filter_map(|outcomes| {
             Some((outcomes.iter().find(|o| o.ablation == ablation)?, outcomes.first()?))
         });
-        pairs.map(|(outcome, normal)| part(outcome, normal)).collect::<Vec<f64>>()
+        pairs.map(|(outcome, normal)| value(outcome, normal)).collect::<Vec<f64>>()
     };
-    let known: Vec<Ablation> =
-        Ablation::ALL.into_iter().filter(|&a| !of(a, &|_, _| 0.0).is_empty()).collect();
-    if known.len() < 2 {
+    let evaluated: Vec<Ablation> =
+        Ablation::ALL.into_iter().filter(|&a| !values(a, &|_, _| 0.0).is_empty()).collect();
+    if evaluated.len() < 2 {
         return Vec::new();
     }
     let row = |(index, &ablation): (usize, &Ablation)| {
-        let first = index == 0;
-        let change = |part: &dyn Fn(&Outcome, &Outcome) -> f64, digits| match first {
+        let is_normal = index == 0;
+        let change = |value: &dyn Fn(&Outcome, &Outcome) -> f64, digits| match is_normal {
             true => Cell::None,
-            false => Cell::signed_over(&of(ablation, part), digits),
+            false => Cell::signed_over(&values(ablation, value), digits),
         };
         let cells = vec![
             Cell::text(title(variant)),
             Cell::text(ablation.name()),
-            Cell::over(&of(ablation, &|outcome, _| outcome.accuracy), 2),
+            Cell::over(&values(ablation, &|outcome, _| outcome.accuracy), 2),
             change(&|outcome, normal| outcome.accuracy - normal.accuracy, 2),
             change(&|outcome, _| outcome.logit_change, 3),
         ];
-        Row { ruled: first, cells }
+        Row { ruled: is_normal, cells }
     };
-    known.iter().enumerate().map(row).collect()
+    evaluated.iter().enumerate().map(row).collect()
 }

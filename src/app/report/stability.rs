@@ -1,11 +1,11 @@
-//! How stable orders are over a dataset, from `ssmprobe eval --stability`.
+//! Stability of reading orders under small changes of the image and between seeds, from `ssmprobe eval --stability`.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::stability::{COLUMNS, StabilitySummary};
 use crate::model::train::run::Variant;
 
-/// One table a run whose probes were asked so.
+/// One table per run that was evaluated with `--stability`.
 pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let mut rows: Vec<Row> = Vec::new();
@@ -39,15 +39,16 @@ pub fn tables(source: &Source) -> Vec<Table> {
     vec![table]
 }
 
-/// One kind of change of one variant.
+/// The row of the change `name` of one variant; `None` if it was not evaluated.
 fn row(source: &Source, variant: &Variant, name: &str) -> Option<Row> {
-    let all = source.evaluated(&variant.name);
+    let probes = source.evaluated(&variant.name);
     let seeds: Vec<&StabilitySummary> =
-        all.filter_map(|probe| probe.metrics.stability.iter().find(|kind| kind.name == name)).collect();
+        probes.filter_map(|probe| probe.metrics.stability.iter().find(|kind| kind.name == name)).collect();
     let first = seeds.first()?;
-    let mean = |of: &dyn Fn(&StabilitySummary) -> Option<f64>| {
-        let all = seeds.iter().map(|seed| of(seed)).collect::<Option<Vec<f64>>>();
-        all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+    // The mean over seeds, if all have the value.
+    let mean = |value: &dyn Fn(&StabilitySummary) -> Option<f64>| {
+        let values = seeds.iter().map(|seed| value(seed)).collect::<Option<Vec<f64>>>();
+        values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
     };
     let taus: Vec<f64> = seeds.iter().map(|seed| seed.mean).collect();
     let cells = vec![

@@ -1,30 +1,30 @@
-//! A table as data: what the renderers are given, whatever it is about.
+//! A table as plain data: the input of every renderer.
 
-/// A table.
+/// A table with its title and notes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Its id, as files and the command line name it.
+    /// Its id, which names its files and its LaTeX label.
     pub id: String,
     /// What it shows, in one line.
     pub title: String,
-    /// Its columns; the first ones hold words, the others numbers.
+    /// Its columns.
     pub columns: Vec<Column>,
-    /// Its rows, each with a cell a column.
+    /// Its rows, each with one cell per column.
     pub rows: Vec<Row>,
-    /// What a reader must know to read it rightly.
+    /// Notes on how to read it.
     pub notes: Vec<String>,
 }
 
 /// A column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// A word above several columns; empty for none.
+    /// Heading shared with adjacent columns; empty for none.
     pub group: String,
-    /// Its head.
+    /// Its own heading.
     pub title: String,
-    /// Whether it holds numbers.
+    /// Whether it holds numbers; else text.
     pub numbers: bool,
-    /// Whether rows below a word that is theirs too leave it out where people read.
+    /// Whether formats for people leave a cell empty that equals the one above ([`Table::merged_rows`]).
     pub merged: bool,
 }
 
@@ -40,31 +40,31 @@ pub struct Row {
 /// A cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// There is no such number.
+    /// No value.
     None,
-    /// Words.
+    /// Text.
     Text(String),
     /// A number.
     Number(Number),
 }
 
-/// A number as a table shows it.
+/// A number and how it is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Number {
     /// Its value, or the mean over seeds.
     pub value: f64,
     /// Sample standard deviation over seeds, where there are several.
     pub deviation: Option<f64>,
-    /// Digits behind the point.
+    /// Number of decimals.
     pub digits: usize,
-    /// Whether a plus sign is written.
+    /// Whether a plus sign is shown.
     pub signed: bool,
     /// Whether it is the best of its column.
     pub best: bool,
 }
 
 impl Column {
-    /// A column of words.
+    /// A column of text.
     pub fn words(title: impl Into<String>) -> Self {
         Self { group: String::new(), title: title.into(), numbers: false, merged: false }
     }
@@ -74,22 +74,22 @@ impl Column {
         Self { group: String::new(), title: title.into(), numbers: true, merged: false }
     }
 
-    /// A column of words that several rows share.
+    /// A column of text in which repeated cells are [merged](Self::merged).
     pub fn shared(title: impl Into<String>) -> Self {
         Self { merged: true, ..Self::words(title) }
     }
 
-    /// Accuracies at the best epoch and after the last, in percent.
+    /// The columns of top-1 accuracy at the best epoch and after the last, in percent.
     pub fn accuracies() -> [Self; 2] {
         ["best", "last"].map(|title| Self::numbers(title).within("Top-1 (%)"))
     }
 
-    /// The same below the word `group`.
+    /// The column below the shared heading `group`.
     pub fn within(self, group: impl Into<String>) -> Self {
         Self { group: group.into(), ..self }
     }
 
-    /// Its whole name.
+    /// Its heading with that of its group.
     pub fn name(&self) -> String {
         match self.group.is_empty() {
             true => self.title.clone(),
@@ -99,22 +99,22 @@ impl Column {
 }
 
 impl Cell {
-    /// Words.
+    /// A cell of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// A number with so many digits behind the point.
+    /// A number with `digits` decimals.
     pub fn number(value: f64, digits: usize) -> Self {
         Self::Number(Number { value, deviation: None, digits, signed: false, best: false })
     }
 
-    /// The same with its sign always written.
+    /// The same, with a plus sign if it is not negative.
     pub fn signed(value: f64, digits: usize) -> Self {
         Self::Number(Number { value, deviation: None, digits, signed: true, best: false })
     }
 
-    /// Mean and deviation over seeds; nothing for none.
+    /// Mean and sample standard deviation over seeds; [`Cell::None`] without values.
     pub fn over(values: &[f64], digits: usize) -> Self {
         if values.is_empty() {
             return Self::None;
@@ -123,7 +123,7 @@ impl Cell {
         Self::Number(Number { value, deviation, digits, signed: false, best: false })
     }
 
-    /// The same with the sign of the mean always written.
+    /// The same, with a plus sign if the mean is not negative.
     pub fn signed_over(values: &[f64], digits: usize) -> Self {
         match Self::over(values, digits) {
             Self::Number(number) => Self::Number(Number { signed: true, ..number }),
@@ -131,52 +131,53 @@ impl Cell {
         }
     }
 
-    /// A number where there is one.
+    /// A number; [`Cell::None`] if there is none.
     pub fn maybe(value: Option<f64>, digits: usize) -> Self {
         value.map_or(Self::None, |value| Self::number(value, digits))
     }
 }
 
 impl Number {
-    /// The value as text, rounded, never `-0`; a positive one that would read 0 is `<` the last digit.
+    /// The rounded value as text, never `-0`. An unsigned positive value that would round to 0 is shown as less than one unit of
+    /// the last decimal, such as `<0.01`.
     pub fn text(&self) -> String {
         let text = format!("{:.*}", self.digits, self.value);
-        let least = 10_f64.powi(-(self.digits as i32));
-        if !self.signed && self.value > 0.0 && self.value < least / 2.0 {
-            return format!("<{least:.*}", self.digits);
+        let last_unit = 10_f64.powi(-(self.digits as i32));
+        if !self.signed && self.value > 0.0 && self.value < last_unit / 2.0 {
+            return format!("<{last_unit:.*}", self.digits);
         }
-        let zero = text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.');
-        let text = if zero { text.trim_start_matches('-').to_owned() } else { text };
+        let is_zero = text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.');
+        let text = if is_zero { text.trim_start_matches('-').to_owned() } else { text };
         if self.signed && !text.starts_with('-') { format!("+{text}") } else { text }
     }
 
-    /// The deviation as text.
+    /// The deviation as text, with as many decimals as the value.
     pub fn deviation_text(&self) -> Option<String> {
         self.deviation.map(|deviation| format!("{deviation:.*}", self.digits))
     }
 }
 
 impl Table {
-    /// Marks the largest number of each of these columns.
+    /// Marks the largest number of each of these columns as best, all of them if several are equal.
     pub fn mark_largest(&mut self, columns: impl IntoIterator<Item = usize>) {
         for column in columns {
             let value = |row: &Row| match row.cells.get(column) {
                 Some(Cell::Number(number)) => Some(number.value),
                 _ => None,
             };
-            let most = self.rows.iter().filter_map(value).fold(f64::NEG_INFINITY, f64::max);
+            let largest = self.rows.iter().filter_map(value).fold(f64::NEG_INFINITY, f64::max);
             for row in &mut self.rows {
                 if let Some(Cell::Number(number)) = row.cells.get_mut(column) {
-                    number.best = number.value == most;
+                    number.best = number.value == largest;
                 }
             }
         }
     }
 
-    /// The rows as people read them: a word that the row above has too is left out.
-    pub fn read(&self) -> Vec<Row> {
+    /// The rows as people read them: in [merged](Column::merged) columns, a cell that equals the one above is empty.
+    pub fn merged_rows(&self) -> Vec<Row> {
         let mut rows = self.rows.clone();
-        for at in (1..rows.len()).rev() {
+        for at in 1..rows.len() {
             for (c, column) in self.columns.iter().enumerate() {
                 if column.merged && self.rows[at].cells[c] == self.rows[at - 1].cells[c] {
                     rows[at].cells[c] = Cell::text("");
@@ -186,7 +187,7 @@ impl Table {
         rows
     }
 
-    /// The table without columns that hold nothing in any row.
+    /// The table without the columns that are [`Cell::None`] in every row.
     pub fn without_empty_columns(mut self) -> Self {
         let kept: Vec<bool> = (0..self.columns.len())
             .map(|c| self.rows.iter().any(|row| row.cells.get(c).is_some_and(|cell| *cell != Cell::None)))

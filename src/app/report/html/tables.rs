@@ -7,7 +7,7 @@ use crate::app::report::table::{Cell, Column, Row, Table};
 pub fn html(table: &Table) -> String {
     let heads: String = table.columns.iter().map(head).collect();
     let rows: String =
-        table.rows.iter().zip(table.read()).map(|(row, read)| line(table, row, &read)).collect();
+        table.rows.iter().zip(table.merged_rows()).map(|(row, read)| line(table, row, &read)).collect();
     let notes: String = table.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
     let notes = if notes.is_empty() { notes } else { format!("<ul class=\"small\">\n{notes}</ul>\n") };
     format!(
