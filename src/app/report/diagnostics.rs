@@ -1,5 +1,5 @@
-//! What every router does to an order, in the diagnostics of its plans, beside what chance and untrained
-//! scorers do through the same router; from `ssmprobe eval --run`.
+//! Diagnostics of every router's plans, beside those of untrained scorers and random scores through the same router; from
+//! `ssmprobe eval --run`.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
@@ -8,14 +8,14 @@ use crate::model::explain::evaluation::metrics::Measured;
 use crate::model::explain::null_model::SCORERS;
 use crate::model::train::run::Variant;
 
-/// Rows of what the mean over images stands beside.
-const OF_MEANS: [&str; 2] = ["Mean of untrained", "Mean of random"];
-/// Rows of evaluations by earlier programs.
-const OF_ONE: &str = "Random, one image";
-/// Digits behind the point.
+/// Labels of the rows of null bands for the mean over images: untrained scorers, random scores.
+const MEAN_LABELS: [&str; 2] = ["Mean of untrained", "Mean of random"];
+/// Label of the rows of null bands for a single image, which evaluations by earlier versions have.
+const SINGLE_IMAGE_LABEL: &str = "Random, one image";
+/// Decimals of all values.
 const DIGITS: usize = 3;
 
-/// One table a run whose probes with a router were evaluated.
+/// One table per run with evaluated probes that have a router.
 pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
@@ -26,11 +26,11 @@ pub fn tables(source: &Source) -> Vec<Table> {
     columns.extend(MEASURES.iter().map(|measure| Column::numbers(measure.label)));
     let title = format!("Diagnostics of routers: {}", source.setting());
     let mut table = source.table("diagnostics", title, columns, rows);
-    let has = |start: &str| {
-        let is = |row: &Row| matches!(&row.cells[1], Cell::Text(text) if text.starts_with(start));
-        table.rows.iter().any(is)
+    let has_rows = |label: &str| {
+        let is_labelled = |row: &Row| matches!(&row.cells[1], Cell::Text(text) if text.starts_with(label));
+        table.rows.iter().any(is_labelled)
     };
-    let alone = format!(
+    let caveat = format!(
         "they lie over an image as no scorer's do, so `{}` and `{}` speak beside the untrained alone",
         label("kendall_tau"),
         label("path_length"),
@@ -39,16 +39,16 @@ pub fn tables(source: &Source) -> Vec<Table> {
         "Trained: the probes of the best epoch, mean over the test images. Untrained: {SCORERS} scorers as training \
          begins with them, on some of the same images"
     )];
-    if has(OF_MEANS[0]) {
+    if has_rows(MEAN_LABELS[0]) {
         notes.push(format!(
             "Mean of random: the 5th and 95th percentile that Gaussian scores, other ones for every image, give for the mean over \
-             the images; {alone}. Mean of untrained: the same of the scorers' means, each over all of those images"
+             the images; {caveat}. Mean of untrained: the same of the scorers' means, each over all of those images"
         ));
     }
-    if has(OF_ONE) {
+    if has_rows(SINGLE_IMAGE_LABEL) {
         notes.push(format!(
             "Random, one image: the 5th and 95th percentile for a single image, which is no measure of a mean: these probes were \
-             evaluated by an earlier program; `ssmprobe eval` again gives those of the mean; {alone}"
+             evaluated by an earlier program; `ssmprobe eval` again gives those of the mean; {caveat}"
         ));
     }
     table.notes.extend(notes);
@@ -59,7 +59,7 @@ fn label(name: &str) -> &'static str {
     MEASURES.iter().find(|measure| measure.name == name).map_or("", |measure| measure.label)
 }
 
-/// A router's own values, then what they stand beside.
+/// The rows of one router: its own values, then those of untrained scorers and the null bands.
 fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     let seeds: Vec<&Vec<Measured>> = source
         .evaluated(&variant.name)
@@ -69,35 +69,37 @@ fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     if seeds.is_empty() {
         return Vec::new();
     }
-    let of = |name: &str, part: &dyn Fn(&Measured) -> f64| -> Vec<f64> {
-        let found = |seed: &&Vec<Measured>| seed.iter().find(|one| one.name == name).map(part);
-        seeds.iter().filter_map(found).collect()
+    // One value per seed.
+    let values = |name: &str, value: &dyn Fn(&Measured) -> f64| -> Vec<f64> {
+        let of_seed = |seed: &&Vec<Measured>| seed.iter().find(|one| one.name == name).map(value);
+        seeds.iter().filter_map(of_seed).collect()
     };
     let row = |scores: &str, ruled: bool, cell: &dyn Fn(&str) -> Cell| {
         let mut cells = vec![Cell::text(title(variant)), Cell::text(scores)];
         cells.extend(MEASURES.iter().map(|measure| cell(measure.name)));
         Row { ruled, cells }
     };
-    // The same for all seeds of training: these know nothing of it.
-    let first =
-        |name: &str, part: &dyn Fn(&Measured) -> f64| Cell::maybe(of(name, part).first().copied(), DIGITS);
+    // Untrained scorers and null bands do not depend on the training: they are the same for all seeds.
+    let first = |name: &str, value: &dyn Fn(&Measured) -> f64| {
+        Cell::maybe(values(name, value).first().copied(), DIGITS)
+    };
     let mut rows = vec![
-        row("Trained", true, &|name| Cell::over(&of(name, &|one| one.mean), DIGITS)),
+        row("Trained", true, &|name| Cell::over(&values(name, &|one| one.mean), DIGITS)),
         row("Untrained", false, &|name| first(name, &|one| one.untrained)),
     ];
     let ends: [fn((f64, f64)) -> f64; 2] = [|band| band.0, |band| band.1];
-    let mut beside = |words: &str, band: fn(&Measured) -> Option<(f64, f64)>| {
+    let mut push_band = |label: &str, band: fn(&Measured) -> Option<(f64, f64)>| {
         for (end, percent) in ends.into_iter().zip(["5 %", "95 %"]) {
             let value = |one: &Measured| band(one).map_or(f64::NAN, end);
-            rows.push(row(&format!("{words}, {percent}"), false, &|name| first(name, &value)));
+            rows.push(row(&format!("{label}, {percent}"), false, &|name| first(name, &value)));
         }
     };
     match seeds.iter().flat_map(|seed| seed.iter()).all(|one| one.null_mean.is_some()) {
         true => {
-            beside(OF_MEANS[0], |one| one.untrained_mean);
-            beside(OF_MEANS[1], |one| one.null_mean);
+            push_band(MEAN_LABELS[0], |one| one.untrained_mean);
+            push_band(MEAN_LABELS[1], |one| one.null_mean);
         }
-        false => beside(OF_ONE, |one| Some(one.null)),
+        false => push_band(SINGLE_IMAGE_LABEL, |one| Some(one.null)),
     }
     rows
 }

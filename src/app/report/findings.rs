@@ -1,4 +1,4 @@
-//! Findings as files for others: one page with the author's notes, or a folder of figures with the traces that they are
+//! Findings as files to share: one HTML page with the author's notes, or a folder of figures with the traces that they are
 //! drawn from and the commands that draw them again.
 
 use std::path::{Path, PathBuf};
@@ -17,13 +17,14 @@ use crate::viz::figures::plot::{Plot as _, stem};
 use crate::viz::figures::token_map::class_name;
 use crate::viz::{Figure, export, find};
 
-/// Longest name of an image or a probe within a file's, in characters.
-const NAME: usize = 60;
+/// Longest part of a file name that comes from an image, a probe or a class, in characters.
+const MAX_NAME_CHARS: usize = 60;
 
-/// Writes them where they are to go; where that is. What was begun and called off leaves nothing behind.
+/// Writes the findings to their destination and returns its path. If that fails or is cancelled, files written so far are
+/// removed.
 ///
 /// # Errors
-/// If it was called off, or a file cannot be written: which, why, and what to do.
+/// If it was cancelled, or a file cannot be written: which, why, and what to do.
 pub fn write(shared: &Shared, cancel: &Cancel) -> Result<PathBuf, UserError> {
     let to = &shared.share.to;
     let written = match shared.share.kind {
@@ -34,29 +35,30 @@ pub fn write(shared: &Shared, cancel: &Cancel) -> Result<PathBuf, UserError> {
     written.map(|()| to.clone()).map_err(|error| UserError::from_error(error).remedy(remedy))
 }
 
-/// About how many bytes `explanations` like that of `trace` come to.
+/// Estimated size in bytes of `explanations` explanations like that of `trace`.
 pub fn estimate(share: &Share, trace: &Arc<Trace>, explanations: usize) -> u64 {
     let bytes = match share.kind {
         ShareKind::Page => {
             let size = |traces| Page { figures: figures(), ..Page::of(traces) }.html().len();
-            let none = size(Vec::new());
-            none + explanations * (size(vec![trace.clone()]) - none)
+            let empty = size(Vec::new());
+            empty + explanations * (size(vec![trace.clone()]) - empty)
         }
         ShareKind::Figures => {
-            let (_, theme) = theme(share.theme);
-            let svg = |figure| svg(figure, trace, &[trace], &theme).map_or(0, |(svg, _)| svg.len());
-            let own: usize = figures().into_iter().map(svg).sum();
-            explanations * (own + json(trace).len())
+            let (_, theme) = named_theme(share.theme);
+            let svg_size =
+                |figure| figure_svg(figure, trace, &[trace], &theme).map_or(0, |(svg, _)| svg.len());
+            let svg_bytes: usize = figures().into_iter().map(svg_size).sum();
+            explanations * (svg_bytes + json(trace).len())
         }
     };
     bytes as u64
 }
 
-/// The page.
+/// The page of the findings, one part each.
 pub fn page(shared: &Shared) -> Page {
-    let part = |one: &SharedFinding| Part {
-        note: Some(one.finding.note.clone()).filter(|note| !note.is_empty()),
-        traces: one.traces.clone(),
+    let part = |shared: &SharedFinding| Part {
+        note: Some(shared.finding.note.clone()).filter(|note| !note.is_empty()),
+        traces: shared.traces.clone(),
     };
     Page {
         title: shared.share.title.clone(),
@@ -64,71 +66,72 @@ pub fn page(shared: &Shared) -> Page {
         truth: shared.truth.clone(),
         figures: figures(),
         facts: shared.facts.clone(),
-        theme: Some(theme(shared.share.theme).0).filter(|theme| *theme != "print"),
+        theme: Some(named_theme(shared.share.theme).0).filter(|theme| *theme != "print"),
         ..Page::default()
     }
 }
 
 fn write_page(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let html = page(shared).html_unless(&|| cancel.is_cancelled()).context("Cancelled")?;
-    put(&shared.share.to, html.as_bytes())
+    write_file(&shared.share.to, html.as_bytes())
 }
 
 fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let to = &shared.share.to;
-    let was_there = to.is_dir();
+    let existed = to.is_dir();
     if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
         anyhow::bail!("{}: holds something already; an empty folder or a new one is needed", to.display());
     }
-    let written = fill(shared, cancel);
+    let written = fill_folder(shared, cancel);
     if written.is_err() {
-        // Half of them would be taken for all. What cannot be removed either is told by the first error.
+        // An incomplete folder could be taken for all findings. Only the first error is reported, not one of removing.
         std::fs::remove_dir_all(to).ok();
-        if was_there {
+        if existed {
             atomic_file::make_folder(to)?;
         }
     }
     written
 }
 
-fn fill(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
+/// Writes a folder per finding and the file of commands.
+fn fill_folder(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let to = &shared.share.to;
-    let (name, theme) = theme(shared.share.theme);
+    let (theme_name, theme) = named_theme(shared.share.theme);
     let mut commands = String::new();
-    for (number, one) in (1..).zip(&shared.findings) {
-        let image = &one.finding.image;
+    for (number, SharedFinding { finding, traces }) in (1..).zip(&shared.findings) {
+        let image = &finding.image;
         let row = image.row.map_or_else(String::new, |row| format!("-row-{row}"));
-        let folder = format!("{number:02}-{}{row}", plain(&stem(&image.path.to_string_lossy())));
+        let folder = format!("{number:02}-{}{row}", file_safe(&stem(&image.path.to_string_lossy())));
         atomic_file::make_folder(&to.join(&folder))
             .with_context(|| format!("{}: cannot be made", to.join(&folder).display()))?;
-        if !one.finding.note.is_empty() {
-            put(&to.join(&folder).join("note.md"), format!("{}\n", one.finding.note).as_bytes())?;
+        if !finding.note.is_empty() {
+            write_file(&to.join(&folder).join("note.md"), format!("{}\n", finding.note).as_bytes())?;
         }
-        for (number, trace) in (1..).zip(&one.traces) {
+        for (number, trace) in (1..).zip(traces) {
             let class = match shared.share.classes.is_empty() {
                 true => String::new(),
-                false => format!("-for-{}", plain(&class_name(trace))),
+                false => format!("-for-{}", file_safe(&class_name(trace))),
             };
-            let file = format!("{folder}/{number}-{}{class}", plain(&probe_name(trace)));
-            let row: Vec<&Arc<Trace>> =
-                one.traces.iter().filter(|other| other.image == trace.image).collect();
-            put(&to.join(format!("{file}.trace.json")), &json(trace))?;
+            let prefix = format!("{folder}/{number}-{}{class}", file_safe(&probe_name(trace)));
+            let row: Vec<&Arc<Trace>> = traces.iter().filter(|other| other.image == trace.image).collect();
+            write_file(&to.join(format!("{prefix}.trace.json")), &json(trace))?;
             for figure in figures() {
                 cancel.check().map_err(|_| anyhow::anyhow!("Cancelled"))?;
-                let Some((svg, command)) = svg(figure, trace, &row, &theme) else { continue };
-                let own = format!("{file}-{}.svg", figure.id());
-                put(&to.join(&own), svg.as_bytes())?;
+                let Some((svg, command)) = figure_svg(figure, trace, &row, &theme) else { continue };
+                let file = format!("{prefix}-{}.svg", figure.id());
+                write_file(&to.join(&file), svg.as_bytes())?;
                 commands.push_str(&format!(
-                    "ssmprobe figures --trace {file}.trace.json {command} --width {WIDTH_MM} --theme {name} --out {own}\n"
+                    "ssmprobe figures --trace {prefix}.trace.json {command} --width {WIDTH_MM} --theme {theme_name} --out {file}\n"
                 ));
             }
         }
     }
-    put(&to.join("commands.txt"), commands.as_bytes())
+    write_file(&to.join("commands.txt"), commands.as_bytes())
 }
 
-/// A figure as `ssmprobe figures` writes it, and how it is asked to; nothing where there is nothing to see.
-fn svg(
+/// A figure as `ssmprobe figures` writes it, and the arguments that select it there; `None` if there is nothing to draw.
+/// `row` holds the image's traces, with which it shares its scale.
+fn figure_svg(
     figure: &'static dyn Figure,
     trace: &Arc<Trace>,
     row: &[&Arc<Trace>],
@@ -144,8 +147,8 @@ fn figures() -> Vec<&'static dyn Figure> {
     FIGURES.iter().filter_map(|id| find(id)).collect()
 }
 
-/// What a command line calls a theme, and it.
-fn theme(theme: ShareTheme) -> (&'static str, Theme) {
+/// A theme and its name on the command line.
+fn named_theme(theme: ShareTheme) -> (&'static str, Theme) {
     match theme {
         ShareTheme::Own => ("print", Theme::print()),
         ShareTheme::Light => ("light", Theme::light()),
@@ -157,13 +160,14 @@ fn json(trace: &Trace) -> Vec<u8> {
     serde_json::to_vec(trace).expect("plain data serialises")
 }
 
-fn put(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     atomic_file::write(path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
-/// A name that any file system and any shell takes as it is.
-fn plain(name: &str) -> String {
-    let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
-    let name: String = name.chars().map(letter).take(NAME).collect();
+/// A name for any file system and shell: ASCII letters, digits, `_`, and `-` for every other character; at most
+/// [`MAX_NAME_CHARS`] long.
+fn file_safe(name: &str) -> String {
+    let replace = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = name.chars().map(replace).take(MAX_NAME_CHARS).collect();
     if name.trim_matches('-').is_empty() { "unnamed".to_owned() } else { name }
 }

@@ -1,23 +1,23 @@
-//! Temperature by iterations (paper, "Sinkhorn hyperparameter grid search"): from the variants of one
-//! head that name both.
+//! Accuracy by temperature and iterations (paper, "Sinkhorn hyperparameter grid search"): from the variants of one
+//! head whose names set these two fields.
 
 use super::Source;
-use super::sweep::{Point, points, tried};
+use super::sweep::{Point, points, swept_heads};
 use super::table::{Cell, Column, Row, Table};
 use crate::model::probe::head;
 use crate::model::train::run::ProbeCheckpoint;
 
-/// One table a run and head with a grid.
+/// One table per head with a grid.
 pub fn tables(source: &Source) -> Vec<Table> {
-    tried(source).iter().filter_map(|head| table(source, head)).collect()
+    swept_heads(source).iter().filter_map(|head| table(source, head)).collect()
 }
 
 fn table(source: &Source, head: &str) -> Option<Table> {
-    let cell = |point: &Point| Some((point.number("iterations")?, point.number("temperature")?));
+    let position = |point: &Point| Some((point.number("iterations")?, point.number("temperature")?));
     let points: Vec<((f64, f64), Point)> = points(source, head)
         .into_iter()
         .filter(|point| point.settings.len() == 2)
-        .filter_map(|point| Some((cell(&point)?, point)))
+        .filter_map(|point| Some((position(&point)?, point)))
         .collect();
     let distinct = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
@@ -44,22 +44,22 @@ fn table(source: &Source, head: &str) -> Option<Table> {
     let name = head::find(head).map_or(head, |kind| kind.name);
     let title = format!("{name}, temperature by iterations, top-1 (%): {}", source.setting());
     let mut table = source.table(format!("grid-{head}"), title, columns, rows);
-    mark(&mut table);
+    mark_overall_largest(&mut table);
     Some(table)
 }
 
-/// Marks the largest number of the whole table.
-fn mark(table: &mut Table) {
+/// Marks the largest number of the whole table as best.
+fn mark_overall_largest(table: &mut Table) {
     let numbers = || {
         table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
             Cell::Number(number) => Some(number.value),
             _ => None,
         })
     };
-    let most = numbers().fold(f64::NEG_INFINITY, f64::max);
+    let largest = numbers().fold(f64::NEG_INFINITY, f64::max);
     for cell in table.rows.iter_mut().flat_map(|row| &mut row.cells) {
         if let Cell::Number(number) = cell {
-            number.best = number.value == most;
+            number.best = number.value == largest;
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Tables as LaTeX for the booktabs package, as the paper sets them.
+//! Tables as LaTeX with the booktabs package, in the style of the paper.
 
 use super::table::{Cell, Row, Table};
 use crate::model::io::escape::shown;
 
-/// A `table` environment with caption, label and the notes below in small print.
+/// Renders a `table` environment with caption and label, the notes below it in small print.
 pub fn render(table: &Table) -> String {
     let align: String = table.columns.iter().map(|column| if column.numbers { 'c' } else { 'l' }).collect();
     let mut text = String::from("\\begin{table}[h]\n\\centering\n");
     text.push_str(&format!("\\caption{{{}.}}\n\\label{{tab:{}}}\n", escape(&table.title), table.id));
     text.push_str(&format!("\\begin{{tabular}}{{{align}}}\n\\toprule\n"));
-    text.push_str(&groups(table));
-    let heads = table.columns.iter().map(|column| escape(&column.title));
-    text.push_str(&format!("{} \\\\\n\\midrule\n", heads.collect::<Vec<_>>().join(" & ")));
+    text.push_str(&group_line(table));
+    let headings = table.columns.iter().map(|column| escape(&column.title));
+    text.push_str(&format!("{} \\\\\n\\midrule\n", headings.collect::<Vec<_>>().join(" & ")));
     for (index, row) in table.merged_rows().iter().enumerate() {
         if row.ruled && index > 0 {
             text.push_str("\\midrule\n");
@@ -26,21 +26,21 @@ pub fn render(table: &Table) -> String {
     text
 }
 
-/// The line of words above several columns, with a rule under each; nothing if there are none.
-fn groups(table: &Table) -> String {
+/// The line of group headings, with a rule under each; empty if no column has a group.
+fn group_line(table: &Table) -> String {
     if table.columns.iter().all(|column| column.group.is_empty()) {
         return String::new();
     }
-    let (mut cells, mut rules, mut at) = (Vec::new(), Vec::new(), 1);
+    let (mut cells, mut rules, mut first) = (Vec::new(), Vec::new(), 1);
     for group in table.columns.chunk_by(|a, b| a.group == b.group) {
-        let (name, last) = (&group[0].group, at + group.len() - 1);
+        let (name, last) = (&group[0].group, first + group.len() - 1);
         if name.is_empty() {
             cells.push(vec![""; group.len()].join(" & "));
         } else {
             cells.push(format!("\\multicolumn{{{}}}{{c}}{{{}}}", group.len(), escape(name)));
-            rules.push(format!("\\cmidrule(lr){{{at}-{last}}}"));
+            rules.push(format!("\\cmidrule(lr){{{first}-{last}}}"));
         }
-        at = last + 1;
+        first = last + 1;
     }
     format!("{} \\\\\n{}\n", cells.join(" & "), rules.join(" "))
 }
@@ -60,7 +60,7 @@ fn line(row: &Row) -> String {
     format!("{} \\\\\n", cells.collect::<Vec<_>>().join(" & "))
 }
 
-/// Words as LaTeX prints them.
+/// Escapes text for LaTeX.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in shown(&text.replace(['\n', '\r'], " ")).chars() {

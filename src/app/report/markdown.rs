@@ -1,14 +1,14 @@
-//! Tables as Markdown: pipes, right-aligned numbers, the best of a column in bold.
+//! Tables as Markdown, padded to equal width: numbers right-aligned, those marked as best in bold.
 
 use super::table::{Cell, Number, Table};
 use crate::model::io::escape::shown;
 
-/// The table, its title as a heading, its notes as a list.
+/// Renders the table, its title as a heading, its notes as a list.
 pub fn render(table: &Table) -> String {
     let mut rows: Vec<Vec<String>> = vec![table.columns.iter().map(|c| escape(&c.name())).collect()];
     rows.extend(table.merged_rows().iter().map(|row| row.cells.iter().map(cell).collect()));
-    let wide = |c: usize| rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0).max(3);
-    let widths: Vec<usize> = (0..table.columns.len()).map(wide).collect();
+    let width = |c: usize| rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0).max(3);
+    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
     let line = |row: &[String]| {
         let padded = row.iter().zip(&table.columns).zip(&widths).map(|((text, column), &width)| {
             if column.numbers { format!("{text:>width$}") } else { format!("{text:<width$}") }
@@ -47,7 +47,7 @@ fn with_deviation(number: &Number) -> String {
     }
 }
 
-/// A pipe would end the cell, and a line break the row.
+/// Escapes text for a cell: a pipe would end the cell, and a line break the row.
 fn escape(text: &str) -> String {
     shown(&text.replace(['\n', '\r'], " ")).replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! Whether the order matters to each head: the share of test images whose order beats all orders of the same tokens, from
+//! Whether the order matters to each head: the share of test images on which the order test is significant, from
 //! `ssmprobe eval --run` (docs/definitions.md, section 10).
 
 use super::table::{Cell, Column, Row, Table};
@@ -8,21 +8,21 @@ use crate::model::explain::order_test::SIGNIFICANT;
 use crate::model::stats::{Share, holm, share};
 use crate::model::train::run::Variant;
 
-/// One table a run whose probes have an order test.
+/// One table per run whose evaluation has an order test.
 pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let tested: Vec<(&Variant, Vec<&OrderTests>)> = variants
         .into_iter()
-        .map(|variant| (variant, seeds(source, variant)))
+        .map(|variant| (variant, order_tests(source, variant)))
         .filter(|(_, seeds)| !seeds.is_empty())
         .collect();
     if tested.is_empty() {
         return Vec::new();
     }
-    let shares: Vec<Share> = tested.iter().map(|(_, seeds)| significant(seeds)).collect();
+    let shares: Vec<Share> = tested.iter().map(|(_, seeds)| significant_share(seeds)).collect();
     let corrected = holm(&shares.iter().map(|share| share.p).collect::<Vec<_>>());
-    let each = tested.iter().zip(&shares).zip(corrected);
-    let rows = each.map(|(((variant, seeds), share), corrected)| row(variant, seeds, *share, corrected));
+    let results = tested.iter().zip(&shares).zip(corrected);
+    let rows = results.map(|(((variant, seeds), share), corrected)| row(variant, seeds, *share, corrected));
     let percent = |title: &str| Column::numbers(title).within("Images with p < 0.05 (%)");
     let margin = |title: &str| Column::numbers(title).within("Margin");
     let columns = vec![
@@ -56,8 +56,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     vec![table]
 }
 
-/// What the probes of the best epoch came to on the same number of images, a seed each.
-fn seeds<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a OrderTests> {
+/// The order tests of the probes at the best epoch, one per seed; only seeds with as many images as the first.
+fn order_tests<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a OrderTests> {
     let mut found: Vec<&OrderTests> =
         source.evaluated(&variant.name).filter_map(|probe| probe.metrics.order.as_ref()).collect();
     let images = found.first().map_or(0, |first| first.significant.len());
@@ -65,19 +65,21 @@ fn seeds<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a OrderTests> {
     found
 }
 
-fn significant(seeds: &[&OrderTests]) -> Share {
+/// The share of images with a significant order, over seeds and images.
+fn significant_share(seeds: &[&OrderTests]) -> Share {
     let rows: Vec<Vec<bool>> =
-        seeds.iter().map(|seed| seed.significant.chars().map(|letter| letter == '1').collect()).collect();
+        seeds.iter().map(|seed| seed.significant.chars().map(|digit| digit == '1').collect()).collect();
     share(&rows, SIGNIFICANT)
 }
 
 fn row(variant: &Variant, seeds: &[&OrderTests], share: Share, corrected: f64) -> Row {
-    let percent = |of: &dyn Fn(&OrderTests) -> Option<f64>| {
-        let all: Option<Vec<f64>> = seeds.iter().map(|seed| of(seed)).collect();
-        Cell::maybe(all.map(|all| 100.0 * all.iter().sum::<f64>() / all.len() as f64), 1)
+    // The mean of a share over seeds in percent, if all have it.
+    let percent = |value: &dyn Fn(&OrderTests) -> Option<f64>| {
+        let shares: Option<Vec<f64>> = seeds.iter().map(|seed| value(seed)).collect();
+        Cell::maybe(shares.map(|shares| 100.0 * shares.iter().sum::<f64>() / shares.len() as f64), 1)
     };
-    let signed = |of: &dyn Fn(&OrderTests) -> f64| {
-        Cell::signed_over(&seeds.iter().map(|seed| of(seed)).collect::<Vec<_>>(), 2)
+    let signed = |value: &dyn Fn(&OrderTests) -> f64| {
+        Cell::signed_over(&seeds.iter().map(|seed| value(seed)).collect::<Vec<_>>(), 2)
     };
     let cells = vec![
         Cell::text(title(variant)),

@@ -1,9 +1,9 @@
-//! Paired tests: each head against one reference on the very same test images, at the best epoch. The
-//! reference is the head that was named, else Sinkhorn where it was trained, else the best head. A head that was trained at
-//! several layers or rates is there at those that the selection images choose.
+//! Paired tests: each head against one reference on the same test images, at the best epoch. The reference is the head
+//! that was named, else Sinkhorn if it was trained, else the head with the highest accuracy. A head that was trained at
+//! several layers or rates is represented by those with the highest accuracy on the selection images.
 //!
-//! Another training and other images would both change a difference, so interval, test, permutation and equivalence are
-//! over both ([`CrossedMean`]); an exact McNemar test on the images says for every seed whether those two probes differ.
+//! Another training and other images would both change a difference, so interval, t test, permutation test and equivalence
+//! test generalise over both ([`CrossedMean`]); an exact McNemar test on the images tells for every seed whether its two probes differ.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
@@ -11,10 +11,10 @@ use crate::model::probe::router::sinkhorn;
 use crate::model::stats::{CrossedMean, holm, mcnemar, mean_and_deviation, permutation};
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Variant};
 
-/// Draws of a permutation test.
+/// Random draws of a permutation test.
 const DRAWS: usize = 9999;
 
-/// One table a run of at least two heads.
+/// One table per run with at least two heads.
 pub fn tables(source: &Source) -> Vec<Table> {
     table(source).into_iter().collect()
 }
@@ -26,8 +26,8 @@ fn table(source: &Source) -> Option<Table> {
         (!values.is_empty()).then(|| mean_and_deviation(&values).0)
     };
     let best = || {
-        let known = variants.iter().filter_map(|v| Some((*v, mean(v)?)));
-        known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(variant, _)| variant)
+        let means = variants.iter().filter_map(|v| Some((*v, mean(v)?)));
+        means.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(variant, _)| variant)
     };
     let reference = match &source.reference {
         Some(name) => source.called(name)?,
@@ -40,12 +40,14 @@ fn table(source: &Source) -> Option<Table> {
         return None;
     }
     let margin = source.equivalence;
+    // The p values of a test for all heads, raw and corrected.
     let test = |p: &dyn Fn(&Comparison) -> f64| {
         let raw: Vec<f64> = compared.iter().map(|(_, compared)| p(compared)).collect();
         [raw.clone(), holm(&raw)]
     };
-    let mut tested = vec![test(&|compared| compared.difference.p()), test(&|compared| compared.permutation)];
-    tested.extend(margin.map(|margin| test(&|compared| compared.difference.equivalence(margin))));
+    let mut p_values =
+        vec![test(&|compared| compared.difference.p()), test(&|compared| compared.permutation)];
+    p_values.extend(margin.map(|margin| test(&|compared| compared.difference.equivalence(margin))));
     let row = |(at, (variant, compared)): (usize, &(&Variant, Comparison))| {
         let (low, high) = compared.difference.interval();
         let mut cells = vec![
@@ -55,10 +57,11 @@ fn table(source: &Source) -> Option<Table> {
             Cell::signed(low.max(-100.0), 2),
             Cell::signed(high.min(100.0), 2),
         ];
-        let each = tested.iter().flatten().map(|p| p[at]);
+        let own = p_values.iter().flatten().map(|p| p[at]);
         let mcnemar = &compared.mcnemar;
-        let ends = [mcnemar.iter().copied().fold(1.0, f64::min), mcnemar.iter().copied().fold(0.0, f64::max)];
-        cells.extend(each.chain(ends).map(|p| Cell::number(p, 4)));
+        let range =
+            [mcnemar.iter().copied().fold(1.0, f64::min), mcnemar.iter().copied().fold(0.0, f64::max)];
+        cells.extend(own.chain(range).map(|p| Cell::number(p, 4)));
         Row { ruled: false, cells }
     };
     let rows = compared.iter().enumerate().map(row).collect();
@@ -69,8 +72,8 @@ fn table(source: &Source) -> Option<Table> {
         Column::numbers("low").within("95 % interval"),
         Column::numbers("high").within("95 % interval"),
     ];
-    let beyond = margin.map(|margin| format!("p of {margin} points or more"));
-    for test in ["p", "Permutation p"].map(str::to_owned).into_iter().chain(beyond) {
+    let equivalence = margin.map(|margin| format!("p of {margin} points or more"));
+    for test in ["p", "Permutation p"].map(str::to_owned).into_iter().chain(equivalence) {
         columns.extend(["raw", "Holm"].map(|title| Column::numbers(title).within(test.clone())));
     }
     columns
@@ -95,16 +98,17 @@ fn table(source: &Source) -> Option<Table> {
     Some(table)
 }
 
-/// A head beside the reference.
+/// The comparison of a head with the reference.
 struct Comparison {
-    /// In points.
+    /// Difference in accuracy, head minus reference, in points.
     difference: CrossedMean,
-    /// p by permutation.
+    /// p of the permutation test.
     permutation: f64,
-    /// p of every seed.
+    /// p of the exact McNemar test, one per seed.
     mcnemar: Vec<f64>,
 }
 
+/// Compares two heads over the seeds that both have; `None` if there are none.
 fn compare(source: &Source, variant: &Variant, reference: &Variant) -> Option<Comparison> {
     let images = source.truth.classes.len();
     let right = |outcome: &Outcome| {
@@ -123,7 +127,7 @@ fn compare(source: &Source, variant: &Variant, reference: &Variant) -> Option<Co
     }
     let subtract = |(own, other): (&Vec<f64>, &Vec<f64>)| own.iter().zip(other).map(|(a, b)| a - b).collect();
     let differences: Vec<Vec<f64>> = own.iter().zip(&other).map(subtract).collect();
-    // As if of two more images one had gone either way.
+    // The smallest standard error: that of two more images, on one of which the heads differ.
     let least = 100.0 / (images + 2) as f64;
     (!tests.is_empty()).then(|| Comparison {
         difference: CrossedMean::new(&differences, least),

@@ -1,5 +1,5 @@
-//! Layers by learning rates: what the selection images choose of every head and what that comes to on the test images, then
-//! every cell, a table a head.
+//! Layers by learning rates: of every head the cell with the highest accuracy on the selection images, with its accuracy on
+//! the test images; then one table per head with all cells.
 
 use super::Source;
 use super::table::{Cell, Column, Number, Row, Table};
@@ -7,26 +7,25 @@ use crate::app::jobs::history::TrainHistory;
 use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::figures::rates::{RateCell, RateGrid};
 
-/// The chosen cells of a run's heads, then a table a head; none of a run without layers or rates to compare.
+/// The table of the chosen cells, then one per head; none for a run without layers or rates to compare.
 pub fn tables(source: &Source) -> Vec<Table> {
     let grids = TrainHistory::of_outcomes(&source.run, &source.outcomes).grids();
     let grids: Vec<RateGrid> = grids.into_iter().filter(|grid| grid.chosen().is_some()).collect();
-    match grids.is_empty() {
-        true => Vec::new(),
-        false => {
-            let all = grids.iter().enumerate().map(|(at, grid)| of_head(source, grid, at));
-            std::iter::once(chosen(source, &grids)).chain(all).collect()
-        }
+    if grids.is_empty() {
+        return Vec::new();
     }
+    let by_head = grids.iter().enumerate().map(|(at, grid)| head_table(source, grid, at));
+    std::iter::once(chosen_table(source, &grids)).chain(by_head).collect()
 }
 
-/// Accuracies of a variant on the selection images over its seeds, in percent, at the best epoch.
-fn selected(source: &Source, name: &str) -> Vec<f64> {
-    let of = source.outcomes_of(name);
-    of.filter_map(|outcome| Some(outcome.epochs.get(outcome.best_epoch?)?.select)).collect()
+/// Accuracies of a variant on the selection images at the best epoch, in percent, one per seed.
+fn selection_accuracies(source: &Source, name: &str) -> Vec<f64> {
+    let outcomes = source.outcomes_of(name);
+    outcomes.filter_map(|outcome| Some(outcome.epochs.get(outcome.best_epoch?)?.select)).collect()
 }
 
-fn chosen(source: &Source, grids: &[RateGrid]) -> Table {
+/// The chosen cell of every head.
+fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
     let row = |grid: &RateGrid| {
         let at = grid.chosen()?;
         let name = &grid.cells[at].as_ref()?.name;
@@ -34,7 +33,7 @@ fn chosen(source: &Source, grids: &[RateGrid]) -> Table {
             Cell::text(&grid.head),
             Cell::text(&grid.layers[at / grid.rates.len()]),
             Cell::text(&grid.rates[at % grid.rates.len()]),
-            Cell::over(&selected(source, name), 2),
+            Cell::over(&selection_accuracies(source, name), 2),
         ];
         cells.extend(source.accuracy_cells(name));
         Some(Row { ruled: false, cells })
@@ -46,15 +45,16 @@ fn chosen(source: &Source, grids: &[RateGrid]) -> Table {
     let rows = grids.iter().filter_map(row).collect();
     let mut table = source.table("rates", title, columns, rows);
     table.mark_largest([4, 5]);
-    table.notes.push(NOTE.to_owned());
+    table.notes.push(CHOICE_NOTE.to_owned());
     table
 }
 
-/// How a cell is chosen.
-const NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at its best \
+/// The note on how a cell is chosen.
+const CHOICE_NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at its best \
                     epoch; the first of equals. The test images have no part in it";
 
-fn of_head(source: &Source, grid: &RateGrid, at: usize) -> Table {
+/// All cells of one head, the chosen one marked; `at` is the index of its grid.
+fn head_table(source: &Source, grid: &RateGrid, at: usize) -> Table {
     let groups = ["Selection images (%), rate", "Test images (%), rate"];
     let mut columns = vec![Column::words("Layer")];
     for group in groups {
@@ -62,18 +62,18 @@ fn of_head(source: &Source, grid: &RateGrid, at: usize) -> Table {
     }
     let chosen = grid.chosen();
     let row = |(row, layer): (usize, &String)| {
-        let of = |values: &dyn Fn(&str) -> Vec<f64>| {
-            let own = grid.cells[row * grid.rates.len()..][..grid.rates.len()].iter().enumerate();
+        let cells = |values: &dyn Fn(&str) -> Vec<f64>| {
+            let in_row = grid.cells[row * grid.rates.len()..][..grid.rates.len()].iter().enumerate();
             let cell = |(column, cell): (usize, &Option<RateCell>)| match cell {
                 None => Cell::None,
                 Some(RateCell { name, .. }) => {
-                    marked(Cell::over(&values(name), 2), chosen == Some(row * grid.rates.len() + column))
+                    with_mark(Cell::over(&values(name), 2), chosen == Some(row * grid.rates.len() + column))
                 }
             };
-            own.map(cell).collect::<Vec<Cell>>()
+            in_row.map(cell).collect::<Vec<Cell>>()
         };
-        let select = of(&|name| selected(source, name));
-        let test = of(&|name| source.accuracies(name, ProbeCheckpoint::Best));
+        let select = cells(&|name| selection_accuracies(source, name));
+        let test = cells(&|name| source.accuracies(name, ProbeCheckpoint::Best));
         let layer = Cell::text(if layer.is_empty() { &source.run.manifest.tokens.layer } else { layer });
         Row { ruled: false, cells: std::iter::once(layer).chain(select).chain(test).collect() }
     };
@@ -84,7 +84,7 @@ fn of_head(source: &Source, grid: &RateGrid, at: usize) -> Table {
     table
 }
 
-fn marked(cell: Cell, best: bool) -> Cell {
+fn with_mark(cell: Cell, best: bool) -> Cell {
     match cell {
         Cell::Number(number) => Cell::Number(Number { best, ..number }),
         other => other,

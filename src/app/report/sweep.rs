@@ -1,6 +1,6 @@
-//! What a setting does: the variants of one head whose names carry settings, `head[field=value,...]`,
-//! as `ssmprobe sweep` trains them. State sizes have their own table (paper, "Effect of state
-//! dimension"), and so has the grid of temperature and iterations ([`super::grid`]).
+//! Accuracy by setting: the variants of one head with settings in their names, `head[field=value,...]`, as `ssmprobe sweep`
+//! trains them. State sizes have their own table (paper, "Effect of state dimension"), and so has the grid of temperature
+//! and iterations ([`super::grid`]).
 
 use super::Source;
 use super::table::{Cell, Column, Row, Table};
@@ -12,29 +12,29 @@ use crate::model::train::run::{ProbeCheckpoint, Variant};
 pub struct Point<'a> {
     /// The variant.
     pub variant: &'a Variant,
-    /// What its name says was set.
+    /// The settings in its name, as pairs of field and value.
     pub settings: Vec<(String, String)>,
 }
 
 impl Point<'_> {
-    /// A setting as a number.
+    /// The value of a field, if it is set to a number.
     pub fn number(&self, field: &str) -> Option<f64> {
         self.settings.iter().find(|(name, _)| name == field)?.1.parse().ok()
     }
 
-    /// The names of the settings.
+    /// The fields, in the order of the name.
     fn fields(&self) -> Vec<&str> {
         self.settings.iter().map(|(name, _)| name.as_str()).collect()
     }
 }
 
-/// Whether settings are a layer and a learning rate alone, which have a table of their own ([`super::rates`]).
-fn is_cell(settings: &[(String, String)]) -> bool {
+/// Whether no field but the layer and the learning rate is set, which have a table of their own ([`super::rates`]).
+fn only_layer_or_rate(settings: &[(String, String)]) -> bool {
     settings.iter().all(|(name, _)| name == "layer" || name == "rate")
 }
 
-/// Heads with variants that carry settings, in the order of the run.
-pub fn tried(source: &Source) -> Vec<String> {
+/// The heads with swept variants, in the order of the run.
+pub fn swept_heads(source: &Source) -> Vec<String> {
     let mut heads: Vec<String> = Vec::new();
     for variant in source.run.manifest.heads.iter().filter(|variant| settings(variant).is_some()) {
         if !heads.contains(&variant.head) {
@@ -44,7 +44,7 @@ pub fn tried(source: &Source) -> Vec<String> {
     heads
 }
 
-/// The variants of `head` that carry settings and have come to something.
+/// The swept variants of `head` with at least one outcome.
 pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
     let variants = source.run.manifest.heads.iter().filter(|variant| variant.head == head);
     variants
@@ -53,39 +53,41 @@ pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
         .collect()
 }
 
-/// What stands between the brackets of a variant's name.
+/// The settings between the brackets of a variant's name, as pairs of field and value; `None` if it has none, or only
+/// [a layer and a rate](only_layer_or_rate): such a variant is not swept.
 fn settings(variant: &Variant) -> Option<Vec<(String, String)>> {
     let inside = variant.name.strip_prefix(&variant.head)?.strip_prefix('[')?.strip_suffix(']')?;
-    let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    inside.split(',').map(pair).collect::<Option<Vec<_>>>().filter(|settings| !is_cell(settings))
+    let parse = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    inside.split(',').map(parse).collect::<Option<Vec<_>>>().filter(|settings| !only_layer_or_rate(settings))
 }
 
-/// Accuracy by number of S4 states: one table a run and head.
+/// Accuracy by number of S4 states: one table per swept head.
 pub fn state_size(source: &Source) -> Vec<Table> {
-    those(source, &|fields| fields == ["state_dim"])
+    tables_of(source, &|fields| fields == ["state_dim"])
 }
 
-/// Accuracy by any other setting or settings.
+/// Accuracy by any other settings: one table per head and list of fields.
 pub fn tables(source: &Source) -> Vec<Table> {
-    those(source, &|fields| {
-        let grid = fields.len() == 2 && fields.contains(&"temperature") && fields.contains(&"iterations");
-        fields != ["state_dim"] && !grid
+    tables_of(source, &|fields| {
+        let is_grid = fields.len() == 2 && fields.contains(&"temperature") && fields.contains(&"iterations");
+        fields != ["state_dim"] && !is_grid
     })
 }
 
-fn those(source: &Source, wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
+/// One table per head and list of fields that is `wanted`.
+fn tables_of(source: &Source, wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
     let mut found = Vec::new();
-    for head in tried(source) {
+    for head in swept_heads(source) {
         let points = points(source, &head);
-        let mut kinds: Vec<Vec<&str>> = Vec::new();
+        let mut field_lists: Vec<Vec<&str>> = Vec::new();
         for fields in points.iter().map(Point::fields).filter(|fields| wanted(fields)) {
-            if !kinds.contains(&fields) {
-                kinds.push(fields);
+            if !field_lists.contains(&fields) {
+                field_lists.push(fields);
             }
         }
-        for fields in kinds {
-            let those: Vec<&Point> = points.iter().filter(|point| point.fields() == fields).collect();
-            found.push(table(source, &head, &fields, &those));
+        for fields in field_lists {
+            let own: Vec<&Point> = points.iter().filter(|point| point.fields() == fields).collect();
+            found.push(table(source, &head, &fields, &own));
         }
     }
     found
@@ -103,9 +105,8 @@ fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Tab
         Row { ruled: false, cells }
     };
     let mut rows: Vec<Row> = points.iter().map(row).collect();
-    for (index, baseline) in
-        source.plain().filter(|v| [mean::GAP.id, mean::CLS.id].contains(&v.head.as_str())).enumerate()
-    {
+    let is_baseline = |variant: &&Variant| [mean::GAP.id, mean::CLS.id].contains(&variant.head.as_str());
+    for (index, baseline) in source.standalone().filter(is_baseline).enumerate() {
         let mut cells = vec![Cell::text(super::title(baseline))];
         cells.extend(vec![Cell::text(""); fields.len() - 1]);
         cells.extend(source.accuracy_cells(&baseline.name));

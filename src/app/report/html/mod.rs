@@ -1,9 +1,9 @@
-//! A finding as one file: images through probes side by side, with the tables of a run, in an HTML file that needs no
-//! network and no program. It is made of traces and tables alone. Its pictures are those that `ssmprobe figures` writes,
-//! byte by byte; `page.js` shows them, `page.css` says how it looks.
+//! A report as one HTML file: images explained through probes, side by side, and the tables of a run. It is made from traces
+//! and tables alone, and any browser shows it without a network. Its figures are byte for byte those that `ssmprobe figures`
+//! writes; `page.js` shows them, `page.css` is the style sheet.
 //!
-//! A policy in the file allows nothing but its own script, its own style and pictures it holds itself. What comes from
-//! elsewhere (names, classes, notes) is text, never markup.
+//! Its content security policy allows only its own script and style, by their hashes, and images in `data:` URLs. Names, classes
+//! and notes are escaped: they are text, never markup.
 
 pub mod choose;
 pub mod explain;
@@ -23,73 +23,77 @@ use crate::model::trace::Trace;
 use crate::viz::Figure;
 use crate::viz::figures::token_map::class_name;
 
-/// What the figures of a page are, where nobody says.
+/// Ids of the default figures of a page.
 pub const FIGURES: &[&str] = &["token_map", "scan_path", "evidence"];
-/// How wide they are drawn, in mm.
+/// Width of the figures, in mm.
 pub const WIDTH_MM: f32 = 70.0;
 
-/// What a page shows.
+/// The content of a page.
 #[derive(Default)]
 pub struct Page {
-    /// What it is called.
+    /// Its title.
     pub title: String,
-    /// What the author says, in a little Markdown.
+    /// The author's notes, in a subset of Markdown: paragraphs, headings, lists, emphasis, code.
     pub notes: Option<String>,
-    /// What it shows, part by part.
+    /// Its parts, in order.
     pub parts: Vec<Part>,
-    /// The true classes of images, by the names that traces have.
+    /// True classes, as pairs of an image's name in its traces and its class.
     pub truth: Vec<(String, String)>,
-    /// What is drawn of each.
+    /// The figures drawn of each trace.
     pub figures: Vec<&'static dyn Figure>,
     /// The run's tables.
     pub tables: Vec<Table>,
-    /// What is known of where it comes from: name and value.
+    /// The provenance, as pairs of name and value.
     pub facts: Vec<(String, String)>,
-    /// The commands that make it again.
+    /// The commands that produce the page again; those of its figures are appended.
     pub commands: Vec<String>,
-    /// `light` or `dark`; that of who reads it where absent.
+    /// `light` or `dark`; the reader's preference if absent.
     pub theme: Option<&'static str>,
 }
 
-/// A part of a page: a finding, or all that a run shows.
+/// A part of a page: one finding, or all explanations of a run.
 #[derive(Default)]
 pub struct Part {
-    /// What the author says of it, in a little Markdown.
+    /// The author's note on it, in the same subset of Markdown.
     pub note: Option<String>,
-    /// Images through probes: images and probes in the order in which they come first. Several of one image and probe
-    /// are for different classes of the evidence.
+    /// Its explanations. Images and probes are shown in the order of their first trace. Several traces of one image and probe
+    /// hold the evidence for different classes.
     pub traces: Vec<Arc<Trace>>,
 }
 
-/// An image with everything that is known of it.
+/// An image and its explanations.
 struct Image<'a> {
     name: &'a str,
-    /// What is said of the part that begins with it.
+    /// The note of the part, if this is its first image.
     note: Option<&'a str>,
     truth: Option<&'a str>,
-    /// The classes that evidence is stored for. Where probes share none, each first has its own, which has no name.
+    /// The classes that evidence is stored for, those of all probes first. If the probes share no class, the first entry is `None`
+    /// and stands for the class of each probe's first trace.
     classes: Vec<Option<String>>,
-    /// Its probes: a name, and a trace for each class as far as there is one.
-    probes: Vec<(String, Vec<Option<&'a Arc<Trace>>>)>,
+    /// The name of each probe, and its trace for each class.
+    probes: Vec<(String, ByClass<'a>)>,
 }
 
+/// A probe's trace for each class of an image, if there is one.
+type ByClass<'a> = Vec<Option<&'a Arc<Trace>>>;
+
 impl Page {
-    /// Of one part, with nothing said of it.
+    /// A page of one part without a note.
     pub fn of(traces: Vec<Arc<Trace>>) -> Self {
         Self { parts: vec![Part { note: None, traces }], ..Self::default() }
     }
 
-    /// Everything that it is made of.
+    /// The traces of all parts.
     pub fn traces(&self) -> impl Iterator<Item = &Arc<Trace>> {
         self.parts.iter().flat_map(|part| &part.traces)
     }
 
-    /// The file.
+    /// The page as HTML.
     pub fn html(&self) -> String {
         self.html_unless(&|| false).unwrap_or_default()
     }
 
-    /// The file; nothing once `stop` says so, which is asked before every image.
+    /// The page as HTML; `None` if `stop`, which is called before every image, returns true.
     pub fn html_unless(&self, stop: &dyn Fn() -> bool) -> Option<String> {
         let images: Vec<Image<'_>> = self.parts.iter().flat_map(|part| part.images(&self.truth)).collect();
         page::html(self, &images, stop)
@@ -97,53 +101,52 @@ impl Page {
 }
 
 impl Part {
+    /// Its images, in the order of their first trace.
     fn images<'a>(&'a self, truth: &'a [(String, String)]) -> Vec<Image<'a>> {
         let names: IndexSet<&str> = self.traces.iter().map(|trace| trace.image.as_str()).collect();
-        let image = |name: &'_ str| {
-            let of_image = || self.traces.iter().filter(|trace| trace.image == name);
-            let probes: IndexSet<String> = of_image().map(|trace| probe_name(trace)).collect();
-            let own: Vec<Vec<&Arc<Trace>>> =
-                probes.iter().map(|probe| of_image().filter(|t| probe_name(t) == *probe).collect()).collect();
-            let known: IndexSet<String> = of_image().map(|trace| class_name(trace)).collect();
-            let of_class = |traces: &[&'_ Arc<Trace>], class: &String| {
-                traces.iter().position(|trace| class_name(trace) == *class)
-            };
-            let (shared, others): (Vec<String>, Vec<String>) = known
-                .into_iter()
-                .partition(|class| own.iter().all(|traces| of_class(traces, class).is_some()));
-            let lonely = shared.is_empty().then_some(None);
-            let classes: Vec<Option<String>> =
-                lonely.into_iter().chain(shared.into_iter().chain(others).map(Some)).collect();
-            let stored = |traces: &Vec<&'_ Arc<Trace>>| -> Vec<Option<usize>> {
-                let at = |class: &Option<String>| match class {
-                    Some(class) => of_class(traces, class),
-                    None => Some(0),
-                };
-                classes.iter().map(at).collect()
-            };
-            let at: Vec<Vec<Option<usize>>> = own.iter().map(stored).collect();
-            (probes, own, at, classes)
-        };
-        let built = names.into_iter().enumerate().map(|(number, name)| {
-            let (probes, own, at, classes) = image(name);
-            let traces = own.into_iter().zip(at);
-            let traces = traces.map(|(own, at)| at.into_iter().map(|at| at.map(|at| own[at])).collect());
+        let images = names.into_iter().enumerate().map(|(number, name)| {
+            let traces: Vec<&Arc<Trace>> = self.traces.iter().filter(|trace| trace.image == name).collect();
+            let (classes, probes) = by_probe_and_class(&traces);
             let truth = truth.iter().find(|(image, _)| image == name).map(|(_, class)| class.as_str());
             let note = self.note.as_deref().filter(|_| number == 0);
-            Image { name, note, truth, classes, probes: probes.into_iter().zip(traces).collect() }
+            Image { name, note, truth, classes, probes }
         });
-        built.collect()
+        images.collect()
     }
 }
 
-/// What a probe is called: its file's name, and how it read where that is not as trained.
+/// The classes and the probes of an image with these traces, as in [`Image`].
+fn by_probe_and_class<'a>(traces: &[&'a Arc<Trace>]) -> (Vec<Option<String>>, Vec<(String, ByClass<'a>)>) {
+    let find = |probe: &str, class: Option<&str>| {
+        traces
+            .iter()
+            .copied()
+            .find(|trace| probe_name(trace) == probe && class.is_none_or(|class| class_name(trace) == class))
+    };
+    let probes: IndexSet<String> = traces.iter().map(|trace| probe_name(trace)).collect();
+    let classes: IndexSet<String> = traces.iter().map(|trace| class_name(trace)).collect();
+    let (shared, others): (Vec<String>, Vec<String>) = classes
+        .into_iter()
+        .partition(|class| probes.iter().all(|probe| find(probe, Some(class.as_str())).is_some()));
+    let unnamed = shared.is_empty().then_some(None);
+    let classes: Vec<Option<String>> =
+        unnamed.into_iter().chain(shared.into_iter().chain(others).map(Some)).collect();
+    let with_traces = |probe: String| {
+        let traces: ByClass<'a> = classes.iter().map(|class| find(&probe, class.as_deref())).collect();
+        (probe, traces)
+    };
+    let probes = probes.into_iter().map(with_traces).collect();
+    (classes, probes)
+}
+
+/// The name of a trace's probe: the stem of its file name, and how it read the tokens if not as in training.
 pub(super) fn probe_name(trace: &Trace) -> String {
     let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
     let stem = crate::viz::figures::plot::stem(name);
     trace.reading.changes().map_or_else(|| stem.clone(), |changes| format!("{stem}, {changes}"))
 }
 
-/// A name as text of HTML, also between quotes.
+/// Escapes text for HTML, for attribute values too.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in crate::model::io::escape::shown_text(text).chars() {
