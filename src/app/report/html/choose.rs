@@ -1,19 +1,20 @@
-//! What of a run a page shows where nobody says: its best probes, and the test images that part them.
+//! The probes and test images of a run that a page shows: those that were named, else the best probes and the images on which
+//! they disagree most.
 
 use crate::app::report::Source;
 use crate::model::probe::head::{self, Group};
 use crate::model::train::run::Outcome;
 
-/// How many probes stand side by side.
+/// Default number of probes.
 pub const PROBES: usize = 4;
-/// How many images are shown.
+/// Default number of images.
 pub const IMAGES: usize = 6;
 
-/// The probes called `asked` (`HEAD`, of its best seed, or `HEAD-sSEED`). Where none is named, the best of every head: two
-/// learned routers, a fixed scan, a pooling head and so on, [`PROBES`] of them.
+/// The probes named in `asked`: `HEAD` with its best seed, or `HEAD-sSEED`. If none is named, the best seeds of [`PROBES`] heads,
+/// in rounds of the next best two learned routers, fixed scan, pooling head, network and other head.
 ///
 /// # Errors
-/// What the run has, where it has no such probe, or none at all.
+/// If the run has no such probe, or none at all; the message lists those that it has.
 pub fn probes<'a>(source: &'a Source, asked: &[String]) -> Result<Vec<&'a Outcome>, String> {
     let heads = &source.run.manifest.heads;
     let mut best: Vec<&Outcome> =
@@ -44,77 +45,79 @@ pub fn probes<'a>(source: &'a Source, asked: &[String]) -> Result<Vec<&'a Outcom
             .position(|known| Some(*known) == group)
             .unwrap_or(4)
     };
-    let mut met = [0; 5];
+    let mut earlier = [0; 5];
     let mut ranked: Vec<((usize, usize), &Outcome)> = Vec::new();
     for outcome in best {
         let group = group(outcome);
-        let round = if group == 0 { met[group] / 2 } else { met[group] };
-        met[group] += 1;
+        let round = if group == 0 { earlier[group] / 2 } else { earlier[group] };
+        earlier[group] += 1;
         ranked.push(((round, group), outcome));
     }
     ranked.sort_by_key(|(key, _)| *key);
     Ok(ranked.into_iter().take(PROBES).map(|(_, outcome)| outcome).collect())
 }
 
-/// The training of the highest accuracy.
+/// The outcome with the highest accuracy; the first of equal ones.
 fn best_of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Option<&'a Outcome> {
-    let done = outcomes.filter(|outcome| outcome.best_epoch.is_some());
-    // The first of equal ones.
-    done.reduce(|best, other| if other.best_accuracy() > best.best_accuracy() { other } else { best })
+    let finished = outcomes.filter(|outcome| outcome.best_epoch.is_some());
+    finished.reduce(|best, other| if other.best_accuracy() > best.best_accuracy() { other } else { best })
 }
 
-/// The places, in the list of test images, of those called `asked`: by their name in the run, or by their file's. Where
-/// none is named, [`IMAGES`] that some of the probes know and others do not, class by class.
+/// Indices into the test images of those named in `asked`, by their name in the run or its last components. If none is named,
+/// [`IMAGES`] on which the probes disagree most, in rounds of one per class.
 ///
 /// # Errors
-/// Where no test image, or more than one, is called so.
+/// If no test image, or more than one, has such a name.
 pub fn images(source: &Source, probes: &[&Outcome], asked: &[String]) -> Result<Vec<usize>, String> {
     let names = &source.truth.images;
     if !asked.is_empty() {
-        return asked.iter().map(|name| image(names, name)).collect();
+        return asked.iter().map(|name| image_named(names, name)).collect();
     }
-    let split = |at: usize| {
+    // Of the right and the wrong probes, the number of the fewer; and the number of different answers.
+    let disagreement = |at: usize| {
         let answers = probes.iter().filter_map(|outcome| outcome.best.get(at)).map(|&class| class as usize);
         let right = answers.clone().filter(|class| Some(class) == source.truth.classes.get(at)).count();
-        let mut different: Vec<usize> = answers.collect();
-        let wrong = different.len() - right;
-        different.sort_unstable();
-        different.dedup();
-        (right.min(wrong), different.len())
+        let mut distinct: Vec<usize> = answers.collect();
+        let wrong = distinct.len() - right;
+        distinct.sort_unstable();
+        distinct.dedup();
+        (right.min(wrong), distinct.len())
     };
-    let mut ranked: Vec<(usize, (usize, usize))> = (0..names.len()).map(|at| (at, split(at))).collect();
-    ranked.sort_by_key(|(_, split)| std::cmp::Reverse(*split));
-    let mut met = vec![0; source.run.manifest.dataset.classes.len()];
+    let mut ranked: Vec<(usize, (usize, usize))> =
+        (0..names.len()).map(|at| (at, disagreement(at))).collect();
+    ranked.sort_by_key(|(_, disagreement)| std::cmp::Reverse(*disagreement));
+    let mut taken = vec![0; source.run.manifest.dataset.classes.len()];
     let mut rounds: Vec<(bool, usize, usize)> = Vec::new();
-    for (at, (parted, _)) in ranked {
-        let class = source.truth.classes.get(at).and_then(|class| met.get_mut(*class));
-        let round = class.map_or(0, |met| {
-            *met += 1;
-            *met
+    for (at, (minority, _)) in ranked {
+        let of_class = source.truth.classes.get(at).and_then(|class| taken.get_mut(*class));
+        let round = of_class.map_or(0, |taken| {
+            *taken += 1;
+            *taken
         });
-        rounds.push((parted == 0, round, at));
+        rounds.push((minority == 0, round, at));
     }
-    // Stable: within a round those that part the probes most come first.
+    // The sort is stable: within a round, images with the most disagreement come first.
     rounds.sort_by_key(|(agreed, round, _)| (*agreed, *round));
     Ok(rounds.into_iter().take(IMAGES).map(|(_, _, at)| at).collect())
 }
 
-fn image(names: &[String], asked: &str) -> Result<usize, String> {
+/// The index of the image with this name, or whose name ends in `/` and it.
+fn image_named(names: &[String], asked: &str) -> Result<usize, String> {
     if let Some(at) = names.iter().position(|name| name == asked) {
         return Ok(at);
     }
-    let ends = |name: &String| {
+    let matches = |name: &String| {
         let file = name.rsplit('/').next().unwrap_or(name);
         file == asked || name.strip_suffix(asked).is_some_and(|rest| rest.ends_with('/'))
     };
-    let found: Vec<usize> = (0..names.len()).filter(|&at| ends(&names[at])).collect();
+    let found: Vec<usize> = (0..names.len()).filter(|&at| matches(&names[at])).collect();
     match found[..] {
         [at] => Ok(at),
         [] => {
-            let some: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
+            let examples: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
             Err(format!(
                 "--image {asked}: no test image of the run is called so; they are called {}, …",
-                some.join(", ")
+                examples.join(", ")
             ))
         }
         [one, other, ..] => Err(format!(

@@ -1,4 +1,4 @@
-//! The traces of a page: test images of a run, explained through its probes for every class that matters.
+//! The traces of a page: test images of a run, explained through its probes for their own class and those predicted.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,32 +17,33 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
 use crate::model::train::run::{Outcome, ProbeCheckpoint};
 
-/// Most classes that evidence is stored for, of an image: its own, and those that probes take it for. Fewer where there are
-/// more images than are usual: a page is to be mailed.
-const CLASSES: [usize; 2] = [3, 2];
+/// Most classes per image that evidence is stored for: its own, and those that probes predict. The second number is for more
+/// images than the default [`IMAGES`]: a page should be small enough to be mailed.
+const MAX_CLASSES: [usize; 2] = [3, 2];
+/// Id of the run's backbone in the engine.
 const BACKBONE: BackboneId = BackboneId(1);
 
-/// What is explained: places in the list of the run's test images, and trainings.
+/// The images and probes to explain.
 pub struct ExplainSpec<'a> {
     /// The run.
     pub source: &'a Source,
-    /// Images.
+    /// Indices into the run's test images.
     pub images: Vec<usize>,
-    /// Whose best probes.
+    /// The outcomes whose probes at the best epoch are explained.
     pub probes: Vec<&'a Outcome>,
-    /// For which classes; where nobody says, those that matter to each image.
+    /// Classes to explain every image for; by default its own and the predicted ones.
     pub classes: Option<Vec<usize>>,
-    /// Where the run's dataset is now, if it has moved.
+    /// Folder of the run's dataset, if it has moved.
     pub data: Option<PathBuf>,
-    /// Where to compute.
+    /// Device: `cpu`, `wgpu`, `cuda` or `auto`.
     pub device: String,
 }
 
 impl ExplainSpec<'_> {
-    /// The traces, image by image, probe by probe, class by class. What cannot be read is told and left out.
+    /// The traces, sorted by image, probe and class. An image that cannot be read is left out with a warning.
     ///
     /// # Errors
-    /// If backbone, dataset or a probe cannot be opened, nothing could be explained, or it was ended.
+    /// If the backbone, the dataset or a probe cannot be opened, if no image could be explained, or if it was cancelled.
     pub fn traces(
         &self,
         engine: &mut Engine,
@@ -51,41 +52,42 @@ impl ExplainSpec<'_> {
         let dataset = self.open(engine, reporter)?;
         let predicted = self.explain(engine, &dataset, (&self.images, ClassChoice::Predicted), reporter)?;
         let (names, truth) = (&dataset.classes, &self.source.truth.classes);
-        // The classes of every image: its own, then those that are predicted.
-        let wanted: Vec<Vec<usize>> = self
+        // The classes of every image: its own, then the predicted ones.
+        let classes_by_image: Vec<Vec<usize>> = self
             .images
             .iter()
             .map(|&image| {
                 if let Some(asked) = &self.classes {
                     return asked.clone();
                 }
-                let own = predicted
+                let predicted = predicted
                     .iter()
                     .filter(|(at, _, _)| *at == image)
                     .map(|(_, _, trace)| trace.evidence.class);
                 let mut classes: Vec<usize> = Vec::new();
-                for class in std::iter::once(truth[image]).chain(own) {
+                for class in std::iter::once(truth[image]).chain(predicted) {
                     if !classes.contains(&class) {
                         classes.push(class);
                     }
                 }
-                classes.truncate(CLASSES[usize::from(self.images.len() > IMAGES)]);
+                classes.truncate(MAX_CLASSES[usize::from(self.images.len() > IMAGES)]);
                 classes
             })
             .collect();
         let mut found = Vec::new();
-        for class in wanted.iter().flatten().collect::<BTreeSet<_>>() {
-            let images = self.images.iter().zip(&wanted).filter(|(_, wanted)| wanted.contains(class));
+        for class in classes_by_image.iter().flatten().collect::<BTreeSet<_>>() {
+            let images =
+                self.images.iter().zip(&classes_by_image).filter(|(_, classes)| classes.contains(class));
             let images: Vec<usize> = images.map(|(image, _)| *image).collect();
             // A name may look like the index of another class, and two classes may share one.
             let unique = names.iter().filter(|name| *name == &names[*class]).count() == 1;
             let word = if unique { names[*class].clone() } else { class.to_string() };
             found.extend(self.explain(engine, &dataset, (&images, ClassChoice::Named(word)), reporter)?);
         }
-        let place = |image: usize| self.images.iter().position(|at| *at == image).unwrap_or_default();
+        let position = |image: usize| self.images.iter().position(|at| *at == image).unwrap_or_default();
         found.sort_by_key(|(image, probe, trace)| {
-            let at = place(*image);
-            (at, *probe, wanted[at].iter().position(|class| *class == trace.evidence.class))
+            let at = position(*image);
+            (at, *probe, classes_by_image[at].iter().position(|class| *class == trace.evidence.class))
         });
         if found.is_empty() {
             return Err(JobError::Failed(anyhow::anyhow!("none of the images could be explained")));
@@ -93,17 +95,17 @@ impl ExplainSpec<'_> {
         Ok(found.into_iter().map(|(_, _, trace)| trace).collect())
     }
 
-    /// Opens backbone and probes; the dataset, if it is still the one that the run was trained on.
+    /// Opens the backbone and the probes in the engine. Returns the dataset; an error if it has changed since the run was trained.
     fn open(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> Result<Dataset, JobError> {
         let run = &self.source.run;
-        let begun = TrainSettings::of_run(run).map_err(JobError::failed)?;
+        let settings = TrainSettings::of_run(run).map_err(JobError::failed)?;
         let dataset = match &self.data {
             Some(data) => data::open(data).map_err(JobError::failed)?,
             None => dataset_of(run).map_err(JobError::Failed)?,
         };
-        Question::of_run(run, &dataset, begun.selection).map_err(JobError::Failed)?;
-        let folder = fetch::backbone(&begun.backbone, reporter).map_err(JobError::Failed)?;
-        let options = BackboneOptions::from_spec(begun.tokens.token_spec);
+        Question::of_run(run, &dataset, settings.selection).map_err(JobError::Failed)?;
+        let folder = fetch::backbone(&settings.backbone, reporter).map_err(JobError::Failed)?;
+        let options = BackboneOptions::from_spec(settings.tokens.token_spec);
         let spec = BackboneSpec { entry: BACKBONE, folder, device: self.device.clone(), options };
         engine.open_backbone(spec, reporter)?;
         for (at, outcome) in (0..).zip(&self.probes) {
@@ -112,7 +114,8 @@ impl ExplainSpec<'_> {
         Ok(dataset)
     }
 
-    /// Explains images through all probes: image, probe and trace.
+    /// Explains images through all probes: index of the image, index of the probe, and trace. Errors are warned of only for the
+    /// predicted class, which every image is explained for first.
     fn explain(
         &self,
         engine: &mut Engine,
@@ -131,7 +134,7 @@ impl ExplainSpec<'_> {
             change: Intervention::default(),
             draw: truth.indices[image] as u64,
         };
-        let told = class == ClassChoice::Predicted;
+        let warns = class == ClassChoice::Predicted;
         let spec = Explain {
             asked: pairs.iter().map(item).collect(),
             class,
@@ -148,7 +151,7 @@ impl ExplainSpec<'_> {
                     trace.probe = format!("{head}-s{seed}-best.safetensors");
                     found.push((image, probe, Arc::new(trace)));
                 }
-                Err(error) if told => reporter.warn(format!("left out: {error}")),
+                Err(error) if warns => reporter.warn(format!("left out: {error}")),
                 Err(_) => {}
             }
         }

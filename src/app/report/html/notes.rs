@@ -1,46 +1,47 @@
-//! An author's notes: paragraphs, headings, lists, emphasis, code. Everything else, HTML and links among it, is text.
+//! An author's notes in a subset of Markdown: paragraphs, headings, lists, emphasis, code. Everything else, HTML and links
+//! included, is shown as text.
 
 use super::escape;
 
-/// The notes as HTML.
+/// Renders the notes as HTML.
 pub fn html(text: &str) -> String {
     let mut out = String::new();
     for block in blocks(text) {
-        let (first, tag) = (block[0].as_str(), list(&block[0]));
+        let first = block[0].as_str();
         if is_fence(first) {
             out.push_str(&format!("<pre><code>{}</code></pre>\n", escape(&block[1..].join("\n"))));
         } else if let Some(title) = heading(first) {
-            out.push_str(&format!("<h3>{}</h3>\n", spans(title)));
-        } else if let Some((tag, _)) = tag {
+            out.push_str(&format!("<h3>{}</h3>\n", inline(title)));
+        } else if let Some((tag, _)) = list_item(first) {
             let mut items: Vec<String> = Vec::new();
             for line in &block {
-                match list(line) {
+                match list_item(line) {
                     Some((_, item)) => items.push(item.to_owned()),
                     None => {
                         items.last_mut().expect("a list begins with an item").push_str(&format!(" {line}"));
                     }
                 }
             }
-            let items: String = items.iter().map(|item| format!("<li>{}</li>\n", spans(item))).collect();
+            let items: String = items.iter().map(|item| format!("<li>{}</li>\n", inline(item))).collect();
             out.push_str(&format!("<{tag}>\n{items}</{tag}>\n"));
         } else {
-            out.push_str(&format!("<p>{}</p>\n", spans(&block.join("\n"))));
+            out.push_str(&format!("<p>{}</p>\n", inline(&block.join("\n"))));
         }
     }
     out
 }
 
-/// Lines that belong together: code after the fence it begins with, a heading alone, a list with its further lines, a
-/// paragraph up to what is none.
+/// The lines of every block: code with its opening fence, a heading, a list with the continuation lines of its items, or a
+/// paragraph.
 fn blocks(text: &str) -> Vec<Vec<String>> {
     let mut blocks: Vec<Vec<String>> = Vec::new();
     let (mut open, mut fenced) = (false, false);
-    for whole in text.lines() {
-        let line = whole.trim();
+    for untrimmed in text.lines() {
+        let line = untrimmed.trim();
         if fenced {
             fenced = !is_fence(line);
             if let Some(code) = blocks.last_mut().filter(|_| fenced) {
-                code.push(whole.to_owned());
+                code.push(untrimmed.to_owned());
             }
             continue;
         }
@@ -53,7 +54,7 @@ fn blocks(text: &str) -> Vec<Vec<String>> {
             && !fenced
             && heading(line).is_none()
             && blocks.last().is_some_and(|block| {
-                heading(&block[0]).is_none() && (list(line).is_none() || list(&block[0]).is_some())
+                heading(&block[0]).is_none() && (list_item(line).is_none() || list_item(&block[0]).is_some())
             });
         match blocks.last_mut().filter(|_| joins) {
             Some(block) => block.push(line.to_owned()),
@@ -64,18 +65,19 @@ fn blocks(text: &str) -> Vec<Vec<String>> {
     blocks
 }
 
-/// Whether lines of code begin or end here.
+/// Whether the line begins or ends a block of code.
 fn is_fence(line: &str) -> bool {
     line.starts_with("```") && !line.trim_start_matches('`').contains('`')
 }
 
+/// The text of a heading of any level; `None` if the line is none.
 fn heading(line: &str) -> Option<&str> {
     let title = line.trim_start_matches('#');
     (line.starts_with('#') && title.starts_with(' ')).then(|| title.trim())
 }
 
-/// The kind of list a line is an item of, and the item.
-fn list(line: &str) -> Option<(&'static str, &str)> {
+/// The tag of the list that a line is an item of, and the item's text; `None` if the line is none.
+fn list_item(line: &str) -> Option<(&'static str, &str)> {
     if let Some(item) = line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")) {
         return Some(("ul", item));
     }
@@ -83,15 +85,15 @@ fn list(line: &str) -> Option<(&'static str, &str)> {
     (!number.is_empty() && number.bytes().all(|c| c.is_ascii_digit())).then_some(("ol", item))
 }
 
-/// Text with `code`, **strong** and *emphasis*.
-fn spans(text: &str) -> String {
+/// Renders text with `code`, **strong** and *emphasis*.
+fn inline(text: &str) -> String {
     for (mark, tag) in [("`", "code"), ("**", "strong"), ("*", "em")] {
         let Some((before, rest)) = text.split_once(mark) else { continue };
-        // Marks embrace: `5 * 3 * 2` is a product.
-        let embraced = |(inside, _): &(&str, &str)| !inside.is_empty() && inside.trim() == *inside;
-        let Some((inside, after)) = rest.split_once(mark).filter(embraced) else { continue };
-        let inside = if tag == "code" { escape(inside) } else { spans(inside) };
-        return format!("{}<{tag}>{inside}</{tag}>{}", spans(before), spans(after));
+        // Text between marks begins and ends without a space: `5 * 3 * 2` is a product.
+        let is_marked = |(inside, _): &(&str, &str)| !inside.is_empty() && inside.trim() == *inside;
+        let Some((inside, after)) = rest.split_once(mark).filter(is_marked) else { continue };
+        let inside = if tag == "code" { escape(inside) } else { inline(inside) };
+        return format!("{}<{tag}>{inside}</{tag}>{}", inline(before), inline(after));
     }
     escape(text)
 }

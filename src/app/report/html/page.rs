@@ -1,4 +1,4 @@
-//! The page itself: words and tables as HTML, with places for the pictures that the script shows.
+//! The HTML of a page: text and tables, and the elements that the script fills with figures.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::viz::figures::plot::Plot;
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
-/// The file.
+/// Renders the page; `None` if `stop`, which is called before every image, returns true.
 pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Option<String> {
     let mut pictures = Pictures::default();
     let mut commands = page.commands.clone();
@@ -25,9 +25,9 @@ pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Optio
         if stop() {
             return None;
         }
-        sections.push_str(&section(page, image, at, &mut pictures, &mut commands));
+        sections.push_str(&image_section(page, image, at, &mut pictures, &mut commands));
     }
-    let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
+    let sha256 = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     let steps = page.traces().map(|trace| trace.grid.len()).max().unwrap_or(0);
     let title = escape(&page.title);
     let notes = page.notes.as_deref().map(notes::html).filter(|notes| !notes.is_empty());
@@ -36,9 +36,9 @@ pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Optio
     let tables = if page.tables.is_empty() {
         String::new()
     } else {
-        let all: String = page.tables.iter().map(tables::html).collect();
+        let tables: String = page.tables.iter().map(tables::html).collect();
         format!(
-            "<section id=\"tables\">\n<h2>Tables</h2>\n<p class=\"small\">A column's name sorts by it; the third time it is as it was.</p>\n{all}</section>\n"
+            "<section id=\"tables\">\n<h2>Tables</h2>\n<p class=\"small\">A column's name sorts by it; the third time it is as it was.</p>\n{tables}</section>\n"
         )
     };
     let facts: String = page
@@ -62,35 +62,35 @@ pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Optio
          <section id=\"about\">\n<h2>How to read it</h2>\n<dl class=\"facts\">\n{meanings}</dl>\n\
          <h2>How it was made</h2>\n<dl class=\"facts\">\n{facts}</dl>\n<pre tabindex=\"0\">{commands}</pre>\n</section>\n\
          <script type=\"application/octet-stream\" id=\"data\">{data}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
-        hash(STYLE),
-        hash(SCRIPT),
+        sha256(STYLE),
+        sha256(SCRIPT),
         program = export::MADE_BY,
         nav = nav(images),
         bar = bar(steps),
-        meanings = meanings(page),
+        meanings = figure_descriptions(page),
         commands = escape(&commands.join("\n")),
-        data = pictures.text(),
+        data = pictures.encoded(),
     ))
 }
 
-/// Links to the images, where there are several.
+/// Links to the images, if there are several.
 fn nav(images: &[Image<'_>]) -> String {
     if images.len() < 2 {
         return String::new();
     }
     let links = images.iter().enumerate().map(|(at, image)| {
-        let right =
-            image.probes.iter().filter(|(_, traces)| verdict(image, first(traces)) == Some(true)).count();
-        let said = match image.truth {
+        let is_right = |trace: &Trace| is_correct(image, trace) == Some(true);
+        let right = image.probes.iter().filter(|(_, traces)| is_right(first_trace(traces))).count();
+        let score = match image.truth {
             Some(_) => format!(" <small>{right} of {} right</small>", image.probes.len()),
             None => String::new(),
         };
-        format!("<li><a href=\"#image-{at}\">{}</a>{said}</li>\n", escape(short(image.name)))
+        format!("<li><a href=\"#image-{at}\">{}</a>{score}</li>\n", escape(file_name(image.name)))
     });
     format!("<nav aria-label=\"Images\"><ol>\n{}</ol></nav>\n", links.collect::<String>())
 }
 
-/// The reading step by step.
+/// The controls that play the reading order step by step, up to `steps` tokens.
 fn bar(steps: usize) -> String {
     format!(
         "<div id=\"bar\" role=\"group\" aria-label=\"Reading order\">\n\
@@ -104,16 +104,16 @@ fn bar(steps: usize) -> String {
     )
 }
 
-/// What the figures show, once each.
-fn meanings(page: &Page) -> String {
-    let meaning = |info: crate::viz::Info| {
+/// The titles and descriptions of the figures.
+fn figure_descriptions(page: &Page) -> String {
+    let description = |info: crate::viz::Info| {
         format!("<div><dt>{}</dt><dd>{}.</dd></div>\n", escape(info.title), escape(info.about))
     };
-    page.figures.iter().map(|figure| meaning(figure.info())).collect()
+    page.figures.iter().map(|figure| description(figure.info())).collect()
 }
 
-/// An image: its probes beside each other.
-fn section(
+/// The section of an image, with a column for each probe. Adds its figures to `pictures` and their commands to `commands`.
+fn image_section(
     page: &Page,
     image: &Image<'_>,
     at: usize,
@@ -122,8 +122,8 @@ fn section(
 ) -> String {
     let option = |(value, class): (usize, &Option<String>)| {
         let name = class.as_deref().unwrap_or("the class that each probe predicts");
-        let own = if class.is_some() && class.as_deref() == image.truth { " (true)" } else { "" };
-        format!("<option value=\"{value}\">{}{own}</option>", escape(name))
+        let mark = if class.is_some() && class.as_deref() == image.truth { " (true)" } else { "" };
+        format!("<option value=\"{value}\">{}{mark}</option>", escape(name))
     };
     let options: String = image.classes.iter().enumerate().map(option).collect();
     let truth = image.truth.map_or_else(String::new, |truth| format!(" <small>is {}</small>", escape(truth)));
@@ -133,20 +133,20 @@ fn section(
         .probes
         .iter()
         .enumerate()
-        .map(|(column, _)| article(page, image, column, pictures, commands))
+        .map(|(column, _)| probe_article(page, image, column, pictures, commands))
         .collect();
     format!(
         "<section class=\"image\" id=\"image-{at}\" tabindex=\"-1\" aria-labelledby=\"name-{at}\">\n\
          <div class=\"head\"><h2 id=\"name-{at}\">{}{truth}</h2>\n\
          <label>Evidence for <select{}>{options}</select></label></div>\n{note}\
          <div class=\"probes\">\n{columns}</div>\n</section>\n",
-        escape(short(image.name)),
+        escape(file_name(image.name)),
         if image.classes.len() < 2 { " disabled" } else { "" },
     )
 }
 
-/// An image through one probe.
-fn article(
+/// The column of one probe: its prediction and its figures, each for every class. See [`image_section`].
+fn probe_article(
     page: &Page,
     image: &Image<'_>,
     column: usize,
@@ -154,17 +154,17 @@ fn article(
     commands: &mut Vec<String>,
 ) -> String {
     let (name, traces) = &image.probes[column];
-    let known: Vec<String> = traces
+    let trace_indices: Vec<String> = traces
         .iter()
         .map(|trace| trace.map_or_else(String::new, |trace| pictures.trace(trace).to_string()))
         .collect();
-    let answer = first(traces).top.first().map_or_else(String::new, |best| {
-        let said = match verdict(image, first(traces)) {
+    let answer = first_trace(traces).top.first().map_or_else(String::new, |best| {
+        let verdict = match is_correct(image, first_trace(traces)) {
             Some(true) => "<b class=\"right\">✓ right</b> ",
             Some(false) => "<b class=\"wrong\">✗ wrong</b> ",
             None => "",
         };
-        format!("{said}{} <small>{:.1} %</small>", escape(&best.name), 100.0 * best.probability)
+        format!("{verdict}{} <small>{:.1} %</small>", escape(&best.name), 100.0 * best.probability)
     });
     let mut figures = String::new();
     for figure in &page.figures {
@@ -181,12 +181,16 @@ fn article(
             match pictures.figure(*figure, trace, &row, export::points(WIDTH_MM)) {
                 Ok(number) => {
                     numbers.push(number.to_string());
-                    texts.push(alternative(figure.title(), image, name, trace));
+                    texts.push(alt_text(figure.title(), image, name, trace));
                     whys.push(String::new());
                     let command = plot(*figure, trace, &row).caption().command;
-                    let file = format!("{} for {}", quoted(&trace.image), quoted(&super::class_name(trace)));
+                    let comment = format!(
+                        "{} for {}",
+                        shell_quoted(&trace.image),
+                        shell_quoted(&super::class_name(trace))
+                    );
                     let line = format!(
-                        "ssmprobe figures --trace TRACE {command} --width {WIDTH_MM} --theme light|dark --out FIGURE.svg # {file}"
+                        "ssmprobe figures --trace TRACE {command} --width {WIDTH_MM} --theme light|dark --out FIGURE.svg # {comment}"
                     );
                     if !commands.contains(&line) {
                         commands.push(line);
@@ -199,56 +203,60 @@ fn article(
                 }
             }
         }
-        let list = |values: &[String]| {
-            let shown: Vec<_> = values.iter().map(|value| shown(value)).collect();
-            escape(&serde_json::to_string(&shown).expect("words serialise"))
+        let json_list = |values: &[String]| {
+            let values: Vec<_> = values.iter().map(|value| shown(value)).collect();
+            escape(&serde_json::to_string(&values).expect("words serialise"))
         };
         figures.push_str(&format!(
             "<figure data-figures=\"{}\" data-texts=\"{}\" data-whys=\"{}\"><figcaption>{}</figcaption></figure>\n",
-            list(&numbers),
-            list(&texts),
-            list(&whys),
+            json_list(&numbers),
+            json_list(&texts),
+            json_list(&whys),
             escape(figure.title()),
         ));
     }
     format!(
         "<article data-traces=\"{}\" aria-label=\"{name}\">\n<h3>{name}</h3>\n<p class=\"answer\">{answer}</p>\n\
          <p class=\"readout\"></p>\n{figures}</article>\n",
-        known.join(","),
+        trace_indices.join(","),
         name = escape(name),
     )
 }
 
-/// A figure in words.
-fn alternative(title: &str, image: &Image<'_>, probe: &str, trace: &Trace) -> String {
+/// The alternative text of a figure: what it shows, the predicted class, and the token with the most evidence.
+fn alt_text(title: &str, image: &Image<'_>, probe: &str, trace: &Trace) -> String {
     let class = super::class_name(trace);
     let best = trace.top.first().map_or_else(String::new, |best| {
         format!("; predicted {} with {:.1} %", best.name, 100.0 * best.probability)
     });
-    let most = trace.evidence.token.as_ref().and_then(|token| {
+    let peak = trace.evidence.token.as_ref().and_then(|token| {
         let (at, value) = token.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
         let cols = trace.grid.cols.max(1);
         Some(format!("; most evidence ({value:+.3}) at row {}, column {}", at / cols, at % cols))
     });
-    format!("{title} of {} through {probe}, for {class}{best}{}", short(image.name), most.unwrap_or_default())
+    format!(
+        "{title} of {} through {probe}, for {class}{best}{}",
+        file_name(image.name),
+        peak.unwrap_or_default()
+    )
 }
 
-/// The first trace that there is.
-fn first<'a>(traces: &[Option<&'a Arc<Trace>>]) -> &'a Trace {
+/// The first of a probe's traces.
+fn first_trace<'a>(traces: &[Option<&'a Arc<Trace>>]) -> &'a Trace {
     traces.iter().flatten().next().expect("a probe stands here because of a trace")
 }
 
-/// Whether a probe is right about an image, where its class is known.
-fn verdict(image: &Image<'_>, trace: &Trace) -> Option<bool> {
+/// Whether the probe's prediction is the true class of the image; `None` if that is unknown.
+fn is_correct(image: &Image<'_>, trace: &Trace) -> Option<bool> {
     Some(trace.top.first()?.name == image.truth?)
 }
 
-/// An image's file without its folders.
-fn short(name: &str) -> &str {
+/// An image's name without its folders.
+fn file_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// A name as one word of a command line, on one line.
-fn quoted(name: &str) -> String {
+/// A name in single quotes for a shell, with line breaks replaced by spaces.
+fn shell_quoted(name: &str) -> String {
     format!("'{}'", name.replace('\'', "'\\''").replace(['\n', '\r'], " "))
 }

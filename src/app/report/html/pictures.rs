@@ -1,8 +1,8 @@
-//! What the script is handed: pictures in both themes with the places of tokens and positions in them, and what is known
-//! of every token. As JSON, compressed, in base64.
+//! The data of the page's script: every figure in both themes with the boxes of its tokens and positions, and the values of
+//! every token. Serialised as JSON, gzipped, in base64.
 //!
-//! A picture that several figures hold (the photograph) is kept once, and the two themes of a figure line by line beside
-//! each other, where they are nearly the same: the script puts them back to the byte.
+//! To compress well, the pixels of an image that several figures contain (the photograph) are stored once, and the lines of a
+//! figure's two themes, which are nearly the same, alternate. The script restores each SVG file byte for byte.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -21,58 +21,70 @@ use crate::viz::figures::plot::Plot;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{Empty, Figure, Options, shared};
 
-/// Before the pixels of a picture within a figure.
-const PIXELS: &str = "href=\"data:image/png;base64,";
-/// As many characters of it hold what shades of one photograph differ in.
-const COLORS: usize = export::INDEXED_HEAD / 3 * 4;
+/// What precedes the base64 pixels of an image within an SVG file.
+const PIXELS_PREFIX: &str = "href=\"data:image/png;base64,";
+/// Length in base64 of the head of an indexed PNG, which holds its palette: the only part in which differently shaded copies
+/// of one photograph differ.
+const PALETTE_CHARS: usize = export::INDEXED_HEAD / 3 * 4;
 
-/// All that is shown.
+/// The figures and traces of a page.
 #[derive(Default, Serialize)]
 pub struct Pictures {
-    /// Pixels, PNG in base64, in two parts.
+    /// PNG files in base64, each split in two parts: up to the palette, and the rest.
     pixels: IndexSet<String>,
-    figures: Vec<Drawn>,
-    traces: Vec<Known>,
+    figures: Vec<FigureData>,
+    traces: Vec<TraceData>,
 }
 
-/// A figure.
+/// A figure in both themes.
 #[derive(PartialEq, Serialize)]
-struct Drawn {
-    /// In points.
+struct FigureData {
+    /// Width and height, in points.
     size: [f32; 2],
-    /// The light and the dark one as SVG, a line of each in turn, with `@3,4` for these two parts of pixels; or one after the other,
-    /// where they have not as many lines.
+    /// The light and the dark SVG file in one string of alternating lines, or in two strings if their numbers of lines differ.
+    /// `@3,4` stands for the parts 3 and 4 of `pixels`.
     svg: Vec<String>,
-    /// What lies where.
+    /// The boxes that stand for tokens and positions, later ones above earlier ones.
     places: Vec<HitBox>,
 }
 
-/// A box of a figure that stands for something: left, top, width, height in points.
+/// A box of a figure, `[left, top, width, height]` in points, and what it stands for.
 #[derive(PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum HitBox {
+    /// An image of all tokens in rows and columns.
     Grid([f32; 4], usize, usize),
+    /// An image of a plan: the token of every row, and the number of positions.
     Plan([f32; 4], Vec<usize>, usize),
+    /// One token.
     Token([f32; 4], usize),
+    /// One position of the reading order.
     Position([f32; 4], usize),
 }
 
-/// What is known of the tokens of a trace.
+/// The values of a trace's tokens, rounded to four digits.
 #[derive(Serialize)]
-struct Known {
+struct TraceData {
     rows: usize,
     cols: usize,
-    /// The token read at every step, a list a sweep.
+    /// The token read at every step, one list per sweep.
     orders: Vec<Vec<usize>>,
+    /// Standardised scores, by token.
     scores: Option<Vec<f32>>,
+    /// Weights in the pooled representation, by token.
     weight: Option<Vec<f32>>,
+    /// Evidence by token.
     evidence: Option<Vec<f32>>,
+    /// Evidence by position.
     position: Option<Vec<f32>>,
 }
 
 impl Pictures {
-    /// Adds a figure of a trace on the scale that it shares with the others of its row; its number, or why there is
-    /// nothing to see.
+    /// Draws a figure of a trace, `width` points wide, on the scale of `row`, the traces beside it. Returns its index among the
+    /// figures, which equal ones share.
+    ///
+    /// # Errors
+    /// Why there is nothing to draw.
     pub fn figure(
         &mut self,
         figure: &'static dyn Figure,
@@ -84,86 +96,90 @@ impl Pictures {
         let about = plot.caption().about;
         let light = plot.draw_column(&Theme::light(), width)?;
         let dark = plot.draw_column(&Theme::dark(), width)?;
-        let svg = [&light, &dark].map(|scene| self.pooled(&export::svg(scene, &about)));
-        let drawn = Drawn { size: [light.width, light.height], svg: beside(svg), places: places(&light) };
-        let known = self.figures.iter().position(|other| *other == drawn);
+        let svg = [&light, &dark].map(|scene| self.extract_pixels(&export::svg(scene, &about)));
+        let size = [light.width, light.height];
+        let figure = FigureData { size, svg: interleaved(svg), places: hit_boxes(&light) };
+        let known = self.figures.iter().position(|other| *other == figure);
         Ok(known.unwrap_or_else(|| {
-            self.figures.push(drawn);
+            self.figures.push(figure);
             self.figures.len() - 1
         }))
     }
 
-    /// Adds what is known of a trace; its number.
+    /// Adds the values of a trace; returns its index among the traces.
     pub fn trace(&mut self, trace: &Trace) -> usize {
-        let short =
-            |values: Option<&Vec<f32>>| values.map(|values| values.iter().map(|&v| short(v)).collect());
-        self.traces.push(Known {
+        let rounded = |values: Option<&Vec<f32>>| {
+            values.map(|values| values.iter().map(|&v| to_four_digits(v)).collect())
+        };
+        self.traces.push(TraceData {
             rows: trace.grid.rows,
             cols: trace.grid.cols,
             orders: order::orders(trace),
-            scores: short(trace.scores.as_ref()),
-            weight: short(trace.token_weight.as_ref()),
-            evidence: short(trace.evidence.token.as_ref()),
-            position: short(trace.evidence.position.as_ref()),
+            scores: rounded(trace.scores.as_ref()),
+            weight: rounded(trace.token_weight.as_ref()),
+            evidence: rounded(trace.evidence.token.as_ref()),
+            position: rounded(trace.evidence.position.as_ref()),
         });
         self.traces.len() - 1
     }
 
-    /// It as the page holds it.
-    pub fn text(&self) -> String {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-        serde_json::to_writer(&mut packed, self).expect("plain data serialises");
-        packed.flush().expect("memory takes every byte");
-        STANDARD.encode(packed.finish().expect("memory takes every byte"))
+    /// The data as the page holds it: gzipped JSON in base64.
+    pub fn encoded(&self) -> String {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        serde_json::to_writer(&mut gzip, self).expect("plain data serialises");
+        gzip.flush().expect("memory takes every byte");
+        STANDARD.encode(gzip.finish().expect("memory takes every byte"))
     }
 
-    /// The text of a figure with its pixels set aside.
-    fn pooled(&mut self, svg: &str) -> String {
-        let mut parts = svg.split(PIXELS);
+    /// Moves the pixels of an SVG file into `pixels`, and puts their indices in their place.
+    fn extract_pixels(&mut self, svg: &str) -> String {
+        let mut parts = svg.split(PIXELS_PREFIX);
         let mut out = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let (pixels, rest) = part.split_once('"').expect("an attribute has an end");
-            // Shades of one photograph differ in their colours alone.
-            let (colors, same) = pixels.split_at(pixels.len().min(COLORS));
-            let [colors, same] = [colors, same].map(|part| self.pixels.insert_full(part.to_owned()).0);
-            out.push_str(&format!("{PIXELS}@{colors},{same}\"{rest}"));
+            let (palette, rest_of_png) = pixels.split_at(pixels.len().min(PALETTE_CHARS));
+            let [palette, rest_of_png] =
+                [palette, rest_of_png].map(|part| self.pixels.insert_full(part.to_owned()).0);
+            out.push_str(&format!("{PIXELS_PREFIX}@{palette},{rest_of_png}\"{rest}"));
         }
         out
     }
 }
 
-/// The picture of a trace on the scale that it shares with its row.
+/// The plot of a trace on the scale of the traces in `row` with the same kind of scale.
 pub fn plot(figure: &'static dyn Figure, trace: &Arc<Trace>, row: &[&Arc<Trace>]) -> TracePlot {
-    let scale = |other: &&&Arc<Trace>| figure.scale(other) == figure.scale(trace);
-    let alike = row.iter().filter(scale).map(AsRef::as_ref);
+    let has_same_scale = |other: &&&Arc<Trace>| figure.scale(other) == figure.scale(trace);
+    let alike = row.iter().filter(has_same_scale).map(AsRef::as_ref);
     TracePlot::new(figure, trace, Options::default().within(shared(figure, alike)))
 }
 
-/// Line by line in turn, where both have as many.
-fn beside([light, dark]: [String; 2]) -> Vec<String> {
-    let [lines, others] = [&light, &dark].map(|svg| svg.split('\n').collect::<Vec<_>>());
-    if lines.len() != others.len() {
+/// The alternating lines of both texts as one, or both texts if their numbers of lines differ.
+fn interleaved([light, dark]: [String; 2]) -> Vec<String> {
+    let [light_lines, dark_lines] = [&light, &dark].map(|svg| svg.split('\n').collect::<Vec<_>>());
+    if light_lines.len() != dark_lines.len() {
         return vec![light, dark];
     }
-    vec![lines.iter().zip(others).flat_map(|(light, dark)| [*light, dark]).collect::<Vec<_>>().join("\n")]
+    let pairs = light_lines.iter().zip(dark_lines);
+    vec![pairs.flat_map(|(light, dark)| [*light, dark]).collect::<Vec<_>>().join("\n")]
 }
 
-fn places(scene: &Scene) -> Vec<HitBox> {
+/// The boxes of a scene that stand for tokens or positions, rounded to 0.001 points.
+fn hit_boxes(scene: &Scene) -> Vec<HitBox> {
     let targets = hover::targets(&scene.items).into_iter();
-    let places = targets.filter_map(|(rect, identity)| {
-        let at = [rect.x, rect.y, rect.w, rect.h].map(|v| (v * 1000.0).round() / 1000.0);
+    let boxes = targets.filter_map(|(rect, identity)| {
+        let bounds = [rect.x, rect.y, rect.w, rect.h].map(|v| (v * 1000.0).round() / 1000.0);
         match identity {
-            Identity::Grid(grid) => Some(HitBox::Grid(at, grid.rows, grid.cols)),
-            Identity::Plan { rows, positions } => Some(HitBox::Plan(at, rows.to_vec(), *positions)),
-            Identity::Token(token) => Some(HitBox::Token(at, *token)),
-            Identity::Position(position) => Some(HitBox::Position(at, *position)),
+            Identity::Grid(grid) => Some(HitBox::Grid(bounds, grid.rows, grid.cols)),
+            Identity::Plan { rows, positions } => Some(HitBox::Plan(bounds, rows.to_vec(), *positions)),
+            Identity::Token(token) => Some(HitBox::Token(bounds, *token)),
+            Identity::Position(position) => Some(HitBox::Position(bounds, *position)),
             Identity::Item(_) | Identity::Cells { .. } => None,
         }
     });
-    places.collect()
+    boxes.collect()
 }
 
-/// A number to four digits, as it is read.
-fn short(value: f32) -> f32 {
+/// The value rounded to four significant digits.
+fn to_four_digits(value: f32) -> f32 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

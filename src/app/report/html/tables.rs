@@ -1,23 +1,23 @@
-//! Tables as HTML, each column to be sorted by; a word that the row above has too is left out until then.
+//! Tables as HTML, sortable by every column. Repeated cells of merged columns are hidden while the table is not sorted.
 
 use super::escape;
 use crate::app::report::table::{Cell, Column, Row, Table};
 
-/// The table with its title and notes.
+/// Renders the table with its title and notes.
 pub fn html(table: &Table) -> String {
-    let heads: String = table.columns.iter().map(head).collect();
+    let headings: String = table.columns.iter().map(heading).collect();
     let rows: String =
-        table.rows.iter().zip(table.merged_rows()).map(|(row, read)| line(table, row, &read)).collect();
+        table.rows.iter().zip(table.merged_rows()).map(|(row, merged)| line(table, row, &merged)).collect();
     let notes: String = table.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
     let notes = if notes.is_empty() { notes } else { format!("<ul class=\"small\">\n{notes}</ul>\n") };
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table>\n<caption>{title}</caption>\n\
-         <thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n{notes}",
+         <thead><tr>{headings}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n{notes}",
         title = escape(&table.title),
     )
 }
 
-fn head(column: &Column) -> String {
+fn heading(column: &Column) -> String {
     let class = if column.numbers { " class=\"number\"" } else { "" };
     format!(
         "<th scope=\"col\" aria-sort=\"none\"{class}><button type=\"button\">{}</button></th>",
@@ -25,11 +25,11 @@ fn head(column: &Column) -> String {
     )
 }
 
-/// A row, in which `read` leaves out what is repeated.
-fn line(table: &Table, row: &Row, read: &Row) -> String {
+/// A row; `merged` is the same one, with repeated cells empty.
+fn line(table: &Table, row: &Row, merged: &Row) -> String {
     let class = if row.ruled { " class=\"ruled\"" } else { "" };
-    let cells = row.cells.iter().zip(&read.cells).zip(&table.columns).map(|((cell, read), column)| {
-        let repeated = if cell == read { "" } else { " class=\"repeated\"" };
+    let cells = row.cells.iter().zip(&merged.cells).zip(&table.columns).map(|((cell, merged), column)| {
+        let repeated = if cell == merged { "" } else { " class=\"repeated\"" };
         match cell {
             Cell::None => "<td class=\"number\">–</td>".to_owned(),
             Cell::Text(text) if column.numbers => format!("<td class=\"number\">{}</td>", escape(text)),
