@@ -96,7 +96,6 @@ fn interval_cells(rows: &SeedRows) -> [Cell; 3] {
     let mean = CrossedMean::new(&rows, 0.0);
     let (low, high) = mean.interval();
     let [mean, low, high] = [mean.mean, low, high].map(|value| Cell::number(value, 2));
-    // A single value has no variance.
     if rows.len() * images > 1 { [mean, low, high] } else { [mean, Cell::None, Cell::None] }
 }
 
@@ -112,7 +111,6 @@ fn row(
         return None;
     }
     let [random_deletion, random_insertion] = heights(source, variant, mode, RANDOM);
-    // What is compared with itself has no difference: its cells stay empty.
     let none = SeedRows::new();
     let [random_deletion, random_insertion] =
         if ranking == RANDOM { [&none, &none] } else { [&random_deletion, &random_insertion] };

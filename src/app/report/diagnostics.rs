@@ -69,7 +69,6 @@ fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     if seeds.is_empty() {
         return Vec::new();
     }
-    // One value per seed.
     let values = |name: &str, value: &dyn Fn(&Measured) -> f64| -> Vec<f64> {
         let of_seed = |seed: &&Vec<Measured>| seed.iter().find(|one| one.name == name).map(value);
         seeds.iter().filter_map(of_seed).collect()

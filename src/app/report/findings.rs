@@ -20,8 +20,7 @@ use crate::viz::{Figure, export, find};
 /// Longest part of a file name that comes from an image, a probe or a class, in characters.
 const MAX_NAME_CHARS: usize = 60;
 
-/// Writes the findings to their destination and returns its path. If that fails or is cancelled, files written so far are
-/// removed.
+/// Writes the findings and returns their path. If that fails or is cancelled, the files written so far are removed.
 ///
 /// # Errors
 /// If it was cancelled, or a file cannot be written: which, why, and what to do.
@@ -93,7 +92,6 @@ fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     written
 }
 
-/// Writes a folder per finding and the file of commands.
 fn fill_folder(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let to = &shared.share.to;
     let (theme_name, theme) = named_theme(shared.share.theme);
@@ -129,8 +127,7 @@ fn fill_folder(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     write_file(&to.join("commands.txt"), commands.as_bytes())
 }
 
-/// A figure as `ssmprobe figures` writes it, and the arguments that select it there; `None` if there is nothing to draw.
-/// `row` holds the image's traces, with which it shares its scale.
+/// A figure on the scale of `row` as `ssmprobe figures` writes it, and its arguments there; `None` if there is nothing to draw.
 fn figure_svg(
     figure: &'static dyn Figure,
     trace: &Arc<Trace>,
@@ -164,8 +161,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     atomic_file::write(path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
-/// A name for any file system and shell: ASCII letters, digits, `_`, and `-` for every other character; at most
-/// [`MAX_NAME_CHARS`] long.
+/// A name for any file system and shell, in which `-` replaces all but ASCII letters, digits and `_`.
 fn file_safe(name: &str) -> String {
     let replace = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     let name: String = name.chars().map(replace).take(MAX_NAME_CHARS).collect();

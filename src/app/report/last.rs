@@ -38,7 +38,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
 
 /// The rows of one variant, one per number of kept tokens.
 fn rows_of(source: &Source, variant: &Variant) -> Vec<Row> {
-    // The accuracy with all tokens, and the results with the last ones.
     let seeds: Vec<(f64, &Vec<LastTokens>)> = source
         .evaluated(&variant.name)
         .map(|probe| (probe.metrics.accuracy, &probe.metrics.last))

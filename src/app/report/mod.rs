@@ -169,10 +169,7 @@ pub const FORMATS: &[Format] = &[
 ];
 
 impl Source {
-    /// Reads the runs in `folders`. A folder that is named twice is read once.
-    ///
-    /// # Errors
-    /// As for [`open`](Self::open).
+    /// Reads the runs in `folders`, each folder once; fails as [`open`](Self::open) does.
     pub fn open_all(folders: &[impl AsRef<Path>]) -> Result<Vec<Self>, RunError> {
         let mut sources: Vec<Self> = Vec::new();
         for folder in folders {
@@ -190,10 +187,7 @@ impl Source {
         Ok(sources)
     }
 
-    /// Reads the run in `folder`, finished or not.
-    ///
-    /// # Errors
-    /// If a file of the run cannot be read.
+    /// Reads the run in `folder`, finished or not; an error if one of its files cannot be read.
     pub fn open(folder: &Path) -> Result<Self, RunError> {
         let run = Run::open(folder)?;
         let (outcomes, truth) = (run.outcomes()?, run.truth()?);
@@ -337,7 +331,6 @@ impl Source {
         notes
     }
 
-    /// Settings of tokens and heads that are not the default.
     fn non_default_note(&self) -> Option<String> {
         let manifest = &self.run.manifest;
         let mut parts = Vec::new();

@@ -65,7 +65,6 @@ fn order_tests<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a OrderTests>
     found
 }
 
-/// The share of images with a significant order, over seeds and images.
 fn significant_share(seeds: &[&OrderTests]) -> Share {
     let rows: Vec<Vec<bool>> =
         seeds.iter().map(|seed| seed.significant.chars().map(|digit| digit == '1').collect()).collect();
@@ -73,7 +72,6 @@ fn significant_share(seeds: &[&OrderTests]) -> Share {
 }
 
 fn row(variant: &Variant, seeds: &[&OrderTests], share: Share, corrected: f64) -> Row {
-    // The mean of a share over seeds in percent, if all have it.
     let percent = |value: &dyn Fn(&OrderTests) -> Option<f64>| {
         let shares: Option<Vec<f64>> = seeds.iter().map(|seed| value(seed)).collect();
         Cell::maybe(shares.map(|shares| 100.0 * shares.iter().sum::<f64>() / shares.len() as f64), 1)

@@ -3,7 +3,7 @@
 //! several layers or rates is represented by those with the highest accuracy on the selection images.
 //!
 //! Another training and other images would both change a difference, so interval, t test, permutation test and equivalence
-//! test generalise over both ([`CrossedMean`]); an exact McNemar test on the images tells for every seed whether its two probes differ.
+//! test generalise over both ([`CrossedMean`]); an exact McNemar test on the images compares the two probes of every seed.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
@@ -108,7 +108,6 @@ struct Comparison {
     mcnemar: Vec<f64>,
 }
 
-/// Compares two heads over the seeds that both have; `None` if there are none.
 fn compare(source: &Source, variant: &Variant, reference: &Variant) -> Option<Comparison> {
     let images = source.truth.classes.len();
     let right = |outcome: &Outcome| {

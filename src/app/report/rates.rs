@@ -24,7 +24,6 @@ fn selection_accuracies(source: &Source, name: &str) -> Vec<f64> {
     outcomes.filter_map(|outcome| Some(outcome.epochs.get(outcome.best_epoch?)?.select)).collect()
 }
 
-/// The chosen cell of every head.
 fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
     let row = |grid: &RateGrid| {
         let at = grid.chosen()?;
@@ -49,7 +48,6 @@ fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
     table
 }
 
-/// The note on how a cell is chosen.
 const CHOICE_NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at its best \
                     epoch; the first of equals. The test images have no part in it";
 

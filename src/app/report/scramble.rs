@@ -34,7 +34,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
 fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     let seeds: Vec<&Vec<Outcome>> =
         source.evaluated(&variant.name).map(|evaluated| &evaluated.metrics.ablations).collect();
-    // One value per seed, from the outcome of the ablation and that of the normal order.
     let values = |ablation: Ablation, value: &dyn Fn(&Outcome, &Outcome) -> f64| {
         let pairs = seeds.iter().filter_map(|outcomes| {
             Some((outcomes.iter().find(|o| o.ablation == ablation)?, outcomes.first()?))

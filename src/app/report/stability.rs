@@ -45,7 +45,6 @@ fn row(source: &Source, variant: &Variant, name: &str) -> Option<Row> {
     let seeds: Vec<&StabilitySummary> =
         probes.filter_map(|probe| probe.metrics.stability.iter().find(|kind| kind.name == name)).collect();
     let first = seeds.first()?;
-    // The mean over seeds, if all have the value.
     let mean = |value: &dyn Fn(&StabilitySummary) -> Option<f64>| {
         let values = seeds.iter().map(|seed| value(seed)).collect::<Option<Vec<f64>>>();
         values.map(|values| values.iter().sum::<f64>() / values.len() as f64)

@@ -1,6 +1,5 @@
-//! Accuracy by setting: the variants of one head with settings in their names, `head[field=value,...]`, as `ssmprobe sweep`
-//! trains them. State sizes have their own table (paper, "Effect of state dimension"), and so has the grid of temperature
-//! and iterations ([`super::grid`]).
+//! Accuracy by setting: the swept variants of one head, named `head[field=value,...]`, as `ssmprobe sweep` trains them. State
+//! sizes have their own table (paper, "Effect of state dimension"), as has the grid of temperature and iterations ([`super::grid`]).
 
 use super::Source;
 use super::table::{Cell, Column, Row, Table};
@@ -53,8 +52,7 @@ pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
         .collect()
 }
 
-/// The settings between the brackets of a variant's name, as pairs of field and value; `None` if it has none, or only
-/// [a layer and a rate](only_layer_or_rate): such a variant is not swept.
+/// The settings between the brackets of a variant's name, as pairs of field and value; `None` if it is not swept.
 fn settings(variant: &Variant) -> Option<Vec<(String, String)>> {
     let inside = variant.name.strip_prefix(&variant.head)?.strip_prefix('[')?.strip_suffix(']')?;
     let parse = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -74,7 +72,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
     })
 }
 
-/// One table per head and list of fields that is `wanted`.
 fn tables_of(source: &Source, wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
     let mut found = Vec::new();
     for head in swept_heads(source) {

@@ -138,8 +138,7 @@ impl Cell {
 }
 
 impl Number {
-    /// The rounded value as text, never `-0`. An unsigned positive value that would round to 0 is shown as less than one unit of
-    /// the last decimal, such as `<0.01`.
+    /// The rounded value, never `-0`. An unsigned positive one that rounds to 0 is shown as below the last decimal: `<0.01`.
     pub fn text(&self) -> String {
         let text = format!("{:.*}", self.digits, self.value);
         let last_unit = 10_f64.powi(-(self.digits as i32));
@@ -177,10 +176,10 @@ impl Table {
     /// The rows as people read them: in [merged](Column::merged) columns, a cell that equals the one above is empty.
     pub fn merged_rows(&self) -> Vec<Row> {
         let mut rows = self.rows.clone();
-        for at in 1..rows.len() {
+        for (at, row) in rows.iter_mut().enumerate().skip(1) {
             for (c, column) in self.columns.iter().enumerate() {
                 if column.merged && self.rows[at].cells[c] == self.rows[at - 1].cells[c] {
-                    rows[at].cells[c] = Cell::text("");
+                    row.cells[c] = Cell::text("");
                 }
             }
         }

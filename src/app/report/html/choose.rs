@@ -1,5 +1,4 @@
-//! The probes and test images of a run that a page shows: those that were named, else the best probes and the images on which
-//! they disagree most.
+//! The probes and test images that a page shows: those that are named, else the best probes and the images they disagree on.
 
 use crate::app::report::Source;
 use crate::model::probe::head::{self, Group};
@@ -63,7 +62,7 @@ fn best_of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Option<&'a Outcom
     finished.reduce(|best, other| if other.best_accuracy() > best.best_accuracy() { other } else { best })
 }
 
-/// Indices into the test images of those named in `asked`, by their name in the run or its last components. If none is named,
+/// Indices into the test images of those named in `asked`, by their name in the run or the end of that path. If none is named,
 /// [`IMAGES`] on which the probes disagree most, in rounds of one per class.
 ///
 /// # Errors
@@ -73,7 +72,7 @@ pub fn images(source: &Source, probes: &[&Outcome], asked: &[String]) -> Result<
     if !asked.is_empty() {
         return asked.iter().map(|name| image_named(names, name)).collect();
     }
-    // Of the right and the wrong probes, the number of the fewer; and the number of different answers.
+    // The number of right or of wrong probes, whichever is smaller, and the number of distinct answers.
     let disagreement = |at: usize| {
         let answers = probes.iter().filter_map(|outcome| outcome.best.get(at)).map(|&class| class as usize);
         let right = answers.clone().filter(|class| Some(class) == source.truth.classes.get(at)).count();
@@ -101,7 +100,6 @@ pub fn images(source: &Source, probes: &[&Outcome], asked: &[String]) -> Result<
     Ok(rounds.into_iter().take(IMAGES).map(|(_, _, at)| at).collect())
 }
 
-/// The index of the image with this name, or whose name ends in `/` and it.
 fn image_named(names: &[String], asked: &str) -> Result<usize, String> {
     if let Some(at) = names.iter().position(|name| name == asked) {
         return Ok(at);

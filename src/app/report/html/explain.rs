@@ -20,7 +20,6 @@ use crate::model::train::run::{Outcome, ProbeCheckpoint};
 /// Most classes per image that evidence is stored for: its own, and those that probes predict. The second number is for more
 /// images than the default [`IMAGES`]: a page should be small enough to be mailed.
 const MAX_CLASSES: [usize; 2] = [3, 2];
-/// Id of the run's backbone in the engine.
 const BACKBONE: BackboneId = BackboneId(1);
 
 /// The images and probes to explain.
@@ -95,7 +94,7 @@ impl ExplainSpec<'_> {
         Ok(found.into_iter().map(|(_, _, trace)| trace).collect())
     }
 
-    /// Opens the backbone and the probes in the engine. Returns the dataset; an error if it has changed since the run was trained.
+    /// Opens the backbone and the probes in the engine. Returns the dataset; an error if it changed since the training.
     fn open(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> Result<Dataset, JobError> {
         let run = &self.source.run;
         let settings = TrainSettings::of_run(run).map_err(JobError::failed)?;
@@ -114,8 +113,7 @@ impl ExplainSpec<'_> {
         Ok(dataset)
     }
 
-    /// Explains images through all probes: index of the image, index of the probe, and trace. Errors are warned of only for the
-    /// predicted class, which every image is explained for first.
+    /// Explains images through all probes: indices of image and probe, and trace. Warns of errors only for predicted classes.
     fn explain(
         &self,
         engine: &mut Engine,

@@ -67,8 +67,7 @@ struct Image<'a> {
     /// The note of the part, if this is its first image.
     note: Option<&'a str>,
     truth: Option<&'a str>,
-    /// The classes that evidence is stored for, those of all probes first. If the probes share no class, the first entry is `None`
-    /// and stands for the class of each probe's first trace.
+    /// The classes with evidence, those of all probes first; if there are none of all, first `None`: each probe's first trace.
     classes: Vec<Option<String>>,
     /// The name of each probe, and its trace for each class.
     probes: Vec<(String, ByClass<'a>)>,
@@ -101,7 +100,6 @@ impl Page {
 }
 
 impl Part {
-    /// Its images, in the order of their first trace.
     fn images<'a>(&'a self, truth: &'a [(String, String)]) -> Vec<Image<'a>> {
         let names: IndexSet<&str> = self.traces.iter().map(|trace| trace.image.as_str()).collect();
         let images = names.into_iter().enumerate().map(|(number, name)| {

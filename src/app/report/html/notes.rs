@@ -1,5 +1,4 @@
-//! An author's notes in a subset of Markdown: paragraphs, headings, lists, emphasis, code. Everything else, HTML and links
-//! included, is shown as text.
+//! Notes in a subset of Markdown: paragraphs, headings, lists, emphasis, code. Everything else, such as HTML and links, is text.
 
 use super::escape;
 
@@ -70,7 +69,6 @@ fn is_fence(line: &str) -> bool {
     line.starts_with("```") && !line.trim_start_matches('`').contains('`')
 }
 
-/// The text of a heading of any level; `None` if the line is none.
 fn heading(line: &str) -> Option<&str> {
     let title = line.trim_start_matches('#');
     (line.starts_with('#') && title.starts_with(' ')).then(|| title.trim())

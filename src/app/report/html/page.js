@@ -1,9 +1,9 @@
 "use strict";
-// Shows the figures, and one token in all figures of its image. Everything it needs is in the file.
+// Shows the figures, and marks one token in all figures of its image. All data is in the file.
 (async () => {
   const root = document.documentElement;
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const one = (id) => document.getElementById(id);
+  const byId = (id) => document.getElementById(id);
   const make = (name, parent, className) => {
     const svg = name === "svg" || name === "path";
     const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
@@ -19,14 +19,14 @@
 
   let data;
   try {
-    data = await unpack(one("data").textContent);
+    data = await unpack(byId("data").textContent);
   } catch (error) {
-    one("failed").textContent = `The figures cannot be shown: ${error.message}. The file is damaged, or the browser is older than 2023.`;
-    one("failed").hidden = false;
+    byId("failed").textContent = `The figures cannot be shown: ${error.message}. The file is damaged, or the browser is older than 2023.`;
+    byId("failed").hidden = false;
     return;
   }
 
-  // A figure as the program wrote it.
+  // The SVG file of a figure, byte for byte as the program wrote it.
   function svg(number, theme) {
     const parts = data.figures[number].svg;
     const dark = theme === "dark" ? 1 : 0;
@@ -40,7 +40,7 @@
     return links.get(key);
   }
 
-  // Images, probes, figures.
+  // The state of the page, and its images, probes and figures.
   let theme = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   let step = 0;
   let held = null; // { section, at: { token | position } }
@@ -78,11 +78,11 @@
     const at = choice(section);
     for (const column of section.columns) {
       for (const plot of column.plots) {
-        const there = plot.numbers[at] !== "";
-        plot.frame.hidden = !there;
-        plot.why.hidden = there;
+        const exists = plot.numbers[at] !== "";
+        plot.frame.hidden = !exists;
+        plot.why.hidden = exists;
         plot.why.textContent = plot.whys[at];
-        if (!there) continue;
+        if (!exists) continue;
         const { size, places } = drawn(plot);
         plot.image.src = link(plot.numbers[at], theme);
         plot.image.alt = plot.texts[at];
@@ -99,8 +99,8 @@
     mark(section);
   }
 
-  // Which tokens and positions of a trace are meant.
-  function meant(known, at) {
+  // The tokens and positions of a trace that a token or a position belongs to.
+  function resolve(known, at) {
     if (!known || !at) return null;
     const { token, position } = at;
     const tokens = token !== undefined ? [token] : known.orders.map((order) => order[position]).filter((i) => i !== undefined);
@@ -110,7 +110,7 @@
 
   const cell = ([x, y, w, h], row, rows, column, columns) => [x + (column * w) / columns, y + (row * h) / rows, w / columns, h / rows];
 
-  // The boxes of a figure that stand for what is meant.
+  // The boxes of these tokens and positions in a figure.
   function boxes(places, { tokens, positions }) {
     const found = [];
     for (const place of places) {
@@ -126,8 +126,8 @@
     return found;
   }
 
-  // What lies under a place of a figure.
-  function under(places, x, y) {
+  // The token or position at a point of a figure.
+  function hitTest(places, x, y) {
     for (let at = places.length - 1; at >= 0; at--) {
       const [kind, [box, a, b]] = Object.entries(places[at])[0];
       const [left, top, w, h] = box;
@@ -146,8 +146,8 @@
   const signed = (value) => (value > 0 ? "+" : "") + number(value);
 
   // A token or a position in words.
-  function words(known, at, meaning) {
-    const { tokens, positions } = meaning;
+  function describe(known, at, resolved) {
+    const { tokens, positions } = resolved;
     const parts = [];
     if (at.token !== undefined) {
       const i = at.token;
@@ -173,22 +173,22 @@
     const reading = step > 0 ? { position: step - 1 } : null;
     for (const column of section.columns) {
       const known = trace(column);
-      const [meaning, now] = [meant(known, at), meant(known, reading)];
+      const [resolved, now] = [resolve(known, at), resolve(known, reading)];
       const unread = known && step > 0 && known.orders.length === 1 ? known.orders[0].slice(step) : [];
       for (const plot of column.plots) {
         if (plot.frame.hidden) continue;
         const { places } = drawn(plot);
         const grids = places.filter((place) => place.grid);
-        const [meantBoxes, nowBoxes] = [meaning, now].map((what) => (what ? boxes(places, what) : []));
+        const [selectedBoxes, nowBoxes] = [resolved, now].map((what) => (what ? boxes(places, what) : []));
         plot.paths.veil.setAttribute("d", path(boxes(grids, { tokens: unread, positions: [] })));
-        plot.paths.held.setAttribute("d", path(meantBoxes));
+        plot.paths.held.setAttribute("d", path(selectedBoxes));
         plot.paths.now.setAttribute("d", path(nowBoxes));
-        plot.paths.halo.setAttribute("d", path([...meantBoxes, ...nowBoxes]));
+        plot.paths.halo.setAttribute("d", path([...selectedBoxes, ...nowBoxes]));
       }
-      const said = known && (at || reading) ? words(known, at ?? reading, at ? meaning : now) : [];
+      const description = known && (at || reading) ? describe(known, at ?? reading, at ? resolved : now) : [];
       column.readout.replaceChildren();
-      if (!said.length && column === section.columns[0]) column.readout.append("Point at a patch or a bar to see it everywhere; click to hold it.");
-      said.forEach(([name, text], index) => {
+      if (!description.length && column === section.columns[0]) column.readout.append("Point at a patch or a bar to see it everywhere; click to hold it.");
+      description.forEach(([name, text], index) => {
         if (index) column.readout.append(", ");
         if (name) make("b", column.readout).textContent = name;
         column.readout.append(name ? ` ${text}` : text);
@@ -209,7 +209,7 @@
     const before = held?.section;
     const same = at && held && before === section && JSON.stringify(held.at) === JSON.stringify(at);
     held = at && !same ? { section, at } : null;
-    one("release").disabled = !held;
+    byId("release").disabled = !held;
     if (before) mark(before);
     if (section) mark(section);
   }
@@ -219,7 +219,7 @@
     const at = (event) => {
       const box = frame.getBoundingClientRect();
       const { size, places } = drawn(plot);
-      return under(places, ((event.clientX - box.left) / box.width) * size[0], ((event.clientY - box.top) / box.height) * size[1]);
+      return hitTest(places, ((event.clientX - box.left) / box.width) * size[0], ((event.clientY - box.top) / box.height) * size[1]);
     };
     frame.addEventListener("pointermove", (event) => point(section, at(event)));
     frame.addEventListener("pointerleave", () => point(section, null));
@@ -234,7 +234,7 @@
       const current = (pointed?.section === section && pointed.at) || (held?.section === section && held.at) || null;
       if (by !== undefined) {
         const name = onGrid ? "token" : "position";
-        const from = current?.[name] ?? meant(known, current)?.[`${name}s`][0];
+        const from = current?.[name] ?? resolve(known, current)?.[`${name}s`][0];
         const to = from === undefined ? 0 : from + by;
         point(section, { [name]: Math.min(count - 1, Math.max(0, to)) });
       } else if (event.key === "Enter" || event.key === " ") {
@@ -246,66 +246,66 @@
     });
   }
 
-  // The reading, step by step.
-  const range = one("step");
+  // The reading order, step by step.
+  const range = byId("step");
   const last = Number(range.max);
   let playing = null;
-  function read(to) {
+  function setStep(to) {
     step = Math.min(last, Math.max(0, to));
     range.value = step;
-    one("read").textContent = `${step} of ${last}`;
+    byId("read").textContent = `${step} of ${last}`;
     markAll();
   }
   function play(on) {
     cancelAnimationFrame(playing?.frame);
     playing = null;
-    one("play").textContent = on ? "Pause" : "Play";
+    byId("play").textContent = on ? "Pause" : "Play";
     if (!on) return;
     const from = step < last ? step : 0;
     const begun = performance.now();
     playing = { frame: 0 };
-    const go = (now) => {
-      read(from + Math.floor(Math.max(0, now - begun) / Math.max(40, 9000 / last)));
+    const tick = (now) => {
+      setStep(from + Math.floor(Math.max(0, now - begun) / Math.max(40, 9000 / last)));
       if (step >= last) play(false);
-      else playing.frame = requestAnimationFrame(go);
+      else playing.frame = requestAnimationFrame(tick);
     };
-    playing.frame = requestAnimationFrame(go);
+    playing.frame = requestAnimationFrame(tick);
   }
   range.addEventListener("input", () => {
     play(false);
-    read(Number(range.value));
+    setStep(Number(range.value));
   });
-  one("play").addEventListener("click", () => play(!playing));
-  one("release").addEventListener("click", () => hold(held?.section, null));
+  byId("play").addEventListener("click", () => play(!playing));
+  byId("release").addEventListener("click", () => hold(held?.section, null));
 
-  // Light and dark.
-  function dress(to) {
+  // Light and dark theme; printed pages are light.
+  function setTheme(to) {
     theme = to;
     root.dataset.theme = to;
-    one("theme").textContent = to === "dark" ? "Light" : "Dark";
+    byId("theme").textContent = to === "dark" ? "Light" : "Dark";
     sections.forEach(show);
   }
   const decoded = () => Promise.all(all(".plot:not([hidden]) img").map((image) => image.decode().catch(() => {})));
-  one("theme").addEventListener("click", () => dress(theme === "dark" ? "light" : "dark"));
-  let before = null;
-  const paper = () => {
-    if (before) return;
-    before = theme;
-    if (theme === "dark") dress("light");
+  byId("theme").addEventListener("click", () => setTheme(theme === "dark" ? "light" : "dark"));
+  let themeBeforePrint = null;
+  const beforePrint = () => {
+    if (themeBeforePrint) return;
+    themeBeforePrint = theme;
+    if (theme === "dark") setTheme("light");
   };
-  addEventListener("beforeprint", paper);
+  addEventListener("beforeprint", beforePrint);
   addEventListener("afterprint", () => {
-    const back = before;
-    before = null;
-    if (back && back !== theme) dress(back);
+    const previous = themeBeforePrint;
+    themeBeforePrint = null;
+    if (previous && previous !== theme) setTheme(previous);
   });
-  one("print").addEventListener("click", async () => {
-    paper();
+  byId("print").addEventListener("click", async () => {
+    beforePrint();
     await decoded();
     print();
   });
 
-  // Tables by a column: up, down, as it was.
+  // Sorts tables by a column: in one direction, the other, and back to the original order.
   for (const table of all("table")) {
     const body = table.tBodies[0];
     const rows = [...body.rows];
@@ -335,7 +335,7 @@
     );
   }
 
-  // Keys of the whole page.
+  // Keyboard shortcuts of the page.
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target.closest("select, input:not([type=range])")) return;
@@ -350,20 +350,20 @@
       Escape: () => {
         if (pointed) point(pointed.section, null);
         hold(held?.section, null);
-        one("keys").open = false;
+        byId("keys").open = false;
       },
-      ",": () => (play(false), read(step - 1)),
-      ".": () => (play(false), read(step + 1)),
+      ",": () => (play(false), setStep(step - 1)),
+      ".": () => (play(false), setStep(step + 1)),
       p: () => play(!playing),
-      t: () => dress(theme === "dark" ? "light" : "dark"),
+      t: () => setTheme(theme === "dark" ? "light" : "dark"),
       j: () => jump(1),
       k: () => jump(-1),
-      "?": () => (one("keys").open = !one("keys").open),
+      "?": () => (byId("keys").open = !byId("keys").open),
     };
     keys[event.key]?.();
   });
 
-  dress(theme);
+  setTheme(theme);
   await decoded();
   root.dataset.ready = "true";
 })();

@@ -104,7 +104,6 @@ fn bar(steps: usize) -> String {
     )
 }
 
-/// The titles and descriptions of the figures.
 fn figure_descriptions(page: &Page) -> String {
     let description = |info: crate::viz::Info| {
         format!("<div><dt>{}</dt><dd>{}.</dd></div>\n", escape(info.title), escape(info.about))
@@ -241,7 +240,6 @@ fn alt_text(title: &str, image: &Image<'_>, probe: &str, trace: &Trace) -> Strin
     )
 }
 
-/// The first of a probe's traces.
 fn first_trace<'a>(traces: &[Option<&'a Arc<Trace>>]) -> &'a Trace {
     traces.iter().flatten().next().expect("a probe stands here because of a trace")
 }

@@ -23,8 +23,7 @@ use crate::viz::{Empty, Figure, Options, shared};
 
 /// What precedes the base64 pixels of an image within an SVG file.
 const PIXELS_PREFIX: &str = "href=\"data:image/png;base64,";
-/// Length in base64 of the head of an indexed PNG, which holds its palette: the only part in which differently shaded copies
-/// of one photograph differ.
+/// Base64 length of an indexed PNG up to the end of its palette: only there do differently shaded copies of a photograph differ.
 const PALETTE_CHARS: usize = export::INDEXED_HEAD / 3 * 4;
 
 /// The figures and traces of a page.
@@ -48,43 +47,33 @@ struct FigureData {
     places: Vec<HitBox>,
 }
 
-/// A box of a figure, `[left, top, width, height]` in points, and what it stands for.
+/// A box of a figure, `[left, top, width, height]` in points, and what it shows: a grid of rows and columns of tokens, a plan
+/// with the token of every row and its number of positions, one token, or one position of the reading order.
 #[derive(PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum HitBox {
-    /// An image of all tokens in rows and columns.
     Grid([f32; 4], usize, usize),
-    /// An image of a plan: the token of every row, and the number of positions.
     Plan([f32; 4], Vec<usize>, usize),
-    /// One token.
     Token([f32; 4], usize),
-    /// One position of the reading order.
     Position([f32; 4], usize),
 }
 
-/// The values of a trace's tokens, rounded to four digits.
+/// The values of a trace by token, rounded to four digits; `position` holds the evidence by position.
 #[derive(Serialize)]
 struct TraceData {
     rows: usize,
     cols: usize,
     /// The token read at every step, one list per sweep.
     orders: Vec<Vec<usize>>,
-    /// Standardised scores, by token.
     scores: Option<Vec<f32>>,
-    /// Weights in the pooled representation, by token.
     weight: Option<Vec<f32>>,
-    /// Evidence by token.
     evidence: Option<Vec<f32>>,
-    /// Evidence by position.
     position: Option<Vec<f32>>,
 }
 
 impl Pictures {
     /// Draws a figure of a trace, `width` points wide, on the scale of `row`, the traces beside it. Returns its index among the
-    /// figures, which equal ones share.
-    ///
-    /// # Errors
-    /// Why there is nothing to draw.
+    /// figures, which equal ones share, or why there is nothing to draw.
     pub fn figure(
         &mut self,
         figure: &'static dyn Figure,
