@@ -1,4 +1,4 @@
-//! Why tokens cannot be had.
+//! Errors of an extraction.
 
 use std::path::PathBuf;
 
@@ -10,38 +10,38 @@ use crate::model::backbone::token_spec::Layer;
 use crate::model::backbone::weights::WeightsError;
 use crate::model::data::token_cache::CacheError;
 
-/// Why tokens cannot be had.
+/// Errors of an extraction.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
-    /// A layer that is requested twice.
+    /// A layer is requested twice.
     #[error(
         "layer {layer} is asked for twice; the last of this backbone's layers is {layers}, and also `last`"
     )]
     SameLayer {
-        /// As it was named the second time.
+        /// The layer, as its second request names it.
         layer: Layer,
-        /// How many there are.
+        /// Number of the backbone's layers.
         layers: usize,
     },
-    /// The backbone's configuration.
+    /// An error of the backbone's configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The backbone's weights.
+    /// An error of the backbone's weights.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The backbone.
+    /// An error of the backbone.
     #[error(transparent)]
     Backbone(#[from] BackboneError),
-    /// What prepares the images.
+    /// An error of the preprocessor.
     #[error(transparent)]
     Preprocess(#[from] PreprocessError),
-    /// The cache.
+    /// An error of the token cache.
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// No folder was given for the tokens, and the user has no home folder.
     #[error("this user has no home folder to keep tokens in; name a folder for them (--cache)")]
     NoCache,
-    /// The cache would be larger than allowed.
+    /// The cache would exceed the limit on its size.
     #[error(
         "the tokens of {images} images take {} and the limit is {}; allow more (--cache-limit), keep them in \
          float16 (--precision float16), or make the dataset or the images (--size) smaller",
@@ -52,7 +52,7 @@ pub enum ExtractError {
         images: usize,
         /// Bytes of their tokens.
         bytes: u64,
-        /// Most bytes allowed.
+        /// Maximum number of bytes.
         limit: u64,
     },
     /// The disk has too little free space.
@@ -66,10 +66,10 @@ pub enum ExtractError {
         root: PathBuf,
         /// Bytes still to be written.
         bytes: u64,
-        /// Bytes there are.
+        /// Free bytes.
         free: u64,
     },
-    /// Images keep their proportions.
+    /// Preprocessed images would differ in size, hence in their number of tokens.
     #[error(
         "{folder}: its preprocessor_config.json neither crops nor resizes to one size, so images have \
          different numbers of tokens; probes are trained on one grid: add a crop_size",
@@ -79,31 +79,31 @@ pub enum ExtractError {
         /// The backbone's folder.
         folder: PathBuf,
     },
-    /// Nothing to train on.
+    /// None of the images can be read.
     #[error("none of the {images} images can be read; the first: {why}")]
     Unreadable {
         /// Number of images.
         images: usize,
-        /// What is wrong with the first.
+        /// The error of the first.
         why: String,
     },
-    /// An image that could be read before.
+    /// An image can no longer be read.
     #[error("{image} could be read before and cannot be now: {why}; put it back and resume (--resume)")]
     Vanished {
         /// Its name.
         image: String,
-        /// Why.
+        /// The error.
         why: String,
     },
     /// A thread could not be started.
     #[error("the threads that decode images and write tokens cannot be started: {0}")]
     Thread(std::io::Error),
-    /// The caller stopped it.
+    /// The event callback stopped the extraction.
     #[error("stopped after {done} of {images} images; the same command goes on from there")]
     Stopped {
-        /// Images whose tokens are kept.
+        /// Number of images whose tokens are cached.
         done: usize,
-        /// All images.
+        /// Number of all images.
         images: usize,
     },
 }

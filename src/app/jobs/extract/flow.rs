@@ -1,7 +1,7 @@
 //! The extraction pipeline: one thread decodes and prepares the next images, the calling thread, which owns
 //! every tensor, runs the backbone, and a third writes the tokens of the previous ones. Bounded channels
-//! connect them, so memory does not grow with the dataset; the time each stage spends is measured, so that
-//! the slowest is known.
+//! connect them, so memory does not grow with the dataset. The time of each stage is measured, which shows
+//! the slowest.
 
 use std::collections::BTreeSet;
 use std::iter::Peekable;
@@ -27,136 +27,136 @@ use crate::model::io::sha256;
 use crate::model::tokens::Tokens;
 
 /// Batch size of the backbone in images: a divisor of a shard, so that a resumed extraction forms the
-/// same batches as one that was never stopped, and gives the same bits. A GPU, which reads as
-/// many at once as it holds, gets whole shards.
+/// same batches as one that was never stopped, and gives the same bits. A GPU gets whole shards, of which it
+/// reads as many images at once as fit in its memory.
 pub(super) fn batch(device: &Device) -> usize {
     if *device == Device::flex() { SHARD / 2 } else { SHARD }
 }
 
-/// Where the time of an extraction went, in seconds. Decoding and writing go on beside the backbone.
+/// Time of every stage of an extraction, in seconds. Decoding and writing run concurrently with the backbone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spent {
-    /// Images taken.
+    /// Number of images read.
     pub images: usize,
-    /// Decoding and preparing them.
+    /// Decoding and preprocessing.
     pub decoding: f64,
-    /// The backbone, at work.
+    /// The backbone's forward passes.
     pub backbone: f64,
-    /// The backbone, waiting for the first images.
+    /// The backbone waiting for the first batch.
     pub first: f64,
-    /// The backbone, waiting for images after the first.
+    /// The backbone waiting for later batches.
     pub starved: f64,
-    /// The backbone, waiting for the writer to accept its tokens.
+    /// The backbone waiting for the writer to accept its tokens.
     pub blocked: f64,
     /// Writing the tokens.
     pub writing: f64,
 }
 
-/// Pixels of an image, or why there are none.
+/// Pixels of an image, or why it cannot be decoded or preprocessed.
 pub(super) type Prepared = Result<Pixels, String>;
 
-/// An image on its way to the backbone, and the digest of its file; none where that could not be read.
+/// The pixels of an image and the SHA-256 of its file, `None` if the file cannot be read.
 type Image = (Prepared, Option<String>);
 
-/// Tokens of images after every layer, in order, none where an image could not be read; and the images' digests.
+/// Per image its tokens after every layer, `None` if it cannot be read, and the SHA-256 of its file.
 type Batch = Vec<(Option<Vec<Tokens>>, Option<String>)>;
 
 impl Plan {
-    /// Takes the tokens that are missing, those of all layers in one pass; a cache a layer. `tell` may stop it; what
-    /// was done is kept.
+    /// Extracts the missing tokens, those of all layers in one pass, and returns one cache per layer. `on_event` may
+    /// stop it; whole shards are kept.
     pub fn run(
         &self,
         dataset: &Dataset,
         device: &Device,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Vec<TokenCache>, ExtractError> {
         self.check()?;
-        let mut stocks = self.stocks()?;
-        stocks.iter_mut().try_for_each(|stock| self.verify(stock, dataset, tell))?;
-        if stocks.iter().all(CacheScan::is_complete) {
-            return Ok(stocks.into_iter().filter_map(|stock| stock.into_cache().ok()).collect());
+        let mut scans = self.scans()?;
+        scans.iter_mut().try_for_each(|scan| self.verify(scan, dataset, on_event))?;
+        if scans.iter().all(CacheScan::is_complete) {
+            return Ok(scans.into_iter().filter_map(|scan| scan.into_cache().ok()).collect());
         }
-        let writers = stocks.into_iter().map(Writer::resume).collect::<Result<_, _>>()?;
-        let writers = self.take(writers, dataset, device, tell)?;
+        let writers = scans.into_iter().map(Writer::resume).collect::<Result<_, _>>()?;
+        let writers = self.extract_missing(writers, dataset, device, on_event)?;
         Ok(writers.into_iter().map(Writer::finish).collect::<Result<_, _>>()?)
     }
 
-    /// What there is of every layer.
-    fn stocks(&self) -> Result<Vec<CacheScan>, CacheError> {
+    /// The state of every layer's cache.
+    fn scans(&self) -> Result<Vec<CacheScan>, CacheError> {
         let open = |source| CacheScan::open(&self.root, source, Some(self.images));
         self.sources.iter().map(open).collect()
     }
 
-    /// Takes those that are missing of some shards: a part of all. Kept ones are not looked at.
+    /// Extracts the missing tokens of one part of the shards. Cached tokens are not verified.
     pub fn run_part(
         &self,
         part: Part,
         dataset: &Dataset,
         device: &Device,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<(), ExtractError> {
         self.check()?;
-        let mut writers = self.stocks()?.into_iter().map(Writer::resume).collect::<Result<Vec<_>, _>>()?;
+        let mut writers = self.scans()?.into_iter().map(Writer::resume).collect::<Result<Vec<_>, _>>()?;
         for writer in &mut writers {
             writer.only(part.range(self.images.div_ceil(SHARD)));
         }
         match writers.iter().all(|writer| writer.missing().is_empty()) {
             true => Ok(()),
-            false => self.take(writers, dataset, device, tell).map(drop),
+            false => self.extract_missing(writers, dataset, device, on_event).map(drop),
         }
     }
 
-    /// Takes the tokens that `writers` wait for, one a layer.
-    fn take(
+    /// Extracts the tokens that `writers`, one per layer, miss.
+    fn extract_missing(
         &self,
         writers: Vec<Writer>,
         dataset: &Dataset,
         device: &Device,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Vec<Writer>, ExtractError> {
         let reader = self.open(device)?;
         let writers = Writers::new(writers);
         let (missing, kept) = (writers.missing.clone(), writers.done());
         let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
         std::thread::scope(|scope| {
-            // On either side of the batch that is read, one batch waits in the channel and one is being worked on.
-            let (send, images) = sync_channel(1);
-            let (hand, tokens) = sync_channel(1);
-            let named = |name: &str| Builder::new().name(name.into());
-            let decoding = named("decode")
+            // Before and after the backbone's own batch, one batch waits in the channel and one is worked on.
+            let (image_sender, images) = sync_channel(1);
+            let (token_sender, tokens) = sync_channel(1);
+            let thread = |name: &str| Builder::new().name(name.into());
+            let decoding = thread("decode")
                 .spawn_scoped(scope, || {
-                    let make = |sample: &&Sample| image(sample, &self.preprocessor);
-                    prepare_ahead(samples.chunks(batch(device)), make, send)
+                    let make = |sample: &&Sample| load(sample, &self.preprocessor);
+                    prepare_ahead(samples.chunks(batch(device)), make, image_sender)
                 })
                 .map_err(ExtractError::Thread)?;
-            let writing = named("write")
+            let writing = thread("write")
                 .spawn_scoped(scope, || write(writers, tokens))
                 .map_err(ExtractError::Thread)?;
-            let read = self.read(&reader, (&missing, kept), images, hand, tell);
-            let (written, writing) = joined(writing);
+            let read = self.run_backbone(&reader, (&missing, kept), images, token_sender, on_event);
+            let (written, writing) = join(writing);
             let writers = written?;
             let (decoding, mut spent) = (
-                joined(decoding),
+                join(decoding),
                 read?.ok_or(ExtractError::Stopped { done: writers.done(), images: self.images })?,
             );
             (spent.decoding, spent.writing) = (decoding.as_secs_f64(), writing.as_secs_f64());
-            let _ = tell(Event::Done(spent)); // there is nothing left to stop
+            let _ = on_event(Event::Done(spent)); // there is nothing left to stop
             Ok(writers.all)
         })
     }
 
-    /// Runs the backbone on every batch of the `missing` images that comes, `done` of all being kept; nothing where it was stopped
-    /// before the last.
-    fn read(
+    /// Runs the backbone on every batch of the `missing` images and sends its tokens; `done` images are already
+    /// cached. `None` if it was stopped before the last batch.
+    fn run_backbone(
         &self,
         reader: &TokenReader,
         (missing, mut done): (&[usize], usize),
         batches: Receiver<Vec<Image>>,
-        hand: SyncSender<Batch>,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        sender: SyncSender<Batch>,
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Spent>, ExtractError> {
-        let (mut readable, mut first, mut held) = (missing.len() < self.images, None, None);
-        let mut pace = RateMeter::new(self.images, done);
+        let (mut readable, mut first_error, mut batch_limit) = (missing.len() < self.images, None, None);
+        let mut meter = RateMeter::new(self.images, done);
         let mut spent = Spent::default();
         let since = |begun: Instant| begun.elapsed().as_secs_f64();
         loop {
@@ -167,59 +167,60 @@ impl Plan {
             let (prepared, digests): (Vec<Prepared>, Vec<Option<String>>) = batch.into_iter().unzip();
             for (prepared, &sample) in prepared.iter().zip(&missing[spent.images..]) {
                 if let Err(why) = prepared {
-                    // The answer to the batch's progress decides.
-                    let _ = tell(Event::Unreadable { sample, why });
-                    first.get_or_insert(why.clone());
+                    // The progress event of the batch decides whether to stop.
+                    let _ = on_event(Event::Unreadable { sample, why });
+                    first_error.get_or_insert(why.clone());
                 }
             }
             let begun = Instant::now();
             let read = reader.read_layers(prepared, Err::<String, BackboneError>)?;
             spent.backbone += since(begun);
-            let before = std::mem::replace(&mut held, reader.backbone.held_at_once());
-            if let Some(images) = held.filter(|_| held != before) {
-                let _ = tell(Event::OutOfMemory { images });
+            let before = std::mem::replace(&mut batch_limit, reader.backbone.held_at_once());
+            if let Some(images) = batch_limit.filter(|_| batch_limit != before) {
+                let _ = on_event(Event::OutOfMemory { images });
             }
             let tokens = read.into_iter().map(|read| read.ok().map(|(tokens, _)| tokens));
             let tokens: Batch = tokens.zip(digests).collect();
             readable |= tokens.iter().any(|(tokens, _)| tokens.is_some());
             (done, spent.images) = (done + count, spent.images + count);
             let begun = Instant::now();
-            if hand.send(tokens).is_err() {
-                break; // the writer says why
+            if sender.send(tokens).is_err() {
+                break; // the writer failed and returns the error
             }
             spent.blocked += since(begun);
-            let progress = pace.at(done);
-            if pace.without(|| tell(Event::Progress(progress))).is_break() && done < self.images {
+            let progress = meter.at(done);
+            if meter.without(|| on_event(Event::Progress(progress))).is_break() && done < self.images {
                 return Ok(None);
             }
         }
-        match first {
+        match first_error {
             Some(why) if !readable => Err(ExtractError::Unreadable { images: self.images, why }),
             _ => Ok(Some(spent)),
         }
     }
 }
 
-/// Decodes an image and makes it what the backbone wants.
+/// Decodes and preprocesses an image.
 pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared {
-    prepared(sample.source.photo().map_err(|error| error.to_string()), preprocessor)
+    preprocess(sample.source.photo().map_err(|error| error.to_string()), preprocessor)
 }
 
-fn prepared(photo: Result<Photo, String>, preprocessor: &Preprocessor) -> Prepared {
+/// Preprocesses a decoded image, or returns its error.
+fn preprocess(photo: Result<Photo, String>, preprocessor: &Preprocessor) -> Prepared {
     preprocessor.apply(&photo?).map_err(|error| error.to_string())
 }
 
-/// [`prepare`], with the digest of the very bytes that were decoded.
-fn image(sample: &Sample, preprocessor: &Preprocessor) -> Image {
+/// [`prepare`], with the SHA-256 of the very bytes that were decoded.
+fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
     let bytes = match sample.source.bytes() {
         Ok(bytes) => bytes,
         Err(error) => return (Err(error.to_string()), None),
     };
     let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
-    (prepared(photo, preprocessor), Some(sha256::of_bytes(&bytes)))
+    (preprocess(photo, preprocessor), Some(sha256::of_bytes(&bytes)))
 }
 
-/// Writes every batch that comes, and how long that took; ends at the first that cannot be written.
+/// Writes every batch received until the first error; also returns the time spent writing.
 fn write(mut writers: Writers, batches: Receiver<Batch>) -> (Result<Writers, CacheError>, Duration) {
     let mut spent = Duration::ZERO;
     for batch in batches {
@@ -234,40 +235,40 @@ fn write(mut writers: Writers, batches: Receiver<Batch>) -> (Result<Writers, Cac
     (Ok(writers), spent)
 }
 
-/// What writes the tokens of every layer. An image that one of them misses is read once, for all that miss it.
+/// The writers of all layers. An image whose tokens several of them miss is read once for all.
 struct Writers {
     all: Vec<Writer>,
-    /// What each misses, in order.
-    wanted: Vec<Peekable<IntoIter<usize>>>,
-    /// What any of them misses, in order.
+    /// Per writer, the images it misses, in order.
+    missing_per_writer: Vec<Peekable<IntoIter<usize>>>,
+    /// The images that any writer misses, in order.
     missing: Vec<usize>,
-    /// How many of these have been pushed.
-    come: usize,
+    /// Number of images of `missing` that have been pushed.
+    pushed: usize,
 }
 
 impl Writers {
     fn new(all: Vec<Writer>) -> Self {
-        let wanted: Vec<Vec<usize>> = all.iter().map(Writer::missing).collect();
-        let missing: BTreeSet<usize> = wanted.iter().flatten().copied().collect();
-        let wanted = wanted.into_iter().map(|own| own.into_iter().peekable()).collect();
-        Self { all, wanted, missing: missing.into_iter().collect(), come: 0 }
+        let per_writer: Vec<Vec<usize>> = all.iter().map(Writer::missing).collect();
+        let missing: BTreeSet<usize> = per_writer.iter().flatten().copied().collect();
+        let missing_per_writer = per_writer.into_iter().map(|images| images.into_iter().peekable()).collect();
+        Self { all, missing_per_writer, missing: missing.into_iter().collect(), pushed: 0 }
     }
 
-    /// Images of which the tokens of every layer are kept, as far as those that are left to others do not count.
+    /// Number of images whose tokens of every layer are cached, not counting images left to other writers.
     fn done(&self) -> usize {
         self.all.iter().map(Writer::done).min().unwrap_or(0)
     }
 
-    /// Takes the tokens of the next image that any of them misses.
+    /// Adds the tokens of the next image in `missing` to every writer that misses it.
     fn push(&mut self, tokens: Option<Vec<Tokens>>, sha256: Option<String>) -> Result<(), CacheError> {
-        let image = self.missing[self.come];
-        self.come += 1;
+        let image = self.missing[self.pushed];
+        self.pushed += 1;
         let layers: Vec<Option<Tokens>> = match tokens {
             Some(tokens) => tokens.into_iter().map(Some).collect(),
             None => vec![None; self.all.len()],
         };
-        for ((writer, wanted), tokens) in self.all.iter_mut().zip(&mut self.wanted).zip(layers) {
-            if wanted.next_if_eq(&image).is_some() {
+        for ((writer, missing), tokens) in self.all.iter_mut().zip(&mut self.missing_per_writer).zip(layers) {
+            if missing.next_if_eq(&image).is_some() {
                 writer.push(tokens, sha256.clone())?;
             }
         }
@@ -275,7 +276,7 @@ impl Writers {
     }
 }
 
-/// The result of a thread; a panic in it is resumed here.
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+/// Waits for a thread and returns its result, or resumes its panic.
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

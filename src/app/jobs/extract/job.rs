@@ -1,4 +1,4 @@
-//! Extracts the tokens of a dataset as a job, for an evaluation in the window and for every verb.
+//! Extraction of a dataset's tokens as a job, for the window's evaluations and for every verb.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub struct ExtractSpec<'a> {
 
 /// The result of an extraction.
 pub struct Extracted {
-    /// All tokens, including those cached before; of several layers, those of the first.
+    /// All tokens, including those cached before; with several layers, those of the first.
     pub cache: TokenCache,
     /// Where the time went; `None` if all tokens were cached.
     pub spent: Option<Spent>,
@@ -36,7 +36,7 @@ pub struct Extracted {
     pub unreadable: usize,
 }
 
-/// The tokens of a plan: verifies those that are cached and extracts those that are missing.
+/// Verifies the cached tokens of a plan and extracts the missing ones.
 ///
 /// # Errors
 /// If it is cancelled, or the tokens cannot be extracted.
@@ -48,8 +48,8 @@ pub fn run(
     let ExtractSpec { plan, dataset, device } = spec;
     let (mut spent, mut damaged, mut changed, mut unreadable) = (None, Vec::new(), Vec::new(), 0);
     reporter.begin();
-    let taken = plan.run(dataset, device, &mut |event| {
-        let flow = told(engine, reporter, &event, dataset);
+    let result = plan.run(dataset, device, &mut |event| {
+        let flow = report(engine, reporter, &event, dataset);
         match event {
             Event::Done(seconds) => spent = Some(seconds),
             Event::Damaged(damage) => damaged.push(damage.path.clone()),
@@ -59,7 +59,7 @@ pub fn run(
         }
         flow
     });
-    let mut caches = taken.map_err(|error| ended(error, reporter, dataset))?;
+    let mut caches = result.map_err(|error| job_error(error, reporter, dataset))?;
     let cache = caches.swap_remove(0);
     Ok(Extracted { cache, spent, damaged, changed, unreadable })
 }
@@ -76,12 +76,12 @@ pub fn run_part(
 ) -> Result<(), JobError> {
     let ExtractSpec { plan, dataset, device } = spec;
     reporter.begin();
-    let taken = plan.run_part(part, dataset, device, &mut |event| told(engine, reporter, &event, dataset));
-    taken.map_err(|error| ended(error, reporter, dataset))
+    let result = plan.run_part(part, dataset, device, &mut |event| report(engine, reporter, &event, dataset));
+    result.map_err(|error| job_error(error, reporter, dataset))
 }
 
-/// Reports an event, and returns whether to go on.
-fn told(
+/// Reports an event; returns whether the extraction continues.
+fn report(
     engine: &mut Engine,
     reporter: &mut dyn Reporter,
     event: &Event<'_>,
@@ -95,8 +95,8 @@ fn told(
     if paused.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// The job's error for an extraction that did not finish.
-fn ended(error: ExtractError, reporter: &mut dyn Reporter, dataset: &Dataset) -> JobError {
+/// The job's error for an extraction that did not finish; reports that it was stopped.
+fn job_error(error: ExtractError, reporter: &mut dyn Reporter, dataset: &Dataset) -> JobError {
     match error {
         ExtractError::Stopped { done, images } => {
             reporter.extract(&Event::Stopped { done, images }, dataset);

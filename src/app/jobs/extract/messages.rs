@@ -2,10 +2,10 @@
 
 use super::{Event, ExtractError};
 
-/// Most unreadable images that are named; further ones are only counted.
+/// Maximum number of unreadable images that are named; further ones are only counted.
 const MAX_NAMED: usize = 20;
 
-/// What was said so far.
+/// Turns the events of one extraction into messages, and limits those about unreadable images.
 #[derive(Default)]
 pub struct Messages {
     unreadable: usize,
@@ -15,9 +15,9 @@ pub struct Messages {
 pub enum Line {
     /// A problem.
     Warning(String),
-    /// A remark.
+    /// A note.
     Note(String),
-    /// How it ended.
+    /// How the extraction ended.
     End(String),
 }
 
@@ -47,7 +47,7 @@ impl Messages {
             Event::Unreadable { sample, why } => {
                 self.unreadable += 1;
                 match self.unreadable {
-                    ..=MAX_NAMED => Line::Warning(format!("left out: {}", named(&name(*sample), why))),
+                    ..=MAX_NAMED => Line::Warning(format!("left out: {}", prefixed(&name(*sample), why))),
                     count if count == MAX_NAMED + 1 => Line::Warning("more are left out, and counted".into()),
                     _ => return None,
                 }
@@ -64,8 +64,8 @@ impl Messages {
     }
 }
 
-/// The error prefixed with the name it concerns, unless it contains that already.
-fn named(name: &str, why: &str) -> String {
+/// The error `why` prefixed with the sample's name, unless it contains that already.
+fn prefixed(name: &str, why: &str) -> String {
     if why.contains(name) { why.to_owned() } else { format!("{name}: {why}") }
 }
 

@@ -42,80 +42,80 @@ use crate::model::io::sha256;
 use crate::model::probe::BackboneMeta;
 use crate::model::probe::head::Dims;
 
-/// Whose tokens, and how they are taken and kept.
+/// Which tokens to extract, and how to extract and store them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtractOptions {
     /// The backbone's folder.
     pub backbone: PathBuf,
-    /// How.
+    /// How to extract and store the tokens.
     pub tokens: TokenSettings,
-    /// Of which layers; the one that `tokens` says where none is here.
+    /// Layers whose tokens are extracted; if empty, the layer in `tokens`.
     pub layers: Vec<Layer>,
 }
 
 impl ExtractOptions {
-    /// Those of the layer that `tokens` says.
+    /// Options for the layer in `tokens`.
     pub fn new(backbone: PathBuf, tokens: TokenSettings) -> Self {
         Self { backbone, tokens, layers: Vec::new() }
     }
 }
 
-/// Progress of an extraction.
+/// An event of an extraction.
 pub enum Event<'a> {
     /// A batch is done.
     Progress(Progress),
-    /// This many images were checked for whether they can be read.
+    /// Images were checked for whether they can be read.
     Looked(Progress),
-    /// Kept tokens are read and compared with their digests.
+    /// Cached tokens are being compared with their digests.
     Verifying {
-        /// Bytes read.
+        /// Bytes read so far.
         read: u64,
         /// Bytes to be read.
         total: u64,
     },
-    /// A shard is not what was written: its images are read again.
+    /// The content of a shard does not match its digest: the tokens of its images are extracted again.
     Damaged(&'a Damage),
     /// Shards of an earlier version had no digests; these were added.
     Adopted {
-        /// How many.
+        /// Number of these shards.
         shards: usize,
     },
-    /// This many images were compared with their stored digests.
+    /// Images were compared with their stored digests.
     Compared(Progress),
     /// An image has changed since its tokens were extracted: they are extracted again.
     Changed {
         /// Index of the sample.
         sample: usize,
     },
-    /// There are tokens without stored digests of their images.
+    /// Some tokens have no stored digests of their images.
     Unknown {
-        /// Of how many images.
+        /// Number of these images.
         images: usize,
     },
     /// The device ran out of memory.
     OutOfMemory {
-        /// How many images are read at once from here on.
+        /// Number of images per forward pass from here on.
         images: usize,
     },
-    /// An image was left out.
+    /// An image cannot be read and is left out.
     Unreadable {
         /// Index of the sample.
         sample: usize,
-        /// Why.
+        /// The error.
         why: &'a str,
     },
-    /// All are done.
+    /// The extraction has finished.
     Done(Spent),
     /// The extraction was stopped on request.
     Stopped {
-        /// Images whose tokens are kept.
+        /// Number of images whose tokens are cached.
         done: usize,
-        /// All images.
+        /// Number of all images.
         images: usize,
     },
 }
 
-/// The plan of an extraction: its tokens and their sizes, known before it begins.
+/// The plan of an extraction: its tokens and their size, known before any image is read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     options: ExtractOptions,
@@ -123,11 +123,11 @@ pub struct Plan {
     pub root: PathBuf,
     preprocessor: Preprocessor,
     layers: usize,
-    /// What the tokens depend on; of several layers, those of the first.
+    /// Everything the tokens depend on, which is the cache's key; with several layers, the key of the first.
     pub source: TokenKey,
-    /// The same of every layer, in the order they were asked for.
+    /// The keys of all layers, in the order of the request.
     sources: Vec<TokenKey>,
-    /// Whose they are.
+    /// The backbone, as probe files record it.
     pub backbone: BackboneMeta,
     /// The grid of the patch tokens.
     pub grid: Grid,
@@ -135,36 +135,36 @@ pub struct Plan {
     pub cls: bool,
     /// Number of images.
     pub images: usize,
-    /// Images whose tokens are already cached.
+    /// Number of images whose tokens are already cached.
     pub done: usize,
-    /// Bytes of all tokens.
+    /// Bytes of all tokens, cached ones included.
     pub bytes: u64,
     /// Free bytes on the disk, if the system reports them.
     pub free: Option<u64>,
 }
 
 impl Plan {
-    /// The same for other images: the weights are not read again.
+    /// The same plan for another dataset; the weights are not read again.
     pub fn for_dataset(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
-        let (dataset, images) = (key(dataset), dataset.samples.len());
+        let (dataset, images) = (dataset_key(dataset), dataset.samples.len());
         let plan = self.with_dataset(&dataset);
         let TokenKey { precision, .. } = plan.source;
         let image = image_bytes(plan.grid, plan.backbone.hidden_size, plan.cls, precision);
         let bytes = image * (images * plan.sources.len()) as u64;
-        let done = plan.sources.iter().map(|source| done(&plan.root, source, images));
+        let done = plan.sources.iter().map(|source| cached_images(&plan.root, source, images));
         let done = done.collect::<Result<Vec<_>, _>>()?.into_iter().min().unwrap_or(0);
         Ok(Self { images, done, bytes, ..plan })
     }
 
-    /// The same with this hash of the samples in its keys.
+    /// The same plan with `dataset`, a hash of its samples, in its cache keys.
     fn with_dataset(&self, dataset: &str) -> Self {
-        let of = |source: &TokenKey| TokenKey { dataset: dataset.to_owned(), ..source.clone() };
-        Self { source: of(&self.source), sources: self.sources.iter().map(of).collect(), ..self.clone() }
+        let key = |source: &TokenKey| TokenKey { dataset: dataset.to_owned(), ..source.clone() };
+        Self { source: key(&self.source), sources: self.sources.iter().map(key).collect(), ..self.clone() }
     }
 
-    /// Reads configuration and hashes, no image.
+    /// Plans an extraction from the backbone's configuration and hashes; no image is decoded.
     pub fn new(options: ExtractOptions, dataset: &Dataset) -> Result<Self, ExtractError> {
-        let ExtractOptions { backbone: folder, tokens, layers: asked } = &options;
+        let ExtractOptions { backbone: folder, tokens, layers: requested } = &options;
         let TokenSettings { cache, precision, token_spec, .. } = tokens;
         let root = cache_root(cache.as_deref())?;
         let config = Config::open(folder)?;
@@ -172,12 +172,12 @@ impl Plan {
         let (height, width) =
             preprocessor.output().ok_or_else(|| ExtractError::Sizes { folder: folder.clone() })?;
         let grid = config.grid_of(height, width)?;
-        let own = [Layer(token_spec.layer)];
-        let asked = if asked.is_empty() { &own[..] } else { asked };
-        let mut each = asked.iter().map(|layer| layer.0.unwrap_or(config.layers));
-        each.try_for_each(|layer| config.check_layer(layer, token_spec.joined()))?;
+        let default = [Layer(token_spec.layer)];
+        let requested = if requested.is_empty() { &default[..] } else { requested };
+        let mut layers = requested.iter().map(|layer| layer.0.unwrap_or(config.layers));
+        layers.try_for_each(|layer| config.check_layer(layer, token_spec.joined()))?;
         let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
-        let of = |layer: &Layer| TokenKey {
+        let key = |layer: &Layer| TokenKey {
             weights: fingerprint.clone(),
             preprocessing: preprocessor.key(),
             dataset: String::new(),
@@ -186,9 +186,9 @@ impl Plan {
                 .name(),
             precision: *precision,
         };
-        let sources: Vec<TokenKey> = asked.iter().map(of).collect();
+        let sources: Vec<TokenKey> = requested.iter().map(key).collect();
         if let Some(at) = (1..sources.len()).find(|&at| sources[..at].contains(&sources[at])) {
-            return Err(ExtractError::SameLayer { layer: asked[at], layers: config.layers });
+            return Err(ExtractError::SameLayer { layer: requested[at], layers: config.layers });
         }
         let source = sources[0].clone();
         let backbone = BackboneMeta {
@@ -198,7 +198,7 @@ impl Plan {
             fingerprint: Some(fingerprint),
             ..BackboneMeta::default()
         };
-        let (layers, cls, free) = (config.layers, config.family.cls, free(&root));
+        let (layers, cls, free) = (config.layers, config.family.cls, free_space(&root));
         let (images, done, bytes) = (0, 0, 0);
         Self {
             options,
@@ -218,12 +218,12 @@ impl Plan {
         .for_dataset(dataset)
     }
 
-    /// Whether all tokens are there already.
+    /// Whether all tokens are cached already.
     pub fn complete(&self) -> bool {
         self.done == self.images
     }
 
-    /// Sizes of what heads read: these tokens, the classes of `dataset`.
+    /// The sizes that heads are built for: those of these tokens, and the classes of `dataset`.
     pub fn dims(&self, dataset: &Dataset) -> Dims {
         Dims { width: self.backbone.hidden_size, grid: self.grid, classes: dataset.classes.len() }
     }
@@ -233,7 +233,7 @@ impl Plan {
         self.bytes / self.images.max(1) as u64 * (self.images - self.done) as u64
     }
 
-    /// The folder of this cache; of several layers, where the folders of all lie.
+    /// The folder of this cache; with several layers, the folder that holds all caches.
     pub fn folder(&self) -> PathBuf {
         match &self.sources[..] {
             [one] => self.root.join(one.key()),
@@ -241,7 +241,7 @@ impl Plan {
         }
     }
 
-    /// The folder of every layer's tokens.
+    /// The cache folder of every layer.
     pub fn folders(&self) -> Vec<PathBuf> {
         self.sources.iter().map(|source| self.root.join(source.key())).collect()
     }
@@ -261,12 +261,12 @@ impl Plan {
         }
     }
 
-    /// `token_spec` as this backbone has it.
+    /// The canonical form of `token_spec` for this backbone.
     pub fn settled(&self, token_spec: &TokenSpec) -> TokenSpec {
         token_spec.settled(self.layers, &self.backbone.model_type)
     }
 
-    /// What reads images so, on a device.
+    /// Opens the backbone on a device as a reader of these tokens.
     pub(in crate::app::jobs) fn open(&self, device: &Device) -> Result<TokenReader, BackboneError> {
         let ExtractOptions { backbone, tokens, layers } = &self.options;
         let reader = TokenReader::open(backbone, self.preprocessor.clone(), &tokens.token_spec, device)?;
@@ -303,26 +303,25 @@ pub fn describe(plan: &Plan) -> String {
 }
 
 /// Number of images whose tokens are already cached.
-fn done(root: &Path, source: &TokenKey, images: usize) -> Result<usize, CacheError> {
+fn cached_images(root: &Path, source: &TokenKey, images: usize) -> Result<usize, CacheError> {
     Ok(CacheScan::open(root, source, Some(images))?.done())
 }
 
-/// The key that identifies a dataset's images: paths (and rows) within it, sizes and times of
-/// change, in order.
-/// Classes and splits are not in it: tokens do not depend on them.
-fn key(dataset: &Dataset) -> String {
+/// SHA-256 that identifies a dataset's images: their paths (and rows) within it, sizes and modification times, in
+/// order. Classes and splits are not in it: tokens do not depend on them.
+fn dataset_key(dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
     let mut known: Option<(&Path, u64, u128)> = None;
     for sample in &dataset.samples {
         let path = sample.source.file();
-        // Rows of one file follow each other.
+        // Rows of one file are consecutive, so its metadata is read once.
         let (_, length, changed) = match known {
             Some(known) if known.0 == path => known,
             _ => {
-                let about = std::fs::metadata(path).ok();
-                let changed = about.as_ref().and_then(|about| about.modified().ok());
+                let metadata = std::fs::metadata(path).ok();
+                let changed = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
                 let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-                let length = about.as_ref().map_or(u64::MAX, std::fs::Metadata::len);
+                let length = metadata.as_ref().map_or(u64::MAX, std::fs::Metadata::len);
                 *known.insert((path, length, changed.map_or(0, |time| time.as_nanos())))
             }
         };
@@ -338,8 +337,8 @@ fn key(dataset: &Dataset) -> String {
     sha256::hex(&hash.finalize())
 }
 
-/// Bytes left on the disk of `folder`, which need not exist yet.
-fn free(folder: &Path) -> Option<u64> {
+/// Free bytes on the disk of `folder`, which need not exist yet; `None` if the system does not report them.
+fn free_space(folder: &Path) -> Option<u64> {
     let mut folder = folder;
     loop {
         match fs4::available_space(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }) {

@@ -1,6 +1,6 @@
-//! Tokens without a cache: the frozen backbone runs again on every batch, as training reaches it.
-//! A thread decodes what comes next while the device is at work; between them lie a few parts of a
-//! batch, so memory stays bounded whatever the dataset's size. Images that are trained on may be changed anew every time.
+//! Tokens without a cache: the frozen backbone runs again on every batch that training requests. A thread decodes
+//! the next images while the device is busy; the channel between them holds one part of a batch, so memory is
+//! bounded whatever the dataset's size. Training images may be augmented, differently in every epoch.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,67 +22,67 @@ use crate::model::data::token_cache::{
 use crate::model::data::{Dataset, Sample};
 use crate::model::grid::Grid;
 
-/// Images checked together to find those that cannot be read.
-const LOOKED: usize = 256;
+/// Images checked for being readable between two progress events.
+const CHECKED_AT_ONCE: usize = 256;
 
-/// A backbone that gives a training its tokens.
+/// A backbone as the source of a training's tokens.
 pub struct Recompute {
     reader: TokenReader,
     samples: Arc<[Sample]>,
     precision: Precision,
     grid: Grid,
-    /// Images in one forward pass.
+    /// Number of images prepared together and read in one call of the backbone.
     part: usize,
     /// Images that cannot be read, in order.
     unreadable: Vec<usize>,
-    /// How an image that is trained on is changed.
-    change: (Augmentation, RandomCrop),
+    /// How training images are augmented.
+    augmentation: (Augmentation, RandomCrop),
 }
 
-/// Patch tokens of a batch after a layer, `[B, N, d]`, and its CLS tokens, `[B, d]`, where the backbone has them.
-type Layer = (Vec<f32>, Option<Vec<f32>>);
+/// Patch tokens of a batch after a layer, `[B, N, d]`, and its CLS tokens, `[B, d]`, if the backbone has one.
+type LayerTokens = (Vec<f32>, Option<Vec<f32>>);
 
 impl Plan {
-    /// Decodes every image once and lists those that cannot be read, so that a training knows before
-    /// its first step which images it has. `tell` may stop it.
+    /// Decodes every image once and returns the indices of those that cannot be read, in order, so that a training
+    /// knows its images before its first step. `on_event` may stop it.
     pub fn unreadable(
         &self,
         dataset: &Dataset,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Vec<usize>, ExtractError> {
         let images = dataset.samples.len();
-        let (mut unreadable, mut first) = (Vec::new(), None);
-        let mut pace = RateMeter::new(images, 0);
-        for (at, part) in dataset.samples.chunks(LOOKED).enumerate() {
-            let look = |sample: &Sample| prepare(sample, &self.preprocessor).err();
-            let looks: Vec<Option<String>> = part.par_iter().map(look).collect();
-            for (index, why) in looks.into_iter().enumerate() {
+        let (mut unreadable, mut first_error) = (Vec::new(), None);
+        let mut meter = RateMeter::new(images, 0);
+        for (at, part) in dataset.samples.chunks(CHECKED_AT_ONCE).enumerate() {
+            let check = |sample: &Sample| prepare(sample, &self.preprocessor).err();
+            let errors: Vec<Option<String>> = part.par_iter().map(check).collect();
+            for (index, why) in errors.into_iter().enumerate() {
                 let Some(why) = why else { continue };
-                let sample = at * LOOKED + index;
-                let _ = tell(Event::Unreadable { sample, why: &why }); // the progress decides
+                let sample = at * CHECKED_AT_ONCE + index;
+                let _ = on_event(Event::Unreadable { sample, why: &why }); // the next progress event decides
                 unreadable.push(sample);
-                first.get_or_insert(why);
+                first_error.get_or_insert(why);
             }
-            let done = at * LOOKED + part.len();
-            let progress = pace.at(done);
-            if pace.without(|| tell(Event::Looked(progress))).is_break() && done < images {
+            let done = at * CHECKED_AT_ONCE + part.len();
+            let progress = meter.at(done);
+            if meter.without(|| on_event(Event::Looked(progress))).is_break() && done < images {
                 return Err(ExtractError::Stopped { done: 0, images });
             }
         }
-        match first {
+        match first_error {
             Some(why) if unreadable.len() == images => Err(ExtractError::Unreadable { images, why }),
             _ => Ok(unreadable),
         }
     }
 
-    /// The backbone itself in the place of a cache; `unreadable` as [`unreadable`](Self::unreadable)
-    /// lists them. Images that are trained on are seen through `change`.
+    /// The backbone itself in place of a cache. `unreadable` are the images that [`unreadable`](Self::unreadable)
+    /// returns; training images are augmented by `augmentation`.
     pub fn recompute(
         &self,
         dataset: &Dataset,
         device: &Device,
         unreadable: Vec<usize>,
-        change: (Augmentation, RandomCrop),
+        augmentation: (Augmentation, RandomCrop),
     ) -> Result<Recompute, ExtractError> {
         Ok(Recompute {
             reader: self.open(device)?,
@@ -91,18 +91,18 @@ impl Plan {
             grid: self.grid,
             part: batch(device),
             unreadable,
-            change,
+            augmentation,
         })
     }
 }
 
 impl Recompute {
-    /// Appends the tokens of some images of a batch, layer by layer.
-    fn add(
+    /// Runs the backbone on some images of a batch and appends their tokens to every layer's.
+    fn push(
         &self,
         prepared: Vec<Prepared>,
         images: &[usize],
-        layers: &mut [Layer],
+        layers: &mut [LayerTokens],
     ) -> Result<(), ExtractError> {
         let mut pixels = Vec::with_capacity(images.len());
         for (prepared, &image) in prepared.into_iter().zip(images) {
@@ -142,27 +142,27 @@ impl TokenSource for Recompute {
     }
 
     fn read_changed(&self, batches: Vec<Vec<usize>>, _: &Device, epoch: usize, seed: u64) -> Batches<'_> {
-        let (preprocessor, change) = (self.reader.preprocessor.clone(), self.change);
+        let (preprocessor, augmentation) = (self.reader.preprocessor.clone(), self.augmentation);
         self.read_as(batches, move |sample, image| {
             let mut rng = draws(seed, epoch, 1 + image);
-            changed(sample, &preprocessor, change, &mut rng)
+            augmented(sample, &preprocessor, augmentation, &mut rng)
         })
     }
 }
 
 impl Recompute {
-    /// The tokens of batches of images that `make` prepares.
+    /// The tokens of batches of images, each decoded and preprocessed by `make`.
     fn read_as(
         &self,
         batches: Vec<Vec<usize>>,
         make: impl Fn(&Sample, usize) -> Prepared + Send + Sync + 'static,
     ) -> Batches<'_> {
-        // One part waits while another is prepared and a third is read.
-        let (send, parts) = sync_channel(1);
-        let (samples, part, wanted) = (self.samples.clone(), self.part, batches.clone());
+        // One part waits in the channel while another is prepared and a third is in the backbone.
+        let (sender, parts) = sync_channel(1);
+        let (samples, part, requested) = (self.samples.clone(), self.part, batches.clone());
         let decode = move || {
             let make = |&image: &usize| make(&samples[image], image);
-            prepare_ahead(wanted.iter().flat_map(|batch| batch.chunks(part)), make, send);
+            prepare_ahead(requested.iter().flat_map(|batch| batch.chunks(part)), make, sender);
         };
         if let Err(error) = std::thread::Builder::new().name("decode".into()).spawn(decode) {
             let error = TokenSourceError(Box::new(ExtractError::Thread(error)));
@@ -170,18 +170,19 @@ impl Recompute {
         }
         Box::new(batches.into_iter().map(move |batch| {
             let shape = [batch.len(), self.grid.len(), self.width()];
-            let layer = |_: &usize| (Vec::with_capacity(shape.iter().product()), Some(Vec::new()));
-            let mut layers: Vec<Layer> = self.reader.layers.iter().map(layer).collect();
+            let empty = |_: &usize| (Vec::with_capacity(shape.iter().product()), Some(Vec::new()));
+            let mut layers: Vec<LayerTokens> = self.reader.layers.iter().map(empty).collect();
             for images in batch.chunks(self.part) {
                 let prepared = parts.recv().map_err(|error| TokenSourceError(Box::new(error)))?;
-                self.add(prepared, images, &mut layers).map_err(|error| TokenSourceError(Box::new(error)))?;
+                self.push(prepared, images, &mut layers)
+                    .map_err(|error| TokenSourceError(Box::new(error)))?;
             }
             let precision = self.precision;
             let rounded = move |mut values: Vec<f32>| {
                 round(&mut values, precision);
                 values
             };
-            let rows = move |(patches, cls): Layer| Rows {
+            let rows = move |(patches, cls): LayerTokens| Rows {
                 patches: TensorData::new(rounded(patches), shape),
                 cls: cls.map(rounded),
             };
@@ -190,8 +191,8 @@ impl Recompute {
     }
 }
 
-/// Decodes an image and makes of it what the backbone sees this time.
-fn changed(
+/// Decodes, augments and preprocesses an image; `rng` draws its augmentation.
+fn augmented(
     sample: &Sample,
     preprocessor: &Preprocessor,
     (augmentation, crop): (Augmentation, RandomCrop),

@@ -42,16 +42,16 @@ impl Default for TokenSettings {
 }
 
 impl TokenSettings {
-    /// Most bytes a cache may take.
+    /// Maximum size of a token cache, in bytes.
     pub(super) fn limit(&self) -> u64 {
         (self.cache_limit * 1e9) as u64
     }
 }
 
-/// The folder of all token caches: the one that is `named`, else the usual one.
+/// The folder of all token caches: `chosen` if given, else the default one.
 ///
 /// # Errors
-/// If there is none, because the user has no home.
-pub fn cache_root(named: Option<&Path>) -> Result<PathBuf, ExtractError> {
-    named.map(Path::to_owned).or_else(paths::tokens).ok_or(ExtractError::NoCache)
+/// [`ExtractError::NoCache`] if there is no default one, because the user has no home folder.
+pub fn cache_root(chosen: Option<&Path>) -> Result<PathBuf, ExtractError> {
+    chosen.map(Path::to_owned).or_else(paths::tokens).ok_or(ExtractError::NoCache)
 }

@@ -10,12 +10,12 @@ use super::{ExtractError, Plan};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::Sample;
 
-/// Number of images measured.
+/// Maximum number of images to measure on.
 pub const TRIED: usize = 8;
 
 impl Plan {
-    /// Time an image takes, decoding included: the mean over the readable ones of `samples`, after
-    /// a pass that prepares the device. Absent where none can be read.
+    /// Mean time per image, decoding included, over the readable ones of `samples`, after a warm-up forward pass.
+    /// `None` if none can be read.
     pub fn time(&self, samples: &[Sample], device: &Device) -> Result<Option<Duration>, ExtractError> {
         let begun = Instant::now();
         let pixels = samples.par_iter().filter_map(|sample| prepare(sample, &self.preprocessor).ok());
@@ -28,7 +28,7 @@ impl Plan {
         reader.forward(&pixels[..1])?;
         let begun = Instant::now();
         reader.forward(&pixels)?;
-        // Decoding runs concurrently with the backbone: the slower of the two decides.
+        // An extraction decodes concurrently with the backbone: the slower of the two decides.
         Ok(Some(begun.elapsed().max(decoding) / pixels.len() as u32))
     }
 }

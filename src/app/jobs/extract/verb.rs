@@ -46,7 +46,7 @@ pub struct ExtractFlags {
     pub part: Option<Part>,
 }
 
-/// Messages and the result of an extraction.
+/// What an extraction sends: messages, and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ExtractEvent {
     /// A remark for the user.
@@ -55,10 +55,10 @@ pub enum ExtractEvent {
     Done(Value),
 }
 
-/// Receives the events; an error ends the job.
+/// Receives the events; an error it returns ends the job.
 pub type ExtractSink<'a> = dyn Fn(ExtractEvent) -> anyhow::Result<()> + Sync + 'a;
 
-/// Extracts the missing tokens.
+/// Extracts the missing tokens, or with `--plan` only describes them.
 ///
 /// # Errors
 /// If it is cancelled (which is reported), fails, or the sink fails.
@@ -66,14 +66,14 @@ pub fn run(
     engine: &mut Engine,
     flags: &ExtractFlags,
     reporter: &mut dyn Reporter,
-    tell: &ExtractSink<'_>,
+    sink: &ExtractSink<'_>,
 ) -> Result<(), JobError> {
     let dataset = data::open(&flags.data).map_err(JobError::failed)?;
     let backbone = fetch::backbone(&flags.backbone, reporter).map_err(JobError::Failed)?;
     let tokens = flags.tokens.over(TokenSettings::default());
     let options = ExtractOptions { backbone, tokens, layers: flags.layers.clone() };
     let plan = Plan::new(options, &dataset).map_err(JobError::failed)?;
-    tell(ExtractEvent::Note(describe(&plan))).map_err(JobError::Failed)?;
+    sink(ExtractEvent::Note(describe(&plan))).map_err(JobError::Failed)?;
     let mut document = json!({
         "cache": plan.folder(),
         "caches": plan.folders(),
@@ -103,7 +103,7 @@ pub fn run(
         let (read, all, folder) = (cache.len() - unreadable, cache.len(), plan.folder());
         let folder = folder.display();
         let note = format!("tokens of {read} of {all} images in {folder} ({seconds:.1} s)");
-        tell(ExtractEvent::Note(note)).map_err(JobError::Failed)?;
+        sink(ExtractEvent::Note(note)).map_err(JobError::Failed)?;
         document["done"] = json!(cache.len());
         document["unreadable"] = json!(unreadable);
         document["seconds"] = json!(seconds);
@@ -111,5 +111,5 @@ pub fn run(
         document["damaged"] = json!(damaged);
         document["changed"] = json!(changed);
     }
-    tell(ExtractEvent::Done(document)).map_err(JobError::Failed)
+    sink(ExtractEvent::Done(document)).map_err(JobError::Failed)
 }

@@ -10,30 +10,30 @@ use crate::model::data::token_cache::{CacheScan, TokenKey};
 use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
 
-/// Images read between two progress events.
-const AT_ONCE: usize = 256;
+/// Images compared with their digests between two progress events.
+const COMPARED_AT_ONCE: usize = 256;
 
 impl Plan {
-    /// Drops damaged shards and those of changed images from `stock`, and sends an event for each.
+    /// Drops damaged shards and those of changed images from `scan`, and sends an event for each.
     pub(super) fn verify(
         &self,
-        stock: &mut CacheScan,
+        scan: &mut CacheScan,
         dataset: &Dataset,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<(), ExtractError> {
-        let verified = stock.verify(&mut |read, total| tell(Event::Verifying { read, total }))?;
+        let verified = scan.verify(&mut |read, total| on_event(Event::Verifying { read, total }))?;
         if !verified.finished {
-            return Err(self.stopped(stock));
+            return Err(self.stopped(scan));
         }
         if verified.adopted > 0 {
-            let _ = tell(Event::Adopted { shards: verified.adopted }); // the next progress decides
+            let _ = on_event(Event::Adopted { shards: verified.adopted }); // the next progress event decides
         }
-        for damage in stock.damage() {
-            let _ = tell(Event::Damaged(damage));
+        for damage in scan.damage() {
+            let _ = on_event(Event::Damaged(damage));
         }
         if self.options.tokens.verify {
-            let changed = self.changed(stock, dataset, tell)?;
-            stock.forget(&changed);
+            let changed = self.changed(scan, dataset, on_event)?;
+            scan.forget(&changed);
         }
         Ok(())
     }
@@ -41,63 +41,65 @@ impl Plan {
     /// The images that have changed since their tokens were extracted.
     fn changed(
         &self,
-        stock: &CacheScan,
+        scan: &CacheScan,
         dataset: &Dataset,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Vec<usize>, ExtractError> {
-        let known: Vec<usize> = (0..self.images).filter(|&image| stock.knows(image)).collect();
-        if let images @ 1.. = stock.done() - known.len() {
-            let _ = tell(Event::Unknown { images });
+        let known: Vec<usize> = (0..self.images).filter(|&image| scan.knows(image)).collect();
+        if let images @ 1.. = scan.done() - known.len() {
+            let _ = on_event(Event::Unknown { images });
         }
-        let (mut changed, pace, mut done) = (Vec::new(), RateMeter::new(known.len(), 0), 0);
-        for part in known.chunks(AT_ONCE) {
-            let is_changed =
-                |image: &&usize| stock.changed(**image, digest_of(&dataset.samples[**image]).as_deref());
-            changed.par_extend(part.par_iter().filter(is_changed).copied());
+        let (mut changed, meter, mut done) = (Vec::new(), RateMeter::new(known.len(), 0), 0);
+        for part in known.chunks(COMPARED_AT_ONCE) {
+            let has_changed =
+                |image: &&usize| scan.changed(**image, digest_of(&dataset.samples[**image]).as_deref());
+            changed.par_extend(part.par_iter().filter(has_changed).copied());
             done += part.len();
-            if tell(Event::Compared(pace.at(done))).is_break() && done < known.len() {
-                return Err(self.stopped(stock));
+            if on_event(Event::Compared(meter.at(done))).is_break() && done < known.len() {
+                return Err(self.stopped(scan));
             }
         }
-        let mut stops = false;
+        let mut is_stopped = false;
         for &sample in &changed {
-            stops |= tell(Event::Changed { sample }).is_break();
+            is_stopped |= on_event(Event::Changed { sample }).is_break();
         }
-        if stops { Err(self.stopped(stock)) } else { Ok(changed) }
+        if is_stopped { Err(self.stopped(scan)) } else { Ok(changed) }
     }
 
-    /// This plan with the tokens of `source`, an earlier state of the same dataset, if all images are what
-    /// they were then, whatever their times say; nothing where one is another, which is told, or where it is not known.
+    /// This plan with the tokens cached under `source`, the key of an earlier state of the same dataset, if all
+    /// images have the content they had then, whatever their modification times; `None` if one has changed, for which
+    /// an event is sent, or if the earlier content of one is not on record.
     ///
     /// # Errors
-    /// If it was stopped, or what is kept cannot be read.
+    /// If it was stopped, or the cache cannot be read.
     pub fn as_of(
         &self,
         source: &TokenKey,
         dataset: &Dataset,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Self>, ExtractError> {
-        let then = Self { done: self.images, ..self.with_dataset(&source.dataset) };
-        for own in &then.sources {
-            let stock = CacheScan::open(&self.root, own, None)?;
-            let alike = TokenKey { layer: own.layer.clone(), ..source.clone() } == *own;
-            if !alike || stock.images() != self.images || stock.done() < self.images {
+        let earlier = Self { done: self.images, ..self.with_dataset(&source.dataset) };
+        for key in &earlier.sources {
+            let scan = CacheScan::open(&self.root, key, None)?;
+            let same_tokens = TokenKey { layer: key.layer.clone(), ..source.clone() } == *key;
+            if !same_tokens || scan.images() != self.images || scan.done() < self.images {
                 return Ok(None);
             }
-            let all_known = (0..self.images).all(|image| stock.knows(image));
-            if !self.changed(&stock, dataset, tell)?.is_empty() || !all_known {
+            let all_on_record = (0..self.images).all(|image| scan.knows(image));
+            if !self.changed(&scan, dataset, on_event)?.is_empty() || !all_on_record {
                 return Ok(None);
             }
         }
-        Ok(Some(then))
+        Ok(Some(earlier))
     }
 
-    fn stopped(&self, stock: &CacheScan) -> ExtractError {
-        ExtractError::Stopped { done: stock.done(), images: self.images }
+    /// The error of an extraction that was stopped with the shards of `scan` on disk.
+    fn stopped(&self, scan: &CacheScan) -> ExtractError {
+        ExtractError::Stopped { done: scan.done(), images: self.images }
     }
 }
 
-/// SHA-256 of an image's file or table row; none where it cannot be read.
+/// SHA-256 of an image's file or table row; `None` if it cannot be read.
 fn digest_of(sample: &Sample) -> Option<String> {
     sample.source.bytes().ok().map(|bytes| sha256::of_bytes(&bytes))
 }
