@@ -1,4 +1,4 @@
-//! Curves of a course: one head over its seeds, as mean and spread, smoothed if wanted.
+//! Training curves of one head: mean and spread over its seeds, smoothed if requested.
 
 use super::{Line, TrainHistory};
 use crate::model::stats;
@@ -7,43 +7,42 @@ use crate::model::train::Epoch;
 /// The quantity a curve shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Measure {
-    /// Training loss: of steps where they are known, else means over epochs.
+    /// Training loss: of steps where known, else the mean of each epoch.
     #[default]
     Loss,
-    /// Accuracy on the training images, over the epoch.
+    /// Accuracy on the training images, in percent, over the epoch.
     Train,
-    /// Accuracy on the images that pick the best epoch.
+    /// Accuracy on the selection images, which choose the best epoch, in percent.
     Select,
-    /// Accuracy on the test images.
+    /// Accuracy on the test images, in percent.
     Test,
 }
 
-/// A curve over seeds; epochs rise.
+/// A curve over seeds, in ascending order of epochs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// Where, in epochs: what is a mean over an epoch stands in its middle, what is measured after
-    /// it at its end.
+    /// Positions in epochs: a mean over an epoch is at its middle, an evaluation after it at its end.
     pub at: Vec<f64>,
-    /// Mean over the seeds that have come this far.
+    /// Mean over the seeds that have a value here.
     pub mean: Vec<f64>,
-    /// Standard deviation over them; NaN for a single seed.
+    /// Standard deviation over these seeds; NaN for a single seed.
     pub spread: Vec<f64>,
-    /// How many these are.
+    /// Number of these seeds.
     pub seeds: Vec<usize>,
 }
 
-/// What the band around a mean over seeds spans.
+/// What the band around the mean over seeds shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Band {
-    /// One standard deviation: how far seeds lie apart.
+    /// One standard deviation: how much single seeds differ.
     #[default]
     Deviation,
-    /// The 95 % interval of the mean by Student's t: where the mean of more seeds would lie.
+    /// The 95 % confidence interval of the mean, by Student's t: how well the mean is known.
     Interval,
 }
 
 impl Band {
-    /// What a person chooses by.
+    /// Its name for the user.
     pub fn text(self) -> &'static str {
         match self {
             Self::Deviation => "one standard deviation",
@@ -68,25 +67,25 @@ impl Curve {
 }
 
 impl TrainHistory {
-    /// The curve of head `head` of the list.
+    /// The curve of head `head` of the list, not smoothed.
     pub fn curve(&self, head: usize, measure: Measure) -> Curve {
         self.curve_of(head, measure, |points| points)
     }
 
-    /// The same of what `each` makes of every seed's points: a seed is smoothed before seeds are
-    /// compared, so that the spread is theirs and not that of the batches.
+    /// The same after applying `smooth` to the points of every seed: smoothing before averaging makes the spread that
+    /// of the seeds and not that of the batches.
     pub fn curve_of(
         &self,
         head: usize,
         measure: Measure,
-        each: impl Fn(Vec<(f64, f64)>) -> Vec<(f64, f64)>,
+        smooth: impl Fn(Vec<(f64, f64)>) -> Vec<(f64, f64)>,
     ) -> Curve {
         let lines = self.lines(head);
-        let points = lines.iter().flat_map(|line| each(self.points(lines, line, measure)));
+        let points = lines.iter().flat_map(|line| smooth(self.points(lines, line, measure)));
         let mut points: Vec<(f64, f64)> = points.collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut curve = Curve::default();
-        // Points of different seeds stand at the same places, to the bit.
+        // The positions of different seeds are equal to the bit.
         for same in points.chunk_by(|a, b| a.0 == b.0) {
             let values: Vec<f64> = same.iter().map(|point| point.1).collect();
             let (mean, spread) = stats::mean_and_deviation(&values);
@@ -98,21 +97,21 @@ impl TrainHistory {
         curve
     }
 
-    /// Points after epochs with those between, in order.
-    fn with_between(
+    /// `points` after epochs together with those within epochs, in order.
+    fn with_points_within(
         &self,
         line: &Line,
         value: fn(&Epoch) -> f64,
         mut points: Vec<(f64, f64)>,
     ) -> Vec<(f64, f64)> {
-        let steps = self.about.train.div_ceil(self.about.batch.max(1)).max(1) as f64;
-        let at = |epoch: &Epoch| Some((epoch.step? as f64 / steps, value(epoch)));
-        points.extend(line.between.iter().filter_map(at));
+        let steps = self.about.steps_per_epoch();
+        let point = |epoch: &Epoch| Some((epoch.step? as f64 / steps, value(epoch)));
+        points.extend(line.between.iter().filter_map(point));
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
     }
 
-    /// The points of one seed's line, of the lines of all seeds.
+    /// The points of `line`, one seed's; `lines` are those of all seeds.
     fn points(&self, lines: &[Line], line: &Line, measure: Measure) -> Vec<(f64, f64)> {
         let epoch = |value: fn(&Epoch) -> f64, shift: f64| {
             line.epochs.iter().map(move |epoch| (epoch.epoch as f64 - shift, value(epoch))).collect()
@@ -120,11 +119,13 @@ impl TrainHistory {
         match measure {
             Measure::Train => epoch(|epoch| epoch.train, 0.5),
             Measure::Select => {
-                self.with_between(line, |epoch| epoch.select, epoch(|epoch| epoch.select, 0.0))
+                self.with_points_within(line, |epoch| epoch.select, epoch(|epoch| epoch.select, 0.0))
             }
-            Measure::Test => self.with_between(line, |epoch| epoch.test, epoch(|epoch| epoch.test, 0.0)),
+            Measure::Test => {
+                self.with_points_within(line, |epoch| epoch.test, epoch(|epoch| epoch.test, 0.0))
+            }
             Measure::Loss => {
-                // Where the first seed has them, so that those of all stand at one place.
+                // The position is that of the first seed that has the bin, so that all seeds have the same.
                 let filled =
                     |line: &Line, bin: usize| line.steps.get(bin).copied().filter(|bin| bin.count > 0);
                 let point = |bin: usize| {
@@ -132,17 +133,17 @@ impl TrainHistory {
                     Some((first.at / f64::from(first.count), own.sum / f64::from(own.count)))
                 };
                 let steps: Vec<(f64, f64)> = (0..line.steps.len()).filter_map(point).collect();
-                // Before the window followed the steps, epochs are all there is.
-                let first = steps.first().map_or(f64::INFINITY, |step| step.0);
+                // Where no losses of steps were recorded yet, the means of epochs take their place.
+                let first_step = steps.first().map_or(f64::INFINITY, |step| step.0);
                 let before: Vec<(f64, f64)> = epoch(|epoch| epoch.loss, 0.5);
-                before.into_iter().filter(|point| point.0 + 0.5 < first).chain(steps).collect()
+                before.into_iter().filter(|point| point.0 + 0.5 < first_step).chain(steps).collect()
             }
         }
     }
 }
 
-/// An exponential moving average, without the bias of its beginning: `strength` from 0 (none) to
-/// below 1 is the share that stays from one point to the next.
+/// Exponential moving average, corrected for the bias of its start. `strength`, from 0 (none) to below 1, is the
+/// decay from one point to the next.
 pub fn smooth(values: &[f64], strength: f64) -> Vec<f64> {
     let (mut sum, mut weight) = (0.0, 0.0);
     values
@@ -159,65 +160,69 @@ pub fn smooth(values: &[f64], strength: f64) -> Vec<f64> {
 mod tests {
     #[test]
     fn what_was_asked_within_epochs_stands_between_their_ends() {
-        let mut course = course(2, 1);
+        let mut history = history(2, 1);
         // 8 images in batches of 4: an epoch has two steps.
         let within = |step: usize, test: f64| {
             let mut metric = metric("gap", 0, step / 2 + 1, 1.0, test);
             metric.epoch.step = Some(step);
             metric
         };
-        course.epochs(&[within(1, 10.0), metric("gap", 0, 1, 1.0, 20.0), within(3, 40.0)]);
-        let curve = course.curve(0, Measure::Test);
+        history.epochs(&[within(1, 10.0), metric("gap", 0, 1, 1.0, 20.0), within(3, 40.0)]);
+        let curve = history.curve(0, Measure::Test);
         assert_eq!((curve.at, curve.mean), (vec![0.5, 1.0, 1.5], vec![10.0, 20.0, 40.0]));
         assert_eq!(
-            course.curve(0, Measure::Train).at,
+            history.curve(0, Measure::Train).at,
             [0.5],
             "the training accuracy is that of whole epochs"
         );
-        assert_eq!((course.done().0, course.score(0).unwrap().last.0), (1, 20.0), "nothing is picked by it");
-        // Gone on with from the end of the first epoch.
-        course.epochs(&[metric("gap", 0, 1, 1.0, 20.0), within(3, 50.0)]);
-        assert_eq!(course.curve(0, Measure::Test).mean, [10.0, 20.0, 50.0]);
+        assert_eq!(
+            (history.done().0, history.score(0).unwrap().last.0),
+            (1, 20.0),
+            "nothing is picked by it"
+        );
+        // Resumed from the end of the first epoch.
+        history.epochs(&[metric("gap", 0, 1, 1.0, 20.0), within(3, 50.0)]);
+        assert_eq!(history.curve(0, Measure::Test).mean, [10.0, 20.0, 50.0]);
     }
 
     use super::super::Steps;
-    use super::super::tests::{course, metric};
+    use super::super::tests::{history, metric};
     use super::*;
 
     #[test]
     fn seeds_become_mean_and_spread() {
-        let mut course = course(4, 2);
-        course.epochs(&[metric("gap", 0, 1, 2.0, 40.0), metric("gap", 1, 1, 4.0, 60.0)]);
-        course.epochs(&[metric("gap", 0, 2, 1.0, 50.0)]);
-        let test = course.curve(0, Measure::Test);
+        let mut history = history(4, 2);
+        history.epochs(&[metric("gap", 0, 1, 2.0, 40.0), metric("gap", 1, 1, 4.0, 60.0)]);
+        history.epochs(&[metric("gap", 0, 2, 1.0, 50.0)]);
+        let test = history.curve(0, Measure::Test);
         assert_eq!((test.at, test.mean), (vec![1.0, 2.0], vec![50.0, 50.0]));
         assert!((test.spread[0] - 200f64.sqrt()).abs() < 1e-12 && test.spread[1].is_nan());
-        let loss = course.curve(0, Measure::Loss);
+        let loss = history.curve(0, Measure::Loss);
         assert_eq!((loss.at, loss.mean), (vec![0.5, 1.5], vec![3.0, 1.0]));
-        assert!(course.curve(1, Measure::Loss).at.is_empty());
+        assert!(history.curve(1, Measure::Loss).at.is_empty());
     }
 
     #[test]
     fn steps_go_on_where_epochs_end() {
-        let mut course = course(4, 1);
-        course.epochs(&[metric("gap", 0, 1, 2.0, 40.0)]);
+        let mut history = history(4, 1);
+        history.epochs(&[metric("gap", 0, 1, 2.0, 40.0)]);
         for (at, loss) in [(1.25, 1.5), (1.75, 0.5)] {
-            course.step(&Steps { seed: 0, at, losses: vec![Some(loss), None] });
+            history.step(&Steps { seed: 0, at, losses: vec![Some(loss), None] });
         }
-        course.epochs(&[metric("gap", 0, 2, 1.0, 50.0)]);
-        let loss = course.curve(0, Measure::Loss);
+        history.epochs(&[metric("gap", 0, 2, 1.0, 50.0)]);
+        let loss = history.curve(0, Measure::Loss);
         assert_eq!(loss.mean, [2.0, 1.5, 0.5], "the second epoch is there step by step");
         assert_eq!(loss.at, [0.5, 1.25, 1.75]);
-        assert!(course.curve(1, Measure::Loss).at.is_empty());
+        assert!(history.curve(1, Measure::Loss).at.is_empty());
     }
 
     #[test]
     fn losses_of_seeds_that_were_told_at_other_moments_are_one_point() {
-        let mut course = course(4, 2);
+        let mut history = history(4, 2);
         for (seed, at, loss) in [(0, 1.2505, 1.0), (1, 1.251, 2.0)] {
-            course.step(&Steps { seed, at, losses: vec![Some(loss), None] });
+            history.step(&Steps { seed, at, losses: vec![Some(loss), None] });
         }
-        let loss = course.curve(0, Measure::Loss);
+        let loss = history.curve(0, Measure::Loss);
         assert_eq!((loss.at, loss.mean, loss.seeds), (vec![1.2505], vec![1.5], vec![2]));
     }
 

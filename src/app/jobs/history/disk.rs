@@ -1,4 +1,4 @@
-//! A run's folder, read while it grows: cheap to ask whether anything changed, quick to read.
+//! Reads a run's folder while its training goes on, with a cheap check of whether anything changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,56 +12,56 @@ use crate::app::jobs::tasks::{Tasks, part_folders, plan_file};
 use crate::model::io::atomic_file;
 use crate::model::train::run::{Metric, Run, RunError, StepLosses};
 
-/// What tells one state of a run's folder from another, without reading a file: length and time of
-/// change of what a training writes.
+/// Identifies a state of a run's folder without reading a file: lengths and modification times of what a training
+/// writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamp(Vec<Option<(u64, SystemTime)>>);
 
-/// Upper bound of `metrics.jsonl` in bytes: some four million epochs.
+/// Upper bound on the size of `metrics.jsonl` in bytes: some four million epochs.
 const MAX_BYTES: u64 = 1 << 30;
-/// What a training writes as it goes: files, and the folders of those with changing names.
+/// What a training writes as it goes: files, and folders of files whose names vary.
 const GROWING: [&str; 5] = ["run.json", "metrics.jsonl", "losses", "answers", "probes"];
 
 impl Stamp {
-    /// Of the folder as it is now, and of the parts in it that are not joined yet.
+    /// The state of the folder now, and of the parts in it that are not joined yet.
     pub fn read(folder: &Path) -> Self {
-        let one = |(folder, name): (&PathBuf, &str)| {
-            let about = fs::metadata(folder.join(name)).ok()?;
-            Some((about.len(), about.modified().ok()?))
+        let state = |(folder, name): (&PathBuf, &str)| {
+            let metadata = fs::metadata(folder.join(name)).ok()?;
+            Some((metadata.len(), metadata.modified().ok()?))
         };
         let mut folders = part_folders(folder);
         folders.push(folder.to_owned());
-        Self(folders.iter().flat_map(|folder| GROWING.map(|name| (folder, name))).map(one).collect())
+        Self(folders.iter().flat_map(|folder| GROWING.map(|name| (folder, name))).map(state).collect())
     }
 }
 
 /// The content of a run's folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSnapshot {
-    /// What is trained on what.
+    /// The run's description.
     pub about: About,
     /// All epochs so far.
     pub epochs: Vec<Metric>,
-    /// Losses of the steps, of the seeds that have some.
+    /// Losses of the steps, for the seeds that have any.
     pub losses: Vec<StepLosses>,
-    /// What stopped before the end.
+    /// Heads that stopped before the end.
     pub failures: Vec<Failure>,
-    /// Its probes, sorted, and when each was written.
+    /// Its probes, sorted by path, and when each was last modified.
     pub probes: Vec<(PathBuf, SystemTime)>,
-    /// Its tasks, where it is cut into some that are not joined yet.
+    /// Its tasks, if it is divided into tasks that are not joined yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Tasks>,
 }
 
 impl RunSnapshot {
-    /// A run of whose tasks none has begun.
+    /// A run none of whose tasks has begun.
     pub fn waiting(folder: &Path) -> Self {
         let about = About { folder: folder.to_owned(), ..About::default() };
         let (epochs, losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { about, epochs, losses, failures, probes, tasks: Some(Tasks::default()) }
     }
 
-    /// Takes another part of the same training. Its probes are the run's once the parts are joined.
+    /// Adds another part of the same training, without its probes: they become the run's when the parts are joined.
     fn join(&mut self, part: Self) {
         let Self { about, epochs, losses, failures, .. } = part;
         if self.about.heads.is_empty() {
@@ -83,17 +83,17 @@ impl RunSnapshot {
     }
 }
 
-/// Reads the run in `folder`, finished or not; of one whose parts are not joined yet those that have begun.
+/// Reads the run in `folder`, finished or not; if its parts are not joined yet, those that have begun.
 ///
 /// # Errors
-/// If there is none, or it cannot be read.
+/// If there is no run, or it cannot be read.
 pub fn read(folder: &Path) -> Result<RunSnapshot, RunError> {
     if !plan_file(folder).exists() || folder.join("run.json").exists() {
         return read_run(&Run::open(folder)?);
     }
     let parts: Vec<RunSnapshot> = part_folders(folder)
         .iter()
-        // One that is damaged, or joined in this moment, has not begun.
+        // A part that is damaged, or being joined at this moment, counts as not begun.
         .filter_map(|part| read_run(&Run::open(part).ok()?).ok())
         .collect();
     let mut whole = RunSnapshot::waiting(folder);
@@ -109,18 +109,18 @@ pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
     let folder = run.folder();
     let mut epochs = metrics(&folder.join("metrics.jsonl"))?;
     if epochs.is_empty() {
-        epochs = metrics_of(&run.outcomes()?); // the file may have been left behind where the folder was copied
+        epochs = metrics_of(&run.outcomes()?); // the folder may have been copied without the file
     }
     let about = About::from_run(run);
     let mut failures = Vec::new();
     for (head, seed) in about.heads.iter().flat_map(|head| about.seeds.iter().map(move |seed| (head, *seed)))
     {
-        let own = |metric: &&Metric| metric.head == *head && metric.seed == seed;
-        let done = epochs.iter().filter(own).filter(|metric| metric.epoch.step.is_none()).count();
+        let is_own = |metric: &&Metric| metric.head == *head && metric.seed == seed;
+        let done = epochs.iter().filter(is_own).filter(|metric| metric.epoch.step.is_none()).count();
         if done >= about.epochs {
             continue;
         }
-        // Only what has not come to its end is asked why: the files hold every answer.
+        // Outcome files are large, as they hold every answer: only those of unfinished heads are read.
         if let Some(why) = run.outcome(head, seed).ok().and_then(|outcome| outcome.failure) {
             failures.push(Failure { head: head.clone(), seed, why });
         }
@@ -130,10 +130,10 @@ pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
     Ok(RunSnapshot { about, epochs, losses, failures, probes: probes(folder), tasks: None })
 }
 
-/// The lines of a run's `metrics.jsonl`; none before its first epoch.
+/// The lines of a run's `metrics.jsonl`; empty if there is no such file yet.
 ///
 /// # Errors
-/// If it cannot be read, or a line is no epoch of a head.
+/// If it cannot be read, or a line is not a [`Metric`].
 pub fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
     let bytes = match atomic_file::read(path, MAX_BYTES) {
         Ok(bytes) => bytes,
@@ -149,15 +149,15 @@ pub fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
     String::from_utf8_lossy(&bytes).lines().enumerate().map(parse).collect()
 }
 
-/// The probes of a run, sorted by name, with their times of change.
+/// The probes of a run, sorted by path, with their modification times.
 pub fn probes(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
     let entries = fs::read_dir(folder.join("probes")).into_iter().flatten().flatten();
-    let of = |entry: fs::DirEntry| {
+    let probe = |entry: fs::DirEntry| {
         let path = entry.path();
         let changed = entry.metadata().ok()?.modified().ok()?;
         is_probe(&path).then_some((path, changed))
     };
-    let mut probes: Vec<_> = entries.filter_map(of).collect();
+    let mut probes: Vec<_> = entries.filter_map(probe).collect();
     probes.sort();
     probes
 }

@@ -1,4 +1,4 @@
-//! The curves of a course as a figure: what its folder holds, so that the window and the command line
+//! Training curves as a figure. It needs only what a run's folder holds, so that the window and the command line
 //! draw the same.
 
 use super::{About, TrainHistory};
@@ -9,18 +9,18 @@ use crate::viz::figures::plot::Caption;
 use super::curve::{Band, Curve, Measure};
 
 impl TrainHistory {
-    /// The figure of these heads; of all where none is named. Loss is that of steps where it is known,
-    /// else the mean of every epoch in its middle; steps are counted for one seed.
+    /// The figure of these heads; of all if `heads` is empty. The loss is that of steps where known, else the mean of
+    /// each epoch at its middle; steps are counted for one seed.
     pub fn figure(&self, heads: &[String], part: Part, log: bool) -> TrainingPlot {
         Self::figure_of(&[self], heads, part, log, Band::default())
     }
 
-    /// The same of several runs on one plot, with bands of a choice; their curves are named after head and run.
+    /// The same for several runs on one plot, with bands of a chosen kind; curves are named after head and run.
     pub fn figure_of(runs: &[&Self], heads: &[String], part: Part, log: bool, band: Band) -> TrainingPlot {
-        let wanted = |name: &String| heads.is_empty() || heads.contains(name);
+        let is_chosen = |name: &String| heads.is_empty() || heads.contains(name);
         let mut series = Vec::new();
         for run in runs {
-            for (head, name) in run.about.heads.iter().enumerate().filter(|(_, name)| wanted(name)) {
+            for (head, name) in run.about.heads.iter().enumerate().filter(|(_, name)| is_chosen(name)) {
                 series.push(run.series(head, run.name_among(name, runs.len()), band));
             }
         }
@@ -33,33 +33,34 @@ impl TrainHistory {
         }
         command.extend(log.then(|| "--log".to_owned()));
         command.extend((band == Band::Interval).then(|| "--band interval".to_owned()));
-        let mut said: Vec<String> = runs.iter().map(|run| run.said()).collect();
-        said.extend((band == Band::Interval).then(|| format!("bands: {}", band.text())));
+        let mut about: Vec<String> = runs.iter().map(|run| run.description()).collect();
+        about.extend((band == Band::Interval).then(|| format!("bands: {}", band.text())));
         let names: Vec<String> = runs.iter().map(|run| run.about.name()).collect();
         let caption = Caption {
             title: part.info().title.to_owned(),
             file: format!("{}-{id}", names.join("-")),
-            about: said.join("; "),
+            about: about.join("; "),
             command: command.join(" "),
         };
         let curves = Curves { series, interval: band == Band::Interval };
         TrainingPlot { curves, part, log, caption }
     }
 
-    /// What was trained on what, for a figure's metadata.
-    pub(super) fn said(&self) -> String {
+    /// The run in words, for a figure's metadata.
+    pub(super) fn description(&self) -> String {
         let About { dataset, backbone, epochs, seeds, .. } = &self.about;
         let (name, seeds) = (self.about.name(), seeds.len());
         format!("{name}: heads on {dataset} through {backbone}, {epochs} epochs, {seeds} seeds")
     }
 
-    /// What a curve is called among those of so many runs.
+    /// The name of a head's curve among those of `runs` runs: with the run's name if there are several.
     pub fn name_among(&self, head: &str, runs: usize) -> String {
         if runs > 1 { format!("{head} · {}", self.about.name()) } else { head.to_owned() }
     }
 
+    /// The curves of head `head` over steps; losses as they are, accuracy as a fraction.
     fn series(&self, head: usize, name: String, band: Band) -> Series {
-        let steps = self.about.train.div_ceil(self.about.batch.max(1)).max(1) as f64;
+        let steps = self.about.steps_per_epoch();
         let several = self.about.seeds.len() > 1;
         let line = |measure: Measure, unit: f64| {
             let curve = self.curve(head, measure);
@@ -80,20 +81,20 @@ impl TrainHistory {
 #[cfg(test)]
 mod tests {
     use super::super::Steps;
-    use super::super::tests::{course, metric};
+    use super::super::tests::{history, metric};
     use super::*;
     use crate::viz::figures::plot::Plot as _;
 
     #[test]
     fn noisy_losses_are_averaged_seed_by_seed() {
-        let mut course = course(100, 2);
-        // Two seeds one apart, each with a noise of its own that averages out.
+        let mut history = history(100, 2);
+        // The losses of the two seeds differ by 1, each with its own noise that averages out.
         for (seed, at) in [0u64, 1].into_iter().flat_map(|seed| (0..800).map(move |at| (seed, at))) {
             let noise = if (at + seed as usize).is_multiple_of(2) { 0.4 } else { -0.4 };
             let loss = Some(2.0 + seed as f64 + noise);
-            course.step(&Steps { seed, at: (at as f64 + 0.5) / 8.0, losses: vec![loss, None] });
+            history.step(&Steps { seed, at: (at as f64 + 0.5) / 8.0, losses: vec![loss, None] });
         }
-        let figure = course.figure(&["gap".to_owned()], Part::Loss, false);
+        let figure = history.figure(&["gap".to_owned()], Part::Loss, false);
         let [gap] = &figure.curves.series[..] else { panic!("one head") };
         assert_eq!((gap.loss.len(), gap.average.len(), gap.average_spread.len()), (800, 800, 800));
         let middle = 400;
@@ -104,21 +105,21 @@ mod tests {
 
     #[test]
     fn a_figure_has_steps_means_and_spreads() {
-        let mut course = course(2, 2);
-        let told = [(0, 1, 1.0, 60.0), (0, 2, 0.5, 50.0), (1, 1, 3.0, 40.0)];
-        course.epochs(&told.map(|(seed, epoch, loss, test)| metric("gap", seed, epoch, loss, test)));
-        let figure = course.figure(&["gap".to_owned()], Part::Loss, true);
+        let mut history = history(2, 2);
+        let metrics = [(0, 1, 1.0, 60.0), (0, 2, 0.5, 50.0), (1, 1, 3.0, 40.0)];
+        history.epochs(&metrics.map(|(seed, epoch, loss, test)| metric("gap", seed, epoch, loss, test)));
+        let figure = history.figure(&["gap".to_owned()], Part::Loss, true);
         let [gap] = &figure.curves.series[..] else { panic!("one head") };
         assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
         assert_eq!(gap.accuracy, [(2.0, 0.5), (4.0, 0.5)]);
         assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1].is_nan());
         assert_eq!(figure.table().heads()[4], "standard_deviation");
         assert_eq!(figure.table().row(1), ["gap", "loss", "3", "0.5", ""], "one seed has no spread");
-        let interval = TrainHistory::figure_of(&[&course], &[], Part::Loss, true, Band::Interval);
+        let interval = TrainHistory::figure_of(&[&history], &[], Part::Loss, true, Band::Interval);
         assert_eq!(interval.table().heads()[4], "interval_95_half_width");
         // 9 images in batches of 4 are 3 steps: the last has one.
-        course.about.train = 9;
-        let figure = course.figure(&["gap".to_owned()], Part::Loss, true);
+        history.about.train = 9;
+        let figure = history.figure(&["gap".to_owned()], Part::Loss, true);
         assert_eq!(figure.curves.series[0].accuracy, [(3.0, 0.5), (6.0, 0.5)]);
         assert_eq!(figure.caption.command, "--run run --figure training_loss --heads gap --log");
     }

@@ -1,5 +1,5 @@
-//! How a training goes, as plain data: filled by one that runs in the window, or read from the
-//! folder of one that was started anywhere.
+//! The history of a training as plain data: filled by a training that runs in the window, or read from the folder
+//! of any other.
 
 mod curve;
 pub mod disk;
@@ -16,7 +16,7 @@ use crate::model::stats::mean_and_deviation;
 use crate::model::train::Epoch;
 use crate::model::train::run::{Manifest, Metric, Outcome, Run, StepLosses};
 
-/// What is trained on what: the part of a run's manifest that a person reads.
+/// The part of a run's manifest that is shown to the user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The run's folder.
@@ -25,26 +25,26 @@ pub struct About {
     pub dataset: String,
     /// Name of the backbone.
     pub backbone: String,
-    /// Where it is computed.
+    /// Name of the compute device.
     pub device: String,
-    /// Names of what is trained.
+    /// Names of the heads and their variants.
     pub heads: Vec<String>,
-    /// Passes over the training images.
+    /// Number of epochs.
     pub epochs: usize,
-    /// Images of one step.
+    /// Batch size, in images.
     pub batch: usize,
-    /// One training of all heads each.
+    /// Seeds: all heads are trained once with each.
     pub seeds: Vec<u64>,
-    /// Images trained on.
+    /// Number of training images.
     pub train: usize,
-    /// Images of the reported accuracy.
+    /// Number of test images, on which the reported accuracy is measured.
     pub test: usize,
-    /// What a reader must know of the numbers.
+    /// A caveat about the numbers.
     pub warning: Option<String>,
 }
 
 impl About {
-    /// What is known of a run.
+    /// The description of a run, from its manifest.
     pub fn from_run(run: &Run) -> Self {
         let Manifest { backbone, dataset, heads, config, seeds, warning, device, .. } = &run.manifest;
         Self {
@@ -62,79 +62,83 @@ impl About {
         }
     }
 
-    /// What the run is called: its folder's name.
+    /// The run's name, which is its folder's.
     pub fn name(&self) -> String {
         let name = self.folder.file_name().map(|name| name.to_string_lossy().into_owned());
         name.unwrap_or_else(|| self.folder.display().to_string())
+    }
+
+    /// Optimiser steps per epoch, at least 1.
+    fn steps_per_epoch(&self) -> f64 {
+        self.train.div_ceil(self.batch.max(1)).max(1) as f64
     }
 }
 
 /// A head that stopped before the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Its name.
+    /// The head's name.
     pub head: String,
-    /// Its seed.
+    /// The seed it was trained with.
     pub seed: u64,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// Losses of the steps since those told before.
+/// Mean losses of the steps since the previous report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steps {
-    /// The seed under way.
+    /// The seed being trained.
     pub seed: u64,
-    /// Their middle, in epochs.
+    /// The middle of these steps, in epochs.
     pub at: f64,
-    /// Mean loss of every head; absent for one that has stopped.
+    /// Mean loss of every head; `None` for one that has stopped.
     pub losses: Vec<Option<f64>>,
 }
 
-/// The course of a run: every head with every seed.
+/// The history of a run: every head with every seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainHistory {
-    /// What is trained on what.
+    /// The run's description.
     pub about: About,
-    /// Heads by heads, within a head seed by seed.
+    /// One per head and seed: all seeds of the first head, then those of the second, and so on.
     lines: Vec<Line>,
 }
 
-/// How one head goes with one seed.
+/// The history of one head with one seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// Its epochs so far.
+    /// Evaluations after each epoch so far.
     pub epochs: Vec<Epoch>,
-    /// Evaluations between their ends.
+    /// Evaluations within epochs.
     pub between: Vec<Epoch>,
-    /// Why it stopped before the end, if it did.
+    /// Why the training stopped before the end, if it did.
     pub failure: Option<String>,
-    /// Losses of steps, in equal parts of the run; bounded however long it is.
+    /// Losses of steps, averaged over up to [`BINS`] equal parts of the run.
     steps: Vec<Bin>,
 }
 
 impl Line {
-    /// Its best epoch on the selection images: the first of equals, as the probe is.
+    /// The best epoch on the selection images; of equals the first, as for the saved probe.
     fn best(&self) -> Option<&Epoch> {
         self.epochs.iter().reduce(|a, b| if b.select > a.select { b } else { a })
     }
 }
 
-/// Parts of a run that losses of steps are averaged in.
+/// Number of equal parts of a run over which losses of steps are averaged; it bounds their memory.
 const BINS: usize = 1024;
 
 /// A running mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Bin {
-    /// Sum of the places, in epochs.
+    /// Sum of the steps' positions, in epochs.
     at: f64,
     /// Sum of the losses.
     sum: f64,
     count: u32,
 }
 
-/// What one head has come to, over the seeds that have come furthest: others would compare epochs
-/// that do not.
+/// Results of one head over the seeds that have done the most epochs: with fewer epochs, others are not comparable.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
     /// Mean training loss of the last epoch.
@@ -147,7 +151,7 @@ pub struct Score {
     pub best: (f64, f64),
     /// Accuracy on the selection split at the same epochs.
     pub select: f64,
-    /// Seeds behind these.
+    /// Number of seeds these numbers are over.
     pub seeds: usize,
 }
 
@@ -158,14 +162,14 @@ impl TrainHistory {
         Self { about, lines }
     }
 
-    /// How a run went that has come to these outcomes, without losses of steps.
+    /// The history of a run with these outcomes, without losses of steps.
     pub fn of_outcomes(run: &Run, outcomes: &[Outcome]) -> Self {
         let mut history = Self::new(About::from_run(run));
         history.epochs(&metrics_of(outcomes));
         history
     }
 
-    /// How head `head` of the list goes, seed by seed.
+    /// The histories of head `head` of the list, one per seed; empty if there is no such head.
     pub fn lines(&self, head: usize) -> &[Line] {
         let seeds = self.about.seeds.len();
         self.lines.get(head * seeds..(head + 1) * seeds).unwrap_or_default()
@@ -176,7 +180,7 @@ impl TrainHistory {
         self.lines.get_mut(head * self.about.seeds.len() + at)
     }
 
-    fn head(&self, name: &str) -> Option<usize> {
+    fn head_index(&self, name: &str) -> Option<usize> {
         self.about.heads.iter().position(|head| head == name)
     }
 
@@ -184,13 +188,13 @@ impl TrainHistory {
     pub fn step(&mut self, steps: &Steps) {
         for (head, loss) in steps.losses.iter().enumerate() {
             if let Some(loss) = loss {
-                self.put(head, steps.seed, steps.at, *loss);
+                self.add_loss(head, steps.seed, steps.at, *loss);
             }
         }
     }
 
     /// Adds a loss at the position `at`, in epochs.
-    fn put(&mut self, head: usize, seed: u64, at: f64, loss: f64) {
+    fn add_loss(&mut self, head: usize, seed: u64, at: f64, loss: f64) {
         let epochs = self.about.epochs.max(1) as f64;
         let at = at.max(0.0).min(epochs);
         let bin = ((at / epochs * BINS as f64) as usize).min(BINS - 1);
@@ -207,20 +211,20 @@ impl TrainHistory {
     /// Replaces the step losses of a seed by those from a run's folder.
     pub fn losses(&mut self, losses: &StepLosses) {
         for (head, points) in &losses.heads {
-            let Some(head) = self.head(head) else { continue };
+            let Some(head) = self.head_index(head) else { continue };
             let Some(line) = self.line(head, losses.seed) else { continue };
             line.steps.clear();
             for (at, loss) in points.iter().enumerate().filter(|(_, loss)| loss.is_finite()) {
                 let at = (at as f64 + 0.5) / losses.parts as f64;
-                self.put(head, losses.seed, at, f64::from(*loss));
+                self.add_loss(head, losses.seed, at, f64::from(*loss));
             }
         }
     }
 
-    /// Adds epochs; a repeated epoch replaces the earlier one.
+    /// Adds epochs; a repeated one, as a resumed run reports it, replaces the earlier one and all after it.
     pub fn epochs(&mut self, metrics: &[Metric]) {
         for Metric { head, seed, epoch } in metrics {
-            let Some(head) = self.head(head) else { continue };
+            let Some(head) = self.head_index(head) else { continue };
             let Some(line) = self.line(head, *seed) else { continue };
             if epoch.step.is_some() {
                 line.between.retain(|known| known.step < epoch.step);
@@ -233,73 +237,74 @@ impl TrainHistory {
         }
     }
 
-    /// Adds the heads that stopped before the end.
+    /// Records heads that stopped before the end.
     pub fn failures(&mut self, failures: &[Failure]) {
         for Failure { head, seed, why } in failures {
-            let line = self.head(head).and_then(|head| self.line(head, *seed));
+            let line = self.head_index(head).and_then(|head| self.line(head, *seed));
             line.into_iter().for_each(|line| line.failure = Some(why.clone()));
         }
     }
 
-    /// Epochs done and their total, over all heads and seeds.
+    /// Epochs done and their total, over all heads and seeds; all epochs of a head that failed count as done.
     pub fn done(&self) -> (usize, usize) {
-        let of = |line: &Line| match line.failure {
+        let epochs_done = |line: &Line| match line.failure {
             Some(_) => self.about.epochs,
             None => line.epochs.len(),
         };
-        (self.lines.iter().map(of).sum(), self.lines.len() * self.about.epochs)
+        (self.lines.iter().map(epochs_done).sum(), self.lines.len() * self.about.epochs)
     }
 
-    /// Whether anything was trained.
+    /// Whether there is any epoch or loss of a step.
     pub fn begun(&self) -> bool {
         self.lines.iter().any(|line| !line.epochs.is_empty() || !line.steps.is_empty())
     }
 
-    /// Whether every head has come to its end with every seed.
+    /// Whether every head has finished or failed with every seed.
     pub fn finished(&self) -> bool {
         let (done, all) = self.done();
         done >= all
     }
 
-    /// What a head has come to; absent before its first epoch.
+    /// The results of a head; `None` before its first epoch.
     pub fn score(&self, head: usize) -> Option<Score> {
-        let furthest = self.lines(head).iter().map(|line| line.epochs.len()).max().filter(|far| *far > 0)?;
-        let same = self.lines(head).iter().filter(|line| line.epochs.len() == furthest);
-        let lines: Vec<&Line> = same.collect();
-        let of = |value: &dyn Fn(&Epoch) -> f64| -> Vec<f64> {
+        let furthest =
+            self.lines(head).iter().map(|line| line.epochs.len()).max().filter(|epochs| *epochs > 0)?;
+        let lines = self.lines(head).iter().filter(|line| line.epochs.len() == furthest);
+        let lines: Vec<&Line> = lines.collect();
+        let at_last = |value: fn(&Epoch) -> f64| -> Vec<f64> {
             lines.iter().filter_map(|line| line.epochs.last()).map(value).collect()
         };
         let best: Vec<&Epoch> = lines.iter().filter_map(|line| line.best()).collect();
         let at_best = |value: fn(&Epoch) -> f64| best.iter().map(|epoch| value(epoch)).collect::<Vec<f64>>();
-        let spread = |values: &[f64]| {
+        let mean_and_spread = |values: &[f64]| {
             let (mean, deviation) = mean_and_deviation(values);
             (mean, deviation.unwrap_or(0.0))
         };
         Some(Score {
-            loss: mean_and_deviation(&of(&|epoch| epoch.loss)).0,
-            train: mean_and_deviation(&of(&|epoch| epoch.train)).0,
-            last: spread(&of(&|epoch| epoch.test)),
-            best: spread(&at_best(|epoch| epoch.test)),
+            loss: mean_and_deviation(&at_last(|epoch| epoch.loss)).0,
+            train: mean_and_deviation(&at_last(|epoch| epoch.train)).0,
+            last: mean_and_spread(&at_last(|epoch| epoch.test)),
+            best: mean_and_spread(&at_best(|epoch| epoch.test)),
             select: mean_and_deviation(&at_best(|epoch| epoch.select)).0,
             seeds: lines.len(),
         })
     }
 }
 
-/// Every epoch of these outcomes, and every evaluation between two.
+/// The evaluations of these outcomes, after and within epochs.
 fn metrics_of(outcomes: &[Outcome]) -> Vec<Metric> {
-    let of = |Outcome { head, seed, epochs, between, .. }: &Outcome| {
+    let metrics = |Outcome { head, seed, epochs, between, .. }: &Outcome| {
         let metric = |epoch: &Epoch| Metric { head: head.clone(), seed: *seed, epoch: epoch.clone() };
         epochs.iter().chain(between).map(metric).collect::<Vec<_>>()
     };
-    outcomes.iter().flat_map(of).collect()
+    outcomes.iter().flat_map(metrics).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    pub(super) fn course(epochs: usize, seeds: u64) -> TrainHistory {
+    pub(super) fn history(epochs: usize, seeds: u64) -> TrainHistory {
         let folder = PathBuf::from("run");
         let (dataset, backbone, device) = ("birds".to_owned(), "tiny".to_owned(), "cpu".to_owned());
         let heads = ["gap", "sinkhorn"].map(str::to_owned).into();
@@ -316,69 +321,69 @@ mod tests {
 
     #[test]
     fn a_score_is_over_the_furthest_seeds_and_best_is_picked_by_selection() {
-        let mut course = course(2, 2);
-        assert_eq!(course.score(0), None);
-        let told = [(0, 1, 1.0, 60.0), (0, 2, 0.5, 50.0), (1, 1, 1.0, 40.0), (1, 2, 1.0, 40.0)]
+        let mut history = history(2, 2);
+        assert_eq!(history.score(0), None);
+        let metrics = [(0, 1, 1.0, 60.0), (0, 2, 0.5, 50.0), (1, 1, 1.0, 40.0), (1, 2, 1.0, 40.0)]
             .map(|(seed, epoch, loss, test)| metric("gap", seed, epoch, loss, test));
-        course.epochs(&told[..3]);
-        course.epochs(&told[1..2]); // told again
-        let score = course.score(0).unwrap();
+        history.epochs(&metrics[..3]);
+        history.epochs(&metrics[1..2]); // reported again
+        let score = history.score(0).unwrap();
         assert_eq!((score.seeds, score.last, score.best), (1, (50.0, 0.0), (60.0, 0.0)));
-        course.epochs(&told[3..]);
-        let score = course.score(0).unwrap();
+        history.epochs(&metrics[3..]);
+        let score = history.score(0).unwrap();
         assert_eq!((score.loss, score.seeds, score.last.0, score.best.0), (0.75, 2, 45.0, 50.0));
         assert!((score.last.1 - 50f64.sqrt()).abs() < 1e-12);
-        assert_eq!(course.done(), (4, 8));
-        course.failures(&[Failure { head: "sinkhorn".into(), seed: 0, why: "broke".into() }]);
-        assert_eq!(course.done(), (6, 8));
-        assert_eq!(course.score(1), None);
+        assert_eq!(history.done(), (4, 8));
+        history.failures(&[Failure { head: "sinkhorn".into(), seed: 0, why: "broke".into() }]);
+        assert_eq!(history.done(), (6, 8));
+        assert_eq!(history.score(1), None);
     }
 
     #[test]
     fn of_equally_good_epochs_the_first_is_best_as_the_kept_probe_is() {
-        let mut course = course(3, 1);
-        let told = |epoch: usize, test: f64| {
+        let mut history = history(3, 1);
+        let after = |epoch: usize, test: f64| {
             let select = if epoch == 1 { 10.0 } else { 50.0 };
             let epoch = Epoch { epoch, step: None, loss: 1.0, train: test, select, test };
             Metric { head: "gap".to_owned(), seed: 0, epoch }
         };
-        course.epochs(&[told(1, 30.0), told(2, 40.0), told(3, 20.0)]);
-        assert_eq!(course.score(0).unwrap().best.0, 40.0);
+        history.epochs(&[after(1, 30.0), after(2, 40.0), after(3, 20.0)]);
+        assert_eq!(history.score(0).unwrap().best.0, 40.0);
     }
 
-    /// A run that goes on from its checkpoint tells some epochs again: what came after them is no more.
+    /// A run resumed from its checkpoint reports some epochs again; those after them are dropped.
     #[test]
     fn an_epoch_told_again_ends_what_was_told_after_it() {
-        let mut course = course(3, 1);
-        let told = |epoch: usize, test: f64| metric("gap", 0, epoch, 1.0, test);
-        course.epochs(&[told(1, 10.0), told(2, 20.0), told(3, 30.0)]);
-        course.epochs(&[told(2, 25.0)]);
+        let mut history = history(3, 1);
+        let after = |epoch: usize, test: f64| metric("gap", 0, epoch, 1.0, test);
+        history.epochs(&[after(1, 10.0), after(2, 20.0), after(3, 30.0)]);
+        history.epochs(&[after(2, 25.0)]);
         let epochs: Vec<_> =
-            course.lines(0)[0].epochs.iter().map(|epoch| (epoch.epoch, epoch.test)).collect();
+            history.lines(0)[0].epochs.iter().map(|epoch| (epoch.epoch, epoch.test)).collect();
         assert_eq!(epochs, [(1, 10.0), (2, 25.0)]);
     }
 
     #[test]
     fn losses_of_a_folder_take_the_place_of_those_heard() {
-        let mut course = course(2, 1);
-        course.step(&Steps { seed: 0, at: 1.9, losses: vec![Some(9.0), Some(9.0)] });
+        let mut history = history(2, 1);
+        history.step(&Steps { seed: 0, at: 1.9, losses: vec![Some(9.0), Some(9.0)] });
         let heads = vec![("gap".to_owned(), vec![3.0, 2.0, f32::NAN, 1.0])];
-        course.losses(&StepLosses { seed: 0, parts: 2, heads: heads.clone() });
-        course.losses(&StepLosses { seed: 0, parts: 2, heads });
-        course.losses(&StepLosses { seed: 7, parts: 2, heads: vec![("gap".to_owned(), vec![5.0])] });
-        let (gap, other) = (course.curve(0, Measure::Loss), course.curve(1, Measure::Loss));
+        history.losses(&StepLosses { seed: 0, parts: 2, heads: heads.clone() });
+        history.losses(&StepLosses { seed: 0, parts: 2, heads });
+        history.losses(&StepLosses { seed: 7, parts: 2, heads: vec![("gap".to_owned(), vec![5.0])] });
+        let (gap, other) = (history.curve(0, Measure::Loss), history.curve(1, Measure::Loss));
         assert_eq!((gap.mean, other.mean), (vec![3.0, 2.0, 1.0], vec![9.0]));
         crate::close::assert_close("at", &gap.at, [0.25, 0.75, 1.75], 0.01);
     }
 
     #[test]
     fn what_is_unknown_is_left_out() {
-        let mut course = course(2, 1);
-        course.epochs(&[metric("other", 0, 1, 1.0, 1.0), metric("gap", 7, 1, 1.0, 1.0)]);
-        course.step(&Steps { seed: 9, at: 1.0, losses: vec![Some(1.0)] });
-        course.step(&Steps { seed: 0, at: 1e9, losses: vec![Some(1.0); 9] });
-        assert_eq!(course.done().0, 0);
-        assert_eq!(course.lines(0)[0].steps.len(), BINS);
-        assert!(course.lines(5).is_empty());
+        let mut history = history(2, 1);
+        history.epochs(&[metric("other", 0, 1, 1.0, 1.0), metric("gap", 7, 1, 1.0, 1.0)]);
+        history.step(&Steps { seed: 9, at: 1.0, losses: vec![Some(1.0)] });
+        history.step(&Steps { seed: 0, at: 1e9, losses: vec![Some(1.0); 9] });
+        assert_eq!(history.done().0, 0);
+        assert_eq!(history.lines(0)[0].steps.len(), BINS);
+        assert!(history.lines(5).is_empty());
     }
 }

@@ -1,13 +1,13 @@
-//! Layers by learning rates, one grid per head: the cell chosen on the selection images, and its accuracy on the test
-//! images. Cells are known by the names of their variants, `head[layer=L,rate=R]`.
+//! Grids of layers by learning rates, one per head: the cell chosen on the selection images, and its accuracy on the
+//! test images. Cells are recognised by the names of their variants, `head[layer=L,rate=R]`.
 
 use super::TrainHistory;
 use crate::app::format::shell_word;
 use crate::viz::figures::plot::Caption;
 use crate::viz::figures::rates::{self, RateCell, RateGrid, RatesPlot};
 
-/// Splits a variant's name into head with settings, layer and rate, if it has a layer or a rate.
-fn place(name: &str) -> Option<[String; 3]> {
+/// Splits a variant's name into head with its other settings, layer and rate; `None` if it has neither of these.
+fn parse(name: &str) -> Option<[String; 3]> {
     let (head, inside) = name.strip_suffix(']')?.split_once('[')?;
     let (mut rest, mut layer, mut rate) = (Vec::new(), String::new(), String::new());
     for pair in inside.split(',') {
@@ -25,15 +25,15 @@ fn place(name: &str) -> Option<[String; 3]> {
 }
 
 impl TrainHistory {
-    /// The grid of every head with several layers or rates, as far as they have come; none of a run without.
+    /// The grid of every head that has several layers or rates; cells without an epoch yet are `None`.
     pub fn grids(&self) -> Vec<RateGrid> {
-        let places: Vec<(usize, [String; 3])> =
-            self.about.heads.iter().enumerate().filter_map(|(at, name)| Some((at, place(name)?))).collect();
+        let variants: Vec<(usize, [String; 3])> =
+            self.about.heads.iter().enumerate().filter_map(|(at, name)| Some((at, parse(name)?))).collect();
         let distinct = |part: usize, head: &str| {
             let mut values: Vec<String> = Vec::new();
-            for (_, place) in places.iter().filter(|(_, place)| head.is_empty() || place[0] == head) {
-                if !values.contains(&place[part]) {
-                    values.push(place[part].clone());
+            for (_, parts) in variants.iter().filter(|(_, parts)| head.is_empty() || parts[0] == head) {
+                if !values.contains(&parts[part]) {
+                    values.push(parts[part].clone());
                 }
             }
             values
@@ -41,7 +41,7 @@ impl TrainHistory {
         let grid = |head: String| {
             let (layers, rates) = (distinct(1, &head), distinct(2, &head));
             let mut cells = vec![None; layers.len() * rates.len()];
-            for (at, [_, layer, rate]) in places.iter().filter(|(_, place)| place[0] == head) {
+            for (at, [_, layer, rate]) in variants.iter().filter(|(_, parts)| parts[0] == head) {
                 let row = layers.iter().position(|own| own == layer);
                 let column = rates.iter().position(|own| own == rate);
                 let (Some(row), Some(column), Some(score)) = (row, column, self.score(*at)) else { continue };
@@ -61,7 +61,7 @@ impl TrainHistory {
             .collect()
     }
 
-    /// The grids of these heads, settings included, as a figure; of all where none is named.
+    /// The grids of these heads, named with their other settings, as a figure; of all if `heads` is empty.
     pub fn rates(&self, heads: &[String]) -> RatesPlot {
         let mut grids = self.grids();
         grids.retain(|grid| heads.is_empty() || heads.contains(&grid.head));
@@ -71,7 +71,7 @@ impl TrainHistory {
         let caption = Caption {
             title: rates::INFO.title.to_owned(),
             file: format!("{}-{id}", self.about.name()),
-            about: self.said(),
+            about: self.description(),
             command: format!("--run {folder} --figure {id}{only}"),
         };
         RatesPlot { grids, caption }
@@ -80,12 +80,12 @@ impl TrainHistory {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{course, metric};
+    use super::super::tests::{history, metric};
     use super::*;
 
     #[test]
     fn names_say_where_a_variant_stands() {
-        let found = |name: &str| place(name).map(|[head, layer, rate]| format!("{head} {layer} {rate}"));
+        let found = |name: &str| parse(name).map(|[head, layer, rate]| format!("{head} {layer} {rate}"));
         assert_eq!(found("gap[layer=last,rate=0.001]").unwrap(), "gap last 0.001");
         assert_eq!(
             found("sinkhorn[temperature=0.1,iterations=5,rate=0.1]").unwrap(),
@@ -96,21 +96,23 @@ mod tests {
 
     #[test]
     fn the_selection_images_choose_and_the_first_of_equals_is_chosen() {
-        let mut course = course(2, 1);
+        let mut history = history(2, 1);
         let cells = [("2", "0.1"), ("2", "0.2"), ("last", "0.1"), ("last", "0.2")];
         let name = |(layer, rate): (&str, &str)| format!("gap[layer={layer},rate={rate}]");
-        course.about.heads = cells.iter().map(|cell| name(*cell)).collect();
-        course.about.heads.push("cls".into());
-        course = TrainHistory::new(course.about);
-        assert!(course.grids()[0].cells.iter().all(Option::is_none) && course.grids()[0].chosen().is_none());
+        history.about.heads = cells.iter().map(|cell| name(*cell)).collect();
+        history.about.heads.push("cls".into());
+        history = TrainHistory::new(history.about);
+        assert!(
+            history.grids()[0].cells.iter().all(Option::is_none) && history.grids()[0].chosen().is_none()
+        );
         for (cell, [select, test]) in
             cells.into_iter().zip([[50.0, 90.0], [70.0, 60.0], [70.0, 80.0], [10.0, 99.0]])
         {
             let mut metric = metric(&name(cell), 0, 1, 1.0, test);
             metric.epoch.select = select;
-            course.epochs(&[metric]);
+            history.epochs(&[metric]);
         }
-        let grids = course.grids();
+        let grids = history.grids();
         let [grid] = &grids[..] else { panic!("{} grids", grids.len()) };
         assert_eq!((grid.layers.join(" "), grid.rates.join(" ")), ("2 last".into(), "0.1 0.2".into()));
         let chosen = grid.chosen().unwrap();

@@ -1,4 +1,4 @@
-//! Variants that differ in one number, `head[temperature=0.1]`: their results as a figure of one run or several.
+//! Results of variants that differ in one number, `head[temperature=0.1]`, as a figure of one run or several.
 
 use super::TrainHistory;
 use crate::app::format::shell_word;
@@ -6,15 +6,15 @@ use crate::viz::figures::plot::Caption;
 use crate::viz::figures::settings::{INFO, SettingLine, SettingPoint, SettingsPlot};
 
 /// Head, setting and value of a variant whose name sets exactly one number.
-fn place(name: &str) -> Option<(&str, &str, f64)> {
+fn parse(name: &str) -> Option<(&str, &str, f64)> {
     let (head, inside) = name.strip_suffix(']')?.split_once('[')?;
     let (field, value) = inside.split_once('=')?;
     Some((head, field, value.parse().ok().filter(|value: &f64| value.is_finite())?))
 }
 
 impl TrainHistory {
-    /// The lines of these heads, of all where none is named, by the setting that the first of them has. `coverage` knows
-    /// that of a variant of a run, by its name.
+    /// One line per head, of `heads` or of all if it is empty, over the setting that the first matching variant has.
+    /// `coverage` returns the coverage of a variant of a run, by the variant's name.
     pub fn settings_of(
         runs: &[&Self],
         heads: &[String],
@@ -23,16 +23,16 @@ impl TrainHistory {
         let (mut setting, mut lines) = (String::new(), Vec::<SettingLine>::new());
         for run in runs {
             for (at, variant) in run.about.heads.iter().enumerate() {
-                let Some((head, field, value)) = place(variant) else { continue };
-                let asked = heads.is_empty() || heads.iter().any(|own| own == head || own == variant);
-                let Some(score) = run.score(at).filter(|_| asked) else { continue };
+                let Some((head, field, value)) = parse(variant) else { continue };
+                let is_chosen = heads.is_empty() || heads.iter().any(|own| own == head || own == variant);
+                let Some(score) = run.score(at).filter(|_| is_chosen) else { continue };
                 if setting.is_empty() {
                     field.clone_into(&mut setting);
                 }
                 if field != setting {
                     continue;
                 }
-                let name = run.name_among(head, if runs.len() > 1 && shared(runs, head) { 2 } else { 1 });
+                let name = run.name_among(head, runs_with(head, runs));
                 let point = SettingPoint { value, accuracy: score.best.0, coverage: coverage(run, variant) };
                 match lines.iter_mut().find(|line| line.name == name) {
                     Some(line) => line.points.push(point),
@@ -52,47 +52,47 @@ impl TrainHistory {
         let caption = Caption {
             title: INFO.title.to_owned(),
             file: format!("{}-{}", names.join("-"), INFO.id),
-            about: runs.iter().map(|run| run.said()).collect::<Vec<_>>().join("; "),
+            about: runs.iter().map(|run| run.description()).collect::<Vec<_>>().join("; "),
             command: command.join(" "),
         };
         SettingsPlot { setting, lines, caption }
     }
 }
 
-/// Whether several runs have variants of a head.
-fn shared(runs: &[&TrainHistory], head: &str) -> bool {
+/// Number of runs that have variants of a head.
+fn runs_with(head: &str, runs: &[&TrainHistory]) -> usize {
     let has = |run: &&&TrainHistory| {
-        run.about.heads.iter().any(|variant| place(variant).is_some_and(|(own, ..)| own == head))
+        run.about.heads.iter().any(|variant| parse(variant).is_some_and(|(own, ..)| own == head))
     };
-    runs.iter().filter(has).count() > 1
+    runs.iter().filter(has).count()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{course, metric};
+    use super::super::tests::{history, metric};
     use super::*;
 
     #[test]
     fn one_number_alone_makes_a_point() {
-        assert_eq!(place("softsort[temperature=0.1]"), Some(("softsort", "temperature", 0.1)));
+        assert_eq!(parse("softsort[temperature=0.1]"), Some(("softsort", "temperature", 0.1)));
         for other in
             ["gap", "raster[sharing=channel]", "sinkhorn[temperature=1,iterations=5]", "gap[rate=inf]"]
         {
-            assert_eq!(place(other), None, "{other}");
+            assert_eq!(parse(other), None, "{other}");
         }
     }
 
     #[test]
     fn lines_are_of_one_setting_and_rise() {
-        let mut course = course(2, 1);
+        let mut history = history(2, 1);
         let names = ["softsort[temperature=10]", "softsort[temperature=0.1]", "raster[state_dim=4]", "gap"];
-        course.about.heads = names.map(str::to_owned).into();
-        course = TrainHistory::new(course.about);
+        history.about.heads = names.map(str::to_owned).into();
+        history = TrainHistory::new(history.about);
         for (name, test) in names.into_iter().zip([30.0, 40.0, 50.0, 60.0]) {
-            course.epochs(&[metric(name, 0, 1, 1.0, test)]);
+            history.epochs(&[metric(name, 0, 1, 1.0, test)]);
         }
         let known = |_: &TrainHistory, name: &str| name.contains("0.1").then_some(0.5);
-        let plot = TrainHistory::settings_of(&[&course], &[], &known);
+        let plot = TrainHistory::settings_of(&[&history], &[], &known);
         let point = |value, accuracy, coverage| SettingPoint { value, accuracy, coverage };
         let points = vec![point(0.1, 40.0, Some(0.5)), point(10.0, 30.0, None)];
         assert_eq!(plot.lines, [SettingLine { name: "softsort".into(), points }]);
@@ -100,6 +100,6 @@ mod tests {
             (plot.setting.as_str(), plot.caption.command.as_str()),
             ("temperature", "--run run --figure settings")
         );
-        assert!(TrainHistory::settings_of(&[&course], &["raster".into()], &known).lines.is_empty());
+        assert!(TrainHistory::settings_of(&[&history], &["raster".into()], &known).lines.is_empty());
     }
 }
