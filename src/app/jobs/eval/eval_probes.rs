@@ -16,19 +16,19 @@ use crate::model::train::run::{ProbeCheckpoint, Run};
 /// A probe file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Subject {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// For a probe of a run: the variant's name, its seed, and which of its two probes it is.
     pub of: Option<(String, u64, ProbeCheckpoint)>,
 }
 
 impl Subject {
-    /// A file by itself.
+    /// A probe file that belongs to no run.
     pub fn of_file(path: &Path) -> Self {
         Self { path: path.to_owned(), of: None }
     }
 
-    /// The probes that a run has written so far.
+    /// The probes that a run has written so far; an error if there is none.
     pub fn of_run(run: &Run, which: ProbeCheckpoint) -> anyhow::Result<Vec<Self>> {
         let manifest = &run.manifest;
         let pairs =
@@ -44,7 +44,7 @@ impl Subject {
         Ok(found)
     }
 
-    /// Whether it is of a variant of `run` that reads tokens of this layer.
+    /// Whether it is a probe of a variant of `run` that reads the layer of `tokens`.
     pub fn reads(&self, run: &Run, tokens: &TokenKey) -> bool {
         let manifest = &run.manifest;
         let of = self.of.as_ref().and_then(|(head, ..)| manifest.heads.iter().find(|own| own.name == *head));
@@ -56,7 +56,7 @@ impl Subject {
         Ok(Probe::load_known(&self.path)?)
     }
 
-    /// What it is called.
+    /// Its name for the user: head and seed for a probe of a run, else the file's stem.
     pub fn name(&self) -> String {
         match &self.of {
             Some((head, seed, _)) => format!("{head}, seed {seed}"),
@@ -67,7 +67,7 @@ impl Subject {
     }
 }
 
-/// A probe and its evaluation.
+/// A probe and the results of its evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvaluatedProbe {
     /// The probe.
@@ -78,10 +78,10 @@ pub struct EvaluatedProbe {
     pub metrics: Metrics,
 }
 
-/// The dataset that a run was trained on.
+/// Opens the dataset that a run was trained on.
 ///
 /// # Errors
-/// If it cannot be opened where the run says it is.
+/// If it cannot be opened at the path in the run's manifest.
 pub fn dataset_of(run: &Run) -> anyhow::Result<Dataset> {
     data::open(&run.manifest.dataset.path).with_context(|| {
         let run = run.folder().display();
@@ -89,33 +89,33 @@ pub fn dataset_of(run: &Run) -> anyhow::Result<Dataset> {
     })
 }
 
-/// The images of an evaluation.
+/// The images of an evaluation, as indices into the token cache.
 pub struct Question {
     /// Name of the split.
     pub split: &'static str,
-    /// The evaluated images, as indices into the cache, with their classes.
-    pub asked: Labelled,
-    /// For each of `asked`, its index in the whole dataset: it seeds random orders.
-    pub draws: Vec<u64>,
-    /// The images that anchors are fitted on.
-    pub known: Labelled,
+    /// The evaluated images, with their classes.
+    pub evaluated: Labelled,
+    /// For each of `evaluated`, its index in the whole dataset, which seeds random orders.
+    pub image_seeds: Vec<u64>,
+    /// The training images, on which anchors are fitted.
+    pub training: Labelled,
 }
 
 impl Question {
-    /// A split of the dataset; anchors are fitted on the training images.
+    /// The images of `split`, or of the held-out split if `None`; an error if there are none.
     pub fn of_split(dataset: &Dataset, split: Option<Split>) -> anyhow::Result<Self> {
         let split = split.or_else(|| dataset.held_out()).context(
             "the dataset has no test or validation images; `--split train` asks about the training images",
         )?;
-        let asked = labelled(dataset, split);
-        if asked.images.is_empty() {
+        let evaluated = labelled(dataset, split);
+        if evaluated.images.is_empty() {
             bail!("{}: has no {} images", dataset.name, split.name());
         }
-        let draws = asked.images.iter().map(|&image| image as u64).collect();
-        Ok(Self { split: split.name(), asked, draws, known: labelled(dataset, Split::Train) })
+        let image_seeds = evaluated.images.iter().map(|&image| image as u64).collect();
+        Ok(Self { split: split.name(), evaluated, image_seeds, training: labelled(dataset, Split::Train) })
     }
 
-    /// The test images of a run, and those it was trained on.
+    /// The test images of a run and its training images; an error if `dataset` is no longer what it was.
     pub fn of_run(run: &Run, dataset: &Dataset, selection: Option<f64>) -> anyhow::Result<Self> {
         let truth = run.truth()?;
         let same = |((&index, &class), image): ((&usize, &usize), &String)| {
@@ -131,23 +131,23 @@ impl Question {
                 run.folder().display()
             );
         }
-        let draws = truth.indices.iter().map(|&image| image as u64).collect();
-        let asked = Labelled { images: truth.indices, classes: truth.classes };
-        Ok(Self { split: "test", asked, draws, known: Parts::divide(dataset, selection)?.train })
+        let image_seeds = truth.indices.iter().map(|&image| image as u64).collect();
+        let evaluated = Labelled { images: truth.indices, classes: truth.classes };
+        Ok(Self { split: "test", evaluated, image_seeds, training: Parts::divide(dataset, selection)?.train })
     }
 
-    /// The dataset reduced to the evaluated images, and the question on it.
-    pub fn alone(self, dataset: &Dataset) -> (Dataset, Self) {
-        let samples = self.asked.images.iter().map(|&image| dataset.samples[image].clone()).collect();
-        let images = (0..self.asked.images.len()).collect();
-        let asked = Labelled { images, classes: self.asked.classes };
-        (Dataset { samples, ..dataset.clone() }, Self { asked, known: Labelled::default(), ..self })
+    /// The dataset reduced to the evaluated images, and the same question about it, without training images.
+    pub fn reduce(self, dataset: &Dataset) -> (Dataset, Self) {
+        let samples = self.evaluated.images.iter().map(|&image| dataset.samples[image].clone()).collect();
+        let images = (0..self.evaluated.images.len()).collect();
+        let evaluated = Labelled { images, classes: self.evaluated.classes };
+        (Dataset { samples, ..dataset.clone() }, Self { evaluated, training: Labelled::default(), ..self })
     }
 
-    /// Refuses a probe that does not know the class of every asked image, by name.
+    /// Refuses a probe that lacks the class, by name, of an evaluated image; `classes` are those of the dataset.
     pub fn check_classes(&self, probe: &Probe, classes: &[String]) -> anyhow::Result<()> {
         let numbers = probe.numbers(classes)?;
-        match self.asked.classes.iter().find(|class| numbers[**class].is_none()) {
+        match self.evaluated.classes.iter().find(|class| numbers[**class].is_none()) {
             Some(&class) => {
                 bail!("does not know the class `{}`; it was trained on another dataset", classes[class])
             }
@@ -156,15 +156,15 @@ impl Question {
     }
 }
 
-/// Whether two names are of the same image. Where one of them lies outside its dataset's folder, or the folder was named
-/// relatively, its name is a whole path, which may have changed: the file alone is compared.
+/// Whether two names refer to the same image. An image outside its dataset's folder, or in one given by a relative path,
+/// is named by its absolute path, which may have changed: then only file names are compared.
 fn same_image(one: &str, other: &str) -> bool {
-    let names = [one, other].map(|name| name.replace('\\', "/")); // the run may be another system's
+    let names = [one, other].map(|name| name.replace('\\', "/")); // the run may come from another operating system
     let [one, other] = names.each_ref().map(Path::new);
     one == other || ((one.is_absolute() || other.is_absolute()) && one.file_name() == other.file_name())
 }
 
-/// Those of `images` that could be read.
+/// Those of `images` whose tokens are in `cache`, since the images could be read.
 pub fn readable(images: &Labelled, cache: &TokenCache) -> Labelled {
     let pairs = images.images.iter().zip(&images.classes);
     let (images, classes) = pairs.filter(|(image, _)| cache.readable(**image)).unzip();

@@ -29,7 +29,7 @@ impl RowFormat {
     pub const USUAL: [Self; 1] = [Self::Csv];
 }
 
-/// The files of a probe, called `name` and read with `change`: the JSON, and its rows in every format once.
+/// The files of the probe `name`, read with the intervention `change`: the JSON, and its rows in each of `formats`.
 pub(super) fn survey(
     name: &str,
     evaluator: Evaluator<'_>,
@@ -55,17 +55,17 @@ pub(super) fn survey(
     Ok(files)
 }
 
-/// One row an image; of one that could not be read its name and class alone.
+/// A table with one row per image; an image that could not be read has values only for its name and class.
 fn rows(evaluation: &Evaluation, tops: &[Vec<(String, f32)>]) -> Vec<Column> {
     let number = |value: f32| Some(value).filter(|value| value.is_finite());
-    let of = |measure: &str| match evaluation.values(measure) {
+    let measured = |measure: &str| match evaluation.values(measure) {
         Some(values) => values[..tops.len()].iter().map(|value| number(*value)).collect(),
         None => vec![None; tops.len()],
     };
     let text =
         |of: &dyn Fn(usize) -> String| Values::Text((0..tops.len()).map(|image| Some(of(image))).collect());
     let prediction = |image: usize| {
-        // A class of the probe that the dataset does not know has its own name.
+        // A class of the probe that the dataset lacks goes by the probe's name for it.
         let known = evaluation.readable(image) && evaluation.predicted[image] != OTHER;
         match known {
             true => evaluation.predicted_name(image).to_owned(),
@@ -79,7 +79,7 @@ fn rows(evaluation: &Evaluation, tops: &[Vec<(String, f32)>]) -> Vec<Column> {
         Column::new("class", text(&|image| asked.classes[asked.class[image] as usize].clone())),
         Column::new("prediction", text(&prediction)),
         Column::new("correct", Values::Int32(right.collect())),
-        Column::new("probability", Values::Float32(of(CONFIDENCE))),
+        Column::new("probability", Values::Float32(measured(CONFIDENCE))),
     ];
     for place in 0..TOP {
         let name = |image: usize| tops[image].get(place).map_or(String::new(), |(name, _)| name.clone());
@@ -91,7 +91,7 @@ fn rows(evaluation: &Evaluation, tops: &[Vec<(String, f32)>]) -> Vec<Column> {
     let measures = [OWN].into_iter().chain(MEASURES.iter().map(|m| m.name)).chain(ORDER);
     let measures = measures.chain(COLUMNS.iter().map(|column| column.name.as_str()));
     let measures = measures.chain(stability::COLUMNS.iter().map(|(name, _)| *name));
-    let kept = measures.filter(|measure| evaluation.values(measure).is_some());
-    columns.extend(kept.map(|measure| Column::new(measure, Values::Float32(of(measure)))));
+    let available = measures.filter(|measure| evaluation.values(measure).is_some());
+    columns.extend(available.map(|measure| Column::new(measure, Values::Float32(measured(measure)))));
     columns
 }

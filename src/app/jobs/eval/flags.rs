@@ -1,4 +1,4 @@
-//! What `eval` is asked: its flags, which travel as they are to the machine that computes.
+//! The flags of `eval`, which are sent unchanged to the machine that computes.
 
 use std::path::{Path, PathBuf};
 
@@ -113,18 +113,18 @@ pub struct EvalFlags {
 }
 
 impl EvalFlags {
-    /// Refuses flags that do not say who is asked about what, masks that are not there, and a folder that cannot keep what is
-    /// found.
+    /// Refuses flags that do not determine probes and images, masks that do not exist, and a folder for results that
+    /// cannot be written.
     pub(super) fn check(&self) -> Result<(), Usage> {
-        let alone = self.backbone.is_some() && self.data.is_some() && !self.probe.is_empty();
-        if self.run.is_none() && !alone {
+        let is_complete = self.backbone.is_some() && self.data.is_some() && !self.probe.is_empty();
+        if self.run.is_none() && !is_complete {
             return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()));
         }
         if let Some(masks) = &self.masks {
             Annotations::check(masks).map_err(|error| Usage(format!("--masks {error}")))?;
         }
-        let whole = self.run.clone().filter(|_| self.reading.is_none());
-        let Some(folder) = self.part.map_or(Ok(whole), |_| self.home().map(Some))? else { return Ok(()) };
+        let run = self.run.clone().filter(|_| self.reading.is_none());
+        let Some(folder) = self.part.map_or(Ok(run), |_| self.home().map(Some))? else { return Ok(()) };
         atomic_file::can_write(&folder).map_err(|why| {
             let flag = if self.run.is_some() { "--run" } else { "--evaluation" };
             let folder = folder.display();
@@ -132,7 +132,7 @@ impl EvalFlags {
         })
     }
 
-    /// The dataset: that of the run, unless another place is named.
+    /// Opens the dataset: that of `--data`, else that of the run.
     pub(super) fn dataset(&self, run: Option<&Run>) -> anyhow::Result<Dataset> {
         match (&self.data, run) {
             (None, Some(run)) => dataset_of(run),
@@ -140,28 +140,28 @@ impl EvalFlags {
         }
     }
 
-    /// How many images are asked about.
+    /// Number of evaluated images.
     ///
     /// # Errors
-    /// If the flags do not say it, or the run or the dataset cannot be read.
+    /// If the flags do not determine them, or the run or the dataset cannot be read.
     pub fn images(&self) -> anyhow::Result<usize> {
         self.check()?;
         match &self.run {
             Some(run) => Ok(Run::open(run)?.truth()?.indices.len()),
-            None => Ok(Question::of_split(&self.dataset(None)?, self.split)?.asked.images.len()),
+            None => Ok(Question::of_split(&self.dataset(None)?, self.split)?.evaluated.images.len()),
         }
     }
 
-    /// What is removed of every image, where that is asked.
+    /// Settings of the removal curves, if `--causal` asks for any.
     pub(super) fn removal(&self) -> Option<RemovalSpec> {
         let modes = self.causal.clone()?.0;
         Some(RemovalSpec { modes, seed: self.seed, ..RemovalSpec::default() })
     }
 
-    /// The folder that everything about parts lies in.
+    /// The folder that holds the files of an evaluation in parts.
     ///
     /// # Errors
-    /// If neither a run nor a folder for files of images is named.
+    /// If neither `--run` nor `--evaluation` is given.
     pub fn home(&self) -> Result<PathBuf, Usage> {
         let home = self.run.as_ref().map(|run| run.join("evaluation")).or(self.evaluation.clone());
         home.ok_or_else(|| {
@@ -169,8 +169,9 @@ impl EvalFlags {
         })
     }
 
-    /// The tokens of the run, or those the probes were trained on, as far as their files and the flags say.
-    pub(super) fn wanted(
+    /// The tokens to extract: those of the run, or those the probes were trained on, as far as their files say it and
+    /// no flag overrides it.
+    pub(super) fn extract_options(
         &self,
         begun: Option<&TrainSettings>,
         device: &Device,
@@ -180,15 +181,15 @@ impl EvalFlags {
         let backbone = fetch::backbone(source.expect("asked for without --run"), reporter)?;
         let mut tokens = self.tokens.over(begun.map(|begun| begun.tokens.clone()).unwrap_or_default());
         if begun.is_none() {
-            let probes = self.readable();
+            let probes = self.readable_probes();
             let probes = probes.iter().map(|(path, probe)| (*path, probe));
             tokens.token_spec = self.tokens.part::<TokenSpec>().of_probes(probes, &backbone, device)?;
         }
         Ok(ExtractOptions::new(backbone, tokens))
     }
 
-    /// The probes that can be read; what is wrong with the others is said when they are asked.
-    pub(super) fn readable(&self) -> Vec<(&Path, Probe)> {
+    /// The probes that can be read, with their paths; errors of the others are reported when they are evaluated.
+    pub(super) fn readable_probes(&self) -> Vec<(&Path, Probe)> {
         self.probe.iter().filter_map(|path| Some((path.as_path(), Probe::load(path).ok()?))).collect()
     }
 }

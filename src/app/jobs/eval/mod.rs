@@ -54,11 +54,11 @@ pub enum EvalEvent {
     Note(String),
     /// The tokens are ready; results are kept from here on.
     Begun,
-    /// A probe that cannot be evaluated.
+    /// A probe cannot be evaluated.
     LeftOut {
         /// Its file.
         probe: PathBuf,
-        /// Why.
+        /// The error.
         error: String,
     },
     /// A probe was evaluated on every image.
@@ -76,16 +76,16 @@ pub enum EvalEvent {
     Found {
         /// A description of the images, for the user.
         title: String,
-        /// How many could be read.
+        /// Number of images that could be read.
         images: usize,
-        /// How many of them have a mask.
+        /// Number of these that have a mask.
         masks: usize,
     },
     /// The results are stored; for a run, in this file.
     Kept(Option<PathBuf>),
 }
 
-/// Receives the events; an error ends the job.
+/// Receives the events; an error it returns ends the job.
 pub type EvalSink<'a> = dyn Fn(EvalEvent) -> anyhow::Result<()> + Sync + 'a;
 
 /// Evaluates every probe.
@@ -96,40 +96,41 @@ pub fn run(
     engine: &mut Engine,
     flags: &EvalFlags,
     reporter: &mut dyn Reporter,
-    tell: &EvalSink<'_>,
+    sink: &EvalSink<'_>,
 ) -> Result<(), JobError> {
     let probe = super::fetch::probes(&flags.probe, reporter).map_err(JobError::Failed)?;
     let flags = &EvalFlags { probe, ..flags.clone() };
-    match (Eval { flags, tell }).run(engine, reporter) {
+    match (Eval { flags, sink }).run(engine, reporter) {
         Ok(true) => Ok(()),
         Ok(false) => Err(JobError::Cancelled),
         Err(error) => Err(JobError::Failed(error)),
     }
 }
 
+/// An evaluation under way.
 struct Eval<'a> {
     flags: &'a EvalFlags,
-    tell: &'a EvalSink<'a>,
+    sink: &'a EvalSink<'a>,
 }
 
 impl Eval<'_> {
     /// Evaluates every probe; returns whether it ran to its end.
     fn run(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> anyhow::Result<bool> {
-        let Self { flags, tell } = *self;
+        let Self { flags, sink } = *self;
         flags.check()?;
         let run = flags.run.as_deref().map(Run::open).transpose()?;
-        let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
+        let trained = run.as_ref().map(TrainSettings::of_run).transpose()?;
         let device = (engine.env.device)(&flags.device)?.device;
-        let wanted = flags.wanted(begun.as_ref(), &device, reporter)?;
+        let options = flags.extract_options(trained.as_ref(), &device, reporter)?;
         let dataset = flags.dataset(run.as_ref())?;
-        let selection = begun.as_ref().and_then(|begun| begun.selection);
+        let selection = trained.as_ref().and_then(|settings| settings.selection);
         let question = match &run {
             Some(run) => Question::of_run(run, &dataset, selection)?,
             None => Question::of_split(&dataset, flags.split)?,
         };
         let which = if flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
         run.as_ref().map_or(Ok(()), |run| self.check_layer(run))?;
-        let plan = Plan::new(wanted.clone(), &dataset)?;
+        let plan = Plan::new(options.clone(), &dataset)?;
         let subjects: Vec<Subject> = match &run {
             Some(run) => {
                 same_tokens(run, &plan.source)?;
@@ -137,78 +138,80 @@ impl Eval<'_> {
                 Subject::of_run(run, which)?.into_iter().filter(own).collect()
             }
             None => {
-                self.warn(&plan, &wanted, reporter);
+                self.warn(&plan, &options, reporter);
                 flags.probe.iter().map(|path| Subject::of_file(path)).collect()
             }
         };
-        let (subjects, left_out) = self.fitting(subjects, &question, &plan, &dataset.classes)?;
-        // Without anchors the training images are not needed, unless their tokens are there anyway.
-        let whole = flags.anchors || plan.complete();
-        let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
-        let plan = if whole { plan } else { plan.for_dataset(&dataset)? };
-        tell(EvalEvent::Note(describe(&plan)))?;
+        let (subjects, left_out) = self.compatible(subjects, &question, &plan, &dataset.classes)?;
+        // Only anchors need tokens of the training images; those that are cached anyway stay in the plan.
+        let keep_all = flags.anchors || plan.complete();
+        let (dataset, question) = if keep_all { (dataset, question) } else { question.reduce(&dataset) };
+        let plan = if keep_all { plan } else { plan.for_dataset(&dataset)? };
+        sink(EvalEvent::Note(describe(&plan)))?;
         let causal = flags.removal();
         let encoder = causal.as_ref().filter(|spec| spec.needs_encoder());
         let encoder = encoder.map(|spec| self.encoder(spec, &plan, &device)).transpose()?;
         let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
-        let taken = JobError::unless_cancelled(extract::run(engine, &spec, reporter))?;
-        let Some(Extracted { cache, .. }) = taken else { return Ok(false) };
+        let extracted = JobError::unless_cancelled(extract::run(engine, &spec, reporter))?;
+        let Some(Extracted { cache, .. }) = extracted else { return Ok(false) };
         let _working = reporter.cancel().working();
-        tell(EvalEvent::Begun)?;
+        sink(EvalEvent::Begun)?;
         if flags.evaluation.is_some() {
-            let bytes = format::bytes(vector_bytes(question.asked.images.len(), cache.grid().len()));
+            let bytes = format::bytes(vector_bytes(question.evaluated.images.len(), cache.grid().len()));
             let note =
                 format!("keeping three numbers of every token: {bytes} a probe, a third more in its file");
-            tell(EvalEvent::Note(note))?;
+            sink(EvalEvent::Note(note))?;
         }
         let nulls = NullBands::new(DRAWS, flags.seed);
-        let [asked_about, known] = [&question.asked, &question.known].map(|set| readable(set, &cache));
-        if asked_about.images.is_empty() {
-            bail!("none of the {} {} images can be read", question.asked.images.len(), question.split);
+        let [evaluated, training] =
+            [&question.evaluated, &question.training].map(|set| readable(set, &cache));
+        if evaluated.images.is_empty() {
+            bail!("none of the {} {} images can be read", question.evaluated.images.len(), question.split);
         }
-        let places = &question.asked.images;
-        let own = flags.part.map_or(0..places.len(), |part| part.range(places.len()));
+        let (samples, image_seeds) = (&question.evaluated.images, &question.image_seeds[..]);
+        let own = flags.part.map_or(0..samples.len(), |part| part.range(samples.len()));
         let read = |(image, &at): (usize, &usize)| (own.contains(&image) && cache.readable(at)).then_some(at);
-        let read: Vec<Option<usize>> = places.iter().enumerate().map(read).collect();
+        let own_samples: Vec<Option<usize>> = samples.iter().enumerate().map(read).collect();
         let from = RegionSource::new(flags.masks.clone());
-        let preprocessor = preprocessor(&wanted.backbone, wanted.tokens.token_spec.size)?;
-        let images = (&dataset, &read[..]);
+        let preprocessor = preprocessor(&options.backbone, options.tokens.token_spec.size)?;
+        let images = (&dataset, &own_samples[..]);
         let regions = of_samples(engine, &from, images, &preprocessor, cache.grid(), reporter);
         let Some(regions) = JobError::unless_cancelled(regions)? else { return Ok(false) };
-        let set = Arc::new(eval_set(&dataset, question.split, places));
+        let set = Arc::new(eval_set(&dataset, question.split, samples));
         let ablations = flags.ablations.then_some(flags.seed);
         let last = &flags.keep_last;
         let spec = MetricsSpec { ablations, causal: causal.as_ref(), last, regions: &regions.of };
         let home = if flags.part.is_some() || flags.join.is_some() { flags.home()? } else { PathBuf::new() };
-        // The tokens are those of the same images, whatever else the cache holds.
+        // Without the dataset's hash: the digest covers the images themselves, and the cache may hold more.
         let tokens = TokenKey { dataset: String::new(), ..plan.source.clone() }.key();
-        let (mut asked, mut kept) = (Vec::new(), 0);
+        let (mut answered, mut kept) = (Vec::new(), 0);
         let change = &flags.reading;
-        let reading = if change.is_none() { String::new() } else { format!("-{}", change.id()) };
+        let suffix = if change.is_none() { String::new() } else { format!("-{}", change.id()) };
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
-        let left = encoder.as_ref().map(|reader| SubsetReader::new(Encoder::Own(reader), &dataset, places));
-        let stable = self.stability(engine, &subjects, &plan, (&dataset, &read, &question.draws), reporter);
-        let Some(mut stable) = JobError::unless_cancelled(stable)? else { return Ok(false) };
+        let left = encoder.as_ref().map(|reader| SubsetReader::new(Encoder::Own(reader), &dataset, samples));
+        let images = (&dataset, &own_samples[..], image_seeds);
+        let taus = self.stability(engine, &subjects, &plan, images, reporter);
+        let Some(mut taus) = JobError::unless_cancelled(taus)? else { return Ok(false) };
         for (at, (subject, name)) in subjects.iter().zip(&names).enumerate() {
             let answer = subject.load().and_then(|(probe, file)| {
                 question.check_classes(&probe, &dataset.classes)?;
-                let images = (&places[..], &question.draws[..]);
+                let images = (&samples[..], image_seeds);
                 let evaluator = Evaluator::new(&probe, change.clone(), &cache, set.clone(), images, &nulls)?;
-                let evaluator = evaluator.with_metrics(spec).with_stability(std::mem::take(&mut stable[at]));
+                let evaluator = evaluator.with_metrics(spec).with_stability(std::mem::take(&mut taus[at]));
                 let files = flags.evaluation.is_some();
                 let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
                 let what = &subject.name();
                 let asking = Asking { what, left };
-                let digest = OnceCell::new(); // of every image's name: once for all parts
+                let digest = OnceCell::new(); // covers the names of all images: computed once for all parts
                 let part_of = |part: Part| {
-                    let of_all = || parts::question(flags, (&file, &tokens), (&set, &question.draws));
-                    PartFile::new(&home, part, name, digest.get_or_init(of_all), places.len())
+                    let all = || parts::question_digest(flags, (&file, &tokens), (&set, image_seeds));
+                    PartFile::new(&home, part, name, digest.get_or_init(all), samples.len())
                 };
                 let done = match (flags.part, flags.join) {
-                    (Some(part), _) => part_of(part).ask(engine, &evaluator, asking, reporter),
+                    (Some(part), _) => part_of(part).evaluate(engine, &evaluator, asking, reporter),
                     (None, Some(of)) => (0..of as usize).try_for_each(|index| {
                         let part = part_of(Part { index, of: of as usize });
-                        part.take(engine, &mut evaluator, asking, reporter)
+                        part.join(engine, &mut evaluator, asking, reporter)
                     }),
                     (None, None) => ask_all(engine, &mut evaluator, asking, reporter),
                 };
@@ -217,66 +220,66 @@ impl Eval<'_> {
                     return Ok(None);
                 }
                 let metrics = evaluator.metrics().context("none of its images was read")?;
-                let (name, backbone) = (format!("{name}{reading}"), probe.meta.backbone.id.clone());
+                let (name, backbone) = (format!("{name}{suffix}"), probe.meta.backbone.id.clone());
                 let formats = if flags.format.is_empty() { &RowFormat::USUAL[..] } else { &flags.format };
                 let files = files.then(|| files::survey(&name, evaluator, backbone, change, formats));
                 Ok(Some((EvaluatedProbe { subject: subject.clone(), file, metrics }, files)))
             });
             match answer {
                 Ok(Some((answer, files))) => {
-                    asked.push(answer.clone());
-                    tell(EvalEvent::Asked(Box::new(answer)))?;
+                    answered.push(answer.clone());
+                    sink(EvalEvent::Asked(Box::new(answer)))?;
                     if let Some(files) = files.transpose()? {
-                        tell(EvalEvent::Survey { probe: subject.path.clone(), files })?;
+                        sink(EvalEvent::Survey { probe: subject.path.clone(), files })?;
                     }
                 }
-                // Stopped in its middle: half the images say nothing.
+                // Cancelled before the last image, or evaluated on one part only: no results over all images.
                 Ok(None) => {}
                 Err(error) => self.leave_out(subject, &error)?,
             }
-            // The results so far are shown and kept.
+            // After a cancellation the results so far are still sent and stored.
             if reporter.cancel().is_cancelled() {
                 break;
             }
         }
         let stopped = reporter.cancel().is_cancelled();
         if let Some(part) = flags.part.filter(|_| kept > 0) {
-            let images = part.range(places.len()).len();
+            let images = part.range(samples.len()).len();
             let how = if stopped { "stopped, and kept" } else { "kept" };
-            tell(EvalEvent::Note(format!("{how} what {kept} probes make of part {part}, {images} images")))?;
+            sink(EvalEvent::Note(format!("{how} what {kept} probes make of part {part}, {images} images")))?;
             return Ok(!stopped);
         }
-        if asked.is_empty() && stopped {
-            tell(EvalEvent::Note("stopped before the first probe was asked about every image".into()))?;
+        if answered.is_empty() && stopped {
+            sink(EvalEvent::Note("stopped before the first probe was asked about every image".into()))?;
             return Ok(false);
         }
-        if asked.is_empty() {
+        if answered.is_empty() {
             bail!("none of the {} probes could be asked", subjects.len() + left_out);
         }
-        let found = match flags.anchors && !stopped {
-            true => anchors(&cache, &known, &asked_about, dataset.classes.len()),
+        let anchors = match flags.anchors && !stopped {
+            true => anchors(&cache, &training, &evaluated, dataset.classes.len()),
             false => Vec::new(),
         };
-        found.iter().try_for_each(|anchor| tell(EvalEvent::Anchor(anchor.clone())))?;
-        let images = asked_about.images.len();
-        let read = if change.is_none() { String::new() } else { format!(", {change}") };
-        let title = format!("{images} {} images of {}{read}", question.split, dataset.name);
-        tell(EvalEvent::Found { title, images, masks: regions.known() })?;
-        let kept = run.as_ref().filter(|_| change.is_none());
-        tell(EvalEvent::Kept(kept.map(|run| keep(run, flags.seed, &asked, found)).transpose()?))?;
+        anchors.iter().try_for_each(|anchor| sink(EvalEvent::Anchor(anchor.clone())))?;
+        let images = evaluated.images.len();
+        let reading = if change.is_none() { String::new() } else { format!(", {change}") };
+        let title = format!("{images} {} images of {}{reading}", question.split, dataset.name);
+        sink(EvalEvent::Found { title, images, masks: regions.known() })?;
+        let run = run.as_ref().filter(|_| change.is_none());
+        sink(EvalEvent::Kept(run.map(|run| store(run, flags.seed, &answered, anchors)).transpose()?))?;
         if let Some(parts) = flags.join.filter(|_| !stopped) {
             parts::remove(&home, parts as usize)?;
         }
         Ok(!stopped)
     }
 
-    /// Of every probe what small changes and other seeds leave of the orders of the images, where that is asked.
+    /// Stability of the orders under small changes and other seeds, as `[subject][image]`; no image without the flag.
     fn stability(
         &self,
         engine: &mut Engine,
         subjects: &[Subject],
         plan: &Plan,
-        (dataset, read, draws): (&Dataset, &[Option<usize>], &[u64]),
+        (dataset, samples, image_seeds): (&Dataset, &[Option<usize>], &[u64]),
         reporter: &mut dyn Reporter,
     ) -> Result<Vec<Vec<Option<Taus>>>, JobError> {
         let EvalFlags { stability, reading, seed, device, .. } = self.flags;
@@ -287,17 +290,18 @@ impl Eval<'_> {
             "the stability of orders costs the encoder {} whole images for every image, once for all probes",
             stability::passes(*seed)
         );
-        (self.tell)(EvalEvent::Note(cost)).map_err(JobError::Failed)?;
+        (self.sink)(EvalEvent::Note(cost)).map_err(JobError::Failed)?;
         let device = (engine.env.device)(device).map_err(JobError::failed)?.device;
         let reader = plan.open(&device).map_err(JobError::failed)?;
         if let Some(why) = reader.backbone.why_no_subset() {
             return Err(JobError::failed(Usage(format!("--stability: {why}"))));
         }
-        let images: Vec<(Option<usize>, u64)> = read.iter().copied().zip(draws.iter().copied()).collect();
+        let images: Vec<(Option<usize>, u64)> =
+            samples.iter().copied().zip(image_seeds.iter().copied()).collect();
         stability::measure(engine, &reader, (subjects, reading, *seed), (dataset, &images), reporter)
     }
 
-    /// Refuses a run of several layers where the flags do not say which is asked about.
+    /// Refuses a run of several layers if no flag says which of them to evaluate.
     fn check_layer(&self, run: &Run) -> anyhow::Result<()> {
         let layers = run.manifest.layers();
         if layers.len() < 2 || self.flags.tokens.has("layer") {
@@ -311,7 +315,7 @@ impl Eval<'_> {
         Err(Usage(why).into())
     }
 
-    /// The backbone where removal curves ask it, and what that costs.
+    /// Opens the backbone for removal curves that need it, and sends a note on their cost.
     fn encoder(&self, spec: &RemovalSpec, plan: &Plan, device: &Device) -> anyhow::Result<TokenReader> {
         let reader = plan.open(device)?;
         if let Some(why) = reader.backbone.why_no_subset() {
@@ -321,19 +325,20 @@ impl Eval<'_> {
         let cost = format!(
             "removal curves cost the encoder up to {passes:.0} whole images for every image and probe"
         );
-        (self.tell)(EvalEvent::Note(cost))?;
+        (self.sink)(EvalEvent::Note(cost))?;
         Ok(reader)
     }
 
-    /// The probes that can be asked, before any image is read; says of the others, which it counts, why not.
-    fn fitting(
+    /// The probes that fit tokens and classes, checked before any image is read, and the number of the others, for each
+    /// of which an event is sent.
+    fn compatible(
         &self,
         subjects: Vec<Subject>,
         question: &Question,
         plan: &Plan,
         classes: &[String],
     ) -> anyhow::Result<(Vec<Subject>, usize)> {
-        let (mut fitting, all) = (Vec::new(), subjects.len());
+        let (mut compatible, all) = (Vec::new(), subjects.len());
         let absent = !subjects.iter().any(|subject| subject.path.exists());
         for subject in subjects {
             let fits = subject.load().and_then(|(probe, _)| {
@@ -341,27 +346,28 @@ impl Eval<'_> {
                 question.check_classes(&probe, classes)
             });
             match fits {
-                Ok(()) => fitting.push(subject),
+                Ok(()) => compatible.push(subject),
                 Err(error) => self.leave_out(&subject, &error)?,
             }
         }
-        if fitting.is_empty() {
+        if compatible.is_empty() {
             let why = format!("none of the {all} probes can be evaluated; no image was read");
             return Err(if absent { Usage(why).into() } else { anyhow!(why) });
         }
-        let left_out = all - fitting.len();
-        Ok((fitting, left_out))
+        let left_out = all - compatible.len();
+        Ok((compatible, left_out))
     }
 
+    /// Sends the event that a probe cannot be evaluated.
     fn leave_out(&self, subject: &Subject, error: &anyhow::Error) -> anyhow::Result<()> {
-        (self.tell)(EvalEvent::LeftOut { probe: subject.path.clone(), error: lines(error).join(": ") })
+        (self.sink)(EvalEvent::LeftOut { probe: subject.path.clone(), error: lines(error).join(": ") })
     }
 
     /// Warns of every probe that was trained on other tokens.
-    fn warn(&self, plan: &Plan, wanted: &ExtractOptions, reporter: &mut dyn Reporter) {
+    fn warn(&self, plan: &Plan, options: &ExtractOptions, reporter: &mut dyn Reporter) {
         let TokenKey { weights, preprocessing, .. } = &plan.source;
-        let token_spec = plan.settled(&wanted.tokens.token_spec);
-        for (path, probe) in self.flags.readable() {
+        let token_spec = plan.settled(&options.tokens.token_spec);
+        for (path, probe) in self.flags.readable_probes() {
             if let Some(why) = doubt(&probe, weights, &token_spec, preprocessing) {
                 reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
             }
@@ -369,9 +375,9 @@ impl Eval<'_> {
     }
 }
 
-/// Keeps what was found, drawn from the seed `draws`, in the run's folder; returns the file.
-fn keep(run: &Run, draws: u64, asked: &[EvaluatedProbe], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
-    let probes = asked.iter().filter_map(|EvaluatedProbe { subject, file, metrics }| {
+/// Stores results, whose random draws are seeded with `draws`, in the run's folder; returns the file.
+fn store(run: &Run, draws: u64, results: &[EvaluatedProbe], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
+    let probes = results.iter().filter_map(|EvaluatedProbe { subject, file, metrics }| {
         let (head, seed, which) = subject.of.clone()?;
         let (which, metrics) = (which.name().to_owned(), metrics.clone());
         Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics })

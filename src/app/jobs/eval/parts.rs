@@ -1,10 +1,10 @@
-//! Evaluations cut into parts of the images: every part stores the answers for its images in a file per probe, and joining
-//! them adds these image by image, in the order of an evaluation that is not cut, so that all sums are equal bit for
+//! Evaluations divided into parts of the images: every part stores the answers for its images in one file per probe.
+//! Joining adds the answers image by image, in the order of an undivided evaluation, so that all sums are equal to the
 //! bit.
 //!
 //! ```text
-//! digest   SHA-256 of all that follows, 32 bytes
-//! body     CBOR: what was asked, and the answers so far
+//! digest   SHA-256 of the body, 32 bytes
+//! body     CBOR: digest of the question, and the answers so far
 //! ```
 
 use std::ops::Range;
@@ -25,52 +25,53 @@ use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::io::{atomic_file, sha256};
 
-/// Upper bound of such a file in bytes.
+/// Upper bound on the size of such a file in bytes.
 const MAX_BYTES: u64 = 1 << 36;
 /// Interval between writes of the answers; they are also written when done or cancelled.
-const SAVE: Duration = Duration::from_mins(5);
-/// Bytes of the digest.
+const SAVE_INTERVAL: Duration = Duration::from_mins(5);
+/// Size of the digest in bytes.
 const DIGEST: usize = 32;
 
 /// The stored answers of one probe for a part of the images.
 pub(super) struct PartFile {
     path: PathBuf,
-    asked: String,
+    /// [`question_digest`] of what the probe is evaluated on.
+    question: String,
     images: Range<usize>,
 }
 
-/// The body, as it is written and as it is read.
+/// The body of the file; `A` is a slice for writing and a vector for reading.
 #[derive(Serialize, Deserialize)]
 struct Body<A> {
     asked: String,
     answers: A,
 }
 
-/// A short digest of everything the answers depend on: the probe's file, the tokens, the images and the flags.
-pub(super) fn question(
+/// SHA-256 of everything the answers depend on: the version, the probe's file, the tokens, the images and the flags.
+pub(super) fn question_digest(
     flags: &EvalFlags,
     (probe, tokens): (&str, &str),
-    (images, draws): (&EvalSet, &[u64]),
+    (images, image_seeds): (&EvalSet, &[u64]),
 ) -> String {
     let EvalFlags { ablations, causal, keep_last, reading, seed, masks, .. } = flags;
     let (files, reading) = (flags.evaluation.is_some(), reading.to_string());
     let how = (ablations, causal, keep_last, reading, seed, masks, files);
-    let all = (env!("CARGO_PKG_VERSION"), probe, tokens, images, draws, how);
+    let all = (env!("CARGO_PKG_VERSION"), probe, tokens, images, image_seeds, how);
     sha256::of_bytes(&serde_json::to_vec(&all).expect("plain data serialises"))
 }
 
 impl PartFile {
-    /// That of the probe called `name`, in the folder of the tasks.
-    pub(super) fn new(home: &Path, part: Part, name: &str, asked: &str, images: usize) -> Self {
+    /// The file of part `part` for the probe `name`, under the folder `home`; `images` is the number of all images.
+    pub(super) fn new(home: &Path, part: Part, name: &str, question: &str, images: usize) -> Self {
         let path = part_folder(home, part.index).join(format!("{name}.answers"));
-        Self { path, asked: asked.to_owned(), images: part.range(images) }
+        Self { path, question: question.to_owned(), images: part.range(images) }
     }
 
-    /// Evaluates the images of this part, except those already answered before a stop or kill.
+    /// Evaluates the images of this part, except those answered before an earlier stop or kill, and stores the answers.
     ///
     /// # Errors
-    /// If it is cancelled (answers are kept), the probe cannot be evaluated, or the file cannot be written.
-    pub(super) fn ask(
+    /// If it is cancelled (answers are stored), the probe cannot be evaluated, or the file cannot be written.
+    pub(super) fn evaluate(
         &self,
         engine: &mut Engine,
         evaluator: &Evaluator<'_>,
@@ -85,9 +86,9 @@ impl PartFile {
             false => Vec::new(),
         };
         let (mut saved, before) = (Instant::now(), answers.len());
-        let ended =
+        let result =
             ask_some(engine, evaluator, self.images.clone(), &mut answers, (asking, reporter), &mut |all| {
-                if saved.elapsed() < SAVE {
+                if saved.elapsed() < SAVE_INTERVAL {
                     return Ok(());
                 }
                 saved = Instant::now();
@@ -96,15 +97,15 @@ impl PartFile {
         if answers.len() > before || !self.path.exists() {
             self.write(&answers).map_err(JobError::Failed)?;
         }
-        ended
+        result
     }
 
-    /// Lets `evaluator`, which has come to the first of its images, take in what was found about them; those of which
-    /// nothing is known are asked about now, and that is told.
+    /// Adds the stored answers to `evaluator`, whose next image must be the first of this part. Images without a stored
+    /// answer are evaluated now, with a warning.
     ///
     /// # Errors
-    /// If it was ended, or the probe cannot be asked.
-    pub(super) fn take(
+    /// If it is cancelled, or the probe cannot be evaluated.
+    pub(super) fn join(
         &self,
         engine: &mut Engine,
         evaluator: &mut Evaluator<'_>,
@@ -139,15 +140,16 @@ impl PartFile {
         }
         let body: Body<Vec<Option<Answer>>> =
             ciborium::from_reader(body).with_context(|| format!("{shown}: holds no answers"))?;
-        if body.asked != self.asked || body.answers.len() > self.images.len() {
+        if body.asked != self.question || body.answers.len() > self.images.len() {
             bail!("{shown}: was asked something else, with another probe, dataset or flag");
         }
         Ok(body.answers)
     }
 
+    /// Writes all answers so far.
     fn write(&self, answers: &[Option<Answer>]) -> anyhow::Result<()> {
         let mut bytes = vec![0; DIGEST];
-        ciborium::into_writer(&Body { asked: self.asked.clone(), answers }, &mut bytes)?;
+        ciborium::into_writer(&Body { asked: self.question.clone(), answers }, &mut bytes)?;
         let digest = Sha256::digest(&bytes[DIGEST..]);
         bytes[..DIGEST].copy_from_slice(&digest);
         let folder = self.path.parent().unwrap_or(&self.path);
@@ -156,10 +158,10 @@ impl PartFile {
     }
 }
 
-/// Removes the files of `parts` parts.
+/// Removes the folders of `parts` parts under `home`.
 ///
 /// # Errors
-/// If a file cannot be removed.
+/// If a folder cannot be removed.
 pub(super) fn remove(home: &Path, parts: usize) -> anyhow::Result<()> {
     for folder in (0..parts).map(|index| part_folder(home, index)).filter(|folder| folder.exists()) {
         std::fs::remove_dir_all(&folder)

@@ -1,5 +1,5 @@
-//! Measures how stable the orders are in which probes read the images of a dataset: the backbone reads slightly perturbed
-//! copies of every image, once for all probes.
+//! Measures how stable the orders are in which probes read the images of a dataset: the backbone reads slightly
+//! perturbed copies of every image, once for all probes.
 
 use rayon::prelude::*;
 
@@ -65,7 +65,7 @@ pub(super) fn measure(
         for batch in pixels.chunks(BATCH) {
             tokens.extend(reader.forward(batch).map_err(JobError::failed)?);
         }
-        let own = |(at, (name, probe)): (usize, &(String, Probe))| {
+        let taus_of = |(at, (name, probe)): (usize, &(String, Probe))| {
             let peer = |at: &usize| (probes[*at].0.clone(), &probes[*at].1);
             let measurement = Measurement {
                 image: String::new(),
@@ -81,7 +81,7 @@ pub(super) fn measure(
                 Err(error) => Err(JobError::failed(error)),
             }
         };
-        let taus = probes.par_iter().enumerate().map(own).collect::<Result<Vec<_>, _>>()?;
+        let taus = probes.par_iter().enumerate().map(taus_of).collect::<Result<Vec<_>, _>>()?;
         found.iter_mut().zip(taus).for_each(|(own, taus)| own.push(taus));
     }
     Ok(found)
