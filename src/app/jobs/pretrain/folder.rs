@@ -1,14 +1,14 @@
-//! The folder of a pre-training: what was begun, how it went, and what it goes on from. The backbone itself
-//! (`config.json`, `preprocessor_config.json`, `model.safetensors`) comes last.
+//! The folder of a pre-training: its manifest, log and checkpoint. The backbone itself (`config.json`,
+//! `preprocessor_config.json`, `model.safetensors`) is written last.
 //!
-//! | file | holds |
+//! | file | content |
 //! |---|---|
 //! | `pretraining.json` | [`Manifest`]: settings, plan, pictures |
-//! | `metrics.jsonl` | a line every few steps and at every checkpoint ([`Point`]) |
-//! | `state/checkpoint.safetensors` | what a stopped or killed one goes on from |
-//! | `state/lock`, `state/owner.json` | who is at work |
+//! | `metrics.jsonl` | one [`Point`] per line, every few steps and at every checkpoint |
+//! | `state/checkpoint.safetensors` | the state to resume from after a stop or kill |
+//! | `state/lock`, `state/owner.json` | the process that works on it |
 //!
-//! Every file is written whole or not at all, the checkpoint after the lines it goes with.
+//! Every file is written atomically, the checkpoint after the log lines it belongs to.
 
 use std::fmt::Display;
 use std::fs::DirEntry;
@@ -29,11 +29,11 @@ use crate::model::train::run::RunError;
 
 /// The version of the folder's format.
 const FORMAT: u64 = 1;
-/// Upper bound of a manifest, log or checkpoint in bytes.
+/// Upper bound on the size of a manifest, log or checkpoint in bytes.
 const MAX_BYTES: u64 = 1 << 34;
 const MANIFEST: &str = "pretraining.json";
 
-/// What is pre-trained on which pictures; fixed from the beginning.
+/// The settings, pictures and plan of a pre-training, fixed when it begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     format: u64,
@@ -52,13 +52,13 @@ pub struct Manifest {
 pub struct Pictures {
     /// The dataset's name.
     pub name: String,
-    /// Which of its splits.
+    /// The split they are from.
     pub split: Split,
-    /// How many.
+    /// Number of pictures.
     pub images: usize,
     /// Names of the classes.
     pub classes: Vec<String>,
-    /// SHA-256 of names, classes and lengths of files, in order.
+    /// SHA-256 of the pictures' names, classes and file lengths, in order.
     pub digest: String,
 }
 
@@ -69,7 +69,7 @@ impl Pictures {
             let name = sample.source.name();
             let name =
                 name.strip_prefix(&*dataset.root.to_string_lossy()).unwrap_or(&name).replace('\\', "/");
-            format!("{name}\0{}\0{}\n", sample.class, file.metadata().map_or(0, |about| about.len()))
+            format!("{name}\0{}\0{}\n", sample.class, file.metadata().map_or(0, |metadata| metadata.len()))
         };
         let listed: String = samples.iter().map(line).collect();
         let digest = sha256::of_bytes(listed.as_bytes());
@@ -79,10 +79,10 @@ impl Pictures {
 }
 
 impl Manifest {
-    /// That of a pre-training that begins.
+    /// The manifest of a new pre-training.
     ///
     /// # Errors
-    /// If sizes do not fit each other.
+    /// If the sizes do not fit each other.
     pub fn new(settings: &PretrainSettings, dataset: &Dataset, samples: &[&Sample]) -> Result<Self, Usage> {
         Ok(Self {
             format: FORMAT,
@@ -94,21 +94,21 @@ impl Manifest {
     }
 }
 
-/// A line of `metrics.jsonl`: means over the steps since the line before.
+/// A line of `metrics.jsonl`: means over the steps since the previous line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Steps done.
     pub step: usize,
     /// Epochs done.
     pub epoch: f64,
-    /// The loss.
+    /// Mean training loss.
     pub loss: f64,
-    /// Accuracy on the pictures in percent; supervised only.
+    /// Training accuracy in percent; supervised only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
     /// Learning rate of the last step.
     pub rate: f64,
-    /// Pictures a second.
+    /// Throughput in pictures per second.
     pub images_per_second: f64,
 }
 
@@ -116,10 +116,11 @@ pub struct Point {
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// What was begun in a folder; nothing in one that is not there, or empty but for what a kill has left.
+    /// The manifest of the pre-training in `folder`; `None` if the folder does not exist, or holds nothing but temporary
+    /// files of a killed process.
     ///
     /// # Errors
-    /// If it holds something else.
+    /// If it holds other files, or a manifest that cannot be read.
     pub fn begun(folder: &Path) -> anyhow::Result<Option<Manifest>> {
         let path = folder.join(MANIFEST);
         if path.exists() {
@@ -131,10 +132,10 @@ impl Folder {
             }
             return Ok(Some(manifest));
         }
-        let is_left = |entry: io::Result<DirEntry>| {
+        let is_temporary = |entry: io::Result<DirEntry>| {
             entry.is_ok_and(|entry| temporary::is_temporary(&entry.file_name().to_string_lossy()))
         };
-        match std::fs::read_dir(folder).map(|mut entries| entries.all(is_left)) {
+        match std::fs::read_dir(folder).map(|mut entries| entries.all(is_temporary)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("{}: cannot be read", folder.display())),
             Ok(true) => Ok(None),
@@ -146,7 +147,7 @@ impl Folder {
         }
     }
 
-    /// Begins in an empty folder, which is made where absent.
+    /// Begins a pre-training in an empty folder, which is created if absent.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -158,17 +159,18 @@ impl Folder {
         Ok(Self(folder.to_owned()))
     }
 
-    /// Goes on with what was begun, where `asked` is the same.
+    /// Resumes the pre-training `begun`, if `requested` equals it but for the program, the dataset's place and name, the
+    /// device and the interval of checkpoints.
     ///
     /// # Errors
-    /// If it is another, naming the first thing that is.
-    pub fn resume(folder: &Path, begun: &Manifest, asked: &Manifest) -> anyhow::Result<Self> {
-        let free = |field: &str| {
-            let moved = ["program", "settings.data", "settings.device", "settings.checkpoint_every"];
-            moved.contains(&field) || field == "pictures.name"
+    /// If another field differs; the first one is named.
+    pub fn resume(folder: &Path, begun: &Manifest, requested: &Manifest) -> anyhow::Result<Self> {
+        let may_differ = |field: &str| {
+            let fields = ["program", "settings.data", "settings.device", "settings.checkpoint_every"];
+            fields.contains(&field) || field == "pictures.name"
         };
-        let [found, now] = [begun, asked].map(serde_json::to_value);
-        if let Some((field, found, asked)) = difference("", &found?, &now?, &free) {
+        let [found, asked] = [begun, requested].map(serde_json::to_value);
+        if let Some((field, found, asked)) = difference("", &found?, &asked?, &may_differ) {
             let why = match field.starts_with("pictures") {
                 true => "an image was added, removed, renamed or written anew since; put the dataset back",
                 false => "resume with `--resume --out` alone",
@@ -181,10 +183,10 @@ impl Folder {
         Ok(Self(folder.to_owned()))
     }
 
-    /// Removes temporary files that a kill has left; only for who has claimed the folder.
+    /// Removes temporary files of a killed process. The caller must hold the folder's lock.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If a file cannot be removed.
     pub fn tidy(&self) -> Result<(), RunError> {
         for folder in [self.0.clone(), self.0.join("state")] {
             temporary::tidy(&folder, Duration::ZERO).map_err(failed("tidy", &folder))?;
@@ -204,7 +206,7 @@ impl Folder {
         }
     }
 
-    /// Where the checkpoint lies.
+    /// The path of the checkpoint.
     pub fn checkpoint_path(&self) -> PathBuf {
         self.0.join("state/checkpoint.safetensors")
     }
@@ -241,11 +243,12 @@ impl Folder {
     }
 }
 
+/// Turns an I/O error into one that says what could not be done with `path`.
 fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> RunError {
     move |source| RunError::Io { what, path: path.to_owned(), source }
 }
 
-/// A file that is not what a pre-training wrote.
+/// The error for a file whose content is not what a pre-training wrote.
 pub fn damaged(path: &Path, found: impl Display) -> RunError {
     RunError::Damaged { path: path.to_owned(), found: found.to_string() }
 }

@@ -1,5 +1,5 @@
-//! Pre-trains a backbone on pictures of a dataset, into a folder that is a backbone when it is done. It may be stopped
-//! between two steps, and can be resumed after a stop or kill.
+//! Pre-trains a backbone on pictures of a dataset, into a folder that is a backbone when it has finished. A pre-training
+//! may be stopped between two steps, and resumed after a stop or kill.
 
 mod folder;
 mod settings;
@@ -23,14 +23,14 @@ use crate::model::pretrain::photographs::Photographs;
 use crate::model::pretrain::{Pretraining, folder as backbone};
 use crate::model::train::run::{RunError, RunLock};
 
-/// Steps behind one line of the log.
-const STRIDE: usize = 20;
+/// Steps between two lines of the log.
+const LOG_INTERVAL: usize = 20;
 
-/// A pre-training.
+/// The input of [`run`].
 pub struct PretrainSpec {
     /// Pictures, objective and hyperparameters.
     pub settings: PretrainSettings,
-    /// Its folder.
+    /// Its folder, which becomes the backbone.
     pub out: PathBuf,
     /// Whether to resume the pre-training that `out` holds, if any.
     pub resume: bool,
@@ -38,24 +38,24 @@ pub struct PretrainSpec {
 
 /// Progress of a pre-training. A callback that returns `Break` stops it after the current step, saved.
 pub enum Event<'a> {
-    /// It begins or resumes.
+    /// The pre-training begins or resumes.
     Begin {
-        /// What is pre-trained on what.
+        /// Its settings, pictures and plan.
         manifest: &'a Manifest,
         /// Name of the compute device.
         device: &'a str,
-        /// Steps done.
+        /// Number of steps done before.
         step: usize,
     },
-    /// A picture is left out; told once.
+    /// A picture cannot be read and is left out; sent once per picture.
     Unreadable(&'a ImageError),
     /// A step is done.
     Step {
-        /// Epochs done, the one under way counted.
+        /// Number of the current epoch, from 1.
         epoch: usize,
-        /// Loss of the last steps, and more.
+        /// Means since the last log line.
         point: &'a Point,
-        /// Pictures trained on.
+        /// Progress in pictures, over all epochs.
         progress: Progress,
     },
 }
@@ -76,26 +76,28 @@ pub fn begun(out: &std::path::Path) -> anyhow::Result<Option<PretrainSettings>> 
     Ok(Folder::begun(out)?.map(|manifest| manifest.settings))
 }
 
-/// Sums since the last line of the log.
-struct Since {
+/// Sums over the steps since the last log line.
+struct RunningSums {
     images: usize,
     loss: f64,
-    right: Option<f64>,
+    /// Number of correct answers; supervised only.
+    correct: Option<f64>,
     begun: Instant,
 }
 
-impl Since {
-    fn now() -> Self {
-        Self { images: 0, loss: 0.0, right: None, begun: Instant::now() }
+impl RunningSums {
+    fn new() -> Self {
+        Self { images: 0, loss: 0.0, correct: None, begun: Instant::now() }
     }
 
+    /// The log line of these sums.
     fn point(&self, step: usize, epoch: f64, rate: f64) -> Point {
         let images = self.images.max(1) as f64;
         Point {
             step,
             epoch,
             loss: self.loss / images,
-            accuracy: self.right.map(|right| 100.0 * right / images),
+            accuracy: self.correct.map(|correct| 100.0 * correct / images),
             rate,
             images_per_second: images / self.begun.elapsed().as_secs_f64().max(1e-6),
         }
@@ -105,8 +107,11 @@ impl Since {
 /// Runs the pre-training, or the steps of it that remain.
 ///
 /// # Errors
-/// If the pictures, the folder, the sizes or the device do not allow it, or the loss is no number.
-pub fn run(spec: &PretrainSpec, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> anyhow::Result<Summary> {
+/// If the pictures, the folder, the sizes or the device do not allow it, or the loss is not finite.
+pub fn run(
+    spec: &PretrainSpec,
+    on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> anyhow::Result<Summary> {
     let PretrainSpec { settings, out, resume } = spec;
     let begun = match Folder::begun(out)? {
         Some(_) if !resume => return Err(RunError::Exists { folder: out.clone() }.into()),
@@ -123,7 +128,7 @@ pub fn run(spec: &PretrainSpec, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) 
         Some(begun) => Folder::resume(out, begun, &manifest)?,
         None => Folder::create(out, &manifest)?,
     };
-    let claim = RunLock::claim(out)?;
+    let lock = RunLock::claim(out)?;
     folder.tidy()?;
     let plan = &manifest.plan;
     let mut pretraining = match folder.checkpoint()? {
@@ -135,55 +140,56 @@ pub fn run(spec: &PretrainSpec, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) 
     let stopped = |log: Vec<Point>| Ok(Summary { last: log.into_iter().next_back(), finished: false });
     let begin =
         Event::Begin { manifest: &manifest, device: &choice.found.name, step: pretraining.steps_done() };
-    if tell(begin).is_break() {
+    if on_event(begin).is_break() {
         return stopped(log);
     }
     let (images, batch) = (samples.len(), plan.batch);
     let photographs = Photographs::new(samples, settings.augment);
-    let of_epoch = Photographs::steps(images, batch);
-    let done = |step: usize| step / of_epoch * images + (step % of_epoch * batch).min(images);
-    let pace = RateMeter::new(done(plan.steps), done(pretraining.steps_done()));
-    let every = settings.checkpoint_every.unwrap_or(of_epoch);
-    let (mut since, mut unreadable) = (Since::now(), HashSet::new());
+    let epoch_steps = Photographs::steps(images, batch);
+    let images_done = |step: usize| step / epoch_steps * images + (step % epoch_steps * batch).min(images);
+    let meter = RateMeter::new(images_done(plan.steps), images_done(pretraining.steps_done()));
+    let checkpoint_interval = settings.checkpoint_every.unwrap_or(epoch_steps);
+    let (mut sums, mut unreadable) = (RunningSums::new(), HashSet::new());
     while pretraining.steps_done() < plan.steps {
-        claim.beat()?;
-        let (seen, left_out) = photographs.batch(plan, pretraining.steps_done());
+        lock.beat()?;
+        let (pictures, left_out) = photographs.batch(plan, pretraining.steps_done());
         for error in left_out.iter().filter(|error| unreadable.insert(error.to_string())) {
-            let _ = tell(Event::Unreadable(error)); // asked again below
+            let _ = on_event(Event::Unreadable(error)); // the step's event decides whether to stop
         }
         let step = pretraining.steps_done() + 1;
         match left_out.into_iter().next() {
-            Some(error) if seen.is_empty() => {
+            Some(error) if pictures.is_empty() => {
                 return Err(
                     anyhow::Error::from(error).context(format!("step {step}: no picture can be read"))
                 );
             }
             _ => {}
         }
-        let count = seen.len();
+        let count = pictures.len();
         let rate = plan.rate(step - 1);
-        let now = pretraining.step(&seen);
-        if !now.loss.is_finite() {
+        let result = pretraining.step(&pictures);
+        if !result.loss.is_finite() {
             bail!(
                 "step {step}: the loss became {}; begin anew with a lower --rate than {}, in another folder",
-                now.loss,
+                result.loss,
                 plan.rate
             );
         }
-        since.images += count;
-        since.loss += f64::from(now.loss) * count as f64;
-        if let Some(accuracy) = now.accuracy {
-            *since.right.get_or_insert(0.0) += f64::from(accuracy) * count as f64;
+        sums.images += count;
+        sums.loss += f64::from(result.loss) * count as f64;
+        if let Some(accuracy) = result.accuracy {
+            *sums.correct.get_or_insert(0.0) += f64::from(accuracy) * count as f64;
         }
-        let point = since.point(step, done(step) as f64 / images as f64, rate);
-        let epoch = step.div_ceil(of_epoch);
-        let stops = tell(Event::Step { epoch, point: &point, progress: pace.at(done(step)) }).is_break();
-        let keeps = stops || step == plan.steps || step.is_multiple_of(every);
-        if keeps || step.is_multiple_of(STRIDE) {
+        let point = sums.point(step, images_done(step) as f64 / images as f64, rate);
+        let epoch = step.div_ceil(epoch_steps);
+        let progress = meter.at(images_done(step));
+        let stops = on_event(Event::Step { epoch, point: &point, progress }).is_break();
+        let saves = stops || step == plan.steps || step.is_multiple_of(checkpoint_interval);
+        if saves || step.is_multiple_of(LOG_INTERVAL) {
             log.push(point);
-            since = Since::now();
+            sums = RunningSums::new();
         }
-        if keeps {
+        if saves {
             let path = folder.checkpoint_path();
             let bytes = pretraining.save().map_err(|found| damaged(&path, found))?;
             folder.keep(&log, &bytes)?;
@@ -196,7 +202,7 @@ pub fn run(spec: &PretrainSpec, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) 
     Ok(Summary { last: log.pop(), finished: true })
 }
 
-/// The pictures of a split.
+/// The pictures of a split; an error if there are none.
 fn samples(dataset: &Dataset, split: Split) -> Result<Vec<&Sample>, Usage> {
     let samples: Vec<&Sample> = dataset.samples.iter().filter(|sample| sample.split == split).collect();
     if samples.is_empty() {

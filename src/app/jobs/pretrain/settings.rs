@@ -1,4 +1,4 @@
-//! How a backbone is pre-trained: the flags of `ssmprobe pretrain`, and what its folder says it was begun with.
+//! Settings of a pre-training: the flags of `ssmprobe pretrain`, as its folder's manifest records them.
 
 use std::path::PathBuf;
 
@@ -13,10 +13,10 @@ use crate::model::data::Split;
 use crate::model::pretrain::photographs::Photographs;
 use crate::model::pretrain::{Objective, Plan, Recipe};
 
-/// Pictures of a part of a step: their tokens stay within a core's cache.
+/// Number of pictures per part of a step: their tokens fit in a core's cache.
 const PART: usize = 32;
-/// What is added to the variance of a patch of a photograph, of pixels from -1 to 1 (He et al. 2022).
-const FLAT: f32 = 1e-6;
+/// Epsilon added to the variance of a patch's pixels, from -1 to 1, when target patches are normalised (He et al. 2022).
+const PATCH_EPSILON: f32 = 1e-6;
 
 /// On what, what, how and where. What its fields say is the help of the flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
@@ -104,29 +104,29 @@ impl Default for PretrainSettings {
 }
 
 impl PretrainSettings {
-    /// What they come to for so many images of so many classes.
+    /// The plan of these settings for `images` images of `classes` classes.
     ///
     /// # Errors
-    /// If sizes do not fit each other.
+    /// If the sizes do not fit each other.
     pub fn plan(&self, images: usize, classes: usize) -> Result<Plan, Usage> {
         let Self { size, patch, width, layers, epochs, objective, batch, .. } = *self;
-        let fits = |flag: &str, value: usize, fits: bool, expected: String| match fits {
+        let require = |flag: &str, value: usize, holds: bool, expected: String| match holds {
             true => Ok(()),
             false => Err(Usage(format!("--{flag} {value}: expected {expected}"))),
         };
         let divides = size.is_multiple_of(patch);
-        fits("patch", patch, divides, format!("a divisor of --size {size}"))?;
-        fits("patch", patch, size > patch, format!("less than --size {size}: one patch has no order"))?;
-        fits("size", size, size <= 1024, "1024 pixels at most".into())?;
-        fits(
+        require("patch", patch, divides, format!("a divisor of --size {size}"))?;
+        require("patch", patch, size > patch, format!("less than --size {size}: one patch has no order"))?;
+        require("size", size, size <= 1024, "1024 pixels at most".into())?;
+        require(
             "width",
             width,
             width.is_multiple_of(32) && width <= 4096,
             "a multiple of 32 up to 4096".into(),
         )?;
-        fits("layers", layers, layers <= 64, "1 to 64".into())?;
+        require("layers", layers, layers <= 64, "1 to 64".into())?;
         if let Some(warm_up) = self.warm_up {
-            fits("warm-up", warm_up, warm_up < epochs, format!("less than --epochs {epochs}"))?;
+            require("warm-up", warm_up, warm_up < epochs, format!("less than --epochs {epochs}"))?;
         }
         if objective == Objective::Supervised && classes < 2 {
             return Err(Usage(format!(
@@ -134,19 +134,19 @@ impl PretrainSettings {
                  --objective masked needs none"
             )));
         }
-        let of_epoch = Photographs::steps(images, batch);
+        let epoch_steps = Photographs::steps(images, batch);
         let recipe = Recipe {
             side: size,
             patch,
             classes,
             labels_tokens: false,
             mask_ratio: self.mask_ratio,
-            flat: FLAT,
+            flat: PATCH_EPSILON,
             weight_decay: self.weight_decay,
-            warm_up: self.warm_up.map(|epochs| epochs * of_epoch),
+            warm_up: self.warm_up.map(|epochs| epochs * epoch_steps),
             part: Some(PART),
         };
         let Self { rate, seed, .. } = *self;
-        Ok(Plan { objective, width, layers, steps: epochs * of_epoch, batch, rate, seed, recipe })
+        Ok(Plan { objective, width, layers, steps: epochs * epoch_steps, batch, rate, seed, recipe })
     }
 }
