@@ -1,5 +1,5 @@
-//! How long ViT-B/16 takes for one image of 224 x 224 pixels and for eight, on the processor.
-//! Weights are seeded: their values do not change the time, and no file is needed.
+//! Forward pass of ViT-B/16 on one image of 224 x 224 pixels and on eight, on the processor. Weights are drawn from a
+//! seed: their values do not change the time, and no file is needed.
 //!
 //! `cargo bench --bench backbone`
 

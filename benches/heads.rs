@@ -1,9 +1,9 @@
-//! One training step of every head (forward, loss, backward, AdamW): B 256, N 196, d 768, 1000
-//! classes, tokens in memory; with channel-wise parameters where `-channel` follows an id, and all the
-//! paper's heads in one step as `joint`.
+//! One training step of every head (forward pass, loss, backward pass, AdamW): B 256, N 196, d 768, 1000 classes,
+//! tokens in memory. `-channel` after an id stands for channel-wise parameters, `joint` for all the paper's heads in
+//! one step.
 //!
-//! `cargo bench --bench heads [-- HEAD]`. `ssmprobe bench` prints the same steps beside GAP's, in
-//! turn, with their memory.
+//! `cargo bench --bench heads [-- HEAD]`. `ssmprobe bench` times the same steps in turn with GAP's, and prints their
+//! memory too.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ fn steps(c: &mut Criterion) {
     group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
     let channel = ["raster-channel", "vmamba-channel", "sinkhorn-channel"];
     for name in HEADS.iter().map(|kind| kind.id).chain(channel).chain(["joint"]) {
-        let own = if name == "joint" { of_paper().map(|kind| kind.id).collect() } else { vec![name] };
-        let mut trainers: Vec<HeadTrainer> = own.iter().map(|name| trainer(name)).collect();
+        let heads = if name == "joint" { of_paper().map(|kind| kind.id).collect() } else { vec![name] };
+        let mut trainers: Vec<HeadTrainer> = heads.iter().map(|name| trainer(name)).collect();
         group.bench_function(name, |b| b.iter(|| step_all(&mut trainers, &batch, &labels, |_| 1e-3)));
     }
     group.finish();

@@ -1,7 +1,7 @@
-//! How long routing takes: plans on the host, token weights forward and backward, S4 kernels.
+//! Times of routing: plans on the host, forward and backward pass of token weights, S4 kernels.
 //!
-//! `cargo bench --bench routing`; 196 tokens, the paper's settings, batches of 256. The plain tensors
-//! keep the matrices of every iteration for the way back: they run on 16 images.
+//! `cargo bench --bench routing`; 196 tokens, the paper's settings, batches of 256. Plain tensors keep the matrices of
+//! every iteration for the backward pass: they run on 16 images.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const TOKENS: usize = 196;
 const STEPS: s4::Steps = (Discretization::Bilinear, TOKENS);
 const STATES: usize = 128;
 
-/// Seeded values, standardised: near enough to scores, and to anything else.
+/// Standardised, nearly normal values from a fixed seed, in place of scores and parameters.
 fn values(count: usize) -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let normal = |rng: &mut ChaCha8Rng| (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
@@ -51,6 +51,7 @@ fn plans_on_the_host(c: &mut Criterion) {
     group.finish();
 }
 
+/// Token weights from scores `[B, N]` and gains `[N]`.
 type Weights = fn(&Sinkhorn, Tensor<2>, Tensor<1>) -> Tensor<2>;
 
 fn token_weights(c: &mut Criterion) {
@@ -94,8 +95,8 @@ fn kernels(c: &mut Criterion) {
     group.bench_function("host", |bench| {
         bench.iter(|| s4::HostKernel::new(a.clone(), b.clone(), output.clone(), 0.05, STEPS).values());
     });
-    let wide = 768;
-    let (many_b, many_c) = (values(STATES * wide), values(STATES * wide));
+    let channels = 768;
+    let (many_b, many_c) = (values(STATES * channels), values(STATES * channels));
     group.bench_function("host, 768 channels", |bench| {
         bench.iter(|| s4::HostKernel::new(a.clone(), many_b.clone(), many_c.clone(), 0.05, STEPS).values());
     });
@@ -110,8 +111,8 @@ fn kernels(c: &mut Criterion) {
             a.grad(&kernel.sum().backward()).map(Tensor::into_data)
         });
     });
-    let b = tensor(&many_b, [STATES, wide], &device).require_grad();
-    let output = tensor(&many_c, [wide, STATES], &device).require_grad();
+    let b = tensor(&many_b, [STATES, channels], &device).require_grad();
+    let output = tensor(&many_c, [channels, STATES], &device).require_grad();
     group.bench_function("tensors, 768 channels, forward and backward", |bench| {
         bench.iter(|| {
             let kernel = s4::kernel_channels(a.clone(), b.clone(), output.clone(), step.clone(), STEPS);

@@ -64,7 +64,7 @@ from peer import PAPER, Probe, sinkhorn, step  # noqa: E402
 
 DEVICE = torch.device("cpu" if HOW.device == "cpu" else "cuda")
 torch.set_num_threads(HOW.threads)
-# Float32 is float32 on both sides: cuDNN, and so PyTorch's GRU, would round to TF32's ten bits.
+# Full float32 on both sides: cuDNN, and so PyTorch's GRU, would round to the ten mantissa bits of TF32.
 torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 torch._dynamo.config.recompile_limit = 64  # all heads share one forward function
 
@@ -89,8 +89,8 @@ SINKHORN = compiled(sinkhorn)
 
 
 def compiled_probe(probe):
-    """The probe through torch.compile. Sinkhorn's iterations take it minutes, so they are compiled once for all
-    heads that have them; next to them the rest of such a head is small."""
+    """The probe through torch.compile. Compiling Sinkhorn's iterations takes minutes, so they are compiled once for all
+    heads that have them; the rest of such a head is small and stays eager."""
     if getattr(getattr(probe.head, "plan", None), "func", None) is sinkhorn:
         probe.head.plan = SINKHORN
         return probe
@@ -113,7 +113,7 @@ class Heads:
 
 
 class Backbone:
-    """ViT-B/16 without its pooling layer, from pixels to tokens, both on the host."""
+    """ViT-B/16 without its pooling layer, from pixels on the host to tokens on the host."""
 
     def __init__(self, compile, numbers):
         from transformers import ViTConfig, ViTModel
@@ -121,7 +121,7 @@ class Backbone:
         model = ViTModel(ViTConfig(attn_implementation="sdpa"), add_pooling_layer=False).eval().to(DEVICE, numbers)
         self.model, self.numbers = compiled(model) if compile else model, numbers
         pixels = torch.rand(HOW.photos, 3, 224, 224) * 2 - 1
-        self.pixels = pixels if DEVICE.type == "cpu" else pixels.pin_memory()  # as a loader of PyTorch hands them on
+        self.pixels = pixels if DEVICE.type == "cpu" else pixels.pin_memory()  # as PyTorch's data loader returns them
 
     @torch.no_grad()
     def __call__(self):
@@ -130,7 +130,7 @@ class Backbone:
 
 
 class Lookup:
-    """One image explained by 16 probes, each on a thread of its own; what depends on no image is known."""
+    """One image explained by 16 probes, each on its own thread; what depends on no image is precomputed."""
 
     def __init__(self, compile):
         tokens, cls, _ = batch()
@@ -166,11 +166,12 @@ def work(name, compile):
 
 
 def rounds(name):
-    """Of one turn: a step of a head takes a GPU under a millisecond."""
+    """Number of runs in a turn; more on a GPU, where a step of a head takes under a millisecond."""
     return HOW.runs or (3 if DEVICE.type == "cpu" else 50 if name.startswith("head/") else 10)
 
 
 def timed(run, runs):
+    """Seconds of each of `runs` calls; on a GPU until its work is done."""
     seconds = []
     for _ in range(runs):
         begun = time.perf_counter()
@@ -211,7 +212,7 @@ def compare(name):
         seconds["ours"].append(ours(name, heads))
         for side, run in sides.items():
             if DEVICE.type == "cuda":
-                timed(run, rounds(name))  # its clocks fell while it waited
+                timed(run, rounds(name))  # untimed: its clocks fell while it was idle
             seconds[side] += timed(run, rounds(name))
     medians = {side: statistics.median(values) for side, values in seconds.items()}
     fastest = min(sides, key=medians.get)
@@ -224,7 +225,7 @@ def compare(name):
 
 
 def names():
-    """All works; on a GPU, which may be lent for minutes, what matters most comes first."""
+    """Names of all works; on a GPU, which may be available for minutes only, the most important first."""
     heads = [f"head/{head}/step" for head in PAPER]
     if DEVICE.type == "cpu":
         return [*heads, "heads/joint/step", "backbone/vit-base/forward", "lookup/16"]

@@ -1,9 +1,9 @@
-"""One image explained by a probe in PyTorch, for compare.py: what a person would write who wants the
-numbers that `ssmprobe inspect` gives, with everything known that depends on no image.
+"""One image explained by a probe in PyTorch, for compare.py: a straightforward implementation of the numbers that
+`ssmprobe inspect` gives. Everything that depends on no image is precomputed.
 
 Logits, the plan, token weights, exact evidence of the predicted class by token and by position, the paper's
-proxy, the diagnostics of the plan, and the diagnostics of an untrained scorer's plan beside them (the null
-bands belong to the router, so they are known).
+proxy, the diagnostics of the plan, and beside them the diagnostics of an untrained scorer's plan (the null bands
+depend on the router alone, so they are precomputed).
 """
 
 import math
@@ -21,7 +21,7 @@ PROBES = [
 
 
 class Explained:
-    """A probe with its kernels."""
+    """A probe with its precomputed kernels."""
 
     def __init__(self, head, width, grid, classes):
         torch.manual_seed(0)
@@ -32,7 +32,7 @@ class Explained:
         with torch.no_grad():
             n = grid[0] * grid[1]
             self.gains = [s4.gain(n) for s4 in getattr(self.head, "s4", [])]
-        # Kernels are known: the forward pass reads them instead of computing them again.
+        # The forward pass reads the precomputed kernels instead of computing them again.
         for s4, gain in zip(getattr(self.head, "s4", []), self.gains):
             s4.gain = lambda _, gain=gain: gain
         self.plan = {"sinkhorn-conv": sinkhorn, "sinkhorn-gap": sinkhorn, **PLANS}.get(head)
@@ -48,7 +48,7 @@ def entropy(best, n):
 
 
 def diagnostics(plan, grid):
-    """The twelve numbers of a plan [N, N]."""
+    """The twelve diagnostics of a plan [N, N]."""
     n = len(plan)
     positions = torch.arange(n, dtype=plan.dtype)
     best, leading = plan.argmax(1), plan.argmax(0)
@@ -103,7 +103,7 @@ def look(explained, tokens, cls, grid):
     elif explained.name == "sinkhorn-gap":
         found["by token"] = plan.mean(1) * worth
     elif explained.name == "sinkhorn-conv":
-        # Position k meets tap j unless it falls off the end: [192, d, 5] seen by the class, mean over N.
+        # Position k meets tap j unless it is beyond the end: kernels [192, d, 5] times the class's row, mean over N.
         seen = torch.einsum("f,fdj->dj", row, head.conv.weight) / n
         taps = tokens[0] @ seen  # [N, 5]
         reach = F.conv1d(torch.ones(1, 1, n, dtype=plan.dtype), torch.eye(5, dtype=plan.dtype)[:, None], padding=2)[0]

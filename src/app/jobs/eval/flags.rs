@@ -25,8 +25,8 @@ use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 use crate::model::train::run::Run;
 
-/// Which probes are asked what about which images. Paths are those of the machine that computes, but for
-/// the folder of `evaluation`.
+/// Probes, images and measures of an evaluation. Paths are those of the machine that computes, except that of
+/// `evaluation`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub struct EvalFlags {
     /// A run's folder: its backbone, dataset, probes and test images. What is found is kept there, for
@@ -104,7 +104,7 @@ pub struct EvalFlags {
     /// Seed of disturbed orders and of null bands.
     #[arg(long, default_value_t = 0, value_parser = whole_number(0_u64..))]
     pub seed: u64,
-    /// How tokens are taken and kept.
+    /// How tokens are extracted and stored.
     #[command(flatten)]
     pub tokens: FlagOverrides<TokenSettings>,
     /// Where to take tokens: cpu, wgpu, cuda or auto. Probes are read in float64 on the processor.

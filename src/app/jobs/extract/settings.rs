@@ -1,4 +1,4 @@
-//! How tokens are taken and kept: flags of every verb that takes some, and a part of a training's settings.
+//! How tokens are extracted and stored: flags of every verb that extracts tokens, and a part of a training's settings.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::app::value_parser::number;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::token_cache::Precision;
 
-/// How tokens are taken and kept.
+/// How tokens are extracted and stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct TokenSettings {
@@ -28,7 +28,7 @@ pub struct TokenSettings {
     /// that was rewritten with the same size and time is named, and its tokens are taken again.
     #[arg(long)]
     pub verify: bool,
-    /// After which layer, of which images, in which order and numbers.
+    /// Layer, image size, token order and arithmetic of the tokens.
     #[command(flatten)]
     #[serde(rename = "taking")] // as settings and workspaces have it
     pub token_spec: TokenSpec,

@@ -17,7 +17,7 @@ use crate::app::jobs::{JobError, Reporter, fetch};
 use crate::model::backbone::token_spec::Layer;
 use crate::model::data;
 
-/// Whose tokens are taken, of which images. Paths are those of the machine that computes.
+/// Backbone, images and settings of an extraction. Paths are those of the machine that computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub struct ExtractFlags {
     /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
@@ -26,7 +26,7 @@ pub struct ExtractFlags {
     /// The dataset: a folder, or a table of paths and labels.
     #[arg(long, value_name = "DIR|TABLE")]
     pub data: PathBuf,
-    /// How tokens are taken and kept.
+    /// How tokens are extracted and stored.
     #[command(flatten)]
     pub tokens: FlagOverrides<TokenSettings>,
     /// Take the tokens after each of these layers in one pass, with commas between them: 3,6,9,last.

@@ -18,7 +18,7 @@ const PART: usize = 32;
 /// Epsilon added to the variance of a patch's pixels, from -1 to 1, when target patches are normalised (He et al. 2022).
 const PATCH_EPSILON: f32 = 1e-6;
 
-/// On what, what, how and where. What its fields say is the help of the flags.
+/// Pictures, objective, sizes and hyperparameters of a pre-training. The docs of its fields are the help of the flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct PretrainSettings {
