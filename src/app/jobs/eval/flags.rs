@@ -124,7 +124,8 @@ impl EvalFlags {
             Annotations::check(masks).map_err(|error| Usage(format!("--masks {error}")))?;
         }
         let run = self.run.clone().filter(|_| self.reading.is_none());
-        let Some(folder) = self.part.map_or(Ok(run), |_| self.home().map(Some))? else { return Ok(()) };
+        let in_parts = self.part.is_some() || self.join.is_some();
+        let Some(folder) = (if in_parts { Some(self.home()?) } else { run }) else { return Ok(()) };
         atomic_file::can_write(&folder).map_err(|why| {
             let flag = if self.run.is_some() { "--run" } else { "--evaluation" };
             let folder = folder.display();

@@ -116,7 +116,9 @@ impl Plan {
     ) -> Result<Vec<Writer>, ExtractError> {
         let reader = self.open(device)?;
         let writers = Writers::new(writers);
-        let (missing, kept) = (writers.missing.clone(), writers.done());
+        let missing = writers.missing.clone();
+        // Layers may miss different images, and a part leaves some to others.
+        let kept = writers.done().min(self.images - missing.len());
         let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
         std::thread::scope(|scope| {
             // Before and after the backbone's own batch, one batch waits in the channel and one is worked on.
@@ -189,7 +191,7 @@ impl Plan {
             }
             spent.blocked += since(begun);
             let progress = meter.at(done);
-            if meter.without(|| on_event(Event::Progress(progress))).is_break() && done < self.images {
+            if meter.without(|| on_event(Event::Progress(progress))).is_break() && spent.images < missing.len() {
                 return Ok(None);
             }
         }

@@ -139,6 +139,8 @@ pub struct Plan {
     pub done: usize,
     /// Bytes of all tokens, cached ones included.
     pub bytes: u64,
+    /// Bytes still to be written.
+    pub bytes_missing: u64,
     /// Free bytes on the disk, if the system reports them.
     pub free: Option<u64>,
 }
@@ -151,9 +153,11 @@ impl Plan {
         let TokenKey { precision, .. } = plan.source;
         let image = image_bytes(plan.grid, plan.backbone.hidden_size, plan.cls, precision);
         let bytes = image * (images * plan.sources.len()) as u64;
-        let done = plan.sources.iter().map(|source| cached_images(&plan.root, source, images));
-        let done = done.collect::<Result<Vec<_>, _>>()?.into_iter().min().unwrap_or(0);
-        Ok(Self { images, done, bytes, ..plan })
+        let cached = plan.sources.iter().map(|source| cached_images(&plan.root, source, images));
+        let cached = cached.collect::<Result<Vec<_>, _>>()?;
+        let bytes_missing = bytes - image * cached.iter().sum::<usize>() as u64;
+        let done = cached.into_iter().min().unwrap_or(0);
+        Ok(Self { images, done, bytes, bytes_missing, ..plan })
     }
 
     /// The same plan with `dataset`, a hash of its samples, in its cache keys.
@@ -199,7 +203,7 @@ impl Plan {
             ..BackboneMeta::default()
         };
         let (layers, cls, free) = (config.layers, config.family.cls, free_space(&root));
-        let (images, done, bytes) = (0, 0, 0);
+        let (images, done, bytes, bytes_missing) = (0, 0, 0, 0);
         Self {
             options,
             root,
@@ -213,6 +217,7 @@ impl Plan {
             images,
             done,
             bytes,
+            bytes_missing,
             free,
         }
         .for_dataset(dataset)
@@ -226,11 +231,6 @@ impl Plan {
     /// The sizes that heads are built for: those of these tokens, and the classes of `dataset`.
     pub fn dims(&self, dataset: &Dataset) -> Dims {
         Dims { width: self.backbone.hidden_size, grid: self.grid, classes: dataset.classes.len() }
-    }
-
-    /// Bytes still to be written.
-    pub fn missing(&self) -> u64 {
-        self.bytes / self.images.max(1) as u64 * (self.images - self.done) as u64
     }
 
     /// The folder of this cache; with several layers, the folder that holds all caches.
@@ -248,7 +248,7 @@ impl Plan {
 
     /// Refuses tokens that exceed the limit or the free disk space. Tokens that are already cached are never refused.
     pub fn check(&self) -> Result<(), ExtractError> {
-        let missing = self.missing();
+        let missing = self.bytes_missing;
         let (bytes, limit) = (self.bytes, self.options.tokens.limit());
         if missing > 0 && bytes > limit {
             return Err(ExtractError::Limit { images: self.images, bytes, limit });

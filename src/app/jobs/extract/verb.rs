@@ -81,7 +81,7 @@ pub fn run(
         "done": plan.done,
         "grid": plan.grid,
         "bytes": plan.bytes,
-        "bytes_missing": plan.missing(),
+        "bytes_missing": plan.bytes_missing,
         "bytes_free": plan.free,
     });
     plan.check().map_err(|refused| {

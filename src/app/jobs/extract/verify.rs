@@ -78,7 +78,7 @@ impl Plan {
         dataset: &Dataset,
         on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Self>, ExtractError> {
-        let earlier = Self { done: self.images, ..self.with_dataset(&source.dataset) };
+        let earlier = Self { done: self.images, bytes_missing: 0, ..self.with_dataset(&source.dataset) };
         for key in &earlier.sources {
             let scan = CacheScan::open(&self.root, key, None)?;
             let same_tokens = TokenKey { layer: key.layer.clone(), ..source.clone() } == *key;

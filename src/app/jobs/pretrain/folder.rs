@@ -150,13 +150,15 @@ impl Folder {
     /// Begins a pre-training in an empty folder, which is created if absent.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or another program has begun one there since.
     pub fn create(folder: &Path, manifest: &Manifest) -> anyhow::Result<Self> {
         atomic_file::make_folder(folder).map_err(failed("make", folder))?;
         let text = serde_json::to_string_pretty(manifest)? + "\n";
         let path = folder.join(MANIFEST);
-        atomic_file::write(&path, text.as_bytes()).map_err(failed("write", &path))?;
-        Ok(Self(folder.to_owned()))
+        match atomic_file::write_new(&path, text.as_bytes()).map_err(failed("write", &path))? {
+            true => Ok(Self(folder.to_owned())),
+            false => Err(RunError::Exists { folder: folder.to_owned() }.into()),
+        }
     }
 
     /// Resumes the pre-training `begun`, if `requested` equals it but for the program, the dataset's place and name, the
