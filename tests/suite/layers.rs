@@ -192,8 +192,9 @@ fn what_is_missing_of_any_layer_is_taken_in_one_pass() {
     });
     assert!(stopped.is_err());
     plan("cache", &layers[1..2]).run(&dataset, &device, &mut |_| ControlFlow::Continue(())).expect("tokens");
-    let done = plan("cache", &layers).done;
+    let Plan { done, bytes_missing, .. } = plan("cache", &layers);
     assert!((64..162).contains(&done), "{done}");
+    assert_eq!(bytes_missing, all.bytes / 3 / 162 * 2 * (162 - done as u64), "two layers of three miss them");
     fs::remove_file(all.folders()[1].join("tokens-000001.safetensors")).expect("it was there");
     let mut spent = None;
     let caches = plan("cache", &layers).run(&dataset, &device, &mut |event| {
@@ -204,6 +205,19 @@ fn what_is_missing_of_any_layer_is_taken_in_one_pass() {
     });
     assert_eq!(caches.expect("tokens").len(), 3);
     assert_eq!(spent, Some(162 - done.min(64)), "what is there of all layers is not read again");
+    assert_eq!(tree(&desk.path("cache")), tree(&desk.path("solo")));
+    // Two layers miss different shards.
+    for (folder, shard) in all.folders().iter().zip(["tokens-000001", "tokens-000000"]) {
+        fs::remove_file(folder.join(format!("{shard}.safetensors"))).expect("it was there");
+    }
+    let mut reached = 0;
+    let caches = plan("cache", &layers).run(&dataset, &device, &mut |event| {
+        if let extract::Event::Progress(progress) = event {
+            reached = progress.done;
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!((caches.expect("tokens").len(), reached), (3, 162));
     assert_eq!(tree(&desk.path("cache")), tree(&desk.path("solo")));
 }
 
