@@ -50,7 +50,7 @@ impl TrainReporter {
     pub(super) fn receive(&mut self, event: train::Event<'_>) {
         match event {
             train::Event::Plan { tokens, .. } if !tokens.complete() => {
-                let what = format!("Taking tokens, {}", format::bytes(tokens.missing()));
+                let what = format!("Taking tokens, {}", format::bytes(tokens.bytes_missing));
                 self.events.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Files);
             }
             train::Event::Extract { event: extract::Event::Progress(progress), .. } => {

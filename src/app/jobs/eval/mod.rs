@@ -128,15 +128,10 @@ impl Eval<'_> {
             Some(run) => Question::of_run(run, &dataset, selection)?,
             None => Question::of_split(&dataset, flags.split)?,
         };
-        let which = if flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
         run.as_ref().map_or(Ok(()), |run| self.check_layer(run))?;
         let plan = Plan::new(options.clone(), &dataset)?;
-        let subjects: Vec<Subject> = match &run {
-            Some(run) => {
-                same_tokens(run, &plan.source)?;
-                let own = |subject: &Subject| subject.reads(run, &plan.source);
-                Subject::of_run(run, which)?.into_iter().filter(own).collect()
-            }
+        let subjects = match &run {
+            Some(run) => self.subjects_of(run, &plan)?,
             None => {
                 self.warn(&plan, &options, reporter);
                 flags.probe.iter().map(|path| Subject::of_file(path)).collect()
@@ -271,6 +266,14 @@ impl Eval<'_> {
             parts::remove(&home, parts as usize)?;
         }
         Ok(!stopped)
+    }
+
+    /// The probes of a run that read the tokens of `plan`; an error if the run was trained on other images or weights.
+    fn subjects_of(&self, run: &Run, plan: &Plan) -> anyhow::Result<Vec<Subject>> {
+        same_tokens(run, &plan.source)?;
+        let which = if self.flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
+        let reads = |subject: &Subject| subject.reads(run, &plan.source);
+        Ok(Subject::of_run(run, which)?.into_iter().filter(reads).collect())
     }
 
     /// Stability of the orders under small changes and other seeds, as `[subject][image]`; no image without the flag.

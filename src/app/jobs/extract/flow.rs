@@ -191,7 +191,9 @@ impl Plan {
             }
             spent.blocked += since(begun);
             let progress = meter.at(done);
-            if meter.without(|| on_event(Event::Progress(progress))).is_break() && spent.images < missing.len() {
+            if meter.without(|| on_event(Event::Progress(progress))).is_break()
+                && spent.images < missing.len()
+            {
                 return Ok(None);
             }
         }
