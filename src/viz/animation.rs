@@ -1,4 +1,4 @@
-//! A reading step by step as files: an animated GIF, and a series of stills for a page.
+//! Writes a figure at successive steps of the reading: as an animated GIF, and as a series of stills for a page.
 
 use std::path::{Path, PathBuf};
 
@@ -7,27 +7,27 @@ use super::draw::{Scene, Theme};
 use super::export::{self, Animation, ExportError};
 use super::figures::plot::Plot;
 
-/// Why a reading was not written.
+/// Why an animation or its stills were not written.
 #[derive(Debug, thiserror::Error)]
 pub enum AnimationError {
-    /// There is none to see.
+    /// The figure shows no steps, or has nothing to show of this trace.
     #[error(transparent)]
     Empty(#[from] Empty),
-    /// It cannot be put into a file.
+    /// Encoding failed, or the file could not be written.
     #[error(transparent)]
     Export(#[from] ExportError),
 }
 
-/// How it is drawn: the look, the width in points, dots an inch.
+/// How the steps are drawn.
 #[derive(Clone, Copy)]
 pub struct Drawn<'a> {
-    /// The look.
+    /// Colours and type sizes.
     pub theme: &'a Theme,
-    /// In points.
+    /// Width of a picture, in points.
     pub width: f32,
-    /// Dots an inch of what has pixels.
+    /// Dots per inch of GIFs and PNGs.
     pub dpi: f32,
-    /// What it was made of, for the files' metadata.
+    /// Where the picture comes from, for the files' metadata.
     pub about: &'a str,
 }
 
@@ -37,54 +37,54 @@ impl Drawn<'_> {
     }
 }
 
-/// How many tokens are read, or why that is not seen.
-fn tokens(plot: &dyn Plot) -> Result<usize, Empty> {
+/// The number of tokens that are read; an error where the figure does not show them step by step.
+fn token_count(plot: &dyn Plot) -> Result<usize, Empty> {
     let tokens = Some(plot.steps()).filter(|tokens| *tokens > 0);
     tokens.ok_or_else(|| Empty(format!("{} does not show a reading step by step", plot.caption().title)))
 }
 
-/// Writes the animation; which steps it shows.
+/// Writes the animation to `path`; returns which steps it shows.
 ///
 /// # Errors
-/// If the picture shows no steps, or the file cannot be made.
+/// If the figure shows no steps, or the file cannot be made.
 pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<Animation, AnimationError> {
     let (animation, bytes) = gif(plot, drawn)?;
     export::write(path, &bytes)?;
     Ok(animation)
 }
 
-/// Which steps the animation shows, and its file.
+/// Returns which steps the animation shows, and the bytes of its GIF.
 ///
 /// # Errors
-/// If the picture shows no steps.
+/// If the figure shows no steps.
 pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<(Animation, Vec<u8>), AnimationError> {
-    let animation = Animation::of(tokens(plot)?);
+    let animation = Animation::of(token_count(plot)?);
     let bytes = export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(plot, step))?;
     Ok((animation, bytes))
 }
 
-/// The stills that go with `path`: the number of tokens that each shows as read, and its file. Those of a GIF are PNGs.
+/// About `count` stills named after `path`: for each the number of tokens read so far, and its file (PNG where `path` is a GIF).
 pub fn stills(plot: &dyn Plot, path: &Path, count: usize) -> Vec<(usize, PathBuf)> {
     let tokens = plot.steps();
     let digits = tokens.to_string().len();
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    let ending = if ending.eq_ignore_ascii_case("gif") { "png" } else { ending };
-    let file = |step: usize| path.with_file_name(format!("{stem}-step-{step:0digits$}.{ending}"));
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let extension = if extension.eq_ignore_ascii_case("gif") { "png" } else { extension };
+    let file = |step: usize| path.with_file_name(format!("{stem}-step-{step:0digits$}.{extension}"));
     Animation::stills(tokens, count).into_iter().map(|step| (step, file(step))).collect()
 }
 
-/// Writes the stills.
+/// Writes the files that [`stills`] names.
 ///
 /// # Errors
-/// If the picture shows no steps, or a file cannot be made.
+/// If the figure shows no steps, or a file cannot be made.
 pub fn save_stills(
     plot: &dyn Plot,
     path: &Path,
     count: usize,
     drawn: Drawn<'_>,
 ) -> Result<(), AnimationError> {
-    tokens(plot)?;
+    token_count(plot)?;
     for (step, file) in stills(plot, path, count) {
         export::save(&file, &drawn.scene(plot, step)?, &plot.table(), drawn.about, drawn.dpi)?;
     }

@@ -1,6 +1,6 @@
-//! What one trace has more or less than another, as a trace that figures draw. What is a number of a token, a position, a
-//! class or the whole image is subtracted here; plans, orders and memories stay beside those of the other, and the figure
-//! that shows one subtracts what it shows. What is a difference is written with a delta.
+//! The difference of two traces, as a trace that figures draw. Numbers of a token, a position, a class or the whole image
+//! are subtracted here; plans, orders and kernels are kept, beside the subtracted trace in [`Trace::minus`], and a figure
+//! that shows them subtracts what it shows. Differences are labelled with a delta.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::model::trace::{
 use crate::viz::draw::{Scale, check::check, number, order};
 use crate::viz::{Empty, Figure};
 
-/// Whether a figure would need numbers for one class where the two have them for different ones.
+/// Whether `figure` shows numbers of one class, and the two traces have them for different classes.
 pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> bool {
     figure.is_for_one_class() && trace.evidence.class != reference.evidence.class
 }
@@ -21,11 +21,11 @@ pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> boo
 /// `trace` minus `reference`.
 ///
 /// # Errors
-/// Where the patches are not the same, or one of the two does not hold together.
+/// If the patch grids differ, or one of the two traces is inconsistent.
 pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     check(trace)?;
     check(reference)?;
-    one_grid(trace.grid, reference.grid)?;
+    check_same_grid(trace.grid, reference.grid)?;
     let same =
         trace.evidence.class == reference.evidence.class && trace.logits.len() == reference.logits.len();
     let minus = |a: &Option<Vec<f32>>, b: &Option<Vec<f32>>| match (a, b) {
@@ -44,11 +44,10 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     made.evidence.proxy = evidence(&a.proxy, &b.proxy);
     made.evidence.proxy_raster = evidence(&a.proxy_raster, &b.proxy_raster);
     for (method, found) in &mut made.attributions {
-        let tokens = [Some(&*found), reference.attributions.get(method)]
-            .map(|of| of?.token().ok().map(<[f32]>::to_vec));
-        let [own, other] = tokens;
-        let apart = if same || *method == Attribution::Rollout { minus(&own, &other) } else { None };
-        *found = apart.ok_or_else(|| "The other of the two has none for this class".to_owned()).into();
+        let [own, other] = [Some(&*found), reference.attributions.get(method)]
+            .map(|attributed| attributed?.token().ok().map(<[f32]>::to_vec));
+        let difference = if same || *method == Attribution::Rollout { minus(&own, &other) } else { None };
+        *found = difference.ok_or_else(|| "The other of the two has none for this class".to_owned()).into();
     }
     if made.evidence.token.is_none() {
         let why =
@@ -63,11 +62,11 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     Ok(made)
 }
 
-/// Nothing, of two of one grid.
+/// Checks that two patch grids are equal, so that their tokens can be compared one by one.
 ///
 /// # Errors
-/// Where the patches are not the same.
-pub fn one_grid(own: Grid, other: Grid) -> Result<(), Empty> {
+/// If they differ.
+pub fn check_same_grid(own: Grid, other: Grid) -> Result<(), Empty> {
     if own == other {
         return Ok(());
     }
@@ -75,12 +74,12 @@ pub fn one_grid(own: Grid, other: Grid) -> Result<(), Empty> {
     Err(Empty(format!("A grid of {own} patches cannot be compared with one of {other}, patch by patch")))
 }
 
-/// `a - b`, number by number.
+/// `a - b`, element by element.
 pub fn less(a: &[f32], b: &[f32]) -> Vec<f32> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
-/// The diagnostics that both have; bands are each one's own.
+/// The differences of the diagnostics that both have; null bands belong to one trace each and are left out.
 fn diagnostics(trace: &Trace, reference: &Trace) -> IndexMap<String, Diagnostic> {
     let both = trace.diagnostics.iter().filter_map(|(name, own)| {
         let value = own.value - reference.diagnostics.get(name)?.value;
@@ -89,8 +88,8 @@ fn diagnostics(trace: &Trace, reference: &Trace) -> IndexMap<String, Diagnostic>
     both.collect()
 }
 
-/// The classes that one of the two finds most probable, those first whose probability differs most; none where the two do
-/// not know the same classes.
+/// The top classes of both traces, those first whose probability differs most; empty where the two were trained on
+/// different classes.
 fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
     let named = |at: &Prediction| reference.top.iter().all(|b| b.index != at.index || b.name == at.name);
     if trace.logits.len() != reference.logits.len() || !trace.top.iter().all(named) {
@@ -101,13 +100,13 @@ fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
     for class in trace.top.iter().chain(&reference.top).filter(|class| class.index < own.len()) {
         all.entry(class.index).or_insert(&class.name);
     }
-    let apart = |(index, name): (usize, &str)| Prediction {
+    let difference = |(index, name): (usize, &str)| Prediction {
         index,
         name: name.to_owned(),
         logit: trace.logits[index] - reference.logits[index],
         probability: (own[index] - other[index]) as f32,
     };
-    let mut all: Vec<Prediction> = all.into_iter().map(apart).collect();
+    let mut all: Vec<Prediction> = all.into_iter().map(difference).collect();
     let by = |class: &Prediction| (-class.probability.abs(), class.index);
     all.sort_by(|a, b| by(a).0.total_cmp(&by(b).0).then(by(a).1.cmp(&by(b).1)));
     all
@@ -115,13 +114,14 @@ fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
 
 /// The softmax of the logits.
 fn probabilities(trace: &Trace) -> Vec<f64> {
-    let most = trace.logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let shares: Vec<f64> = trace.logits.iter().map(|logit| f64::from(logit - most).exp()).collect();
-    let total: f64 = shares.iter().sum();
-    shares.into_iter().map(|share| share / total).collect()
+    let max = trace.logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let exps: Vec<f64> = trace.logits.iter().map(|logit| f64::from(logit - max).exp()).collect();
+    let total: f64 = exps.iter().sum();
+    exps.into_iter().map(|exp| exp / total).collect()
 }
 
-/// What both tests split alike; where an order stands among all is each one's own. A margin only over one and the same class.
+/// The difference of two order tests. Ranks among random orders belong to one test each and are left out; margins are
+/// subtracted only where both are over the same class.
 fn order_test(trace: &Trace, reference: &Trace) -> Option<OrderTest> {
     let contrast = |a: &OrderContrast, b: &OrderContrast| OrderContrast {
         value: a.value - b.value,
@@ -154,7 +154,7 @@ fn order_test(trace: &Trace, reference: &Trace) -> Option<OrderTest> {
     })
 }
 
-/// The plan of a trace, of a difference less that of the other; nothing where one has none.
+/// The plan of a trace; of a difference, its plan minus that of the other. `None` where a plan is missing.
 pub fn plan(trace: &Trace) -> Option<Cow<'_, Matrix>> {
     let Routing::Plan(plan) = &trace.routing else { return None };
     let Some(minus) = &trace.minus else { return Some(Cow::Borrowed(plan)) };
@@ -162,18 +162,18 @@ pub fn plan(trace: &Trace) -> Option<Cow<'_, Matrix>> {
     Some(Cow::Owned(Matrix { data: less(&plan.data, &other.data), ..*plan }))
 }
 
-/// The mean position of every token, of a difference less that under the other; nothing where one has none: it reads no
-/// order, or several.
+/// The mean position of every token; of a difference, minus that in the other. `None` where one of them reads in no
+/// order, or in several.
 pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
     let own = order::positions(trace)?;
     let Some(minus) = &trace.minus else { return Some(own) };
     Some(own.iter().zip(order::positions(minus)?).map(|(a, b)| a - b).collect())
 }
 
-/// What `figure` shows of `trace` against `reference`.
+/// The difference of two traces that `figure` shows.
 ///
 /// # Errors
-/// Why there is no difference.
+/// As [`subtract`], and if `figure` needs one class and the traces have two.
 pub fn shown(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     if other_class(figure, trace, reference) {
         let why = "The two have their evidence for different classes; ask both for one class";
@@ -182,40 +182,40 @@ pub fn shown(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> Result<Tr
     subtract(trace, reference)
 }
 
-/// A scale around zero that holds these limits.
+/// A scale symmetric around zero that contains these limits.
 pub fn around_zero((lo, hi): (f64, f64)) -> Scale {
     let bound = lo.abs().max(hi.abs());
     Scale::linear(-bound, bound)
 }
 
-/// The one of a difference that has none, where the trace itself has what a figure shows.
+/// The trace to name in a message about something missing: of a difference whose first trace has it (`has`), the second.
 pub fn lacking(trace: &Trace, has: bool) -> &Trace {
     trace.minus.as_deref().filter(|_| has).unwrap_or(trace)
 }
 
-/// What a number of `trace` is called: with a delta before it where it is a difference.
+/// `name` as the label of a number of `trace`: with a delta before it where that is a difference.
 pub fn label(trace: &Trace, name: &str) -> String {
     if trace.minus.is_some() { delta(name) } else { name.to_owned() }
 }
 
-/// What the difference of numbers of this name is called.
+/// The label of a difference of numbers called `name`: `Δ name`.
 pub fn delta(name: &str) -> String {
     let mut letters = name.chars();
     let first = letters.next().map_or_else(String::new, |first| first.to_lowercase().collect());
     format!("Δ {first}{}", letters.as_str())
 }
 
-/// The head of a column of a table.
+/// `name` as a column heading: `delta_name` where `trace` is a difference.
 pub fn head(trace: &Trace, name: &str) -> String {
     if trace.minus.is_some() { format!("delta_{name}") } else { name.to_owned() }
 }
 
-/// A number of `trace`, with its sign where it is a difference.
+/// A number of `trace` as text, with its sign where that is a difference.
 pub fn value(trace: &Trace, v: f64) -> String {
     if trace.minus.is_some() { signed(v) } else { number(v) }
 }
 
-/// A number with its sign.
+/// A number as text with its sign; zero has none.
 pub fn signed(v: f64) -> String {
     let sign = if v > 0.0 { "+" } else { "" };
     format!("{sign}{}", number(v))

@@ -1,20 +1,19 @@
-//! What stands over a picture of something that was not read as trained, or that is a difference: no picture
-//! leaves the window without it.
+//! The heading over a picture of a trace that was not read as trained, or of a difference: every export has it.
 
 use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Anchor, Scene, Theme, font};
 use crate::viz::figures::plot::stem;
 use crate::viz::{Empty, Size};
 
-/// How a trace was read, where that is not as trained, and what it is a difference from.
+/// The heading of a trace: how it was read, where that is not as trained, and what it is a difference from.
 pub fn of_trace(trace: &Trace) -> Option<String> {
     let read = of_reading(&trace.reading);
     let Some(minus) = &trace.minus else { return read };
     Some(of_difference(read, (&trace.image, &trace.probe), (&minus.image, &minus.probe, &minus.reading)))
 }
 
-/// The same of a difference: `read` is what is said of the reading, then come image and probe, and those that are
-/// subtracted with how they were read.
+/// The heading of a difference: `read` says how the first trace was read; then come its image and probe, and the image,
+/// the probe and the reading that are subtracted.
 pub fn of_difference(
     read: Option<String>,
     (own_image, own): (&str, &str),
@@ -26,21 +25,21 @@ pub fn of_difference(
     read.map_or_else(|| difference.clone(), |read| format!("{read}. {difference}"))
 }
 
-/// It in words, where it is not as trained.
+/// The reading in words; `None` where it is as trained.
 pub fn of_reading(reading: &Reading) -> Option<String> {
     let untrained = !reading.change.is_none() || !reading.tokens.is_empty();
     let note = if untrained { ", not retrained" } else { "" };
     reading.changes().map(|changes| capitalised(&changes) + note)
 }
 
-/// With its first letter as a capital.
+/// `text` with its first letter in upper case.
 pub fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
 }
 
-/// Height of a line.
-fn line(theme: &Theme) -> f32 {
+/// Height of a line, in points.
+fn line_height(theme: &Theme) -> f32 {
     theme.label + 2.5
 }
 
@@ -48,14 +47,14 @@ fn lines(text: Option<&str>, theme: &Theme, width: f32) -> Vec<String> {
     text.map_or_else(Vec::new, |text| font::wrap(text, theme.label, width))
 }
 
-/// The height it takes over a picture `width` points wide.
+/// Height of a heading over a picture `width` points wide, in points; 0 without one.
 pub fn height(text: Option<&str>, width: f32) -> f32 {
     let theme = Theme::light();
     let count = lines(text, &theme, width).len();
-    if count == 0 { 0.0 } else { count as f32 * line(&theme) + 1.5 }
+    if count == 0 { 0.0 } else { count as f32 * line_height(&theme) + 1.5 }
 }
 
-/// The picture that `draw` makes of what is left below it, and it above.
+/// Draws the heading at the top of `size`, and below it what `draw` makes of the size that is left.
 ///
 /// # Errors
 /// Those of `draw`.
@@ -71,7 +70,7 @@ pub fn over(
     let title = format!("{}: {words}", below.title);
     let mut scene = Scene::new(below.width, below.height + top, title, below.background);
     for (at, text) in lines(text, theme, size.width).into_iter().enumerate() {
-        let base = at as f32 * line(theme) + theme.label * font::CAP + 0.5;
+        let base = at as f32 * line_height(theme) + theme.label * font::CAP + 0.5;
         scene.text([0.0, base], text, theme.label, theme.series(1), Anchor::Start);
     }
     scene.place(below, [0.0, top], None);

@@ -1,5 +1,5 @@
-//! Pictures of a [`Trace`]: one description of a figure, drawn to the screen or exported as
-//! vectors. Knows neither tensors nor weights, and no files outside [`export`].
+//! Pictures of a [`Trace`]: one description of a figure, drawn to the screen or exported as vector
+//! graphics. Knows neither tensors nor weights; only [`animation`] and [`export`] write files.
 //!
 //! A [`Figure`] turns a trace into a [`Scene`](scene::Scene); [`paint`] shows a scene in a window,
 //! [`export`] writes it. [`FIGURES`] is the one list that menus, command line and tests walk. Every
@@ -24,7 +24,7 @@ use draw::{Hover, Keys, Map, Readout, Scene, Table, Theme, playhead};
 /// One column of a two-column page, 85 mm, in points.
 pub const COLUMN: f32 = 85.0 / 25.4 * 72.0;
 
-/// Why a figure has nothing to show of this trace, as a person reads it.
+/// Why a figure has nothing to show of a trace, in words for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Empty(pub String);
@@ -38,42 +38,42 @@ pub struct Size {
     pub height: f32,
 }
 
-/// In which order a matrix shows its tokens.
+/// Order of the tokens in the rows of a matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rows {
-    /// By the position they are most placed at, as the paper does.
+    /// By the position that holds most of their mass, as in the paper.
     #[default]
     Argmax,
     /// By score, lowest first.
     Score,
-    /// As they lie in the image.
+    /// Row by row, as in the image.
     Raster,
 }
 
-/// What a person may set of a figure.
+/// The settings of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
     /// Colours of magnitudes.
     pub map: Map,
-    /// Logarithmic values, where a figure has them.
+    /// Whether values are on a logarithmic scale, where a figure offers one.
     pub log: bool,
     /// Order of the rows of a matrix.
     pub rows: Rows,
-    /// Opacity of what lies over a picture, 0 to 1.
+    /// Opacity of colours laid over a photograph, 0 to 1.
     pub opacity: f32,
     /// Whether the patch grid is drawn.
     pub grid: bool,
     /// Whether known regions are outlined.
     pub regions: bool,
-    /// How many tokens have been read: a scan path shows what the memory then holds, others mark the one read last.
+    /// How many tokens have been read: a scan path shows what the memory then holds, other figures mark the last one.
     pub step: Option<usize>,
     /// Limits of the values shown, where several figures share them.
     pub limits: Option<(f64, f64)>,
-    /// The same of evidence by the paper's proxy, which has a scale of its own.
+    /// As `limits`, of evidence by the paper's proxy, which has a scale of its own.
     pub proxy_limits: Option<(f64, f64)>,
-    /// Who draws legends and colour bars.
+    /// Whether the figure draws its legends and colour bars itself.
     #[serde(skip)]
     pub keys: Keys,
 }
@@ -95,7 +95,7 @@ impl Default for Options {
     }
 }
 
-/// What something is called, wherever it is listed.
+/// Names and description of a figure, for menus, lists and the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Its name on a command line and in files.
@@ -104,11 +104,11 @@ pub struct Info {
     pub title: &'static str,
     /// What it shows and how to read it.
     pub about: &'static str,
-    /// Where its pane stands at first.
+    /// Where its pane is in the initial layout.
     pub tab: Tab,
 }
 
-/// A setting that a figure heeds.
+/// A setting that changes a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// [`Options::opacity`].
@@ -127,22 +127,22 @@ pub enum Control {
     Map,
 }
 
-/// Tabs that share a place in the layout a window begins with.
+/// Groups of tabs that share a pane in a window's initial layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TabGroup {
-    /// The picture and what its patches count.
+    /// The photograph and the weight of its patches.
     Picture,
-    /// In which order it is read.
+    /// The order in which the tokens are read.
     Order,
-    /// Which token is sent where.
+    /// Which token is sent to which position.
     Plan,
-    /// What positions add, and what is remembered of them.
+    /// Evidence by position, and how much the memory keeps of each.
     Evidence,
     /// Measures of the plan.
     Diagnostics,
-    /// What is predicted.
+    /// The predicted classes.
     Predictions,
-    /// Of a dataset: probes and classes in numbers.
+    /// Of a dataset: rates by probe and class.
     Classes,
     /// Of a dataset: true classes against predicted ones.
     Confusion,
@@ -150,29 +150,28 @@ pub enum TabGroup {
     Images,
     /// Of a dataset: routing by class.
     Routing,
-    /// A page of its own.
+    /// A full-size page.
     Page,
-    /// Nowhere, until it is opened: then beside evidence by position.
+    /// Closed until a user opens it, then beside evidence by position.
     Asked,
 }
 
-/// Where a pane stands at first: its group, and whether it is the tab in front there. The others follow
-/// in the order of their list.
+/// Where a pane is in the initial layout. Within a group, tabs are in the order of their list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tab {
-    /// Beside which others.
+    /// The group it belongs to.
     pub group: TabGroup,
-    /// Whether it is the tab that is seen.
+    /// Whether it is the selected tab of its group.
     pub front: bool,
 }
 
 impl TabGroup {
-    /// One of its tabs.
+    /// A tab of this group.
     pub const fn tab(self) -> Tab {
         Tab { group: self, front: false }
     }
 
-    /// The tab in front.
+    /// The selected tab of this group.
     pub const fn front(self) -> Tab {
         Tab { group: self, front: true }
     }
@@ -180,7 +179,7 @@ impl TabGroup {
 
 /// A kind of picture of a trace.
 pub trait Figure: Sync {
-    /// What it is called, and what it shows.
+    /// Its names and description.
     fn info(&self) -> Info;
 
     /// Its name on a command line.
@@ -198,98 +197,98 @@ pub trait Figure: Sync {
         self.info().about
     }
 
-    /// The settings it heeds of this trace, in the order they are offered.
+    /// The settings that change it for this trace, in the order in which they are offered.
     fn controls(&self, _trace: &Trace) -> &'static [Control] {
         &[]
     }
 
-    /// Whether it shows numbers of one class: of two traces for different ones it shows no difference.
+    /// Whether it shows numbers of one class; then it cannot show a difference of traces for different classes.
     fn is_for_one_class(&self) -> bool {
         false
     }
 
-    /// Whether the step of the reading is marked in it.
+    /// Whether [`scene`] marks the current step of the reading in it.
     fn marks_step(&self) -> bool {
         false
     }
 
-    /// Whether a comparison of probes shows it at first.
+    /// Whether a comparison of probes shows it by default.
     fn is_compared(&self) -> bool {
         false
     }
 
-    /// Least width at which it can be read beside others, in points.
+    /// Least width at which it is legible beside others, in points.
     fn least_width(&self) -> f32 {
         130.0
     }
 
-    /// Whether several in a row share one legend, one colour bar and one upward axis.
+    /// Whether several in a row share one legend, one colour bar and one vertical axis.
     fn shares_keys(&self) -> bool {
         false
     }
 
-    /// The scale its values are on, where traces may differ in that: those of one scale share their limits.
+    /// Name of the scale of its values, where that depends on the trace: only traces with the same name share limits.
     fn scale(&self, _trace: &Trace) -> &'static str {
         ""
     }
 
-    /// The method of attribution it shows, which is computed where it is asked for.
+    /// The attribution method it shows, if any; it is computed on demand.
     fn attribution(&self) -> Option<Attribution> {
         None
     }
 
-    /// Whether it names classes, so that the true one belongs beside it.
+    /// Whether it names classes, so that the true class should be shown beside it.
     fn names_classes(&self) -> bool {
         false
     }
 
-    /// A height that suits `width`, in points; of a trace that has been checked.
+    /// The preferred height at `width`, in points. The trace has been checked.
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32;
 
-    /// A height beyond which room is not used, in points.
+    /// The height beyond which more space is of no use, in points.
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         1.4 * self.height(trace, options, width)
     }
 
-    /// Why this trace has nothing for it, told without drawing; of a trace that has been checked.
+    /// Why this trace has nothing to show in it, found without drawing. The trace has been checked.
     fn lacks(&self, _trace: &Trace) -> Option<Empty> {
         None
     }
 
-    /// What is pointed at, in words and numbers; of a trace that has been checked.
+    /// The values under the pointer. The trace has been checked.
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
         draw::readout::readout(trace, hover)
     }
 
-    /// Smallest and largest value shown, where figures side by side should share them.
+    /// Smallest and largest value shown, where figures side by side should share one scale.
     fn limits(&self, _trace: &Trace) -> Option<(f64, f64)> {
         None
     }
 
-    /// The same of what is shown by the paper's proxy, on a scale of its own.
+    /// As [`Figure::limits`], of evidence by the paper's proxy, which has a scale of its own.
     fn proxy_limits(&self, _trace: &Trace) -> Option<(f64, f64)> {
         None
     }
 
-    /// The picture. The trace has been checked: its arrays fit together.
+    /// Draws it at `size`. The trace has been checked: its arrays fit together.
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty>;
 
-    /// The numbers behind it.
+    /// The numbers it shows.
     fn table(&self, trace: &Trace) -> Table;
 }
 
-/// Limits that several figures share, and those of the proxy.
+/// Limits that several figures share: of values, and of the paper's proxy.
 pub type Shared = [Option<(f64, f64)>; 2];
 
-/// The limits of a figure over all these traces.
+/// The limits of a figure that contain its values in all these traces.
 pub fn shared<'a>(figure: &dyn Figure, traces: impl Iterator<Item = &'a Trace> + Clone) -> Shared {
-    let wider = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
-    let limits = traces.clone().filter_map(|trace| figure.limits(trace)).reduce(wider);
-    [limits, traces.filter_map(|trace| figure.proxy_limits(trace)).reduce(wider)]
+    let union = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
+    let limits = traces.clone().filter_map(|trace| figure.limits(trace)).reduce(union);
+    [limits, traces.filter_map(|trace| figure.proxy_limits(trace)).reduce(union)]
 }
 
 impl Options {
-    /// With these limits where none are set.
+    /// The options with these limits where none are set.
     pub fn within(self, [limits, proxy]: Shared) -> Self {
         Self { limits: self.limits.or(limits), proxy_limits: self.proxy_limits.or(proxy), ..self }
     }
@@ -300,13 +299,13 @@ impl Options {
     }
 }
 
-/// Empty edge around a figure, in points: letters may hang over their box.
+/// Margin around a figure, in points: letters may overhang their box.
 const MARGIN: f32 = 2.0;
 
-/// Checks the trace and draws the figure at `size`, edge included.
+/// Checks the trace and draws the figure at `size`, margin included.
 ///
 /// # Errors
-/// Why there is nothing to see: the head has no such thing, or the trace does not hold together.
+/// If the head has nothing of what the figure shows, or the trace is inconsistent.
 pub fn draw(
     figure: &dyn Figure,
     trace: &Trace,
@@ -318,7 +317,7 @@ pub fn draw(
     Ok(scene(figure, trace, options, theme, inner)?.framed(MARGIN))
 }
 
-/// The picture of a trace that has been checked, with the step of the reading marked where one is set.
+/// Draws a trace that has been checked, and marks the step of the reading where one is set.
 fn marked(
     figure: &dyn Figure,
     trace: &Trace,
@@ -334,8 +333,8 @@ fn marked(
     Ok(scene)
 }
 
-/// Checks the trace and draws the figure at `size`, no edge around it; over it stands how the trace was read, where
-/// that is not as trained.
+/// Checks the trace and draws the figure at `size` without a margin, under a heading where the trace was not read as
+/// trained or is a difference.
 ///
 /// # Errors
 /// As [`draw`].
@@ -352,12 +351,12 @@ pub fn scene(
     })
 }
 
-/// A height that suits what [`scene`] draws at `width`, in points; of a trace that has been checked.
+/// The preferred height of what [`scene`] draws at `width`, in points. The trace has been checked.
 pub fn height(figure: &dyn Figure, trace: &Trace, options: &Options, width: f32) -> f32 {
     figure.height(trace, options, width) + heading::height(heading::of_trace(trace).as_deref(), width)
 }
 
-/// The same in a column of `width` points, as high as suits it.
+/// As [`draw`], at `width` points and the preferred height.
 ///
 /// # Errors
 /// As [`draw`].
@@ -379,21 +378,21 @@ fn no_order(trace: &Trace) -> Empty {
     Empty(format!("{} reads no order", trace.head))
 }
 
-/// Why there is no plan to show, of a trace or of one of the two of a difference.
+/// Why a trace, or one of the two traces of a difference, has no plan to show; `None` where there is one.
 fn lacks_plan(trace: &Trace) -> Option<Empty> {
-    let planned = |trace: &Trace| matches!(trace.routing, Routing::Plan(_));
-    let all = planned(trace) && trace.minus.as_deref().is_none_or(planned);
+    let has_plan = |trace: &Trace| matches!(trace.routing, Routing::Plan(_));
+    let all = has_plan(trace) && trace.minus.as_deref().is_none_or(has_plan);
     (!all).then(|| no_plan(trace))
 }
 
-/// Why a head that does read in an order has no plan to show.
+/// Why a head has no plan to show, for one that reads in an order and one that reads in none.
 fn no_plan(trace: &Trace) -> Empty {
     let trace = lacking(trace, matches!(trace.routing, Routing::Plan(_)));
     let reads = match &trace.routing {
         Routing::None => return no_order(trace),
-        // Sweeps without a kernel are those of a recurrent head.
+        // Two sweeps without a kernel: a recurrent head.
         Routing::Orders(orders) if orders.len() == 2 && trace.kernel.is_none() => "row by row, both ways",
-        // A scan's, the picture's own or a random one of each image.
+        // A scan order, raster order, or a random order for each image.
         Routing::Orders(_) | Routing::Plan(_) => "in an order that no router makes",
     };
     Empty(format!("{} reads {reads}; it has no router to show", trace.head))

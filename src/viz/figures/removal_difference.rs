@@ -2,7 +2,7 @@
 
 use crate::model::explain::removal::{Curve, Curves, Found, RANDOM, Removal};
 use crate::viz::Empty;
-use crate::viz::difference::one_grid;
+use crate::viz::difference::check_same_grid;
 
 /// `own` minus `other`, ranking by ranking and step by step, where both have the curve. Of random orders the means; a band is
 /// each one's own. The rankings, and so the picture, are `own`'s.
@@ -10,7 +10,7 @@ use crate::viz::difference::one_grid;
 /// # Errors
 /// Where the two are not of one class, one grid and the same steps.
 pub fn subtract(own: &Removal, other: &Removal) -> Result<Removal, Empty> {
-    one_grid(own.grid, other.grid)?;
+    check_same_grid(own.grid, other.grid)?;
     if own.class != other.class {
         let [a, b] = [own, other].map(|removal| &removal.class.1);
         return Err(Empty(format!("The curves are of {a} and of {b}; ask both for one class")));
