@@ -1,7 +1,7 @@
 //! Pictures of a [`Trace`]: one description of a figure, drawn to the screen or exported as vector
 //! graphics. Knows neither tensors nor weights; only [`animation`] and [`export`] write files.
 //!
-//! A [`Figure`] turns a trace into a [`Scene`](scene::Scene); [`paint`] shows a scene in a window,
+//! A [`Figure`] turns a trace into a [`Scene`]; [`draw::paint`] shows a scene in a window,
 //! [`export`] writes it. [`FIGURES`] is the one list that menus, command line and tests walk. Every
 //! length is in points (1/72 inch), so that a figure has the same type size on a page whatever its
 //! width.

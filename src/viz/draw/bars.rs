@@ -1,26 +1,26 @@
-//! Bars side by side. Wide ones have gaps; thin ones close up: a gap thinner than a pixel would be
-//! there between some of them and not between others.
+//! Bars of a histogram. Wide bars have gaps between them; thin ones touch, because a gap thinner than
+//! a pixel would show between some of them and not between others.
 
 /// Width from which bars have gaps, in points.
 const GAP_FROM_PT: f32 = 6.0;
 
-/// Beginning and width of every bar, in cells of width `cell` from `from` on. Of thin ones the lower
-/// reaches under the higher beside it, which hides the seam and leaves the outline as it is.
+/// Left edge and width of every bar, in cells of width `cell` starting at `from`. A thin bar is extended
+/// under a taller neighbour of the same sign: that hides the seam and leaves the outline as it is.
 pub fn spans(values: &[f32], from: f32, cell: f32) -> Vec<(f32, f32)> {
-    let reach = |k: usize, beside: Option<usize>| {
-        let beside = beside.and_then(|at| values.get(at));
-        let hidden = beside.is_some_and(|b| b * values[k] > 0.0 && b.abs() >= values[k].abs());
+    let overlap = |k: usize, neighbour: Option<usize>| {
+        let neighbour = neighbour.and_then(|at| values.get(at));
+        let hidden = neighbour.is_some_and(|b| b * values[k] > 0.0 && b.abs() >= values[k].abs());
         if hidden { 0.5 * cell } else { 0.0 }
     };
-    let one = |k: usize| {
+    let span = |k: usize| {
         let x = from + k as f32 * cell;
         if cell >= GAP_FROM_PT {
             return (x, cell * 0.92);
         }
-        let (left, right) = (reach(k, k.checked_sub(1)), reach(k, Some(k + 1)));
+        let (left, right) = (overlap(k, k.checked_sub(1)), overlap(k, Some(k + 1)));
         (x - left, cell + left + right)
     };
-    (0..values.len()).map(one).collect()
+    (0..values.len()).map(span).collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
-//! Whether a trace holds together before it is drawn: one read from disk may say anything.
+//! Checks that a trace is consistent before it is drawn: one read from disk may hold anything.
 
 use crate::model::trace::{Routing, Trace};
 use crate::viz::Empty;
 
-/// Most tokens a figure is drawn for: a plan of more would be an image of over 16 megapixels.
+/// Most tokens of a trace that is drawn: the plan of more would be an image of over 16 megapixels.
 const MAX_TOKENS: usize = 4096;
 
-/// Says what does not fit together, or nothing.
+/// Checks that the arrays of a trace have the lengths that its grid implies.
+///
+/// # Errors
+/// The first that does not, in words for the user.
 pub fn check(trace: &Trace) -> Result<(), Empty> {
     let grid = trace.grid;
     let n = grid.rows.checked_mul(grid.cols).filter(|n| (1..=MAX_TOKENS).contains(n)).ok_or_else(|| {
@@ -65,11 +68,11 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
         Routing::Orders(orders) => {
             for order in orders {
                 let mut seen = vec![false; n];
-                let whole = order.len() == n
+                let is_permutation = order.len() == n
                     && order.iter().all(|&i| {
                         seen.get_mut(i as usize).is_some_and(|seen| !std::mem::replace(seen, true))
                     });
-                if !whole {
+                if !is_permutation {
                     return Err(Empty(format!(
                         "An order of the trace does not name each of the {n} tokens once; make it again"
                     )));

@@ -1,8 +1,8 @@
-//! Colour maps: a number becomes a colour that a colour-blind reader and a grey printer keep in order.
+//! Colour maps whose order survives colour vision deficiency and a grey print.
 //!
 //! `cividis` (Nuñez, Anderton and Renslow 2018) and `viridis` (van der Walt and Smith 2015) for
-//! magnitudes: ten anchors each, joined linearly, lightness rises throughout. `diverging` for signed
-//! evidence: blue below, ground in the middle, orange above; both arms change lightness alike.
+//! magnitudes: ten anchors each, joined linearly, of rising lightness. `diverging` for signed evidence:
+//! blue below zero, the background at zero, orange above; both arms change lightness alike.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,9 +18,10 @@ const VIRIDIS: [u32; 10] = [
     0x44_01_54, 0x48_28_78, 0x3e_4a_89, 0x31_68_8e, 0x26_82_8e, 0x1f_9e_89, 0x35_b7_79, 0x6d_cd_59,
     0xb4_de_2c, 0xfd_e7_25,
 ];
-/// The negative arm from the middle outwards: on a light ground it darkens, on a dark one it lightens.
+/// Anchors of the negative arm from the middle outwards: darkening for a light background, lightening for a dark one.
 const BLUE: ([u32; 3], [u32; 3]) =
     ([0x9c_c4_e4, 0x3f_8c_c6, 0x08_4a_8a], [0x1c_4a_73, 0x3a_86_c4, 0x9c_d3_ff]);
+/// The same of the positive arm.
 const ORANGE: ([u32; 3], [u32; 3]) =
     ([0xf9_bf_8f, 0xdf_76_1f, 0x8a_3a_00], [0x74_37_0c, 0xd0_6a_1e, 0xff_bf_86]);
 
@@ -36,7 +37,7 @@ pub enum Map {
 }
 
 impl Map {
-    /// The colour of `t` from 0 to 1; what is not a number is drawn as 0.
+    /// The colour of `t`, clamped to 0 to 1; NaN and infinities are drawn as 0.
     pub fn at(self, t: f32) -> Color {
         match self {
             Self::Cividis => along(&CIVIDIS.map(Color::hex), t),
@@ -45,7 +46,7 @@ impl Map {
     }
 }
 
-/// The colour of a signed `t` from -1 to 1 on the ground of `theme`.
+/// The colour of a signed `t`, clamped to -1 to 1, on the background of `theme`.
 pub fn diverging(theme: &Theme, t: f32) -> Color {
     let (light, dark) = if t < 0.0 { BLUE } else { ORANGE };
     let arm = if theme.dark { dark } else { light }.map(Color::hex);
@@ -53,7 +54,7 @@ pub fn diverging(theme: &Theme, t: f32) -> Color {
     along(&[middle, arm[0], arm[1], arm[2]], t.abs())
 }
 
-/// Part `t` of the way along equally spaced anchors.
+/// Linear interpolation between equally spaced anchors; `t` from 0 to 1.
 fn along(anchors: &[Color], t: f32) -> Color {
     let t = if t.is_finite() { t.clamp(0.0, 1.0) } else { 0.0 } * (anchors.len() - 1) as f32;
     let i = (t as usize).min(anchors.len() - 2);

@@ -1,4 +1,4 @@
-//! The one typeface of every figure: Ubuntu Light, as egui carries it, so that a window, an SVG and
+//! The one typeface of every figure: Ubuntu Light, which egui bundles, so that a window, an SVG and
 //! a PDF on any machine set the same text at the same width.
 
 use std::sync::{Arc, OnceLock};
@@ -9,14 +9,14 @@ use skrifa::instance::{LocationRef, Size};
 use skrifa::metrics::GlyphMetrics;
 use skrifa::{FontRef, MetadataProvider as _};
 
-/// Family name as SVG readers look it up.
+/// Family name by which SVG readers find it.
 pub const FAMILY: &str = "Ubuntu";
-/// Weight as SVG readers look it up.
+/// Weight by which SVG readers find it.
 pub const WEIGHT: u16 = 300;
-/// Height of a capital, in parts of the type size.
+/// Height of a capital letter as a fraction of the type size.
 pub const CAP: f32 = 0.69;
 
-/// The font file, as it is shared with SVG readers.
+/// The bytes of the font file, loaded once and shared.
 pub fn file() -> Arc<dyn AsRef<[u8]> + Send + Sync> {
     static FILE: OnceLock<Arc<dyn AsRef<[u8]> + Send + Sync>> = OnceLock::new();
     let load = || {
@@ -27,13 +27,13 @@ pub fn file() -> Arc<dyn AsRef<[u8]> + Send + Sync> {
     FILE.get_or_init(load).clone()
 }
 
-/// What setting a line needs of the font.
+/// The parts of the font that measuring a line of text needs.
 struct Face {
     glyphs: Charmap<'static>,
-    /// In units of the font.
+    /// Advance widths, in font units.
     metrics: GlyphMetrics<'static>,
-    /// Units to the type size.
-    units: f32,
+    /// Font units per em.
+    units_per_em: f32,
 }
 
 fn face() -> &'static Face {
@@ -46,12 +46,12 @@ fn face() -> &'static Face {
         Face {
             glyphs: font.charmap(),
             metrics: font.glyph_metrics(size, location),
-            units: f32::from(font.metrics(size, location).units_per_em),
+            units_per_em: f32::from(font.metrics(size, location).units_per_em),
         }
     })
 }
 
-/// Whether the typeface has this letter; where it has not, a PDF and a PNG have an empty box.
+/// Whether the typeface has a glyph for `letter`; without one, a PDF and a PNG show an empty box.
 pub fn has(letter: char) -> bool {
     face().glyphs.map(letter).is_some()
 }
@@ -63,7 +63,7 @@ pub fn width(text: &str, size: f32) -> f32 {
         let glyph = face.glyphs.map(c).or_else(|| face.glyphs.map('?'))?;
         face.metrics.advance_width(glyph)
     };
-    text.chars().map(|c| advance(c).unwrap_or(0.0) / face.units * size).sum()
+    text.chars().map(|c| advance(c).unwrap_or(0.0) / face.units_per_em * size).sum()
 }
 
 /// Width of the widest of these texts set at `size`, in points.
@@ -71,7 +71,7 @@ pub fn widest<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, size: f32) -> f
     texts.into_iter().map(|text| width(text.as_ref(), size)).fold(0.0, f32::max)
 }
 
-/// `text`, cut with an ellipsis where it is wider than `room`.
+/// `text`, truncated with an ellipsis at its end where it is wider than `room` points.
 pub fn fit(text: &str, size: f32, room: f32) -> String {
     if width(text, size) <= room {
         return text.to_owned();
@@ -88,7 +88,7 @@ pub fn fit(text: &str, size: f32, room: f32) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The same, cut in the middle: names of classes often differ at their end.
+/// As [`fit`], with the ellipsis in the middle: names of classes often differ at their end.
 pub fn fit_middle(text: &str, size: f32, room: f32) -> String {
     if width(text, size) <= room {
         return text.to_owned();
@@ -102,7 +102,7 @@ pub fn fit_middle(text: &str, size: f32, room: f32) -> String {
     fitting.unwrap_or_default()
 }
 
-/// `text` broken at spaces into lines no wider than `room`; a longer word keeps its own line.
+/// `text` broken at spaces into lines of at most `room` points; a longer word gets a line of its own.
 pub fn wrap(text: &str, size: f32, room: f32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -117,8 +117,8 @@ pub fn wrap(text: &str, size: f32, room: f32) -> Vec<String> {
     lines
 }
 
-/// `text` broken into lines no wider than `room`: at spaces, a longer word behind a hyphen, an underscore or a dot, and
-/// what is longer still between two letters.
+/// `text` broken into lines of at most `room` points: at spaces, a longer word after a hyphen, an underscore or a dot,
+/// and a part that is longer still between two letters.
 pub fn break_lines(text: &str, size: f32, room: f32) -> Vec<String> {
     let fits = |text: &str| width(text.trim_end(), size) <= room;
     let mut lines: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! What stands around data: axes with ticks and labels, panel titles, and words where there is no
-//! data. All are laid out before the data, so that none covers it.
+//! Axes with ticks and labels, panel titles, and messages where there is no data. They are laid out
+//! before the data, so that none covers it.
 
 use super::font;
 use super::keys::{Keys, NAME_PT};
@@ -10,31 +10,31 @@ use crate::viz::MARGIN;
 
 /// Length of a tick, in points.
 pub const TICK: f32 = 2.5;
-/// Width that a tick takes in a cell of a row.
-const TICK_EACH_PT: f32 = 24.0;
+/// Least distance of horizontal ticks where figures in a row share keys, in points.
+const MIN_TICK_STEP_PT: f32 = 24.0;
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Its numbers.
+    /// From numbers to places along it.
     pub scale: Scale,
     /// Its name and unit; empty for none.
     pub label: String,
-    /// About how many ticks; 0 for none.
+    /// Approximate number of ticks; 0 for none.
     pub ticks: usize,
     /// Whether only whole numbers get a tick.
     pub whole: bool,
-    /// The last number, which has a tick of its own, round or not.
+    /// A last number that always gets a tick, round or not.
     pub last: Option<f64>,
 }
 
 impl Axis {
-    /// An axis with a name.
+    /// An axis of real numbers with a name.
     pub fn new(scale: Scale, label: impl Into<String>, ticks: usize) -> Self {
         Self { scale, label: label.into(), ticks, whole: false, last: None }
     }
 
-    /// The positions 0 to `n - 1` of a sequence, with room for the marks of both ends.
+    /// The positions 0 to `n - 1` of a sequence, with half a position to spare at both ends.
     pub fn positions(n: usize, label: &str) -> Self {
         Self::counts(Scale::linear(-0.5, n as f64 - 0.5), label, 5).up_to(n)
     }
@@ -44,19 +44,19 @@ impl Axis {
         Self { whole: true, ..Self::new(scale, label, ticks) }
     }
 
-    /// The same with a tick at the last of `n` things.
+    /// The axis with a tick at `n - 1`, the last of `n` indices.
     pub fn up_to(self, n: usize) -> Self {
         Self { last: Some(n.saturating_sub(1) as f64), ..self }
     }
 
-    /// The same with its name in lines, where a picture of this height has no room for it upright in one.
+    /// The axis with its name broken into lines that fit, set upright, into a picture `height` points high.
     pub fn within(self, theme: &Theme, height: f32) -> Self {
         let room = (height + 2.0 * MARGIN).max(NAME_PT);
         let lines = font::break_lines(&self.label, theme.label, room);
         Self { label: lines.join("\n"), ..self }
     }
 
-    /// The numbers that get a tick, and how they are written.
+    /// The numbers that get a tick, and their labels.
     pub fn texts(&self) -> (Vec<f64>, Vec<String>) {
         if self.ticks == 0 {
             return (Vec::new(), Vec::new());
@@ -74,7 +74,7 @@ impl Axis {
         (ticks, labels)
     }
 
-    /// Width of the widest number.
+    /// Width of the widest tick label, in points.
     pub fn widest(&self, theme: &Theme) -> f32 {
         font::widest(self.texts().1, theme.tick)
     }
@@ -82,23 +82,23 @@ impl Axis {
 
 /// A box of data with an axis below and one to the left.
 pub struct Frame {
-    /// Where the data goes.
+    /// The area of the data.
     pub area: Box2,
-    /// Across.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis, rising upwards.
     pub y: Axis,
-    /// Who draws the upward axis and the name of what runs across.
+    /// Whether the frame draws the vertical axis and the name of the horizontal one itself.
     pub keys: Keys,
 }
 
 impl Frame {
-    /// Lays the axes into `outer` and gives what is left to the data.
+    /// Lays the axes out in `outer`; the rest is the area of the data.
     pub fn fit(outer: Box2, x: Axis, y: Axis, theme: &Theme) -> Self {
         Self::keyed(outer, (x, y), theme, Keys::Own)
     }
 
-    /// The same where the row it stands in may draw the upward axis and the name of what runs across.
+    /// As [`Frame::fit`], where with shared `keys` the row draws the vertical axis and the name of the horizontal one.
     pub fn keyed(outer: Box2, (mut x, y): (Axis, Axis), theme: &Theme, keys: Keys) -> Self {
         let shared = keys.are_shared();
         let named =
@@ -106,18 +106,18 @@ impl Frame {
         let numbered = |axis: &Axis, room: f32| if axis.ticks == 0 { 0.0 } else { TICK + 2.0 + room };
         let left = if shared { 0.0 } else { named(&y) + numbered(&y, y.widest(theme)) };
         if shared && x.ticks > 0 {
-            x.ticks = x.ticks.min((outer.w / TICK_EACH_PT) as usize).max(2);
+            x.ticks = x.ticks.min((outer.w / MIN_TICK_STEP_PT) as usize).max(2);
         }
         let bottom = numbered(&x, theme.tick * 0.8) + named(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
         let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
-        // Half of the last number stands beyond its tick.
+        // Half of the last label overhangs its tick.
         let number = |v: f64| x.scale.labels(&[0.0, v]).pop().unwrap_or_default();
         let right = x.last.filter(|_| x.ticks > 0).map_or(1.0, |v| font::width(&number(v), theme.tick) / 2.0);
         let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - right, outer.h - bottom - top);
         Self { area, x, y, keys }
     }
 
-    /// Gives frames that stand above each other the same left edge.
+    /// Gives frames above each other the same left edge.
     pub fn align(frames: &mut [&mut Self]) {
         let left = frames.iter().map(|f| f.area.x).fold(0.0, f32::max);
         for frame in frames {
@@ -126,23 +126,23 @@ impl Frame {
         }
     }
 
-    /// Where the number `v` lies across.
+    /// The horizontal place of the number `v`, in points of the scene.
     pub fn x(&self, v: f64) -> f32 {
         self.area.x + self.x.scale.at(v) * self.area.w
     }
 
-    /// Where the number `v` lies upwards.
+    /// The vertical place of the number `v`, in points of the scene.
     pub fn y(&self, v: f64) -> f32 {
         self.area.bottom() - self.y.scale.at(v) * self.area.h
     }
 
-    /// Where both lie, held inside the box.
+    /// The place of a pair of numbers, clamped to the area of the data.
     pub fn at(&self, x: f64, y: f64) -> Point {
         let (px, py) = (self.x(x), self.y(y));
         [px.clamp(self.area.x, self.area.right()), py.clamp(self.area.y, self.area.bottom())]
     }
 
-    /// Lets the pointer find each of `n` strips that share the width.
+    /// Adds a hover target for each of `n` vertical strips of equal width.
     pub fn strips(&self, scene: &mut Scene, n: usize, identity: impl Fn(usize) -> Identity) {
         let cell = self.area.w / n as f32;
         for k in 0..n {
@@ -151,19 +151,19 @@ impl Frame {
         }
     }
 
-    /// Fills what lies between two numbers across: what chance gives.
+    /// Fills the area between two numbers of the horizontal axis, as for a null band; at least a point wide.
     pub fn band(&self, scene: &mut Scene, (from, to): (f64, f64), color: Color) {
         let (from, to) = (self.x(from), self.x(to));
         scene.fill(Box2::new(from, self.area.y, (to - from).max(1.0), self.area.h), color);
     }
 
-    /// Width that the name of what runs across has in a scene of this width.
+    /// Width available to the name of the horizontal axis in a scene of this width.
     pub fn across_room(&self, width: f32) -> f32 {
         let middle = self.area.center()[0];
         2.0 * (middle.min(width - middle) + MARGIN)
     }
 
-    /// Faint lines at the upward ticks: below the data.
+    /// Draws faint lines at the vertical ticks; to be called before the data are drawn.
     pub fn grid(&self, scene: &mut Scene, theme: &Theme) {
         for v in self.y.texts().0 {
             let y = self.y(v);
@@ -171,7 +171,7 @@ impl Frame {
         }
     }
 
-    /// Axes, ticks, labels: above the data.
+    /// Draws axes, ticks and labels; to be called after the data are drawn.
     pub fn axes(&self, scene: &mut Scene, theme: &Theme) {
         let a = self.area;
         let hair = Stroke::new(theme.hair, theme.axis);
@@ -215,28 +215,28 @@ impl Frame {
     }
 }
 
-/// A row a thing, its name on the left, above one axis.
+/// A chart with one named row for each item, above one horizontal axis.
 pub struct RowChart {
-    /// What is right of the names; its upward axis has no numbers.
+    /// The frame to the right of the names; its vertical axis has no ticks.
     pub frame: Frame,
     /// Height of a row.
     pub step: f32,
-    /// Where names end, and a gap after them.
+    /// Width of the names and the gap after them.
     left: f32,
 }
 
 impl RowChart {
-    /// Rows in `room`, under names that take at most the share `most` of its width; so much is left free
-    /// on the right.
-    pub fn new(room: Box2, x: Axis, names: &[&str], (most, right): (f32, f32), theme: &Theme) -> Self {
-        let left = font::widest(names, theme.tick).min(room.w * most) + 6.0;
+    /// Lays out rows in `room`, with names that take at most the fraction `max_share` of its width; `right`
+    /// points are left free on the right.
+    pub fn new(room: Box2, x: Axis, names: &[&str], (max_share, right): (f32, f32), theme: &Theme) -> Self {
+        let left = font::widest(names, theme.tick).min(room.w * max_share) + 6.0;
         let outer = Box2::new(left, room.y, room.w - left - right, room.h);
         let frame = Frame::fit(outer, x, Axis::new(Scale::linear(0.0, 1.0), "", 0), theme);
         let step = frame.area.h / names.len() as f32;
         Self { frame, step, left }
     }
 
-    /// Writes the name of row `at`; returns its middle.
+    /// Writes the name of row `at`; returns the vertical centre of the row.
     pub fn name(&self, scene: &mut Scene, theme: &Theme, at: usize, name: &str) -> f32 {
         let (x, y) = (self.left - 5.0, self.frame.area.y + (at as f32 + 0.5) * self.step);
         scene.text_mid([x, y], font::fit(name, theme.tick, x), theme.tick, theme.ink, Anchor::End);
@@ -244,14 +244,14 @@ impl RowChart {
     }
 }
 
-/// A panel title on the baseline of its first line; returns the height it takes.
+/// Writes a panel title below the point `at`, at most `room` points wide; returns the height it takes.
 pub fn title(scene: &mut Scene, theme: &Theme, at: Point, text: &str, room: f32) -> f32 {
     let text = font::fit(text, theme.label, room);
     scene.text([at[0], at[1] + theme.label * font::CAP + 0.5], text, theme.label, theme.ink, Anchor::Start);
     theme.label + 2.5
 }
 
-/// A scene that says in words why there is nothing to see.
+/// A scene with a centred message that says why there is nothing to see.
 pub fn message(theme: &Theme, width: f32, height: f32, title: &str, text: &str) -> Scene {
     let mut scene = Scene::new(width, height, title, theme.background);
     let lines = font::wrap(text, theme.label, width - 12.0);

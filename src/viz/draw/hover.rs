@@ -1,11 +1,11 @@
-//! From a place in a scene back to what lies there: a token, a position, a cell of a plan.
+//! Hit testing: from a point in a scene to the token, position or cell there, and back.
 
 use std::sync::Arc;
 
 use super::scene::{Box2, Item, Point, Shape};
 use crate::model::grid::Grid;
 
-/// What a shape stands for, so that hovering finds the token again.
+/// What a shape stands for, so that the pointer over it finds the token again.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {
     /// One token.
@@ -32,7 +32,7 @@ pub enum Identity {
     },
 }
 
-/// How far beside a dot the pointer still finds it, in points.
+/// How far outside a dot the pointer still hits it, in points.
 const REACH_PT: f32 = 1.5;
 
 /// What the pointer is over.
@@ -46,7 +46,7 @@ pub struct Hover {
     pub item: Option<usize>,
 }
 
-/// What lies under `p`: the topmost mark that stands for something.
+/// What the topmost mark with an identity under `p` stands for.
 pub fn under(items: &[Item], p: Point) -> Option<Hover> {
     items.iter().rev().find_map(|item| match (&item.shape, &item.identity) {
         (Shape::Group { offset, clip, items }, _) => {
@@ -65,7 +65,7 @@ pub fn under(items: &[Item], p: Point) -> Option<Hover> {
 }
 
 impl Identity {
-    /// What lies at the part `u` across and `v` down the mark.
+    /// What lies at the fraction `u` across and `v` down the mark.
     fn at(&self, [u, v]: Point) -> Hover {
         let cell = |t: f32, n: usize| ((t * n as f32) as usize).min(n.saturating_sub(1));
         match self {
@@ -85,7 +85,7 @@ impl Identity {
         }
     }
 
-    /// The parts of `rect` that stand for the token or the position of `hover`.
+    /// The parts of `rect` that stand for the token, the position or the item of `hover`.
     fn places(&self, hover: Hover, rect: Box2) -> Vec<Box2> {
         let cell = |row: usize, of_rows: usize, column: usize, of_columns: usize| {
             let (w, h) = (rect.w / of_columns as f32, rect.h / of_rows as f32);
@@ -114,15 +114,15 @@ impl Identity {
     }
 }
 
-/// The items whose dots `holds` holds, in the coordinates of the scene, each once and in order.
-pub fn dots(items: &[Item], holds: &dyn Fn(Point) -> bool) -> Vec<usize> {
+/// The items whose dots have a centre, in the coordinates of the scene, that `contains` accepts: sorted, each once.
+pub fn dots(items: &[Item], contains: &dyn Fn(Point) -> bool) -> Vec<usize> {
     let mut found: Vec<usize> = items
         .iter()
         .flat_map(|item| match (&item.shape, &item.identity) {
             (Shape::Group { offset, items, .. }, _) => {
-                dots(items, &|p| holds([p[0] + offset[0], p[1] + offset[1]]))
+                dots(items, &|p| contains([p[0] + offset[0], p[1] + offset[1]]))
             }
-            (Shape::Circle { center, .. }, Some(Identity::Item(item))) if holds(*center) => vec![*item],
+            (Shape::Circle { center, .. }, Some(Identity::Item(item))) if contains(*center) => vec![*item],
             _ => Vec::new(),
         })
         .collect();
@@ -131,25 +131,27 @@ pub fn dots(items: &[Item], holds: &dyn Fn(Point) -> bool) -> Vec<usize> {
     found
 }
 
-/// The boxes that stand for something, in the coordinates of the scene, later ones above earlier ones: what a pointer is
-/// told apart by where no scene is at hand.
+/// All boxes with an identity, in the coordinates of the scene, later ones above earlier ones: for hit testing without
+/// the scene, as in an HTML page.
 pub fn targets(items: &[Item]) -> Vec<(Box2, &Identity)> {
     let mut found = Vec::new();
     for item in items {
         match (&item.shape, &item.identity) {
             (Shape::Group { offset: [x, y], items, .. }, _) => {
-                let moved = |(b, of): (Box2, _)| (Box2 { x: b.x + x, y: b.y + y, ..b }, of);
+                let moved = |(b, identity): (Box2, _)| (Box2 { x: b.x + x, y: b.y + y, ..b }, identity);
                 found.extend(targets(items).into_iter().map(moved));
             }
-            (Shape::Rect { rect, .. } | Shape::Image { rect, .. }, Some(of)) => found.push((*rect, of)),
+            (Shape::Rect { rect, .. } | Shape::Image { rect, .. }, Some(identity)) => {
+                found.push((*rect, identity));
+            }
             _ => {}
         }
     }
     found
 }
 
-/// Where the token and the position of `hover` lie, once each, in the coordinates of the scene: the
-/// patch of a picture, the row and the column of a plan, the strip of a plot.
+/// The boxes of what `hover` names, each once, in the coordinates of the scene: the patch of a picture,
+/// the row and the column of a plan, the strip of a plot.
 pub fn places(items: &[Item], hover: Hover) -> Vec<Box2> {
     let mut found = Vec::new();
     collect(items, hover, [0.0; 2], &mut found);

@@ -1,5 +1,5 @@
-//! What a picture says of its marks: legends, colour bars, axes, titles. A figure that stands alone draws its own;
-//! several in a row share them, so each hands over what it would have drawn, and the row draws it once.
+//! Legends, colour bars, axes and titles. A figure on its own draws them; several in a row share them: each stores what
+//! it would have drawn in [`Scene::handed`], and the row draws it once.
 
 use super::font;
 use super::frame::{self, Axis};
@@ -18,25 +18,25 @@ pub enum Keys {
     Shared,
 }
 
-/// What a figure handed over.
+/// What a figure leaves to its row to draw.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Handed {
     /// Entries of the legend.
     pub entries: Vec<(Mark, String)>,
-    /// A colour bar: from which height to which, its numbers, and its colours from the lowest up.
+    /// A colour bar: the box it stands beside, its axis, and its colours from the lowest up.
     pub bar: Option<(Box2, Axis, Vec<Color>)>,
-    /// Upward axes, each along a box.
+    /// Vertical axes, each beside a box.
     pub axes: Vec<(Box2, Axis)>,
-    /// The name of what runs across.
+    /// The name of the horizontal axis.
     pub across: String,
-    /// What stands over the picture.
+    /// The title over the picture.
     pub caption: String,
-    /// What stands under it.
+    /// The line under it.
     pub foot: String,
 }
 
-/// Colours of a bar that is handed over.
-const STEPS: usize = 128;
+/// Number of colours of a bar that the row draws.
+const BAR_STEPS: usize = 128;
 
 impl Keys {
     /// Whether the row draws them.
@@ -44,7 +44,7 @@ impl Keys {
         self == Self::Shared
     }
 
-    /// [`legend::legend`], here or in the row.
+    /// [`legend::legend`], here or in the row; returns the height it takes here.
     pub fn legend(
         self,
         scene: &mut Scene,
@@ -61,7 +61,7 @@ impl Keys {
         legend::legend(scene, theme, at, room, entries)
     }
 
-    /// [`legend::above`], here or in the row.
+    /// [`legend::above`], here or in the row; returns the area left below.
     pub fn above(self, scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, &str)]) -> Box2 {
         let top = self.legend(scene, theme, [0.0, 0.0], size.width, entries);
         Box2::new(0.0, top, size.width, size.height - top)
@@ -72,7 +72,7 @@ impl Keys {
         if self.are_shared() { axis } else { axis.within(theme, height) }
     }
 
-    /// Width a colour bar needs beside its box.
+    /// Width that a colour bar takes beside its box, in points; 0 where the row draws it.
     pub fn bar_room(self, theme: &Theme, axis: &Axis) -> f32 {
         if self.are_shared() { 0.0 } else { legend::bar_room(theme, axis) }
     }
@@ -87,19 +87,19 @@ impl Keys {
         color: impl Fn(f32) -> Color,
     ) {
         if self.are_shared() {
-            let colors = (0..STEPS).map(|i| color((i as f32 + 0.5) / STEPS as f32)).collect();
+            let colors = (0..BAR_STEPS).map(|i| color((i as f32 + 0.5) / BAR_STEPS as f32)).collect();
             scene.handed.bar = Some((area, axis.clone(), colors));
         } else {
             legend::color_bar(scene, theme, area, axis, color);
         }
     }
 
-    /// Height of a title.
+    /// Height that a title takes, in points; 0 where the row writes it.
     pub fn title_room(self, theme: &Theme) -> f32 {
         if self.are_shared() { 0.0 } else { theme.label + 2.5 }
     }
 
-    /// [`frame::title`], here or over the cell of the row, where it may be shorter.
+    /// [`frame::title`], here, or in its short form over the cell of the row.
     pub fn title(self, scene: &mut Scene, theme: &Theme, (text, short): (&str, &str), room: f32) {
         if self.are_shared() {
             short.clone_into(&mut scene.handed.caption);
@@ -111,7 +111,7 @@ impl Keys {
     /// A line under the picture, on the baseline `at`, here or under the cell of the row.
     pub fn foot(self, scene: &mut Scene, theme: &Theme, at: Point, text: String) {
         if self.are_shared() {
-            // A name and its number stay together, of a row broken at its commas.
+            // Non-breaking spaces: the row breaks this at commas, not between a name and its number.
             scene.handed.foot = text.replace(' ', "\u{a0}").replace(",\u{a0}", ", ");
         } else {
             scene.text(at, text, theme.tick, theme.muted, Anchor::Start);
@@ -119,15 +119,15 @@ impl Keys {
     }
 }
 
-/// Longest line of the name of a bar or an axis of a row, in points; a shorter bar is longer beneath its name.
+/// Longest line of the name of a row's bar or axis, in points, also where the bar is shorter than that.
 pub(super) const NAME_PT: f32 = 64.0;
 
-/// The name of an axis in lines.
+/// The name of an axis, broken into lines.
 fn name(theme: &Theme, axis: &Axis) -> Vec<String> {
     font::break_lines(&axis.label, theme.label, NAME_PT)
 }
 
-/// Width of these lines, side by side.
+/// Width of these lines, set upright side by side.
 fn name_room(theme: &Theme, axis: &Axis) -> f32 {
     let lines = name(theme, axis).len() as f32;
     if lines > 0.0 { lines * theme.label * 1.2 + 2.0 } else { 0.0 }
@@ -138,12 +138,12 @@ fn nameless(axis: &Axis) -> Axis {
     Axis { label: String::new(), ..axis.clone() }
 }
 
-/// Width a bar of a row needs beside its box.
+/// Width that a bar drawn by a row takes beside its box, in points.
 pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
     legend::bar_room(theme, &nameless(axis)) + name_room(theme, axis)
 }
 
-/// Draws a bar that was handed over right of `area`.
+/// Draws a row's colour bar to the right of `area`.
 pub fn bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colors: &[Color]) {
     let color = |t: f32| colors[((t * colors.len() as f32) as usize).min(colors.len() - 1)];
     legend::color_bar(scene, theme, area, &nameless(axis), color);
@@ -154,12 +154,12 @@ pub fn bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colors: &[
     }
 }
 
-/// Width an upward axis of a row needs left of its frames.
+/// Width that a row's vertical axis takes left of its frames, in points.
 pub fn axis_room(theme: &Theme, axis: &Axis) -> f32 {
     frame::TICK + 2.0 + axis.widest(theme) + name_room(theme, axis)
 }
 
-/// Draws an upward axis that was handed over along the left edge of `area`.
+/// Draws a row's vertical axis along the left edge of `area`.
 pub fn axis(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis) {
     let hair = Stroke::new(theme.hair, theme.axis);
     let (ticks, labels) = axis.texts();

@@ -1,4 +1,4 @@
-//! What the marks of a figure mean: a key in rows above the data, a colour bar beside it.
+//! Legends above the data and colour bars beside it.
 
 use super::font;
 use super::frame::{Axis, TICK};
@@ -17,13 +17,13 @@ pub enum Mark {
     Dot(Color),
     /// A dot of one colour in a ring of another.
     Ring(Color, Color),
-    /// Nothing: words alone.
+    /// No mark, only words.
     None,
     /// An upright tick.
     Tick(Stroke),
 }
 
-/// Draws the entries in rows from `at`, at most `room` wide; returns the height they took.
+/// Draws the entries in rows from `at`, at most `room` points wide; returns their height.
 pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &[(Mark, &str)]) -> f32 {
     let (size, swatch, row) = (theme.tick, 11.0, theme.tick + 3.0);
     let (mut x, mut y) = (at[0], at[1] + row / 2.0);
@@ -52,29 +52,29 @@ pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &
     if entries.is_empty() { 0.0 } else { y + row / 2.0 + 2.0 - at[1] }
 }
 
-/// How many rows the entries take in so much room.
+/// The number of rows that the entries take at a width of `room` points.
 pub fn lines(theme: &Theme, room: f32, entries: &[(Mark, &str)]) -> usize {
     let mut scratch = Scene::new(room, 0.0, "", None);
     (legend(&mut scratch, theme, [0.0, 0.0], room, entries) / (theme.tick + 3.0)) as usize
 }
 
-/// Draws the entries above a figure of `size`; returns what is left below them.
+/// Draws the entries at the top of a figure of `size`; returns the area left below them.
 pub fn above(scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, &str)]) -> Box2 {
     let top = legend(scene, theme, [0.0, 0.0], size.width, entries);
     Box2::new(0.0, top, size.width, size.height - top)
 }
 
-/// Width a colour bar needs beside its box.
+/// Width that a colour bar takes beside its box, in points.
 pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
     let lines = axis.label.lines().count() as f32;
     let name = if lines > 0.0 { lines * theme.label * 1.2 + 2.0 } else { 0.0 };
     4.0 + 5.0 + TICK + 2.0 + axis.widest(theme) + name
 }
 
-/// Draws an upright colour bar along `area`, right of it; `color` maps 0 to 1 of `scale`. A long name is broken before, by
-/// [`Axis::within`].
+/// Draws a vertical colour bar to the right of `area` and as high; `color` maps 0 to 1 along the axis. A long name must
+/// already be broken by [`Axis::within`].
 pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, color: impl Fn(f32) -> Color) {
-    let steps = 128;
+    let steps = 128; // pixels of the bar, one colour each
     let bar = Box2::new(area.right() + 4.0, area.y, 5.0, area.h);
     let pixels = (0..steps).map(|i| color(1.0 - (i as f32 + 0.5) / steps as f32));
     scene.image(bar, Raster::new(1, steps, pixels), false, None);
@@ -90,7 +90,7 @@ pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colo
     }
     let left = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label + 2.0;
     for (at, line) in axis.label.lines().enumerate() {
-        // Beside a short bar near an edge it is held on the page.
+        // Beside a short bar near an edge the name is kept inside the scene.
         let half = font::width(line, theme.label) / 2.0 - MARGIN;
         let y = bar.center()[1].max(half).min(scene.height - half);
         scene.text_up([left + at as f32 * theme.label * 1.2, y], line, theme.label, theme.ink);

@@ -1,5 +1,5 @@
-//! What figures are made of: a [`scene`](scene::Scene) of shapes, axes, legends and colours, and the
-//! [`paint`]er that shows one in a window.
+//! The parts of figures: a [`Scene`] of shapes, axes, legends and colours, and [`paint`], which shows
+//! one in a window.
 
 pub(crate) mod bars;
 pub(crate) mod check;

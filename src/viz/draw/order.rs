@@ -1,10 +1,10 @@
-//! Orders a trace implies: whom a plan puts where, whom a sweep reads when.
+//! Orders that a trace implies: where a plan puts each token, and when a sweep reads it.
 
 use crate::model::trace::{Matrix, Routing, Trace};
 
-/// Expected position of every token: as the trace says, so that the picture is that of the diagnostics.
-/// An older trace does not say: then the mean column under the token's row, the row normalised, and of a
-/// row without mass the middle.
+/// Expected position of every token: the trace's own values, so that the picture agrees with the diagnostics.
+/// An older trace has none: then the mean column weighted by the token's row, normalised; the middle for a
+/// row without mass.
 pub fn expected(trace: &Trace, plan: &Matrix) -> Vec<f64> {
     if let Some(expected) = &trace.expected {
         return expected.clone();
@@ -18,7 +18,7 @@ pub fn expected(trace: &Trace, plan: &Matrix) -> Vec<f64> {
         .collect()
 }
 
-/// Mean position of every token: of a fixed order its step. Nothing where tokens are read in no order or in several.
+/// Mean position of every token, in a fixed order its step; `None` where tokens are read in no order or in several.
 pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
     if let Routing::Plan(plan) = &trace.routing {
         return Some(expected(trace, plan));
@@ -29,7 +29,7 @@ pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
     Some(places)
 }
 
-/// Best position of every token; ties to the lowest.
+/// Best position of every token: the column of its largest share, the lowest on ties.
 pub fn argmax(plan: &Matrix) -> Vec<usize> {
     rows(plan)
         .map(|row| row.iter().enumerate().fold(0, |best, (k, &p)| if p > row[best] { k } else { best }))
@@ -48,8 +48,8 @@ pub fn ascending(values: &[f64]) -> Vec<usize> {
     order
 }
 
-/// The token read at every step, one list a sweep; a plan gives its hard order by expected
-/// position. Empty for a head that reads no order.
+/// The token read at every step, one list for each sweep; of a plan, tokens sorted by expected position.
+/// Empty for a head that reads in no order.
 pub fn orders(trace: &Trace) -> Vec<Vec<usize>> {
     match &trace.routing {
         Routing::None => Vec::new(),
@@ -58,33 +58,34 @@ pub fn orders(trace: &Trace) -> Vec<Vec<usize>> {
     }
 }
 
-/// The token read at every step, where all sweeps read in one order.
+/// The token read at every step, if there are sweeps and all read in the same order.
 pub fn single(trace: &Trace) -> Option<Vec<usize>> {
     let mut orders = orders(trace);
     orders.dedup();
     orders.pop().filter(|_| orders.is_empty())
 }
 
-/// The kernel of every sweep, in order; empty without one.
+/// The kernel of every sweep, in their order; empty for a trace without kernels.
 pub fn kernels(trace: &Trace) -> impl Iterator<Item = &Matrix> {
     trace.kernel.iter().chain(&trace.other_kernels)
 }
 
-/// What the memory of a sweep keeps of the position `j` steps before the end, `|K[j]|` (over channels:
-/// its root mean square), divided by the largest. Absent without a kernel, and of a difference.
+/// How much the memory of a sweep keeps of the token read `j` steps ago: `|K[j]|` (root mean square over
+/// channels) divided by the largest. `None` without a kernel, and for a difference.
 pub fn memory(trace: &Trace, sweep: usize) -> Option<Vec<f64>> {
     if trace.minus.is_some() {
         return None;
     }
-    kept(kernels(trace).nth(sweep).or(trace.kernel.as_ref()).into_iter())
+    relative_rms(kernels(trace).nth(sweep).or(trace.kernel.as_ref()).into_iter())
 }
 
-/// The same of all sweeps together, as evidence by position is averaged over them.
+/// As [`memory`], over all sweeps together, as evidence by position is averaged over them.
 pub fn memories(trace: &Trace) -> Option<Vec<f64>> {
-    if trace.minus.is_some() { None } else { kept(kernels(trace)) }
+    if trace.minus.is_some() { None } else { relative_rms(kernels(trace)) }
 }
 
-fn kept<'a>(kernels: impl Iterator<Item = &'a Matrix>) -> Option<Vec<f64>> {
+/// Root mean square of every kernel row, all kernels together, divided by the largest; `None` where all are zero.
+fn relative_rms<'a>(kernels: impl Iterator<Item = &'a Matrix>) -> Option<Vec<f64>> {
     let mut power: Vec<f64> = Vec::new();
     for kernel in kernels {
         power.resize(kernel.rows, 0.0);

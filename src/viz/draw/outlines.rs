@@ -1,5 +1,5 @@
-//! Regions over a picture: around the patches of each a line in ink on a wider one in the ground's colour, so that it is seen on
-//! any photograph, and a name or a number on a tile of the ground.
+//! Outlines of regions over a picture: a line on a wider one in the background colour, visible on any photograph, and a
+//! name or a number on a tile of the background colour.
 
 use super::font;
 use super::scene::{Anchor, Box2, Scene, Stroke};
@@ -8,17 +8,17 @@ use crate::model::grid::Grid;
 use crate::model::trace::{Regions, Trace, members};
 use crate::viz::Options;
 
-/// Most regions whose names stand in the picture; more have numbers.
+/// Most regions that are labelled by name; if there are more, by number.
 const MAX_NAMED: usize = 3;
-/// Places that are tried for a name, one below the other: further down it would name another patch.
+/// Places that are tried for a label, one below the other: further down it would lie on another patch.
 const TRIES: usize = 2;
 
-/// What a region is called in a picture of so many: its name, or its place in the list from 1.
+/// The label of a region: its name, or its number in the list, from 1, where there are many regions.
 pub fn label(regions: &Regions, at: usize) -> String {
     if regions.list.len() <= MAX_NAMED { regions.list[at].name.clone() } else { (at + 1).to_string() }
 }
 
-/// Draws those of a trace over its picture in `rect`, where they are asked for.
+/// Draws the regions of a trace over its picture in `rect`, if the options say so.
 pub fn over(scene: &mut Scene, theme: &Theme, trace: &Trace, options: &Options, rect: Box2) {
     if let Some(regions) = trace.regions.as_ref().filter(|_| options.regions) {
         draw(scene, theme, regions, trace.grid, rect);
@@ -50,7 +50,7 @@ pub fn draw(scene: &mut Scene, theme: &Theme, regions: &Regions, grid: Grid, rec
         let mut places = (0..TRIES).map(|step| Box2::new(x, y + step as f32 * (high + 0.5), wide, high));
         let free =
             places.find(|place| place.bottom() < rect.bottom() && !taken.iter().any(|b| meets(*place, b)));
-        // The list beside the picture has them all.
+        // Without a free place it gets no label; the list beside the picture names every region.
         let Some(tile) = free.filter(|_| !text.is_empty()) else { continue };
         scene.fill(tile, theme.ground.alpha(0.85));
         scene.text_mid(tile.center(), text, size, theme.ink, Anchor::Middle);
@@ -58,7 +58,7 @@ pub fn draw(scene: &mut Scene, theme: &Theme, regions: &Regions, grid: Grid, rec
     }
 }
 
-/// The edges between patches inside and outside, as corners of the grid: column and row.
+/// The edges between patches inside and outside, each as two corners `[column, row]` of the grid.
 fn edges(inside: &[bool], grid: Grid) -> Vec<[[usize; 2]; 2]> {
     let is = |row: Option<usize>, column: Option<usize>| match (row, column) {
         (Some(row), Some(column)) if row < grid.rows && column < grid.cols => {

@@ -1,19 +1,19 @@
-//! A small picture with what its tokens count or add laid over it, as one block of pixels: of hundreds of pictures on
-//! one sheet each is one image to paint.
+//! A small picture with the weights or the evidence of its tokens laid over it, as one block of pixels: on a sheet of
+//! hundreds of pictures each is one image to paint.
 
 use super::colormap::{Map, diverging};
 use super::theme::{Color, Theme};
 use crate::model::grid::Grid;
 use crate::model::trace::Picture;
 
-/// Opacity of what is laid over, where it says most.
+/// Opacity of the overlay, of signed values that of the largest.
 const OPACITY: f32 = 0.7;
-/// How far the picture below fades into the ground.
+/// How far the picture below fades into the background, 0 to 1.
 const FADE: f32 = 0.25;
 
-/// The pixels of `picture`, RGB row by row, under one colour a patch of `grid`; each picture on a scale of its own:
-/// from its smallest value to its largest, around zero where there are negative ones. The picture alone where there
-/// is no value for every patch.
+/// The pixels of `picture`, RGB row by row, under one colour for each patch of `grid`. The scale is the picture's own:
+/// from its smallest value to its largest, or symmetric around zero if any is negative. The picture unchanged unless
+/// there is one value for each patch.
 pub fn overlaid(picture: &Picture, grid: Grid, values: &[f32], theme: &Theme) -> Vec<u8> {
     if grid.is_empty() || values.len() != grid.len() || picture.width == 0 || picture.height == 0 {
         return picture.rgb.clone();

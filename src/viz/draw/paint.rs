@@ -1,5 +1,5 @@
-//! A scene on the screen: fitted into a box, images as textures kept by content, and what the
-//! pointer is over.
+//! Paints a scene on the screen: fitted into a box, with images as textures cached by content, and
+//! finds what the pointer is over.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,7 +16,7 @@ use super::polygon::triangles;
 use super::scene::{Anchor, Box2, Hover, Item, Point, Raster, Scene, Shape, Stroke};
 use super::theme::{Color, Theme};
 
-/// What a person does with a painted figure.
+/// A painted figure and the pointer over it.
 pub struct Painted {
     /// The widget, for menus and tooltips.
     pub response: Response,
@@ -24,10 +24,10 @@ pub struct Painted {
     pub hover: Option<Hover>,
 }
 
-/// What was made for a scene, by its content, and whether the scene being painted still uses it.
+/// Values cached by the content they were made from, each with whether the scene being painted uses it.
 type FrameCache<K, V> = HashMap<K, (V, bool)>;
 
-/// Paints scenes, keeping the textures and the triangles of the last one.
+/// Paints scenes, caching the textures and the triangulations of the last one.
 #[derive(Default)]
 pub struct Canvas {
     last: Option<Rect>,
@@ -36,8 +36,8 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    /// Paints `scene` into `rect`, as large as fits, centred; textures that it no longer uses are
-    /// given back.
+    /// Paints `scene` into `rect`, as large as fits and centred, and frees the textures that it no longer
+    /// uses.
     pub fn paint(&mut self, ui: &mut Ui, scene: &Scene, rect: Rect) -> Painted {
         let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
         let scale = if scale.is_finite() { scale.max(0.0) } else { 0.0 };
@@ -66,13 +66,13 @@ impl Canvas {
         Painted { response, hover }
     }
 
-    /// Marks where a token or a position lies in the scene just painted: what is pointed at in one
+    /// Marks a token or a position in the scene just painted, so that what the pointer is over in one
     /// figure shows in all.
     pub fn mark(&self, ui: &Ui, scene: &Scene, hover: Hover, theme: &Theme) {
         self.frame(ui, scene, hover, theme.ground, Stroke::new(1.0, theme.ink));
     }
 
-    /// Marks what is pinned, so that it is told from what is pointed at.
+    /// Marks a pinned token or position, with a frame unlike that of [`Canvas::mark`].
     pub fn pin(&self, ui: &Ui, scene: &Scene, pinned: Hover, theme: &Theme) {
         self.frame(ui, scene, pinned, theme.ground, Stroke::new(2.0, theme.pinned()));
     }
@@ -82,11 +82,11 @@ impl Canvas {
         let place = self.last();
         let view =
             View { painter: ui.painter_at(place), origin: place.min, scale: place.width() / scene.width };
-        // It holds frames and pointers: no images, whose textures would have to be kept.
+        // A new canvas has no texture cache, and needs none: the scene is frames and pointers, without images.
         Self::default().items(&view, &scene.items);
     }
 
-    /// Frames the places of `hover`, in a halo of the ground.
+    /// Frames the boxes of `hover` with `stroke`, on a halo of the background colour.
     fn frame(&self, ui: &Ui, scene: &Scene, hover: Hover, ground: Color, stroke: Stroke) {
         let place = self.last();
         let view =
@@ -100,12 +100,12 @@ impl Canvas {
         }
     }
 
-    /// Where the last scene was painted, in points of the screen.
+    /// The rectangle that the last scene was painted into, in points of the screen.
     pub fn last(&self) -> Rect {
         self.last.unwrap_or(Rect::NOTHING)
     }
 
-    /// How many textures are held.
+    /// Number of textures in the cache.
     pub fn textures(&self) -> usize {
         self.textures.len()
     }
@@ -162,7 +162,7 @@ impl Canvas {
         }
     }
 
-    /// The triangles of an outline, cut once.
+    /// The triangulation of an outline, computed once.
     fn triangles(&mut self, points: &[Point]) -> &[[Point; 3]] {
         let mut hasher = DefaultHasher::new();
         points.iter().flatten().for_each(|v| v.to_bits().hash(&mut hasher));
@@ -183,6 +183,7 @@ impl Canvas {
     }
 }
 
+/// Where a scene is painted: `origin` is its top-left corner, `scale` the screen points to a scene point.
 struct View {
     painter: Painter,
     origin: Pos2,
@@ -218,7 +219,7 @@ impl View {
         }
     }
 
-    /// Fills triangles; egui itself fills convex outlines only.
+    /// Fills triangles; egui itself can only fill convex outlines.
     fn area(&self, triangles: &[[Point; 3]], color: Color32) {
         let mut mesh = egui::Mesh::default();
         for corners in triangles {
@@ -252,14 +253,14 @@ impl View {
     }
 }
 
-/// A colour of a theme as egui has it.
+/// A colour of a theme as egui's type.
 pub fn color32(c: Color) -> Color32 {
     Color32::from_rgba_unmultiplied(c.r, c.g, c.b, c.a)
 }
 
-/// The pixels of a raster; one larger than the graphics card takes keeps every second (third, ...) pixel.
-fn image(raster: &Raster, most: usize) -> ColorImage {
-    let stride = raster.width.max(raster.height).div_ceil(most.max(1)).max(1);
+/// The pixels of a raster; one with a side above `max_side` keeps every second (third, ...) pixel.
+fn image(raster: &Raster, max_side: usize) -> ColorImage {
+    let stride = raster.width.max(raster.height).div_ceil(max_side.max(1)).max(1);
     if stride == 1 {
         return ColorImage::from_rgba_unmultiplied([raster.width, raster.height], &raster.rgba);
     }

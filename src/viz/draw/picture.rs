@@ -1,4 +1,4 @@
-//! The picture the model saw, and colours laid over its patches.
+//! The picture that the backbone saw, and colours laid over its patches.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub fn aspect(trace: &Trace) -> f32 {
     aspect_of(&trace.seen, trace.grid)
 }
 
-/// The same of a picture and its grid.
+/// As [`aspect`], of a picture and its grid.
 pub fn aspect_of(seen: &Picture, grid: Grid) -> f32 {
     if seen.rgb.is_empty() {
         grid.rows as f32 / grid.cols.max(1) as f32
@@ -21,12 +21,12 @@ pub fn aspect_of(seen: &Picture, grid: Grid) -> f32 {
     }
 }
 
-/// Draws the picture into `rect`, its colours faded by `fade` (0 to 1) into a grey near the ground.
+/// Draws the picture into `rect`; with `fade` (0 to 1) above 0 in grey, faded that far into the background.
 pub fn seen(scene: &mut Scene, theme: &Theme, trace: &Trace, rect: Box2, fade: f32) {
     seen_of(scene, theme, (&trace.seen, trace.grid), rect, fade);
 }
 
-/// The same of a picture and its grid.
+/// As [`seen`], of a picture and its grid.
 pub fn seen_of(scene: &mut Scene, theme: &Theme, (seen, grid): (&Picture, Grid), rect: Box2, fade: f32) {
     if seen.rgb.is_empty() {
         scene.fill(rect, theme.faint);
@@ -36,7 +36,7 @@ pub fn seen_of(scene: &mut Scene, theme: &Theme, (seen, grid): (&Picture, Grid),
     scene.target(rect, Identity::Grid(grid));
 }
 
-/// Its pixels; faded ones are shades of grey on the way to the ground.
+/// The pixels of a picture; faded ones are indexed shades of grey.
 fn raster(seen: &Picture, theme: &Theme, fade: f32) -> Arc<Raster> {
     let colors = seen.rgb.chunks_exact(3);
     if fade <= 0.0 {
@@ -50,7 +50,7 @@ fn raster(seen: &Picture, theme: &Theme, fade: f32) -> Arc<Raster> {
     Raster::indexed(seen.width, seen.height, colors.map(grey).collect(), shade)
 }
 
-/// Lays one colour over every patch.
+/// Lays `color(token)` over every patch.
 pub fn cover(scene: &mut Scene, grid: Grid, rect: Box2, color: impl Fn(usize) -> Color) {
     let raster: Arc<Raster> = Raster::new(grid.cols, grid.rows, (0..grid.len()).map(color));
     scene.image(rect, raster, false, Some(Identity::Grid(grid)));

@@ -1,5 +1,5 @@
-//! The step of the reading in any picture whose marks say which token or position they stand for: the column and the
-//! row of a plan, the strip of a plot, the patch of a photograph, in a frame with a pointer.
+//! Marks the current step of the reading in any picture whose marks have an identity: the column and the row of a plan
+//! and the strip of a plot with a pointer, the patch of a photograph with a frame.
 
 use super::hover::Hover;
 use super::order;
@@ -7,22 +7,22 @@ use super::scene::{Box2, Point, Scene, Shape, Stroke};
 use super::theme::Theme;
 use crate::model::trace::Trace;
 
-/// How long the pointer of a mark is, in points.
+/// Length of the pointer of a mark, in points.
 const POINTER_PT: f32 = 4.0;
-/// A row or a column that is thinner is marked by one line, not by its edges.
+/// A row or a column thinner than this, in points, is marked by one line, not by its edges.
 const THIN_PT: f32 = 3.0;
-/// A place so many times as long as it is wide is a row or a column.
+/// A box at least this many times as long as wide is a row or a column.
 const LONG: f32 = 2.0;
 
-/// What is read last of `step` tokens: its position, and its token where all are read in one order. Nothing before the
-/// first and beyond the last.
+/// The position read last after `step` tokens, and its token if all sweeps read in one order. `None` for step 0 and
+/// beyond the last token.
 pub fn at(trace: &Trace, step: usize) -> Option<Hover> {
     let position = step.checked_sub(1).filter(|k| *k < trace.grid.len())?;
     let token = order::single(trace).and_then(|order| order.get(position).copied());
     Some(Hover { token, position: Some(position), item: None })
 }
 
-/// The marks of `at` in a picture, as a scene of the same size to lay over it.
+/// The marks of `at` in `scene`, as a scene of the same size to lay over it. Of nested boxes only the outermost is marked.
 pub fn marks(scene: &Scene, at: Hover, theme: &Theme) -> Scene {
     let mut marks = Scene::new(scene.width, scene.height, "Step of the reading", None);
     let places = scene.places(at);
@@ -35,7 +35,7 @@ pub fn marks(scene: &Scene, at: Hover, theme: &Theme) -> Scene {
     marks
 }
 
-/// One place: a line with a pointer where it is a row or a column, else a frame.
+/// Marks one box: a row or a column with a pointer, anything else with a frame.
 fn mark(scene: &mut Scene, place: Box2, theme: &Theme) {
     let Box2 { x, y, w, h } = place;
     let [across, down] = place.center();
@@ -53,7 +53,7 @@ fn mark(scene: &mut Scene, place: Box2, theme: &Theme) {
     }
 }
 
-/// The edges of a row or a column; one that is thin becomes a line.
+/// Outlines a row or a column; a thin one becomes a line.
 fn band(scene: &mut Scene, place: Box2, theme: &Theme) {
     let ([across, down], Box2 { x, y, w, h }) = (place.center(), place);
     let line = if h > w { [[across, y], [across, y + h]] } else { [[x, down], [x + w, down]] };

@@ -1,17 +1,17 @@
-//! Outlines: a simple polygon cut into triangles, as a graphics card wants them, and what lies within one.
+//! Polygons: triangulation for the graphics card, and whether a point lies inside.
 
 use super::scene::Point;
 
-/// Cuts a simple polygon into triangles, ear by ear; what crosses itself is filled in part.
+/// Triangulates a simple polygon by ear clipping; one that crosses itself is only filled in part.
 pub fn triangles(points: &[Point]) -> Vec<[Point; 3]> {
     let turn = |a: Point, b: Point, c: Point| (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
     let mut ring: Vec<Point> = points.to_vec();
     ring.dedup();
-    let around: f32 = (0..ring.len()).map(|i| turn([0.0; 2], ring[i], ring[(i + 1) % ring.len()])).sum();
-    if around < 0.0 {
+    let signed_area: f32 = (0..ring.len()).map(|i| turn([0.0; 2], ring[i], ring[(i + 1) % ring.len()])).sum();
+    if signed_area < 0.0 {
         ring.reverse();
     }
-    let mut cut = Vec::with_capacity(ring.len());
+    let mut triangles = Vec::with_capacity(ring.len());
     let mut at = 0;
     let mut misses = 0;
     while ring.len() > 3 && misses <= ring.len() {
@@ -27,10 +27,10 @@ pub fn triangles(points: &[Point]) -> Vec<[Point; 3]> {
                 && turn(c, a, *p) >= 0.0
         };
         if area <= 0.0 && area > -1e-6 {
-            ring.remove(at % n); // three in a line: nothing to fill
+            ring.remove(at % n); // collinear: nothing to fill
             misses = 0;
         } else if area > 0.0 && !ring.iter().any(inside) {
-            cut.push([a, b, c]);
+            triangles.push([a, b, c]);
             ring.remove(at % n);
             misses = 0;
         } else {
@@ -40,18 +40,19 @@ pub fn triangles(points: &[Point]) -> Vec<[Point; 3]> {
         at %= ring.len();
     }
     if let [a, b, c] = ring[..] {
-        cut.push([a, b, c]);
+        triangles.push([a, b, c]);
     }
-    cut
+    triangles
 }
 
-/// Whether `p` lies within an outline, which may cross itself: a line from it to the left meets an odd number of edges.
+/// Whether `p` lies inside an outline, which may cross itself, by the even-odd rule: a ray from `p` crosses an odd number
+/// of edges.
 pub fn contains(outline: &[Point], p: Point) -> bool {
     let edges = outline.iter().zip(outline.iter().cycle().skip(1));
-    let met = edges.filter(|(a, b)| {
+    let crossed = edges.filter(|(a, b)| {
         (a[1] > p[1]) != (b[1] > p[1]) && p[0] > a[0] + (p[1] - a[1]) / (b[1] - a[1]) * (b[0] - a[0])
     });
-    !met.count().is_multiple_of(2)
+    !crossed.count().is_multiple_of(2)
 }
 
 #[cfg(test)]

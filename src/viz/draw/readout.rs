@@ -1,5 +1,5 @@
-//! What is pointed at, in words and numbers: a token with all that is known of it, a position with the
-//! tokens it holds most of.
+//! The readout of the pointer: a token with all its numbers, or a position with the tokens that have
+//! the largest shares of it.
 
 use super::hover::Hover;
 use super::order::{argmax, expected, memories, orders, rows};
@@ -10,32 +10,32 @@ use crate::viz::difference::{self, label, value as signed};
 /// A title, and named numbers below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readout {
-    /// What it is.
+    /// What the pointer is over; empty for nothing.
     pub title: String,
-    /// What is known of it: name, and number as text.
+    /// Its values: name, and number as text.
     pub lines: Vec<(String, String)>,
-    /// What it means, in a sentence; empty where that is plain.
+    /// What they mean, in a sentence; may be empty.
     pub note: String,
 }
 
 impl Readout {
-    /// With this title alone.
+    /// A readout with this title and no lines.
     pub fn titled(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// With a line more.
+    /// The readout with one more line.
     pub fn line(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.lines.push((name.into(), value.into()));
         self
     }
 
-    /// With what it means.
+    /// The readout with this note.
     pub fn note(self, note: impl Into<String>) -> Self {
         Self { note: note.into(), ..self }
     }
 
-    /// With a number more, where there is one.
+    /// The readout with one more number, where there is one.
     fn number(self, name: &str, value: Option<f64>) -> Self {
         match value {
             // A difference has its sign.
@@ -47,22 +47,22 @@ impl Readout {
         }
     }
 
-    /// Whether there is nothing to say.
+    /// Whether the pointer is over nothing.
     pub fn is_empty(&self) -> bool {
         self.title.is_empty()
     }
 
-    /// It in one line.
+    /// Title and lines as one line of text.
     pub fn text(&self) -> String {
         let lines = self.lines.iter().map(|(name, value)| format!("{} {value}", name.to_lowercase()));
         std::iter::once(self.title.clone()).chain(lines).collect::<Vec<_>>().join(" · ")
     }
 }
 
-/// How many tokens are named of those a position holds.
+/// Most tokens that are listed for a position.
 const MAX_TOKENS: usize = 3;
 
-/// Of a token, of a position, or of the share of one at the other.
+/// The readout of a token, of a position, or of a token and its share at a position.
 pub fn readout(trace: &Trace, hover: Hover) -> Readout {
     let n = trace.grid.len();
     let token = hover.token.filter(|i| *i < n);
@@ -71,9 +71,9 @@ pub fn readout(trace: &Trace, hover: Hover) -> Readout {
             let plan = difference::plan(trace);
             let share = plan.and_then(|plan| plan.data.get(i * plan.cols + k).map(|p| f64::from(*p)));
             let name_of = label(trace, &format!("Share at position {k}"));
-            known(Readout::titled(name(trace, i)).number(&name_of, share), trace, i)
+            with_token(Readout::titled(name(trace, i)).number(&name_of, share), trace, i)
         }
-        (Some(i), None) => known(Readout::titled(name(trace, i)), trace, i),
+        (Some(i), None) => with_token(Readout::titled(name(trace, i)), trace, i),
         (None, Some(k)) => position(trace, k),
         (None, None) => Readout::default(),
     }
@@ -90,19 +90,19 @@ fn value(values: Option<&Vec<f32>>, i: usize) -> Option<f64> {
     values?.get(i).map(|v| f64::from(*v))
 }
 
-/// Where a token comes: its rank in the order that is read, its best and its mean position. What a
-/// trace does not say is absent, as is the rank where there are several sweeps.
+/// The places of every token in the order: its rank, its best and its mean position. Absent where the
+/// trace lacks them; the rank also where there are several sweeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places {
-    /// By token.
+    /// The step at which each token is read.
     pub rank: Option<Vec<usize>>,
-    /// By token.
+    /// The position of each token's largest share.
     pub best: Option<Vec<usize>>,
-    /// By token.
+    /// Each token's expected position.
     pub mean: Option<Vec<f64>>,
 }
 
-/// Where all tokens come.
+/// The places of all tokens of a trace.
 pub fn places(trace: &Trace) -> Places {
     let rank = match &orders(trace)[..] {
         [order] => {
@@ -122,8 +122,9 @@ pub fn places(trace: &Trace) -> Places {
     }
 }
 
-fn known(readout: Readout, trace: &Trace, i: usize) -> Readout {
-    // Of a difference, how much later it is read; ranks are of one order.
+/// Adds all numbers of token `i`.
+fn with_token(readout: Readout, trace: &Trace, i: usize) -> Readout {
+    // A difference has mean positions alone: ranks belong to one order.
     let places = match trace.minus {
         Some(_) => Places { mean: difference::positions(trace), ..Places::default() },
         None => places(trace),
@@ -144,6 +145,7 @@ fn known(readout: Readout, trace: &Trace, i: usize) -> Readout {
     })
 }
 
+/// The readout of position `k`.
 fn position(trace: &Trace, k: usize) -> Readout {
     let n = trace.grid.len();
     let mut readout = Readout::titled(format!("Position {k} of 0 to {}", n.saturating_sub(1)));

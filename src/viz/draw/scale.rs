@@ -1,5 +1,4 @@
-//! From numbers to places: linear and logarithmic scales, ticks on round numbers, and how a number
-//! is written beside a tick.
+//! Linear and logarithmic scales from numbers to 0 to 1, ticks on round numbers, and numbers as text.
 
 /// A range of numbers laid over 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -8,12 +7,12 @@ pub struct Scale {
     pub lo: f64,
     /// Largest number.
     pub hi: f64,
-    /// Whether steps multiply; both ends are then above 0.
+    /// Whether it is logarithmic; both ends are then above 0.
     pub log: bool,
 }
 
 impl Scale {
-    /// Linear from `lo` to `hi`; an empty range is widened.
+    /// Linear from `lo` to `hi` in either order; an empty range is widened, one that is not finite becomes 0 to 1.
     pub fn linear(lo: f64, hi: f64) -> Self {
         let (lo, hi) = if lo.is_finite() && hi.is_finite() { (lo.min(hi), lo.max(hi)) } else { (0.0, 1.0) };
         let (lo, hi) = if hi - lo > 1e-12 * lo.abs().max(hi.abs()).max(1e-12) {
@@ -25,14 +24,14 @@ impl Scale {
         Self { lo, hi, log: false }
     }
 
-    /// Linear, widened to the next round numbers.
+    /// Linear, widened to multiples of the step of about `ticks` ticks.
     pub fn nice(lo: f64, hi: f64, ticks: usize) -> Self {
         let raw = Self::linear(lo, hi);
         let step = round_step((raw.hi - raw.lo) / ticks.max(1) as f64);
         Self::linear((raw.lo / step + 1e-9).floor() * step, (raw.hi / step - 1e-9).ceil() * step)
     }
 
-    /// Linear, with a twentieth of the range to spare at every end that is not zero.
+    /// Linear, widened by a twentieth of the range at each end that is not zero.
     pub fn padded(lo: f64, hi: f64) -> Self {
         let raw = Self::linear(lo, hi);
         let pad = (raw.hi - raw.lo) * 0.05;
@@ -40,7 +39,7 @@ impl Scale {
         Self { lo: spare(raw.lo, -pad), hi: spare(raw.hi, pad), log: false }
     }
 
-    /// Logarithmic from `lo` to `hi`, at most `decades` wide; `hi` counts where both cannot hold.
+    /// Logarithmic from `lo` to `hi`, over at most `decades` decades below `hi`.
     pub fn log(lo: f64, hi: f64, decades: i32) -> Self {
         let hi = if hi.is_finite() && hi > 0.0 { hi } else { 1.0 };
         let floor = hi * 10f64.powi(-decades);
@@ -48,7 +47,7 @@ impl Scale {
         Self { lo, hi, log: true }
     }
 
-    /// The same, running the other way.
+    /// The scale with its ends exchanged.
     pub fn reversed(self) -> Self {
         Self { lo: self.hi, hi: self.lo, ..self }
     }
@@ -63,7 +62,7 @@ impl Scale {
         }
     }
 
-    /// At most about `n` round numbers inside.
+    /// Round numbers inside the scale, about `n` at most.
     pub fn ticks(self, n: usize) -> Vec<f64> {
         let n = n.max(1);
         if !self.log {
@@ -113,7 +112,7 @@ fn round_step(raw: f64) -> f64 {
     factor * power
 }
 
-/// A number as text: three significant digits, scientific outside 0.001 to 99,999.
+/// A number as text: three significant digits, scientific outside 0.001 to 99,999; a dash if it is not finite.
 pub fn number(v: f64) -> String {
     if !v.is_finite() {
         return "–".to_owned();
@@ -133,8 +132,8 @@ pub fn number(v: f64) -> String {
     minus(text)
 }
 
-/// A number with as many decimals as three significant digits of `like` take, so that numbers in a
-/// row line up; scientific where [`number`] is.
+/// `v` with as many decimals as [`number`] gives `like`, so that numbers in a row line up; as [`number`]
+/// where `like` would be scientific.
 pub fn number_like(v: f64, like: f64) -> String {
     let size = like.abs();
     if !v.is_finite() || !(1e-3..1e5).contains(&size) {
@@ -144,7 +143,7 @@ pub fn number_like(v: f64, like: f64) -> String {
     minus(format!("{v:.decimals$}"))
 }
 
-/// Hyphens become minus signs, and minus zero zero.
+/// Replaces hyphens by minus signs, and negative zero by zero.
 fn minus(text: String) -> String {
     let zero = text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.');
     if zero { text.trim_start_matches('-').to_owned() } else { text.replace('-', "−") }

@@ -1,5 +1,5 @@
 //! The one description of a figure: shapes, text and images in points (1/72 inch), y downwards.
-//! [`paint`](super::paint) draws it on the screen, [`export`](crate::viz::export) writes it as vectors.
+//! [`paint`](super::paint) draws it on the screen, [`export`](crate::viz::export) writes it to a file.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{font, hover, polygon};
 /// A place, in points from the top-left corner.
 pub type Point = [f32; 2];
 
-/// An upright box, in points.
+/// An axis-aligned box, in points.
 #[expect(missing_docs, reason = "x and y are the top-left corner")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Box2 {
@@ -23,7 +23,7 @@ pub struct Box2 {
 }
 
 impl Box2 {
-    /// From its left, top, width and height; a negative length is taken as none.
+    /// A box of left, top, width and height; a negative width or height becomes 0.
     pub fn new(x: f32, y: f32, w: f32, h: f32) -> Self {
         Self { x, y, w: w.max(0.0), h: h.max(0.0) }
     }
@@ -48,37 +48,37 @@ impl Box2 {
         x >= self.x && x < self.right() && y >= self.y && y < self.bottom()
     }
 
-    /// The largest box of `w : h` inside, against the top-left corner.
+    /// The largest box of aspect ratio `w : h` inside, at the top-left corner.
     pub fn largest(self, w: f32, h: f32) -> Self {
         let scale = (self.w / w).min(self.h / h);
         Self::new(self.x, self.y, w * scale, h * scale)
     }
 }
 
-/// A line: colour, weight in points, dashes (on, off) in points.
+/// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stroke {
     /// Colour.
     pub color: Color,
-    /// Weight.
+    /// Width in points.
     pub width: f32,
-    /// Length of a dash and of the gap after it; none for a full line.
+    /// Length of a dash and of the gap after it, in points; `None` for a solid line.
     pub dash: Option<[f32; 2]>,
 }
 
 impl Stroke {
-    /// A full line.
+    /// A solid line.
     pub fn new(width: f32, color: Color) -> Self {
         Self { color, width, dash: None }
     }
 
-    /// The same, dashed.
+    /// The stroke with dashes of `on` points and gaps of `off` points.
     pub fn dashed(self, on: f32, off: f32) -> Self {
         Self { dash: Some([on, off]), ..self }
     }
 }
 
-/// Which end of the text stands at its point.
+/// Which part of a text lies at its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// The text begins there.
@@ -89,7 +89,7 @@ pub enum Anchor {
     End,
 }
 
-/// Pixels of an image, RGBA, with a key that names their content.
+/// Pixels of an image, RGBA, with a hash of their content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Raster {
     /// Pixels from left to right.
@@ -98,15 +98,15 @@ pub struct Raster {
     pub height: usize,
     /// `height * width * 4` bytes, not premultiplied.
     pub rgba: Vec<u8>,
-    /// The same for the same content.
+    /// Hash of size and pixels: equal for equal content.
     pub key: u64,
-    /// Where every pixel is one of 256 colours: which, row-major, and these as RGB. All shades of one picture have the same
-    /// numbers.
+    /// Where every pixel is one of 256 opaque colours: the index of each, row-major, and the palette as RGB. One picture
+    /// faded by different amounts has the same indices.
     pub indexed: Option<(Vec<u8>, Vec<[u8; 3]>)>,
 }
 
 impl Raster {
-    /// One colour a pixel, row-major.
+    /// An image of one colour for each pixel, row-major.
     pub fn new(width: usize, height: usize, pixels: impl Iterator<Item = Color>) -> Arc<Self> {
         let mut rgba: Vec<u8> = pixels.take(width * height).flat_map(|c| [c.r, c.g, c.b, c.a]).collect();
         rgba.resize(width * height * 4, 0);
@@ -115,21 +115,21 @@ impl Raster {
         Arc::new(Self { width, height, rgba, key: hasher.finish(), indexed: None })
     }
 
-    /// One of 256 opaque colours a pixel, row-major.
+    /// An image whose pixels, row-major, are indices into the palette that `color` gives.
     pub fn indexed(width: usize, height: usize, levels: Vec<u8>, color: impl Fn(u8) -> Color) -> Arc<Self> {
         let colors: Vec<Color> = (0..=u8::MAX).map(color).collect();
         let raster = Self::new(width, height, levels.iter().map(|&level| colors[usize::from(level)]));
         let palette = colors.iter().map(|c| [c.r, c.g, c.b]).collect();
-        let whole = levels.len() == width * height && colors.iter().all(|c| c.a == 255);
-        Arc::new(Self { indexed: whole.then_some((levels, palette)), ..Arc::unwrap_or_clone(raster) })
+        let is_indexed = levels.len() == width * height && colors.iter().all(|c| c.a == 255);
+        Arc::new(Self { indexed: is_indexed.then_some((levels, palette)), ..Arc::unwrap_or_clone(raster) })
     }
 }
 
-/// One mark.
+/// A shape of a figure.
 #[expect(missing_docs, reason = "fields are called what they are")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// A box.
+    /// An axis-aligned box.
     Rect { rect: Box2, fill: Option<Color>, stroke: Option<Stroke> },
     /// A polyline, or a polygon where `closed`.
     Path { points: Vec<Point>, closed: bool, fill: Option<Color>, stroke: Option<Stroke> },
@@ -139,7 +139,7 @@ pub enum Shape {
     Text { at: Point, text: String, size: f32, color: Color, anchor: Anchor, upwards: bool },
     /// An image, interpolated where `smooth` (a photograph), else in hard cells (a matrix).
     Image { rect: Box2, raster: Arc<Raster>, smooth: bool },
-    /// Another scene, moved, and cut at `clip` (in its own coordinates).
+    /// Items of another scene, translated by `offset` and clipped to `clip` (in their own coordinates).
     Group { offset: Point, clip: Option<Box2>, items: Vec<Item> },
 }
 
@@ -159,87 +159,86 @@ pub struct Scene {
     pub width: f32,
     /// Height in points.
     pub height: f32,
-    /// Ground; `None` leaves the paper.
+    /// Background colour; `None` for transparent.
     pub background: Option<Color>,
-    /// What it shows, in words: the title of the file and what a screen reader says.
+    /// What it shows, in words: the title of the file, and the label for screen readers.
     pub title: String,
     /// Marks, later ones above earlier ones.
     pub items: Vec<Item>,
-    /// What it leaves to the row it stands in.
+    /// Legends, axes and titles that it leaves to the row it stands in.
     pub handed: Handed,
 }
 
 impl Scene {
-    /// An empty one.
+    /// A scene without marks.
     pub fn new(width: f32, height: f32, title: impl Into<String>, background: Option<Color>) -> Self {
         Self { width, height, background, title: title.into(), items: Vec::new(), handed: Handed::default() }
     }
 
-    /// Adds a mark. One that is nowhere (a coordinate is no number) is left out, so that what is
-    /// drawn is always finite.
+    /// Adds a mark; one with a coordinate that is not finite is dropped.
     pub fn add(&mut self, shape: Shape, identity: Option<Identity>) {
         if finite(&shape) {
             self.items.push(Item { shape, identity });
         }
     }
 
-    /// A filled box.
+    /// Adds a filled box.
     pub fn fill(&mut self, rect: Box2, color: Color) {
         self.add(Shape::Rect { rect, fill: Some(color), stroke: None }, None);
     }
 
-    /// An outlined box.
+    /// Adds an outlined box.
     pub fn outline(&mut self, rect: Box2, stroke: Stroke) {
         self.add(Shape::Rect { rect, fill: None, stroke: Some(stroke) }, None);
     }
 
-    /// A box that is not seen, but found by the pointer.
+    /// Adds an invisible box for hit testing.
     pub fn target(&mut self, rect: Box2, identity: Identity) {
         self.add(Shape::Rect { rect, fill: None, stroke: None }, Some(identity));
     }
 
-    /// A polyline.
+    /// Adds a polyline.
     pub fn line(&mut self, points: Vec<Point>, stroke: Stroke) {
         self.add(Shape::Path { points, closed: false, fill: None, stroke: Some(stroke) }, None);
     }
 
-    /// A filled polygon.
+    /// Adds a filled polygon.
     pub fn polygon(&mut self, points: Vec<Point>, fill: Color) {
         self.add(Shape::Path { points, closed: true, fill: Some(fill), stroke: None }, None);
     }
 
-    /// A dot, ringed by `ring` where given.
+    /// Adds a dot, outlined by `ring` where given.
     pub fn dot(&mut self, center: Point, radius: f32, fill: Color, ring: Option<Stroke>) {
         self.add(Shape::Circle { center, radius, fill: Some(fill), stroke: ring }, None);
     }
 
-    /// A line of text on the baseline `at`.
+    /// Adds a line of text whose `anchor` lies at `at`, on its baseline.
     pub fn text(&mut self, at: Point, text: impl Into<String>, size: f32, color: Color, anchor: Anchor) {
         self.add(Shape::Text { at, text: text.into(), size, color, anchor, upwards: false }, None);
     }
 
-    /// A line of text whose capitals are centred on `at`.
+    /// Adds a line of text whose capitals are vertically centred on `at`.
     pub fn text_mid(&mut self, at: Point, text: impl Into<String>, size: f32, color: Color, anchor: Anchor) {
         self.text([at[0], at[1] + size * font::CAP / 2.0], text, size, color, anchor);
     }
 
-    /// Text that reads upwards, centred on `at`, its baseline to the right.
+    /// Adds text that reads upwards, centred on `at`, its baseline to the right.
     pub fn text_up(&mut self, at: Point, text: impl Into<String>, size: f32, color: Color) {
         let anchor = Anchor::Middle;
         self.add(Shape::Text { at, text: text.into(), size, color, anchor, upwards: true }, None);
     }
 
-    /// An image.
+    /// Adds an image, interpolated where `smooth`.
     pub fn image(&mut self, rect: Box2, raster: Arc<Raster>, smooth: bool, identity: Option<Identity>) {
         self.add(Shape::Image { rect, raster, smooth }, identity);
     }
 
-    /// The marks of `other`, moved by `offset`; with `clip`, cut at its own size.
+    /// Adds the marks of `other`, translated by `offset` and clipped to `clip` (in the coordinates of `other`).
     pub fn place(&mut self, other: Self, offset: Point, clip: Option<Box2>) {
         self.add(Shape::Group { offset, clip, items: other.items }, None);
     }
 
-    /// The same with an empty edge of `margin` points.
+    /// The scene with a margin of `margin` points on every side.
     pub fn framed(self, margin: f32) -> Self {
         let (width, height) = (self.width + 2.0 * margin, self.height + 2.0 * margin);
         let mut scene = Self::new(width, height, self.title.clone(), self.background);
@@ -247,23 +246,23 @@ impl Scene {
         scene
     }
 
-    /// Where the token and the position of `hover` lie, once each.
+    /// The boxes of what `hover` names, each once.
     pub fn places(&self, hover: Hover) -> Vec<Box2> {
         hover::places(&self.items, hover)
     }
 
-    /// The items whose dots lie within an outline.
+    /// The items whose dots have their centre inside an outline, sorted.
     pub fn within(&self, outline: &[Point]) -> Vec<usize> {
         hover::dots(&self.items, &|p| polygon::contains(outline, p))
     }
 
-    /// What lies under `p`: the topmost mark that stands for something.
+    /// What the topmost mark with an identity under `p` stands for.
     pub fn hover(&self, p: Point) -> Option<Hover> {
         hover::under(&self.items, p)
     }
 }
 
-/// Whether every coordinate of `shape` is a number.
+/// Whether every coordinate of `shape` is finite.
 fn finite(shape: &Shape) -> bool {
     let all = |v: &[f32]| v.iter().all(|x| x.is_finite());
     match shape {

@@ -1,4 +1,4 @@
-//! The looks: every raw colour, type size, line weight and gap of a figure lives here.
+//! Themes: the colours, type sizes, line widths and gaps of figures.
 //!
 //! Lengths are points (1/72 inch), as a printed column needs them: 7 pt ticks and 7.5 pt labels in
 //! an 85 mm column. The categorical set follows Okabe and Ito (2008), which stays apart under the
@@ -20,24 +20,24 @@ impl Color {
         Self { r: (rgb >> 16) as u8, g: (rgb >> 8) as u8, b: rgb as u8, a: 255 }
     }
 
-    /// The same with opacity `alpha` from 0 to 1.
+    /// The colour with its opacity set to `alpha`, clamped to 0 to 1.
     pub fn alpha(self, alpha: f32) -> Self {
         Self { a: (alpha.clamp(0.0, 1.0) * 255.0).round() as u8, ..self }
     }
 
-    /// Part `t` of the way towards `other`, in sRGB.
+    /// Linear interpolation in sRGB from this colour (`t` = 0) to `other` (`t` = 1).
     pub fn mix(self, other: Self, t: f32) -> Self {
         let t = t.clamp(0.0, 1.0);
-        let one = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * t).round() as u8;
+        let channel = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * t).round() as u8;
         Self {
-            r: one(self.r, other.r),
-            g: one(self.g, other.g),
-            b: one(self.b, other.b),
-            a: one(self.a, other.a),
+            r: channel(self.r, other.r),
+            g: channel(self.g, other.g),
+            b: channel(self.b, other.b),
+            a: channel(self.a, other.a),
         }
     }
 
-    /// CIE lightness L*, 0 to 100: what a grey print keeps of the colour.
+    /// CIE lightness L*, 0 to 100: what a grey print preserves of the colour.
     pub fn lightness(self) -> f32 {
         let linear = |c: u8| {
             let c = f32::from(c) / 255.0;
@@ -48,14 +48,14 @@ impl Color {
     }
 }
 
-/// Colours and sizes of one look.
+/// Colours and sizes of a figure; all lengths are in points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Theme {
-    /// Light ink on a dark ground.
+    /// Whether ink is light on a dark background.
     pub dark: bool,
-    /// The ground behind everything; `None` leaves the paper.
+    /// Background behind everything; `None` for transparent, so that the paper shows.
     pub background: Option<Color>,
-    /// What the ground looks like, also where it is the paper: halos and gaps take it.
+    /// Colour of the background, or of the paper where that shows: for halos and gaps.
     pub ground: Color,
     /// Text and data ink.
     pub ink: Color,
@@ -79,11 +79,11 @@ pub struct Theme {
     pub label: f32,
     /// Size of tick labels.
     pub tick: f32,
-    /// Weight of data lines.
+    /// Width of data lines.
     pub line: f32,
-    /// Weight of axes and ticks.
+    /// Width of axes and ticks.
     pub hair: f32,
-    /// Gap between neighbours; multiples of it make the layout.
+    /// Unit of gaps between neighbours.
     pub gap: f32,
 }
 
@@ -112,7 +112,7 @@ impl Theme {
         }
     }
 
-    /// Light ink on a dark ground, for the screen.
+    /// Light ink on a dark background, for the screen.
     pub fn dark() -> Self {
         Self {
             dark: true,
@@ -131,22 +131,22 @@ impl Theme {
         }
     }
 
-    /// For a page: the light look on the paper itself.
+    /// For a page: the light theme on a transparent background.
     pub fn print() -> Self {
         Self { background: None, ..Self::light() }
     }
 
-    /// The frame of what is pinned: of a hue that no map and no evidence has.
+    /// Colour of the frame of what is pinned: a hue that no colour map and no evidence has.
     pub fn pinned(&self) -> Color {
         self.series[3]
     }
 
-    /// The step of the reading: of a hue that neither evidence nor what is pinned has.
+    /// Colour of the current step of the reading: a hue that neither evidence nor what is pinned has.
     pub fn playhead(&self) -> Color {
         self.series[2]
     }
 
-    /// The categorical colour of the `i`-th series; they repeat.
+    /// The categorical colour of series `i`; colours repeat.
     pub fn series(&self, i: usize) -> Color {
         self.series[i % self.series.len()]
     }
