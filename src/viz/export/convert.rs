@@ -1,5 +1,5 @@
-//! The SVG of a scene as PDF and as PNG, through the one converter family (usvg, krilla, resvg) and
-//! with the one typeface, whatever the machine has installed.
+//! Converts the SVG of a scene to PDF and PNG with usvg, krilla and resvg, and with the bundled
+//! typeface, whatever fonts the machine has.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::indexed::chunk;
 use super::{ExportError, MADE_BY, MAX_PIXELS, svg};
 use crate::viz::draw::{Scene, font};
 
-/// The SVG as the converters read it, with the one typeface and no other.
+/// Parses an SVG for the converters, with the bundled typeface as the only font.
 fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_source(usvg::fontdb::Source::Binary(Arc::new(font::file().as_ref().as_ref().to_vec())));
@@ -27,7 +27,7 @@ fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
     usvg::Tree::from_str(svg, &options).map_err(|e| ExportError::Convert { format, why: e.to_string() })
 }
 
-/// The scene as a one-page PDF, text as text.
+/// The bytes of a one-page PDF of the scene, with text as text.
 ///
 /// # Errors
 /// If the converter refuses the SVG.
@@ -48,30 +48,30 @@ pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
     document.finish().map_err(|error| refused(format!("{error:?}")))
 }
 
-/// The scene as PNG of `dpi` dots an inch, which the file also says.
+/// The bytes of a PNG of the scene at `dpi` dots per inch, which the file states.
 ///
 /// # Errors
-/// If it would be larger than [`MAX_PIXELS`] pixels, or the converter refuses the SVG.
+/// If a side would exceed [`MAX_PIXELS`] pixels, or the converter refuses the SVG.
 pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError> {
     let bytes = pixmap(scene, about, dpi, "PNG")?
         .encode_png()
         .map_err(|e| ExportError::Convert { format: "PNG", why: e.to_string() })?;
-    let metre = (dpi / 0.0254).round() as u32;
-    let mut density = [metre.to_be_bytes(), metre.to_be_bytes()].concat();
+    let dots_per_metre = (dpi / 0.0254).round() as u32;
+    let mut density = [dots_per_metre.to_be_bytes(); 2].concat();
     density.push(1); // the unit is the metre
-    let made = [&b"Software\0"[..], MADE_BY.as_bytes()].concat();
-    // Not compressed, in no language that is named: UTF-8.
+    let software = [&b"Software\0"[..], MADE_BY.as_bytes()].concat();
+    // iTXt, UTF-8: not compressed, no language tag, no translated keyword.
     let about = [&b"Description\0\0\0\0\0"[..], about.as_bytes()].concat();
-    // After the signature (8 bytes) and the header chunk (25), where all of them may stand.
+    // These chunks may follow the signature (8 bytes) and the header chunk (25 bytes).
     let mut file = bytes[..33].to_vec();
     chunk(&mut file, *b"pHYs", &density);
-    chunk(&mut file, *b"tEXt", &made);
+    chunk(&mut file, *b"tEXt", &software);
     chunk(&mut file, *b"iTXt", &about);
     file.extend(&bytes[33..]);
     Ok(file)
 }
 
-/// The pixels of a scene, on white where it leaves the ground to the paper.
+/// Renders a scene, on white where it has no background of its own.
 pub(super) fn pixmap(
     scene: &Scene,
     about: &str,
@@ -90,7 +90,7 @@ pub(super) fn pixmap(
         width as f32 / tree.size().width(),
         height as f32 / tree.size().height(),
     );
-    // A figure for print leaves the ground to the paper; a PNG has none, and dark text needs one.
+    // A figure for print has no background, which dark text needs wherever a PNG is shown.
     pixmap.fill(tiny_skia::Color::WHITE);
     resvg::render(&tree, fit, &mut pixmap.as_mut());
     Ok(pixmap)

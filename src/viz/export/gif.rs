@@ -1,5 +1,5 @@
-//! A reading step by step as an animated GIF: a frame a step, one palette for all, and of every frame only the part
-//! that changes. The same scenes give the same bytes.
+//! The steps of a reading as an animated GIF: one palette for all frames, and of each frame only the rectangle that
+//! changes. The same scenes give the same bytes.
 
 use std::collections::HashMap;
 
@@ -10,56 +10,57 @@ use super::convert::pixmap;
 use super::{ExportError, MADE_BY};
 use crate::viz::draw::Scene;
 
-/// Most frames: a longer reading moves on several steps a frame.
+/// Most frames: a longer reading advances several steps from frame to frame.
 const MAX_FRAMES: usize = 256;
-/// How long the whole lasts where no frame becomes too short or too long for it, in seconds.
-const WHOLE_S: f32 = 8.0;
-/// Shortest and longest frame, in hundredths of a second: browsers slow down what is shorter.
+/// Duration of the animation in seconds, as far as the limits of a frame allow.
+const DURATION_S: f32 = 8.0;
+/// Shortest and longest frame, in hundredths of a second: browsers slow down shorter frames.
 const FRAME_CS: (u16, u16) = (4, 50);
-/// How much longer than the others the last frame stays, in hundredths of a second.
-const REST_CS: u16 = 150;
-/// Frames that are drawn at once: so many are held.
-const AT_ONCE: usize = 16;
-/// Every so many pixels one is looked at for the palette; 1 is finest, 30 fastest.
+/// Additional time for which the last frame is shown, in hundredths of a second.
+const LAST_EXTRA_CS: u16 = 150;
+/// Frames that are rendered in parallel and held in memory at once.
+const BATCH: usize = 16;
+/// Sampling factor of the palette's quantiser: 1 is finest, 30 fastest.
 const PALETTE_SPEED: i32 = 10;
 
-/// Dots an inch of a GIF, where nobody says.
+/// Default resolution of a GIF, in dots per inch.
 pub const GIF_DPI: f32 = 150.0;
-/// The same of a PNG.
+/// Default resolution of a PNG, in dots per inch.
 pub const PNG_DPI: f32 = 300.0;
 
 /// Which steps of a reading are shown, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Animation {
-    /// How many tokens have been read in every frame; the last one has all.
+    /// Number of tokens read so far in each frame; all of them in the last.
     pub steps: Vec<usize>,
-    /// How long a frame stays, in hundredths of a second.
+    /// How long a frame is shown, in hundredths of a second.
     pub delay_cs: u16,
 }
 
 impl Animation {
-    /// Of a reading of `tokens`: a frame a step as far as there are not too many.
+    /// The animation of a reading of `tokens`: a frame for each step, up to 256 evenly spaced ones.
     pub fn of(tokens: usize) -> Self {
         let count = tokens.min(MAX_FRAMES);
-        Self { steps: spread(tokens, count), delay_cs: Self::delay(count) }
+        Self { steps: evenly_spaced(tokens, count), delay_cs: Self::delay(count) }
     }
 
     fn delay(frames: usize) -> u16 {
-        ((100.0 * WHOLE_S / frames.max(1) as f32).round() as u16).clamp(FRAME_CS.0, FRAME_CS.1)
+        ((100.0 * DURATION_S / frames.max(1) as f32).round() as u16).clamp(FRAME_CS.0, FRAME_CS.1)
     }
 
-    /// `count` of the steps, as far apart as can be: those of a series of stills.
+    /// `count` evenly spaced steps for a series of stills, the last after all tokens; fewer where there are fewer tokens.
     pub fn stills(tokens: usize, count: usize) -> Vec<usize> {
-        spread(tokens, count.min(tokens))
+        evenly_spaced(tokens, count.min(tokens))
     }
 }
 
-/// `count` steps up to `tokens`, evenly.
-fn spread(tokens: usize, count: usize) -> Vec<usize> {
+/// `count` evenly spaced steps, the last of them `tokens`.
+fn evenly_spaced(tokens: usize, count: usize) -> Vec<usize> {
     (1..=count).map(|frame| frame * tokens / count).collect()
 }
 
-/// The GIF of a reading; `draw` gives the picture after so many steps, all of one size.
+/// The bytes of the GIF of a reading, none if `animation` has no steps; `draw(step)` gives the picture after `step`
+/// tokens, all of one size.
 ///
 /// # Errors
 /// If a picture cannot be drawn, or would be too large.
@@ -75,11 +76,11 @@ pub fn gif<E: From<ExportError> + Send>(
     let mut palette = Palette::of([pixels(first)?, pixels(steps[steps.len() / 2])?, pixels(last)?]);
     let mut file = File::begin(pixels(first)?.size, &palette.colors, about)?;
     let mut shown: Vec<u8> = Vec::new();
-    for together in steps.chunks(AT_ONCE) {
-        let drawn: Vec<Picture> = together.par_iter().map(|step| pixels(*step)).collect::<Result<_, E>>()?;
-        for (step, picture) in together.iter().zip(drawn) {
+    for batch in steps.chunks(BATCH) {
+        let drawn: Vec<Picture> = batch.par_iter().map(|step| pixels(*step)).collect::<Result<_, E>>()?;
+        for (step, picture) in batch.iter().zip(drawn) {
             let next = palette.indices(&picture.rgb);
-            let delay = if *step == last { delay_cs + REST_CS } else { *delay_cs };
+            let delay = if *step == last { delay_cs + LAST_EXTRA_CS } else { *delay_cs };
             file.frame(&shown, &next, delay)?;
             shown = next;
         }
@@ -96,69 +97,70 @@ struct Picture {
 impl Picture {
     fn of(scene: &Scene, about: &str, dpi: f32) -> Result<Self, ExportError> {
         let pixmap = pixmap(scene, about, dpi, "GIF")?;
-        // On white or on the ground of the look: nothing shines through.
+        // Drawn on white or on the theme's background, so that every pixel is opaque.
         let rgb = pixmap.data().chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]).collect();
         Ok(Self { size: [pixmap.width() as u16, pixmap.height() as u16], rgb })
     }
 }
 
-/// The 256 colours of all frames, and which is nearest to one that was asked for before.
+/// The colours of all frames, up to 256, and the nearest of them to each colour looked up so far.
 struct Palette {
     /// Red, green and blue of each.
     colors: Vec<u8>,
-    known: HashMap<[u8; 3], u8>,
+    nearest: HashMap<[u8; 3], u8>,
 }
 
 impl Palette {
-    /// Of pictures that have all colours there will be.
+    /// The palette of sample pictures: the first, the middle and the last frame.
     fn of(pictures: [Picture; 3]) -> Self {
-        // One above the other, as far as a frame can be high.
+        // The pictures one above the other, cut at the largest height of a frame.
         let width = pictures[0].size[0];
         let rgb: Vec<u8> = pictures.into_iter().flat_map(|picture| picture.rgb).collect();
         let height = (rgb.len() / (3 * usize::from(width))).min(usize::from(u16::MAX));
         let rgb = &rgb[..3 * usize::from(width) * height];
         let frame = Frame::from_rgb_speed(width, height as u16, rgb, PALETTE_SPEED);
-        Self { colors: frame.palette.unwrap_or_default(), known: HashMap::new() }
+        Self { colors: frame.palette.unwrap_or_default(), nearest: HashMap::new() }
     }
 
+    /// The index of the nearest colour for each pixel.
     fn indices(&mut self, rgb: &[u8]) -> Vec<u8> {
-        let Self { colors, known } = self;
-        let nearest = |[r, g, b]: [u8; 3]| {
-            let far = |c: &[u8]| {
-                let off = |a: u8, b: u8| (i32::from(a) - i32::from(b)).pow(2);
-                off(c[0], r) + off(c[1], g) + off(c[2], b)
+        let Self { colors, nearest } = self;
+        let find = |[r, g, b]: [u8; 3]| {
+            let distance = |c: &[u8]| {
+                let squared = |a: u8, b: u8| (i32::from(a) - i32::from(b)).pow(2);
+                squared(c[0], r) + squared(c[1], g) + squared(c[2], b)
             };
-            let best = colors.chunks_exact(3).enumerate().min_by_key(|(_, color)| far(color));
+            let best = colors.chunks_exact(3).enumerate().min_by_key(|(_, color)| distance(color));
             best.map_or(0, |(at, _)| at as u8)
         };
         let mut index =
-            |p: &[u8]| *known.entry([p[0], p[1], p[2]]).or_insert_with_key(|color| nearest(*color));
+            |p: &[u8]| *nearest.entry([p[0], p[1], p[2]]).or_insert_with_key(|color| find(*color));
         rgb.chunks_exact(3).map(&mut index).collect()
     }
 }
 
-/// The file as far as it is written.
+/// The file being encoded.
 struct File {
     encoder: Encoder<Vec<u8>>,
     size: [u16; 2],
 }
 
-fn refused(error: &impl std::fmt::Display) -> ExportError {
+fn gif_error(error: &impl std::fmt::Display) -> ExportError {
     ExportError::Convert { format: "GIF", why: error.to_string() }
 }
 
 impl File {
     fn begin(size: [u16; 2], palette: &[u8], about: &str) -> Result<Self, ExportError> {
-        let mut encoder = Encoder::new(Vec::new(), size[0], size[1], palette).map_err(|e| refused(&e))?;
-        encoder.set_repeat(Repeat::Infinite).map_err(|e| refused(&e))?;
+        let mut encoder = Encoder::new(Vec::new(), size[0], size[1], palette).map_err(|e| gif_error(&e))?;
+        encoder.set_repeat(Repeat::Infinite).map_err(|e| gif_error(&e))?;
         const COMMENT: u8 = 0xfe;
         let text = format!("{about}; {MADE_BY}");
         let parts: Vec<&[u8]> = text.as_bytes().chunks(255).collect();
-        encoder.write_raw_extension(AnyExtension(COMMENT), &parts).map_err(|e| refused(&e))?;
+        encoder.write_raw_extension(AnyExtension(COMMENT), &parts).map_err(|e| gif_error(&e))?;
         Ok(Self { encoder, size })
     }
 
-    /// Adds the box around what differs from what is shown; of the first frame all.
+    /// Adds a frame: the bounding box of the pixels in which `next` differs from `shown`, which is empty before the first.
     fn frame(&mut self, shown: &[u8], next: &[u8], delay: u16) -> Result<(), ExportError> {
         let [width, height] = self.size.map(usize::from);
         let (mut left, mut top, mut right, mut bottom) = (width, height, 0, 0);
@@ -168,7 +170,7 @@ impl File {
             (top, bottom) = (top.min(y), bottom.max(y + 1));
         }
         if right == 0 {
-            (left, top, right, bottom) = (0, 0, 1, 1); // nothing changes: one pixel keeps the time
+            (left, top, right, bottom) = (0, 0, 1, 1); // nothing changes: one pixel keeps the delay
         }
         let rows = next.chunks_exact(width).take(bottom).skip(top);
         let frame = Frame {
@@ -181,11 +183,11 @@ impl File {
             buffer: rows.flat_map(|row| row[left..right].to_vec()).collect(),
             ..Frame::default()
         };
-        self.encoder.write_frame(&frame).map_err(|e| refused(&e))
+        self.encoder.write_frame(&frame).map_err(|e| gif_error(&e))
     }
 
     fn end(self) -> Result<Vec<u8>, ExportError> {
-        self.encoder.into_inner().map_err(|e| refused(&e))
+        self.encoder.into_inner().map_err(|e| gif_error(&e))
     }
 }
 

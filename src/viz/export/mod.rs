@@ -1,6 +1,6 @@
-//! A scene as a file: SVG and PDF with true vectors and text as text, PNG at a chosen resolution;
-//! the numbers behind it as CSV or NPZ. The same scene gives the same bytes on every machine: nothing
-//! writes a time. In PDF and PNG the typeface comes along; an SVG names it. A file is written whole or not at all.
+//! Writes a scene to a file: SVG and PDF as vector graphics with text as text, PNG at a chosen resolution;
+//! its numbers as CSV or NPZ. The same scene gives the same bytes on every machine: no format stores a
+//! time. PDF and PNG contain the typeface; an SVG names it. Files are written atomically.
 
 mod convert;
 mod gif;
@@ -32,13 +32,13 @@ pub enum ExportError {
         /// Why.
         source: std::io::Error,
     },
-    /// The ending names no format.
+    /// The file extension names no format.
     #[error("{path}: cannot tell the format from its ending; use .svg, .pdf, .png, .gif, .csv or .npz")]
     Ending {
         /// The file.
         path: PathBuf,
     },
-    /// A GIF of what does not move.
+    /// A GIF of a single picture.
     #[error(
         "{path}: a GIF shows a reading step by step: give --trace or --scan, and scan_path, evidence, kernel or assignment as --figure"
     )]
@@ -46,7 +46,7 @@ pub enum ExportError {
         /// The file.
         path: PathBuf,
     },
-    /// The picture would be too large.
+    /// A side of the picture would exceed [`MAX_PIXELS`].
     #[error(
         "{width} x {height} pixels are too many (up to {MAX_PIXELS} each way); lower the dpi or the width"
     )]
@@ -56,38 +56,38 @@ pub enum ExportError {
         /// Pixels down.
         height: u32,
     },
-    /// A converter refused; a bug of this program.
+    /// A converter failed, which is a bug of this program.
     #[error("the figure could not be converted to {format}: {why}; this is a bug, please report it")]
     Convert {
         /// The format.
         format: &'static str,
-        /// What the converter said.
+        /// The converter's error.
         why: String,
     },
 }
 
-/// Most pixels of a PNG each way.
+/// Most pixels of a side of a PNG.
 pub const MAX_PIXELS: u32 = 16_384;
-/// Who made the file.
+/// Name and version of this program, for the files' metadata.
 pub const MADE_BY: &str = concat!("SSMProbe ", env!("CARGO_PKG_VERSION"));
 const POINTS_PER_MM: f32 = 72.0 / 25.4;
 
-/// Points of a length in millimetres.
+/// A length in millimetres, in points.
 pub fn points(mm: f32) -> f32 {
     mm * POINTS_PER_MM
 }
 
-/// Height of the text on a page of A4, in mm.
+/// Height of the text area of an A4 page, in mm.
 const PAGE_MM: f32 = 247.0;
 
-/// What to know of a picture that is higher than a page.
+/// A warning for a picture that is higher than a page; `None` for others.
 pub fn higher_than_page(scene: &Scene) -> Option<String> {
     let high = scene.height / POINTS_PER_MM;
     let what = "draw fewer figures at a time, or more probes side by side";
     (high > PAGE_MM).then(|| format!("It is {high:.0} mm high, more than a page ({PAGE_MM} mm): {what}"))
 }
 
-/// What to know of a picture whose words have letters that the typeface has not.
+/// A warning for a picture with letters that the typeface lacks; `None` for others.
 pub fn missing_letters(scene: &Scene) -> Option<String> {
     fn collect(items: &[Item], missing: &mut BTreeSet<char>) {
         for item in items {
@@ -105,13 +105,13 @@ pub fn missing_letters(scene: &Scene) -> Option<String> {
     (!missing.is_empty()).then(|| format!("{what}: {some}"))
 }
 
-/// Writes the figure or its numbers to `path`, in the format its ending names.
+/// Writes the figure or its numbers to `path`, in the format of its extension.
 ///
 /// # Errors
-/// If the ending names none, the figure cannot be converted, or the file cannot be written.
+/// If the extension names no format for a single picture, the figure cannot be converted, or the file cannot be written.
 pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) -> Result<(), ExportError> {
-    let ending = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-    let bytes = match ending.as_deref() {
+    let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+    let bytes = match extension.as_deref() {
         Some("svg") => svg(scene, about).into_bytes(),
         Some("pdf") => pdf(scene, about)?,
         Some("png") => png(scene, about, dpi)?,
@@ -123,10 +123,10 @@ pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) ->
     write(path, &bytes)
 }
 
-/// Writes a file whole or not at all: beside it first, then in its place.
+/// Writes a file atomically: to a temporary file beside it, which then takes its place.
 ///
 /// # Errors
-/// If the folder cannot be written to.
+/// If the file cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
     atomic_file::write(path, bytes).map_err(|source| ExportError::Write { path: path.to_owned(), source })
 }

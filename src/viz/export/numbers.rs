@@ -1,9 +1,9 @@
-//! A table as CSV, for people and spreadsheets, and as NPZ, for NumPy; each says what it shows, of what
-//! it was made and by what.
+//! A table as CSV, for people and spreadsheets, and as NPZ, for NumPy; each with metadata on what it
+//! shows, what it was made of and by which program.
 //!
 //! CSV begins with lines `# key: value`, which `pandas.read_csv(path, comment="#")`, `numpy.genfromtxt`
-//! and R's `read.csv(path, comment.char = "#")` leave out; a cell with `#` in it is quoted. NPZ has an
-//! array `metadata` of one string, the same as JSON.
+//! and R's `read.csv(path, comment.char = "#")` skip; a cell with `#` in it is quoted. NPZ has an array
+//! `metadata` of one string, the same as JSON.
 
 use std::io::{Cursor, Write as _};
 
@@ -11,18 +11,18 @@ use super::ExportError;
 use crate::model::io::csv_cell::{unique_names, word};
 use crate::viz::draw::table::{Column, Table};
 
-/// What a file says of itself: what it shows, what it was made of and by what.
+/// The metadata of a file: what it shows, what it was made of and by which program.
 fn metadata<'a>(title: &'a str, about: &'a str) -> [(&'static str, &'a str); 3] {
     [("title", title), ("made of", about), ("made by", super::MADE_BY)]
 }
 
-/// The lines of a table, heads first, with no cell that a spreadsheet would take for a formula.
+/// The lines of a table, headings first, with cells escaped that a spreadsheet would take for a formula.
 fn guarded(table: &Table) -> impl Iterator<Item = Vec<String>> {
     let lines = std::iter::once(table.heads()).chain((0..table.rows()).map(|at| table.row(at)));
     lines.map(|cells| cells.iter().map(|cell| word(cell).into_owned()).collect())
 }
 
-/// The table as text, heads first, a tab between cells, as a spreadsheet takes it from the clipboard.
+/// The table as tab-separated text, headings first, as a spreadsheet takes it from the clipboard.
 pub fn tsv(table: &Table) -> String {
     let line = |cells: Vec<String>| {
         cells.iter().map(|cell| cell.replace(['\t', '\n'], " ")).collect::<Vec<_>>().join("\t") + "\n"
@@ -30,11 +30,11 @@ pub fn tsv(table: &Table) -> String {
     guarded(table).map(line).collect()
 }
 
-/// The table as CSV: what it is in comments, a header, one row a line; a matrix as one more column a
-/// column.
+/// The bytes of the table as CSV: metadata in comments, a header, one line for each row; each column of
+/// the matrix is a column.
 ///
 /// # Errors
-/// If the writer fails, which memory does not.
+/// If the writer fails, which it does not in memory.
 pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportError> {
     let failed = |e: &dyn std::fmt::Display| ExportError::Convert { format: "CSV", why: e.to_string() };
     let mut lines = Vec::new();
@@ -49,8 +49,8 @@ pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
     writer.into_inner().map_err(|e| failed(&e))
 }
 
-/// The numbers of the table as NPZ: float64 columns, a float32 matrix, a name that is there already with a number; words
-/// stay in the CSV. What it is stands in `metadata`, and in the archive's comment.
+/// The bytes of the table's numbers as NPZ: float64 columns and a float32 matrix, a repeated name with a number after
+/// it; columns of words are left out. Metadata are in the array `metadata`, and partly in the archive's comment.
 ///
 /// # Errors
 /// If the archive cannot be built.
@@ -58,7 +58,7 @@ pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
     let failed = |e: &dyn std::fmt::Display| ExportError::Convert { format: "NPZ", why: e.to_string() };
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     archive.set_comment(format!("{about}\n{}", super::MADE_BY)).map_err(|e| failed(&e))?;
-    // A fixed time, so that the same numbers are the same bytes.
+    // A fixed time, so that the same numbers give the same bytes.
     let options = zip::write::SimpleFileOptions::default()
         .compression_method(zip::CompressionMethod::Deflated)
         .last_modified_time(zip::DateTime::default());
@@ -88,9 +88,9 @@ pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
     archive.finish().map(Cursor::into_inner).map_err(|e| failed(&e))
 }
 
-/// A NumPy array, format 1.0: magic, header padded to 64 bytes, data.
-fn npy(kind: &str, shape: &str, data: &[u8]) -> Vec<u8> {
-    let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
+/// A NumPy array, format 1.0: magic, header padded to a multiple of 64 bytes, data.
+fn npy(dtype: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}");
     let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
     out.extend((length as u16).to_le_bytes());

@@ -1,5 +1,5 @@
-//! A scene as SVG: shapes as shapes, text as text, images as PNG inside. Numbers have three decimals
-//! and nothing depends on the machine, so that the same scene is the same text.
+//! A scene as SVG: shapes as shapes, text as text, images as embedded PNG. Numbers have up to three
+//! decimals and nothing depends on the machine, so that the same scene gives the same text.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use base64::Engine as _;
 use super::{MADE_BY, POINTS_PER_MM, indexed};
 use crate::viz::draw::{Anchor, Box2, Color, Raster, Scene, Shape, Stroke, font, scene::Item};
 
-/// The scene as SVG; `about` says what it was made from (image, probe, backbone).
+/// The text of an SVG of the scene; `about` says what it was made from (image, probe, backbone).
 pub fn svg(scene: &Scene, about: &str) -> String {
     let mut out = String::new();
     let (w, h) = (num(scene.width), num(scene.height));
@@ -32,7 +32,7 @@ pub fn svg(scene: &Scene, about: &str) -> String {
     out
 }
 
-/// Writing into a `String` cannot fail.
+/// Appends formatted text; writing into a `String` cannot fail.
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
@@ -45,7 +45,7 @@ fn items(out: &mut String, items: &[Item], clips: &mut usize) {
 
 fn shape(out: &mut String, shape: &Shape, clips: &mut usize) {
     match shape {
-        // A box that is only there for the pointer.
+        // An invisible box for hit testing.
         Shape::Rect { fill: None, stroke: None, .. } => {}
         Shape::Rect { rect, fill, stroke } => {
             push(out, format_args!("<rect{}{}{}/>\n", place(*rect), paint("fill", *fill), line(*stroke)));
@@ -68,18 +68,18 @@ fn shape(out: &mut String, shape: &Shape, clips: &mut usize) {
                 Anchor::Middle => " text-anchor=\"middle\"",
                 Anchor::End => " text-anchor=\"end\"",
             };
-            let turn = if *upwards { format!(" transform=\"rotate(-90 {x} {y})\"") } else { String::new() };
+            let rotate = if *upwards { format!(" transform=\"rotate(-90 {x} {y})\"") } else { String::new() };
             let (size, fill) = (num(*size), paint("fill", Some(*color)));
             let text = escape(text);
             push(
                 out,
                 format_args!(
-                    "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{fill}{turn}>{text}</text>\n"
+                    "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{fill}{rotate}>{text}</text>\n"
                 ),
             );
         }
         Shape::Image { rect, raster, smooth } => {
-            let hard = if *smooth {
+            let rendering = if *smooth {
                 ""
             } else {
                 " image-rendering=\"optimizeSpeed\" style=\"image-rendering:pixelated\""
@@ -88,7 +88,7 @@ fn shape(out: &mut String, shape: &Shape, clips: &mut usize) {
             push(
                 out,
                 format_args!(
-                    "<image{} preserveAspectRatio=\"none\"{hard} href=\"data:image/png;base64,{data}\"/>\n",
+                    "<image{} preserveAspectRatio=\"none\"{rendering} href=\"data:image/png;base64,{data}\"/>\n",
                     place(*rect)
                 ),
             );
@@ -140,14 +140,14 @@ fn line(stroke: Option<Stroke>) -> String {
     text
 }
 
-/// A length with up to three decimals, and no minus zero.
+/// A length with up to three decimals, and no negative zero.
 fn num(v: f32) -> String {
     let text = format!("{v:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// Text as XML holds it; characters XML forbids are left out.
+/// Text escaped for XML; characters that XML forbids become spaces.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -163,7 +163,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// The pixels of an image as PNG.
+/// The bytes of a PNG of an image.
 fn encode(raster: &Raster) -> Vec<u8> {
     use image::ImageEncoder as _;
     if let Some((levels, palette)) = &raster.indexed {
