@@ -1,4 +1,4 @@
-//! A picture that brings its own data: what is exported, and what stands in a pane.
+//! Plots: pictures that own their data, as they are exported and shown in a pane.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,115 +12,115 @@ use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview, View};
 use crate::viz::{Empty, MARGIN, Size, heading};
 
-/// What a plot is called, and what draws it again.
+/// The names of a plot, and the command that draws it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caption {
-    /// On the screen.
+    /// Its title on the screen.
     pub title: String,
-    /// What its file is called, without ending.
+    /// The stem of its file name.
     pub file: String,
-    /// What it was made of, for the file's metadata.
+    /// What it was made from, for the file's metadata.
     pub about: String,
-    /// What `ssmprobe figures` is told to draw the same, without its data and where it goes; empty where it cannot.
+    /// The options of `ssmprobe figures` that draw the same, without those for data and output; empty where there are none.
     pub command: String,
 }
 
-/// A picture with its data.
+/// A picture that owns its data.
 pub trait Plot: Send + Sync {
-    /// What it is called, and what draws it again.
+    /// Its names, and the command that draws it again.
     fn caption(&self) -> Caption;
 
-    /// A height that suits `width`, in points.
+    /// The preferred height at `width`, in points.
     fn height(&self, width: f32) -> f32;
 
-    /// A height beyond which room is not used, in points.
+    /// The height beyond which more space is of no use, in points.
     fn max_height(&self, width: f32) -> f32 {
         1.4 * self.height(width)
     }
 
-    /// The smallest size, in points, in which all of it can be read in a pane of this `width`: a smaller one scrolls.
+    /// The smallest legible size in a pane of this `width`, in points; a smaller pane scrolls.
     fn legible(&self, _width: f32) -> Size {
         Size { width: 0.0, height: 0.0 }
     }
 
-    /// The picture at `size`.
+    /// Draws the picture at `size`, without a margin.
     ///
     /// # Errors
-    /// Why there is nothing to see.
+    /// If there is nothing to show.
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty>;
 
-    /// The picture in a column of `width` points, as high as suits it, edge included.
+    /// Draws the picture at `width` points and its preferred height, margin included.
     ///
     /// # Errors
-    /// Why there is nothing to see.
+    /// If there is nothing to show.
     fn draw_column(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let width = width - 2.0 * MARGIN;
         Ok(self.scene(theme, Size { width, height: self.height(width) })?.framed(MARGIN))
     }
 
-    /// The numbers behind it.
+    /// The numbers it shows.
     fn table(&self) -> Table;
 
-    /// How many tokens are read one after the other, where the picture shows it; 0 where it does not.
+    /// Number of steps of the reading, where the picture shows them; else 0.
     fn steps(&self) -> usize {
         0
     }
 
-    /// The picture in a column after so many tokens were read.
+    /// As [`Plot::draw_column`], after `step` tokens have been read.
     ///
     /// # Errors
-    /// Why there is nothing to see.
+    /// If there is nothing to show.
     fn draw_step(&self, _step: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         self.draw_column(theme, width)
     }
 
-    /// Whether it is several pictures side by side, which are a page wide and have no one table.
+    /// Whether it is several pictures side by side, which take a page's width and have no single table.
     fn is_comparison(&self) -> bool {
         false
     }
 
-    /// Why several do not fit side by side on a page of `width` points, if they do not.
+    /// Why its pictures do not fit side by side on a page of `width` points; `None` if they do.
     fn narrow(&self, _width: f32) -> Option<Narrow> {
         None
     }
 
-    /// The same with so many side by side and the others below, where there are several.
+    /// The plot with `columns` pictures side by side and the others below; `None` for a single picture.
     fn in_rows(&self, _columns: usize) -> Option<Arc<dyn Plot>> {
         None
     }
 
-    /// Its data as files; none where it has a place of its own.
+    /// The data that its file needs to be drawn again; empty where they are kept elsewhere.
     fn sources(&self) -> Vec<Source<'_>>;
 }
 
-/// Draws a plot at `size`, edge included.
+/// Draws a plot at `size`, margin included.
 ///
 /// # Errors
-/// Why there is nothing to see.
+/// If there is nothing to show.
 pub fn draw(plot: &dyn Plot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
     let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
     Ok(plot.scene(theme, inner)?.framed(MARGIN))
 }
 
-/// Data that a picture is drawn from again.
+/// Data from which a plot can be drawn again.
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
-    /// What a probe made of an image.
+    /// The trace of a probe on an image.
     Trace(&'a Trace),
-    /// What was subtracted from the others.
+    /// The trace that is subtracted from the others.
     Against(&'a Trace),
-    /// What one made of a dataset.
+    /// The evaluation of a probe on a dataset.
     Evaluation(&'a Evaluation),
-    /// How stable an order is.
+    /// The stability of an order.
     Stability(&'a Stability),
     /// Removal curves.
     Removal(&'a Removal),
-    /// Removal curves that were subtracted.
+    /// Removal curves that are subtracted.
     RemovalAgainst(&'a Removal),
 }
 
 impl Source<'_> {
-    /// What it is; the option of `ssmprobe figures` that names its file has two hyphens before it.
+    /// Its kind: the name of the `ssmprobe figures` option that takes its file, without hyphens.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Trace(_) => "trace",
@@ -131,7 +131,7 @@ impl Source<'_> {
         }
     }
 
-    /// How the name of its file ends.
+    /// The ending of its file name, without the dot before it.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Trace(_) | Self::Against(_) => "trace.json",
@@ -141,10 +141,10 @@ impl Source<'_> {
         }
     }
 
-    /// Its file's content.
+    /// The content of its file, as JSON.
     ///
     /// # Errors
-    /// If it holds what JSON cannot.
+    /// If it cannot be serialised.
     pub fn json(self) -> Result<String, String> {
         match self {
             Self::Trace(trace) | Self::Against(trace) => {
@@ -159,45 +159,45 @@ impl Source<'_> {
     }
 }
 
-/// An overview of evaluations.
+/// An overview of one evaluation, or of two, as a plot.
 #[derive(Clone)]
 pub struct EvaluationPlot {
-    /// Which.
+    /// The overview.
     pub overview: &'static dyn Overview,
-    /// What one probe made of the images.
+    /// The evaluation shown.
     pub evaluation: Arc<Evaluation>,
-    /// And another; the same where there is none.
+    /// A second evaluation; the same as the first where there is none.
     pub other: Arc<Evaluation>,
-    /// What is set.
+    /// The settings of the overview.
     pub choice: Choice,
     /// The image to mark.
     pub selected: Option<usize>,
 }
 
 impl EvaluationPlot {
-    /// As an overview takes it.
+    /// What the overview draws.
     pub fn view(&self) -> View<'_> {
         let Self { evaluation, other, choice, selected, .. } = self;
         View { evaluation, other, choice, selected: *selected }
     }
 
-    /// How its probes read, where that is not as trained.
+    /// The heading: how its probes read, where that is not as trained.
     fn head(&self) -> Option<String> {
-        let said = |evaluation: &Evaluation| {
+        let reading = |evaluation: &Evaluation| {
             let change = Some(&evaluation.change).filter(|change| !change.is_empty());
             change.map(|change| format!("{}: {change}, not retrained", evaluation.probe))
         };
         let other = self.is_of_two().then_some(&*self.other);
-        let all: Vec<String> = std::iter::once(&*self.evaluation).chain(other).filter_map(said).collect();
+        let all: Vec<String> = std::iter::once(&*self.evaluation).chain(other).filter_map(reading).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Whether it shows an evaluation against another.
+    /// Whether it shows two different evaluations.
     fn is_of_two(&self) -> bool {
         self.overview.is_by_image() && !Arc::ptr_eq(&self.evaluation, &self.other)
     }
 
-    /// The overview and its settings, as `ssmprobe figures` takes them.
+    /// The options of `ssmprobe figures` for the overview and its settings.
     fn command(&self) -> String {
         let Choice { measure, against, maps, map, classes, .. } = &self.choice;
         let measure = dataset::measure(&self.evaluation, measure);
@@ -255,12 +255,12 @@ impl Plot for EvaluationPlot {
     }
 }
 
-/// Parts of a file's name, those that say something.
+/// The parts of a file name that are not empty, joined by hyphens.
 pub(super) fn joined(parts: &[&str]) -> String {
     parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// The name of a file without its folder and its ending.
+/// The name of a file without its folder and its extension.
 pub fn stem(name: &str) -> String {
     Path::new(name).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }

@@ -1,31 +1,32 @@
-//! The most probable classes, best first; of a difference those of either trace around zero, the most different first.
+//! The most probable classes, best first; of a difference the top classes of both traces, with bars around zero, the most
+//! different first.
 
 use crate::model::trace::{Prediction, Trace};
-use crate::viz::difference::{around_zero, head as column, label, signed, value};
+use crate::viz::difference::{around_zero, head, label, signed, value};
 use crate::viz::draw::{
     Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, extent, font, number,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
-/// How many classes are drawn where the height is free.
+/// Most classes at the preferred height.
 const DEFAULT_CLASSES: usize = 5;
-/// Height of one bar with its gap.
+/// Smallest height of a bar with its gap, in points.
 const MIN_ROW_PT: f32 = 13.0;
-/// The same where there is room.
+/// Largest height of a bar with its gap, in points.
 const MAX_ROW_PT: f32 = 17.0;
 
-/// Height of the words above the bars.
-fn head(theme: &Theme) -> f32 {
+/// Height of the title above the bars, in points.
+fn title_height(theme: &Theme) -> f32 {
     theme.label + 2.5
 }
 
-/// A share in per cent, to a tenth.
+/// A share in percent, rounded to a tenth.
 fn percent(share: f32) -> f64 {
     (f64::from(share) * 1000.0).round() / 10.0
 }
 
-/// A probability, or what it differs by in points of per cent.
-fn text(trace: &Trace, p: &Prediction) -> String {
+/// A probability in percent, or a difference of two in percentage points, as text.
+fn probability_text(trace: &Trace, p: &Prediction) -> String {
     if trace.minus.is_some() {
         signed(percent(p.probability))
     } else {
@@ -54,11 +55,11 @@ impl Figure for Predictions {
     }
 
     fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
-        trace.top.len().clamp(1, DEFAULT_CLASSES) as f32 * MIN_ROW_PT + 2.0 + head(&Theme::light())
+        trace.top.len().clamp(1, DEFAULT_CLASSES) as f32 * MIN_ROW_PT + 2.0 + title_height(&Theme::light())
     }
 
     fn max_height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
-        trace.top.len().max(1) as f32 * MAX_ROW_PT + 2.0 + head(&Theme::light())
+        trace.top.len().max(1) as f32 * MAX_ROW_PT + 2.0 + title_height(&Theme::light())
     }
 
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
@@ -76,11 +77,11 @@ impl Figure for Predictions {
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
-        let other = trace.minus.is_some() && trace.top.is_empty();
-        other.then(|| Empty("The two do not know the same classes".to_owned()))
+        let no_common_classes = trace.minus.is_some() && trace.top.is_empty();
+        no_common_classes.then(|| Empty("The two do not know the same classes".to_owned()))
     }
 
-    /// Of differences alone: probabilities are on one scale, up to 1.
+    /// Limits of differences; probabilities share a fixed scale, 0 to 1.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
         trace.minus.as_ref()?;
         extent(trace.top.iter().map(|p| f64::from(p.probability)))
@@ -94,13 +95,13 @@ impl Figure for Predictions {
             return Err(Empty("The trace names no predicted class".to_owned()));
         }
         let mut scene = Scene::new(size.width, size.height, "Predictions", theme.background);
-        let room = size.height - head(theme) - 2.0;
-        let fitting = (((room + 0.5) / MIN_ROW_PT) as usize).clamp(1, trace.top.len());
-        let row = (room / fitting as f32).clamp(MIN_ROW_PT, MAX_ROW_PT);
-        let top = &trace.top[..fitting];
+        let room = size.height - title_height(theme) - 2.0;
+        let shown = (((room + 0.5) / MIN_ROW_PT) as usize).clamp(1, trace.top.len());
+        let row = (room / shown as f32).clamp(MIN_ROW_PT, MAX_ROW_PT);
+        let top = &trace.top[..shown];
         let widest = font::widest(top.iter().map(|p| &p.name), theme.tick);
         let names = widest.min(size.width * 0.4);
-        let values = font::widest(top.iter().map(|p| text(trace, p)), theme.tick);
+        let values = font::widest(top.iter().map(|p| probability_text(trace, p)), theme.tick);
         let left = names + 6.0;
         let track = Box2::new(left, 0.0, size.width - left - values - 6.0, 0.0);
         let scale = trace.minus.as_ref().map(|_| {
@@ -115,7 +116,7 @@ impl Figure for Predictions {
         let base = theme.label * font::CAP + 0.5;
         scene.text([size.width, base], side, theme.tick, theme.muted, Anchor::End);
         for (i, p) in top.iter().enumerate() {
-            let y = head(theme) + (i as f32 + 0.5) * row;
+            let y = title_height(theme) + (i as f32 + 0.5) * row;
             let chosen = p.index == trace.evidence.class;
             let name = font::fit(&p.name, theme.tick, names + 0.1);
             scene.text_mid([names, y], name, theme.tick, theme.ink, Anchor::End);
@@ -130,12 +131,12 @@ impl Figure for Predictions {
                 let color = if chosen { theme.series(1) } else { theme.series(0) };
                 scene.fill(Box2::new(left, y - 4.0, track.w * share, 8.0), color);
             }
-            scene.text_mid([size.width, y], text(trace, p), theme.tick, theme.ink, Anchor::End);
+            scene.text_mid([size.width, y], probability_text(trace, p), theme.tick, theme.ink, Anchor::End);
             scene.target(Box2::new(0.0, y - row / 2.0, size.width, row), Identity::Item(i));
         }
         if let Some(scale) = scale {
             let x = left + scale.at(0.0) * track.w;
-            let ends = vec![[x, head(theme)], [x, head(theme) + top.len() as f32 * row]];
+            let ends = vec![[x, title_height(theme)], [x, title_height(theme) + top.len() as f32 * row]];
             scene.line(ends, Stroke::new(theme.hair, theme.axis));
         }
         Ok(scene)
@@ -146,7 +147,7 @@ impl Figure for Predictions {
         Table::default()
             .words("class", top.iter().map(|p| p.name.clone()))
             .numbers("index", top.iter().map(|p| p.index as f64))
-            .numbers(&column(trace, "logit"), top.iter().map(|p| f64::from(p.logit)))
-            .numbers(&column(trace, "probability"), top.iter().map(|p| f64::from(p.probability)))
+            .numbers(&head(trace, "logit"), top.iter().map(|p| f64::from(p.logit)))
+            .numbers(&head(trace, "probability"), top.iter().map(|p| f64::from(p.probability)))
     }
 }

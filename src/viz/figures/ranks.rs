@@ -1,5 +1,5 @@
-//! Where tokens are sent: how many have each position as their best (argmax), with the edges
-//! counted by `edge_mass_10` marked, and the four rank diagnostics, each beside its null band.
+//! How many tokens have each position as their best (argmax), with the edges that `edge_mass_10`
+//! counts marked, and below it the rank diagnostics, each beside its null band.
 
 use super::diagnostics::{self, strips};
 use super::strip::Strip;
@@ -16,12 +16,13 @@ pub struct Ranks;
 /// Names of the diagnostics below the histogram.
 const SHOWN: [&str; 5] = ["rank_coverage", "argmax_entropy", "edge_mass_10", "row_max_mean", "row_max_p95"];
 
-/// Height of so many rows, their heads and key, and of the gap above them.
-fn under(rows: f32) -> f32 {
+/// Height of `rows` diagnostics with their headings and key, and of the gap above them, in points.
+fn strips_height(rows: f32) -> f32 {
     rows * 12.0 + 30.0
 }
 
-/// How many tokens have each position as their best; of a difference, how many more than under the other.
+/// Number of tokens that have each position as their best; of a difference, minus that in the other trace. `None` without
+/// a plan.
 fn histogram(trace: &Trace) -> Option<Vec<f64>> {
     let Routing::Plan(plan) = &trace.routing else { return None };
     let mut counts = vec![0.0; plan.cols];
@@ -34,8 +35,8 @@ fn histogram(trace: &Trace) -> Option<Vec<f64>> {
     Some(counts)
 }
 
-/// The strips below, of what the trace has.
-fn below(trace: &Trace) -> Vec<Strip> {
+/// The diagnostics below the histogram that the trace has.
+fn rank_strips(trace: &Trace) -> Vec<Strip> {
     SHOWN.iter().filter_map(|name| Strip::of(trace, name)).collect()
 }
 
@@ -50,8 +51,8 @@ impl Figure for Ranks {
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
-        let strips = below(trace).len() as f32;
-        width * 0.3 + 40.0 + if strips > 0.0 { under(strips) } else { 0.0 }
+        let strips = rank_strips(trace).len() as f32;
+        width * 0.3 + 40.0 + if strips > 0.0 { strips_height(strips) } else { 0.0 }
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -60,7 +61,7 @@ impl Figure for Ranks {
 
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
         match hover.item {
-            Some(at) => below(trace).get(at).map(diagnostics::readout).unwrap_or_default(),
+            Some(at) => rank_strips(trace).get(at).map(diagnostics::readout).unwrap_or_default(),
             None => readout::readout(trace, hover),
         }
     }
@@ -73,8 +74,8 @@ impl Figure for Ranks {
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let counts = histogram(trace).ok_or_else(|| no_plan(trace))?;
         let n = counts.len();
-        let strip_data = below(trace);
-        let under = if strip_data.is_empty() { 0.0 } else { under(strip_data.len() as f32) };
+        let strip_data = rank_strips(trace);
+        let under = if strip_data.is_empty() { 0.0 } else { strips_height(strip_data.len() as f32) };
         let mut scene = Scene::new(size.width, size.height, "Rank use", theme.background);
         let edge = (n / 10).max(1);
         let edge_name = format!("First and last {edge} positions");
@@ -91,10 +92,10 @@ impl Figure for Ranks {
             .collect();
         let room = legend::above(&mut scene, theme, size, &entries);
         let (low, high) = options.limits.or_else(|| self.limits(trace)).unwrap_or_default();
-        let most = high.max(1.0);
+        let top = high.max(1.0);
         let scale = match is_difference {
-            true => around_zero((1.04 * low, 1.04 * most)),
-            false => Scale::linear(0.0, most * 1.04),
+            true => around_zero((1.04 * low, 1.04 * top)),
+            false => Scale::linear(0.0, top * 1.04),
         };
         let y = Axis::counts(scale, label(trace, "Tokens"), 4);
         let outer = Box2 { h: (room.h - under).max(0.0), ..room };

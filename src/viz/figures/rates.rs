@@ -1,5 +1,5 @@
-//! Layers by learning rates: the accuracy on the selection images as a heat map a head, the cell that they choose framed, and
-//! what that comes to on the test images in words. Takes plain numbers of its own, not a trace.
+//! Layers by learning rates: the accuracy on the selection images as one heat map for each head, with the best cell framed
+//! and its accuracy on the test images in words. Takes plain numbers, not a trace.
 
 use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Map, Raster, Scale, Scene, Stroke, Table, Theme, extent, font, frame, legend,
@@ -8,7 +8,7 @@ use crate::viz::figures::dataset::confusion::on;
 use crate::viz::figures::plot::{Caption, Plot, Source};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
-/// What it is called.
+/// Its names and description.
 pub const INFO: Info = Info {
     id: "rates",
     title: "Layers and rates",
@@ -16,10 +16,10 @@ pub const INFO: Info = Info {
     tab: TabGroup::Page.tab(),
 };
 
-/// What one variant came to, means over seeds, in percent.
+/// The accuracies of one variant in percent, means over seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateCell {
-    /// The variant.
+    /// Name of the variant.
     pub name: String,
     /// On the selection images, at the best epoch.
     pub select: f64,
@@ -34,16 +34,16 @@ pub struct RateCell {
 pub struct RateGrid {
     /// The head, with its settings where it has several.
     pub head: String,
-    /// Layers, down; one without a name where they are no axis.
+    /// Layers, from top to bottom; a single empty name where the variants do not differ in layers.
     pub layers: Vec<String>,
-    /// Learning rates, across; one without a name where they are no axis.
+    /// Learning rates, from left to right; a single empty name where the variants do not differ in rates.
     pub rates: Vec<String>,
-    /// Layer by layer; nothing where no epoch is done.
+    /// `layers` x `rates` cells, row by row; `None` where no epoch is done.
     pub cells: Vec<Option<RateCell>>,
 }
 
 impl RateGrid {
-    /// The cell that the selection images choose: the first of the best. Nothing before any has come to an epoch.
+    /// Index of the cell with the best accuracy on the selection images, the first on ties; `None` before any epoch is done.
     pub fn chosen(&self) -> Option<usize> {
         let known = self.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, cell.as_ref()?.select)));
         known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
@@ -57,14 +57,14 @@ impl RateGrid {
         layer.into_iter().chain(rate).collect::<Vec<_>>().join(", ")
     }
 
-    /// The same as [`verdict`](Self::verdict), below a map of what the selection images say.
+    /// A shorter [`verdict`](Self::verdict), below a map of the selection images.
     fn brief(&self) -> Option<String> {
         let at = self.chosen()?;
         let RateCell { select, test, .. } = self.cells[at].as_ref()?;
         Some(format!("{}: {select:.2} %, on test images {test:.2} %", self.words(at)))
     }
 
-    /// What is chosen and what it comes to.
+    /// The chosen cell and its accuracies, in words; `None` before any epoch is done.
     pub fn verdict(&self) -> Option<String> {
         let at = self.chosen()?;
         let RateCell { select, test, .. } = self.cells[at].as_ref()?;
@@ -72,34 +72,36 @@ impl RateGrid {
     }
 }
 
-/// The grids of a run, as a picture that brings its own data.
+/// The grids of a run, as a plot.
 #[derive(Clone)]
 pub struct RatesPlot {
-    /// One a head.
+    /// One grid for each head.
     pub grids: Vec<RateGrid>,
-    /// What was trained on what, and the run it is drawn from.
+    /// Names and metadata of the plot.
     pub caption: Caption,
 }
 
-/// Height of a row.
+/// Preferred height of a row, in points.
 const ROW_PT: f32 = 15.0;
 /// Name of the colour bar.
 const SELECT: &str = "Accuracy on selection images (%)";
 
 impl RatesPlot {
-    /// Height of everything but the cells of one grid.
-    fn around(theme: &Theme) -> f32 {
+    /// Height of the title, the labels and the verdict of one grid, in points.
+    fn labels_height(theme: &Theme) -> f32 {
         2.0 * theme.label + 2.0 * theme.tick + 14.0 + theme.gap
     }
 
+    /// Number of rows of all grids.
     fn rows(&self) -> f32 {
         self.grids.iter().map(|grid| grid.layers.len()).sum::<usize>() as f32
     }
 
+    /// The axis of the colour bar; `None` before any epoch is done.
     fn axis(&self) -> Option<Axis> {
         let values = self.grids.iter().flat_map(|grid| grid.cells.iter().flatten()).map(|cell| cell.select);
         let (low, high) = extent(values)?;
-        // Equal accuracies are one colour of some scale.
+        // Equal accuracies still need a scale that is not empty.
         let (low, high) = if low < high { (low, high) } else { ((low - 1.0).max(0.0), low + 1.0) };
         Some(Axis::new(Scale::linear(low, high), SELECT, 5))
     }
@@ -111,7 +113,7 @@ impl Plot for RatesPlot {
     }
 
     fn height(&self, _: f32) -> f32 {
-        self.rows() * ROW_PT + self.grids.len() as f32 * Self::around(&Theme::light())
+        self.rows() * ROW_PT + self.grids.len() as f32 * Self::labels_height(&Theme::light())
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -119,7 +121,7 @@ impl Plot for RatesPlot {
             "This run has no layers or learning rates to compare yet: `ssmprobe train --layers … --rates …`";
         let axis = self.axis().ok_or_else(|| Empty(empty.to_owned()))?.within(theme, size.height);
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
-        let rows = size.height - self.grids.len() as f32 * Self::around(theme);
+        let rows = size.height - self.grids.len() as f32 * Self::labels_height(theme);
         let row = (rows / self.rows()).max(1.0);
         let layers = self.grids.iter().flat_map(|grid| &grid.layers);
         let left = theme.label + 6.0 + font::widest(layers, theme.tick) + 4.0;
@@ -128,19 +130,13 @@ impl Plot for RatesPlot {
         for grid in &self.grids {
             y += frame::title(&mut scene, theme, [left, y], &grid.head, size.width - left) + 1.5;
             let area = Box2::new(left, y, width, row * grid.layers.len() as f32);
-            heat(&mut scene, theme, area, grid, &axis.scale);
+            heat_map(&mut scene, theme, area, grid, &axis.scale);
             bottom = area.bottom();
             y = bottom + 2.0 + theme.tick * font::CAP;
-            let across = area.w / grid.rates.len() as f32;
+            let cell = area.w / grid.rates.len() as f32;
             for (column, rate) in grid.rates.iter().enumerate() {
-                let x = area.x + (column as f32 + 0.5) * across;
-                scene.text(
-                    [x, y],
-                    font::fit(rate, theme.tick, across),
-                    theme.tick,
-                    theme.axis,
-                    Anchor::Middle,
-                );
+                let x = area.x + (column as f32 + 0.5) * cell;
+                scene.text([x, y], font::fit(rate, theme.tick, cell), theme.tick, theme.axis, Anchor::Middle);
             }
             y += 4.0 + theme.label * font::CAP;
             let name = if grid.rates.iter().all(String::is_empty) { "" } else { "Learning rate" };
@@ -151,14 +147,14 @@ impl Plot for RatesPlot {
             y += theme.gap + 3.0;
         }
         let top = theme.label + 4.0;
-        let all = Box2::new(left, top, width, bottom - top);
-        legend::color_bar(&mut scene, theme, all, &axis, |t| Map::Cividis.at(t));
+        let maps = Box2::new(left, top, width, bottom - top);
+        legend::color_bar(&mut scene, theme, maps, &axis, |t| Map::Cividis.at(t));
         Ok(scene)
     }
 
     fn table(&self) -> Table {
         let cells = || {
-            let of = |grid: &RateGrid| {
+            let rows = |grid: &RateGrid| {
                 let chosen = grid.chosen();
                 let known = grid.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, cell.clone()?)));
                 let place =
@@ -169,7 +165,7 @@ impl Plot for RatesPlot {
                     })
                     .collect::<Vec<_>>()
             };
-            self.grids.iter().flat_map(of)
+            self.grids.iter().flat_map(rows)
         };
         Table::default()
             .words("head", cells().map(|(head, ..)| head))
@@ -186,8 +182,8 @@ impl Plot for RatesPlot {
     }
 }
 
-/// The cells of one grid, with the names of its layers.
-fn heat(scene: &mut Scene, theme: &Theme, area: Box2, grid: &RateGrid, scale: &Scale) {
+/// Draws the cells of one grid, with the names of its layers.
+fn heat_map(scene: &mut Scene, theme: &Theme, area: Box2, grid: &RateGrid, scale: &Scale) {
     let (rows, columns) = (grid.layers.len(), grid.rates.len());
     let color = |cell: &Option<RateCell>| -> Color {
         cell.as_ref().map_or(theme.ground, |cell| Map::Cividis.at(scale.at(cell.select)))

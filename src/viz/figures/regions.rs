@@ -1,5 +1,5 @@
-//! The regions of an image that are known, over the picture, and how the probe reads each: when, how much its tokens count, what
-//! they add to the class, and how well weights and evidence find it.
+//! The annotated regions of an image over the picture, and a list of how the probe reads each: its position in the order, the
+//! weight and the evidence of its tokens, and how well weights and evidence localise it.
 
 use crate::model::explain::regions::{RegionMeasure, RegionMeasures};
 use crate::model::trace::{Matrix, Regions as Known, Trace};
@@ -12,13 +12,13 @@ use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
 
 pub struct Regions;
 
-/// Height of a row of the list.
+/// Height of a row of the list, in points.
 const ROW_PT: f32 = 9.5;
-/// Largest side of the picture on a page.
+/// Largest width of the picture on a page, in points.
 const PICTURE_PT: f32 = 170.0;
-/// Width from which the list stands beside the picture.
+/// Width from which the list is beside the picture, not below it, in points.
 const BESIDE_FROM_PT: f32 = 430.0;
-/// Columns of the list: heading and width.
+/// Columns of the list: heading, and width in points.
 const COLUMNS: [(&str, f32); 6] = [
     ("Tokens", 26.0),
     ("Read at", 28.0),
@@ -28,14 +28,15 @@ const COLUMNS: [(&str, f32); 6] = [
     ("AUC evid.", 36.0),
 ];
 
-/// The rows of the list: every region, and the object as a whole where that is none of them.
+/// The list: every region, and the whole object unless it is one of them.
 struct Rows {
-    found: RegionMeasures,
+    measures: RegionMeasures,
     names: Vec<String>,
     rows: Vec<RegionMeasure>,
     notes: Vec<String>,
 }
 
+/// The list of a trace; an error where it has no regions, or is a difference.
 fn rows(trace: &Trace) -> Result<Rows, Empty> {
     let nothing = "Nothing is marked in this image: open a folder of masks, or a dataset that brings masks, parts or boxes along";
     let known = trace.regions.as_ref().filter(|known| !known.list.is_empty());
@@ -43,32 +44,32 @@ fn rows(trace: &Trace) -> Result<Rows, Empty> {
     if trace.minus.is_some() {
         return Err(Empty("Regions are of one reading: show no differences".to_owned()));
     }
-    let found = RegionMeasures::of_trace(trace).ok_or_else(|| Empty(nothing.to_owned()))?;
+    let measures = RegionMeasures::of_trace(trace).ok_or_else(|| Empty(nothing.to_owned()))?;
     let name = |(at, region): (usize, &RegionMeasure)| match outlines::label(known, at) {
-        own if own == region.name => own,
+        label if label == region.name => label,
         number => format!("{number} {}", region.name),
     };
-    let mut names: Vec<String> = found.regions.iter().enumerate().map(name).collect();
-    let mut rows = found.regions.clone();
+    let mut names: Vec<String> = measures.regions.iter().enumerate().map(name).collect();
+    let mut rows = measures.regions.clone();
     if known.list.iter().all(|region| region.cover != known.object) {
         names.push("All together".to_owned());
-        rows.push(found.object.clone());
+        rows.push(measures.object.clone());
     }
-    Ok(Rows { found, names, rows, notes: notes(trace, known) })
+    Ok(Rows { measures, names, rows, notes: notes(trace, known) })
 }
 
-/// What stands under the list.
+/// The notes under the list: units, and regions that are empty or outside the crop.
 fn notes(trace: &Trace, known: &Known) -> Vec<String> {
-    let of = |names: &Vec<String>, what: &str| {
+    let note = |names: &Vec<String>, what: &str| {
         (!names.is_empty()).then(|| format!("{}: {what}", names.join(", ")))
     };
     let units =
         format!("Read at 0 first, 1 last; weight 1: an even share; evidence for {}", class_name(trace));
-    let lost = [of(&known.empty, "the mask is empty"), of(&known.cropped, "beyond the crop")];
+    let lost = [note(&known.empty, "the mask is empty"), note(&known.cropped, "beyond the crop")];
     std::iter::once(units).chain(lost.into_iter().flatten()).collect()
 }
 
-/// The cells of a row.
+/// The cells of a row, in the order of [`COLUMNS`]; a dash for unknown values.
 fn cells(row: &RegionMeasure) -> [String; 6] {
     let known = |value: Option<f64>, digits: usize| {
         value
@@ -85,7 +86,7 @@ fn cells(row: &RegionMeasure) -> [String; 6] {
     ]
 }
 
-/// Height of the list in so much width, notes included.
+/// Height of the list at this width, notes included, in points.
 fn list_height(theme: &Theme, rows: &Rows, width: f32) -> f32 {
     let notes: usize = rows.notes.iter().map(|note| font::wrap(note, theme.tick, width).len()).sum();
     (rows.rows.len() + 1) as f32 * ROW_PT + notes as f32 * theme.tick * 1.3 + 4.0
@@ -129,18 +130,18 @@ impl Figure for Regions {
 
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
         let known = hover.item.and_then(|at| Some((at, rows(trace).ok()?)));
-        let Some((at, rows)) = known.filter(|(at, rows)| *at < rows.found.regions.len()) else {
+        let Some((at, rows)) = known.filter(|(at, rows)| *at < rows.measures.regions.len()) else {
             return crate::viz::draw::readout::readout(trace, hover);
         };
-        let others = (0..rows.found.regions.len()).filter(|other| *other != at);
-        let before = |readout: Readout, other: usize| match rows.found.before(at, other) {
+        let others = (0..rows.measures.regions.len()).filter(|other| *other != at);
+        let before = |readout: Readout, other: usize| match rows.measures.before(at, other) {
             Some(share) => {
-                let name = format!("Before {}", rows.found.regions[other].name);
+                let name = format!("Before {}", rows.measures.regions[other].name);
                 readout.line(name, format!("{} %", number((1000.0 * share).round() / 10.0)))
             }
             None => readout,
         };
-        others.fold(Readout::titled(&rows.found.regions[at].name), before)
+        others.fold(Readout::titled(&rows.measures.regions[at].name), before)
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -148,9 +149,9 @@ impl Figure for Regions {
         let mut scene = Scene::new(size.width, size.height, "Regions", theme.background);
         let aspect = picture::aspect(trace);
         let (seen, list) = if size.width >= BESIDE_FROM_PT {
-            let wide = COLUMNS.iter().map(|(_, width)| width).sum::<f32>() + 90.0;
-            let seen =
-                Box2::new(0.0, 0.0, size.width - wide - 2.0 * theme.gap, size.height).largest(1.0, aspect);
+            let list_width = COLUMNS.iter().map(|(_, width)| width).sum::<f32>() + 90.0;
+            let seen = Box2::new(0.0, 0.0, size.width - list_width - 2.0 * theme.gap, size.height)
+                .largest(1.0, aspect);
             let x = seen.right() + 2.0 * theme.gap;
             (seen, Box2::new(x, 0.0, size.width - x, size.height))
         } else {
@@ -170,10 +171,10 @@ impl Figure for Regions {
     }
 
     fn table(&self, trace: &Trace) -> Table {
-        let Ok(Rows { found, .. }) = rows(trace) else { return Table::default() };
-        let regions = &found.regions;
-        let number = |of: fn(&RegionMeasure) -> Option<f64>| {
-            regions.iter().map(move |row| of(row).unwrap_or(f64::NAN))
+        let Ok(Rows { measures, .. }) = rows(trace) else { return Table::default() };
+        let regions = &measures.regions;
+        let number = |value: fn(&RegionMeasure) -> Option<f64>| {
+            regions.iter().map(move |row| value(row).unwrap_or(f64::NAN))
         };
         let table = Table::default()
             .words("region", regions.iter().map(|row| row.name.clone()))
@@ -184,24 +185,24 @@ impl Figure for Regions {
             .numbers("mean_evidence", number(|row| row.mean_evidence))
             .numbers("weight_auc", number(|row| row.weight_auc))
             .numbers("evidence_auc", number(|row| row.evidence_auc));
-        if found.precedence.is_empty() {
+        if measures.precedence.is_empty() {
             return table;
         }
-        let data = found.precedence.iter().map(|&share| share as f32).collect();
+        let data = measures.precedence.iter().map(|&share| share as f32).collect();
         table.matrix("precedence", Matrix { rows: regions.len(), cols: regions.len(), data })
     }
 }
 
+/// Draws headings, rows and notes of the list; if not all rows fit, the last says how many are missing.
 fn draw_list(scene: &mut Scene, theme: &Theme, rows: &Rows, area: Box2) {
     let numbers: f32 = COLUMNS.iter().map(|(_, width)| width).sum();
     let names = (area.w - numbers).max(30.0);
     let tick = theme.tick * 0.95;
-    // Of a narrow cell the last columns go.
-    let fitting =
-        |at: usize| names + COLUMNS[..=at].iter().map(|(_, width)| width).sum::<f32>() <= area.w + 0.1;
+    // In a narrow area the last columns are left out.
+    let fits = |at: usize| names + COLUMNS[..=at].iter().map(|(_, width)| width).sum::<f32>() <= area.w + 0.1;
     let right = |at: usize| area.x + names + COLUMNS[..=at].iter().map(|(_, width)| width).sum::<f32>();
     frame::title(scene, theme, [area.x, area.y], "Region", names);
-    for (at, (heading, width)) in COLUMNS.iter().enumerate().filter(|(at, _)| fitting(*at)) {
+    for (at, (heading, width)) in COLUMNS.iter().enumerate().filter(|(at, _)| fits(*at)) {
         let base = area.y + theme.label * font::CAP + 0.5;
         scene.text([right(at), base], font::fit(heading, tick, width - 2.0), tick, theme.muted, Anchor::End);
     }
@@ -221,7 +222,7 @@ fn draw_list(scene: &mut Scene, theme: &Theme, rows: &Rows, area: Box2) {
             break;
         }
         scene.text_mid([area.x, y], font::fit(name, tick, names - 2.0), tick, theme.ink, Anchor::Start);
-        for (column, cell) in cells(row).into_iter().enumerate().filter(|(column, _)| fitting(*column)) {
+        for (column, cell) in cells(row).into_iter().enumerate().filter(|(column, _)| fits(*column)) {
             scene.text_mid([right(column), y], cell, tick, theme.ink, Anchor::End);
         }
         scene.target(Box2::new(area.x, y - ROW_PT / 2.0, area.w, ROW_PT), Identity::Item(at));
