@@ -1,5 +1,5 @@
-//! Removal curves: a class's logit, margin or probability while tokens are taken away and while they are put back, a line a
-//! ranking beside a band of random orders; below, the picture at one of the steps.
+//! Removal curves: a class's logit, margin or probability while tokens are deleted and while they are inserted, one line for
+//! each ranking beside a band of random orders; below, the picture at one of the steps.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::viz::draw::{
 use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
 
-/// What it is called, and what it shows.
+/// Its names and description.
 pub const INFO: Info = Info {
     id: "removal",
     title: "Removal curves",
@@ -22,32 +22,32 @@ pub const INFO: Info = Info {
     tab: TabGroup::Evidence.tab(),
 };
 
-/// Room between the two ways.
+/// Gap between the charts of deletion and insertion, in points.
 const GAP_PT: f32 = 8.0;
-/// Room for half of an axis's last number.
+/// Space for the half of an axis's last label that overhangs, in points.
 const EDGE_PT: f32 = 6.0;
-/// Height of the line over a picture.
+/// Height of the line of text over a picture, in points.
 const LINE_PT: f32 = 11.0;
-/// Height of a chart, of its width.
-const CHART: f32 = 0.72;
+/// Height over width of a chart.
+const CHART_ASPECT: f32 = 0.72;
 
-/// What is read of the class.
+/// The output of the class that the curves show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quantity {
     /// Its logit.
     #[default]
     Logit,
-    /// Its logit less that of the strongest other class of the whole image.
+    /// Its logit minus that of the strongest other class on the whole image.
     Margin,
     /// Its probability.
     Probability,
 }
 
 impl Quantity {
-    /// All of them.
+    /// All quantities.
     pub const ALL: [Self; 3] = [Self::Logit, Self::Margin, Self::Probability];
 
-    /// Its name in flags.
+    /// Its name in command-line options.
     pub fn id(self) -> &'static str {
         match self {
             Self::Logit => "logit",
@@ -56,7 +56,7 @@ impl Quantity {
         }
     }
 
-    /// What it is called on the screen.
+    /// Its name on the screen.
     pub fn name(self) -> &'static str {
         match self {
             Self::Logit => "Logit",
@@ -65,7 +65,7 @@ impl Quantity {
         }
     }
 
-    /// It in a curve; nothing where a probe has one class alone, and so no margin.
+    /// Its values in a curve; empty for the margin of a probe with a single class.
     pub fn of(self, curve: &Curve) -> &[f64] {
         match self {
             Self::Logit => &curve.logit,
@@ -75,21 +75,21 @@ impl Quantity {
     }
 }
 
-/// What is shown of the curves of an image.
+/// Which of an image's curves are shown, and at which step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovalView {
-    /// Where tokens are removed.
+    /// How tokens are removed.
     pub mode: Mode,
-    /// What is read.
+    /// The quantity on the vertical axis.
     pub quantity: Quantity,
     /// The ranking whose picture is shown.
     pub ranking: String,
-    /// The step that is shown.
+    /// The step whose pictures are shown.
     pub step: usize,
 }
 
 impl RemovalView {
-    /// The first mode and ranking there are, half of the way.
+    /// The first mode and the first ranking that have curves, at half of the steps.
     pub fn new(removal: &Removal) -> Self {
         let mode = removal.modes.iter().find(|(_, curves)| curves.found().is_some());
         let mode = mode.or(removal.modes.first()).map_or(Mode::Rerouted, |(mode, _)| *mode);
@@ -99,18 +99,18 @@ impl RemovalView {
     }
 }
 
-/// One image's removal curves as a picture that brings its own data.
+/// One image's removal curves, as a plot.
 #[derive(Clone)]
 pub struct RemovalPlot {
-    /// The curves, or their difference from others.
+    /// The curves, or the difference of two.
     pub removal: Arc<Removal>,
     /// What is shown of them.
     pub view: RemovalView,
-    /// Of a difference, the two it is of.
-    of: Option<[Arc<Removal>; 2]>,
+    /// Of a difference, the curves and those subtracted from them.
+    operands: Option<[Arc<Removal>; 2]>,
 }
 
-/// What a ranking is called on the screen.
+/// The name of a ranking on the screen.
 pub fn ranking_name(id: &str) -> &str {
     RANKINGS.iter().find(|ranking| ranking.id == id).map_or("Random", |ranking| ranking.name)
 }
@@ -120,20 +120,21 @@ impl Plot for RemovalPlot {
         let Removal { image, probe, reading, .. } = &*self.removal;
         let RemovalView { mode, quantity, ranking, step } = &self.view;
         let ranking = if ranking.is_empty() { String::new() } else { format!(" --ranking {ranking}") };
-        let about = |of: &Removal| match of.reading.is_as_trained() {
-            true => format!("{} through {}", of.image, of.probe),
-            false => format!("{} through {} ({})", of.image, of.probe, of.reading),
+        let describe = |removal: &Removal| match removal.reading.is_as_trained() {
+            true => format!("{} through {}", removal.image, removal.probe),
+            false => format!("{} through {} ({})", removal.image, removal.probe, removal.reading),
         };
-        let (mut title, mut minus, mut said) = (INFO.title.to_owned(), String::new(), about(&self.removal));
+        let mut title = INFO.title.to_owned();
+        let (mut minus, mut about) = (String::new(), describe(&self.removal));
         if let Some(other) = self.other() {
             title = format!("{title} of {probe}, difference (Δ) from {}", other.probe);
             minus = format!("minus-{}", joined(&[&other.probe, &other.reading.id()]));
-            said = format!("{said}, minus {}", about(other));
+            about = format!("{about}, minus {}", describe(other));
         }
         Caption {
             title,
             file: joined(&[&stem(image), probe, &reading.id(), &minus, INFO.id, mode.id()]),
-            about: said,
+            about,
             command: format!(
                 "--figure {} --mode {} --quantity {}{ranking} --step {step}",
                 INFO.id,
@@ -145,22 +146,22 @@ impl Plot for RemovalPlot {
 
     fn height(&self, width: f32) -> f32 {
         let half = (width - GAP_PT) / 2.0;
-        let head = heading::height(self.head().as_deref(), width);
+        let heading = heading::height(self.heading().as_deref(), width);
         let keys = legend::lines(&Theme::light(), width, &self.key(&Theme::light())) as f32 * LINE_PT;
-        head + keys + 2.0 * CHART * half + LINE_PT + self.picture_height(half)
+        heading + keys + 2.0 * CHART_ASPECT * half + LINE_PT + self.picture_height(half)
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        heading::over(self.head().as_deref(), theme, size, |size| self.charts(theme, size))
+        heading::over(self.heading().as_deref(), theme, size, |size| self.charts(theme, size))
     }
 
     fn table(&self) -> Table {
         let Removal { fraction, .. } = &*self.removal;
         let table = Table::default().numbers("fraction", fraction.iter().copied());
         let curves = self.curves().into_iter().flatten();
-        curves.fold(table, |table, (id, ways)| {
-            let [deletion, insertion] = ways.each_ref().map(|way| self.view.quantity.of(way));
-            let delta = if self.of.is_some() { "delta_" } else { "" };
+        curves.fold(table, |table, (id, pair)| {
+            let [deletion, insertion] = pair.each_ref().map(|curve| self.view.quantity.of(curve));
+            let delta = if self.operands.is_some() { "delta_" } else { "" };
             table
                 .numbers(&format!("{delta}deletion_{id}"), deletion.iter().copied())
                 .numbers(&format!("{delta}insertion_{id}"), insertion.iter().copied())
@@ -168,7 +169,7 @@ impl Plot for RemovalPlot {
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        match &self.of {
+        match &self.operands {
             Some([own, other]) => vec![Source::Removal(own), Source::RemovalAgainst(other)],
             None => vec![Source::Removal(&self.removal)],
         }
@@ -176,30 +177,30 @@ impl Plot for RemovalPlot {
 }
 
 impl RemovalPlot {
-    /// The curves of an image, or what they have more or less than `against`.
+    /// The curves of an image, minus `against` if given.
     ///
     /// # Errors
-    /// Why the two have no difference.
+    /// If the two are not of the same class, patch grid and steps.
     pub fn new(removal: Arc<Removal>, against: Option<Arc<Removal>>) -> Result<Self, Empty> {
-        let (removal, of) = match against {
+        let (removal, operands) = match against {
             Some(other) => (Arc::new(subtract(&removal, &other)?), Some([removal, other])),
             None => (removal, None),
         };
-        Ok(Self { view: RemovalView::new(&removal), removal, of })
+        Ok(Self { view: RemovalView::new(&removal), removal, operands })
     }
 
-    /// The curves of an image, with this of them shown.
+    /// The curves of an image, with `view` selecting what is shown.
     pub fn of(removal: Arc<Removal>, view: RemovalView) -> Self {
-        Self { removal, view, of: None }
+        Self { removal, view, operands: None }
     }
 
-    /// What was subtracted.
+    /// The curves that were subtracted, if any.
     fn other(&self) -> Option<&Removal> {
-        self.of.as_ref().map(|[_, other]| &**other)
+        self.operands.as_ref().map(|[_, other]| &**other)
     }
 
-    /// How the probe read, where that is not as trained, and what the curves are a difference from.
-    fn head(&self) -> Option<String> {
+    /// The heading: how the probe read, where that is not as trained, and what the curves are a difference from.
+    fn heading(&self) -> Option<String> {
         let reading = heading::of_reading(&self.removal.reading);
         let Some(other) = self.other() else { return reading };
         Some(heading::of_difference(
@@ -209,12 +210,12 @@ impl RemovalPlot {
         ))
     }
 
-    /// What a number is called.
+    /// The label of a number, with a delta for a difference.
     fn label(&self, name: String) -> String {
-        if self.of.is_some() { delta(&name) } else { name }
+        if self.operands.is_some() { delta(&name) } else { name }
     }
 
-    /// The curves of the mode that is shown.
+    /// The curves of the mode that is shown; an error where there are none.
     fn curves(&self) -> Result<&Curves, Empty> {
         let mode = self.removal.modes.get(&self.view.mode);
         let none = || Empty(format!("Nothing was removed as {}", self.view.mode.id()));
@@ -225,26 +226,27 @@ impl RemovalPlot {
         }
     }
 
-    /// The curves that are lines of their own, each with its colour.
+    /// The curves that are drawn as lines, deletion and insertion, each with its name and stroke.
     fn lines<'a>(&'a self, theme: &Theme) -> Vec<(&'a str, Stroke, &'a [Curve; 2])> {
         let Ok(curves) = self.curves() else { return Vec::new() };
         let rankings = RANKINGS.iter().enumerate().filter_map(|(at, ranking)| {
-            let ways = curves.get(ranking.id)?;
-            Some((ranking.name, Stroke::new(theme.line * 1.2, theme.series(at)), ways))
+            let pair = curves.get(ranking.id)?;
+            Some((ranking.name, Stroke::new(theme.line * 1.2, theme.series(at)), pair))
         });
         let random = curves.get(RANDOM);
         let dashed = Stroke::new(theme.line, theme.muted).dashed(3.0, 2.0);
-        rankings.chain(random.map(|ways| ("Random, mean", dashed, ways))).collect()
+        rankings.chain(random.map(|pair| ("Random, mean", dashed, pair))).collect()
     }
 
+    /// The entries of the legend.
     fn key(&self, theme: &Theme) -> Vec<(Mark, &str)> {
         let lines = self.lines(theme).into_iter().map(|(name, stroke, _)| (Mark::Line(stroke), name));
         let band = (Mark::Patch(theme.band), "Random, 5 to 95 %");
-        lines.chain(self.of.is_none().then_some(band)).collect()
+        lines.chain(self.operands.is_none().then_some(band)).collect()
     }
 
     /// Why there are no numbers to draw.
-    fn nothing(&self) -> &'static str {
+    fn why_empty(&self) -> &'static str {
         match self.other() {
             Some(other) if other.rival != self.removal.rival => "The two margins are over different classes",
             _ => "The probe knows one class alone",
@@ -255,18 +257,19 @@ impl RemovalPlot {
         width * picture::aspect_of(&self.removal.seen, self.removal.grid)
     }
 
+    /// Draws the legend and, side by side, deletion and insertion: a chart and a picture each.
     fn charts(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let (curves, removal) = (self.curves()?, &*self.removal);
         let quantity = self.view.quantity;
         let values = curves.values().flatten().flat_map(|curve| quantity.of(curve)).copied();
-        let (low, high) = extent(values).ok_or_else(|| Empty(self.nothing().to_owned()))?;
+        let (low, high) = extent(values).ok_or_else(|| Empty(self.why_empty().to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let below = legend::above(&mut scene, theme, size, &self.key(theme));
         let half = (below.w - GAP_PT) / 2.0;
         let room = (below.h - LINE_PT).max(0.0);
         let seen = self.picture_height(half).min(0.5 * room);
         let scale = match quantity {
-            _ if self.of.is_some() => around_zero((1.05 * low, 1.05 * high)),
+            _ if self.operands.is_some() => around_zero((1.05 * low, 1.05 * high)),
             Quantity::Probability => Scale::linear(0.0, 1.0),
             _ => Scale::padded(low, high),
         };
@@ -277,19 +280,20 @@ impl RemovalPlot {
         });
         let step = self.view.step.min(removal.fraction.len().saturating_sub(1));
         let labels = [label.as_str(), ""];
-        for (way, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
-            let x = below.x + way as f32 * (half + GAP_PT);
+        for (side, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
+            let x = below.x + side as f32 * (half + GAP_PT);
             let outer = Box2::new(x, below.y, half - EDGE_PT, room - seen);
-            let y = Axis::new(scale, font::fit(labels[way], theme.label, outer.h), 4);
+            let y = Axis::new(scale, font::fit(labels[side], theme.label, outer.h), 4);
             let frame = Frame::fit(outer, Axis::new(Scale::linear(0.0, 1.0), name, 3), y, theme);
-            self.chart(&mut scene, theme, &frame, way, step);
+            self.chart(&mut scene, theme, &frame, side, step);
             let under = Box2::new(x, outer.bottom() + LINE_PT, half, seen);
-            self.picture(&mut scene, theme, under, way, step);
+            self.picture(&mut scene, theme, under, side, step);
         }
         Ok(scene)
     }
 
-    fn chart(&self, scene: &mut Scene, theme: &Theme, frame: &Frame, way: usize, step: usize) {
+    /// Draws the curves of deletion (`side` 0) or insertion (1) and marks `step`.
+    fn chart(&self, scene: &mut Scene, theme: &Theme, frame: &Frame, side: usize, step: usize) {
         let fraction = &self.removal.fraction;
         let place = |curve: &Curve| -> Vec<Point> {
             fraction.iter().zip(self.view.quantity.of(curve)).map(|(x, y)| frame.at(*x, *y)).collect()
@@ -298,15 +302,15 @@ impl RemovalPlot {
         if let Ok(curves) = self.curves()
             && let [Some(low), Some(high)] = ["low", "high"].map(|end| curves.get(&format!("{RANDOM}_{end}")))
         {
-            let edge = place(&high[way]).into_iter().chain(place(&low[way]).into_iter().rev());
+            let edge = place(&high[side]).into_iter().chain(place(&low[side]).into_iter().rev());
             scene.polygon(edge.collect(), theme.band);
         }
-        if self.of.is_some() {
+        if self.operands.is_some() {
             let zero = vec![frame.at(0.0, 0.0), frame.at(1.0, 0.0)];
             scene.line(zero, Stroke::new(theme.hair, theme.axis));
         }
-        for (_, stroke, ways) in self.lines(theme).into_iter().rev() {
-            scene.line(place(&ways[way]), stroke);
+        for (_, stroke, pair) in self.lines(theme).into_iter().rev() {
+            scene.line(place(&pair[side]), stroke);
         }
         let at = frame.x(fraction[step]);
         let rule = vec![[at, frame.area.y], [at, frame.area.bottom()]];
@@ -315,17 +319,17 @@ impl RemovalPlot {
         frame.strips(scene, fraction.len(), Identity::Item);
     }
 
-    /// The picture with what is not there at this step covered.
-    fn picture(&self, scene: &mut Scene, theme: &Theme, room: Box2, way: usize, step: usize) {
+    /// Draws the picture, with the patches covered that are absent at `step` of deletion (`side` 0) or insertion (1).
+    fn picture(&self, scene: &mut Scene, theme: &Theme, room: Box2, side: usize, step: usize) {
         let Removal { seen, grid, rankings, fraction, .. } = &*self.removal;
         let Some(ranked) = rankings.get(&self.view.ranking).and_then(|ranked| ranked.found()) else { return };
-        let (left, put_back) = counts(grid.len(), fraction.len() - 1, step);
-        let kept = match way {
-            0 => &ranked.order[grid.len() - left..],
-            _ => &ranked.order[..put_back],
+        let (remaining, inserted) = counts(grid.len(), fraction.len() - 1, step);
+        let kept = match side {
+            0 => &ranked.order[grid.len() - remaining..],
+            _ => &ranked.order[..inserted],
         };
-        let mut there = vec![false; grid.len()];
-        kept.iter().for_each(|&token| there[token] = true);
+        let mut present = vec![false; grid.len()];
+        kept.iter().for_each(|&token| present[token] = true);
         let aspect = picture::aspect_of(seen, *grid);
         let rect = room.largest(1.0, aspect);
         let text =
@@ -333,19 +337,19 @@ impl RemovalPlot {
         let text = font::fit(&text, theme.tick, room.w);
         scene.text_mid([rect.x, room.y - LINE_PT / 2.0], text, theme.tick, theme.ink, Anchor::Start);
         picture::seen_of(scene, theme, (seen, *grid), rect, 0.0);
-        picture::cover(scene, *grid, rect, |i| theme.ground.alpha(if there[i] { 0.0 } else { 0.88 }));
+        picture::cover(scene, *grid, rect, |i| theme.ground.alpha(if present[i] { 0.0 } else { 0.88 }));
     }
 
-    /// What is read at a step, in words: a line a ranking.
+    /// The values at `step` as text, for each ranking its name and both values.
     pub fn at(&self, step: usize) -> Vec<(String, String)> {
         let [taken, back] = ["taken away", "put back"];
         let lines = self.lines(&Theme::light()).into_iter();
-        let text = if self.of.is_some() { signed } else { number };
+        let text = if self.operands.is_some() { signed } else { number };
         let value =
             |curve: &Curve| self.view.quantity.of(curve).get(step).map_or(String::new(), |v| text(*v));
-        let line = |(name, _, ways): (&str, Stroke, &[Curve; 2])| {
+        let line = |(name, _, pair): (&str, Stroke, &[Curve; 2])| {
             let name = self.label(name.to_owned());
-            (name, format!("{} {taken}, {} {back}", value(&ways[0]), value(&ways[1])))
+            (name, format!("{} {taken}, {} {back}", value(&pair[0]), value(&pair[1])))
         };
         lines.map(line).collect()
     }

@@ -1,14 +1,14 @@
-//! Removal curves less those of another probe or another reading: of one class, over the same shares of the same patches.
+//! The difference of two sets of removal curves: of two probes or two readings, for one class and the same steps.
 
 use crate::model::explain::removal::{Curve, Curves, Found, RANDOM, Removal};
 use crate::viz::Empty;
 use crate::viz::difference::check_same_grid;
 
-/// `own` minus `other`, ranking by ranking and step by step, where both have the curve. Of random orders the means; a band is
-/// each one's own. The rankings, and so the picture, are `own`'s.
+/// `own` minus `other`, ranking by ranking and step by step, where both have the curve. Of random orders only the means are
+/// subtracted: a band belongs to one of the two. The rankings, and so the pictures, are `own`'s.
 ///
 /// # Errors
-/// Where the two are not of one class, one grid and the same steps.
+/// If the two are not of the same class, patch grid and steps.
 pub fn subtract(own: &Removal, other: &Removal) -> Result<Removal, Empty> {
     check_same_grid(own.grid, other.grid)?;
     if own.class != other.class {
@@ -19,18 +19,18 @@ pub fn subtract(own: &Removal, other: &Removal) -> Result<Removal, Empty> {
         let [a, b] = [own, other].map(|removal| removal.fraction.len().saturating_sub(1));
         return Err(Empty(format!("The curves have {a} and {b} steps; remove both in the same steps")));
     }
-    let margins = own.rival == other.rival;
-    let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
+    let same_rival = own.rival == other.rival;
+    let minus = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
     let curve = |a: &Curve, b: &Curve| Curve {
-        logit: less(&a.logit, &b.logit),
-        margin: a.margin.as_ref().zip(b.margin.as_ref()).filter(|_| margins).map(|(a, b)| less(a, b)),
-        probability: less(&a.probability, &b.probability),
+        logit: minus(&a.logit, &b.logit),
+        margin: a.margin.as_ref().zip(b.margin.as_ref()).filter(|_| same_rival).map(|(a, b)| minus(a, b)),
+        probability: minus(&a.probability, &b.probability),
     };
     let band = [format!("{RANDOM}_low"), format!("{RANDOM}_high")];
     let curves = |a: &Curves, b: &Curves| -> Curves {
-        let both = a.iter().filter(|(id, _)| !band.contains(id)).filter_map(|(id, [taken, back])| {
-            let [other_taken, other_back] = b.get(id)?;
-            Some((id.clone(), [curve(taken, other_taken), curve(back, other_back)]))
+        let both = a.iter().filter(|(id, _)| !band.contains(id)).filter_map(|(id, [deletion, insertion])| {
+            let [other_deletion, other_insertion] = b.get(id)?;
+            Some((id.clone(), [curve(deletion, other_deletion), curve(insertion, other_insertion)]))
         });
         both.collect()
     };

@@ -1,5 +1,5 @@
-//! The standardised scores the router sorts by: from the lowest up, and how they spread, beside the
-//! standard normal they would follow by chance. Differences, token by token, stand around zero; no chance is known of them.
+//! The standardised scores by which the router sorts: from the lowest up, and their histogram, beside the
+//! standard normal they would follow by chance. Differences are taken token by token, without a chance level.
 
 use crate::model::trace::Trace;
 use crate::viz::difference::{around_zero, head, label};
@@ -14,6 +14,7 @@ pub struct Scores;
 /// Bins of the histogram.
 const BINS: usize = 24;
 
+/// Why a trace, or one of the two traces of a difference, has no scores to show.
 fn no_scores(trace: &Trace) -> String {
     // Of a difference whose other trace has scores, its own has none.
     let other = trace.minus.as_ref().is_some_and(|minus| minus.scores.is_none());
@@ -77,29 +78,29 @@ impl Figure for Scores {
         frame.strips(&mut scene, n, |k| Identity::Token(order[k]));
         frame.axes(&mut scene, theme);
 
-        // Beside it, sharing the upward axis: how many scores fall into each bin, as a density.
-        let width = (y.hi - y.lo) / BINS as f64;
+        // Beside it, on the same vertical axis: the histogram of the scores, as a density.
+        let bin_width = (y.hi - y.lo) / BINS as f64;
         let mut counts = [0usize; BINS];
         for &s in scores.iter().filter(|s| s.is_finite()) {
-            counts[(((s - y.lo) / width).max(0.0) as usize).min(BINS - 1)] += 1;
+            counts[(((s - y.lo) / bin_width).max(0.0) as usize).min(BINS - 1)] += 1;
         }
-        let density = |count: usize| count as f64 / (n as f64 * width);
-        let gauss = |s: f64| (-0.5 * s * s).exp() / (2.0 * std::f64::consts::PI).sqrt();
-        let least = if is_difference { 0.0 } else { 0.4 };
-        let most = counts.iter().map(|&c| density(c)).fold(least, f64::max);
-        let across = Axis::new(Scale::linear(0.0, most * 1.05), "Density", 2);
-        // The last number of the one axis and the first of the other stand side by side.
+        let density = |count: usize| count as f64 / (n as f64 * bin_width);
+        let normal_density = |s: f64| (-0.5 * s * s).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let floor = if is_difference { 0.0 } else { 0.4 }; // the peak of the standard normal fits
+        let top = counts.iter().map(|&c| density(c)).fold(floor, f64::max);
+        let x_axis = Axis::new(Scale::linear(0.0, top * 1.05), "Density", 2);
+        // The last label of the one axis and the first of the other need space side by side.
         let (ticks, numbers) = frame.x.texts();
-        let beside = [numbers.last().cloned(), across.texts().1.into_iter().next()];
-        let apart: f32 = beside.iter().flatten().map(|number| font::width(number, theme.tick) / 2.0).sum();
+        let beside = [numbers.last().cloned(), x_axis.texts().1.into_iter().next()];
+        let gap: f32 = beside.iter().flatten().map(|number| font::width(number, theme.tick) / 2.0).sum();
         let last = ticks.last().map_or(frame.area.x, |tick| frame.x(*tick));
-        let x = (frame.area.right() + 3.0 * theme.gap).max(last + apart + theme.gap);
+        let x = (frame.area.right() + 3.0 * theme.gap).max(last + gap + theme.gap);
         let right = Box2 { x, ..frame.area };
         let right = Box2 { w: size.width - right.x - 3.0, ..right };
-        let side = Frame { area: right, x: across, y: Axis::new(y, "", 0), keys: Keys::Own };
+        let side = Frame { area: right, x: x_axis, y: Axis::new(y, "", 0), keys: Keys::Own };
         for (b, &count) in counts.iter().enumerate() {
-            let [x, upper] = side.at(density(count), y.lo + (b + 1) as f64 * width);
-            let lower = side.y(y.lo + b as f64 * width);
+            let [x, upper] = side.at(density(count), y.lo + (b + 1) as f64 * bin_width);
+            let lower = side.y(y.lo + b as f64 * bin_width);
             scene.fill(
                 Box2::new(right.x, upper, x - right.x, lower - upper - 0.4),
                 theme.series(0).alpha(0.8),
@@ -107,7 +108,7 @@ impl Figure for Scores {
         }
         let curve = (0..=96).map(|i| y.lo + (y.hi - y.lo) * f64::from(i) / 96.0);
         if !is_difference {
-            scene.line(curve.map(|s| side.at(gauss(s), s)).collect(), normal);
+            scene.line(curve.map(|s| side.at(normal_density(s), s)).collect(), normal);
         }
         side.axes(&mut scene, theme);
         Ok(scene)

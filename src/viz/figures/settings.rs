@@ -1,12 +1,12 @@
-//! What a setting does: accuracy and rank coverage of the variants of heads by one number that was set, a line a head. Takes
-//! plain numbers of its own, not a trace.
+//! Accuracy and rank coverage of variants of heads over the one setting in which they differ, one line for each head. Takes
+//! plain numbers, not a trace.
 
 use super::curves::{ACCURACY, stroke};
 use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Table, Theme, extent, legend};
 use crate::viz::figures::plot::{Caption, Plot, Source};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
-/// What it is called.
+/// Its names and description.
 pub const INFO: Info = Info {
     id: "settings",
     title: "Accuracy and coverage by a setting",
@@ -17,51 +17,53 @@ pub const INFO: Info = Info {
 /// One variant, means over seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SettingPoint {
-    /// What was set.
+    /// Value of the setting.
     pub value: f64,
     /// Accuracy at the best epoch, in percent.
     pub accuracy: f64,
-    /// Rank coverage over the test images, where the head has a plan and was asked about them.
+    /// Rank coverage over the test images, where the head has a plan and was evaluated on them.
     pub coverage: Option<f64>,
 }
 
-/// The variants of one head; values rise.
+/// The variants of one head, by increasing value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingLine {
-    /// What it is called.
+    /// Name of the head.
     pub name: String,
-    /// They.
+    /// One point for each variant.
     pub points: Vec<SettingPoint>,
 }
 
-/// The lines of some runs, as a picture that brings its own data.
+/// The lines of some runs, as a plot.
 #[derive(Clone)]
 pub struct SettingsPlot {
-    /// Which setting.
+    /// Name of the setting.
     pub setting: String,
-    /// One a head.
+    /// One line for each head.
     pub lines: Vec<SettingLine>,
-    /// What was trained on what, and the runs it is drawn from.
+    /// Names and metadata of the plot.
     pub caption: Caption,
 }
 
-/// Name of the lower axis.
+/// Name of the vertical axis of the lower panel.
 const COVERAGE: &str = "Rank coverage";
-/// Values as far apart as this stand on a logarithmic axis.
-const FAR: f64 = 30.0;
+/// Ratio of the largest to the smallest value from which the axis is logarithmic.
+const LOG_FROM_RATIO: f64 = 30.0;
 
 impl SettingsPlot {
     fn points(&self) -> impl Iterator<Item = &SettingPoint> {
         self.lines.iter().flat_map(|line| &line.points)
     }
 
-    fn covered(&self) -> bool {
+    /// Whether any variant has a rank coverage, and so a lower panel is drawn.
+    fn has_coverage(&self) -> bool {
         self.points().any(|point| point.coverage.is_some())
     }
 
-    fn across(&self) -> Option<Scale> {
+    /// The horizontal scale; `None` without variants.
+    fn value_scale(&self) -> Option<Scale> {
         let (low, high) = extent(self.points().map(|point| point.value))?;
-        Some(match low > 0.0 && high / low >= FAR {
+        Some(match low > 0.0 && high / low >= LOG_FROM_RATIO {
             true => Scale::log(low, high, 12),
             false => Scale::padded(low, high),
         })
@@ -75,12 +77,12 @@ impl Plot for SettingsPlot {
 
     fn height(&self, width: f32) -> f32 {
         let legend = 14.0 * (self.lines.len() as f32 / 4.0).ceil();
-        legend + width * if self.covered() { 1.0 } else { 0.62 }
+        legend + width * if self.has_coverage() { 1.0 } else { 0.62 }
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let empty = "No head of this run has several variants that differ in one number: `ssmprobe sweep --grid FIELD=VALUE,…`";
-        let across = self.across().ok_or_else(|| Empty(empty.to_owned()))?;
+        let values = self.value_scale().ok_or_else(|| Empty(empty.to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let key: Vec<(Mark, &str)> = self
             .lines
@@ -89,10 +91,10 @@ impl Plot for SettingsPlot {
             .map(|(at, line)| (Mark::Line(stroke(theme, at)), line.name.as_str()))
             .collect();
         let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
-        let covered = self.covered();
+        let covered = self.has_coverage();
         let height = (size.height - top) / if covered { 2.0 } else { 1.0 };
         let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
-            let x = Axis::new(across, x, 5);
+            let x = Axis::new(values, x, 5);
             Frame::fit(Box2::new(0.0, y, size.width - 4.0, height), x, Axis::new(scale, label, 4), theme)
         };
         let (low, high) = extent(self.points().map(|point| point.accuracy)).unwrap_or((0.0, 100.0));
@@ -101,10 +103,10 @@ impl Plot for SettingsPlot {
         let mut upper = panel(top, height - gap, accuracies, x, ACCURACY);
         let mut lower = panel(top + height, height, Scale::linear(0.0, 1.0), &self.setting, COVERAGE);
         Frame::align(&mut [&mut upper, &mut lower]);
-        let mut draw = |frame: &Frame, of: &dyn Fn(&SettingPoint) -> Option<f64>| {
+        let mut draw = |frame: &Frame, value: &dyn Fn(&SettingPoint) -> Option<f64>| {
             frame.grid(&mut scene, theme);
             for (at, line) in self.lines.iter().enumerate() {
-                let known = line.points.iter().filter_map(|point| Some(frame.at(point.value, of(point)?)));
+                let known = line.points.iter().filter_map(|point| Some(frame.at(point.value, value(point)?)));
                 let points: Vec<Point> = known.collect();
                 points.iter().for_each(|point| scene.dot(*point, 1.3, theme.series(at), None));
                 scene.line(points, stroke(theme, at));

@@ -1,5 +1,5 @@
-//! How stable one image's order is: for every kind of change Kendall's tau against the order of the
-//! unchanged image, a dot each and their mean as a tick, beside what random orders give.
+//! The stability of one image's order: for every kind of change Kendall's tau to the order of the
+//! unchanged image, one dot for each change and their mean as a tick, beside a band of random orders.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::model::explain::stability::Stability;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, font, legend,
 };
-use crate::viz::figures::plot::{Caption, Plot, Source, joined};
+use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
 
-/// What it is called, and what it shows.
+/// Its names and description.
 pub const INFO: Info = Info {
     id: "stability",
     title: "Stability of the order",
@@ -18,22 +18,21 @@ pub const INFO: Info = Info {
     tab: TabGroup::Diagnostics.tab(),
 };
 
-/// Height of one kind of change.
+/// Height of the row of a kind of change, in points.
 const ROW_PT: f32 = 13.0;
-/// Room for key and axis.
+/// Height of legend and axis, in points.
 const MARGINS_PT: f32 = 40.0;
 
-/// One image's stability as a picture that brings its own data.
+/// One image's stability, as a plot.
 #[derive(Clone)]
 pub struct StabilityPlot(pub Arc<Stability>);
 
 impl Plot for StabilityPlot {
     fn caption(&self) -> Caption {
         let Stability { image, probe, reading, .. } = &*self.0;
-        let stem = std::path::Path::new(image).file_stem().map(|s| s.to_string_lossy().into_owned());
         Caption {
             title: INFO.title.to_owned(),
-            file: joined(&[&stem.unwrap_or_default(), probe, &reading.id(), INFO.id]),
+            file: joined(&[&stem(image), probe, &reading.id(), INFO.id]),
             about: match reading.is_as_trained() {
                 true => format!("{image} through {probe}"),
                 false => format!("{image} through {probe} ({reading})"),
@@ -43,13 +42,13 @@ impl Plot for StabilityPlot {
     }
 
     fn height(&self, width: f32) -> f32 {
-        let head = heading::height(heading::of_reading(&self.0.reading).as_deref(), width);
-        self.0.groups.len() as f32 * ROW_PT + MARGINS_PT + head
+        let heading = heading::height(heading::of_reading(&self.0.reading).as_deref(), width);
+        self.0.groups.len() as f32 * ROW_PT + MARGINS_PT + heading
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let head = heading::of_reading(&self.0.reading);
-        heading::over(head.as_deref(), theme, size, |size| self.chart(theme, size))
+        let text = heading::of_reading(&self.0.reading);
+        heading::over(text.as_deref(), theme, size, |size| self.chart(theme, size))
     }
 
     fn table(&self) -> Table {
@@ -85,12 +84,12 @@ impl StabilityPlot {
         ];
         let below = legend::above(&mut scene, theme, size, &key);
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-        let means = font::width("−0.00", theme.tick) + 6.0;
+        let mean_width = font::width("−0.00", theme.tick) + 6.0;
         let taus = groups.iter().flat_map(|group| group.taus.iter().map(|(_, tau)| *tau));
         let low = taus.fold(null.0 - 0.05, f64::min).max(-1.0);
         let low = if low < -0.5 { -1.0 } else { (low * 4.0).floor() / 4.0 };
         let axis = Axis::new(Scale::linear(low, 1.0), "Kendall tau to the unchanged image's order", 5);
-        let chart = RowChart::new(below, axis, &names, (0.36, means), theme);
+        let chart = RowChart::new(below, axis, &names, (0.36, mean_width), theme);
         let (frame, step) = (&chart.frame, chart.step);
         frame.band(&mut scene, *null, theme.band);
         for (at, group) in groups.iter().enumerate() {
@@ -100,7 +99,7 @@ impl StabilityPlot {
             for (_, tau) in &group.taus {
                 scene.dot([frame.x(*tau), y], 2.1, theme.series(0).alpha(0.8), None);
             }
-            let mut value = "–".to_owned(); // a file may have a kind of change without one tau
+            let mut value = "–".to_owned(); // a file may have a kind of change without any tau
             let mean = group.mean();
             if mean.is_finite() {
                 let x = frame.x(mean);

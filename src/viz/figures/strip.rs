@@ -1,38 +1,38 @@
-//! A row of a list of diagnostics: its value, the bands it is judged by and the side of them it lies on; or what one image
-//! has more or less of it than another.
+//! A row of a list of diagnostics: its value, its null bands and whether it lies above, below or within them; or the
+//! difference of its values in two traces.
 
 use super::meanings::UNTRAINED_ALONE;
 use crate::model::trace::{Diagnostic, Trace};
-use crate::viz::difference;
+use crate::viz::difference::around_zero;
 use crate::viz::draw::{Scale, extent, number, scale::number_like};
 
-/// Below this a number is what rounding leaves of zero: no side of a band means anything.
+/// Values and bands smaller than this are rounding errors around zero, about which no verdict is given.
 const ROUNDING: f64 = 1e-9;
 
-/// One row: a diagnostic, and the range its bands lie in.
+/// One row: a diagnostic, and the scale on which it is drawn.
 pub struct Strip {
     /// Its name.
     pub id: String,
-    /// Its value, and the bands it is judged by.
+    /// Its value and its null bands.
     pub diagnostic: Diagnostic,
-    /// Where both lie.
+    /// A scale that contains value and bands.
     pub scale: Scale,
-    /// Whether it is a difference, which no band is of.
+    /// Whether it is a difference, which has no bands.
     pub is_difference: bool,
 }
 
 impl Strip {
-    /// Of the diagnostic of this name, where the trace has it as a number. A difference is drawn beside zero, on a scale that
-    /// holds what either of the two has.
+    /// The row of diagnostic `id`; `None` where the trace lacks it or its value is not finite. The scale of a difference is
+    /// symmetric around zero and contains it and the values of both traces.
     pub fn of(trace: &Trace, id: &str) -> Option<Self> {
         let strip = Self::new(id, trace.diagnostics.get(id)?)?;
         let Some(minus) = &trace.minus else { return Some(strip) };
-        let (apart, other) = (strip.diagnostic.value, minus.diagnostics.get(id)?.value);
-        let bound = [apart, other, other + apart].map(f64::abs).into_iter().fold(0.0, f64::max);
-        Some(Self { scale: difference::around_zero((-bound, bound)), is_difference: true, ..strip })
+        let (difference, other) = (strip.diagnostic.value, minus.diagnostics.get(id)?.value);
+        let bound = [difference, other, other + difference].map(f64::abs).into_iter().fold(0.0, f64::max);
+        Some(Self { scale: around_zero((-bound, bound)), is_difference: true, ..strip })
     }
 
-    /// Of a diagnostic whose value is a number.
+    /// The row of a diagnostic; `None` where its value is not finite.
     pub fn new(id: &str, diagnostic: &Diagnostic) -> Option<Self> {
         let value = diagnostic.value;
         if !value.is_finite() {
@@ -43,62 +43,64 @@ impl Strip {
         let bands = null.into_iter().chain(diagnostic.untrained_band).flat_map(|(lo, hi)| [lo, hi]);
         let scale = match extent(bands.chain(diagnostic.untrained)) {
             Some((lo, hi)) => {
-                let spare = 0.5 * (hi - lo);
-                let (low, high) = (lo - spare, hi + spare);
-                let beyond = 0.06 * (high.max(value) - low.min(value));
-                Scale::linear(low.min(value - beyond), high.max(value + beyond))
+                let pad = 0.5 * (hi - lo);
+                let (low, high) = (lo - pad, hi + pad);
+                let value_pad = 0.06 * (high.max(value) - low.min(value));
+                Scale::linear(low.min(value - value_pad), high.max(value + value_pad))
             }
             None => Scale::linear(value.min(0.0) * 1.1, value.max(0.0) * 1.1),
         };
         Some(Self { id: id.to_owned(), diagnostic, scale, is_difference: false })
     }
 
-    /// The band that says something of it: what chance gives, or untrained scorers where chance alone
-    /// says nothing.
+    /// The band that its verdict is about: that of chance, or where there is none that of untrained
+    /// scorers.
     pub fn band(&self) -> Option<(f64, f64)> {
         self.diagnostic.null.or(self.diagnostic.untrained_band)
     }
 
-    /// On which side of its band it lies.
+    /// `above`, `below` or `within` its band; empty without a band, and for rounding errors.
     pub fn verdict(&self) -> &'static str {
         let value = self.diagnostic.value;
         match self.band() {
             None => "",
-            Some(_) if self.dust() => "",
+            Some(_) if self.is_rounding_error() => "",
             Some((_, hi)) if value > hi => "above",
             Some((lo, _)) if value < lo => "below",
             Some(_) => "within",
         }
     }
 
-    /// The same with a star where its band is not the one that the head of the column names.
+    /// The verdict, with a star where its band is not the one that the column heading names.
     pub fn starred(&self, judge: Judge) -> String {
         let verdict = self.verdict();
         if verdict.is_empty() { String::new() } else { format!("{verdict}{}", self.star(judge)) }
     }
 
+    /// The star of a row that is judged by untrained scorers in a column about chance; else empty.
     pub fn star(&self, judge: Judge) -> &'static str {
         let other = judge == Judge::Both && self.diagnostic.null.is_none() && self.band().is_some();
         if other { "*" } else { "" }
     }
 
-    /// Whether it is what rounding leaves of zero, and so are its bands.
-    fn dust(&self) -> bool {
+    /// Whether its value and its band are rounding errors around zero.
+    fn is_rounding_error(&self) -> bool {
         let (lo, hi) = self.band().unwrap_or_default();
         self.diagnostic.value.abs().max(lo.abs()).max(hi.abs()) < ROUNDING
     }
 
+    /// Its value as text, with its sign for a difference.
     pub fn value(&self) -> String {
         let text = number_like(self.diagnostic.value, self.diagnostic.value);
         if self.is_difference && self.diagnostic.value > 0.0 { format!("+{text}") } else { text }
     }
 
-    /// What its value is called.
+    /// The label of its value.
     pub fn value_name(&self) -> &'static str {
         if self.is_difference { "Δ value" } else { "Value" }
     }
 
-    /// A band in numbers: with the decimals of the value, unless these would make its ends one number.
+    /// A band as text: with the decimals of the value, or with its own where those would make both ends equal.
     pub fn range(&self, band: Option<(f64, f64)>) -> String {
         let Some((lo, hi)) = band else { return "–".to_owned() };
         let [mut low, mut high] = [lo, hi].map(|end| number_like(end, self.diagnostic.value));
@@ -109,16 +111,19 @@ impl Strip {
     }
 }
 
-/// Which bands the rows are judged by.
+/// Which bands the verdicts of a list are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Judge {
+    /// Those of chance.
     Chance,
+    /// Those of untrained scorers.
     Untrained,
-    /// What chance gives, and in rows with a star untrained scorers.
+    /// Those of chance, and in rows with a star those of untrained scorers.
     Both,
 }
 
 impl Judge {
+    /// The bands that the verdicts of these rows are about.
     pub fn of(strips: &[Strip]) -> Self {
         let mut judged = strips.iter().filter(|strip| !strip.verdict().is_empty()).peekable();
         let any = judged.peek().is_some();
@@ -129,7 +134,7 @@ impl Judge {
         }
     }
 
-    /// The head of what is above, below or within; and of a lone column of bands.
+    /// The headings of the column of verdicts, and of a single column of bands.
     pub fn heads(self) -> (&'static str, &'static str) {
         match self {
             Self::Chance | Self::Both => ("vs chance", "Chance"),
@@ -156,11 +161,11 @@ mod tests {
         assert!(!readout(&tau).lines.iter().any(|(name, _)| name.starts_with("Chance")));
         let coverage = Strip::new("rank_coverage", &d).expect("a number");
         assert_eq!((coverage.verdict(), coverage.diagnostic.null.is_some()), ("above", true));
-        let dust = Diagnostic { value: 2e-15, null: Some((1e-15, 1.5e-15)), ..d };
-        let dust = Strip::new("column_marginal_error", &Diagnostic { untrained_band: None, ..dust });
-        let dust = dust.expect("a number");
-        assert_eq!(dust.verdict(), "", "of rounding nothing is said");
-        assert_eq!(dust.range(dust.band()), "1e−15 to 1.5e−15", "the band that is drawn stands in numbers");
+        let tiny = Diagnostic { value: 2e-15, null: Some((1e-15, 1.5e-15)), ..d };
+        let tiny = Strip::new("column_marginal_error", &Diagnostic { untrained_band: None, ..tiny });
+        let tiny = tiny.expect("a number");
+        assert_eq!(tiny.verdict(), "", "no verdict on rounding errors");
+        assert_eq!(tiny.range(tiny.band()), "1e−15 to 1.5e−15", "the band that is drawn stands in numbers");
         let flat = Diagnostic { value: 0.02, null: Some((1e-5, 3e-5)), ..d };
         let flat = Strip::new("row_marginal_error", &flat).expect("a number");
         assert_eq!(flat.range(flat.band()), "1e−5 to 3e−5", "not 0.0000 to 0.0000");
