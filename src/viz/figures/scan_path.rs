@@ -1,8 +1,8 @@
-//! The path a probe reads along: patch to patch over the grid, coloured by step; a plan by its hard
-//! order (expected positions). Several sweeps stand side by side. With `step` it shows what the
-//! memory holds after so many tokens: every token as bright as `|K[j]|`, `j` steps back, under a
-//! plan as `sum_k P[i,k] |K[step-1-k]|`, divided by the largest. Paths have no difference, places in them have: how much
-//! later every token is read, its mean position under a plan.
+//! The path along which a probe reads: patch to patch over the grid, coloured by step; a plan by its
+//! hard order (expected positions). Several sweeps are drawn side by side. With `step` it shows what the
+//! memory holds after that many tokens: the token read `j` steps before the last as bright as `|K[j]|`, under
+//! a plan token `i` as `sum_k P[i,k] |K[step-1-k]|`, divided by the largest. A difference shows how much later
+//! every token is read, by its position, or its mean position under a plan.
 
 use super::sweep::{self, Sweep};
 use crate::model::trace::{Routing, Trace};
@@ -14,26 +14,26 @@ use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, heading,
 
 pub struct ScanPath;
 
-/// Its name.
+/// Its name on the command line.
 pub const ID: &str = "scan_path";
 
-/// Largest width of all panels in a cell of a row.
+/// Largest width of all panels together in a cell of a row, in points.
 const MAX_SIDE_PT: f32 = 160.0;
-/// Below this width, in points, a panel has no room for a word in its title.
+/// Panels narrower than this, in points, have titles without the word `Sweep`.
 const WORD_FROM_PT: f32 = 60.0;
 
-/// Columns and rows of the small multiples: two abreast in a column, four across a page.
+/// Number of columns and rows of the panels: two side by side in a column, four on a page.
 fn layout(sweeps: usize, width: f32) -> (usize, usize) {
     let columns = sweeps.clamp(1, if width > 380.0 { 4 } else { 2 });
     (columns, sweeps.max(1).div_ceil(columns))
 }
 
-/// The colour bar.
-fn bar(trace: &Trace, options: &Options) -> Axis {
+/// The axis of the colour bar.
+fn bar_axis(trace: &Trace, options: &Options) -> Axis {
     if trace.minus.is_some() {
         let limits = options.limits.or_else(|| ScanPath.limits(trace)).unwrap_or_default();
         Axis::new(around_zero(limits), delta("Position (above 0 is read later)"), 5)
-    } else if step(trace, options).is_some() {
+    } else if memory_step(trace, options).is_some() {
         Axis::new(Scale::linear(0.0, 1.0), "Memory (share of the best kept)", 4)
     } else {
         let n = trace.grid.len();
@@ -41,55 +41,56 @@ fn bar(trace: &Trace, options: &Options) -> Axis {
     }
 }
 
-/// How many tokens have been read, where a memory says what is held of them.
-fn step(trace: &Trace, options: &Options) -> Option<usize> {
+/// How many tokens have been read, if the trace has a kernel that says how much of each the memory holds.
+fn memory_step(trace: &Trace, options: &Options) -> Option<usize> {
     options.step.filter(|_| order::memory(trace, 0).is_some())
 }
 
-/// Room below the panels for the key of a path.
-fn foot(theme: &Theme, memory: bool, keys: Keys) -> f32 {
+/// Height of the legend of a path below the panels, in points.
+fn legend_height(theme: &Theme, memory: bool, keys: Keys) -> f32 {
     if memory || keys.are_shared() { 0.0 } else { theme.tick + 6.0 }
 }
 
-/// Height of the titles of the panels; over a row's one panel the row writes it.
-fn head(theme: &Theme, panels: usize, keys: Keys) -> f32 {
+/// Height of the title of a panel, in points; 0 where the row writes the title of a single panel.
+fn title_height(theme: &Theme, panels: usize, keys: Keys) -> f32 {
     if panels > 1 { theme.label + 2.5 } else { keys.title_room(theme) }
 }
 
-/// Widest panel on a page; in a pane it grows to the room there is.
+/// Largest width of a panel on a page, in points; in a window's pane it grows with the pane.
 const PAGE_PT: f32 = 240.0;
 
-/// Width of one panel, where height does not matter.
-fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis, keys: Keys) -> f32 {
+/// Width of one panel in points, if height is no limit.
+fn panel_width(theme: &Theme, width: f32, columns: usize, bar: &Axis, keys: Keys) -> f32 {
     let bar = keys.bar_room(theme, bar);
     let width = if keys.are_shared() { width.min(MAX_SIDE_PT) } else { width };
     (width - bar - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32
 }
 
-/// Height of the figure with panels as wide as there is room, but no wider than `most`.
-fn tall(trace: &Trace, options: &Options, width: f32, most: f32) -> f32 {
+/// Height of the figure with panels as wide as possible, up to `max_width`, in points.
+fn figure_height(trace: &Trace, options: &Options, width: f32, max_width: f32) -> f32 {
     let theme = Theme::light();
     let (columns, rows) = layout(order::orders(trace).len(), width);
-    let memory = step(trace, options).is_some();
+    let memory = memory_step(trace, options).is_some();
     let keys = options.keys;
-    let side = side(&theme, width, columns, &bar(trace, options), keys).min(most);
-    let head = head(&theme, columns * rows, keys);
-    rows as f32 * (side * picture::aspect(trace) + head + 4.0) - 4.0 + foot(&theme, memory, keys)
+    let panel = panel_width(&theme, width, columns, &bar_axis(trace, options), keys).min(max_width);
+    let title = title_height(&theme, columns * rows, keys);
+    rows as f32 * (panel * picture::aspect(trace) + title + 4.0) - 4.0 + legend_height(&theme, memory, keys)
 }
 
-fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
+/// The title of the panel of sweep `sweep` of `count`, `width` points wide.
+fn panel_title(trace: &Trace, sweep: usize, count: usize, width: f32) -> String {
     match &trace.routing {
         Routing::Plan(_) => "By mean position; line: the last 10 %".to_owned(),
-        _ if of == 1 && trace.reading.change.is_none() => trace.head.clone(),
-        _ if of == 1 => heading::capitalised(&trace.reading.change.to_string()),
-        _ if width < WORD_FROM_PT => format!("{} of {of}", sweep + 1),
-        _ => format!("Sweep {} of {of}", sweep + 1),
+        _ if count == 1 && trace.reading.change.is_none() => trace.head.clone(),
+        _ if count == 1 => heading::capitalised(&trace.reading.change.to_string()),
+        _ if width < WORD_FROM_PT => format!("{} of {count}", sweep + 1),
+        _ => format!("Sweep {} of {count}", sweep + 1),
     }
 }
 
-/// Why there are no places to subtract.
-fn no_place(trace: &Trace) -> Empty {
-    let of = |trace: &Trace| match order::orders(trace).len() {
+/// Why a trace, or one of the two traces of a difference, has no single position for each token.
+fn no_positions(trace: &Trace) -> Empty {
+    let reason = |trace: &Trace| match order::orders(trace).len() {
         0 => no_order(trace),
         _ => Empty(format!("{} reads in several sweeps, in which a token has no one position", trace.head)),
     };
@@ -97,17 +98,17 @@ fn no_place(trace: &Trace) -> Empty {
     both.into_iter()
         .flatten()
         .find(|trace| order::positions(trace).is_none())
-        .map_or_else(|| no_order(trace), of)
+        .map_or_else(|| no_order(trace), reason)
 }
 
-/// The patches by how much later they are read.
-fn apart(trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-    let places = positions(trace).ok_or_else(|| no_place(trace))?;
+/// Draws a difference: the patches coloured by how much later they are read.
+fn difference_scene(trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+    let places = positions(trace).ok_or_else(|| no_positions(trace))?;
     let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
     let keys = options.keys;
-    let axis = keys.bar_axis(theme, bar(trace, options), size.height);
-    let (w, head) = (side(theme, size.width, 1, &axis, keys), head(theme, 1, keys));
-    let rect = Box2::new(0.0, head, w, size.height - head).largest(1.0, picture::aspect(trace));
+    let axis = keys.bar_axis(theme, bar_axis(trace, options), size.height);
+    let (w, top) = (panel_width(theme, size.width, 1, &axis, keys), title_height(theme, 1, keys));
+    let rect = Box2::new(0.0, top, w, size.height - top).largest(1.0, picture::aspect(trace));
     let title = delta("Position: read later or earlier");
     keys.title(&mut scene, theme, (&title, &title), size.width);
     picture::seen(&mut scene, theme, trace, rect, 0.25);
@@ -118,8 +119,8 @@ fn apart(trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<
     Ok(scene)
 }
 
-/// The title of a picture in a cell of a row, whose legend says the rest.
-fn short<'a>(trace: &Trace, title: &'a str) -> &'a str {
+/// The title of a panel in a cell of a row, without the part that the row's legend says.
+fn short_title<'a>(trace: &Trace, title: &'a str) -> &'a str {
     match trace.routing {
         Routing::Plan(_) => title.split(';').next().unwrap_or(title),
         _ => title,
@@ -137,11 +138,11 @@ impl Figure for ScanPath {
     }
 
     fn controls(&self, trace: &Trace) -> &'static [Control] {
-        // Only a memory reads the tokens step by step.
-        let reads = !matches!(trace.routing, Routing::None) && trace.kernel.is_some();
+        // Without a kernel there is no memory to show step by step.
+        let has_memory = !matches!(trace.routing, Routing::None) && trace.kernel.is_some();
         match trace.minus {
             Some(_) => &[Control::Opacity],
-            None if reads => &[Control::Step],
+            None if has_memory => &[Control::Step],
             None => &[],
         }
     }
@@ -163,11 +164,11 @@ impl Figure for ScanPath {
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
-        tall(trace, options, width, PAGE_PT)
+        figure_height(trace, options, width, PAGE_PT)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
-        tall(trace, options, width, f32::INFINITY)
+        figure_height(trace, options, width, f32::INFINITY)
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -175,10 +176,10 @@ impl Figure for ScanPath {
             Some(_) => positions(trace).is_none(),
             None => matches!(trace.routing, Routing::None),
         };
-        none.then(|| no_place(trace))
+        none.then(|| no_positions(trace))
     }
 
-    /// Of differences alone: paths are on one scale, that of their steps.
+    /// Limits of differences; paths share a fixed scale, that of their steps.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
         trace.minus.as_ref()?;
         extent(positions(trace)?)
@@ -186,7 +187,7 @@ impl Figure for ScanPath {
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         if trace.minus.is_some() {
-            return apart(trace, options, theme, size);
+            return difference_scene(trace, options, theme, size);
         }
         let orders = order::orders(trace);
         if orders.is_empty() {
@@ -194,28 +195,30 @@ impl Figure for ScanPath {
         }
         let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
         let (columns, rows) = layout(orders.len(), size.width);
-        let step = step(trace, options);
+        let step = memory_step(trace, options);
         let keys = options.keys;
-        let axis = keys.bar_axis(theme, bar(trace, options), size.height);
-        let (w, head) = (side(theme, size.width, columns, &axis, keys), head(theme, columns * rows, keys));
-        let foot = foot(theme, step.is_some(), keys);
-        let row = (size.height - foot + 4.0) / rows as f32;
-        let panel = Box2::new(0.0, head, w, row - head - 4.0).largest(1.0, picture::aspect(trace));
+        let axis = keys.bar_axis(theme, bar_axis(trace, options), size.height);
+        let w = panel_width(theme, size.width, columns, &axis, keys);
+        let top = title_height(theme, columns * rows, keys);
+        let bottom = legend_height(theme, step.is_some(), keys);
+        let row = (size.height - bottom + 4.0) / rows as f32;
+        let panel = Box2::new(0.0, top, w, row - top - 4.0).largest(1.0, picture::aspect(trace));
         for (s, order) in orders.iter().enumerate() {
             let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * theme.gap), (s / columns) as f32 * row);
-            let rect = Box2 { x, y: y + head, ..panel };
+            let rect = Box2 { x, y: y + top, ..panel };
             let memory = step.and_then(|step| Some((step, order::memory(trace, s)?)));
             let title = match &memory {
                 Some((step, _)) if orders.len() > 1 => {
-                    format!("{}: {} read", name(trace, s, orders.len(), rect.w), step.min(&order.len()))
+                    let title = panel_title(trace, s, orders.len(), rect.w);
+                    format!("{title}: {} read", step.min(&order.len()))
                 }
                 Some((step, _)) => {
                     format!("Memory after {} of {} steps", step.min(&order.len()), order.len())
                 }
-                None => name(trace, s, orders.len(), rect.w),
+                None => panel_title(trace, s, orders.len(), rect.w),
             };
             match orders.len() {
-                1 => keys.title(&mut scene, theme, (&title, short(trace, &title)), rect.w),
+                1 => keys.title(&mut scene, theme, (&title, short_title(trace, &title)), rect.w),
                 _ => _ = frame::title(&mut scene, theme, [x, y], &title, rect.w),
             }
             let sweep = Sweep { theme, options, trace, rect, order };
@@ -224,24 +227,23 @@ impl Figure for ScanPath {
                 None => sweep.path(&mut scene),
             }
         }
-        let all = Box2::new(
+        let panels = Box2::new(
             0.0,
-            head,
+            top,
             columns as f32 * (panel.w + 2.0 * theme.gap) - 2.0 * theme.gap,
             (rows - 1) as f32 * row + panel.h,
         );
         if step.is_none() {
-            let [first, last] = sweep::ends();
+            let [first, last] = sweep::end_colors();
             let mut key =
                 vec![(Mark::Ring(first, last), "First read"), (Mark::Ring(last, first), "Last read")];
             if keys.are_shared() && matches!(trace.routing, Routing::Plan(_)) {
                 key.push((Mark::Line(Stroke::new(0.8, theme.ink)), "Last 10 % by mean position"));
             }
-            keys.legend(&mut scene, theme, [0.0, all.bottom() + 3.0], size.width, &key);
+            keys.legend(&mut scene, theme, [0.0, panels.bottom() + 3.0], size.width, &key);
         }
-        keys.color_bar(&mut scene, theme, all, &axis, |t| {
-            if step.is_some() { sweep::held(theme, options, t) } else { sweep::color(theme, options, t) }
-        });
+        let color = if step.is_some() { sweep::memory_color } else { sweep::step_color };
+        keys.color_bar(&mut scene, theme, panels, &axis, |t| color(theme, options, t));
         Ok(scene)
     }
 

@@ -1,5 +1,5 @@
-//! A number for every token over its patch: exact evidence, `e[i] = sum_k P[i,k] W_c . (K[N-1-k] * t_i)`, or what a method of
-//! attribution found; orange speaks for the class, blue against it. Patches of evidence sum, with the bias, to the logit.
+//! One number for each token, over its patch: exact evidence, `e[i] = sum_k P[i,k] W_c . (K[N-1-k] * t_i)`, or the result of an
+//! attribution method; orange speaks for the class, blue against it. The evidence of all tokens and the bias sum to the logit.
 
 use crate::model::trace::{Attributed, Attribution, Trace};
 use crate::viz::difference::{self, around_zero, label, value};
@@ -8,13 +8,13 @@ use crate::viz::draw::{
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
 
-/// The map of a method's tokens, or of exact evidence.
+/// The map of an attribution method, or of exact evidence.
 pub struct TokenMap(pub Option<Attribution>);
 
-/// Largest side of the picture in a cell of a row.
+/// Largest width of the picture in a cell of a row, in points.
 const MAX_SIDE_PT: f32 = 160.0;
 
-/// Name of the class the evidence speaks for.
+/// Name of the class that the evidence is about.
 pub fn class_name(trace: &Trace) -> String {
     let class = trace.evidence.class;
     let known = trace.top.iter().find(|p| p.index == class);
@@ -22,22 +22,22 @@ pub fn class_name(trace: &Trace) -> String {
 }
 
 /// Why there is no evidence by token.
-fn none(trace: &Trace) -> String {
+fn why_none(trace: &Trace) -> String {
     let why = trace.evidence.why_none.clone();
     why.unwrap_or_else(|| format!("{} has no exact evidence by token", trace.head))
 }
 
-/// What a map shows: a method's tokens, or exact evidence.
+/// What a map shows: an attribution method, or `None` for exact evidence, and one value for each token.
 type Mapped<'a> = (Option<Attribution>, &'a [f32]);
 
 impl TokenMap {
-    /// What there is to show; where evidence would be and is not, the first method that was asked.
+    /// What there is to show; instead of missing evidence the first attribution method with a result.
     fn mapped<'a>(&self, trace: &'a Trace) -> Result<Mapped<'a>, Empty> {
         let found =
             |(method, found): (&Attribution, &'a Attributed)| Some((Some(*method), found.token().ok()?));
         match (self.0, &trace.evidence.token) {
             (None, Some(values)) => Ok((None, values)),
-            (None, None) => trace.attributions.iter().find_map(found).ok_or_else(|| Empty(none(trace))),
+            (None, None) => trace.attributions.iter().find_map(found).ok_or_else(|| Empty(why_none(trace))),
             (Some(method), _) => match trace.attributions.get(&method).map(Attributed::token) {
                 Some(token) => Ok((Some(method), token.map_err(|why| Empty(why.to_owned()))?)),
                 None => Err(Empty(format!("{} is not computed: it was not asked for", method.title()))),
@@ -45,8 +45,8 @@ impl TokenMap {
         }
     }
 
-    /// The scale of the colour bar: around zero, but of what is never negative.
-    fn bar(&self, trace: &Trace, options: &Options) -> Axis {
+    /// The axis of the colour bar: symmetric around zero, unless its values are never negative.
+    fn bar_axis(&self, trace: &Trace, options: &Options) -> Axis {
         let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((-1.0, 1.0));
         let scale = match self.is_signed(trace, lo) {
             true => around_zero((lo, hi)),
@@ -55,18 +55,18 @@ impl TokenMap {
         Axis::new(scale, label(trace, self.scale(trace)), 5)
     }
 
-    /// Whether values from `lo` on have colours for both signs.
+    /// Whether the colour map has two signs, for values whose smallest is `lo`.
     fn is_signed(&self, trace: &Trace, lo: f64) -> bool {
         trace.minus.is_some() || self.0 != Some(Attribution::Rollout) || lo < 0.0
     }
 
-    /// The line under the picture.
+    /// The line under the picture: the sum of the values, and what it should be.
     fn foot(&self, trace: &Trace, (method, values): Mapped<'_>) -> String {
         let sum = values.iter().map(|&v| f64::from(v)).sum::<f64>();
         let part = |name: &str, v: f64| format!("{} {}", label(trace, name), value(trace, v));
         let evidence = trace.evidence.token.as_ref().map(|token| token.iter().map(|&v| f64::from(v)).sum());
         match (method, method.and_then(|method| trace.attributions.get(&method))) {
-            (Some(_), _) if self.0.is_none() => none(trace),
+            (Some(_), _) if self.0.is_none() => why_none(trace),
             (None, _) => {
                 let bias = f64::from(trace.evidence.bias);
                 [part("Sum", sum), part("bias", bias), part("logit", sum + bias)].join(", ")
@@ -83,19 +83,19 @@ impl TokenMap {
     }
 }
 
-/// Widest picture on a page; in a pane it grows to the room there is.
+/// Largest width of the picture on a page, in points; in a window's pane it grows with the pane.
 const PAGE_PT: f32 = 240.0;
 
-/// Width of the picture, where height does not matter.
-fn side(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> f32 {
+/// Width of the picture in points, if height is no limit.
+fn picture_width(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> f32 {
     let room = width - keys.bar_room(theme, bar);
     if keys.are_shared() { room.min(MAX_SIDE_PT) } else { room }
 }
 
-/// Height of the figure around a picture so wide.
-fn around(trace: &Trace, side: f32, keys: Keys) -> f32 {
-    let edges = if keys.are_shared() { 0.0 } else { 2.0 * (Theme::light().label + 2.5) + 1.0 };
-    side * picture::aspect(trace) + edges
+/// Height of the figure with a picture of this width, in points.
+fn figure_height(trace: &Trace, width: f32, keys: Keys) -> f32 {
+    let lines = if keys.are_shared() { 0.0 } else { 2.0 * (Theme::light().label + 2.5) + 1.0 };
+    width * picture::aspect(trace) + lines
 }
 
 impl Figure for TokenMap {
@@ -162,13 +162,13 @@ impl Figure for TokenMap {
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        let bar = self.bar(trace, options);
-        around(trace, side(&theme, width, &bar, options.keys).min(PAGE_PT), options.keys)
+        let bar = self.bar_axis(trace, options);
+        figure_height(trace, picture_width(&theme, width, &bar, options.keys).min(PAGE_PT), options.keys)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
-        let bar = self.bar(trace, options);
-        around(trace, side(&Theme::light(), width, &bar, options.keys), options.keys)
+        let bar = self.bar_axis(trace, options);
+        figure_height(trace, picture_width(&Theme::light(), width, &bar, options.keys), options.keys)
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -185,9 +185,10 @@ impl Figure for TokenMap {
         let mut scene = Scene::new(size.width, size.height, format!("{name} by token"), theme.background);
         let keys = options.keys;
         let line = keys.title_room(theme);
-        let axis = keys.bar_axis(theme, self.bar(trace, options), size.height);
+        let axis = keys.bar_axis(theme, self.bar_axis(trace, options), size.height);
         let foot = if keys.are_shared() { 0.0 } else { line + 1.0 };
-        let room = Box2::new(0.0, line, side(theme, size.width, &axis, keys), size.height - line - foot);
+        let width = picture_width(theme, size.width, &axis, keys);
+        let room = Box2::new(0.0, line, width, size.height - line - foot);
         let rect = room.largest(1.0, picture::aspect(trace));
         let (title, short) = match method {
             Some(Attribution::Rollout) => (label(trace, name), "Of the backbone".to_owned()),
@@ -203,8 +204,8 @@ impl Figure for TokenMap {
             |t: f32| -> Color { if signed { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) } };
         picture::cover(&mut scene, trace.grid, rect, |i| {
             let at = axis.scale.at(f64::from(values[i]));
-            let far = if signed { (2.0 * at - 1.0).abs() } else { at };
-            color(at).alpha(options.opacity.max(0.05) * (0.25 + 0.75 * far.min(1.0)).sqrt())
+            let magnitude = if signed { (2.0 * at - 1.0).abs() } else { at };
+            color(at).alpha(options.opacity.max(0.05) * (0.25 + 0.75 * magnitude.min(1.0)).sqrt())
         });
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, rect);

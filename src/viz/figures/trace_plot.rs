@@ -1,5 +1,4 @@
-//! Figures of traces as a picture that brings its own data: one alone, or several side by side, as they are or as
-//! differences from another.
+//! Figures of traces as a plot: a single one, or several side by side, as they are or as differences from another trace.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,29 +11,29 @@ use crate::viz::draw::{Map, Scene, Table, Theme, check::check};
 use crate::viz::figures::compare::{Comparison, Narrow};
 use crate::viz::{self, Empty, Figure, Options, Rows, Size, difference, draw_column, heading, marked};
 
-/// Figures of traces: one alone, or several side by side.
+/// Figures of traces: a single one, or several side by side.
 #[derive(Clone)]
 pub struct TracePlot {
-    /// Which, as rows.
+    /// The figures, one for each row.
     pub figures: Vec<&'static dyn Figure>,
-    /// Of which, as columns.
+    /// The traces, one for each column.
     pub traces: Vec<Arc<Trace>>,
-    /// What is set.
+    /// The settings of all rows.
     pub options: Options,
-    /// What is set of each row of several instead, in their order.
+    /// Settings of each row instead, in order; may be empty.
     pub row_options: Vec<Options>,
-    /// Whether it says itself how the trace was read; on the screen the head of a column may.
+    /// Whether a single figure has a heading on how its trace was read; on the screen a column may have it instead.
     pub headed: bool,
-    /// What they are differences from; a column that is this very trace stays as it is.
+    /// The trace that is subtracted from all others; the column of this very trace is shown as it is.
     pub against: Option<Arc<Trace>>,
-    /// How many stand side by side, the others below; all where absent.
+    /// Number of columns before the others continue below; all side by side if `None`.
     pub columns: Option<usize>,
-    /// Whether each is drawn on a scale of its own.
+    /// Whether each picture has a scale of its own.
     pub own_scales: bool,
 }
 
-/// A figure that stands alone, and the trace or the difference it shows.
-type Lone<'a> = (&'static dyn Figure, Cow<'a, Trace>);
+/// A single figure, and the trace or the difference it shows.
+type Single<'a> = (&'static dyn Figure, Cow<'a, Trace>);
 
 impl TracePlot {
     /// One figure of one trace.
@@ -42,21 +41,21 @@ impl TracePlot {
         Self::compared(vec![figure], vec![trace.clone()], options)
     }
 
-    /// Several side by side.
+    /// Several figures and traces side by side.
     pub fn compared(figures: Vec<&'static dyn Figure>, traces: Vec<Arc<Trace>>, options: Options) -> Self {
         let (row_options, headed, against, columns, own_scales) = (Vec::new(), true, None, None, false);
         Self { figures, traces, options, row_options, headed, against, columns, own_scales }
     }
 
-    /// The figure, where it stands alone.
-    fn alone(&self) -> Option<(&'static dyn Figure, &Trace)> {
+    /// The figure and its trace, if there is one of each.
+    fn single(&self) -> Option<(&'static dyn Figure, &Trace)> {
         match (&self.figures[..], &self.traces[..]) {
             ([figure], [trace]) => Some((*figure, trace)),
             _ => None,
         }
     }
 
-    /// The figures and their settings, as `ssmprobe figures` takes them; nothing where rows differ in these.
+    /// The options of `ssmprobe figures` for the figures and their settings; empty where rows differ in their settings.
     fn command(&self) -> String {
         if self.row_options.iter().any(|own| *own != self.options) {
             return String::new();
@@ -65,7 +64,7 @@ impl TracePlot {
             self.figures.iter().map(|figure| format!("--figure {}", figure.id())).collect();
         let Options { map, log, rows, opacity, grid, regions, step, limits, proxy_limits, keys: _ } =
             &self.options;
-        let usual = Options::default();
+        let defaults = Options::default();
         let step = step.filter(|_| self.figures.iter().any(|figure| figure.marks_step()));
         words.extend((*map == Map::Viridis).then(|| "--map viridis".to_owned()));
         words.extend(match rows {
@@ -73,42 +72,42 @@ impl TracePlot {
             Rows::Score => Some("--rows score".to_owned()),
             Rows::Raster => Some("--rows raster".to_owned()),
         });
-        words.extend((*opacity != usual.opacity).then(|| format!("--opacity {opacity}")));
+        words.extend((*opacity != defaults.opacity).then(|| format!("--opacity {opacity}")));
         words.extend(log.then(|| "--log".to_owned()));
         words.extend(grid.then(|| "--grid".to_owned()));
         words.extend(regions.then(|| "--regions".to_owned()));
         words.extend(step.map(|step| format!("--step {step}")));
-        // Limits that hold one number alone are those the figure has by itself.
-        let wide = |limits: &Option<(f64, f64)>| limits.filter(|(low, high)| low < high);
-        words.extend(wide(limits).map(|(low, high)| format!("--limits {low}:{high}")));
-        words.extend(wide(proxy_limits).map(|(low, high)| format!("--proxy-limits {low}:{high}")));
-        words.extend(self.pinned().map(|at| format!("--against {}", at + 1)));
+        // The command line refuses limits without extent; the figure has those by itself.
+        let non_empty = |limits: &Option<(f64, f64)>| limits.filter(|(low, high)| low < high);
+        words.extend(non_empty(limits).map(|(low, high)| format!("--limits {low}:{high}")));
+        words.extend(non_empty(proxy_limits).map(|(low, high)| format!("--proxy-limits {low}:{high}")));
+        words.extend(self.against_column().map(|at| format!("--against {}", at + 1)));
         words.extend(self.columns.map(|columns| format!("--columns {columns}")));
         words.extend(self.own_scales.then(|| "--own-scales".to_owned()));
         words.join(" ")
     }
 
-    /// The height of what it says itself of how the trace was read.
-    fn head(&self, trace: &Trace, width: f32) -> f32 {
+    /// Height of the heading of a single figure, in points.
+    fn heading_height(&self, trace: &Trace, width: f32) -> f32 {
         let text = heading::of_trace(trace).filter(|_| self.headed);
         heading::height(text.as_deref(), width)
     }
 
-    /// The names of all readings that are not as trained, once each.
+    /// The ids of all readings that are not as trained, each once, joined by hyphens.
     fn readings(&self) -> String {
         let all: IndexSet<String> = self.traces.iter().map(|trace| trace.reading.id()).collect();
         joined(&all.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Which column they are differences from, where it is one of them.
-    fn pinned(&self) -> Option<usize> {
+    /// The column of the trace that is subtracted, if it is one of them.
+    fn against_column(&self) -> Option<usize> {
         let against = self.against.as_ref()?;
         self.traces.iter().position(|trace| Arc::ptr_eq(trace, against))
     }
 
-    /// The figure of a trace or of its difference, where it stands alone.
-    fn lone(&self) -> Option<Result<Lone<'_>, Empty>> {
-        let (figure, trace) = self.alone()?;
+    /// The single figure and the checked trace or difference it shows; `None` where there are several.
+    fn shown_single(&self) -> Option<Result<Single<'_>, Empty>> {
+        let (figure, trace) = self.single()?;
         let shown = match self.against.as_deref().filter(|against| !std::ptr::eq(*against, trace)) {
             Some(against) => difference::shown(figure, trace, against).map(Cow::Owned),
             None => Ok(Cow::Borrowed(trace)),
@@ -116,7 +115,7 @@ impl TracePlot {
         Some(shown.and_then(|trace| check(&trace).map(|()| (figure, trace))))
     }
 
-    /// What `draw` makes of them side by side.
+    /// What `draw` returns for the comparison of all figures and traces.
     fn side_by_side<T>(&self, draw: impl FnOnce(Comparison<'_>) -> T) -> T {
         let traces: Vec<&Trace> = self.traces.iter().map(AsRef::as_ref).collect();
         let (against, columns, own_scales) = (self.against.as_deref(), self.columns, self.own_scales);
@@ -125,7 +124,7 @@ impl TracePlot {
     }
 }
 
-/// What a file says of a trace it was made of.
+/// What a figure of `trace` was made from, for the metadata of its file.
 pub fn about(trace: &Trace) -> String {
     if trace.image.is_empty() {
         return format!("{} over {} x {} patches", trace.head, trace.grid.rows, trace.grid.cols);
@@ -141,7 +140,7 @@ pub fn about(trace: &Trace) -> String {
     }
 }
 
-/// What a file says of traces side by side, and of what they are differences from.
+/// What figures of traces side by side were made from, and what they are differences from.
 pub fn about_all<'a>(traces: impl Iterator<Item = &'a Trace>, against: Option<&Trace>) -> String {
     let all: Vec<String> = traces.map(about).collect();
     let against = against.map_or_else(String::new, |trace| format!("; differences from {}", about(trace)));
@@ -152,7 +151,7 @@ impl Plot for TracePlot {
     fn caption(&self) -> Caption {
         let minus = self.against.as_deref().map(|trace| joined(&[&stem(&trace.probe), &trace.reading.id()]));
         let minus = minus.map_or_else(String::new, |name| format!("minus-{name}"));
-        let (mut title, file) = match (self.alone(), self.traces.first()) {
+        let (mut title, file) = match (self.single(), self.traces.first()) {
             (Some((figure, trace)), _) => {
                 let read = trace.reading.id();
                 let parts = [&stem(&trace.image), &stem(&trace.probe), &read, &minus, figure.id()];
@@ -164,12 +163,12 @@ impl Plot for TracePlot {
             }
             (None, None) => ("Comparison".to_owned(), "figure".to_owned()),
         };
-        if let Some(changes) = self.alone().and_then(|(_, trace)| trace.reading.changes()) {
+        if let Some(changes) = self.single().and_then(|(_, trace)| trace.reading.changes()) {
             title = format!("{title} ({changes})");
         }
         if let Some(against) = &self.against {
             let own =
-                self.alone().map_or_else(String::new, |(_, trace)| format!(" of {}", stem(&trace.probe)));
+                self.single().map_or_else(String::new, |(_, trace)| format!(" of {}", stem(&trace.probe)));
             title = format!("{title}{own}, difference (Δ) from {}", stem(&against.probe));
         }
         let about = about_all(self.traces.iter().map(AsRef::as_ref), self.against.as_deref());
@@ -177,9 +176,9 @@ impl Plot for TracePlot {
     }
 
     fn height(&self, width: f32) -> f32 {
-        match self.lone() {
+        match self.shown_single() {
             Some(Ok((figure, trace))) => {
-                figure.height(&trace, &self.options, width) + self.head(&trace, width)
+                figure.height(&trace, &self.options, width) + self.heading_height(&trace, width)
             }
             Some(Err(_)) => 0.0,
             None => {
@@ -190,19 +189,19 @@ impl Plot for TracePlot {
     }
 
     fn max_height(&self, width: f32) -> f32 {
-        match self.lone() {
+        match self.shown_single() {
             Some(Ok((figure, trace))) => {
-                figure.max_height(&trace, &self.options, width) + self.head(&trace, width)
+                figure.max_height(&trace, &self.options, width) + self.heading_height(&trace, width)
             }
             _ => self.height(width),
         }
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let Some(lone) = self.lone() else {
+        let Some(single) = self.shown_single() else {
             return self.side_by_side(|comparison| comparison.inside(theme, size.width));
         };
-        let (figure, trace) = lone?;
+        let (figure, trace) = single?;
         if self.headed {
             return viz::scene(figure, &trace, &self.options, theme, size);
         }
@@ -210,9 +209,9 @@ impl Plot for TracePlot {
     }
 
     fn draw_column(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        match self.lone() {
-            Some(lone) => {
-                let (figure, trace) = lone?;
+        match self.shown_single() {
+            Some(single) => {
+                let (figure, trace) = single?;
                 draw_column(figure, &trace, &self.options, theme, width)
             }
             None => self.side_by_side(|comparison| comparison.scene(theme, width)),
@@ -220,7 +219,7 @@ impl Plot for TracePlot {
     }
 
     fn table(&self) -> Table {
-        match (self.lone(), self.figures.first().zip(self.traces.first())) {
+        match (self.shown_single(), self.figures.first().zip(self.traces.first())) {
             (Some(Ok((figure, trace))), _) => figure.table(&trace).read(&trace.reading),
             (None, Some((figure, trace))) => figure.table(trace).read(&trace.reading),
             (Some(Err(_)), _) | (None, None) => Table::default(),
@@ -242,7 +241,7 @@ impl Plot for TracePlot {
     }
 
     fn is_comparison(&self) -> bool {
-        self.alone().is_none()
+        self.single().is_none()
     }
 
     fn narrow(&self, width: f32) -> Option<Narrow> {
@@ -256,7 +255,7 @@ impl Plot for TracePlot {
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        let against = self.against.as_deref().filter(|_| self.pinned().is_none());
+        let against = self.against.as_deref().filter(|_| self.against_column().is_none());
         self.traces.iter().map(|trace| Source::Trace(trace)).chain(against.map(Source::Against)).collect()
     }
 }
