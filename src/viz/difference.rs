@@ -88,8 +88,7 @@ fn diagnostics(trace: &Trace, reference: &Trace) -> IndexMap<String, Diagnostic>
     both.collect()
 }
 
-/// The top classes of both traces, those first whose probability differs most; empty where the two were trained on
-/// different classes.
+/// The top classes of both traces, those first whose probability differs most; empty where their classes differ.
 fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
     let named = |at: &Prediction| reference.top.iter().all(|b| b.index != at.index || b.name == at.name);
     if trace.logits.len() != reference.logits.len() || !trace.top.iter().all(named) {
@@ -188,7 +187,7 @@ pub fn around_zero((lo, hi): (f64, f64)) -> Scale {
     Scale::linear(-bound, bound)
 }
 
-/// The trace to name in a message about something missing: of a difference whose first trace has it (`has`), the second.
+/// The trace that a message about something missing is about: the second of a difference whose first trace `has` it.
 pub fn lacking(trace: &Trace, has: bool) -> &Trace {
     trace.minus.as_deref().filter(|_| has).unwrap_or(trace)
 }

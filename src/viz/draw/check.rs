@@ -6,10 +6,7 @@ use crate::viz::Empty;
 /// Most tokens of a trace that is drawn: the plan of more would be an image of over 16 megapixels.
 const MAX_TOKENS: usize = 4096;
 
-/// Checks that the arrays of a trace have the lengths that its grid implies.
-///
-/// # Errors
-/// The first that does not, in words for the user.
+/// Checks that the arrays of a trace have the lengths its grid implies; the error names the first that does not.
 pub fn check(trace: &Trace) -> Result<(), Empty> {
     let grid = trace.grid;
     let n = grid.rows.checked_mul(grid.cols).filter(|n| (1..=MAX_TOKENS).contains(n)).ok_or_else(|| {

@@ -18,10 +18,9 @@ const VIRIDIS: [u32; 10] = [
     0x44_01_54, 0x48_28_78, 0x3e_4a_89, 0x31_68_8e, 0x26_82_8e, 0x1f_9e_89, 0x35_b7_79, 0x6d_cd_59,
     0xb4_de_2c, 0xfd_e7_25,
 ];
-/// Anchors of the negative arm from the middle outwards: darkening for a light background, lightening for a dark one.
+/// Anchors of an arm from the middle outwards: darkening for a light background, lightening for a dark one.
 const BLUE: ([u32; 3], [u32; 3]) =
     ([0x9c_c4_e4, 0x3f_8c_c6, 0x08_4a_8a], [0x1c_4a_73, 0x3a_86_c4, 0x9c_d3_ff]);
-/// The same of the positive arm.
 const ORANGE: ([u32; 3], [u32; 3]) =
     ([0xf9_bf_8f, 0xdf_76_1f, 0x8a_3a_00], [0x74_37_0c, 0xd0_6a_1e, 0xff_bf_86]);
 

@@ -74,7 +74,7 @@ pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
 /// Draws a vertical colour bar to the right of `area` and as high; `color` maps 0 to 1 along the axis. A long name must
 /// already be broken by [`Axis::within`].
 pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, color: impl Fn(f32) -> Color) {
-    let steps = 128; // pixels of the bar, one colour each
+    let steps = 128;
     let bar = Box2::new(area.right() + 4.0, area.y, 5.0, area.h);
     let pixels = (0..steps).map(|i| color(1.0 - (i as f32 + 0.5) / steps as f32));
     scene.image(bar, Raster::new(1, steps, pixels), false, None);

@@ -45,8 +45,7 @@ pub fn triangles(points: &[Point]) -> Vec<[Point; 3]> {
     triangles
 }
 
-/// Whether `p` lies inside an outline, which may cross itself, by the even-odd rule: a ray from `p` crosses an odd number
-/// of edges.
+/// Whether `p` lies inside an outline, which may cross itself (even-odd rule).
 pub fn contains(outline: &[Point], p: Point) -> bool {
     let edges = outline.iter().zip(outline.iter().cycle().skip(1));
     let crossed = edges.filter(|(a, b)| {

@@ -122,7 +122,6 @@ pub fn places(trace: &Trace) -> Places {
     }
 }
 
-/// Adds all numbers of token `i`.
 fn with_token(readout: Readout, trace: &Trace, i: usize) -> Readout {
     // A difference has mean positions alone: ranks belong to one order.
     let places = match trace.minus {
@@ -145,7 +144,6 @@ fn with_token(readout: Readout, trace: &Trace, i: usize) -> Readout {
     })
 }
 
-/// The readout of position `k`.
 fn position(trace: &Trace, k: usize) -> Readout {
     let n = trace.grid.len();
     let mut readout = Readout::titled(format!("Position {k} of 0 to {}", n.saturating_sub(1)));

@@ -59,8 +59,7 @@ fn evenly_spaced(tokens: usize, count: usize) -> Vec<usize> {
     (1..=count).map(|frame| frame * tokens / count).collect()
 }
 
-/// The bytes of the GIF of a reading, none if `animation` has no steps; `draw(step)` gives the picture after `step`
-/// tokens, all of one size.
+/// The bytes of the GIF, empty without steps; `draw(step)` gives the picture after `step` tokens, all of one size.
 ///
 /// # Errors
 /// If a picture cannot be drawn, or would be too large.
@@ -122,7 +121,6 @@ impl Palette {
         Self { colors: frame.palette.unwrap_or_default(), nearest: HashMap::new() }
     }
 
-    /// The index of the nearest colour for each pixel.
     fn indices(&mut self, rgb: &[u8]) -> Vec<u8> {
         let Self { colors, nearest } = self;
         let find = |[r, g, b]: [u8; 3]| {

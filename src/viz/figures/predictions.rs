@@ -1,5 +1,4 @@
-//! The most probable classes, best first; of a difference the top classes of both traces, with bars around zero, the most
-//! different first.
+//! The most probable classes, best first; of a difference both traces' top classes around zero, the most different first.
 
 use crate::model::trace::{Prediction, Trace};
 use crate::viz::difference::{around_zero, head, label, signed, value};

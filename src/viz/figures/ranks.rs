@@ -21,8 +21,7 @@ fn strips_height(rows: f32) -> f32 {
     rows * 12.0 + 30.0
 }
 
-/// Number of tokens that have each position as their best; of a difference, minus that in the other trace. `None` without
-/// a plan.
+/// Number of tokens by best position; of a difference, minus that in the other trace. `None` without a plan.
 fn histogram(trace: &Trace) -> Option<Vec<f64>> {
     let Routing::Plan(plan) = &trace.routing else { return None };
     let mut counts = vec![0.0; plan.cols];

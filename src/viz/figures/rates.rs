@@ -92,12 +92,10 @@ impl RatesPlot {
         2.0 * theme.label + 2.0 * theme.tick + 14.0 + theme.gap
     }
 
-    /// Number of rows of all grids.
     fn rows(&self) -> f32 {
         self.grids.iter().map(|grid| grid.layers.len()).sum::<usize>() as f32
     }
 
-    /// The axis of the colour bar; `None` before any epoch is done.
     fn axis(&self) -> Option<Axis> {
         let values = self.grids.iter().flat_map(|grid| grid.cells.iter().flatten()).map(|cell| cell.select);
         let (low, high) = extent(values)?;

@@ -36,7 +36,6 @@ struct Rows {
     notes: Vec<String>,
 }
 
-/// The list of a trace; an error where it has no regions, or is a difference.
 fn rows(trace: &Trace) -> Result<Rows, Empty> {
     let nothing = "Nothing is marked in this image: open a folder of masks, or a dataset that brings masks, parts or boxes along";
     let known = trace.regions.as_ref().filter(|known| !known.list.is_empty());
@@ -193,7 +192,6 @@ impl Figure for Regions {
     }
 }
 
-/// Draws headings, rows and notes of the list; if not all rows fit, the last says how many are missing.
 fn draw_list(scene: &mut Scene, theme: &Theme, rows: &Rows, area: Box2) {
     let numbers: f32 = COLUMNS.iter().map(|(_, width)| width).sum();
     let names = (area.w - numbers).max(30.0);

@@ -238,7 +238,6 @@ impl RemovalPlot {
         rankings.chain(random.map(|pair| ("Random, mean", dashed, pair))).collect()
     }
 
-    /// The entries of the legend.
     fn key(&self, theme: &Theme) -> Vec<(Mark, &str)> {
         let lines = self.lines(theme).into_iter().map(|(name, stroke, _)| (Mark::Line(stroke), name));
         let band = (Mark::Patch(theme.band), "Random, 5 to 95 %");
@@ -257,7 +256,6 @@ impl RemovalPlot {
         width * picture::aspect_of(&self.removal.seen, self.removal.grid)
     }
 
-    /// Draws the legend and, side by side, deletion and insertion: a chart and a picture each.
     fn charts(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let (curves, removal) = (self.curves()?, &*self.removal);
         let quantity = self.view.quantity;

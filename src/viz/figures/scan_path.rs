@@ -77,7 +77,6 @@ fn figure_height(trace: &Trace, options: &Options, width: f32, max_width: f32) -
     rows as f32 * (panel * picture::aspect(trace) + title + 4.0) - 4.0 + legend_height(&theme, memory, keys)
 }
 
-/// The title of the panel of sweep `sweep` of `count`, `width` points wide.
 fn panel_title(trace: &Trace, sweep: usize, count: usize, width: f32) -> String {
     match &trace.routing {
         Routing::Plan(_) => "By mean position; line: the last 10 %".to_owned(),

@@ -14,7 +14,6 @@ pub struct Scores;
 /// Bins of the histogram.
 const BINS: usize = 24;
 
-/// Why a trace, or one of the two traces of a difference, has no scores to show.
 fn no_scores(trace: &Trace) -> String {
     // Of a difference whose other trace has scores, its own has none.
     let other = trace.minus.as_ref().is_some_and(|minus| minus.scores.is_none());
@@ -86,7 +85,7 @@ impl Figure for Scores {
         }
         let density = |count: usize| count as f64 / (n as f64 * bin_width);
         let normal_density = |s: f64| (-0.5 * s * s).exp() / (2.0 * std::f64::consts::PI).sqrt();
-        let floor = if is_difference { 0.0 } else { 0.4 }; // the peak of the standard normal fits
+        let floor = if is_difference { 0.0 } else { 0.4 };
         let top = counts.iter().map(|&c| density(c)).fold(floor, f64::max);
         let x_axis = Axis::new(Scale::linear(0.0, top * 1.05), "Density", 2);
         // The last label of the one axis and the first of the other need space side by side.

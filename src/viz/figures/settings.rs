@@ -55,12 +55,10 @@ impl SettingsPlot {
         self.lines.iter().flat_map(|line| &line.points)
     }
 
-    /// Whether any variant has a rank coverage, and so a lower panel is drawn.
     fn has_coverage(&self) -> bool {
         self.points().any(|point| point.coverage.is_some())
     }
 
-    /// The horizontal scale; `None` without variants.
     fn value_scale(&self) -> Option<Scale> {
         let (low, high) = extent(self.points().map(|point| point.value))?;
         Some(match low > 0.0 && high / low >= LOG_FROM_RATIO {

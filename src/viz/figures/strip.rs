@@ -89,7 +89,6 @@ impl Strip {
         self.diagnostic.value.abs().max(lo.abs()).max(hi.abs()) < ROUNDING
     }
 
-    /// Its value as text, with its sign for a difference.
     pub fn value(&self) -> String {
         let text = number_like(self.diagnostic.value, self.diagnostic.value);
         if self.is_difference && self.diagnostic.value > 0.0 { format!("+{text}") } else { text }
@@ -114,16 +113,13 @@ impl Strip {
 /// Which bands the verdicts of a list are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Judge {
-    /// Those of chance.
     Chance,
-    /// Those of untrained scorers.
     Untrained,
     /// Those of chance, and in rows with a star those of untrained scorers.
     Both,
 }
 
 impl Judge {
-    /// The bands that the verdicts of these rows are about.
     pub fn of(strips: &[Strip]) -> Self {
         let mut judged = strips.iter().filter(|strip| !strip.verdict().is_empty()).peekable();
         let any = judged.peek().is_some();

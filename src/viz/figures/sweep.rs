@@ -108,7 +108,6 @@ impl Sweep<'_> {
         }
     }
 
-    /// Draws the lines between patches, if the options say so.
     fn grid_lines(&self, scene: &mut Scene) {
         if self.options.grid {
             picture::lines(scene, self.theme, self.trace.grid, self.rect);
