@@ -90,8 +90,8 @@ fn diagnostics(trace: &Trace, reference: &Trace) -> IndexMap<String, Diagnostic>
 
 /// The top classes of both traces, those first whose probability differs most; empty where their classes differ.
 fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
-    let named = |at: &Prediction| reference.top.iter().all(|b| b.index != at.index || b.name == at.name);
-    if trace.logits.len() != reference.logits.len() || !trace.top.iter().all(named) {
+    let same_name = |a: &Prediction| reference.top.iter().all(|b| b.index != a.index || b.name == a.name);
+    if trace.logits.len() != reference.logits.len() || !trace.top.iter().all(same_name) {
         return Vec::new();
     }
     let [own, other] = [trace, reference].map(probabilities);
@@ -106,8 +106,8 @@ fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
         probability: (own[index] - other[index]) as f32,
     };
     let mut all: Vec<Prediction> = all.into_iter().map(difference).collect();
-    let by = |class: &Prediction| (-class.probability.abs(), class.index);
-    all.sort_by(|a, b| by(a).0.total_cmp(&by(b).0).then(by(a).1.cmp(&by(b).1)));
+    let key = |class: &Prediction| (-class.probability.abs(), class.index);
+    all.sort_by(|a, b| key(a).0.total_cmp(&key(b).0).then(key(a).1.cmp(&key(b).1)));
     all
 }
 

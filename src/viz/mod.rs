@@ -381,8 +381,8 @@ fn no_order(trace: &Trace) -> Empty {
 /// Why a trace, or one of the two traces of a difference, has no plan to show; `None` where there is one.
 fn lacks_plan(trace: &Trace) -> Option<Empty> {
     let has_plan = |trace: &Trace| matches!(trace.routing, Routing::Plan(_));
-    let all = has_plan(trace) && trace.minus.as_deref().is_none_or(has_plan);
-    (!all).then(|| no_plan(trace))
+    let both = has_plan(trace) && trace.minus.as_deref().is_none_or(has_plan);
+    (!both).then(|| no_plan(trace))
 }
 
 /// Why a head has no plan to show, for one that reads in an order and one that reads in none.

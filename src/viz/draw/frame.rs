@@ -66,8 +66,8 @@ impl Axis {
             ticks.retain(|v| (v - v.round()).abs() < 1e-6);
         }
         if let Some(last) = self.last {
-            let near = 0.09 * (self.scale.hi - self.scale.lo).abs();
-            ticks.retain(|v| (v - last).abs() > near);
+            let min_gap = 0.09 * (self.scale.hi - self.scale.lo).abs();
+            ticks.retain(|v| (v - last).abs() > min_gap);
             ticks.push(last);
         }
         let labels = self.scale.labels(&ticks);
@@ -101,14 +101,14 @@ impl Frame {
     /// As [`Frame::fit`], where with shared `keys` the row draws the vertical axis and the name of the horizontal one.
     pub fn keyed(outer: Box2, (mut x, y): (Axis, Axis), theme: &Theme, keys: Keys) -> Self {
         let shared = keys.are_shared();
-        let named =
+        let name_room =
             |axis: &Axis| if shared || axis.label.is_empty() { 0.0 } else { theme.label * 1.15 + 1.5 };
-        let numbered = |axis: &Axis, room: f32| if axis.ticks == 0 { 0.0 } else { TICK + 2.0 + room };
-        let left = if shared { 0.0 } else { named(&y) + numbered(&y, y.widest(theme)) };
+        let ticks_room = |axis: &Axis, room: f32| if axis.ticks == 0 { 0.0 } else { TICK + 2.0 + room };
+        let left = if shared { 0.0 } else { name_room(&y) + ticks_room(&y, y.widest(theme)) };
         if shared && x.ticks > 0 {
             x.ticks = x.ticks.min((outer.w / MIN_TICK_STEP_PT) as usize).max(2);
         }
-        let bottom = numbered(&x, theme.tick * 0.8) + named(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
+        let bottom = ticks_room(&x, theme.tick * 0.8) + name_room(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
         let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
         // Half of the last label overhangs its tick.
         let number = |v: f64| x.scale.labels(&[0.0, v]).pop().unwrap_or_default();

@@ -57,8 +57,8 @@ pub fn under(items: &[Item], p: Point) -> Option<Hover> {
             Some(identity.at([(p[0] - rect.x) / rect.w, (p[1] - rect.y) / rect.h]))
         }
         (Shape::Circle { center, radius, .. }, Some(identity)) => {
-            let far = (p[0] - center[0]).hypot(p[1] - center[1]);
-            (far <= *radius + REACH_PT).then(|| identity.at([0.0; 2]))
+            let distance = (p[0] - center[0]).hypot(p[1] - center[1]);
+            (distance <= *radius + REACH_PT).then(|| identity.at([0.0; 2]))
         }
         _ => None,
     })

@@ -123,32 +123,32 @@ impl Keys {
 pub(super) const NAME_PT: f32 = 64.0;
 
 /// The name of an axis, broken into lines.
-fn name(theme: &Theme, axis: &Axis) -> Vec<String> {
+fn name_lines(theme: &Theme, axis: &Axis) -> Vec<String> {
     font::break_lines(&axis.label, theme.label, NAME_PT)
 }
 
 /// Width of these lines, set upright side by side.
 fn name_room(theme: &Theme, axis: &Axis) -> f32 {
-    let lines = name(theme, axis).len() as f32;
+    let lines = name_lines(theme, axis).len() as f32;
     if lines > 0.0 { lines * theme.label * 1.2 + 2.0 } else { 0.0 }
 }
 
 /// The axis without its name.
-fn nameless(axis: &Axis) -> Axis {
+fn without_name(axis: &Axis) -> Axis {
     Axis { label: String::new(), ..axis.clone() }
 }
 
 /// Width that a bar drawn by a row takes beside its box, in points.
 pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
-    legend::bar_room(theme, &nameless(axis)) + name_room(theme, axis)
+    legend::bar_room(theme, &without_name(axis)) + name_room(theme, axis)
 }
 
 /// Draws a row's colour bar to the right of `area`.
 pub fn bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colors: &[Color]) {
     let color = |t: f32| colors[((t * colors.len() as f32) as usize).min(colors.len() - 1)];
-    legend::color_bar(scene, theme, area, &nameless(axis), color);
-    let left = area.right() + legend::bar_room(theme, &nameless(axis)) + theme.label + 1.0;
-    for (at, line) in name(theme, axis).into_iter().enumerate() {
+    legend::color_bar(scene, theme, area, &without_name(axis), color);
+    let left = area.right() + legend::bar_room(theme, &without_name(axis)) + theme.label + 1.0;
+    for (at, line) in name_lines(theme, axis).into_iter().enumerate() {
         let x = left + at as f32 * theme.label * 1.2;
         scene.text_up([x, area.center()[1]], line, theme.label, theme.ink);
     }
@@ -169,7 +169,7 @@ pub fn axis(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis) {
         scene.text_mid([area.x - frame::TICK - 2.0, y], text, theme.tick, theme.axis, Anchor::End);
     }
     let right = area.x - frame::TICK - 2.0 - axis.widest(theme) - 2.0 - theme.label * 0.2;
-    for (at, line) in name(theme, axis).into_iter().rev().enumerate() {
+    for (at, line) in name_lines(theme, axis).into_iter().rev().enumerate() {
         let x = right - at as f32 * theme.label * 1.2;
         scene.text_up([x, area.center()[1]], line, theme.label, theme.ink);
     }

@@ -36,20 +36,20 @@ pub fn draw(scene: &mut Scene, theme: &Theme, regions: &Regions, grid: Grid, rec
         }
     }
     let size = theme.tick * 0.9;
-    let high = size + 1.5;
+    let height = size + 1.5;
     let mut taken: Vec<Box2> = Vec::new();
     for (at, inside) in all.iter().enumerate() {
         let Some(first) = inside.iter().position(|inside| *inside) else { continue };
         let text = font::fit(&label(regions, at), size, rect.w - 4.0);
-        let wide = font::width(&text, size) + 2.5;
+        let width = font::width(&text, size) + 2.5;
         let x =
-            (rect.x + (first % grid.cols) as f32 * w + 1.0).min(rect.right() - wide - 0.5).max(rect.x + 0.5);
+            (rect.x + (first % grid.cols) as f32 * w + 1.0).min(rect.right() - width - 0.5).max(rect.x + 0.5);
         let y = rect.y + (first / grid.cols) as f32 * h + 1.0;
-        let meets =
+        let overlaps =
             |a: Box2, b: &Box2| a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom();
-        let mut places = (0..TRIES).map(|step| Box2::new(x, y + step as f32 * (high + 0.5), wide, high));
+        let mut places = (0..TRIES).map(|step| Box2::new(x, y + step as f32 * (height + 0.5), width, height));
         let free =
-            places.find(|place| place.bottom() < rect.bottom() && !taken.iter().any(|b| meets(*place, b)));
+            places.find(|place| place.bottom() < rect.bottom() && !taken.iter().any(|b| overlaps(*place, b)));
         // Without a free place it gets no label; the list beside the picture names every region.
         let Some(tile) = free.filter(|_| !text.is_empty()) else { continue };
         scene.fill(tile, theme.ground.alpha(0.85));
@@ -60,7 +60,7 @@ pub fn draw(scene: &mut Scene, theme: &Theme, regions: &Regions, grid: Grid, rec
 
 /// The edges between patches inside and outside, each as two corners `[column, row]` of the grid.
 fn edges(inside: &[bool], grid: Grid) -> Vec<[[usize; 2]; 2]> {
-    let is = |row: Option<usize>, column: Option<usize>| match (row, column) {
+    let is_inside = |row: Option<usize>, column: Option<usize>| match (row, column) {
         (Some(row), Some(column)) if row < grid.rows && column < grid.cols => {
             inside[row * grid.cols + column]
         }
@@ -69,11 +69,11 @@ fn edges(inside: &[bool], grid: Grid) -> Vec<[[usize; 2]; 2]> {
     let mut found = Vec::new();
     for row in 0..=grid.rows {
         for column in 0..=grid.cols {
-            let here = is(Some(row), Some(column));
-            if here != is(row.checked_sub(1), Some(column)) {
+            let here = is_inside(Some(row), Some(column));
+            if here != is_inside(row.checked_sub(1), Some(column)) {
                 found.push([[column, row], [column + 1, row]]);
             }
-            if here != is(Some(row), column.checked_sub(1)) {
+            if here != is_inside(Some(row), column.checked_sub(1)) {
                 found.push([[column, row], [column, row + 1]]);
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::epaint::{CircleShape, PathShape, PathStroke, RectShape, TextShape};
 use egui::{
-    Color32, ColorImage, CornerRadius, FontId, Painter, Pos2, Rect, Response, Sense, Shape as Drawn,
+    Color32, ColorImage, CornerRadius, FontId, Painter, Pos2, Rect, Response, Sense, Shape as EguiShape,
     StrokeKind, TextureHandle, TextureOptions, Ui, Vec2,
 };
 
@@ -32,7 +32,7 @@ type FrameCache<K, V> = HashMap<K, (V, bool)>;
 pub struct Canvas {
     last: Option<Rect>,
     textures: FrameCache<(u64, bool), TextureHandle>,
-    areas: FrameCache<u64, Vec<[Point; 3]>>,
+    triangulations: FrameCache<u64, Vec<[Point; 3]>>,
 }
 
 impl Canvas {
@@ -49,7 +49,7 @@ impl Canvas {
         let enabled = ui.is_enabled();
         response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, enabled, &scene.title));
         self.textures.values_mut().for_each(|(_, used)| *used = false);
-        self.areas.values_mut().for_each(|(_, used)| *used = false);
+        self.triangulations.values_mut().for_each(|(_, used)| *used = false);
         if ui.is_rect_visible(place) {
             let view = View { painter: ui.painter_at(place), origin: place.min, scale };
             if let Some(color) = scene.background {
@@ -57,7 +57,7 @@ impl Canvas {
             }
             self.items(&view, &scene.items);
             self.textures.retain(|_, (_, used)| *used);
-            self.areas.retain(|_, (_, used)| *used);
+            self.triangulations.retain(|_, (_, used)| *used);
         }
         let hover = response.hover_pos().filter(|_| scale > 0.0).and_then(|p| {
             let at = (p - place.min) / scale;
@@ -129,7 +129,7 @@ impl Canvas {
             }
             Shape::Path { points, closed, fill, stroke } => {
                 if let Some(color) = fill {
-                    view.area(self.triangles(points), color32(*color));
+                    view.fill_triangles(self.triangles(points), color32(*color));
                 }
                 if let Some(stroke) = stroke {
                     view.line(points.iter().map(|p| view.pos(*p)).collect(), *closed, *stroke);
@@ -166,7 +166,8 @@ impl Canvas {
     fn triangles(&mut self, points: &[Point]) -> &[[Point; 3]] {
         let mut hasher = DefaultHasher::new();
         points.iter().flatten().for_each(|v| v.to_bits().hash(&mut hasher));
-        let (cut, used) = self.areas.entry(hasher.finish()).or_insert_with(|| (triangles(points), true));
+        let entry = self.triangulations.entry(hasher.finish());
+        let (cut, used) = entry.or_insert_with(|| (triangles(points), true));
         *used = true;
         cut
     }
@@ -210,7 +211,7 @@ impl View {
                 if closed && let Some(first) = points.first().copied() {
                     points.push(first);
                 }
-                self.painter.extend(Drawn::dashed_line(&points, line, on * self.scale, off * self.scale));
+                self.painter.extend(EguiShape::dashed_line(&points, line, on * self.scale, off * self.scale));
             }
             None => {
                 let stroke = PathStroke::new(line.width, line.color);
@@ -220,7 +221,7 @@ impl View {
     }
 
     /// Fills triangles; egui itself can only fill convex outlines.
-    fn area(&self, triangles: &[[Point; 3]], color: Color32) {
+    fn fill_triangles(&self, triangles: &[[Point; 3]], color: Color32) {
         let mut mesh = egui::Mesh::default();
         for corners in triangles {
             let first = mesh.vertices.len() as u32;

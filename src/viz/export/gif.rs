@@ -69,22 +69,23 @@ pub fn gif<E: From<ExportError> + Send>(
     dpi: f32,
     draw: impl Fn(usize) -> Result<Scene, E> + Sync,
 ) -> Result<Vec<u8>, E> {
-    let pixels = |step: usize| -> Result<Picture, E> { Ok(Picture::of(&draw(step)?, about, dpi)?) };
+    let pixels = |step: usize| -> Result<Picture, E> { Ok(Picture::render(&draw(step)?, about, dpi)?) };
     let Animation { steps, delay_cs } = animation;
     let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else { return Ok(Vec::new()) };
-    let mut palette = Palette::of([pixels(first)?, pixels(steps[steps.len() / 2])?, pixels(last)?]);
-    let mut file = File::begin(pixels(first)?.size, &palette.colors, about)?;
+    let mut palette =
+        Palette::from_pictures([pixels(first)?, pixels(steps[steps.len() / 2])?, pixels(last)?]);
+    let mut file = GifWriter::new(pixels(first)?.size, &palette.colors, about)?;
     let mut shown: Vec<u8> = Vec::new();
     for batch in steps.chunks(BATCH) {
         let drawn: Vec<Picture> = batch.par_iter().map(|step| pixels(*step)).collect::<Result<_, E>>()?;
         for (step, picture) in batch.iter().zip(drawn) {
             let next = palette.indices(&picture.rgb);
             let delay = if *step == last { delay_cs + LAST_EXTRA_CS } else { *delay_cs };
-            file.frame(&shown, &next, delay)?;
+            file.write_frame(&shown, &next, delay)?;
             shown = next;
         }
     }
-    Ok(file.end()?)
+    Ok(file.finish()?)
 }
 
 /// Opaque pixels, row by row.
@@ -94,7 +95,7 @@ struct Picture {
 }
 
 impl Picture {
-    fn of(scene: &Scene, about: &str, dpi: f32) -> Result<Self, ExportError> {
+    fn render(scene: &Scene, about: &str, dpi: f32) -> Result<Self, ExportError> {
         let pixmap = pixmap(scene, about, dpi, "GIF")?;
         // Drawn on white or on the theme's background, so that every pixel is opaque.
         let rgb = pixmap.data().chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]).collect();
@@ -111,7 +112,7 @@ struct Palette {
 
 impl Palette {
     /// The palette of sample pictures: the first, the middle and the last frame.
-    fn of(pictures: [Picture; 3]) -> Self {
+    fn from_pictures(pictures: [Picture; 3]) -> Self {
         // The pictures one above the other, cut at the largest height of a frame.
         let width = pictures[0].size[0];
         let rgb: Vec<u8> = pictures.into_iter().flat_map(|picture| picture.rgb).collect();
@@ -138,7 +139,7 @@ impl Palette {
 }
 
 /// The file being encoded.
-struct File {
+struct GifWriter {
     encoder: Encoder<Vec<u8>>,
     size: [u16; 2],
 }
@@ -147,8 +148,8 @@ fn gif_error(error: &impl std::fmt::Display) -> ExportError {
     ExportError::Convert { format: "GIF", why: error.to_string() }
 }
 
-impl File {
-    fn begin(size: [u16; 2], palette: &[u8], about: &str) -> Result<Self, ExportError> {
+impl GifWriter {
+    fn new(size: [u16; 2], palette: &[u8], about: &str) -> Result<Self, ExportError> {
         let mut encoder = Encoder::new(Vec::new(), size[0], size[1], palette).map_err(|e| gif_error(&e))?;
         encoder.set_repeat(Repeat::Infinite).map_err(|e| gif_error(&e))?;
         const COMMENT: u8 = 0xfe;
@@ -159,7 +160,7 @@ impl File {
     }
 
     /// Adds a frame: the bounding box of the pixels in which `next` differs from `shown`, which is empty before the first.
-    fn frame(&mut self, shown: &[u8], next: &[u8], delay: u16) -> Result<(), ExportError> {
+    fn write_frame(&mut self, shown: &[u8], next: &[u8], delay: u16) -> Result<(), ExportError> {
         let [width, height] = self.size.map(usize::from);
         let (mut left, mut top, mut right, mut bottom) = (width, height, 0, 0);
         for at in (0..next.len()).filter(|at| shown.get(*at) != Some(&next[*at])) {
@@ -184,7 +185,7 @@ impl File {
         self.encoder.write_frame(&frame).map_err(|e| gif_error(&e))
     }
 
-    fn end(self) -> Result<Vec<u8>, ExportError> {
+    fn finish(self) -> Result<Vec<u8>, ExportError> {
         self.encoder.into_inner().map_err(|e| gif_error(&e))
     }
 }

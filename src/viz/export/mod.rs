@@ -82,9 +82,9 @@ const PAGE_MM: f32 = 247.0;
 
 /// A warning for a picture that is higher than a page; `None` for others.
 pub fn higher_than_page(scene: &Scene) -> Option<String> {
-    let high = scene.height / POINTS_PER_MM;
+    let height = scene.height / POINTS_PER_MM;
     let what = "draw fewer figures at a time, or more probes side by side";
-    (high > PAGE_MM).then(|| format!("It is {high:.0} mm high, more than a page ({PAGE_MM} mm): {what}"))
+    (height > PAGE_MM).then(|| format!("It is {height:.0} mm high, more than a page ({PAGE_MM} mm): {what}"))
 }
 
 /// A warning for a picture with letters that the typeface lacks; `None` for others.

@@ -2,7 +2,7 @@
 //! weight and the evidence of its tokens, and how well weights and evidence localise it.
 
 use crate::model::explain::regions::{RegionMeasure, RegionMeasures};
-use crate::model::trace::{Matrix, Regions as Known, Trace};
+use crate::model::trace::{Matrix, Regions as TraceRegions, Trace};
 use crate::viz::draw::{
     Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, font, frame, number, outlines,
     picture,
@@ -58,30 +58,30 @@ fn rows(trace: &Trace) -> Result<Rows, Empty> {
 }
 
 /// The notes under the list: units, and regions that are empty or outside the crop.
-fn notes(trace: &Trace, known: &Known) -> Vec<String> {
+fn notes(trace: &Trace, known: &TraceRegions) -> Vec<String> {
     let note = |names: &Vec<String>, what: &str| {
         (!names.is_empty()).then(|| format!("{}: {what}", names.join(", ")))
     };
     let units =
         format!("Read at 0 first, 1 last; weight 1: an even share; evidence for {}", class_name(trace));
-    let lost = [note(&known.empty, "the mask is empty"), note(&known.cropped, "beyond the crop")];
-    std::iter::once(units).chain(lost.into_iter().flatten()).collect()
+    let skipped = [note(&known.empty, "the mask is empty"), note(&known.cropped, "beyond the crop")];
+    std::iter::once(units).chain(skipped.into_iter().flatten()).collect()
 }
 
 /// The cells of a row, in the order of [`COLUMNS`]; a dash for unknown values.
 fn cells(row: &RegionMeasure) -> [String; 6] {
-    let known = |value: Option<f64>, digits: usize| {
+    let text = |value: Option<f64>, digits: usize| {
         value
             .filter(|v| v.is_finite())
             .map_or("–".to_owned(), |v| format!("{v:.digits$}").replace('-', "−"))
     };
     [
         row.tokens.to_string(),
-        known(row.position, 2),
-        known(row.weight, 2),
-        known(row.evidence, 3),
-        known(row.weight_auc, 3),
-        known(row.evidence_auc, 3),
+        text(row.position, 2),
+        text(row.weight, 2),
+        text(row.evidence, 3),
+        text(row.weight_auc, 3),
+        text(row.evidence_auc, 3),
     ]
 }
 
