@@ -337,7 +337,7 @@ fn marked(
 /// trained or is a difference.
 ///
 /// # Errors
-/// As [`draw`].
+/// As [`draw()`].
 pub fn scene(
     figure: &dyn Figure,
     trace: &Trace,
@@ -356,10 +356,10 @@ pub fn height(figure: &dyn Figure, trace: &Trace, options: &Options, width: f32)
     figure.height(trace, options, width) + heading::height(heading::of_trace(trace).as_deref(), width)
 }
 
-/// As [`draw`], at `width` points and the preferred height.
+/// As [`draw()`], at `width` points and the preferred height.
 ///
 /// # Errors
-/// As [`draw`].
+/// As [`draw()`].
 pub fn draw_column(
     figure: &dyn Figure,
     trace: &Trace,
