@@ -1,7 +1,7 @@
 //! The heading over a picture of a trace that was not read as trained, or of a difference: every export has it.
 
 use crate::model::trace::{Reading, Trace};
-use crate::viz::draw::{Anchor, Scene, Theme, font};
+use crate::viz::draw::{Anchor, Scene, Theme, font, frame::title_height};
 use crate::viz::figures::plot::stem;
 use crate::viz::{Empty, Size};
 
@@ -38,11 +38,6 @@ pub fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
 }
 
-/// Height of a line, in points.
-fn line_height(theme: &Theme) -> f32 {
-    theme.label + 2.5
-}
-
 fn lines(text: Option<&str>, theme: &Theme, width: f32) -> Vec<String> {
     text.map_or_else(Vec::new, |text| font::wrap(text, theme.label, width))
 }
@@ -51,7 +46,7 @@ fn lines(text: Option<&str>, theme: &Theme, width: f32) -> Vec<String> {
 pub fn height(text: Option<&str>, width: f32) -> f32 {
     let theme = Theme::light();
     let count = lines(text, &theme, width).len();
-    if count == 0 { 0.0 } else { count as f32 * line_height(&theme) + 1.5 }
+    if count == 0 { 0.0 } else { count as f32 * title_height(&theme) + 1.5 }
 }
 
 /// Draws the heading at the top of `size`, and below it what `draw` makes of the size that is left.
@@ -70,7 +65,7 @@ pub fn over(
     let title = format!("{}: {words}", below.title);
     let mut scene = Scene::new(below.width, below.height + top, title, below.background);
     for (at, text) in lines(text, theme, size.width).into_iter().enumerate() {
-        let base = at as f32 * line_height(theme) + theme.label * font::CAP + 0.5;
+        let base = at as f32 * title_height(theme) + theme.label * font::CAP + 0.5;
         scene.text([0.0, base], text, theme.label, theme.series(1), Anchor::Start);
     }
     scene.place(below, [0.0, top], None);

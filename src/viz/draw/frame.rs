@@ -244,11 +244,16 @@ impl RowChart {
     }
 }
 
-/// Writes a panel title below the point `at`, at most `room` points wide; returns the height it takes.
+/// Height of a panel title with the gap below it, in points.
+pub fn title_height(theme: &Theme) -> f32 {
+    theme.label + 2.5
+}
+
+/// Writes a panel title below the point `at`, at most `room` points wide; returns its height.
 pub fn title(scene: &mut Scene, theme: &Theme, at: Point, text: &str, room: f32) -> f32 {
     let text = font::fit(text, theme.label, room);
     scene.text([at[0], at[1] + theme.label * font::CAP + 0.5], text, theme.label, theme.ink, Anchor::Start);
-    theme.label + 2.5
+    title_height(theme)
 }
 
 /// A scene with a centred message that says why there is nothing to see.

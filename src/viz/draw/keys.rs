@@ -3,7 +3,7 @@
 
 use super::font;
 use super::frame::{self, Axis};
-use super::legend::{self, Mark};
+use super::legend::{self, BAR_STEPS, Mark};
 use super::scene::{Anchor, Box2, Point, Scene, Stroke};
 use super::theme::{Color, Theme};
 use crate::viz::Size;
@@ -34,9 +34,6 @@ pub struct Handed {
     /// The line under it.
     pub foot: String,
 }
-
-/// Number of colours of a bar that the row draws.
-const BAR_STEPS: usize = 128;
 
 impl Keys {
     /// Whether the row draws them.
@@ -96,7 +93,7 @@ impl Keys {
 
     /// Height that a title takes, in points; 0 where the row writes it.
     pub fn title_room(self, theme: &Theme) -> f32 {
-        if self.are_shared() { 0.0 } else { theme.label + 2.5 }
+        if self.are_shared() { 0.0 } else { frame::title_height(theme) }
     }
 
     /// [`frame::title`], here, or in its short form over the cell of the row.

@@ -6,6 +6,12 @@ use super::scene::{Anchor, Box2, Point, Raster, Scene, Stroke};
 use super::theme::{Color, Theme};
 use crate::viz::{MARGIN, Size};
 
+/// Number of colours of a colour bar.
+pub(super) const BAR_STEPS: usize = 128;
+/// Gap between a box and its colour bar, and width of the bar, in points.
+const BAR_GAP_PT: f32 = 4.0;
+const BAR_PT: f32 = 5.0;
+
 /// How a series is drawn in a legend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
@@ -68,16 +74,15 @@ pub fn above(scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, &st
 pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
     let lines = axis.label.lines().count() as f32;
     let name = if lines > 0.0 { lines * theme.label * 1.2 + 2.0 } else { 0.0 };
-    4.0 + 5.0 + TICK + 2.0 + axis.widest(theme) + name
+    BAR_GAP_PT + BAR_PT + TICK + 2.0 + axis.widest(theme) + name
 }
 
 /// Draws a vertical colour bar to the right of `area` and as high; `color` maps 0 to 1 along the axis. A long name must
 /// already be broken by [`Axis::within`].
 pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, color: impl Fn(f32) -> Color) {
-    let steps = 128;
-    let bar = Box2::new(area.right() + 4.0, area.y, 5.0, area.h);
-    let pixels = (0..steps).map(|i| color(1.0 - (i as f32 + 0.5) / steps as f32));
-    scene.image(bar, Raster::new(1, steps, pixels), false, None);
+    let bar = Box2::new(area.right() + BAR_GAP_PT, area.y, BAR_PT, area.h);
+    let pixels = (0..BAR_STEPS).map(|i| color(1.0 - (i as f32 + 0.5) / BAR_STEPS as f32));
+    scene.image(bar, Raster::new(1, BAR_STEPS, pixels), false, None);
     let hair = Stroke::new(theme.hair, theme.axis);
     scene.outline(bar, hair);
     let (ticks, labels) = axis.texts();

@@ -2,6 +2,7 @@
 //! hundreds of pictures each is one image to paint.
 
 use super::colormap::{Map, diverging};
+use super::picture::luma;
 use super::theme::{Color, Theme};
 use crate::model::grid::Grid;
 use crate::model::trace::Picture;
@@ -36,8 +37,7 @@ pub fn overlaid(picture: &Picture, grid: Grid, values: &[f32], theme: &Theme) ->
         let (x, y) = (at % picture.width, at / picture.width);
         let (column, row) = (x * grid.cols / picture.width, y * grid.rows / picture.height);
         let over = covers[(row * grid.cols + column).min(covers.len() - 1)];
-        let grey = 0.299 * f32::from(p[0]) + 0.587 * f32::from(p[1]) + 0.114 * f32::from(p[2]);
-        let grey = grey.round() as u8;
+        let grey = luma(p);
         let below = Color { r: grey, g: grey, b: grey, a: 255 }.mix(theme.ground, FADE);
         let mixed = below.mix(Color { a: 255, ..over }, f32::from(over.a) / 255.0);
         rgb.extend([mixed.r, mixed.g, mixed.b]);

@@ -43,11 +43,13 @@ fn raster(seen: &Picture, theme: &Theme, fade: f32) -> Arc<Raster> {
         let colors = colors.map(|p| Color { r: p[0], g: p[1], b: p[2], a: 255 });
         return Raster::new(seen.width, seen.height, colors);
     }
-    let grey = |p: &[u8]| {
-        (f32::from(p[0]) * 0.299 + f32::from(p[1]) * 0.587 + f32::from(p[2]) * 0.114).round() as u8
-    };
     let shade = |grey: u8| Color { r: grey, g: grey, b: grey, a: 255 }.mix(theme.ground, fade);
-    Raster::indexed(seen.width, seen.height, colors.map(grey).collect(), shade)
+    Raster::indexed(seen.width, seen.height, colors.map(luma).collect(), shade)
+}
+
+/// The grey of an RGB pixel, by the luma weights of Rec. 601.
+pub fn luma(p: &[u8]) -> u8 {
+    (f32::from(p[0]) * 0.299 + f32::from(p[1]) * 0.587 + f32::from(p[2]) * 0.114).round() as u8
 }
 
 /// Lays `color(token)` over every patch.

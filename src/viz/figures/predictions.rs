@@ -3,7 +3,9 @@
 use crate::model::trace::{Prediction, Trace};
 use crate::viz::difference::{around_zero, head, label, signed, value};
 use crate::viz::draw::{
-    Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, extent, font, number,
+    Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, extent, font,
+    frame::{self, title_height},
+    number,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
@@ -13,11 +15,6 @@ const DEFAULT_CLASSES: usize = 5;
 const MIN_ROW_PT: f32 = 13.0;
 /// Largest height of a bar with its gap, in points.
 const MAX_ROW_PT: f32 = 17.0;
-
-/// Height of the title above the bars, in points.
-fn title_height(theme: &Theme) -> f32 {
-    theme.label + 2.5
-}
 
 /// A share in percent, rounded to a tenth.
 fn percent(share: f32) -> f64 {
@@ -111,7 +108,7 @@ impl Figure for Predictions {
             (None, Some(best)) => ("Probability", format!("best logit {}", number(f64::from(best.logit)))),
             _ => ("Δ probability, in points", String::new()),
         };
-        crate::viz::draw::frame::title(&mut scene, theme, [left, 0.0], title, track.w);
+        frame::title(&mut scene, theme, [left, 0.0], title, track.w);
         let base = theme.label * font::CAP + 0.5;
         scene.text([size.width, base], side, theme.tick, theme.muted, Anchor::End);
         for (i, p) in top.iter().enumerate() {

@@ -52,8 +52,8 @@ fn legend_height(theme: &Theme, memory: bool, keys: Keys) -> f32 {
 }
 
 /// Height of the title of a panel, in points; 0 where the row writes the title of a single panel.
-fn title_height(theme: &Theme, panels: usize, keys: Keys) -> f32 {
-    if panels > 1 { theme.label + 2.5 } else { keys.title_room(theme) }
+fn panel_title_height(theme: &Theme, panels: usize, keys: Keys) -> f32 {
+    if panels > 1 { frame::title_height(theme) } else { keys.title_room(theme) }
 }
 
 /// Largest width of a panel on a page, in points; in a window's pane it grows with the pane.
@@ -73,7 +73,7 @@ fn figure_height(trace: &Trace, options: &Options, width: f32, max_width: f32) -
     let memory = memory_step(trace, options).is_some();
     let keys = options.keys;
     let panel = panel_width(&theme, width, columns, &bar_axis(trace, options), keys).min(max_width);
-    let title = title_height(&theme, columns * rows, keys);
+    let title = panel_title_height(&theme, columns * rows, keys);
     rows as f32 * (panel * picture::aspect(trace) + title + 4.0) - 4.0 + legend_height(&theme, memory, keys)
 }
 
@@ -106,7 +106,7 @@ fn difference_scene(trace: &Trace, options: &Options, theme: &Theme, size: Size)
     let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
     let keys = options.keys;
     let axis = keys.bar_axis(theme, bar_axis(trace, options), size.height);
-    let (w, top) = (panel_width(theme, size.width, 1, &axis, keys), title_height(theme, 1, keys));
+    let (w, top) = (panel_width(theme, size.width, 1, &axis, keys), panel_title_height(theme, 1, keys));
     let rect = Box2::new(0.0, top, w, size.height - top).largest(1.0, picture::aspect(trace));
     let title = delta("Position: read later or earlier");
     keys.title(&mut scene, theme, (&title, &title), size.width);
@@ -198,7 +198,7 @@ impl Figure for ScanPath {
         let keys = options.keys;
         let axis = keys.bar_axis(theme, bar_axis(trace, options), size.height);
         let w = panel_width(theme, size.width, columns, &axis, keys);
-        let top = title_height(theme, columns * rows, keys);
+        let top = panel_title_height(theme, columns * rows, keys);
         let bottom = legend_height(theme, step.is_some(), keys);
         let row = (size.height - bottom + 4.0) / rows as f32;
         let panel = Box2::new(0.0, top, w, row - top - 4.0).largest(1.0, picture::aspect(trace));

@@ -4,7 +4,8 @@
 use crate::model::trace::{Attributed, Attribution, Trace};
 use crate::viz::difference::{self, around_zero, label, value};
 use crate::viz::draw::{
-    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, number, outlines, picture,
+    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, frame::title_height, number,
+    outlines, picture,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
 
@@ -94,7 +95,7 @@ fn picture_width(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> f32 {
 
 /// Height of the figure with a picture of this width, in points.
 fn figure_height(trace: &Trace, width: f32, keys: Keys) -> f32 {
-    let lines = if keys.are_shared() { 0.0 } else { 2.0 * (Theme::light().label + 2.5) + 1.0 };
+    let lines = if keys.are_shared() { 0.0 } else { 2.0 * title_height(&Theme::light()) + 1.0 };
     width * picture::aspect(trace) + lines
 }
 
