@@ -244,7 +244,6 @@ impl RemovalPlot {
         lines.chain(self.operands.is_none().then_some(band)).collect()
     }
 
-    /// Why there are no numbers to draw.
     fn why_empty(&self) -> &'static str {
         match self.other() {
             Some(other) if other.rival != self.removal.rival => "The two margins are over different classes",

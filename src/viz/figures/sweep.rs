@@ -28,7 +28,7 @@ pub fn memory_color(theme: &Theme, options: &Options, share: f32) -> Color {
     step_color(theme, options, share).alpha(0.1 + 0.9 * share)
 }
 
-/// The fill colours of the marks on the first and the last token, the same in every theme.
+/// The fill colours of the marks on the first and the last token: the same in every theme, so that figures read alike.
 pub fn end_colors() -> [Color; 2] {
     let light = Theme::light();
     [light.ground, light.ink]
