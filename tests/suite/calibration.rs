@@ -27,7 +27,7 @@ struct Scenario {
 }
 
 const SCENARIOS: [Scenario; 5] = [
-    Scenario { name: "answers vary by chance alone", training: 0.0, image: 0.0 },
+    Scenario { name: "only chance varies", training: 0.0, image: 0.0 },
     Scenario { name: "trainings vary", training: 0.4, image: 0.0 },
     Scenario { name: "heads differ by image", training: 0.0, image: 1.0 },
     Scenario { name: "both, images more", training: 0.1, image: 1.0 },
