@@ -77,17 +77,16 @@ fn write_page(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
 
 fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let to = &shared.share.to;
-    let existed = to.is_dir();
+    // Removed and made again, the folder of a symbolic link stays where it is.
+    let existing = to.canonicalize().ok().filter(|folder| folder.is_dir());
     if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
         anyhow::bail!("{}: holds something already; an empty folder or a new one is needed", to.display());
     }
     let written = fill_folder(shared, cancel);
     if written.is_err() {
         // An incomplete folder could be taken for all findings. Only the first error is reported, not one of removing.
-        std::fs::remove_dir_all(to).ok();
-        if existed {
-            atomic_file::make_folder(to)?;
-        }
+        std::fs::remove_dir_all(existing.as_deref().unwrap_or(to)).ok();
+        existing.as_deref().map_or(Ok(()), atomic_file::make_folder)?;
     }
     written
 }

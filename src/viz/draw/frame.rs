@@ -63,7 +63,12 @@ impl Axis {
         }
         let mut ticks = self.scale.ticks(self.ticks);
         if self.whole {
-            ticks.retain(|v| (v - v.round()).abs() < 1e-6);
+            let is_whole = |v: &f64| (v - v.round()).abs() < 1e-6;
+            // A step of 2.5 may leave 0 alone.
+            if ticks.iter().copied().filter(is_whole).count() < 2 {
+                ticks = self.scale.ticks(2 * self.ticks);
+            }
+            ticks.retain(is_whole);
         }
         if let Some(last) = self.last {
             let min_gap = 0.09 * (self.scale.hi - self.scale.lo).abs();
@@ -266,4 +271,16 @@ pub fn message(theme: &Theme, width: f32, height: f32, title: &str, text: &str) 
         scene.text_mid(at, line, theme.label, theme.muted, Anchor::Middle);
     }
     scene
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_get_ticks_where_round_steps_are_none() {
+        // Four steps of 2.5 would leave 0 alone.
+        let axis = Axis::counts(Scale::linear(-4.16, 4.16), "", 4);
+        assert_eq!(axis.texts().1, ["−4", "−2", "0", "2", "4"]);
+    }
 }

@@ -96,7 +96,7 @@ impl Scale {
         }
         let whole = |d: &usize| {
             let scaled = step * 10f64.powi(*d as i32);
-            (scaled - scaled.round()).abs() < 1e-6 * scaled
+            (scaled - scaled.round()).abs() <= 1e-6 * scaled // also of a lone tick at 0
         };
         let decimals = (0..6).find(whole).unwrap_or(6);
         ticks.iter().map(|v| minus(format!("{v:.decimals$}"))).collect()
@@ -174,6 +174,7 @@ mod tests {
             let scale = Scale::linear(lo, hi);
             assert_eq!(scale.labels(&scale.ticks(4)).join(" "), labels);
         }
+        assert_eq!(scale.labels(&[0.0]), ["0"]);
     }
 
     #[test]

@@ -219,15 +219,18 @@ impl EvaluationPlot {
 
 impl Plot for EvaluationPlot {
     fn caption(&self) -> Caption {
+        let other = self.is_of_two().then_some(&*self.other);
+        let subjects = std::iter::once(&*self.evaluation).chain(other).map(dataset::subject);
         Caption {
             title: self.overview.info().title.to_owned(),
             file: joined(&[
                 &self.evaluation.asked.dataset,
                 &self.evaluation.probe,
                 &slug(&self.evaluation.change),
+                other.map_or("", |other| &other.probe),
                 self.overview.id(),
             ]),
-            about: dataset::subject(&self.evaluation),
+            about: subjects.collect::<Vec<_>>().join("; "),
             command: self.command(),
         }
     }

@@ -103,6 +103,8 @@
   function resolve(known, at) {
     if (!known || !at) return null;
     const { token, position } = at;
+    // Columns of other backbones may have fewer tokens.
+    if ((token ?? position) >= known.rows * known.cols) return null;
     const tokens = token !== undefined ? [token] : known.orders.map((order) => order[position]).filter((i) => i !== undefined);
     const positions = position !== undefined ? [position] : known.orders.map((order) => order.indexOf(token)).filter((k) => k >= 0);
     return { tokens: [...new Set(tokens)], positions: [...new Set(positions)] };
@@ -185,7 +187,8 @@
         plot.paths.now.setAttribute("d", path(nowBoxes));
         plot.paths.halo.setAttribute("d", path([...selectedBoxes, ...nowBoxes]));
       }
-      const description = known && (at || reading) ? describe(known, at ?? reading, at ? resolved : now) : [];
+      const shown = at ? resolved : now;
+      const description = shown ? describe(known, at ?? reading, shown) : [];
       column.readout.replaceChildren();
       if (!description.length && column === section.columns[0]) column.readout.append("Point at a patch or a bar to see it everywhere; click to hold it.");
       description.forEach(([name, text], index) => {
