@@ -149,7 +149,7 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
     let has_progress = |events: &[Event], what: &str| {
         events.iter().any(|event| matches!(event, Event::Progress(_, p) if p.what.contains(what)))
     };
-    assert!(has_progress(&events, "Taking tokens"));
+    assert!(has_progress(&events, "Extracting tokens"));
     assert!(events.iter().any(|e| matches!(e, Event::Warning { text, .. } if text.contains("1 images"))));
     let evaluations: Vec<Arc<Evaluation>> =
         answers(&events).iter().map(|a| a.result.clone().expect("an evaluation")).collect();
@@ -202,7 +202,7 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
     }
     assert_eq!(evaluations[1].weights.as_ref().expect("even weights").of_class(0)[0], 1.0);
     // The second time, the tokens are in the cache.
-    assert!(!has_progress(&desk.job(request), "Taking tokens"));
+    assert!(!has_progress(&desk.job(request), "Extracting tokens"));
 }
 
 /// Writes a probe that reads every image in a random order of its own; its path.

@@ -79,7 +79,7 @@ fn a_silent_server_does_not_outlive_a_signal() {
     assert_eq!(code, Some(130), "{said}");
     assert!(Duration::from_secs(1) < took && took < Duration::from_secs(10), "{took:?}");
     assert!(
-        said.contains("stopping; once more quits at once") && said.contains("stopped in the middle"),
+        said.contains("stopping; interrupt again to quit at once") && said.contains("stopped midway"),
         "{said}"
     );
     drop(connection);

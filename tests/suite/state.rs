@@ -412,7 +412,7 @@ fn a_failed_look_is_told_in_its_columns_and_tried_again() {
         assert!(matches!(&column.shown, ColumnState::Failed(found) if *found == fault));
     }
     assert!(Action::Retry.enabled(&state));
-    assert!(state.log_text().contains("Looking at y.png: device lost"), "{}", state.log_text());
+    assert!(state.log_text().contains("Explaining y.png: device lost"), "{}", state.log_text());
     assert!(does(&mut state, Command::Step(0)).is_none(), "not by itself");
     let again = does(&mut state, Command::Retry).expect("a look");
     assert_eq!(again.1.asked, look.1.asked);
@@ -839,11 +839,11 @@ fn strange_workspace_files_are_refused_by_name() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("w.ssmprobe");
     for (text, expected) in [
-        ("", "no workspace"),
-        ("{}", "no workspace"),
-        ("[1]", "no workspace"),
+        ("", "not an SSMProbe workspace"),
+        ("{}", "not an SSMProbe workspace"),
+        ("[1]", "not an SSMProbe workspace"),
         (r#"{"ssmprobe_workspace": 2}"#, "update it"),
-        (r#"{"ssmprobe_workspace": 1, "probes": 3}"#, "no workspace"),
+        (r#"{"ssmprobe_workspace": 1, "probes": 3}"#, "not an SSMProbe workspace"),
         // The next entry would have no number.
         (
             r#"{"ssmprobe_workspace": 1, "images": [{"id": 18446744073709551615, "path": "x.png"}]}"#,

@@ -209,7 +209,7 @@ fn tasks_are_followed_cancelled_and_retried() {
     let job = pane.asked(|ask| matches!(ask, Fetch::RetryTasks(_)));
     pane.tell(job, TrainEvent::Retried(2));
     pane.say(Event::Finished(job));
-    assert!(pane.0.harness.state().state.log_text().contains("2 tasks handed in again"));
+    assert!(pane.0.harness.state().state.log_text().contains("2 tasks resubmitted"));
     let done = ["train-1", "train-2", "join"].map(|name| task(name, TaskPhase::Done, "done", ""));
     read(&mut pane, done.into(), 10);
     assert_eq!(run(&pane).phase, Phase::Done);

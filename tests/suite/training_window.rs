@@ -302,7 +302,7 @@ fn tokens_are_taken_before_curves_are_drawn() {
     pane.0.click("Start training");
     let job = pane.asked(|ask| matches!(ask, Fetch::Begin(_)));
     let progress = Progress {
-        what: "Taking tokens".into(),
+        what: "Extracting tokens".into(),
         done: 500,
         total: Some(12_500),
         unit: Unit::Files,
@@ -310,7 +310,7 @@ fn tokens_are_taken_before_curves_are_drawn() {
     };
     pane.say(Event::Started(job));
     pane.say(Event::Progress(job, progress));
-    assert!(pane.0.has("Taking tokens"));
+    assert!(pane.0.has("Extracting tokens"));
     pane.tell(job, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Running") && pane.0.has("No step has been trained yet"));
 }

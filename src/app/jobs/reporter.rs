@@ -87,13 +87,13 @@ pub trait Reporter {
 pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
     match event {
         Event::Verifying { read, total } => {
-            reporter.progress("Reading kept tokens", *read, Some(*total), Unit::Bytes);
+            reporter.progress("Reading cached tokens", *read, Some(*total), Unit::Bytes);
         }
         Event::Progress(progress) => {
             let (done, total) = (progress.done as u64, progress.total as u64);
-            reporter.progress("Taking tokens", done, Some(total), Unit::Files);
+            reporter.progress("Extracting tokens", done, Some(total), Unit::Files);
         }
-        Event::Damaged(damage) => reporter.warn(format!("Taken again: {damage}")),
+        Event::Damaged(damage) => reporter.warn(format!("Extracted again: {damage}")),
         Event::OutOfMemory { images } => reporter.warn(out_of_memory(*images)),
         Event::Looked(_)
         | Event::Adopted { .. }

@@ -110,7 +110,7 @@ impl State {
             return Vec::new();
         };
         let changed = backbone.expected.take().is_some_and(|expected| expected != info.fingerprint);
-        let text = format!("{}: other weights than when the workspace was saved", info.id);
+        let text = format!("{}: the weights differ from when the workspace was saved", info.id);
         backbone.status = Status::Ready(Arc::new(info));
         if self.training.form.backbone.is_empty() {
             self.training.form.backbone.clone_from(&backbone.source);

@@ -115,7 +115,7 @@ impl State {
         let text = match &added[..] {
             _ if only => format!("Compare shows {all} column{}", if all == 1 { "" } else { "s" }),
             [(_, name)] => format!("{name} was added to Compare, as column {all} of {all}"),
-            many => format!("{} probes were added to Compare, which has {all} columns now", many.len()),
+            many => format!("{} probes were added to Compare, which now has {all} columns", many.len()),
         };
         self.note(Severity::Info, text);
         let last = added.last().map(|(id, _)| *id).or_else(|| self.compared().next().map(|(id, _)| id));

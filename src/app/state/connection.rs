@@ -21,7 +21,7 @@ impl Host {
     /// Its name for the user.
     pub fn name(&self) -> &str {
         match self.place.as_str() {
-            "local" => "a process of its own",
+            "local" => "a separate process",
             place => place.strip_prefix("ssh://").unwrap_or(place),
         }
     }
@@ -74,7 +74,7 @@ impl Connection {
                 let what =
                     if *stood { "Connection lost".to_owned() } else { format!("Not connected to {name}") };
                 match retry {
-                    Some(Duration::ZERO) => format!("{what}: trying again…"),
+                    Some(Duration::ZERO) => format!("{what}: retrying…"),
                     Some(left) => format!("{what}: retrying in {} s", left.as_secs()),
                     None => what,
                 }
@@ -98,7 +98,7 @@ impl State {
                 if before == host => {}
             (_, Connection::Connected { host, hello }) => {
                 let again = matches!(before, Connection::Lost { stood: true, .. });
-                let more = if again { " again: what was open and asked for is asked for there" } else { "" };
+                let more = if again { " again: everything open or pending is requested again" } else { "" };
                 self.note(Severity::Info, format!("Connected to {}{more}", host.name()));
                 self.record(Severity::Info, format!("{}: {hello}", host.name()));
                 let hosts = &mut self.settings.recent.hosts;
@@ -109,7 +109,7 @@ impl State {
             (Connection::Lost { why: before, .. }, Connection::Lost { why, .. }) if before == why => {}
             (_, Connection::Lost { why, stood, .. }) => {
                 let text = match stood {
-                    true => format!("Connection lost: {why}\nWhat is shown stays"),
+                    true => format!("Connection lost: {why}\nWhat is shown is kept"),
                     false => why.clone(),
                 };
                 self.note(Severity::Error, text);
@@ -144,12 +144,12 @@ mod tests {
             (Connection::Connecting(host()), "Connecting to me@gpu1…"),
             (connected, "Connected to me@gpu1"),
             (lost("", true, Some(4)), "Connection lost: retrying in 4 s"),
-            (lost("", true, Some(0)), "Connection lost: trying again…"),
+            (lost("", true, Some(0)), "Connection lost: retrying…"),
             (lost("", false, None), "Not connected to me@gpu1"),
         ] {
             assert_eq!(connection.text(), text);
         }
-        assert_eq!(Host { place: "local".into(), program: None }.name(), "a process of its own");
+        assert_eq!(Host { place: "local".into(), program: None }.name(), "a separate process");
     }
 
     #[test]
@@ -168,8 +168,8 @@ mod tests {
         let texts: Vec<&str> = state.toasts.iter().map(|toast| toast.text.as_str()).collect();
         let expected = [
             "Connected to me@gpu1",
-            "Connection lost: the wire is cut\nWhat is shown stays",
-            "Connected to me@gpu1 again: what was open and asked for is asked for there",
+            "Connection lost: the wire is cut\nWhat is shown is kept",
+            "Connected to me@gpu1 again: everything open or pending is requested again",
         ];
         assert_eq!(texts, expected);
         assert!(state.log_text().contains("me@gpu1: ssmprobe 1, on cpu"));

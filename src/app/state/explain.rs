@@ -18,7 +18,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
 
 /// The remedy for an explanation that did not arrive.
-const RETRY: &str = "Retry, in the menu View, looks again";
+const RETRY: &str = "Choose Retry in the View menu";
 
 /// The inputs of a trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,7 @@ impl State {
         }
         match column.image.or(self.selection.image) {
             None => "Choose an image".into(),
-            Some(_) => "Nothing was looked at yet".into(),
+            Some(_) => "Nothing explained yet".into(),
         }
     }
 
@@ -189,8 +189,8 @@ impl State {
             .collect::<std::collections::HashSet<_>>()
             .len();
         let title = match images {
-            1 => format!("Looking at {}", items[0].image.short()),
-            several => format!("Looking at {several} images"),
+            1 => format!("Explaining {}", items[0].image.short()),
+            several => format!("Explaining {several} images"),
         };
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Explain, title);
@@ -247,7 +247,7 @@ impl State {
                 self.end_explaining(*job, &UserError::new("Cancelled").remedy(RETRY));
             }
             Event::Finished(job) => {
-                let error = UserError::new("The worker gave no answer").remedy(RETRY);
+                let error = UserError::new("The worker did not answer").remedy(RETRY);
                 self.end_explaining(*job, &error);
             }
             _ => {}

@@ -168,7 +168,7 @@ impl State {
         if self.findings.is_starred(image) == starred {
             return Vec::new();
         }
-        let what = if starred { "Star" } else { "Take the star from" };
+        let what = if starred { "Star" } else { "Unstar" };
         let entry = starred.then_some((self.findings.stars.len(), ()));
         let (text, place) = (format!("{what} {}", image.name()), image.place.clone());
         self.change(text, |parts| _ = parts.stars.insert(place, entry))
@@ -215,7 +215,7 @@ impl State {
         finding.note = sanitize(&finding.note);
         let text = format!("Keep the finding {}", finding.name());
         let entry = (self.findings.all.len(), finding);
-        let notice = format!("Kept as finding {}; the menu Panes shows all of them", entry.0 + 1);
+        let notice = format!("Kept as finding {}; the Panes menu shows all of them", entry.0 + 1);
         let id = FindingId(self.fresh());
         let requests = self.change(text, |parts| _ = parts.findings.insert(id, Some(entry)));
         self.note(Severity::Info, notice);
@@ -224,7 +224,7 @@ impl State {
 
     pub(super) fn write_finding(&mut self, id: FindingId, note: &str) -> Vec<Request> {
         let note = sanitize(note);
-        self.edit_finding("Write on", id, |_, finding| finding.note = note)
+        self.edit_finding("Edit the note of", id, |_, finding| finding.note = note)
     }
 
     pub(super) fn move_finding(&mut self, id: FindingId, to: usize) -> Vec<Request> {

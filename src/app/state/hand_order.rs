@@ -28,8 +28,8 @@ impl State {
     /// # Errors
     /// If no column is focused, it reads in no order, or its images have another number of tokens.
     pub fn read_in(&self, order: HandOrder) -> Result<Command, String> {
-        let id = self.focus().ok_or("choose a probe to look through first")?;
-        let now = self.order_to_edit(id).ok_or("the probe that is looked through reads in no order")?;
+        let id = self.focus().ok_or("choose a probe to show first")?;
+        let now = self.order_to_edit(id).ok_or("the shown probe does not read in an order")?;
         let (found, expected) = (order.tokens().len(), now.tokens().len());
         if found != expected {
             let order = order.words();

@@ -165,7 +165,7 @@ impl State {
     /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown.
     fn note_failure(&mut self, error: &UserError) {
         let reason = error.lines.join(": ");
-        let remedy = error.remedy.as_deref().unwrap_or("Choose another one, or see what Jobs and log says");
+        let remedy = error.remedy.as_deref().unwrap_or("Choose another one, or see Jobs and log");
         let known = self.failure.take().filter(|known| self.toasts.iter().any(|t| t.id == known.toast));
         let failure = known.map_or_else(
             || {
@@ -184,7 +184,7 @@ impl State {
         {
             let Failure { count, first, .. } = &failure;
             toast.text =
-                format!("{count} could not be opened; the first: {first}\nJobs and log has all of them");
+                format!("{count} could not be opened; the first: {first}\nJobs and log lists all of them");
         }
         self.failure = Some(failure);
     }

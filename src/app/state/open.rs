@@ -207,19 +207,20 @@ impl State {
         }
         requests.extend(self.open_images(all(PathKind::Images)));
         for path in all(PathKind::Workspace) {
-            let text =
-                format!("{}: a workspace replaces all that is open; use Open workspace", path.display());
+            let text = format!(
+                "{}: a workspace replaces everything that is open; use Open workspace",
+                path.display()
+            );
             if self.connection.host().is_none() {
                 remember(&mut self.settings.recent.workspaces, path);
             }
             self.note(Severity::Info, text);
         }
         for path in all(PathKind::Missing) {
-            self.note(Severity::Warning, format!("{}: there is no such file or folder", path.display()));
+            self.note(Severity::Warning, format!("{}: no such file or folder", path.display()));
         }
         for path in all(PathKind::Unknown) {
-            let text =
-                format!("{}: neither backbone, probe, run, dataset, image nor workspace", path.display());
+            let text = format!("{}: not a backbone, probe, run, dataset, image or workspace", path.display());
             self.note(Severity::Warning, text);
         }
         requests

@@ -60,7 +60,7 @@ impl State {
         let requests = self.show_probe(first);
         let name = self.library.probe_name(first);
         let s = if opened == 1 { "" } else { "s" };
-        self.note(Severity::Info, format!("{opened} probe{s} opened; {name} is looked through"));
+        self.note(Severity::Info, format!("{opened} probe{s} opened; {name} is shown"));
         self.reveal(RevealTarget::Accuracies);
         requests
     }

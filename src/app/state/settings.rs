@@ -17,7 +17,7 @@ const FILE_LIMIT: u64 = 1 << 20;
 
 /// The devices that can be chosen: id and description.
 pub const DEVICES: &[(&str, &str)] = &[
-    ("auto", "The best there is"),
+    ("auto", "The best available"),
     ("cpu", "The processor"),
     ("wgpu", "A GPU through Vulkan, DirectX 12 or Metal"),
     #[cfg(feature = "cuda")]
@@ -113,7 +113,7 @@ pub enum SettingsError {
         source: std::io::Error,
     },
     /// The file is no settings file.
-    #[error("{}: not a settings file ({why}); the defaults are used, and nothing is saved until the file is mended or deleted", path.display())]
+    #[error("{}: not a settings file ({why}); the defaults are used, and nothing is saved until the file is fixed or deleted", path.display())]
     Json {
         /// The file.
         path: PathBuf,

@@ -115,7 +115,7 @@ impl State {
 
     pub(super) fn share(&mut self, share: Share) -> Vec<Request> {
         if self.is_sharing() {
-            self.note(Severity::Warning, "Something is being shared already: wait for it, or cancel it");
+            self.note(Severity::Warning, "Something is already being shared: wait for it, or cancel it");
             return Vec::new();
         }
         let job = self.begin(JobKind::Share, format!("Sharing {}", share.to.display()));
@@ -233,7 +233,7 @@ impl State {
         let unanswered = sharing.explaining.take().is_some_and(|(_, asked)| !asked.is_empty());
         let own = sharing.job;
         if error.is_some() || unanswered {
-            let error = error.cloned().unwrap_or_else(|| UserError::new("The worker gave no answer"));
+            let error = error.cloned().unwrap_or_else(|| UserError::new("The worker did not answer"));
             self.end_share(own, Err(error));
             return Vec::new();
         }

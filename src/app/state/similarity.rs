@@ -109,8 +109,8 @@ impl State {
     /// The job has ended; without a result, the error is stored.
     pub(super) fn end_similarity(&mut self, job: JobId, error: Option<&UserError>) {
         let Some((_, key)) = self.similarities.running.take_if(|(own, _)| *own == job) else { return };
-        let ended = UserError::new("Comparing the images was ended early")
-            .remedy("Choose what is compared, or by what, to begin again");
+        let ended = UserError::new("Comparing the images was stopped early")
+            .remedy("Choose what to compare, or by what, to start again");
         if !self.similarities.known.iter().any(|(own, _)| *own == key) {
             self.similarities.keep(key, Err(error.cloned().unwrap_or(ended)));
         }

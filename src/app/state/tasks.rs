@@ -79,7 +79,7 @@ impl State {
         if let TaskPlan::Asked(job) = self.training.tasks {
             requests.push(self.replace_job(job));
         }
-        let job = self.begin(JobKind::Plan, "Cutting a training into tasks");
+        let job = self.begin(JobKind::Plan, "Splitting a training into tasks");
         self.training.tasks = TaskPlan::Asked(job);
         self.training.tasks_of = Some((words.clone(), out.clone()));
         requests.push(Request::Fetch(job, Fetch::PlanTasks(TaskRequest { words, out, again: false })));
@@ -111,7 +111,7 @@ impl State {
             (self.training.tasks, self.training.tasks_of) = (TaskPlan::Unknown, None);
         }
         let text = format!(
-            "The tasks are handed in, and end in {}: they go on whatever becomes of this window",
+            "The tasks are submitted and write to {}: they keep running if this window closes",
             folder.display()
         );
         self.note(Severity::Info, text);

@@ -247,7 +247,7 @@ impl State {
             (TrainEvent::HandedIn(folder), _) => self.handed_in(job, folder),
             (TrainEvent::Retried(tasks), _) => {
                 let s = if tasks == 1 { "" } else { "s" };
-                self.note(Severity::Info, format!("{tasks} task{s} handed in again"));
+                self.note(Severity::Info, format!("{tasks} task{s} resubmitted"));
                 Vec::new()
             }
             (news, training) => match &mut training.active {
@@ -295,7 +295,7 @@ impl State {
                 let Some(run) = self.training.runs.get_mut(&folder) else { return Vec::new() };
                 run.history.failures(&failures);
                 run.phase = if finished { Phase::Done } else { Phase::Stopped };
-                let outcome = if finished { "has come to its end" } else { "was stopped and saved" };
+                let outcome = if finished { "has finished" } else { "was stopped and saved" };
                 let text = format!("{} {outcome}; its probes are in the library", run.history.about.name());
                 self.note(Severity::Info, text);
                 Vec::new()
@@ -304,7 +304,7 @@ impl State {
                 let name = self.machine_name();
                 let (what, folder) = (if began { "started" } else { "found" }, folder.display());
                 let text = format!(
-                    "The training is {what} as process {pid} of {name}, into {folder}: it goes on there whatever becomes of this window"
+                    "The training was {what} as process {pid} on {name}, in {folder}: it keeps running there if this window closes"
                 );
                 self.note(Severity::Info, text);
                 Vec::new()

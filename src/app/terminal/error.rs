@@ -12,7 +12,7 @@ use crate::model::backbone::hub::HubError;
 /// line was refused before anything was done, else 1.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if matches!(error.downcast_ref(), Some(HubError::Cancelled)) {
-        say!("stopped; the same command goes on with the download");
+        say!("stopped; run the same command to resume the download");
         return interrupt::code();
     }
     say!("error: {}", lines(error).join("\n  because: "));

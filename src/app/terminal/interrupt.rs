@@ -43,7 +43,7 @@ pub fn install() -> anyhow::Result<()> {
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
-    ctrlc::set_handler(signalled).context("Ctrl-C cannot be listened to")
+    ctrlc::set_handler(signalled).context("cannot listen for Ctrl-C")
 }
 
 /// Declares that the work checks [`flow`] regularly. May be called several times, as one verb may run another.
@@ -68,8 +68,8 @@ fn signalled() {
     }
     CANCEL.cancel();
     match CANCEL.is_working() {
-        false => say!("stopping; once more quits at once"),
-        true => say!("stopping after this step, which is saved; once more quits at once"),
+        false => say!("stopping; interrupt again to quit at once"),
+        true => say!("stopping after this step, which is saved; interrupt again to quit at once"),
     }
     if Builder::new().name("stop".into()).spawn(wait).is_err() {
         end();
@@ -84,7 +84,7 @@ fn wait() {
         sleep(POLL_INTERVAL);
         idle = if CANCEL.is_working() { Duration::ZERO } else { idle + POLL_INTERVAL };
     }
-    say!("stopped in the middle; what was done is kept, and the same command goes on from there");
+    say!("stopped midway; finished work is kept, and the same command resumes from there");
     end()
 }
 

@@ -89,18 +89,18 @@ impl Display {
         if self.is_terminal {
             self.bar.set_length(total);
             self.bar.set_position(read);
-            self.bar.set_prefix("reading kept tokens");
+            self.bar.set_prefix("reading cached tokens");
             self.bar.set_message(format!("{} of {}", format::bytes(read), format::bytes(total)));
         }
         if read == total {
             let rate = read as f64 / seconds.max(1e-6) / 1e9;
             let read = format::bytes(read);
             self.say(&format!(
-                "tokens: {read} read and compared with their digests in {seconds:.1} s ({rate:.1} GB/s)"
+                "tokens: {read} read and verified against their digests in {seconds:.1} s ({rate:.1} GB/s)"
             ));
         } else if !self.is_terminal && self.printed.elapsed() >= LINE_INTERVAL {
             self.printed = Instant::now();
-            say!("reading kept tokens: {} of {}", format::bytes(read), format::bytes(total));
+            say!("reading cached tokens: {} of {}", format::bytes(read), format::bytes(total));
         }
     }
 

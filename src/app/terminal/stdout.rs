@@ -26,7 +26,7 @@ fn write(text: &str) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("standard output cannot be written to"),
+        other => other.context("cannot write to standard output"),
     }
 }
 

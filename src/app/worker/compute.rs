@@ -143,7 +143,7 @@ impl Queue {
             // A panic on a device may leave the device unusable.
             let remedy = match device.as_deref() {
                 Some("cpu") | None => {
-                    "The program goes on. Try again; if it comes back, copy the log and report it"
+                    "The program keeps running. Try again; if it happens again, copy the log and report it"
                 }
                 Some(_) => ON_CPU,
             };

@@ -49,7 +49,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let out = request.out.to_str().map_or_else(|| request.out.clone(), expanded);
     let out = std::path::absolute(&out).with_context(|| format!("{}", out.display()))?;
-    atomic_file::make_folder(&out).with_context(|| format!("{}: cannot be made", out.display()))?;
+    atomic_file::make_folder(&out).with_context(|| format!("{}: cannot be created", out.display()))?;
     let began = match claim(&out)? {
         Some(held)
             if request.again && read_started(&out).is_some_and(|known| known.words == request.words) =>
@@ -63,12 +63,12 @@ pub(super) fn run(
         }
         None if request.again || request.resumes() => false,
         None => bail!(
-            "{}: a training runs in there already; `--resume` follows it, another folder begins another",
+            "{}: a training is already running in there; use `--resume` to follow it, or choose another folder",
             out.display()
         ),
     };
-    let started =
-        read_started(&out).with_context(|| format!("{} says nobody", Started::path(&out).display()))?;
+    let started = read_started(&out)
+        .with_context(|| format!("{} does not name the training's process", Started::path(&out).display()))?;
     let pid = started.pid;
     let send = |news| events.sender.send(Event::Training { job: events.job, news });
     send(TrainEvent::Detached { folder: out.clone(), pid, began });
@@ -119,7 +119,7 @@ pub(super) fn run(
     }
     let lines: Vec<&str> = log.lines().collect();
     let lines = lines[lines.len().saturating_sub(MAX_LINES)..].join("\n  ");
-    bail!("the training in {} ended before its end; the last it said:\n  {lines}", out.display())
+    bail!("the training in {} ended early; its last output:\n  {lines}", out.display())
 }
 
 /// Acquires the lock to train there; `None` while a training runs.
@@ -157,8 +157,7 @@ fn read_started(out: &Path) -> Option<Started> {
 
 /// Starts the training in a session of its own, which signals to this process do not reach.
 fn begin(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<()> {
-    let mut command =
-        Command::new(std::env::current_exe().context("this program does not know where it lies")?);
+    let mut command = Command::new(std::env::current_exe().context("this program cannot find its own path")?);
     // The words of `train` are all flags; those of a sweep begin with the verb.
     let verb = if words.first().is_some_and(|word| word == SWEEP) { None } else { Some("train") };
     command.args(verb).args(words).arg("--out").arg(out);
@@ -180,9 +179,9 @@ fn begin(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<()
     };
     command.stderr(log(stderr)?).stdout(log(stdout)?);
     detach(&mut command);
-    let mut child = command.spawn().context("the training cannot be started")?;
+    let mut child = command.spawn().context("cannot start the training")?;
     if let Some(owner) = owner_file {
-        owner.hand_to(child.id()).context("the training's process cannot be given its lock")?;
+        owner.hand_to(child.id()).context("cannot pass the lock to the training's process")?;
     }
     let known = Started { pid: child.id(), host: host_name(), words: words.to_owned() };
     let path = Started::path(out);
@@ -190,7 +189,10 @@ fn begin(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<()
     kept.and_then(|bytes| atomic_file::write(&path, &bytes))
         .with_context(|| format!("{}: cannot be written", path.display()))?;
     // Waits for it, so that it leaves no zombie process.
-    Builder::new().name("training".into()).spawn(move || child.wait()).context("no thread waits for it")?;
+    Builder::new()
+        .name("training".into())
+        .spawn(move || child.wait())
+        .context("cannot start a thread that waits for it")?;
     Ok(())
 }
 

@@ -20,7 +20,7 @@ const MAX_LINES: usize = 8;
 /// Those of the verb, with its message: if it cannot be trained or cut in this way.
 pub(super) fn plan(request: &TaskRequest) -> anyhow::Result<Vec<PlannedStage>> {
     let printed = run_train(request, &folder(request)?, &["--dry-run", "--json"])?;
-    serde_json::from_str(&printed).context("this program has printed no plan")
+    serde_json::from_str(&printed).context("this program printed no plan")
 }
 
 /// Submits the tasks of a training; returns the folder of the run. A repeated request submits nothing twice.
@@ -90,10 +90,10 @@ fn folder(request: &TaskRequest) -> anyhow::Result<PathBuf> {
 
 /// The standard output of `ssmprobe train` with the request's flags and `more`.
 fn run_train(request: &TaskRequest, folder: &Path, more: &[&str]) -> anyhow::Result<String> {
-    let program = std::env::current_exe().context("this program does not know where it lies")?;
+    let program = std::env::current_exe().context("this program cannot find its own path")?;
     let mut command = Command::new(program);
     command.arg("train").args(&request.words).args(more).arg("--out").arg(folder).stdin(Stdio::null());
-    let output = command.output().context("the tasks cannot be handed in: this program cannot be started")?;
+    let output = command.output().context("the tasks cannot be submitted: this program cannot be started")?;
     if !output.status.success() {
         bail!("{}", refusal(&String::from_utf8_lossy(&output.stderr), &output.status.to_string()));
     }
@@ -105,7 +105,7 @@ fn refusal(stderr: &str, status: &str) -> String {
     let why = stderr.rsplit_once("error: ").map_or(stderr, |(_, why)| why);
     let lines = why.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more"));
     let lines: Vec<&str> = lines.collect();
-    if lines.is_empty() { format!("it says nothing, and ends with {status}") } else { lines.join("\n") }
+    if lines.is_empty() { format!("it printed no message and ended with {status}") } else { lines.join("\n") }
 }
 
 #[cfg(test)]

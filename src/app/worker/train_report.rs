@@ -50,20 +50,20 @@ impl TrainReporter {
     pub(super) fn receive(&mut self, event: train::Event<'_>) {
         match event {
             train::Event::Plan { tokens, .. } if !tokens.complete() => {
-                let what = format!("Taking tokens, {}", format::bytes(tokens.bytes_missing));
+                let what = format!("Extracting tokens, {}", format::bytes(tokens.bytes_missing));
                 self.events.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Files);
             }
             train::Event::Extract { event: extract::Event::Progress(progress), .. } => {
-                self.advance("Taking tokens".into(), progress);
+                self.advance("Extracting tokens".into(), progress);
             }
             train::Event::Extract { event: extract::Event::Looked(progress), .. } => {
-                self.advance("Looking at the images".into(), progress);
+                self.advance("Checking the images".into(), progress);
             }
             train::Event::Extract { event: extract::Event::Verifying { read, total }, .. } => {
-                self.events.progress("Reading kept tokens", read, Some(total), Unit::Bytes);
+                self.events.progress("Reading cached tokens", read, Some(total), Unit::Bytes);
             }
             train::Event::Extract { event: extract::Event::Damaged(damage), .. } => {
-                self.events.warn(format!("Taken again: {damage}"));
+                self.events.warn(format!("Extracted again: {damage}"));
             }
             train::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
                 self.unreadable += 1;

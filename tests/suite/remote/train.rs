@@ -138,7 +138,7 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     let owner = fs::read_to_string(&sign).expect("a sign");
     assert!(owner.contains(&format!("\"process\":{pid},")), "{owner}");
     let (code, _, said) = run(&mut there());
-    assert!(code == 1 && said.contains("a training runs in there already"), "{said}");
+    assert!(code == 1 && said.contains("a training is already running in there"), "{said}");
     // It never notices that all who follow it are killed, and is followed again.
     children(client.id()).into_iter().for_each(kill);
     signal(&client, "-KILL");
@@ -160,7 +160,7 @@ fn what_goes_wrong_there_is_told_here() {
         .args(["--data", "nowhere", "--heads", "gap", "--device", "cpu"]);
     train.args(["--on", "local", "--remote-program", REAL, "--out"]).arg(desk.path("run"));
     let (code, _, said) = run(&mut train);
-    assert!(code == 1 && said.contains("ended before its end") && said.contains("nowhere"), "{said}");
+    assert!(code == 1 && said.contains("ended early; its last output") && said.contains("nowhere"), "{said}");
     let mut train = desk.train("run", 1, &["--on", "ssh://127.0.0.1:1"]);
     let (code, _, said) = run(&mut train);
     assert!(
@@ -171,7 +171,7 @@ fn what_goes_wrong_there_is_told_here() {
     let client = start(&mut there(&desk, "two", 100_000));
     until("an epoch", || epochs(&desk, "two") > 0);
     let (code, _, said) = run(&mut there(&desk, "two", 100_000));
-    assert!(code == 1 && said.contains("a training runs in there already"), "{said}");
+    assert!(code == 1 && said.contains("a training is already running in there"), "{said}");
     let pid = trains(&desk, "two");
     // Stopped as the message says, it is saved.
     assert!(

@@ -192,7 +192,7 @@ fn what_a_window_shows_over_a_pipe_is_what_it_shows_without_one() {
     let mut here = Sitting::new();
     here.open();
     let (mut there, _) = Sitting::connected();
-    assert!(there.has("Connected to a process of its own"));
+    assert!(there.has("Connected to a separate process"));
     assert!(there.says("ssmprobe 0") && there.says("which can compute on cpu"));
     there.until("memory of the worker", |s| s.has(" MB there"));
     there.open();
@@ -233,7 +233,8 @@ fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
     let now = sitting.trace().expect("a trace").clone();
     assert_ne!(now.image, shown.image);
     assert!(
-        sitting.state().jobs.values().all(|job| job.error.is_none()) && sitting.says("again: what was open")
+        sitting.state().jobs.values().all(|job| job.error.is_none())
+            && sitting.says("again: everything open or pending")
     );
     // And no more of it than there is without a loss.
     let mut here = Sitting::new();
@@ -282,7 +283,7 @@ fn what_is_shown_stays_while_nobody_answers() {
 fn files_are_looked_for_where_it_is_computed() {
     let (mut sitting, _) = Sitting::connected();
     sitting.press(Modifiers::COMMAND, Key::P);
-    assert!(sitting.has("Probes on a process of its own"));
+    assert!(sitting.has("Probes on a separate process"));
     sitting.until("the user's own folder", |s| s.state().browser.folder.is_some());
     // A folder that is not there is told, and what was listed stays.
     let before = sitting.state().browser.folder.clone();

@@ -40,24 +40,24 @@ macro_rules! actions {
 }
 
 actions! {
-    OpenBackbone: File.asks("Open backbone folder…", "A folder as the Hugging Face Hub lays it out",
+    OpenBackbone: File.asks("Open backbone folder…", "A folder in the layout of the Hugging Face Hub",
         FilePrompt::BackboneFolder).key(ctrl("B")),
-    OpenHub: File.asks("Open backbone from the Hub…", "Fetched into the cache shared with Python",
+    OpenHub: File.asks("Open backbone from the Hub…", "Downloaded into the cache shared with Python",
         Prompt::HubId).key(ctrl_shift("B")).also("hugging face download").line_below(),
     OpenProbes: File.asks("Open probes…", "Probe files (.safetensors)", FilePrompt::ProbeFiles).key(ctrl("P")),
-    OpenRun: File.asks("Open run…", "All probes of a folder", FilePrompt::RunFolder).key(ctrl_shift("P"))
+    OpenRun: File.asks("Open run…", "All probes in a folder", FilePrompt::RunFolder).key(ctrl_shift("P"))
         .line_below(),
-    OpenImages: File.asks("Open images…", "Photographs of any common format", FilePrompt::ImageFiles)
+    OpenImages: File.asks("Open images…", "Photographs in any common format", FilePrompt::ImageFiles)
         .key(ctrl("O")),
     OpenImageFolder: File.asks("Open folder of images…", "Its subfolders are searched too",
         FilePrompt::ImageFolder).key(ctrl_shift("O")),
     OpenDataset: File.asks("Open dataset…",
-        "A labelled folder of any known layout; probes can be evaluated on all of it", FilePrompt::DatasetFolder)
+        "A labelled folder in any known layout; probes can be evaluated on all of it", FilePrompt::DatasetFolder)
         .key(ctrl_shift("D")),
     OpenMasks: File.asks("Open masks…",
-        "A folder of masks with the images' names, or a dataset's own regions: masks, parts, boxes", FilePrompt::MaskFolder)
+        "A folder of masks named after the images, or a dataset's own regions: masks, parts, boxes", FilePrompt::MaskFolder)
         .also("regions parts segmentation annotations"),
-    CloseMasks: File.gives("Close masks", "Regions are again those that the datasets of images bring along",
+    CloseMasks: File.gives("Close masks", "Go back to the regions that come with the images' datasets",
         |_| Command::SetMasks(None)).when(|state| state.masks.is_some()).also("regions").line_below(),
     OpenWorkspace: File.asks("Open workspace…", "Everything as it was when the file was saved",
         FilePrompt::OpenWorkspace).key(ctrl_shift("W")),
@@ -65,79 +65,79 @@ actions! {
         FilePrompt::SaveWorkspace).key(ctrl("S")),
     SaveWorkspaceAs: File.asks("Save workspace as…", "Under another name", FilePrompt::SaveWorkspaceAs)
         .key(ctrl_shift("S")).line_below(),
-    Connect: File.asks("Connect…", "Compute on another machine that ssh reaches, or in a process of its own", Prompt::Connect)
+    Connect: File.asks("Connect…", "Compute on another machine over ssh, or in a separate process", Prompt::Connect)
         .when(|state| state.training.active.as_ref().is_none_or(|run| run.detached)).also("remote ssh host server gpu").line_below(),
-    Export: File.asks("Export figure…", "Any figure of the probe that is looked through, by its name", Prompt::Export)
+    Export: File.asks("Export figure…", "Any figure of the shown probe, by name", Prompt::Export)
         .key(ctrl_shift("E")).when(has_trace).also("save picture svg pdf png"),
     Share: File.asks("Share…", "This image or the findings, as one page for any browser or as a folder of figures", Prompt::Share)
         .when(|state| state.selection.image.is_some() || state.findings.iter().len() > 0)
         .also("export findings html report send link").line_below(),
-    OpenDemo: File.asks("Start with the demo", "A backbone, its probes and drawn scenes, in the place of what is open",
+    OpenDemo: File.asks("Start with the demo", "A backbone, its probes and drawn scenes, in place of what is open",
         Prompt::Demo).also("example").line_below(),
-    Quit: File.asks("Quit", "End the program", Prompt::Quit).key(ctrl("Q")).also("exit close"),
+    Quit: File.asks("Quit", "Close the program", Prompt::Quit).key(ctrl("Q")).also("exit close"),
     Undo: Edit.gives("Undo", "Undo the last close or change", |_| Command::Undo).key(ctrl("Z"))
         .when(|state| state.undo_text().is_some()),
-    Redo: Edit.gives("Redo", "Do again what was undone", |_| Command::Redo).key(ctrl_shift("Z"))
+    Redo: Edit.gives("Redo", "Redo what was undone", |_| Command::Redo).key(ctrl_shift("Z"))
         .when(|state| state.redo_text().is_some()).line_below(),
-    CancelAll: Edit.gives("Cancel all jobs", "End everything under way", |_| Command::CancelAll)
+    CancelAll: Edit.gives("Cancel all jobs", "Cancel everything that is running", |_| Command::CancelAll)
         .key(ctrl("Period")).when(|state| state.jobs.values().any(|job| job.error.is_none())),
-    Paste: Edit.asks("Paste", "Opens a copied picture, or files that were copied by their paths",
+    Paste: Edit.asks("Paste", "Open a copied picture, or files by their copied paths",
         Prompt::Paste).key(ctrl("V")),
-    CopyLog: Edit.asks("Copy log", "What was noted and what failed, as text", Prompt::CopyLog)
+    CopyLog: Edit.asks("Copy log", "Notes and errors, as text", Prompt::CopyLog)
         .key(ctrl_shift("C")).when(|state| !state.log.is_empty()),
-    Palette: Edit.asks("Find action…", "All actions, by their names", Prompt::Palette).key(ctrl("K")),
+    Palette: Edit.asks("Find action…", "All actions, by name", Prompt::Palette).key(ctrl("K")),
     NextImage: View.gives("Next image", "The one after the current one", |_| Command::Step(1))
         .key(plain("ArrowRight")).when(|state| !state.library.images.is_empty()),
     PreviousImage: View.gives("Previous image", "The one before the current one", |_| Command::Step(-1))
         .key(plain("ArrowLeft")).when(|state| !state.library.images.is_empty()),
-    FirstImage: View.gives("First image", "The first of the library", |_| Command::Step(isize::MIN))
+    FirstImage: View.gives("First image", "The first in the library", |_| Command::Step(isize::MIN))
         .key(plain("Home")).when(|state| !state.library.images.is_empty()),
-    LastImage: View.gives("Last image", "The last of the library", |_| Command::Step(isize::MAX))
+    LastImage: View.gives("Last image", "The last in the library", |_| Command::Step(isize::MAX))
         .key(plain("End")).when(|state| !state.library.images.is_empty()),
-    StarImage: View.gives("Star image, or take its star", "Starred images can be shown alone in the gallery", star)
+    StarImage: View.gives("Star or unstar image", "The gallery can show only starred images", star)
         .key(plain("S")).when(|state| state.selection.image.is_some()).also("favourite mark"),
     KeepFinding: View.asks("Keep as finding…", "The image, its probes and how they are shown, with a note, to come back to",
         Prompt::KeepFinding).key(plain("N")).when(|state| state.selection.image.is_some()).also("bookmark note comment remark annotate")
         .line_below(),
     NextStep: View.gives("Next step of the reading", "The token that is read next, marked in every figure",
         |state| step_reading(state, 1)).key(plain("Period")).when(|state| state.steps() > 0).also("playhead scan"),
-    PreviousStep: View.gives("Previous step of the reading", "The token that was read before it",
+    PreviousStep: View.gives("Previous step of the reading", "The token that was read before",
         |state| step_reading(state, -1)).key(plain("Comma")).when(|state| state.steps() > 0).also("playhead scan")
         .line_below(),
-    EditOrder: View.gives("Edit order by hand", "Every sweep reads the patches in an order of one's own: brushed, dragged or drawn in the pane Reading order",
+    EditOrder: View.gives("Edit order by hand", "Every sweep reads the patches in your own order: brushed, dragged or drawn in the Reading order pane",
         |state| state.edit_order().unwrap_or(Command::Compare(Vec::new()))).when(can_edit_order).also("drag brush scan path permutation"),
-    OpenOrder: View.asks("Open order…", "An order file: the token that is read at every step (.npz, .npy, .csv)", FilePrompt::OpenOrder)
+    OpenOrder: View.asks("Open order…", "An order file: the token read at each step (.npz, .npy, .csv)", FilePrompt::OpenOrder)
         .when(can_edit_order).also("load scan path permutation"),
-    SaveOrder: View.asks("Save order…", "The order that was made by hand, as NumPy's archive or CSV", FilePrompt::SaveOrder)
+    SaveOrder: View.asks("Save order…", "The order made by hand, as a NumPy archive or CSV", FilePrompt::SaveOrder)
         .when(has_made_order).also("write scan path permutation").line_below(),
-    Retry: View.gives("Retry", "Try again what failed", |_| Command::Retry).key(ctrl("R"))
+    Retry: View.gives("Retry", "Retry what failed", |_| Command::Retry).key(ctrl("R"))
         .when(State::has_failed_columns).also("refresh reload").line_below(),
-    EvaluateShown: View.gives("Evaluate shown probes on the dataset", "Every image of it, through every column",
+    EvaluateShown: View.gives("Evaluate shown probes on the dataset", "All of its images, through every column",
         |_| Command::Evaluate { all: false }).key(ctrl("J"))
         .when(|state| can_evaluate(state) && !state.columns.is_empty()).also("evaluate accuracy test"),
     EvaluateAll: View.gives("Evaluate all probes on the dataset",
-        "Every image of it, through every probe that fits", |_| Command::Evaluate { all: true })
+        "All of its images, through every probe that fits", |_| Command::Evaluate { all: true })
         .key(ctrl_shift("J")).when(|state| can_evaluate(state) && !state.library.probes.is_empty())
         .also("evaluate accuracy test"),
-    FindSimilar: View.gives("Images like this one", "Those of the dataset that the probe reads most alike, first in the gallery",
+    FindSimilar: View.gives("Images like this one", "The dataset's images that the probe reads most alike, first in the gallery",
         |state| Command::FindSimilar(state.selection.image.unwrap_or(ImageId(0)))).when(can_find_similar)
         .also("similar nearest neighbours retrieval"),
-    PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own",
+    PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own prediction",
         |_| Command::SetClass(ClassChoice::Predicted)).key(ctrl("E"))
         .when(|state| state.selection.class != ClassChoice::Predicted).line_below(),
-    Unpin: View.gives("Unpin", "Compare with no column", |_| Command::Pin(None)).key(ctrl("U"))
+    Unpin: View.gives("Unpin", "Stop comparing with a column", |_| Command::Pin(None)).key(ctrl("U"))
         .when(|state| state.selection.reference.is_some()),
     CompareShown: View.gives("Add the shown probe to Compare", "Beside the others, on shared scales", compare_shown)
         .key(ctrl_shift("A")).when(|state| shown_probe(state).is_some_and(|probe| !state.is_compared(probe))),
-    KeepColumn: View.gives("Remove the other columns", "Compare keeps the column that is looked through alone",
+    KeepColumn: View.gives("Remove the other columns", "Compare keeps only the shown column",
         |state| state.focus().map_or(Command::Compare(Vec::new()), Command::KeepColumn))
         .when(|state| state.focus().is_some_and(|id| state.columns[&id].compared) && state.compared().count() > 1)
         .line_below(),
     ToggleShared: View.gives("Shared scales",
         "The same colour means the same value everywhere", |state| Command::SetShared(!state.views.shared))
         .key(ctrl("L")),
-    ToggleDifference: View.gives("Differences from the pinned",
-        "What each column has more or less than the pinned one", |state| Command::SetDifference(!state.views.difference))
+    ToggleDifference: View.gives("Differences from pinned",
+        "How each column differs from the pinned one", |state| Command::SetDifference(!state.views.difference))
         .key(ctrl("D")).when(|state| state.selection.reference.is_some()).line_below(),
     ScaleUp: View.gives("Zoom in", "Everything in the window",
         |state| Command::SetScale(state.settings.scale * 1.1)).key(ctrl("Plus"))
@@ -145,21 +145,21 @@ actions! {
     ScaleDown: View.gives("Zoom out", "Everything in the window",
         |state| Command::SetScale(state.settings.scale / 1.1)).key(ctrl("Minus"))
         .also("size font larger smaller"),
-    ScaleReset: View.gives("Reset zoom", "As the system has it", |_| Command::SetScale(1.0)).key(ctrl("0"))
+    ScaleReset: View.gives("Reset zoom", "Back to the system's size", |_| Command::SetScale(1.0)).key(ctrl("0"))
         .also("size font larger smaller"),
-    Theme: View.gives("Change theme", "As the system has it, light, dark", next_theme).key(ctrl("T")),
-    ShowTraining: Train.asks("Train probes…", "The pane in which a training is filled in and followed",
+    Theme: View.gives("Change theme", "System, light, dark", next_theme).key(ctrl("T")),
+    ShowTraining: Train.asks("Train probes…", "The pane to set up and follow training runs",
         Prompt::Training).also("fit learn").line_below(),
-    ChooseDataset: Train.asks("Choose dataset…", "Labelled images for the next training",
+    ChooseDataset: Train.asks("Choose dataset…", "Labelled images for the next training run",
         FilePrompt::TrainingData).key(ctrl_shift("T")).line_below(),
     StartTraining: Train.gives("Start training", "As planned in the Training pane",
         |_| Command::StartTraining).key(ctrl("Enter")).when(State::can_start_training),
-    PauseTraining: Train.gives("Pause or resume training", "Images are looked at meanwhile",
+    PauseTraining: Train.gives("Pause or resume training", "Images can still be explained",
         |state| Command::PauseTraining(!state.training.active.as_ref().is_some_and(|run| run.pausing)))
         .key(ctrl_shift("Space")).when(|state| state.training.active.as_ref().is_some_and(|run| !run.detached)),
-    StopTraining: Train.gives("Stop training and keep", "It is saved, and can be resumed later", stop_training)
+    StopTraining: Train.gives("Stop training and save", "Progress is saved and can be resumed later", stop_training)
         .key(ctrl_shift("Period")).when(|state| state.training.active.is_some()),
-    Arrange: Panes.asks("Reset layout", "Every pane open, where it was on the first day", Prompt::Arrange)
+    Arrange: Panes.asks("Reset layout", "Every pane open, in its original place", Prompt::Arrange)
         .key(ctrl_shift("0")).also("panes default"),
     About: Help.asks("About SSMProbe", "What it is, in two sentences", Prompt::About),
     Tour: Help.asks("Take the tour", "Five steps on the demo", Prompt::Tour).also("tutorial introduction first steps"),

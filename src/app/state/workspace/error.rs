@@ -16,7 +16,7 @@ pub enum WorkspaceError {
         source: std::io::Error,
     },
     /// The file cannot be written.
-    #[error("{}: the workspace cannot be written: {source}; what stood there before is unchanged", path.display())]
+    #[error("{}: the workspace cannot be written: {source}; any previous file is unchanged", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -24,7 +24,7 @@ pub enum WorkspaceError {
         source: std::io::Error,
     },
     /// The file is no workspace.
-    #[error("{}: is no workspace of this program ({why})", path.display())]
+    #[error("{}: not an SSMProbe workspace ({why})", path.display())]
     Json {
         /// The file.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum WorkspaceError {
         why: String,
     },
     /// The file has another version of the format.
-    #[error("{}: has version {found} of the workspace format; this program knows {FORMAT}: update it", path.display())]
+    #[error("{}: has version {found} of the workspace format; this program supports {FORMAT}: update it", path.display())]
     Format {
         /// The file.
         path: PathBuf,

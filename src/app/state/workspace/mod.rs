@@ -238,13 +238,13 @@ impl Workspace {
         }
         let mut workspace: Self = serde_json::from_slice(&bytes).map_err(json)?;
         if let Some(id) = workspace.ids().find(|id| *id > LARGEST_ID) {
-            let why = format!("it holds an `id` of {id}, and the largest is {LARGEST_ID}");
+            let why = format!("it has the `id` {id}, and the largest allowed is {LARGEST_ID}");
             return Err(WorkspaceError::Json { path: path.to_owned(), why });
         }
         for (list, ids) in workspace.lists() {
             let mut seen = HashSet::new();
             if let Some(id) = ids.into_iter().find(|id| !seen.insert(*id)) {
-                let why = format!("two of its `{list}` have the `id` {id}; each needs its own");
+                let why = format!("two entries of `{list}` have the `id` {id}; each needs its own");
                 return Err(WorkspaceError::Json { path: path.to_owned(), why });
             }
         }
