@@ -751,7 +751,7 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
     let settings = ExplainSettings { seed: 1, ..ExplainSettings::default() };
     window.harness.state_mut().dispatch(Command::SetExplainSettings(settings));
     window.harness.run();
-    assert!(window.has("No image passes the filter") && shown(&window) == [false; 4]);
+    assert!(window.has("No image matches the filter") && shown(&window) == [false; 4]);
 }
 
 #[test]
@@ -809,7 +809,7 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     assert_eq!((subjects[0].probe, &subjects[0].change), (probe, &change));
     evaluated(&mut window, &part);
     window.click("Compare");
-    assert!(window.has("against as trained") && window.has("Not retrained"));
+    assert!(window.has("vs as trained") && window.has("Not retrained"));
     assert!(window.harness.state().state.evaluation_of(column).is_some());
 }
 

@@ -510,7 +510,7 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
     type_into(&mut window, "Find in findings", "BEAK sink");
     assert!(window.has("Show finding 2: b.png") && !window.has("Show finding 1") && window.has("1 of 2"));
     type_into(&mut window, "Find in findings", "xyz");
-    assert!(window.has("No finding has these words"));
+    assert!(window.has("No finding contains these words"));
     for _ in 0.."BEAK sinkxyz".len() {
         window.press(Modifiers::NONE, Key::Backspace);
     }
@@ -574,9 +574,9 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
         type_into(window, "Share to", path.to_str().expect("text"));
     };
     typed(&mut window, &desk.path().join("none/page.html"));
-    assert!(window.has("There is no folder"));
-    window.click("Make the folder");
-    assert!(!window.has("There is no folder"));
+    assert!(window.has("No such folder"));
+    window.click("Create the folder");
+    assert!(!window.has("No such folder"));
     window.click("Share");
     window.answer();
     let page = desk.path().join("none/page.html");

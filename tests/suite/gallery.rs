@@ -123,7 +123,7 @@ fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
     let mut window = shown();
     assert!(window.has("Size"));
     assert!(sheet(&window.wire.borrow().asked).is_none(), "photographs ask nobody");
-    choose(&mut window, "Laid over", "Token weights");
+    choose(&mut window, "Overlay", "Token weights");
     let (_, asked) = sheet(&window.wire.borrow().asked).expect("the images in sight");
     assert!(asked.len() >= 9, "{asked:?}");
     window.answer();

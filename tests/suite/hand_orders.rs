@@ -699,9 +699,9 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     window.click("Save order…");
     path_is(&mut window, &path);
     window.press(Modifiers::NONE, Key::Enter);
-    assert!(window.has("It is there already"), "Enter does not replace");
+    assert!(window.has("It already exists"), "Enter does not replace");
     window.click("Replace");
-    assert!(!window.has("It is there already"));
+    assert!(!window.has("It already exists"));
     std::fs::write(&path, "0\n0\n").expect("written");
     let kept = made(&window);
     window.click("Open order…");

@@ -147,15 +147,15 @@ fn the_removal_pane_subtracts_the_curves_of_the_pinned_column() {
     };
     window.click("Remove tokens");
     answer(&mut window, small::removal());
-    assert!(!window.has("Difference from the pinned"), "nothing is pinned");
+    assert!(!window.has("Difference from pinned"), "nothing is pinned");
     window.harness.state_mut().dispatch(Command::Pin(Some(columns[1])));
     window.harness.run();
-    window.click("Difference from the pinned");
+    window.click("Difference from pinned");
     assert!(window.harness.state().state.views.difference);
     assert!(window.has("The pinned column has no removal curves yet"));
     window.click("Remove its tokens too");
     answer(&mut window, small::other_removal());
     assert!(window.has("Removal curves: Difference (Δ) of gap from mean"), "it is drawn");
-    window.click("Difference from the pinned");
+    window.click("Difference from pinned");
     assert!(!window.has("Difference (Δ) of gap") && window.has("Removal curves"));
 }

@@ -172,7 +172,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     sitting.until("the image is looked at beside the training", Sitting::all_shown);
     assert!(sitting.state().training.active.is_some(), "the training went on");
 
-    sitting.click("Stop and keep");
+    sitting.click("Stop and save");
     sitting.until("it is stopped", |s| s.state().training.active.is_none());
     assert!(sitting.has("Stopped and saved"));
     let run = disk.path("run");

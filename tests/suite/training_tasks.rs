@@ -82,7 +82,7 @@ fn handed_in() -> Pane {
     let mut pane = planned(true);
     choose_slurm(&mut pane, "gpu");
     tell_plan(&mut pane);
-    pane.0.click("Hand in tasks");
+    pane.0.click("Submit tasks");
     let job = pane.asked(|ask| matches!(ask, Fetch::HandIn(_)));
     pane.tell(job, TrainEvent::HandedIn(facts().out));
     pane.say(Event::Finished(job));
@@ -118,7 +118,7 @@ fn a_choice_that_cannot_be_had_is_kept_until_another_is_made() {
     let mut pane = planned(false);
     choose_slurm(&mut pane, "");
     assert_eq!(place(&pane), TrainPlace::Here);
-    assert!(pane.0.has("Start training") && !pane.0.has("Hand in tasks"));
+    assert!(pane.0.has("Start training") && !pane.0.has("Submit tasks"));
     assert_eq!(pane.0.harness.state().state.settings.training.place, TrainPlace::Slurm);
 }
 
@@ -151,9 +151,9 @@ fn tasks_are_shown_before_they_are_handed_in() {
     assert_eq!(asked(&pane).len(), 2);
     assert!(pane.0.has("train: 3 tasks") && pane.0.has("join: 1 task"));
     assert!(pane.0.has("Joins what they made into the run") && !pane.0.has("#SBATCH"));
-    pane.0.click("What sbatch gets: train.sh");
+    pane.0.click("Script for sbatch: train.sh");
     assert!(pane.0.has("#SBATCH --job-name=ssmprobe-train"));
-    pane.0.click("Hand in tasks");
+    pane.0.click("Submit tasks");
     let wire = pane.0.wire.borrow();
     let handed = wire.asked.iter().find_map(|request| match request {
         Request::Fetch(_, Fetch::HandIn(asked)) => Some(asked.clone()),
@@ -175,7 +175,7 @@ fn tasks_are_followed_cancelled_and_retried() {
         last.expect("runs are followed")
     };
     assert_eq!(follows(&pane), std::slice::from_ref(&folder));
-    assert!(pane.0.has("Looking at its tasks") && pane.0.has("No task has begun to train yet"));
+    assert!(pane.0.has("Checking its tasks") && pane.0.has("No task has started training yet"));
     let waits = || task("join", TaskPhase::Waiting, "waiting (Dependency)", "");
     let all = vec![
         task("train-1", TaskPhase::Running, "running, 1:00:00 left", "seed 0, epoch 4 of 10"),
@@ -227,8 +227,8 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     assert!(!pane.0.harness.state().state.can_start_training());
     choose_slurm(&mut pane, "nowhere");
     tell_plan(&mut pane);
-    pane.0.click("Hand in tasks");
-    assert!(pane.0.has("Handing in the tasks"));
+    pane.0.click("Submit tasks");
+    assert!(pane.0.has("Submitting the tasks"));
     let job = pane.asked(|ask| matches!(ask, Fetch::HandIn(_)));
     pane.say(Event::Failed(job, UserError::new("sbatch refuses: invalid partition specified: nowhere")));
     assert!(pane.0.has("sbatch refuses: invalid partition specified: nowhere"));
@@ -259,5 +259,5 @@ fn a_run_without_parts_is_not_over() {
     pane.say(Event::RunRead { job: None, folder: folder.clone(), snapshot: Ok(Arc::new(waiting)) });
     let run = &pane.0.harness.state().state.training.runs[&folder];
     assert!(matches!(run.phase, Phase::Open { .. }) && run.history.about.heads.is_empty());
-    assert!(pane.0.has("No task has begun to train yet"));
+    assert!(pane.0.has("No task has started training yet"));
 }

@@ -202,7 +202,7 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
 fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     let mut pane = Pane::filled();
     let job = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
-    assert!(pane.0.has("Looking at the dataset and the backbone"));
+    assert!(pane.0.has("Checking the dataset and the backbone"));
     assert!(pane.0.idle(), "waiting is no reason to repaint");
     let plans = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
@@ -215,7 +215,7 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
         "470 steps of 2 heads",
         "Differences of 4.0 points or more",
         "940.8 MB",
-        "Trying a few steps",
+        "Timing a few steps",
     ] {
         assert!(pane.0.has(said), "{said} is not there");
     }
@@ -343,8 +343,8 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     pane.0.click("Resume");
     assert!(pane.0.wire.borrow().asked.contains(&Request::Pause(job, false)));
     pane.tell(job, TrainEvent::Paused(false));
-    let stop = pane.0.place("Stop and keep").center();
-    pane.0.click("Stop and keep");
+    let stop = pane.0.place("Stop and save").center();
+    pane.0.click("Stop and save");
     assert!(pane.0.wire.borrow().asked.contains(&Request::Cancel(job)));
     assert!(pane.0.has("Stopping after this step"));
 
@@ -418,7 +418,7 @@ fn a_training_that_fails_or_a_head_that_breaks_is_told_and_the_window_lives() {
     assert!(pane.0.has("61.5"), "what was trained stays to see");
     assert!(pane.0.idle());
     pane.0.click("New training");
-    assert!(pane.0.has("Start training") || pane.0.has("Looking at the dataset"), "the next one can begin");
+    assert!(pane.0.has("Start training") || pane.0.has("Checking the dataset"), "the next one can start");
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn the_palette_has_its_height_again_after_a_search_for_nothing() {
     assert!(first > 300.0, "{first}");
     window.harness.event(egui::Event::Text("xyzzy".to_owned()));
     window.harness.run();
-    assert!(window.has("No action has these words") && height(&window) < first);
+    assert!(window.has("No action matches these words") && height(&window) < first);
     (0..5).for_each(|_| window.press(Modifiers::NONE, Key::Backspace));
     window.harness.run();
     assert_eq!(height(&window), first);
@@ -479,7 +479,7 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     let training = ActiveRun { job, folder, detached: false, pausing: false, paused: false, rate, left };
     window.harness.state_mut().state.training.active = Some(training);
     open(&mut window, &far);
-    assert!(window.says_text().contains("A training runs"), "{}", window.says_text());
+    assert!(window.says_text().contains("A training is running"), "{}", window.says_text());
     is_open(&window, 1, Some(&work));
 }
 

@@ -323,7 +323,7 @@ fn the_palette_finds_every_action() {
         window.harness.run();
         assert!(shown(&window) > before, "the palette does not find {}", action.text());
         window.press(Modifiers::NONE, Key::Escape);
-        assert!(!window.has("No action has these words"));
+        assert!(!window.has("No action matches these words"));
     }
     // What is open, and what can be done with it, is found as well.
     for (typed, found) in [
@@ -456,7 +456,7 @@ fn a_figure_is_exported_with_its_trace() {
     window.press(Modifiers::COMMAND, Key::A);
     window.harness.event(egui::Event::Text("~/path.svg".to_owned()));
     window.harness.run();
-    assert!(!window.has("There is no folder"), "it is the user's own");
+    assert!(!window.has("No such folder"), "it is the user's own");
     // A folder that is not there is said under its name, and made where that is wanted.
     let deep = folder.path().join("new/path.svg");
     for path in [&deep, &file] {
@@ -465,9 +465,9 @@ fn a_figure_is_exported_with_its_trace() {
         window.harness.event(egui::Event::Text(path.display().to_string()));
         window.harness.run();
         if path == &deep {
-            assert!(window.has("There is no folder"));
-            window.click("Make it");
-            assert!(deep.parent().unwrap().is_dir() && !window.has("There is no folder"));
+            assert!(window.has("No such folder"));
+            window.click("Create it");
+            assert!(deep.parent().unwrap().is_dir() && !window.has("No such folder"));
         }
     }
     window.harness.get_by_label("Copy the command line").click();
@@ -601,7 +601,7 @@ fn every_pane_is_empty_busy_failed_and_ready_in_words() {
         Request::Compute(job, Compute::Explain(_)) => vec![Event::Started(job)],
         other => good(other),
     });
-    said(&mut window, "Looking…");
+    said(&mut window, "Explaining…");
     let jobs = window.harness.state().state.jobs.keys().copied().collect::<Vec<_>>();
     let fault = UserError::new("The device was lost").remedy("Run on the CPU instead");
     window.wire.borrow_mut().events.extend(jobs.into_iter().map(|job| Event::Failed(job, fault.clone())));
@@ -612,7 +612,7 @@ fn every_pane_is_empty_busy_failed_and_ready_in_words() {
     for pane in panes() {
         window.harness.state_mut().window.show(pane);
         window.harness.run();
-        let idle = ["The device was lost", "Looking…", "Open a backbone:"];
+        let idle = ["The device was lost", "Explaining…", "Open a backbone:"];
         assert!(idle.iter().all(|text| !window.has(text)), "{pane} is not ready");
     }
 }
@@ -621,7 +621,7 @@ fn every_pane_is_empty_busy_failed_and_ready_in_words() {
 fn library_and_jobs_say_what_is_open_opening_and_failed() {
     let mut window = Window::new();
     window.click("Jobs and log");
-    assert!(window.has("Nothing is under way, and nothing has failed"));
+    assert!(window.has("Nothing is running, and nothing has failed"));
     assert!(window.has("No backbone open") && window.has("No probe open"));
     window.open();
     window.harness.run();
@@ -651,7 +651,7 @@ fn an_image_gets_a_star_and_the_gallery_shows_the_starred_alone() {
     assert!(window.has(&format!("1 of {all}")));
     window.click("Star this image");
     assert!(!window.harness.state().state.is_starred(current));
-    assert!(window.has("No image passes the filter"));
+    assert!(window.has("No image matches the filter"));
 }
 
 #[test]

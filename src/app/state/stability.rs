@@ -79,7 +79,7 @@ impl State {
         };
         let older = self.stabilities.running.take();
         let mut requests: Vec<Request> = older.map(|older| self.replace_job(older.job)).into_iter().collect();
-        let job = self.begin(JobKind::Stability, format!("Perturbing {}", place.short()));
+        let job = self.begin(JobKind::Stability, format!("Changing {} slightly", place.short()));
         let (seed, draw) = (self.explain.seed, self.library.draw(image));
         self.stabilities.running =
             Some(RunningStability { job, subject: subject.clone(), image, reader, seed });

@@ -166,7 +166,7 @@ impl App {
         let wake = self.ctx.clone();
         let busy = self.state.training.active.as_ref().is_some_and(|run| !run.detached);
         let started = match busy {
-            true => Err("A training runs: stop it before something else computes".to_owned()),
+            true => Err("A training is running: stop it before switching where to compute".to_owned()),
             false => engine::start(host.as_ref(), Arc::new(move || wake.request_repaint())),
         };
         let attached = started.map(|engine| {

@@ -62,7 +62,7 @@ impl CloseConfirm {
 
     fn ask(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
         let answer = dialog::show(ui.ctx(), "leave", 420.0, "A training is running", |ui| {
-            ui.weak("It was saved after its last epoch. Stopped, it is saved where it is, and can be resumed later");
+            ui.weak("It was saved after its last epoch. If stopped, it is saved where it is and can be resumed later");
             ui.add_space(6.0);
             let mut answer = Answer::Open;
             ui.horizontal(|ui| {
@@ -70,7 +70,7 @@ impl CloseConfirm {
                     actions.push(UiAction::chosen(Action::StopTraining, state));
                     answer = Answer::Given(Self::Saving);
                 }
-                if ui.button("Quit at once").clicked() {
+                if ui.button("Quit now").clicked() {
                     ui.ctx().send_viewport_cmd(ViewportCommand::Close);
                     answer = Answer::Given(Self::Closing);
                 }

@@ -37,8 +37,9 @@ impl ConnectDialog {
     pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<Option<Host>> {
         dialog::show(ui.ctx(), "connect", 480.0, "Connect to another machine", |ui| {
             ui.weak(
-                "Backbones, datasets and GPUs are those of the machine that is connected to, through your own ssh: `ssh HOST` has \
-                 to come through without a question, and this program has to be installed there. What is open here is put aside",
+                "Backbones, datasets and GPUs are those of the other machine, reached through your own ssh: \
+                 `ssh HOST` has to connect without a prompt, and this program has to be installed there. \
+                 What is open here is put aside",
             );
             ui.add_space(4.0);
             let enter = self.fields(ui);
@@ -65,7 +66,7 @@ impl ConnectDialog {
         Grid::new("connect fields").num_columns(2).show(ui, |ui| {
             for (label, text, hint) in [
                 ("Host", &mut self.place, "HOST, or ssh://[USER@]HOST[:PORT]"),
-                ("Program there", &mut self.program, "where `ssmprobe` is not on the PATH there"),
+                ("Program there", &mut self.program, "if `ssmprobe` is not on the PATH there"),
             ] {
                 ui.label(label);
                 let edit = TextEdit::singleline(text).hint_text(hint).desired_width(f32::INFINITY);
@@ -91,13 +92,13 @@ impl ConnectDialog {
             if now.is_some() && row(ui, "This program", "Compute here again") {
                 answer = Answer::Given(None);
             }
-            let about = "On this machine; a driver that crashes takes no window with it";
-            if now != Some(&local) && row(ui, "A process of its own", about) {
+            let about = "On this machine; a driver crash does not take the window down";
+            if now != Some(&local) && row(ui, "A separate process", about) {
                 answer = Answer::Given(Some(local.clone()));
             }
             for (title, hosts) in [
                 ("Recent", self.recent.clone()),
-                ("Of your ssh configuration", self.known.iter().map(|name| host(name)).collect()),
+                ("From your ssh configuration", self.known.iter().map(|name| host(name)).collect()),
             ] {
                 if !hosts.is_empty() {
                     ui.add_space(4.0);

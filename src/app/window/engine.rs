@@ -88,7 +88,7 @@ pub fn start(host: Option<&Host>, waker: Waker) -> Result<Box<dyn Engine>, Strin
         Some(host) => Box::new(Link::start(host.clone(), waker)?),
         None => Box::new(
             Worker::start(WorkerEnv::default(), waker)
-                .map_err(|error| format!("Cannot start the threads that compute: {error}"))?,
+                .map_err(|error| format!("Cannot start the compute threads: {error}"))?,
         ),
     })
 }

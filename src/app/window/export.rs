@@ -124,7 +124,7 @@ impl Export {
             if self.format == GIF {
                 let label = ui.label("Stills").id;
                 ui.horizontal(|ui| {
-                    let about = "Pictures of single steps, evenly over the reading; 0 for none";
+                    let about = "Pictures of single steps, evenly spaced over the reading; 0 for none";
                     let stills = DragValue::new(&mut self.stills).range(0..=24);
                     ui.add(stills).labelled_by(label).on_hover_text(about);
                     ui.weak("as PNG beside it");
@@ -137,8 +137,8 @@ impl Export {
                 ui.end_row();
             }
             let note = match self.format {
-                "csv" => "What it was made of stands in lines that begin with #; pandas: comment=\"#\"",
-                "npz" => "What it was made of stands in the array metadata, as JSON",
+                "csv" => "What it was made of is in lines that begin with #; pandas: comment=\"#\"",
+                "npz" => "What it was made of is in the array metadata, as JSON",
                 _ => "",
             };
             if !note.is_empty() {
@@ -170,7 +170,7 @@ impl Export {
                 _ => "Save its data beside it",
             };
             ui.checkbox(&mut self.with_sources, text).on_hover_text(
-                "With it, `ssmprobe figures` draws the same figure again, without weights and without a window",
+                "With it, `ssmprobe figures` draws the same figure again, without weights or a window",
             );
         }
         ui.add_space(10.0);
@@ -185,7 +185,7 @@ impl Export {
             let copy = egui::Button::new("Copy the command line");
             let can = !self.plot.caption().command.is_empty() && (self.with_sources || sources.is_empty());
             let copy = ui.add_enabled(can, copy).on_hover_text("Draws the same figure without a window");
-            let why = "It needs the data beside it, and has the same settings for all rows";
+            let why = "It needs the data beside it, and the same settings for all rows";
             if copy.on_disabled_hover_text(why).clicked() {
                 ui.ctx().copy_text(self.command_line());
             }
@@ -219,7 +219,7 @@ impl Export {
         ui.horizontal(|ui| {
             let rows = narrow.in_rows().and_then(|columns| Some((columns, self.plot.in_rows(columns)?)));
             if let Some((columns, plot)) = rows
-                && ui.button(format!("Rows of {columns}")).on_hover_text("The others stand below").clicked()
+                && ui.button(format!("Rows of {columns}")).on_hover_text("The others go below").clicked()
             {
                 (self.plot, self.page) = (plot, None);
             }
@@ -237,12 +237,12 @@ impl Export {
         let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
         if let Some(folder) = &missing {
             ui.horizontal(|ui| {
-                if ui.button("Make it").clicked() {
+                if ui.button("Create it").clicked() {
                     self.error = atomic_file::make_folder(folder)
                         .err()
-                        .map(|error| format!("It cannot be made: {error}"));
+                        .map(|error| format!("It cannot be created: {error}"));
                 }
-                ui.add(error_label(ui, &format!("There is no folder {}", folder.display())));
+                ui.add(error_label(ui, &format!("No such folder: {}", folder.display())));
             });
         }
         self.error.iter().for_each(|error| drop(ui.add(error_label(ui, error))));

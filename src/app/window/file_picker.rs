@@ -134,7 +134,7 @@ impl FilePicker {
     /// If one is open already, or no thread can be started to wait for it.
     pub fn open(&mut self, ctx: &egui::Context, what: FileRequest) -> Result<(), String> {
         if self.pending.is_some() {
-            return Err("A file dialog is open already".to_owned());
+            return Err("A file dialog is already open".to_owned());
         }
         if self.always_typed {
             self.open_field(what);

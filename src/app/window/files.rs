@@ -103,7 +103,7 @@ impl MainWindow {
         if path.extension().is_none() && whole.exists() {
             // The dialog asked about overwriting the name as typed, not the one with its extension.
             let text =
-                format!("{} exists already: choose it by its whole name to replace it", whole.display());
+                format!("{} already exists: choose it by its full name to replace it", whole.display());
             orders.push(WindowOrder::Note(Severity::Error, text));
             return;
         }

@@ -45,7 +45,7 @@ impl FindingDialog {
             let with = if probes.is_empty() { String::new() } else { format!(" with {}", probes.join(", ")) };
             ui.add(
                 egui::Label::new(
-                    egui::RichText::new(format!("A click on it shows the image{with} as now")).weak(),
+                    egui::RichText::new(format!("Click it to show the image{with} as it is now")).weak(),
                 )
                 .wrap(),
             );
@@ -55,7 +55,7 @@ impl FindingDialog {
                 .char_limit(MAX_NOTE)
                 .id_salt(self.id)
                 .desired_rows(LINES);
-            let hint = "What is worth coming back for. A page that is shared shows headings (#), lists (-), *emphasis* and `code`";
+            let hint = "What makes it worth coming back to. Shared pages show headings (#), lists (-), *emphasis* and `code`";
             let edit = ui.add(edit.hint_text(hint).desired_width(f32::INFINITY));
             edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Note"));
             edit.request_focus();

@@ -276,7 +276,7 @@ fn entry_text(entry: &FolderEntry) -> RichText {
         Some(PathKind::Backbone) => " · backbone",
         Some(PathKind::Run) => " · run or probes",
         Some(PathKind::Dataset) => " · dataset",
-        Some(PathKind::Missing) => " · leads nowhere",
+        Some(PathKind::Missing) => " · broken link",
         Some(PathKind::Probe | PathKind::Images | PathKind::Workspace | PathKind::Unknown) | None => "",
     };
     RichText::new(match entry.is_folder {
@@ -290,14 +290,14 @@ fn notes(ui: &mut Ui, folder: &Folder, rows: usize) {
     let mut notes = Vec::new();
     if folder.cut {
         notes.push(format!(
-            "Only {MAX_ENTRIES} of its entries are listed: others are found by their whole path"
+            "Only {MAX_ENTRIES} of its entries are listed: type the full path to reach others"
         ));
     }
     if folder.unnamed > 0 {
-        notes.push(format!("{} with names that are no text are left out", folder.unnamed));
+        notes.push(format!("{} whose names are not valid text are left out", folder.unnamed));
     }
     if rows == 0 && !folder.path.as_os_str().is_empty() {
-        notes.push("Nothing in it that fits".to_owned());
+        notes.push("No matching entries".to_owned());
     }
     notes.into_iter().for_each(|note| drop(ui.weak(note)));
 }

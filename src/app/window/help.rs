@@ -12,8 +12,8 @@ const DEFINITIONS: &str = include_str!("../../../docs/definitions.md");
 pub const ABOUT: [&str; 2] = [
     "SSMProbe shows what order-sensitive probes read from the patch tokens of a frozen vision backbone: the order a \
      router learned, what the memory of an S4 keeps of it, and which tokens the answer rests on.",
-    "Open a backbone, probes that were trained on it and images, or train probes on a dataset of your own; every \
-     figure can be pointed at, compared and exported as it stands.",
+    "Open a backbone, probes that were trained on it and images, or train probes on a dataset of your own; \
+     every figure can be pointed at, compared and exported as it is.",
 ];
 
 /// A page of the Help menu.
@@ -56,7 +56,7 @@ impl Help {
             ui.add_space(4.0);
             let found = paragraphs(DEFINITIONS, &self.text);
             if found.is_empty() {
-                ui.weak("No paragraph has these words");
+                ui.weak("No paragraph contains these words");
             }
             ScrollArea::vertical().max_height(430.0).min_scrolled_height(430.0).auto_shrink(false).show(
                 ui,

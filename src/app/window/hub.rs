@@ -9,7 +9,7 @@ use super::dialog::{self, Answer};
 pub fn ui(ui: &Ui, text: &mut String) -> Answer<String> {
     dialog::show(ui.ctx(), "hub", 440.0, "Open backbone from the Hub", |ui| {
         ui.add_space(2.0);
-        ui.weak("The id of a model, for example facebook/vit-mae-base; a folder's path is taken too");
+        ui.weak("A model id, for example facebook/vit-mae-base; a folder path works too");
         let edit = egui::TextEdit::singleline(text).hint_text("owner/name").desired_width(f32::INFINITY);
         let edit = ui.add(edit);
         edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Hub id"));

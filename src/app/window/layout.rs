@@ -131,7 +131,7 @@ impl Layout {
         }
         self.room = room;
         if self.tree.is_empty() {
-            return placeholder::empty(ui, "All panes are closed; the menu Panes opens them again");
+            return placeholder::empty(ui, "All panes are closed; open them again from the Panes menu");
         }
         self.auto_tabs.arrange(&mut self.tree, panels, cx);
         let before = self.tree.clone();

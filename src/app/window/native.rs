@@ -47,8 +47,8 @@ pub fn has_display() -> bool {
 fn check_display() -> anyhow::Result<()> {
     if !has_display() {
         bail!(
-            "no display to open the window on (neither DISPLAY nor WAYLAND_DISPLAY is set); \
-             `ssmprobe inspect` explains images without one, and `xvfb-run ssmprobe` opens the window on no screen"
+            "no display to open the window on (neither DISPLAY nor WAYLAND_DISPLAY is set); `ssmprobe \
+             inspect` explains images without one, and `xvfb-run ssmprobe` opens the window on a virtual one"
         );
     }
     Ok(())

@@ -37,7 +37,7 @@ impl Opener {
             Ok(status) if status.success() || cfg!(windows) => return Ok(()),
             Ok(status) => format!("`{program}` did not open it ({status})"),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                format!("There is no `{program}` here, which opens files")
+                format!("`{program}`, which opens files, is not installed here")
             }
             Err(error) => format!("`{program}` cannot be started: {error}"),
         };
@@ -65,6 +65,10 @@ mod tests {
         let why = opens("exit 3").unwrap_err();
         assert!(why.contains("did not open it (exit status: 3)") && why.ends_with(&lies), "{why}");
         let why = Opener("/nowhere/xdg-open".into()).open(&file).unwrap_err();
-        assert!(why.starts_with("There is no `/nowhere/xdg-open` here") && why.ends_with(&lies), "{why}");
+        assert!(
+            why.starts_with("`/nowhere/xdg-open`, which opens files, is not installed here")
+                && why.ends_with(&lies),
+            "{why}"
+        );
     }
 }

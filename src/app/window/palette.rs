@@ -74,7 +74,7 @@ impl Palette {
             }
             ui.separator();
             if lines.is_empty() {
-                ui.weak("No action has these words in its name");
+                ui.weak("No action matches these words");
             }
             // Without a minimum height the list would stay as low as after a search without results.
             let area = ScrollArea::vertical().auto_shrink([false, true]);

@@ -22,7 +22,7 @@ pub fn orders(ctx: &egui::Context, exporter: &Exporter, far: bool) -> Vec<Window
     let order = |event| match event {
         Event::Paste(text) if !typing => Some(match paths(&text) {
             paths if paths.is_empty() => {
-                let text = "Nothing was pasted: the clipboard holds neither a picture nor paths of files";
+                let text = "Nothing was pasted: the clipboard has neither a picture nor file paths";
                 WindowOrder::Note(Severity::Info, text.to_owned())
             }
             paths if far => return exporter.send(ctx, paths),

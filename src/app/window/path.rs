@@ -101,16 +101,16 @@ impl PathField {
         let path = expanded(self.text.trim());
         let (there, folder) = (path.exists(), path.is_dir());
         let (error, verb) = match &self.question.kind {
-            FileKind::Folder if !there => ("There is no such folder", "Open"),
+            FileKind::Folder if !there => ("No such folder", "Open"),
             FileKind::NewFolder if there && !folder => ("That is a file", "Choose"),
             FileKind::NewFolder => ("", "Choose"),
             FileKind::Folder | FileKind::Files | FileKind::File if there => ("", "Open"),
-            FileKind::Folder | FileKind::Files | FileKind::File => ("There is no such file", "Open"),
+            FileKind::Folder | FileKind::Files | FileKind::File => ("No such file", "Open"),
             FileKind::Save(_) if folder => ("A name is missing", "Save"),
             FileKind::Save(_) if path.parent().is_none_or(|parent| !parent.is_dir()) => {
-                ("There is no such folder", "Save")
+                ("No such folder", "Save")
             }
-            FileKind::Save(_) if there => ("It is there already", "Replace"),
+            FileKind::Save(_) if there => ("It already exists", "Replace"),
             FileKind::Save(_) => ("", "Save"),
         };
         let ready = error.is_empty() || verb == "Replace";
@@ -218,11 +218,11 @@ mod tests {
         harness.run();
         harness.event(egui::Event::Text("a.".to_owned()));
         harness.run();
-        assert!(harness.query_by_label("There is no such file").is_some());
+        assert!(harness.query_by_label("No such file").is_some());
         harness.key_press(Key::Tab);
         harness.run();
         assert_eq!(Path::new(&harness.state().0.text), file);
-        assert!(harness.query_by_label("There is no such file").is_none());
+        assert!(harness.query_by_label("No such file").is_none());
         harness.get_by_label("Open").click();
         harness.run();
         assert_eq!(harness.state().1.as_ref(), Some(&file));

@@ -46,14 +46,14 @@ impl Relink {
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<RelinkStep> {
         let title = match self.missing.len() {
-            0 => "All files are there".to_owned(),
+            0 => "All files found".to_owned(),
             1 => "A file is missing".to_owned(),
             many => format!("{many} files are missing"),
         };
         dialog::show(ui.ctx(), "locate", 560.0, &title, |ui| {
             let name = self.path.file_name().unwrap_or_default().to_string_lossy();
             ui.weak(format!(
-                "They are not where {name} has them; others in the same folder are found with one"
+                "They are not where {name} expects them; locating one finds others in the same folder"
             ));
             ui.add_space(4.0);
             let mut answer = Answer::Open;

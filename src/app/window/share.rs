@@ -95,7 +95,7 @@ impl ShareDialog {
                     let ready =
                         self.check_destination(ui) && !share.findings.is_empty() && !state.is_sharing();
                     if state.is_sharing() {
-                        ui.weak("Something is being shared: Jobs and log shows how far it is");
+                        ui.weak("Something is being shared: see Jobs and log for its progress");
                     }
                     ui.add_space(8.0);
                     let replaces = share.kind == ShareKind::Page && share.to.exists();
@@ -159,7 +159,7 @@ impl ShareDialog {
         ui.end_row();
         let label = ui.label("Theme").id;
         let own = match self.share.kind {
-            ShareKind::Page => "That of whoever reads it",
+            ShareKind::Page => "The reader's own",
             ShareKind::Figures => "For print",
         };
         let themes = [(ShareTheme::Own, own), (ShareTheme::Light, "Light"), (ShareTheme::Dark, "Dark")];
@@ -188,7 +188,7 @@ impl ShareDialog {
     /// Chooses classes, among those of the open probes, that evidence is for besides each finding's own.
     fn classes(&mut self, ui: &mut Ui, state: &State) {
         let label = ui.label("Classes").id;
-        let own = if self.all { "That of each finding" } else { "That shown now" };
+        let own = if self.all { "Each finding's own" } else { "The one shown now" };
         let shown = match &self.share.classes[..] {
             [] => own.to_owned(),
             [one] => format!("{own}, and {one}"),
@@ -220,7 +220,7 @@ impl ShareDialog {
                 }
             });
         });
-        let tooltip = "What evidence is for; whoever reads the page chooses among them";
+        let tooltip = "What evidence is for; readers of the page choose among them";
         response.response.labelled_by(label).on_hover_text(tooltip);
         ui.end_row();
     }
@@ -256,7 +256,7 @@ impl ShareDialog {
         let images = share.findings.len();
         let images = format!("{images} image{}", if images == 1 { "" } else { "s" });
         let text = format!(
-            "{count} explanation{s} of {images}{size}. Notes go with them; no folder of this machine does"
+            "{count} explanation{s} of {images}{size}. Notes are included, folders of this machine are not"
         );
         ui.add_space(6.0);
         ui.add(Label::new(RichText::new(text).small().weak()).wrap());
@@ -281,25 +281,23 @@ impl ShareDialog {
         let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
         let full = |path: &Path| std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
         let fault = match (self.share.kind, &missing) {
-            (_, Some(folder)) => Some(format!("There is no folder {}", folder.display())),
-            (ShareKind::Page, None) if path.is_dir() => {
-                Some("This is a folder: add a file's name".to_owned())
-            }
+            (_, Some(folder)) => Some(format!("No such folder: {}", folder.display())),
+            (ShareKind::Page, None) if path.is_dir() => Some("This is a folder: add a file name".to_owned()),
             (ShareKind::Figures, None) if path.is_file() => {
                 Some("This is a file: choose a folder, which may be new".to_owned())
             }
             (ShareKind::Figures, None) if full(&path) => {
-                Some("There is something in this folder: choose an empty one, or a new one".to_owned())
+                Some("This folder is not empty: choose an empty or a new one".to_owned())
             }
             _ => None,
         };
         let color = color32(style::failed(&style::theme(ui)));
         let red = |text: &str| Label::new(RichText::new(text).color(color)).wrap();
         if let Some(folder) = missing
-            && ui.button("Make the folder").clicked()
+            && ui.button("Create the folder").clicked()
         {
             self.error =
-                atomic_file::make_folder(&folder).err().map(|error| format!("It cannot be made: {error}"));
+                atomic_file::make_folder(&folder).err().map(|error| format!("It cannot be created: {error}"));
         }
         fault.iter().chain(&self.error).for_each(|text| drop(ui.add(red(text))));
         fault.is_none() && !self.path.trim().is_empty()

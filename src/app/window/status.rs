@@ -57,7 +57,7 @@ fn memory(cx: &PanelContext<'_>) -> Option<(String, String)> {
         return Some((own?, "Memory of the program".to_owned()));
     };
     let far = format::bytes(cx.state.far_memory?);
-    let window = own.map_or_else(String::new, |own| format!("; this window takes {own}"));
+    let window = own.map_or_else(String::new, |own| format!("; this window uses {own}"));
     Some((format!("{far} there"), format!("Memory of the worker on {}{window}", host.name())))
 }
 

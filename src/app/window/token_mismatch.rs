@@ -34,7 +34,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 ui.add(Label::new(RichText::new(text).strong()).wrap());
             });
             let Some(wanted) = wanted else { return };
-            let about = format!("All open backbones read images so: {}", wanted.text());
+            let about = format!("All open backbones read images this way: {}", wanted.text());
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 let suits = |info: &BackboneInfo| {
                     library.probes.get(&probe)?.status.ready().map(|own| own.suits(info))
@@ -42,8 +42,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 let found = library.backbone_of(probe).map(|(id, _)| id);
                 let suited = || library.open_backbones().find(|(_, info)| suits(info) == Some(true));
                 if let Some(id) = found.or_else(|| Some(suited()?.0)) {
-                    let about =
-                        "Opens the backbone once more beside itself; the other columns stay as they are";
+                    let about = "Opens the backbone a second time; the other columns stay as they are";
                     if ui.button("Open beside").on_hover_text(about).clicked() {
                         cx.send(Command::OpenBeside(id, wanted));
                     }

@@ -177,7 +177,7 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         }
         temperature_of_column(ui, cx, id);
     });
-    response.on_hover_text("One thing changed in how the probe reads; it is not retrained");
+    response.on_hover_text("Change one thing in how the probe reads; it is not retrained");
 }
 
 /// Chooses the class that evidence is for.

@@ -19,8 +19,8 @@ fn steps() -> [Step; 5] {
     [
         Step {
             title: "An image through a probe",
-            text: "The picture has the weight of every token on it. Point at a patch: the same token is lit in every \
-                   figure. A click pins it, Escape lets it go.",
+            text: "The picture shows the weight of every token. Point at a patch: the same token lights up \
+                   in every figure. Click to pin it, press Escape to unpin it.",
             pane: "photo",
         },
         Step {
@@ -31,8 +31,8 @@ fn steps() -> [Step; 5] {
         },
         Step {
             title: "Another probe, another image",
-            text: "A click on a probe in the library looks through it; a click on a thumbnail, or the arrow keys, \
-                   takes another image. The two bars beside a probe add it to Compare.",
+            text: "Click a probe in the library to show it; click a thumbnail, or press the arrow keys, for \
+                   another image. The two bars beside a probe add it to Compare.",
             pane: "predictions",
         },
         Step {
@@ -43,8 +43,9 @@ fn steps() -> [Step; 5] {
         },
         Step {
             title: "A whole dataset",
-            text: "Evaluate probes on a dataset: accuracy, confusion, and the images on which two probes disagree. \
-                   A click in a figure leads to its images. What you see can be exported from the File menu.",
+            text: "Evaluate probes on a dataset: accuracy, confusion, and the images on which two probes \
+                   disagree. Click in a figure to see its images. What you see can be exported from the File \
+                   menu.",
             pane: Scatter.id(),
         },
     ]

@@ -50,7 +50,7 @@ pub fn beside(
         ui.spacing_mut().item_spacing.y = 1.0;
         let text = capitalised(&now.token_spec().layers());
         let layer = small(ui, &text, "Layer", |ui| {
-            ui.weak("Tokens after which layer are read");
+            ui.weak("The layer whose tokens are read");
             layers(ui, info.layers, &mut wanted.layer, &mut wanted.blocks);
             ui.separator();
             ui.menu_button("Another layer beside it", |ui| {
@@ -61,15 +61,15 @@ pub fn beside(
                 }
             })
             .response
-            .on_hover_text("Opens the backbone once more, so that probes of both layers stand side by side");
+            .on_hover_text("Opens the backbone once more, so that probes of both layers can be compared");
         });
-        layer.on_hover_text("Tokens after which layer are read");
+        layer.on_hover_text("The layer whose tokens are read");
         let size = now.pixels.map_or("Own size".to_owned(), |pixels| format!("{pixels} px"));
         let size = small(ui, &size, "Size of images", |ui| {
-            ui.weak("Side of the images it reads");
+            ui.weak("Side length of the images it reads");
             sizes(ui, info.patch, &mut wanted.pixels);
         });
-        size.on_hover_text("Side of the images it reads");
+        size.on_hover_text("Side length of the images it reads");
     });
     if wanted != now {
         set(cx, id, backbone, wanted);

@@ -151,9 +151,9 @@ impl Compare {
         }
         ui.add_space(8.0);
         let mut difference = cx.state.views.difference;
-        let checkbox = egui::Checkbox::new(&mut difference, "Differences from the pinned");
+        let checkbox = egui::Checkbox::new(&mut difference, "Differences from pinned");
         let pinned = cx.state.selection.reference.is_some();
-        let about = "What every figure shows, less what it shows of the pinned column";
+        let about = "Every figure minus that of the pinned column";
         if ui.add_enabled(pinned, checkbox).on_hover_text(about).clicked() {
             cx.send(Command::SetDifference(!cx.state.views.difference));
         }
@@ -210,7 +210,7 @@ impl Compare {
         let rect = ui.max_rect();
         let trace = match &column.shown {
             ColumnState::Ready(trace) | ColumnState::Waiting(Some(trace)) => trace.clone(),
-            ColumnState::Waiting(None) => return placeholder::busy(ui, "Looking…", None),
+            ColumnState::Waiting(None) => return placeholder::busy(ui, "Explaining…", None),
             ColumnState::Failed(error) => return cx.failed(ui, error),
             ColumnState::Nothing => return placeholder::empty(ui, &cx.state.why_nothing(id)),
         };
@@ -266,7 +266,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.menu_button("More", |ui| menu(ui, cx, id)).response.on_hover_text("Intervene, move, remove");
             let pin = ui.selectable_label(pinned, if pinned { "Pinned" } else { "Pin" });
-            if pin.on_hover_text("The others say how far they are from this one").clicked() {
+            if pin.on_hover_text("The others show how far they are from this one").clicked() {
                 cx.send(Command::Pin((!pinned).then_some(id)));
             }
         });
@@ -277,7 +277,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
         indented(ui, |ui| drop(ui.label(font::fit(&text, 13.0, width - 16.0))));
     }
     if let Some(text) = accuracy(cx, id) {
-        let about = "Share of the images of the dataset whose predicted class is the true one; a changed reading was not retrained";
+        let about = "Share of the dataset's images whose predicted class is the true one; a changed reading was not retrained";
         indented(ui, |ui| drop(ui.label(RichText::new(text).small().weak()).on_hover_text(about)));
     }
     indented(ui, |ui| {
@@ -321,12 +321,12 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
         return Some(format!("Logit {} for {}", number(format!("{logit:.2}")), class(trace)));
     };
     if trace.logits.len() != reference.logits.len() {
-        return Some("Other classes than the pinned column".to_owned());
+        return Some("Classes differ from the pinned column".to_owned());
     }
     let at = reference.evidence.class;
     let change = trace.logits.get(at)? - reference.logits.get(at)?;
     let change = number(format!("{change:+.2}"));
-    Some(format!("Δ logit {change} for {}, from the pinned", class(reference)))
+    Some(format!("Δ logit {change} for {}, from pinned", class(reference)))
 }
 
 /// The column's accuracy on the dataset and, if its reading is changed, the change from the probe as trained.
@@ -340,7 +340,7 @@ fn accuracy(cx: &PanelContext<'_>, id: ColumnId) -> Option<String> {
     Some(match trained {
         Some(trained) => {
             let change = format!("{:+.1}", own - trained.accuracy()).replace('-', "−");
-            format!("Accuracy {own:.1} %, {change} points against as trained")
+            format!("Accuracy {own:.1} %, {change} points vs as trained")
         }
         None => format!("Accuracy {own:.1} %"),
     })
@@ -360,7 +360,7 @@ fn menu(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
             }
         }
         if let Some(trained) = temperature(info.as_deref(), &Intervention::None) {
-            let about = "Half of the one it was trained at; type or drag another in the head of the column";
+            let about = "Half of the trained one; type or drag another in the column header";
             if ui.button("Another temperature").on_hover_text(about).clicked() {
                 let change = Intervention::Temperature(trained / 2.0);
                 cx.send(Command::AddColumn { probe, image, change });

@@ -72,8 +72,8 @@ impl ContactSheet {
             (Overlay::Evidence, "Evidence"),
         ];
         let list = choice(ui, "overlay", 120.0, &mut self.overlay, names);
-        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Laid over"));
-        list.on_hover_text("What is laid over each picture, each on a scale of its own");
+        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Overlay"));
+        list.on_hover_text("What is overlaid on each picture, each on its own scale");
         let name = |column: Option<ColumnId>| match column {
             Some(column) => cx.state.column_title(column),
             None => "no other probe".to_owned(),
@@ -99,8 +99,7 @@ impl ContactSheet {
         let both = cx.focus.zip(self.beside).filter(|(one, other)| known(*one) && known(*other));
         if let Some((_, other)) = both {
             let mut on = filter.differs == Some(other);
-            let about =
-                "Only images of which the two predict different classes, the largest differences first";
+            let about = "Only images for which the two predict different classes, largest differences first";
             if ui.checkbox(&mut on, "Disagreements").on_hover_text(about).clicked() {
                 let (differs, sort) =
                     if on { (Some(other), Sort::Disagreement(other)) } else { (None, Sort::Opened) };
@@ -108,7 +107,7 @@ impl ContactSheet {
                 cx.send(Command::SetGalleryFilter(Box::new(filter)));
             }
         } else if self.beside.is_some() && Action::EvaluateShown.enabled(cx.state) {
-            let about = "Evaluates both on the dataset; then their disagreements can be shown alone";
+            let about = "Evaluates both on the dataset; then only their disagreements can be shown";
             if ui.button("Find disagreements").on_hover_text(about).clicked() {
                 cx.choose(Action::EvaluateShown);
             }

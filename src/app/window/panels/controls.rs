@@ -58,8 +58,7 @@ fn control_ui(
             ui.checkbox(&mut options.grid, "Grid").on_hover_text("Lines between patches");
         }
         Control::Regions => {
-            ui.checkbox(&mut options.regions, "Regions")
-                .on_hover_text("Outlines of the regions that are marked");
+            ui.checkbox(&mut options.regions, "Regions").on_hover_text("Outlines of the marked regions");
         }
         Control::Log => {
             ui.checkbox(&mut options.log, "Log").on_hover_text("Logarithmic values");

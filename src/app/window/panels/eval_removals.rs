@@ -21,8 +21,8 @@ impl Default for EvalRemovals {
 impl EvalRemovals {
     /// Draws the button and its menu.
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let tooltip = "Removal curves: every image's tokens are taken away and put back, the most important first; the \
-                       mean heights of the curves are measures of every image";
+        let tooltip = "Removal curves: every image's tokens are removed and put back, the most important \
+                       first; the mean heights of the curves are measures of every image";
         // The menu stays open while modes are chosen.
         let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
         let button = MenuButton::from_button(egui::Button::new("…").small()).config(config);

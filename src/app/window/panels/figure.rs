@@ -92,7 +92,7 @@ fn offer_attribution(ui: &mut Ui, cx: &mut PanelContext<'_>, method: Attribution
                 "Compute gradient × token",
             ),
             Attribution::Integrated => (
-                "64 gradients on the way from the mean token: up to some seconds an image",
+                "64 gradients on the path from the mean token: up to a few seconds per image",
                 "Compute integrated gradients",
             ),
             Attribution::Rollout => (

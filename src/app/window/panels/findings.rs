@@ -28,7 +28,7 @@ impl Panel for Findings {
         Info {
             id: FINDINGS,
             title: "Findings",
-            about: "What was kept to come back to: a click shows it again",
+            about: "What you kept to come back to; a click shows it again",
             tab: TabGroup::Page.tab(),
         }
     }
@@ -79,7 +79,7 @@ impl Panel for Findings {
         });
         ui.add_space(4.0);
         if found.is_empty() {
-            return placeholder::empty(ui, "No finding has these words");
+            return placeholder::empty(ui, "No finding contains these words");
         }
         ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
             for at in found {

@@ -125,7 +125,7 @@ impl Gallery {
         let passed = self.passed.take();
         if let Some(passed) = &passed {
             if passed.ids.is_empty() {
-                placeholder::empty(ui, "No image passes the filter");
+                placeholder::empty(ui, "No image matches the filter");
             } else {
                 let numbers = passed.similarities.is_some();
                 self.grid(ui, cx, &Sheet { numbers, ..sheet.clone() }, passed);

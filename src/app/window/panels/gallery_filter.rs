@@ -69,7 +69,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
             let what = filter.only.as_ref().map_or(what, |(what, _)| what.as_str());
             let text = format!("{shown} of {all}: {what}");
             ui.weak(font::fit(&text, 13.5, ui.available_width() - 84.0)).on_hover_text(text);
-            if ui.small_button("Show all").on_hover_text("No filter, as they were opened").clicked() {
+            if ui.small_button("Show all").on_hover_text("No filter, in the order they were opened").clicked()
+            {
                 filter = GalleryFilter::new(filter.scope);
             }
         });
@@ -89,7 +90,7 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
     let name = |scope: Scope| match scope {
         Scope::All => "All images".to_owned(),
         Scope::Dataset(id) => library.datasets.get(&id).map_or_else(String::new, Dataset::name),
-        Scope::Loose => "Images of no dataset".to_owned(),
+        Scope::Loose => "Not in a dataset".to_owned(),
     };
     let before = filter.scope;
     let width = ui.available_width();

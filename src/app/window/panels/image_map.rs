@@ -67,7 +67,7 @@ impl Panel for ImageMapPane {
             let clicked = response.clicked();
             response.on_hover_ui_at_pointer(|ui| {
                 ui.label(name);
-                ui.weak("Click to look at it; drag around several to see them in the gallery");
+                ui.weak("Click to show it; drag around several to see them in the gallery");
             });
             if let Some(image) = cx.state.image_at(dataset, image).filter(|_| clicked) {
                 cx.send(Command::SelectImage(image));

@@ -19,7 +19,7 @@ impl Panel for Jobs {
         Info {
             id: "jobs",
             title: "Jobs and log",
-            about: "What goes on and what went wrong",
+            about: "What is running and what went wrong",
             tab: TabGroup::Page.tab(),
         }
     }
@@ -45,7 +45,7 @@ impl Panel for Jobs {
             });
         });
         if cx.state.jobs.is_empty() && cx.state.log.is_empty() {
-            return placeholder::empty(ui, "Nothing is under way, and nothing has failed");
+            return placeholder::empty(ui, "Nothing is running, and nothing has failed");
         }
         ScrollArea::vertical().auto_shrink(false).stick_to_bottom(true).show(ui, |ui| {
             for entry in &cx.state.log {
@@ -76,11 +76,11 @@ fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
         }
         match &job.progress {
             Some(progress) => placeholder::bar(ui, progress, &cx.state.amounts(id).unwrap_or_default()),
-            None if job.started => drop(ui.weak("Under way…")),
+            None if job.started => drop(ui.weak("Running…")),
             None => drop(ui.weak("Waiting…")),
         }
         let cancel = if job.kind == JobKind::Train { "Stop" } else { "Cancel" };
-        let cancel = egui::Button::new(if job.cancelling { "Ending…" } else { cancel }).small();
+        let cancel = egui::Button::new(if job.cancelling { "Stopping…" } else { cancel }).small();
         if ui.add_enabled(!job.cancelling, cancel).clicked() {
             cx.actions.push(UiAction::Command(Command::Cancel(id)));
         }

@@ -128,7 +128,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
         let Some(part) = dataset.status.ready() else { return };
         for split in Split::ALL {
             let count = part.dataset.count(split);
-            let text = format!("Look at the {count} {} images", split.name());
+            let text = format!("Use the {count} {} images", split.name());
             let there = count > 0 && split != part.split;
             if ui.add_enabled(there, egui::Button::new(text)).clicked() {
                 cx.send(Command::OpenDataset(dataset.path.clone(), Some(split)));

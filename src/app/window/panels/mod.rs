@@ -227,7 +227,7 @@ impl<'a> PanelContext<'a> {
             Some(ColumnState::Nothing) | None => self.hint(ui),
             Some(ColumnState::Waiting(None)) => {
                 let explaining = self.state.jobs.iter().find(|(_, job)| job.kind == JobKind::Explain);
-                self.busy(ui, "Looking…", explaining.map(|(id, _)| *id));
+                self.busy(ui, "Explaining…", explaining.map(|(id, _)| *id));
             }
             Some(ColumnState::Failed(error)) => self.failed(ui, error),
         }
@@ -263,7 +263,7 @@ impl<'a> PanelContext<'a> {
             return getting_started::ui(ui, self);
         }
         let why = self.focus.map(|id| self.state.why_nothing(id));
-        placeholder::empty(ui, why.as_deref().unwrap_or("Choose a probe in the library to look through it"));
+        placeholder::empty(ui, why.as_deref().unwrap_or("Choose a probe in the library to show it"));
     }
 
     /// Options of a figure, with the limits shared by all columns.

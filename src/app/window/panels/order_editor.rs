@@ -70,9 +70,9 @@ impl OrderEditor {
             (
                 Tool::Brush,
                 "Brush",
-                "Drag over patches to choose them (Shift adds); drag those chosen onto another, or onto Read first or Read last",
+                "Drag over patches to choose them (Shift adds); drag the chosen ones onto another, or onto Read first or Read last",
             ),
-            (Tool::Path, "Path", "Drag over patches: they are read first, in the order they are drawn in"),
+            (Tool::Path, "Path", "Drag over patches: they are read first, in the order you draw"),
         ] {
             if ui.selectable_label(self.tool == tool, name).on_hover_text(about).clicked() {
                 (self.tool, self.chosen) = (tool, Vec::new());

@@ -79,7 +79,7 @@ impl OverviewPane {
         response.on_hover_ui_at_pointer(|ui| {
             ui.label(&what);
             match images.len() {
-                1 => drop(ui.weak("Click to look at it")),
+                1 => drop(ui.weak("Click to show it")),
                 many => drop(ui.weak(format!("{many} images; click to see them in the gallery"))),
             }
         });
@@ -176,7 +176,7 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
     let search = ui.add(search);
     search.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Search classes"));
     let orders = [
-        (None, "Usual order"),
+        (None, "Default order"),
         (Some(ClassSort::Difference), "Top differences"),
         (Some(ClassSort::Name), "By name"),
         (Some(ClassSort::Dataset), "Dataset order"),
@@ -194,7 +194,7 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
         }
         ui.selectable_value(&mut filter.most, None, text(None));
     });
-    let about = "Of too many classes those that differ most: the ends of a measure, the maps furthest from all, the most errors";
+    let about = "If there are too many, the classes that differ most: the ends of a measure, the maps furthest from all, the most errors";
     list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Classes shown"));
     list.response.on_hover_text(about);
 }
@@ -202,7 +202,7 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
 fn maps(ui: &mut Ui, of: &mut MapOf) {
     for (value, text, about) in [
         (MapOf::Positions, "Position", "Where tokens come in the order"),
-        (MapOf::Weights, "Weight", "What tokens count"),
+        (MapOf::Weights, "Weight", "How much tokens count"),
     ] {
         ui.selectable_value(of, value, text).on_hover_text(about);
     }

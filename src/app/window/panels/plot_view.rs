@@ -168,7 +168,7 @@ pub fn menu(response: &Response, cx: &mut PanelContext<'_>, plot: impl Fn() -> A
         if ui.button("Copy image").clicked() {
             cx.actions.push(UiAction::CopyImage(plot()));
         }
-        let about = "The numbers behind it, a tab between columns, as a spreadsheet takes them";
+        let about = "The numbers behind it, tab-separated, ready for a spreadsheet";
         if ui.button("Copy numbers").on_hover_text(about).clicked() {
             ui.ctx().copy_text(export::tsv(&plot().table()));
         }

@@ -49,7 +49,7 @@ impl ProbeRows {
                     self.chosen.clear();
                 }
             }
-            if ui.small_button("Clear").on_hover_text("Choose none of them").clicked() {
+            if ui.small_button("Clear").on_hover_text("Clear the selection").clicked() {
                 self.chosen.clear();
             }
         });
@@ -100,7 +100,7 @@ impl ProbeRows {
                         }
                         None => drop(ui.weak("Open a backbone to see whether it fits")),
                     }
-                    ui.weak("Click to look through it; Ctrl or Shift with a click chooses several");
+                    ui.weak("Click to show it; Ctrl-click or Shift-click to choose several");
                 }
                 Status::Failed(error) => drop(ui.label(format!("{error}\nClick to try again"))),
                 Status::Closed | Status::Opening(_) => drop(ui.label(&about)),

@@ -46,7 +46,7 @@ impl Panel for ProbeTable {
         Info {
             id: ACCURACIES,
             title: "Probes",
-            about: "All probes, one a row: their accuracy as saved and on the dataset; a click looks through one",
+            about: "All probes, one per row: their accuracy as saved and on the dataset; a click shows one",
             tab: TabGroup::Classes.front(),
         }
     }

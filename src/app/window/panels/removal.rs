@@ -63,7 +63,7 @@ impl Panel for RemovalPane {
                     return;
                 }
                 self.request_ui(ui, cx, column, "Remove tokens");
-                let hint = "See whether the class goes when the tokens that count most are taken away first";
+                let hint = "See whether the class is lost when the tokens that count most are removed first";
                 placeholder::empty(ui, hint);
             }
         }
@@ -118,8 +118,8 @@ impl RemovalPane {
             return Ok(None);
         };
         let mut on = cx.state.views.difference;
-        let about = "The curves less those of the pinned column";
-        if ui.checkbox(&mut on, "Difference from the pinned").on_hover_text(about).clicked() {
+        let about = "The curves minus those of the pinned column";
+        if ui.checkbox(&mut on, "Difference from pinned").on_hover_text(about).clicked() {
             cx.send(Command::SetDifference(on));
         }
         if !on {
@@ -186,9 +186,9 @@ pub fn choose_modes(ui: &mut Ui, modes: &mut Vec<Mode>) {
 fn about(mode: Mode) -> &'static str {
     match mode {
         Mode::Frozen => "The plan and all weights stay; the token's share is dropped",
-        Mode::Rerouted => "The head reads the tokens that are left: scores, plan and kernel are made anew",
+        Mode::Rerouted => "The head reads the tokens that are left: scores, plan and kernel are recomputed",
         Mode::Patches => "The encoder reads the patches that are left",
-        Mode::Pixels => "Patches are painted over from what lies around them",
+        Mode::Pixels => "Patches are filled in from their surroundings",
     }
 }
 

@@ -23,7 +23,7 @@ pub fn choose(ui: &mut Ui, chosen: &mut Choice) {
     let list = choice(ui, "vectors", LIST_PX, &mut chosen.vectors, kinds);
     list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "What is compared"));
     list.on_hover_text(
-        "Of every token: where it is read, what it adds to the image's own class, or what it counts",
+        "For every token: where it is read, what it adds to the image's own class, or how much it counts",
     );
     let ways = Similarity::ALL.map(|way| (way, way.name()));
     let list = choice(ui, "similarity", LIST_PX, &mut chosen.similarity, ways);
@@ -36,7 +36,7 @@ pub fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let before = &cx.state.views.overview;
     let mut chosen = before.clone();
     choose(ui, &mut chosen);
-    let about = "An image is also like one whose mirror image, left for right, it is like";
+    let about = "Images also count as alike if one is like the other's left-right mirror image";
     ui.checkbox(&mut chosen.flipped, "Or flipped").on_hover_text(about);
     if chosen != *before {
         cx.send(Command::SetOverview(Box::new(chosen)));

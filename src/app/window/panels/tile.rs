@@ -181,7 +181,7 @@ impl Tile {
             cx.send(Command::SelectImage(self.id));
         }
         response.context_menu(|ui| {
-            let text = if starred { "Take its star" } else { "Star" };
+            let text = if starred { "Unstar" } else { "Star" };
             if ui.button(text).clicked() {
                 cx.send(Command::Star(self.id, !starred));
             }

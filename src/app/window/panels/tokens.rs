@@ -24,7 +24,7 @@ const COLUMNS: [(&str, &str); WIDTH] = [
     ("Best position", "The position that holds most of the token"),
     ("Mean position", "The mean over positions, by the share of the token at each"),
     ("Score", "Standardised score of the router"),
-    ("Weight", "What the token counts in the sum the classifier sees"),
+    ("Weight", "How much the token counts in the sum the classifier sees"),
     ("Evidence", "What the token adds to the logit of the class"),
 ];
 /// Number of columns.
@@ -112,11 +112,7 @@ impl Panel for Tokens {
                     self.shown = Some(token); // it is visible already
                 }
                 response.context_menu(|ui| {
-                    if ui
-                        .button("Copy table")
-                        .on_hover_text("All rows, as a spreadsheet takes them")
-                        .clicked()
-                    {
+                    if ui.button("Copy table").on_hover_text("All rows, ready for a spreadsheet").clicked() {
                         ui.ctx().copy_text(text());
                     }
                 });

@@ -49,7 +49,7 @@ fn verdict(own: &str, found: Option<(usize, f64)>) -> String {
         Some((at, share)) => {
             format!("Wrong: true class {own} ranked {} ({:.1} %)", ordinal(at), 100.0 * share)
         }
-        None => format!("True class {own}: the probe does not know it"),
+        None => format!("True class {own}: unknown to the probe"),
     }
 }
 
@@ -91,7 +91,7 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         .collect();
     offers.dedup_by(|later, earlier| later.0 == earlier.0);
     ui.horizontal_wrapped(|ui| {
-        ui.weak("Columns show evidence for different classes. For one in all:");
+        ui.weak("Columns show evidence for different classes. Show one in all:");
         for (name, about) in offers {
             if ui.button(&name).on_hover_text(about).clicked() {
                 cx.send(Command::SetClass(ClassChoice::Named(name)));

@@ -139,7 +139,7 @@ impl Curves {
         ui.horizontal_wrapped(|ui| {
             if !history.grids().is_empty() {
                 let about =
-                    "Accuracy on the selection images by layer and learning rate, in the place of the curves";
+                    "Accuracy on the selection images by layer and learning rate, in place of the curves";
                 ui.checkbox(&mut self.show_rates, "Layers and rates").on_hover_text(about);
                 ui.add_space(8.0);
             }

@@ -176,7 +176,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
                 }
             }
             if recent.is_empty() {
-                ui.weak("None used lately");
+                ui.weak("None used recently");
             }
         });
         let about = draft.data.as_ref().map_or_else(String::new, |path| path.display().to_string());
@@ -203,19 +203,16 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
             ui.end_row();
         };
         let epochs = DragValue::new(&mut draft.epochs).range(COUNTS).speed(0.2);
-        number(
-            ui,
-            "Epochs",
-            "Passes over the training images; the paper has 5 on ImageNet, 100 on CUB and Cars, and `ssmprobe \
-             train` takes 100 unless told otherwise",
-            epochs,
-        );
+        let about = "Passes over the training images; the paper uses 5 on ImageNet, 100 on CUB and Cars, and \
+                     `ssmprobe train` defaults to 100";
+        number(ui, "Epochs", about, epochs);
         let batch = DragValue::new(&mut draft.batch).range(BATCHES).suffix(" images");
-        number(ui, "Batch", "Images of one step; the paper has 256", batch);
+        number(ui, "Batch", "Images per step; the paper uses 256", batch);
         let rate = DragValue::new(&mut draft.rate).range(1e-6..=10.0).speed(1e-5).max_decimals(6);
-        number(ui, "Learning rate", "At the start, or after the warm-up; it follows a cosine to zero. No weight decay", rate);
+        let about = "At the start, or after the warm-up; it decays to zero along a cosine. No weight decay";
+        number(ui, "Learning rate", about, rate);
         let seeds = DragValue::new(&mut draft.seeds).range(1..=MOST_SEEDS).speed(0.05);
-        number(ui, "Seeds", "One training of all heads each; their spread is the curves' band", seeds);
+        number(ui, "Seeds", "All heads are trained once per seed; their spread is the curves' band", seeds);
         settled &= selection(ui, draft);
         let label = ui.label("Device").id;
         let combo = ComboBox::from_id_salt("train on").width(COMBO_PX).selected_text(&draft.device);
@@ -240,9 +237,7 @@ fn protocols(ui: &mut Ui, draft: &mut TrainSettings) {
     let all = Protocol::ALL.map(|protocol| (protocol, protocol.name()));
     let label = ui.label("Protocol").id;
     let chosen = choice(ui, "protocol", COMBO_PX, &mut draft.protocol, all).labelled_by(label);
-    chosen.on_hover_text(
-        "Optimiser, warm-up, learning rates and epochs of a project; all of them can be changed below",
-    );
+    chosen.on_hover_text("Optimiser, warm-up, learning rates and epochs of a project, all editable below");
     ui.end_row();
     if draft.protocol != before {
         *draft = draft.clone().with_protocol([false; 2]);
@@ -254,10 +249,11 @@ fn axes(ui: &mut Ui, draft: &mut TrainSettings, typed: &mut [Option<String>; 2])
     let [layers, rates] = typed;
     let mut settled = true;
     Grid::new("axes").num_columns(2).spacing([12.0, 8.0]).min_col_width(80.0).show(ui, |ui| {
-        let about = "Every head is trained on the tokens after each of these layers, in the place of the one above; one pass of \
-                     the backbone takes them all";
-        settled &= list(ui, ("Layers", "3, 6, 9, last", about), &mut draft.layers, layers, &|word| word.parse().ok());
-        let about = "Every head is trained at each of these learning rates, in the place of the one above";
+        let about = "Every head is trained on the tokens after each of these layers, in place of the one \
+                     above; one backbone pass extracts them all";
+        let read = |word: &str| word.parse().ok();
+        settled &= list(ui, ("Layers", "3, 6, 9, last", about), &mut draft.layers, layers, &read);
+        let about = "Every head is trained at each of these learning rates, in place of the one above";
         let read = |word: &str| word.parse().ok().filter(|rate| is_rate(*rate));
         settled &= list(ui, ("Learning rates", "1e-4, 1e-3", about), &mut draft.rates, rates, &read);
     });
@@ -301,8 +297,8 @@ fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
     ui.horizontal(|ui| {
         let mut aside = draft.selection.is_some();
         let about = "The best epoch is picked on images that are neither trained on nor reported. Without \
-                     it: on the validation split where there is a test split too, else on the test images, \
-                     which flatters";
+                     it: on the validation split if there is a test split too, else on the test images, \
+                     which is optimistic";
         if ui.checkbox(&mut aside, "Pick on part of train").on_hover_text(about).changed() {
             draft.selection = aside.then_some(0.1);
         }
@@ -311,7 +307,7 @@ fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
             let value =
                 DragValue::new(&mut percent).range(1.0..=90.0).speed(0.2).max_decimals(0).suffix(" %");
             let response = ui.add(value);
-            response.widget_info(|| WidgetInfo::labeled(egui::Role::SpinButton, true, "Part kept aside"));
+            response.widget_info(|| WidgetInfo::labeled(egui::Role::SpinButton, true, "Held-out part"));
             *share = percent / 100.0;
             settled = !response.dragged() && !response.has_focus();
         }
@@ -374,31 +370,30 @@ fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
             .hint_text("sinkhorn.temperature=0.2")
             .desired_width(COMBO_PX);
         let edit = ui.add(edit).on_hover_text(
-            "KEY=VALUE for all heads that know it, HEAD.KEY=VALUE for one, with spaces between them",
+            "KEY=VALUE for all heads that have it, HEAD.KEY=VALUE for one, separated by spaces",
         );
         edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, "Head settings"));
         settled &= !edit.has_focus();
         ui.end_row();
         let hint = "The user's cache folder";
-        settled &=
-            folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx, FilePrompt::CacheFolder);
+        settled &= folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx, FilePrompt::CacheFolder);
         let label = ui.label("Augmentation").id;
         let chosen =
             choice(ui, "augmentation", COMBO_PX, &mut draft.augment, Augmentation::ALL).labelled_by(label);
         chosen.on_hover_text(
-            "Training images changed anew in every epoch, so that no tokens are kept: moved by up to an eighth (shift), or a random \
-             part of them as the protocol's project cuts it (crop), and mirrored half the time",
+            "Training images changed anew in every epoch, so no tokens are kept: moved by up to an eighth \
+             (shift), or cropped at random as in the protocol's project (crop), and mirrored half the time",
         );
         ui.end_row();
         ui.label("");
         ui.checkbox(&mut draft.recompute, "Keep no tokens").on_hover_text(
-            "For datasets whose tokens fit on no disk: the backbone reads the images again in every epoch",
+            "For tokens that do not fit on the disk: the backbone reads the images again in every epoch",
         );
         ui.end_row();
     });
     let kept = match draft.recomputes(false) {
         true => "The backbone reads the images again in every epoch",
-        false => "Tokens are taken once and kept for every later training",
+        false => "Tokens are extracted once and kept for every later training",
     };
     ui.label(RichText::new(kept).small().weak());
     settled

@@ -60,8 +60,10 @@ fn name(state: &State, place: TrainPlace) -> String {
 fn about(place: TrainPlace) -> &'static str {
     match place {
         TrainPlace::Here => "In this program: it can be paused, and ends with the window",
-        TrainPlace::Detached => "In a process of its own, which goes on where the window closes",
-        TrainPlace::Slurm => "Cut into tasks that the cluster runs, which go on where the window closes",
+        TrainPlace::Detached => "In a separate process, which keeps running if the window closes",
+        TrainPlace::Slurm => {
+            "Split into tasks that the cluster runs, which keep running if the window closes"
+        }
     }
 }
 
@@ -71,15 +73,15 @@ fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
     let mut settled = true;
     Grid::new("slurm").num_columns(4).spacing([12.0, 6.0]).min_col_width(64.0).show(ui, |ui| {
         let all = [
-            ("Tasks", "one a seed", "Into how many tasks it is cut: some of the seeds each, or blocks of the heads", tasks),
-            ("At a time", "no limit", "Most tasks of one array that run at a time; Retry failed and the limits of the cluster make several arrays", array_limit),
-            ("Partition", "the usual one", "Partition of the cluster", partition),
-            ("Account", "the usual one", "Account that is charged", account),
-            ("Time", "the usual", "Most time of a task, as Slurm writes it: D-HH:MM:SS, HH:MM:SS or minutes. One that needs more goes on in the queue's next turn", time),
-            ("GPUs", "none", "GPUs of a task", gpus),
-            ("CPUs", "the usual", "Processor cores of a task", cpus),
-            ("Memory", "the usual", "Memory of a task, as 32G", memory),
-            ("Others", "KEY=VALUE", "Any other options of sbatch, without their dashes, with spaces between them", others),
+            ("Tasks", "one per seed", "How many tasks to split it into: some of the seeds each, or blocks of the heads", tasks),
+            ("At a time", "no limit", "Most tasks of one array that run at a time; Retry failed and the cluster's limits make several arrays", array_limit),
+            ("Partition", "the default", "Partition of the cluster", partition),
+            ("Account", "the default", "Account to charge", account),
+            ("Time", "the default", "Time limit of a task, in Slurm's format: D-HH:MM:SS, HH:MM:SS or minutes. One that needs more continues in the queue's next turn", time),
+            ("GPUs", "none", "GPUs per task", gpus),
+            ("CPUs", "the default", "CPU cores per task", cpus),
+            ("Memory", "the default", "Memory per task, such as 32G", memory),
+            ("Others", "KEY=VALUE", "Any other options of sbatch, without their dashes, separated by spaces", others),
         ];
         for (at, (text, hint, about, value)) in all.into_iter().enumerate() {
             ui.label(text).on_hover_text(about);

@@ -22,13 +22,13 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if let Some(live) = &training.active {
         return match live.folder {
             Some(_) => {
-                placeholder::empty(ui, "A training is running; the next one can begin when it is over");
+                placeholder::empty(ui, "A training is running; the next one can start when it ends");
             }
             None => {
                 let job = live.job;
                 cx.busy(ui, "Preparing the training", Some(job));
                 ui.vertical_centered(|ui| {
-                    if ui.button("Stop").on_hover_text("Tokens taken so far are kept").clicked() {
+                    if ui.button("Stop").on_hover_text("Tokens extracted so far are kept").clicked() {
                         cx.send(Command::Cancel(job));
                     }
                 });
@@ -36,7 +36,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         };
     }
     if training.handing_in.is_some() {
-        return cx.busy(ui, "Handing in the tasks", training.handing_in);
+        return cx.busy(ui, "Submitting the tasks", training.handing_in);
     }
     if let Some(missing) = training.form.missing() {
         if training.form.backbone.is_empty() || training.form.data.is_some() {
@@ -62,8 +62,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 cx.send(Command::PlanTraining);
             }
         }
-        PreflightState::Asked(job) => cx.busy(ui, "Looking at the dataset and the backbone", Some(*job)),
-        PreflightState::Unknown => cx.busy(ui, "Looking at the dataset and the backbone", None),
+        PreflightState::Asked(job) => cx.busy(ui, "Checking the dataset and the backbone", Some(*job)),
+        PreflightState::Unknown => cx.busy(ui, "Checking the dataset and the backbone", None),
     }
 }
 
@@ -112,7 +112,7 @@ fn ready(
     let fill = ui.visuals().selection.bg_fill;
     ui.scope(|ui| {
         ui.spacing_mut().button_padding = Vec2::new(18.0, 7.0);
-        let text = if in_tasks { "Hand in tasks" } else { "Start training" };
+        let text = if in_tasks { "Submit tasks" } else { "Start training" };
         let button = Button::new(RichText::new(text).strong()).fill(fill);
         if ui.add_enabled(cx.state.can_start_training(), button).clicked() {
             cx.send(Command::StartTraining);
@@ -133,11 +133,11 @@ fn rows(
     let s = |count: usize| if count == 1 { "" } else { "s" };
     let cached = match preflight.cached {
         _ if preflight.recompute => {
-            "None is kept: the backbone reads the images again in every epoch".to_owned()
+            "None are cached: the backbone reads the images again in every epoch".to_owned()
         }
-        done if done == preflight.images => "All of them are there already".to_owned(),
-        0 => format!("None is there yet; the backbone reads {} images first", count(preflight.images)),
-        done => format!("Those of {} of {} images are there already", count(done), count(preflight.images)),
+        done if done == preflight.images => "All of them are cached already".to_owned(),
+        0 => format!("None are cached yet; the backbone reads {} images first", count(preflight.images)),
+        done => format!("Those of {} of {} images are cached already", count(done), count(preflight.images)),
     };
     let free =
         preflight.free.map_or(String::new(), |free| format!(", {} free on the disk", format::bytes(free)));
@@ -147,23 +147,23 @@ fn rows(
             format!("The best epoch is picked on {} validation images", count(preflight.select))
         }
         Selection::PartOfTrain(_) => {
-            format!("The best epoch is picked on {} images kept aside from train", count(preflight.select))
+            format!("The best epoch is picked on {} images held out from train", count(preflight.select))
         }
     };
     let time = match estimate.map(|estimate| preflight.cost(&estimate, draft)) {
         Some(cost) if cost.tokens.is_zero() => (
             format!("About {}", format::roughly(cost.whole())),
-            "As a few steps took here just now".to_owned(),
+            "Estimated from a few steps timed here just now".to_owned(),
         ),
         Some(cost) => {
             let (tokens, training) = (format::roughly(cost.tokens), format::roughly(cost.training));
             let parts = format!(
-                "{tokens} for the tokens, {training} for the training, as a few steps took here just now"
+                "{tokens} for the tokens, {training} for the training, from a few steps timed here just now"
             );
             (format!("About {}", format::roughly(cost.whole())), parts)
         }
-        None if timing => ("Trying a few steps…".to_owned(), String::new()),
-        None => ("Not known".to_owned(), "Trying a few steps was cancelled or failed".to_owned()),
+        None if timing => ("Timing a few steps…".to_owned(), String::new()),
+        None => ("Not known".to_owned(), "Timing a few steps was cancelled or failed".to_owned()),
     };
     vec![
         (
@@ -192,7 +192,7 @@ fn rows(
         (
             "Tokens",
             format!(
-                "{} an image, {} × {} grid: {}{free}",
+                "{} per image, {} × {} grid: {}{free}",
                 grid.len(),
                 grid.rows,
                 grid.cols,
@@ -204,7 +204,7 @@ fn rows(
         (
             "Writes to",
             preflight.out.display().to_string(),
-            "Probes, curves and results; stopping keeps what there is".to_owned(),
+            "Probes, curves and results; stopping keeps what is done".to_owned(),
         ),
     ]
 }

@@ -18,7 +18,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, curves: &mut
     tasks::ui(ui, cx, run);
     if run.history.lines(0).is_empty() {
         let none =
-            if run.tasks.is_some() { "No task has begun to train yet" } else { "This run trains no head" };
+            if run.tasks.is_some() { "No task has started training yet" } else { "This run trains no heads" };
         return placeholder::empty(ui, none);
     }
     ui.add_space(6.0);
@@ -102,24 +102,24 @@ const PAUSE_PX: f32 = 72.0;
 fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Option<&ActiveRun>) {
     let folder = &run.history.about.folder;
     let close = ui.add_enabled(live.is_none(), Button::new("Close run"));
-    let close = close.on_hover_text("Takes the curves away; the files and open probes stay");
-    if close.on_disabled_hover_text("It runs: stop it first").clicked() {
+    let close = close.on_hover_text("Removes the curves; the files and open probes stay");
+    if close.on_disabled_hover_text("It is running: stop it first").clicked() {
         cx.send(Command::CloseRun(folder.clone()));
     }
     let wide = egui::Vec2::new(PAUSE_PX, 0.0);
     if let Some(live) = live {
         let can_stop = !cancelling(cx, live);
         let (text, about) = match live.pausing {
-            true => ("Resume", "Train on from here"),
-            false => ("Pause", "No more steps until it is resumed; images are still looked at"),
+            true => ("Resume", "Continue from here"),
+            false => ("Pause", "No more steps until it is resumed; images can still be explained"),
         };
         let pause =
             ui.add_enabled(can_stop && !live.detached, Button::new(text).min_size(wide)).on_hover_text(about);
-        let apart = "It is a process of its own: stop it, and resume it later";
+        let apart = "It is a separate process: stop it, and resume it later";
         if pause.on_disabled_hover_text(apart).clicked() {
             cx.send(Command::PauseTraining(!live.pausing));
         }
-        let stop = ui.add_enabled(can_stop, Button::new("Stop and keep"));
+        let stop = ui.add_enabled(can_stop, Button::new("Stop and save"));
         let about = "Ends after this step and saves: probes are written, and it can be resumed later";
         if stop.on_hover_text(about).clicked() {
             cx.send(Command::Cancel(live.job));
@@ -131,8 +131,8 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
     }
     let free = cx.state.training.active.is_none();
     let about = match run.phase {
-        Phase::Open { .. } => "Trains on from where it was saved. No other program may be training it now",
-        _ => "Trains on from where it was saved",
+        Phase::Open { .. } => "Continues from where it was saved. No other program may be training it now",
+        _ => "Continues from where it was saved",
     };
     if ui.add_enabled(free, Button::new("Resume").min_size(wide)).on_hover_text(about).clicked() {
         cx.send(Command::ResumeTraining(folder.clone()));

@@ -31,7 +31,7 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                     ui.label(RichText::new(format!("{}: {tasks}", stage.name)).strong());
                     ui.label(RichText::new(stage.about()).weak());
                 });
-                CollapsingHeader::new(format!("What sbatch gets: {}.sh", stage.name)).show(ui, |ui| {
+                CollapsingHeader::new(format!("Script for sbatch: {}.sh", stage.name)).show(ui, |ui| {
                     let script = RichText::new(&stage.script).monospace().small();
                     ui.add(Label::new(script).selectable(true).wrap());
                     if ui.small_button("Copy script").clicked() {
@@ -49,7 +49,7 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 cx.send(Command::PlanTasks);
             }
         }
-        TaskPlan::Unknown | TaskPlan::Asked(_) => drop(ui.weak("Cutting it into tasks…")),
+        TaskPlan::Unknown | TaskPlan::Asked(_) => drop(ui.weak("Splitting it into tasks…")),
     }
 }
 
@@ -58,18 +58,17 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     let Some(tasks) = run.tasks.as_ref().filter(|_| run.phase != Phase::Done) else { return };
     let folder = &run.history.about.folder;
     ui.horizontal(|ui| {
-        let text = if tasks.all.is_empty() { "Looking at its tasks…".to_owned() } else { tasks.summary() };
+        let text = if tasks.all.is_empty() { "Checking its tasks…".to_owned() } else { tasks.summary() };
         ui.label(RichText::new(text).strong());
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let free = !cx.state.is_asking_of_tasks();
             let cancel = ui.add_enabled(free && tasks.are_active(), Button::new("Cancel tasks"));
-            let about = "Ends all tasks; what they did is kept, and they can be retried";
+            let about = "Cancels all tasks; finished work is kept, and they can be retried";
             if cancel.on_hover_text(about).clicked() {
                 cx.send(Command::EndTasks(folder.clone()));
             }
             let retry = ui.add_enabled(free && tasks.can_retry(), Button::new("Retry failed"));
-            let about =
-                "Hands in again what failed or was stopped, and what waited for it; what it did is kept";
+            let about = "Resubmits what failed or was stopped, and what waited for it; finished work is kept";
             if retry.on_hover_text(about).clicked() {
                 cx.send(Command::RetryTasks(folder.clone()));
             }
