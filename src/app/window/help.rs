@@ -10,8 +10,8 @@ use crate::app::state::command::{Action, Menu, Shortcut};
 const DEFINITIONS: &str = include_str!("../../../docs/definitions.md");
 /// What the program is, in two sentences.
 pub const ABOUT: [&str; 2] = [
-    "SSMProbe shows what order-sensitive probes read from the patch tokens of a frozen vision backbone: the order a \
-     router learned, what the memory of an S4 keeps of it, and which tokens the answer rests on.",
+    "SSMProbe shows what order-sensitive probes read from the patch tokens of a frozen vision backbone: the \
+     order a router learned, what the memory of an S4 keeps of it, and which tokens the prediction rests on.",
     "Open a backbone, probes that were trained on it and images, or train probes on a dataset of your own; \
      every figure can be pointed at, compared and exported as it is.",
 ];

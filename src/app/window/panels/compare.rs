@@ -360,7 +360,7 @@ fn menu(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
             }
         }
         if let Some(trained) = temperature(info.as_deref(), &Intervention::None) {
-            let about = "Half of the trained one; type or drag another in the column header";
+            let about = "Half of the trained value; type or drag another in the column header";
             if ui.button("Another temperature").on_hover_text(about).clicked() {
                 let change = Intervention::Temperature(trained / 2.0);
                 cx.send(Command::AddColumn { probe, image, change });

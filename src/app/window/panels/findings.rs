@@ -52,7 +52,7 @@ impl Panel for Findings {
         });
         ui.add_space(2.0);
         if all.is_empty() {
-            let hint = "Nothing is kept yet. A finding is an image with its probes as they are shown, and your note on it (N)";
+            let hint = "Nothing is kept yet. A finding is an image with its probes as shown, and your note on it (N)";
             if Action::KeepFinding.enabled(cx.state) {
                 if placeholder::invite(ui, hint, Action::KeepFinding.text()) {
                     cx.choose(Action::KeepFinding);

@@ -221,7 +221,7 @@ pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) -> Opt
     match similarity::space(cx, label.dataset)? {
         Ok(space) if space.knows(label.at) => Some(space),
         Ok(_) => {
-            ui.weak("This image has no such numbers to compare");
+            ui.weak("This image has no such values to compare");
             None
         }
         Err(error) => {

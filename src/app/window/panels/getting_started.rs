@@ -79,7 +79,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         card.inner_margin(Margin::symmetric(20, 16)).show(ui, |ui| {
             ui.set_width((ui.available_width() - 4.0).min(CARD_PX));
             ui.with_layout(Layout::top_down(Align::Min), |ui| {
-                ui.label(RichText::new("Look at images through probes").heading());
+                ui.label(RichText::new("See images through probes").heading());
                 ui.add_space(8.0);
                 for (at, step) in steps.iter().enumerate() {
                     step_ui(ui, cx, at, step, next == Some(at));

@@ -217,12 +217,12 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
         match &backbone.status {
             Status::Ready(info) => {
                 ui.label(info.summary());
-                ui.label(format!("Images are read: {}. Click to choose", info.options.text()));
+                ui.label(format!("Images are read: {}. Click to change", info.options.text()));
                 ui.weak(&info.adapter);
                 ui.weak(format!("Weights {}…", info.fingerprint.get(..12).unwrap_or_default()));
             }
             Status::Failed(error) => drop(ui.label(error.to_string())),
-            Status::Closed => drop(ui.label("Click to open it beside those that are open")),
+            Status::Closed => drop(ui.label("Click to open it beside the open ones")),
             Status::Opening(_) => drop(ui.label(&about)),
         }
     });

@@ -25,7 +25,7 @@ impl Panel for StabilityPane {
         Info {
             id: "stability",
             title: "Stability",
-            about: "How much of the order stays under flips, crops, noise and brightness, and across seeds",
+            about: "How much of the order is kept under flips, crops, noise and brightness, and across seeds",
             tab: TabGroup::Diagnostics.tab(),
         }
     }
@@ -55,7 +55,7 @@ impl Panel for StabilityPane {
                 if cx.trace(ui).is_none() {
                     return;
                 }
-                let hint = "See how much of this order stays when the image is flipped, cropped, noisy, darker or brighter";
+                let hint = "See how much of this order is kept when the image is flipped, cropped, noisy, darker or brighter";
                 if placeholder::invite(ui, hint, "Measure stability") {
                     cx.send(Command::MeasureStability(column));
                 }

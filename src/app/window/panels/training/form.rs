@@ -157,7 +157,7 @@ fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
             None => drop(ui.weak("Open the backbone to choose a size")),
         });
         list.response.widget_info(|| WidgetInfo::labeled(egui::Role::ComboBox, true, "Size of images"));
-        list.response.on_hover_text("Side of the images the backbone reads");
+        list.response.on_hover_text("Side length of the images the backbone reads");
     });
     ui.end_row();
 }

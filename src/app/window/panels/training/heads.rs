@@ -14,7 +14,7 @@ pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>, without_cls: Option<&str>) {
         ui.weak(format!("{} of {}", chosen.len(), HEADS.len()));
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
-            if ui.small_button("None").on_hover_text("Choose no head").clicked() {
+            if ui.small_button("None").on_hover_text("Choose no heads").clicked() {
                 chosen.clear();
             }
             if ui.small_button("The paper's").on_hover_text("All heads of the paper's tables").clicked() {
