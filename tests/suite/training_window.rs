@@ -279,7 +279,7 @@ fn a_folder_that_was_typed_stays_when_its_training_cannot_begin() {
 fn a_dataset_that_opens_while_a_field_is_typed_into_stays_in_the_form() {
     let mut pane = Pane::filled();
     pane.0.click("Advanced");
-    pane.0.harness.get_by_role_and_label(egui::Role::TextInput, "Head settings").focus();
+    pane.0.harness.get_by_role_and_label(eframe::egui::accesskit::Role::TextInput, "Head settings").focus();
     pane.0.harness.run();
     pane.0.harness.event(egui::Event::Text("sinkhorn.temperature=0.2".into()));
     pane.0.harness.run();

@@ -17,8 +17,8 @@ use ssmprobe::app::jobs::similarity;
 use ssmprobe::app::jobs::{
     BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, Progress, Request, Unit,
 };
-use ssmprobe::app::state::ColumnState;
 use ssmprobe::app::state::command::{Action, Command};
+use ssmprobe::app::state::{ColumnState, RevealTarget};
 use ssmprobe::app::user_error::{ON_CPU, UserError};
 use ssmprobe::app::{App, Engine};
 use ssmprobe::model::grid::Grid;
@@ -210,6 +210,21 @@ pub fn good(request: Request) -> Vec<Event> {
     }
     events.extend(job.map(Event::Finished));
     events
+}
+
+#[test]
+fn the_pane_of_the_command_line_stays_in_front_until_the_user_acts() {
+    let mut window = Window::new();
+    window.harness.state_mut().window.start_with("training");
+    let reveal = |window: &mut Window| {
+        let reveal = &mut window.harness.state_mut().state.reveal;
+        (reveal.count, reveal.place) = (reveal.count + 1, Some(RevealTarget::Accuracies));
+        window.harness.run();
+        window.has("New training")
+    };
+    assert!(reveal(&mut window));
+    window.press(Modifiers::NONE, Key::Escape);
+    assert!(window.has("New training") && !reveal(&mut window));
 }
 
 #[test]

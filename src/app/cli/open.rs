@@ -82,7 +82,7 @@ impl Open {
                 data.map(|path| Command::OpenDataset(path, None)),
             ];
             commands.into_iter().flatten().for_each(|command| app.dispatch(command));
-            self.pane.iter().for_each(|pane| app.window.show(pane));
+            self.pane.iter().for_each(|pane| app.window.start_with(pane));
             Ok(app)
         })?;
         // A job that is still running begins no more files.

@@ -110,6 +110,8 @@ pub struct MainWindow {
     layout: Layout,
     /// The count of the state's reveal requests that was last handled.
     revealed: u64,
+    /// The pane requested on the command line, until the user acts.
+    start_pane: Option<String>,
     pinned: pinned::PinnedToken,
     jobs: bool,
     /// Whether findings are shown instead of the library.
@@ -164,6 +166,12 @@ impl MainWindow {
         }
     }
 
+    /// Shows the panel with this id, in front of whatever opens until the user acts.
+    pub fn start_with(&mut self, id: &str) {
+        self.show(id);
+        self.start_pane = Some(id.to_owned());
+    }
+
     /// Orders from what arrived since the last frame: finished exports, chosen, pasted and dropped files.
     pub fn drain(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
         let mut orders = self.take_outcomes(ctx, state);
@@ -201,10 +209,17 @@ impl MainWindow {
             Some(RevealTarget::Token(token)) => self.pinned.token = token,
             None => {}
         }
+        if let Some(pane) = self.start_pane.clone() {
+            self.show(&pane);
+        }
     }
 
     /// Draws the whole window; the orders that follow from it.
     pub fn ui(&mut self, ui: &mut Ui, state: &State) -> Vec<WindowOrder> {
+        let is_key = |event: &egui::Event| matches!(event, egui::Event::Key { .. });
+        if ui.input(|input| input.pointer.any_pressed() || input.events.iter().any(is_key)) {
+            self.start_pane = None;
+        }
         self.reveal(state);
         let theme = style::theme(ui);
         let dialog = ui.ctx().memory(egui::Memory::top_modal_layer).is_some();
