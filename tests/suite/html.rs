@@ -183,7 +183,7 @@ fn classes_are_chosen_among_those_that_are_stored() {
     let texts = between(shown, "data-texts=\"", "\"").replace("&quot;", "\"");
     let texts: [String; 2] = serde_json::from_str(&texts).unwrap();
     assert!(texts[0].contains("through a, for dog") && texts[1].contains("through a, for cat"), "{texts:?}");
-    assert!(html.contains("No evidence for cat is stored of this probe"));
+    assert!(html.contains("No evidence for cat is stored for this probe"));
     // A reading order does not depend on the class, so the page holds one per probe, not one per class.
     let shown: BTreeSet<String> = figures(&html).into_iter().collect();
     assert_eq!(
@@ -502,6 +502,6 @@ fn a_page_shows_probes_of_every_kind_and_images_that_part_them() {
     assert_eq!(asked, [2]);
     match choose::images(&source, &probes, std::slice::from_ref(&file)) {
         Ok(found) => assert_eq!(found, [1]),
-        Err(error) => assert!(error.contains("say which"), "{error}"),
+        Err(error) => assert!(error.contains("name one in full"), "{error}"),
     }
 }

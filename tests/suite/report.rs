@@ -731,7 +731,7 @@ fn what_was_found_of_another_file_is_left_out() {
     let trained = Source::open(folder.path()).unwrap();
     assert_eq!((rows(&trained), trained.stale.len()), (1, 1));
     let notes = trained.notes().join("\n");
-    assert!(notes.contains("trained on since: sinkhorn, seed 0 (best)"), "{notes}");
+    assert!(notes.contains("trained further since: sinkhorn, seed 0 (best)"), "{notes}");
 }
 
 #[test]

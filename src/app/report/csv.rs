@@ -18,7 +18,7 @@ pub fn parquet(table: &Table) -> anyhow::Result<Vec<u8>> {
     let notes = table.notes.join("\n");
     let metadata = [("title", table.title.as_str()), ("notes", notes.as_str())];
     columns::parquet(&columns_of(table), &metadata)
-        .with_context(|| format!("{}: cannot be made as Parquet", table.id))
+        .with_context(|| format!("{}: cannot be encoded as Parquet", table.id))
 }
 
 fn columns_of(table: &Table) -> Vec<Column> {

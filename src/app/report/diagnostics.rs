@@ -41,8 +41,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     )];
     if has_rows(MEAN_LABELS[0]) {
         notes.push(format!(
-            "Mean of random: the 5th and 95th percentile that Gaussian scores, other ones for every image, give for the mean over \
-             the images; {caveat}. Mean of untrained: the same of the scorers' means, each over all of those images"
+            "Mean of random: the 5th and 95th percentile of the mean over the images under Gaussian scores, drawn anew for \
+             every image; {caveat}. Mean of untrained: the same for the scorers' means, each over all of those images"
         ));
     }
     if has_rows(SINGLE_IMAGE_LABEL) {

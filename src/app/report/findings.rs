@@ -30,7 +30,8 @@ pub fn write(shared: &Shared, cancel: &Cancel) -> Result<PathBuf, UserError> {
         ShareKind::Page => write_page(shared, cancel),
         ShareKind::Figures => write_figures(shared, cancel),
     };
-    let remedy = "Choose another place in Share…, or make room and see that you may write there";
+    let remedy =
+        "Choose another location in Share…, or free up disk space and check that you may write there";
     written.map(|()| to.clone()).map_err(|error| UserError::from_error(error).remedy(remedy))
 }
 
@@ -80,7 +81,7 @@ fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     // Removed and made again, the folder of a symbolic link stays where it is.
     let existing = to.canonicalize().ok().filter(|folder| folder.is_dir());
     if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
-        anyhow::bail!("{}: holds something already; an empty folder or a new one is needed", to.display());
+        anyhow::bail!("{}: the folder is not empty; choose an empty or new one", to.display());
     }
     let written = fill_folder(shared, cancel);
     if written.is_err() {
@@ -100,7 +101,7 @@ fn fill_folder(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
         let row = image.row.map_or_else(String::new, |row| format!("-row-{row}"));
         let folder = format!("{number:02}-{}{row}", file_safe(&stem(&image.path.to_string_lossy())));
         atomic_file::make_folder(&to.join(&folder))
-            .with_context(|| format!("{}: cannot be made", to.join(&folder).display()))?;
+            .with_context(|| format!("{}: cannot be created", to.join(&folder).display()))?;
         if !finding.note.is_empty() {
             write_file(&to.join(&folder).join("note.md"), format!("{}\n", finding.note).as_bytes())?;
         }

@@ -106,35 +106,35 @@ pub const TABLES: &[TableKind] = &[
         build: All(fine_grained::tables),
     },
     TableKind { id: "scramble", what: "the order disturbed at evaluation", build: Each(scramble::tables) },
-    TableKind { id: "last", what: "accuracy by how many last tokens are kept", build: Each(last::tables) },
+    TableKind { id: "last", what: "accuracy by number of last tokens kept", build: Each(last::tables) },
     TableKind {
         id: "stability",
-        what: "what small changes and other seeds leave of orders",
+        what: "stability of orders under small changes and across seeds",
         build: Each(stability::tables),
     },
     TableKind {
         id: "order",
-        what: "images whose order beats all orders of their tokens",
+        what: "images whose order beats random orders of their tokens",
         build: Each(order::tables),
     },
     TableKind {
         id: "causal",
-        what: "removal curves of every ranking, beside random orders and another head",
+        what: "removal curves of every ranking, against random orders and another head",
         build: Each(causal::tables),
     },
     TableKind {
         id: "regions",
-        what: "when marked regions are read, and which before which",
+        what: "when marked regions are read, and which of two comes first",
         build: Each(regions::tables),
     },
     TableKind {
         id: "diagnostics",
-        what: "what every router does, beside chance and untrained scorers",
+        what: "diagnostics of every router, against chance and untrained scorers",
         build: Each(diagnostics::tables),
     },
     TableKind {
         id: "rates",
-        what: "layers by learning rates, and what the selection images choose",
+        what: "layers by learning rates, and the choice on the selection images",
         build: Each(rates::tables),
     },
     TableKind { id: "grid", what: "temperature by iterations", build: Each(grid::tables) },
@@ -143,7 +143,7 @@ pub const TABLES: &[TableKind] = &[
     TableKind { id: "cost", what: "parameters and operations", build: Each(cost::tables) },
     TableKind {
         id: "conventions",
-        what: "operations by three conventions, beside the paper's figures",
+        what: "operations by three conventions, next to the paper's figures",
         build: Each(conventions::tables),
     },
 ];
@@ -316,7 +316,8 @@ impl Source {
         }
         if !self.stale.is_empty() {
             notes.push(format!(
-                "Left out of what `ssmprobe eval` found, for they were trained on since: {}; ask again",
+                "Left out of the results of `ssmprobe eval` because they were trained further since: {}; \
+                 evaluate again",
                 self.stale.join("; ")
             ));
         }

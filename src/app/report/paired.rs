@@ -91,8 +91,8 @@ fn table(source: &Source) -> Option<Table> {
     );
     table.notes.extend(margin.map(|margin| {
         format!(
-            "Equivalence: a small p of {margin} points or more says that the true difference is smaller, to either side (two \
-             one-sided tests)"
+            "Equivalence: a small p of {margin} points or more says that the true difference is smaller in either \
+             direction (two one-sided tests)"
         )
     }));
     Some(table)

@@ -30,7 +30,10 @@ pub fn probes<'a>(source: &'a Source, asked: &[String]) -> Result<Vec<&'a Outcom
             let found = best.iter().copied().find(|outcome| outcome.head == *name).or_else(seed);
             let known = || best.iter().map(|outcome| outcome.head.as_str()).collect::<Vec<_>>().join(", ");
             found.ok_or_else(|| {
-                format!("--probe {name}: the run has no such probe; there are {} (or HEAD-sSEED)", known())
+                format!(
+                    "--probe {name}: the run has no such probe; choose one of {} (or HEAD-sSEED)",
+                    known()
+                )
             })
         };
         return asked.iter().map(named).collect();
@@ -114,12 +117,12 @@ fn image_named(names: &[String], asked: &str) -> Result<usize, String> {
         [] => {
             let examples: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
             Err(format!(
-                "--image {asked}: no test image of the run is called so; they are called {}, …",
+                "--image {asked}: the run has no test image of this name; its images are called {}, …",
                 examples.join(", ")
             ))
         }
         [one, other, ..] => Err(format!(
-            "--image {asked}: {} test images are called so; say which, such as {} or {}",
+            "--image {asked}: {} test images match; name one in full, such as {} or {}",
             found.len(),
             names[one],
             names[other]

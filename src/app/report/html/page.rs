@@ -38,7 +38,7 @@ pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Optio
     } else {
         let tables: String = page.tables.iter().map(tables::html).collect();
         format!(
-            "<section id=\"tables\">\n<h2>Tables</h2>\n<p class=\"small\">A column's name sorts by it; the third time it is as it was.</p>\n{tables}</section>\n"
+            "<section id=\"tables\">\n<h2>Tables</h2>\n<p class=\"small\">Click a column name to sort by it; a third click restores the original order.</p>\n{tables}</section>\n"
         )
     };
     let facts: String = page
@@ -52,11 +52,11 @@ pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Optio
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"{program}\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#images\">To the images</a>\n\
+         <a class=\"skip\" href=\"#images\">Skip to the images</a>\n\
          <header>\n<div><h1>{title}</h1>\n<p class=\"small\">{program}</p></div>\n<div class=\"tools\">\
          <button type=\"button\" id=\"theme\" title=\"Light or dark (t)\">Dark</button>\
          <button type=\"button\" id=\"print\">Print…</button></div>\n</header>\n\
-         <noscript><p class=\"notes\">The figures of this page are shown by its own script, which this browser does not run. Tables and notes are complete.</p></noscript>\n\
+         <noscript><p class=\"notes\">The figures need the script of this page, which this browser does not run. Tables and notes are complete.</p></noscript>\n\
          <p id=\"failed\" class=\"notes\" role=\"alert\" hidden></p>\n\
          {notes}{nav}<main id=\"images\">\n{sections}</main>\n{bar}{tables}\
          <section id=\"about\">\n<h2>How to read it</h2>\n<dl class=\"facts\">\n{meanings}</dl>\n\
@@ -94,13 +94,13 @@ fn nav(images: &[Image<'_>]) -> String {
 fn bar(steps: usize) -> String {
     format!(
         "<div id=\"bar\" role=\"group\" aria-label=\"Reading order\">\n\
-         <button type=\"button\" id=\"play\" title=\"Play the reading (p)\">Play</button>\n\
+         <button type=\"button\" id=\"play\" title=\"Play the reading order (p)\">Play</button>\n\
          <label for=\"step\">Tokens read</label>\n\
-         <input type=\"range\" id=\"step\" min=\"0\" max=\"{steps}\" value=\"0\" title=\"Back and forth: , and .\">\n\
+         <input type=\"range\" id=\"step\" min=\"0\" max=\"{steps}\" value=\"0\" title=\"Step back and forward: , and .\">\n\
          <output id=\"read\" for=\"step\">0 of {steps}</output>\n\
-         <button type=\"button\" id=\"release\" title=\"Let the held token go (Escape)\" disabled>Release</button>\n\
+         <button type=\"button\" id=\"release\" title=\"Release the held token (Escape)\" disabled>Release</button>\n\
          <details id=\"keys\"><summary>Keys</summary><p>Point at a token to see it in all figures of its image; click to hold it. \
-         Tab to a figure, then arrows move, Enter holds, Escape lets go. , . read back and forth, p plays, j k next and previous image, t light or dark.</p></details>\n</div>\n"
+         Tab to a figure, then arrow keys move, Enter holds, Escape releases. , and . step back and forward, p plays, j and k go to the next and previous image, t switches between light and dark.</p></details>\n</div>\n"
     )
 }
 
@@ -173,7 +173,7 @@ fn probe_article(
                 let missing = image.classes[class].as_deref().unwrap_or_default();
                 numbers.push(String::new());
                 texts.push(String::new());
-                whys.push(format!("No evidence for {missing} is stored of this probe"));
+                whys.push(format!("No evidence for {missing} is stored for this probe"));
                 continue;
             };
             let row: Vec<&Arc<Trace>> = image.probes.iter().filter_map(|(_, all)| all[class]).collect();
