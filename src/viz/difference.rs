@@ -47,11 +47,14 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
         let [own, other] = [Some(&*found), reference.attributions.get(method)]
             .map(|attributed| attributed?.token().ok().map(<[f32]>::to_vec));
         let difference = if same || *method == Attribution::Rollout { minus(&own, &other) } else { None };
-        *found = difference.ok_or_else(|| "The other of the two has none for this class".to_owned()).into();
+        *found = difference.ok_or_else(|| "The other trace has none for this class".to_owned()).into();
     }
     if made.evidence.token.is_none() {
-        let why =
-            if same { "One of the two has no exact evidence" } else { "The evidence is for another class" };
+        let why = if same {
+            "One of the two traces has no exact evidence"
+        } else {
+            "The evidence is for another class"
+        };
         made.evidence.why_none = Some(why.to_owned());
     }
     made.diagnostics = diagnostics(trace, reference);
@@ -175,7 +178,7 @@ pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
 /// As [`subtract`], and if `figure` needs one class and the traces have two.
 pub fn shown(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     if other_class(figure, trace, reference) {
-        let why = "The two have their evidence for different classes; ask both for one class";
+        let why = "The evidence of the two is for different classes; choose one class for both";
         return Err(Empty(why.to_owned()));
     }
     subtract(trace, reference)

@@ -344,7 +344,7 @@ fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
         ("assignment", "gap reads no order"),
         ("scan_path", "gap reads no order"),
         ("kernel", "gap has no memory kernel"),
-        ("scores", "gap gives its tokens no scores"),
+        ("scores", "gap has no token scores"),
         ("order_test", "One of the two traces has no order test"),
     ] {
         assert!(notes.contains(&format!("no {id}: {why}")), "{notes}");

@@ -397,7 +397,8 @@ fn images_of_a_run_are_explained_through_its_probes() {
     let again = fs::read_to_string(desk.path().join("again.html")).unwrap();
     assert_eq!(between(&again, "id=\"data\">", "</script>"), between(&html, "id=\"data\">", "</script>"));
     assert!(again.contains("(true)</option>"));
-    for (asked, said) in [(["--probe", "moon"], "there are"), (["--image", "moon"], "they are called")] {
+    for (asked, said) in [(["--probe", "moon"], "choose one of"), (["--image", "moon"], "images are called")]
+    {
         let failed =
             ssmprobe(desk.path(), &[&["report", "run", "--html", "x.html"], &asked[..]].concat()).code(2);
         assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains(said));

@@ -312,7 +312,7 @@ fn tokens_are_taken_before_curves_are_drawn() {
     pane.say(Event::Progress(job, progress));
     assert!(pane.0.has("Extracting tokens"));
     pane.tell(job, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
-    assert!(pane.0.has("Running") && pane.0.has("No step has been trained yet"));
+    assert!(pane.0.has("Running") && pane.0.has("No training step yet"));
 }
 
 #[test]

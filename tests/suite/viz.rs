@@ -558,7 +558,7 @@ fn what_is_pointed_at_is_told_in_numbers() {
     assert_eq!(cell.title, "Token 100 (row 7, column 2)");
     assert!(cell.lines[0].0 == "Share at position 7" && cell.lines.len() == 10, "{cell:?}");
     let position = names(read("evidence", Hover { position: Some(190), ..Hover::default() }));
-    assert!(position.iter().any(|line| line.starts_with("Holds of token")), "{position:?}");
+    assert!(position.iter().any(|line| line.starts_with("Share of token")), "{position:?}");
     assert!(position.iter().any(|line| line.starts_with("Evidence: ")), "{position:?}");
     let first = Hover { item: Some(0), ..Hover::default() };
     let diagnostic = read("diagnostics", first);

@@ -17,7 +17,7 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
     })?;
     let length = |name: &str, found: Option<usize>| match found {
         Some(found) if found != n => {
-            Err(Empty(format!("The trace has {found} values of {name} for {n} tokens; make it again")))
+            Err(Empty(format!("The trace has {found} values of {name} for {n} tokens; recreate the trace")))
         }
         _ => Ok(()),
     };
@@ -48,7 +48,7 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
         length("kernel", Some(kernel.rows))?;
         if kernel.cols == 0 || kernel.rows.checked_mul(kernel.cols) != Some(kernel.data.len()) {
             return Err(Empty(
-                "The kernel of the trace does not have the values it says; make it again".into(),
+                "The kernel of the trace does not match its stated size; recreate the trace".into(),
             ));
         }
     }
@@ -57,7 +57,7 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
         Routing::Plan(plan) => {
             if plan.rows != n || plan.cols != n || plan.data.len() != n * n {
                 return Err(Empty(format!(
-                    "The plan of the trace is {} x {} for {n} tokens; make it again",
+                    "The plan of the trace is {} x {} for {n} tokens; recreate the trace",
                     plan.rows, plan.cols
                 )));
             }
@@ -71,7 +71,7 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
                     });
                 if !is_permutation {
                     return Err(Empty(format!(
-                        "An order of the trace does not name each of the {n} tokens once; make it again"
+                        "An order of the trace does not list each of the {n} tokens once; recreate the trace"
                     )));
                 }
             }
@@ -80,7 +80,9 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
     let seen = &trace.seen;
     let pixels = seen.width.checked_mul(seen.height).and_then(|p| p.checked_mul(3));
     if pixels != Some(seen.rgb.len()) {
-        return Err(Empty("The picture of the trace does not have the pixels it says; make it again".into()));
+        return Err(Empty(
+            "The picture of the trace does not match its stated size; recreate the trace".into(),
+        ));
     }
     Ok(())
 }

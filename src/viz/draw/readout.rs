@@ -161,7 +161,7 @@ fn position(trace: &Trace, k: usize) -> Readout {
                 for (i, share) in column.into_iter().take(MAX_TOKENS) {
                     let share = signed(trace, 100.0 * f64::from(share));
                     readout =
-                        readout.line(label(trace, &format!("Holds of token {i}")), format!("{share} %"));
+                        readout.line(label(trace, &format!("Share of token {i}")), format!("{share} %"));
                 }
             }
         }

@@ -33,14 +33,14 @@ pub enum ExportError {
         source: std::io::Error,
     },
     /// The file extension names no format.
-    #[error("{path}: cannot tell the format from its ending; use .svg, .pdf, .png, .gif, .csv or .npz")]
+    #[error("{path}: cannot tell the format from its extension; use .svg, .pdf, .png, .gif, .csv or .npz")]
     Ending {
         /// The file.
         path: PathBuf,
     },
     /// A GIF of a single picture.
     #[error(
-        "{path}: a GIF shows a reading step by step: give --trace or --scan, and scan_path, evidence, kernel or assignment as --figure"
+        "{path}: a GIF animates the reading step by step: pass --trace or --scan, and scan_path, evidence, kernel or assignment as --figure"
     )]
     Still {
         /// The file.
@@ -48,7 +48,7 @@ pub enum ExportError {
     },
     /// A side of the picture would exceed [`MAX_PIXELS`].
     #[error(
-        "{width} x {height} pixels are too many (up to {MAX_PIXELS} each way); lower the dpi or the width"
+        "{width} x {height} pixels are too many (at most {MAX_PIXELS} each way); lower the dpi or the width"
     )]
     Large {
         /// Pixels across.
@@ -101,7 +101,7 @@ pub fn missing_letters(scene: &Scene) -> Option<String> {
     let mut missing = BTreeSet::new();
     collect(&scene.items, &mut missing);
     let some: String = missing.iter().take(20).collect();
-    let what = "The typeface lacks some letters, which are empty boxes in PDF, PNG and GIF; SVG shows them";
+    let what = "The font lacks some characters, which become empty boxes in PDF, PNG and GIF; SVG shows them";
     (!missing.is_empty()).then(|| format!("{what}: {some}"))
 }
 

@@ -74,10 +74,8 @@ impl Part {
     pub fn info(self) -> Info {
         let (id, about) = match self {
             Self::Both => ("training", "Training loss, and below it the accuracy on held-out images"),
-            Self::Loss => ("training_loss", "Training loss over the steps, a line a head"),
-            Self::Accuracy => {
-                ("training_accuracy", "Accuracy on held-out images over the steps, a line a head")
-            }
+            Self::Loss => ("training_loss", "Training loss by step, one line per head"),
+            Self::Accuracy => ("training_accuracy", "Accuracy on held-out images by step, one line per head"),
         };
         Info { id, title: "Training curves", about, tab: TabGroup::Page.tab() }
     }
@@ -149,7 +147,7 @@ pub const LOSS: &str = "Training loss";
 /// Name of the axis of accuracies.
 pub const ACCURACY: &str = "Accuracy (%)";
 /// The message of a run without a trained step.
-pub const NO_STEP: &str = "No step has been trained yet";
+pub const NO_STEP: &str = "No training step yet";
 /// Most points drawn of one curve: with more, neighbours would share a pixel.
 const MAX_POINTS: usize = 1500;
 /// Most accuracies of a series that are drawn as dots too.

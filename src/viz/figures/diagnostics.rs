@@ -208,12 +208,10 @@ pub(super) fn readout(strip: &Strip) -> Readout {
     if d.untrained_band.is_some() {
         readout = readout.line("Untrained, 5 to 95 %", strip.range(d.untrained_band));
     }
-    let beside = if d.null.is_some() { "chance" } else { "untrained scorers" };
+    let band = if d.null.is_some() { "chance" } else { "untrained" };
     let verdict = match strip.verdict() {
         "" => String::new(),
-        verdict => {
-            format!(". It lies {verdict} what {beside} give{}", if beside == "chance" { "s" } else { "" })
-        }
+        verdict => format!(". It is {verdict} the {band} range"),
     };
     readout.note(format!("{}{verdict}", meaning(&strip.id)))
 }
@@ -223,7 +221,7 @@ impl Figure for Diagnostics {
         Info {
             id: "diagnostics",
             title: "Diagnostics",
-            about: "Every diagnostic of the plan beside what random scores, and untrained scorers on this image, give for the same settings",
+            about: "Every diagnostic of the plan, against random scores and untrained scorers on this image at the same settings",
             tab: TabGroup::Diagnostics.tab(),
         }
     }

@@ -37,7 +37,7 @@ impl Figure for Evidence {
         Info {
             id: "evidence",
             title: "Evidence by position",
-            about: "What every position read adds to the logit of the class, exactly and by the paper's proxy, routed and in raster order",
+            about: "What each position adds to the logit of the class, exactly and by the paper's proxy, as routed and in raster order",
             tab: TabGroup::Evidence.front(),
         }
     }

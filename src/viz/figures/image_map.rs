@@ -18,7 +18,7 @@ use crate::viz::{Empty, Info, Size, TabGroup, heading};
 pub const INFO: Info = Info {
     id: "image_map",
     title: "Map of images",
-    about: "Images that the probe reads alike, close to each other; drag around some to see them in the gallery",
+    about: "Images that the probe reads alike lie close together; drag around some to see them in the gallery",
     tab: TabGroup::Images.tab(),
 };
 
@@ -103,7 +103,7 @@ impl ImageMapPlot {
     fn projection(&self) -> Result<&Projection, Empty> {
         let projection = self.space.projection.as_ref().map_err(|why| Empty(why.clone()))?;
         let same_images = projection.points.len() == self.evaluation.len();
-        same_images.then_some(projection).ok_or_else(|| Empty("These are vectors of other images".to_owned()))
+        same_images.then_some(projection).ok_or_else(|| Empty("The vectors are of other images".to_owned()))
     }
 
     /// The legend entry of every image, as an index, and the colours and names of the legend.
@@ -145,7 +145,7 @@ impl ImageMapPlot {
             let (low, high) = extent(points.iter().flatten().map(|point| f64::from(point[axis])))?;
             Some(Scale::padded(low, high))
         };
-        let (x, y) = scale(0).zip(scale(1)).ok_or_else(|| Empty("No image has such numbers".to_owned()))?;
+        let (x, y) = scale(0).zip(scale(1)).ok_or_else(|| Empty("No image has such a vector".to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let (entries, key) = self.colors(theme);
         let what = format!("{} · {}", self.view.vectors.name(), self.view.similarity.name());

@@ -117,7 +117,7 @@ impl Figure for Kernel {
         Info {
             id: "kernel",
             title: "Memory kernel",
-            about: "What the memory keeps of the token read j steps before the end, beside the decay its spectral radius suggests",
+            about: "How much the memory keeps of the token read j steps before the end, and the decay its spectral radius suggests",
             tab: TabGroup::Evidence.tab(),
         }
     }
@@ -144,7 +144,7 @@ impl Figure for Kernel {
             return Some(no_kernel(trace));
         }
         let [own, other] = [trace, other].map(|trace| kernels(trace).count());
-        let why = || format!("{own} kernels, a sweep each, cannot be subtracted from {other}");
+        let why = || format!("{own} kernels, one per sweep, cannot be compared with {other}");
         (own != other).then(|| Empty(why()))
     }
 

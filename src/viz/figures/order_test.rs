@@ -30,20 +30,23 @@ fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
             let shown = margin.as_ref().unwrap_or(logit);
             let numbers = [shown.value, shown.best, shown.worst, shown.reassigned.mean, shown.reassigned.std];
             match shown.reassigned.z {
-                _ if numbers.iter().chain(&cumulative(shown)).any(|number| !number.is_finite()) => Err(
-                    Empty("The order test of the trace holds what is not a number; make it again".to_owned()),
-                ),
+                _ if numbers.iter().chain(&cumulative(shown)).any(|number| !number.is_finite()) => {
+                    Err(Empty(
+                        "The order test of the trace contains non-finite values; recreate the trace"
+                            .to_owned(),
+                    ))
+                }
                 None if trace.minus.is_none() => {
-                    Err(Empty("All orders of these tokens give the same".to_owned()))
+                    Err(Empty("All orders of these tokens give the same value".to_owned()))
                 }
                 _ => Ok(shown),
             }
         }
         Some(Found::None { none }) => Err(Empty(none.clone())),
         None if trace.minus.is_some() => {
-            Err(Empty("One of the two traces has no order test; make it again".to_owned()))
+            Err(Empty("One of the two traces has no order test; recreate that trace".to_owned()))
         }
-        None => Err(Empty("The trace has no order test; make it again".to_owned())),
+        None => Err(Empty("The trace has no order test; recreate the trace".to_owned())),
     }
 }
 
@@ -82,7 +85,7 @@ impl Figure for OrderTest {
         Info {
             id: "order_test",
             title: "Order test",
-            about: "What all orders of the same tokens would give, and where the one that was read stands among them",
+            about: "What all orders of the same tokens would give, and where the one that was read ranks among them",
             tab: TabGroup::Order.tab(),
         }
     }

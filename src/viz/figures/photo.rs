@@ -85,7 +85,7 @@ impl Figure for Photo {
         Info {
             id: "photo",
             title: "Picture",
-            about: "The picture as the model saw it, and what every token counts in the readout",
+            about: "The picture as the model saw it, and how much each token counts in the readout",
             tab: TabGroup::Picture.tab(),
         }
     }

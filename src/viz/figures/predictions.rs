@@ -37,7 +37,7 @@ impl Figure for Predictions {
         Info {
             id: "predictions",
             title: "Predictions",
-            about: "The most probable classes, as many as fit; the one the evidence speaks for is marked",
+            about: "The most probable classes, as many as fit; the class of the evidence is marked",
             tab: TabGroup::Predictions.tab(),
         }
     }
@@ -66,7 +66,7 @@ impl Figure for Predictions {
         let readout = match trace.minus {
             Some(_) => Readout::titled(&p.name).line("Δ probability", format!("{probability} points")),
             None => Readout::titled(&p.name)
-                .line("Place", (at + 1).to_string())
+                .line("Rank", (at + 1).to_string())
                 .line("Probability", format!("{probability} %")),
         };
         readout.line(label(trace, "Logit"), value(trace, f64::from(p.logit)))
@@ -74,7 +74,7 @@ impl Figure for Predictions {
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
         let no_common_classes = trace.minus.is_some() && trace.top.is_empty();
-        no_common_classes.then(|| Empty("The two do not know the same classes".to_owned()))
+        no_common_classes.then(|| Empty("The two probes have different classes".to_owned()))
     }
 
     /// Limits of differences; probabilities share a fixed scale, 0 to 1.
@@ -88,7 +88,7 @@ impl Figure for Predictions {
             return Err(why);
         }
         if trace.top.is_empty() {
-            return Err(Empty("The trace names no predicted class".to_owned()));
+            return Err(Empty("The trace has no predicted classes".to_owned()));
         }
         let mut scene = Scene::new(size.width, size.height, "Predictions", theme.background);
         let room = size.height - title_height(theme) - 2.0;

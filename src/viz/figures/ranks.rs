@@ -44,7 +44,7 @@ impl Figure for Ranks {
         Info {
             id: "ranks",
             title: "Rank use",
-            about: "How many tokens have each position as their best, and the rank diagnostics beside what chance gives",
+            about: "How many tokens have each position as their best, and the rank diagnostics against chance",
             tab: TabGroup::Plan.tab(),
         }
     }

@@ -12,7 +12,7 @@ use crate::viz::{Empty, Info, Size, TabGroup};
 pub const INFO: Info = Info {
     id: "rates",
     title: "Layers and rates",
-    about: "Accuracy on the selection images by layer and learning rate, a heat map a head; the cell they choose is framed",
+    about: "Accuracy on the selection images by layer and learning rate, one heat map per head; the chosen cell is framed",
     tab: TabGroup::Page.tab(),
 };
 

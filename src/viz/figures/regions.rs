@@ -37,11 +37,11 @@ struct Rows {
 }
 
 fn rows(trace: &Trace) -> Result<Rows, Empty> {
-    let nothing = "Nothing is marked in this image: open a folder of masks, or a dataset that brings masks, parts or boxes along";
+    let nothing = "No regions are marked in this image: open a folder of masks, or a dataset with masks, parts or boxes";
     let known = trace.regions.as_ref().filter(|known| !known.list.is_empty());
     let known = known.ok_or_else(|| Empty(nothing.to_owned()))?;
     if trace.minus.is_some() {
-        return Err(Empty("Regions are of one reading: show no differences".to_owned()));
+        return Err(Empty("Regions are for a single reading: turn differences off".to_owned()));
     }
     let measures = RegionMeasures::of_trace(trace).ok_or_else(|| Empty(nothing.to_owned()))?;
     let name = |(at, region): (usize, &RegionMeasure)| match outlines::label(known, at) {
@@ -96,7 +96,7 @@ impl Figure for Regions {
         Info {
             id: "regions",
             title: "Regions",
-            about: "Parts, masks or boxes that people marked, over the picture, and how the probe reads each: when, how much it counts, and what it adds",
+            about: "Annotated parts, masks or boxes over the picture, and how the probe reads each: when, how much it counts, and what it adds",
             tab: TabGroup::Asked.tab(),
         }
     }

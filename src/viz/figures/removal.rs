@@ -18,7 +18,7 @@ use crate::viz::{Empty, Info, Size, TabGroup, heading};
 pub const INFO: Info = Info {
     id: "removal",
     title: "Removal curves",
-    about: "What is left of a class when the tokens that count most are taken away first, or put back first, beside random orders",
+    about: "How much is left of a class when the tokens that count most are taken away first, or put back first, against random orders",
     tab: TabGroup::Evidence.tab(),
 };
 
@@ -218,7 +218,7 @@ impl RemovalPlot {
     /// The curves of the mode that is shown; an error where there are none.
     fn curves(&self) -> Result<&Curves, Empty> {
         let mode = self.removal.modes.get(&self.view.mode);
-        let none = || Empty(format!("Nothing was removed as {}", self.view.mode.id()));
+        let none = || Empty(format!("No removal curves for mode {}", self.view.mode.id()));
         let found = mode.ok_or_else(none)?;
         match found {
             Found::Some(curves) => Ok(curves),
@@ -247,7 +247,7 @@ impl RemovalPlot {
     fn why_empty(&self) -> &'static str {
         match self.other() {
             Some(other) if other.rival != self.removal.rival => "The two margins are over different classes",
-            _ => "The probe knows one class alone",
+            _ => "The probe has only one class",
         }
     }
 

@@ -13,11 +13,11 @@ pub fn subtract(own: &Removal, other: &Removal) -> Result<Removal, Empty> {
     check_same_grid(own.grid, other.grid)?;
     if own.class != other.class {
         let [a, b] = [own, other].map(|removal| &removal.class.1);
-        return Err(Empty(format!("The curves are of {a} and of {b}; ask both for one class")));
+        return Err(Empty(format!("The curves are for {a} and for {b}; choose one class for both")));
     }
     if own.fraction != other.fraction {
         let [a, b] = [own, other].map(|removal| removal.fraction.len().saturating_sub(1));
-        return Err(Empty(format!("The curves have {a} and {b} steps; remove both in the same steps")));
+        return Err(Empty(format!("The curves have {a} and {b} steps; use the same steps for both")));
     }
     let same_rival = own.rival == other.rival;
     let minus = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
@@ -37,7 +37,7 @@ pub fn subtract(own: &Removal, other: &Removal) -> Result<Removal, Empty> {
     let mode = |a: &Found<Curves>, b: Option<&Found<Curves>>| match (a, b) {
         (Found::Some(a), Some(Found::Some(b))) => Found::Some(curves(a, b)),
         (Found::None { none }, _) | (_, Some(Found::None { none })) => Found::None { none: none.clone() },
-        (_, None) => Found::None { none: "Of the other of the two nothing was removed so".to_owned() },
+        (_, None) => Found::None { none: "The other one has no removal curves for this mode".to_owned() },
     };
     let modes = own.modes.iter().map(|(id, a)| (*id, mode(a, other.modes.get(id)))).collect();
     Ok(Removal { modes, ..own.clone() })

@@ -17,7 +17,7 @@ const BINS: usize = 24;
 fn no_scores(trace: &Trace) -> String {
     // Of a difference whose other trace has scores, its own has none.
     let other = trace.minus.as_ref().is_some_and(|minus| minus.scores.is_none());
-    format!("{} gives its tokens no scores", lacking(trace, other).head)
+    format!("{} has no token scores", lacking(trace, other).head)
 }
 
 impl Figure for Scores {
@@ -25,7 +25,7 @@ impl Figure for Scores {
         Info {
             id: "scores",
             title: "Scores",
-            about: "The standardised token scores, sorted, and their spread beside a standard normal",
+            about: "The standardised token scores, sorted, and their spread against a standard normal",
             tab: TabGroup::Evidence.tab(),
         }
     }

@@ -10,7 +10,7 @@ use crate::viz::{Empty, Info, Size, TabGroup};
 pub const INFO: Info = Info {
     id: "settings",
     title: "Accuracy and coverage by a setting",
-    about: "Accuracy, and below it rank coverage, of a head's variants by the one number that was set, a line a head",
+    about: "Accuracy, and below it rank coverage, of a head's variants by the one number that differs, one line per head",
     tab: TabGroup::Page.tab(),
 };
 

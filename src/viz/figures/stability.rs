@@ -14,7 +14,7 @@ use crate::viz::{Empty, Info, Size, TabGroup, heading};
 pub const INFO: Info = Info {
     id: "stability",
     title: "Stability of the order",
-    about: "How much of one image's order flips, crops, noise, brightness and other seeds leave, beside random orders",
+    about: "How much of an image's order survives flips, crops, noise, brightness changes and other seeds, against random orders",
     tab: TabGroup::Diagnostics.tab(),
 };
 
@@ -74,7 +74,7 @@ impl StabilityPlot {
     fn chart(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let Stability { groups, null, .. } = &*self.0;
         if groups.is_empty() {
-            return Err(Empty("Nothing was changed".to_owned()));
+            return Err(Empty("No changes to compare".to_owned()));
         }
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let key = [

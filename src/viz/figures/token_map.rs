@@ -41,7 +41,7 @@ impl TokenMap {
             (None, None) => trace.attributions.iter().find_map(found).ok_or_else(|| Empty(why_none(trace))),
             (Some(method), _) => match trace.attributions.get(&method).map(Attributed::token) {
                 Some(token) => Ok((Some(method), token.map_err(|why| Empty(why.to_owned()))?)),
-                None => Err(Empty(format!("{} is not computed: it was not asked for", method.title()))),
+                None => Err(Empty(format!("{} is not computed: it was not requested", method.title()))),
             },
         }
     }
@@ -108,13 +108,13 @@ impl Figure for TokenMap {
                 "What every token adds to the logit of the class, over its patch; the patches and the bias sum to the logit"
             }
             Some(Attribution::Gradient) => {
-                "Every token times the gradient of the logit in it: exact evidence where weights look at no token; behind a router the difference is the routing's own gradient"
+                "Every token times the logit's gradient with respect to it: exact evidence where weights depend on no token; behind a router the difference is the routing's own gradient"
             }
             Some(Attribution::Integrated) => {
-                "Gradients of the logit along the way from the mean token to each token, 64 of them; their sum misses the logit's rise by the completeness error"
+                "Gradients of the logit at 64 steps from the mean token to each token; their sum misses the logit's change by the completeness error"
             }
             Some(Attribution::Rollout) => {
-                "How much of each patch reaches the patch tokens through the backbone's attention, layer by layer; it knows no class"
+                "How much of each patch reaches the patch tokens through the backbone's attention, layer by layer; it is the same for every class"
             }
         };
         let group = if self.0.is_some() { TabGroup::Asked } else { TabGroup::Picture };

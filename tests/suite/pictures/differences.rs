@@ -291,7 +291,7 @@ fn regions_say_that_they_are_of_one_reading() {
     let made = subtract(&one, &two).expect("one grid");
     let figure = find("regions").expect("a figure");
     let drawn = draw_column(figure, &made, &Options::default(), &Theme::light(), COLUMN);
-    assert!(drawn.is_err_and(|why| why.0.contains("of one reading")));
+    assert!(drawn.is_err_and(|why| why.0.contains("a single reading")));
 }
 
 #[test]
@@ -350,8 +350,15 @@ fn heads_that_share_nothing_say_why_and_draw_nothing() {
                 Ok(_) => assert!(own && other, "{case}"),
                 Err(why) => {
                     assert!(!why.0.is_empty() && figure.lacks(&made).is_some(), "{case}: {why}");
-                    let says =
-                        [&*one.head, &*two.head, "One of", "The other of", "The two", "asked", "sweep"];
+                    let says = [
+                        &*one.head,
+                        &*two.head,
+                        "One of",
+                        "The other trace",
+                        "The two",
+                        "requested",
+                        "sweep",
+                    ];
                     assert!(says.iter().any(|word| why.0.contains(word)), "{case}: {why}");
                 }
             }
@@ -369,23 +376,23 @@ fn heads_that_share_nothing_say_why_and_draw_nothing() {
     let no_router = "vmamba reads in an order that no router makes; it has no router to show";
     assert_eq!(said("assignment", &planned, &swept), no_router);
     assert_eq!(said("ranks", &swept, &planned), no_router);
-    assert_eq!(said("kernel", &planned, &swept), "1 kernels, a sweep each, cannot be subtracted from 2");
+    assert_eq!(said("kernel", &planned, &swept), "1 kernels, one per sweep, cannot be compared with 2");
     assert_eq!(
         said("scan_path", &planned, &swept),
         "vmamba reads in several sweeps, in which a token has no one position"
     );
-    assert_eq!(said("scores", &planned, &swept), "vmamba gives its tokens no scores");
+    assert_eq!(said("scores", &planned, &swept), "vmamba has no token scores");
     let renamed = |mut trace: Trace| {
         trace.top.iter_mut().for_each(|class| class.name.push('s'));
         trace
     };
     assert_eq!(
         said("predictions", &planned, &renamed(small::other())),
-        "The two do not know the same classes"
+        "The two probes have different classes"
     );
     let mut other = small::other();
     other.evidence.class = 3;
-    let one_class = "The two have their evidence for different classes; ask both for one class";
+    let one_class = "The evidence of the two is for different classes; choose one class for both";
     for id in ["token_map", "gradient", "integrated", "evidence", "order_test"] {
         assert_eq!(said(id, &planned, &other), one_class, "{id}");
     }
@@ -414,7 +421,7 @@ fn what_is_pointed_at_in_a_difference_is_read_out_as_one() {
     let mut tokens: Vec<usize> = (0..N).collect();
     tokens.sort_by(|a, b| cell(*b, 5).abs().total_cmp(&cell(*a, 5).abs()));
     let (name, value) = &read.lines[0];
-    assert_eq!(*name, format!("Δ holds of token {}", tokens[0]));
+    assert_eq!(*name, format!("Δ share of token {}", tokens[0]));
     assert_eq!(value.starts_with('+'), cell(tokens[0], 5) > 0.0, "{value}");
 }
 
@@ -457,9 +464,9 @@ fn removal_curves_are_subtracted_step_by_step() {
     }
     let why = |other: Removal| RemovalPlot::new(own.clone(), Some(other.into())).err().expect("none").0;
     let classed = Removal { class: (0, "wren".into()), ..small::removal() };
-    assert_eq!(why(classed), "The curves are of heron and of wren; ask both for one class");
+    assert_eq!(why(classed), "The curves are for heron and for wren; choose one class for both");
     let shorter = Removal { fraction: vec![0.0, 1.0], ..small::removal() };
-    assert_eq!(why(shorter), "The curves have 4 and 1 steps; remove both in the same steps");
+    assert_eq!(why(shorter), "The curves have 4 and 1 steps; use the same steps for both");
     let finer = Removal { grid: small::MAPPED, ..small::removal() };
     assert!(why(finer).starts_with("A grid of 3 x 4 patches cannot be compared with one of 2 x 3"));
     let rival = Removal { rival: Some((2, "tern".into())), ..small::removal() };

@@ -145,10 +145,10 @@ fn without_a_test_it_says_why() {
     trace.order_test = Some(OrderTest::None { none: "It reads a set".to_owned() });
     assert_eq!(why(&trace), "It reads a set");
     trace.order_test = None;
-    assert!(why(&trace).contains("make it again"));
+    assert!(why(&trace).contains("recreate the trace"));
     let mut still = small::planned();
     if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut still.order_test {
         margin.reassigned.z = None;
     }
-    assert_eq!(why(&still), "All orders of these tokens give the same");
+    assert_eq!(why(&still), "All orders of these tokens give the same value");
 }

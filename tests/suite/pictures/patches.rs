@@ -177,7 +177,7 @@ fn where_there_is_no_evidence_another_method_stands_with_the_reason() {
     coloured(&cover(&marks).1, GRID, &marks.bar(), &small::INTEGRATED);
     trace.attributions.clear();
     assert_eq!(why(&trace, "token_map"), "It is not linear: no exact evidence exists");
-    assert_eq!(why(&trace, "rollout"), "Attention rollout is not computed: it was not asked for");
+    assert_eq!(why(&trace, "rollout"), "Attention rollout is not computed: it was not requested");
 }
 
 /// The white and the black dot: where the first and the last token is read.

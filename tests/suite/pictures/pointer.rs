@@ -171,7 +171,7 @@ fn a_position_is_read_out_with_whom_it_holds_and_what_is_kept_of_it() {
         let mut column: Vec<usize> = (0..N).collect();
         column.sort_by(|a, b| small::share(*b, k).total_cmp(&small::share(*a, k)));
         for (line, i) in said.lines[1..4].iter().zip(column) {
-            assert_eq!(line.0, format!("Holds of token {i}"), "position {k}");
+            assert_eq!(line.0, format!("Share of token {i}"), "position {k}");
             let percent: f64 = line.1.trim_end_matches(" %").parse().expect("a number");
             assert_close(&line.0, percent, 100.0 * f64::from(small::share(i, k)), 0.06);
         }
@@ -196,14 +196,14 @@ fn a_class_and_a_diagnostic_are_read_out_in_their_row() {
     let crane = of("predictions", 1);
     let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(crane.title, "crane");
-    assert_eq!(crane.lines, [line("Place", "2"), line("Probability", "21 %"), line("Logit", "2.15")]);
+    assert_eq!(crane.lines, [line("Rank", "2"), line("Probability", "21 %"), line("Logit", "2.15")]);
     for id in ["diagnostics", "ranks"] {
         let entropy = of(id, 1);
         assert_eq!(entropy.title, "Argmax entropy");
         let bands = [("Chance, 5 to 95 %", "0.850–0.950"), ("Untrained, 5 to 95 %", "0.750–0.900")];
         let bands = bands.map(|(name, range)| line(name, range));
         assert_eq!(entropy.lines, [&[line("Value", "0.800")][..], &bands].concat());
-        assert!(entropy.note.ends_with("It lies below what chance gives"), "{}", entropy.note);
+        assert!(entropy.note.ends_with("It is below the chance range"), "{}", entropy.note);
     }
 }
 

@@ -79,7 +79,7 @@ impl Display for Narrow {
         if let Some(columns) = self.in_rows() {
             write!(
                 f,
-                "Set them in rows (--columns {columns}), or make the page wider (--width {})",
+                "Arrange them in rows (--columns {columns}), or make the page wider (--width {})",
                 self.needed
             )
         } else {

@@ -58,7 +58,7 @@ impl Overview for ClassDiagnostics {
         Info {
             id: "class_diagnostics",
             title: "By class",
-            about: "A measure over the images of every class, beside what chance gives for their mean",
+            about: "A measure over the images of each class, against the chance level of their mean",
             tab: TabGroup::Classes.tab(),
         }
     }
@@ -82,7 +82,7 @@ impl Overview for ClassDiagnostics {
             return Err(Empty(no_class(view.choice)));
         }
         if rows.is_empty() {
-            return Err(Empty(format!("No image has a {}", label(name).to_lowercase())));
+            return Err(Empty(format!("No image has a value for {}", label(name).to_lowercase())));
         }
         let mut scene = Scene::new(size.width, size.height, "Measure by class", theme.background);
         let mean_null = evaluation.mean_nulls.get(name);

@@ -175,7 +175,7 @@ impl Overview for ConfusionMatrix {
         Info {
             id: "confusion",
             title: "Confusion",
-            about: "How often each class is predicted as each other: rows are true classes, columns predicted ones",
+            about: "How often each class is predicted as each other class: rows are true classes, columns predicted ones",
             tab: TabGroup::Confusion.tab(),
         }
     }

@@ -35,8 +35,8 @@ struct Row {
 type Chart = (Vec<Row>, &'static str);
 
 fn summary(view: View<'_>) -> Result<&RegionSummary, Empty> {
-    let nothing = "Nothing is marked in these images: open a folder of masks and evaluate again, or a dataset that brings masks, \
-                   parts or boxes along";
+    let nothing = "No regions are marked in these images: open a folder of masks and evaluate again, or a dataset \
+                   with masks, parts or boxes";
     view.evaluation.regions.as_ref().ok_or_else(|| Empty(nothing.to_owned()))
 }
 
@@ -61,7 +61,7 @@ fn chart(summary: &RegionSummary) -> Result<Chart, Empty> {
         (rows_of(|means| means.mean_evidence), "Evidence of a token for its own class"),
     ];
     let first = all.into_iter().find(|(rows, _)| !rows.is_empty());
-    let (mut rows, name) = first.ok_or_else(|| Empty("No region has a token in any image".to_owned()))?;
+    let (mut rows, name) = first.ok_or_else(|| Empty("No region covers a token in any image".to_owned()))?;
     rows.sort_by(|a, b| a.mean.total_cmp(&b.mean).then(a.region.cmp(&b.region)));
     Ok((rows, name))
 }
@@ -86,7 +86,7 @@ impl Overview for Regions {
         Info {
             id: "region_order",
             title: "Regions of the dataset",
-            about: "When the marked regions are read on average, and which is read before which",
+            about: "When the marked regions are read on average, and which of two comes first",
             tab: TabGroup::Routing.tab(),
         }
     }

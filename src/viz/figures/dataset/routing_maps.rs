@@ -28,11 +28,11 @@ fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
     let evaluation = view.evaluation;
     let (maps, what) = match view.choice.maps {
         MapOf::Positions => (&evaluation.positions, "reads its tokens in no single order"),
-        MapOf::Weights => (&evaluation.weights, "gives no token one weight"),
+        MapOf::Weights => (&evaluation.weights, "gives tokens no single weight"),
     };
     let other = match view.choice.maps {
-        MapOf::Positions if evaluation.weights.is_some() => "; choose Weight to see what they count",
-        MapOf::Weights if evaluation.positions.is_some() => "; choose Position to see where they come",
+        MapOf::Positions if evaluation.weights.is_some() => "; choose Weight to see how much they count",
+        MapOf::Weights if evaluation.positions.is_some() => "; choose Position to see when they are read",
         _ => "",
     };
     maps.as_ref().ok_or_else(|| Empty(format!("{} {what}{other}", evaluation.head)))
@@ -104,7 +104,7 @@ impl Overview for RoutingMaps {
         Info {
             id: "routing_maps",
             title: "Routing by class",
-            about: "Where tokens come in the order, or what they count, on average over the images of every class",
+            about: "Where tokens come in the order, or how much they count, on average over the images of each class",
             tab: TabGroup::Routing.tab(),
         }
     }

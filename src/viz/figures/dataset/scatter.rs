@@ -40,7 +40,7 @@ impl Overview for Scatter {
         Info {
             id: "scatter",
             title: "Scatter",
-            about: "Two measures against each other, a dot an image; a click selects it",
+            about: "Two measures against each other, one dot per image; click a dot to select its image",
             tab: TabGroup::Images.tab(),
         }
     }
