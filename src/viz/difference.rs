@@ -46,6 +46,9 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     for (method, found) in &mut made.attributions {
         let [own, other] = [Some(&*found), reference.attributions.get(method)]
             .map(|attributed| attributed?.token().ok().map(<[f32]>::to_vec));
+        if own.is_none() {
+            continue; // for its own reason
+        }
         let difference = if same || *method == Attribution::Rollout { minus(&own, &other) } else { None };
         *found = difference.ok_or_else(|| "The other trace has none for this class".to_owned()).into();
     }

@@ -17,7 +17,8 @@ pub fn subtract(own: &Removal, other: &Removal) -> Result<Removal, Empty> {
     }
     if own.fraction != other.fraction {
         let [a, b] = [own, other].map(|removal| removal.fraction.len().saturating_sub(1));
-        return Err(Empty(format!("The curves have {a} and {b} steps; use the same steps for both")));
+        let steps = if a == b { format!("{a} different steps") } else { format!("{a} and {b} steps") };
+        return Err(Empty(format!("The curves have {steps}; use the same steps for both")));
     }
     let same_rival = own.rival == other.rival;
     let minus = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
