@@ -55,7 +55,7 @@ fn alone_and_without_a_display_it_writes_the_demos_results() {
     alone.current_dir(folder.path()).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "");
     let output = alone.assert().success().get_output().clone();
     assert!(
-        String::from_utf8_lossy(&output.stderr).starts_with("there is no display: writing"),
+        String::from_utf8_lossy(&output.stderr).starts_with("no display found: writing"),
         "{output:?}"
     );
     for backbone in ["mae", "vit"] {

@@ -14,7 +14,7 @@ fn lists_the_processor_and_says_what_auto_takes() {
     let output = devices(&[]).assert().success().get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.lines().next().unwrap().starts_with("cpu "), "{text}");
-    assert!(text.lines().any(|line| line.starts_with("auto takes ")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("auto selects ")), "{text}");
 }
 
 #[test]

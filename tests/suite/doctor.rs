@@ -43,12 +43,12 @@ fn the_page_says_what_is_there_and_names_nobody() {
     assert!(line("variables").contains("SSMPROBE_CACHE=~/data/USER/tokens, HF_TOKEN is set"), "{page}");
     assert!(line("tokens").ends_with("0 caches, 0.0 kB, in ~/data/USER/tokens"), "{page}");
     assert!(
-        line("Hub").contains(&format!("http://localhost:{} answers (HTTP 404) after ", server.port)),
+        line("Hub").contains(&format!("http://localhost:{} responded (HTTP 404) in ", server.port)),
         "{page}"
     );
     assert!(page.contains("3.1 MB in ~/.cache/huggingface/hub\n"), "{page}");
-    assert!(page.contains("a token is there\ncpu "), "{page}");
-    assert!(line("auto takes").contains(": "), "{page}");
+    assert!(page.contains("token set\ncpu "), "{page}");
+    assert!(line("auto selects").contains(": "), "{page}");
     for hidden in ["alice", "hf_secret", "word@", folder.path().to_str().unwrap()] {
         assert!(!page.contains(hidden), "{hidden} is on the page:\n{page}");
     }
@@ -67,8 +67,9 @@ fn no_network_is_said_and_need_not_be_asked() {
     // A port on which nothing listens: it was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let endpoint = format!("http://127.0.0.1:{port}");
-    assert!(page(home.path(), &endpoint, &[]).contains(&format!("Hub        {endpoint} does not answer: ")));
+    assert!(page(home.path(), &endpoint, &[]).contains(&format!("Hub        {endpoint} does not respond: ")));
     assert!(
-        page(home.path(), &endpoint, &["--offline"]).contains(&format!("Hub        {endpoint}, not asked\n"))
+        page(home.path(), &endpoint, &["--offline"])
+            .contains(&format!("Hub        {endpoint}, not checked\n"))
     );
 }

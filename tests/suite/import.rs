@@ -506,5 +506,5 @@ fn the_verb_makes_a_probe_of_a_head() {
         ("backbone", "dinov2")
     );
     let (code, _, said) = import();
-    assert!(code == 2 && said.contains("there already"), "{said}");
+    assert!(code == 2 && said.contains("already exists"), "{said}");
 }

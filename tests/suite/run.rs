@@ -533,8 +533,8 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (eval, "scenes --probe GAP --masks none", "none: is no folder"),
         (inspect, "none", "--probe none: no such file or folder"),
         (inspect, "GAP --masks none", "none: is no folder"),
-        ("import --as mae", "none out", "none: there is no such file or folder"),
-        ("import --as dinov2-linear --backbone MAE", "GAP out", "a probe already, of the head `gap`"),
+        ("import --as mae", "none out", "none: no such file or folder"),
+        ("import --as dinov2-linear --backbone MAE", "GAP out", "already a probe, with the head `gap`"),
         ("report RUN --html a.html", "--notes none", "--notes none: there is no such file"),
     ] {
         let mut command = program();

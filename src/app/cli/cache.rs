@@ -13,7 +13,7 @@ use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
 use crate::model::data::token_cache::list::{self, Entry};
 
-/// List or clear the cached tokens.
+/// List or clear cached tokens.
 #[derive(Args)]
 pub struct Cache {
     #[command(subcommand)]
@@ -30,22 +30,22 @@ struct CacheRoot {
 
 #[derive(Subcommand)]
 enum Action {
-    /// What is there.
+    /// List all caches.
     List {
         #[command(flatten)]
         root: CacheRoot,
-        /// Write JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Remove caches by their names, or all of them.
+    /// Remove caches by name, or all of them.
     Clear {
         #[command(flatten)]
         root: CacheRoot,
-        /// Names, as `cache list` shows them; their beginnings do where only one fits.
+        /// Names, as `cache list` shows them; unique prefixes are enough.
         #[arg(value_name = "NAME", conflicts_with = "all")]
         names: Vec<String>,
-        /// All of them.
+        /// Remove all caches.
         #[arg(long)]
         all: bool,
     },
@@ -74,7 +74,7 @@ impl Cache {
             }
             Action::Clear { root, names, all } => {
                 if names.is_empty() && !all {
-                    let why = "name the caches to remove, as `ssmprobe cache list` shows them, or give --all";
+                    let why = "name the caches to remove, as `ssmprobe cache list` shows them, or pass --all";
                     return Err(Usage(why.to_owned()).into());
                 }
                 let root = cache_root(root.cache.as_deref())?;
@@ -104,7 +104,7 @@ fn describe(entry: &Entry) -> String {
             about.source.layer,
             about.source.weights.get(..12).unwrap_or(&about.source.weights)
         ),
-        None => "nothing yet".to_owned(),
+        None => "empty".to_owned(),
     };
     format!("{name}  {:>9}  {about}", format::bytes(*bytes))
 }
@@ -119,10 +119,12 @@ fn choose(entries: Vec<Entry>, names: &[String]) -> anyhow::Result<Vec<Entry>> {
             1 => {}
             0 => {
                 return Err(
-                    Usage(format!("no cache is called {name}; `ssmprobe cache list` shows all")).into()
+                    Usage(format!("no cache is named {name}; `ssmprobe cache list` shows all")).into()
                 );
             }
-            more => return Err(Usage(format!("{more} caches begin with {name}; name more of it")).into()),
+            more => {
+                return Err(Usage(format!("{more} caches begin with {name}; give a longer prefix")).into());
+            }
         }
     }
     let wanted = |entry: &Entry| names.iter().any(|name| entry.name.starts_with(name.as_str()));

@@ -17,28 +17,28 @@ use crate::model::data::{self, Check, Split, describe};
 /// The most pairs of equal images that are printed; JSON has all.
 const MAX_PAIRS: usize = 20;
 
-/// Describe a dataset: layout, images by class and split, unreadable ones, twins.
+/// Describe a dataset: layout, images per class and split, unreadable files, duplicates.
 #[derive(Args)]
 pub struct DatasetVerb {
-    /// Its folder, or a table of paths and labels (CSV, TSV).
+    /// Folder of the dataset, or a table of paths and labels (CSV, TSV).
     #[arg(value_name = "DIR|TABLE")]
     data: PathBuf,
-    /// How closely images are looked at.
+    /// How thoroughly images are checked.
     #[arg(long, value_enum, default_value_t = Depth::Bytes)]
     check: Depth,
-    /// Write JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// How closely images are looked at.
+/// How thoroughly images are checked.
 #[derive(Clone, Copy, ValueEnum)]
 enum Depth {
-    /// Not at all: the lists are counted.
+    /// Only count the listed images.
     Lists,
-    /// Every file is read; its first bytes must be an image's.
+    /// Read every file and check that its first bytes are those of an image.
     Bytes,
-    /// Every file is decoded.
+    /// Decode every file.
     Pixels,
 }
 
@@ -104,7 +104,7 @@ impl DatasetVerb {
                 stdout::line(format_args!("  the same image: {} and {}", name(*train), name(*held)))?;
             }
             if let more @ 1.. = report.shared.len().saturating_sub(MAX_PAIRS) {
-                stdout::line(format_args!("  and {more} more pairs (`--json` names all)"))?;
+                stdout::line(format_args!("  and {more} more pairs (`--json` lists all)"))?;
             }
         }
         match interrupt::flow() {

@@ -9,13 +9,13 @@ use crate::app::format;
 use crate::app::terminal::stdout;
 use crate::model::device::{self, Check, Found};
 
-/// List the devices of this machine, their limits, and which one `auto` takes.
+/// List the devices of this machine, their limits, and the one that `auto` selects.
 #[derive(Args)]
 pub struct Devices {
-    /// Multiply matrices on each and compare with float64 (fails if one is wrong)
+    /// Multiply matrices on each device and compare with float64 (fails if one is wrong)
     #[arg(long)]
     check: bool,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +41,7 @@ impl Devices {
             for row in &rows {
                 stdout::text(row.to_text())?;
             }
-            stdout::line(format_args!("auto takes {}: {}", auto.found.name, auto.why))?;
+            stdout::line(format_args!("auto selects {}: {}", auto.found.name, auto.why))?;
             stdout::line(format_args!("built with: {}", built_with().join(", ")))?;
         }
         let failed = rows.iter().any(|row| matches!(row.check, Some(Err(_))));
@@ -63,8 +63,10 @@ impl Row {
         match &self.check {
             None => {}
             Some(Ok(Check { size, error, gflops })) => {
-                text +=
-                    &line("check", &format!("right to {error:.1e} at {size} x {size}, {gflops:.1} GFLOP/s"));
+                text += &line(
+                    "check",
+                    &format!("correct to {error:.1e} at {size} x {size}, {gflops:.1} GFLOP/s"),
+                );
             }
             Some(Err(error)) => text += &line("check", &format!("FAILED: {error}")),
         }

@@ -19,13 +19,13 @@ use crate::model::backbone::hub::Hub;
 use crate::model::data::token_cache::list;
 use crate::model::device;
 
-/// Say what this machine and this installation are, on one page to paste into an issue.
+/// Print one page about this machine and installation, to paste into an issue.
 #[derive(Args)]
 #[command(
-    after_help = "The page names no user and holds no token: the home folder is ~, a user's name in a path USER."
+    after_help = "The page contains no user name and no token: the home folder is shown as ~, a user name in a path as USER."
 )]
 pub struct Doctor {
-    /// Do not ask the Hugging Face Hub whether it answers
+    /// Do not check whether the Hugging Face Hub responds
     #[arg(long)]
     offline: bool,
 }
@@ -76,8 +76,7 @@ impl Doctor {
         line("display", &comma_separated(displays.map(str::to_owned)))?;
         line(
             "settings",
-            &settings::path()
-                .map_or("none: there is no home folder".into(), |path| path.display().to_string()),
+            &settings::path().map_or("none: no home folder".into(), |path| path.display().to_string()),
         )?;
         let values = VARIABLES.into_iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
         let secrets =
@@ -95,7 +94,7 @@ impl Doctor {
                     "",
                     &format_args!("{} in {}", format::bytes(blob_size(&hub.cache)), hub.cache.display()),
                 )?;
-                line("", &if hub.token.is_some() { "a token is there" } else { "no token" })?;
+                line("", &if hub.token.is_some() { "token set" } else { "no token" })?;
             }
             Err(error) => line("Hub", &error)?,
         }
@@ -103,7 +102,7 @@ impl Doctor {
             page += &devices::to_text(&device::describe(found));
         }
         let auto = device::choose("auto")?;
-        writeln!(page, "auto takes {}: {}", auto.found.name, auto.why)?;
+        writeln!(page, "auto selects {}: {}", auto.found.name, auto.why)?;
         Ok(page)
     }
 
@@ -112,14 +111,14 @@ impl Doctor {
         let (scheme, rest) = hub.endpoint.split_once("://").unwrap_or(("", &hub.endpoint));
         let address = format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host));
         if self.offline || hub.offline {
-            return format!("{address}, not asked");
+            return format!("{address}, not checked");
         }
         let start = Instant::now();
         match hub.reach() {
             Ok(status) => {
-                format!("{address} answers (HTTP {status}) after {:.1} s", start.elapsed().as_secs_f64())
+                format!("{address} responded (HTTP {status}) in {:.1} s", start.elapsed().as_secs_f64())
             }
-            Err(why) => format!("{address} does not answer: {}", why.replace(&hub.endpoint, &address)),
+            Err(why) => format!("{address} does not respond: {}", why.replace(&hub.endpoint, &address)),
         }
     }
 }
@@ -134,7 +133,7 @@ fn comma_separated(words: impl Iterator<Item = String>) -> String {
 }
 
 fn or_reason<E: Display>(found: Result<String, E>) -> String {
-    found.unwrap_or_else(|error| format!("not known: {error:#}"))
+    found.unwrap_or_else(|error| format!("unknown: {error:#}"))
 }
 
 /// Operating system, processor architecture, and the name of the distribution.

@@ -20,7 +20,9 @@ use crate::model::backbone::token_spec::{Layer, joined};
 use crate::model::data::token_cache::SHARD;
 use crate::model::{backbone, data};
 
-/// Run a frozen backbone once over a dataset and keep its tokens on disk, with --on on that of the other machine.
+/// Run a frozen backbone over a dataset once and cache its tokens on disk.
+///
+/// With --on, they are cached on the other machine.
 #[derive(Args)]
 #[command(after_long_help = backbone::listed())]
 pub struct Extract {
@@ -62,7 +64,7 @@ impl Extract {
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let flags = &self.asked;
         let Some(tasks) = self.submit.tasks else {
-            return Err(Usage("--submit: say into how many tasks, as --tasks 8".into()).into());
+            return Err(Usage("--submit: give the number of tasks, such as --tasks 8".into()).into());
         };
         let dataset = data::open(&flags.data)?;
         let tokens = flags.tokens.over(TokenSettings::default());
@@ -70,8 +72,10 @@ impl Extract {
         let plan = Plan::new(ExtractOptions { backbone, tokens, layers }, &dataset)?;
         plan.check()?;
         say!("{}", describe(&plan));
-        let data =
-            flags.data.to_str().ok_or(Usage(format!("--data {}: is no text", flags.data.display())))?;
+        let data = flags
+            .data
+            .to_str()
+            .ok_or(Usage(format!("--data {}: is not valid Unicode", flags.data.display())))?;
         let words = verb(&flags.backbone, data, &flags.device, &flags.layers, &flags.tokens)?;
         let stages = vec![
             Stage::cut("tokens", words.clone(), (tasks as usize).min(plan.images.div_ceil(SHARD).max(1))),

@@ -17,51 +17,53 @@ use crate::model::backbone::original::{ImportOptions, Original};
 use crate::model::probe::original::{self, HEAD_PROJECTS, HeadProject};
 use crate::model::probe::{BackboneMeta, Probe};
 
-/// Make a backbone's folder of a checkpoint of MAE, timm, DINO, DINOv2, MoCo v3, BEiT or EVA-02; a probe of a published head.
+/// Convert a checkpoint into a backbone, or a published head into a probe.
+///
+/// Reads checkpoints of MAE, timm, DINO, DINOv2, MoCo v3, BEiT and EVA-02, and heads of Efficient Probing and DINOv2.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Import {
     /// The checkpoint (.pth, .pt, .bin, .safetensors), or a folder with weights.
     #[arg(value_name = "IN")]
     checkpoint: PathBuf,
-    /// Whose it is.
+    /// Project that the checkpoint comes from.
     #[arg(long = "as", value_name = "PROJECT", value_parser = projects())]
     project: String,
-    /// Folder of the backbone, new or empty; file of the probe (.safetensors), new.
+    /// Folder of the backbone, new or empty; for a head, a new probe file (.safetensors).
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Attention heads, where they are not those published at its width.
+    /// Number of attention heads, if not the published one for the width.
     #[arg(long, value_name = "N", value_parser = whole_number(1_usize..))]
     heads: Option<usize>,
-    /// Edge in pixels of the images it was trained on, or HEIGHTxWIDTH: where its positions are of no square image.
+    /// Size in pixels of the images it was trained on, or HEIGHTxWIDTH; needed if its positions do not form a square.
     #[arg(long, value_name = "PIXELS", value_parser = size)]
     image_size: Option<[usize; 2]>,
-    /// What pixels are normalised by, where it is not the project's own.
+    /// Normalisation of pixels, if not the project's own.
     #[arg(long, value_enum, value_name = "BY")]
     normalize: Option<Normalize>,
-    /// The key of the checkpoint that holds the model: student, model_ema.
+    /// Key of the checkpoint that holds the model, such as student or model_ema.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// What stands before the names of the encoder, or of the head: `module.momentum_encoder.`
+    /// Prefix of the tensor names of the encoder or head, such as `module.momentum_encoder.`
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
-    /// Of a head: the folder of the backbone whose tokens it reads.
+    /// For a head: folder of the backbone whose tokens it reads.
     #[arg(long, value_name = "FOLDER")]
     backbone: Option<PathBuf>,
 }
 
 const LONG: &str = "\
 OUT gets config.json, model.safetensors and preprocessor_config.json, all or none: `--backbone OUT` reads them, and so does
-transformers (which has no EVA-02). The output says what was left out; a tensor that is missing, has another shape or fits
-nowhere is an error that names it. Nothing in a checkpoint is executed.
+transformers (which has no EVA-02). The output lists what was left out; a tensor that is missing, unexpected or of the wrong
+shape is an error that names it. Nothing in a checkpoint is executed.
 
-`ep` (Efficient Probing) and `dinov2-linear` are heads: OUT is the file of a probe. Batch normalisation before the classifier is
+`ep` (Efficient Probing) and `dinov2-linear` are heads: OUT is a probe file. Batch normalisation before the classifier is
 folded into it (W / s, b - W mean / s, with s the root of the variance + 1e-6); values of width d / d_out are the head's `width`.
 DINOv2's linear heads read the CLS token, or CLS and the mean of the patches, of --backbone, after its last layer or its
 last 4.
 
-What shapes do not say: attention heads are those published at its width (--heads), images are made ready as the project
-evaluates (--normalize; timm's models differ, so there it is asked for).
+Tensor shapes do not tell everything: the number of attention heads is the one published for the width (--heads), and images
+are preprocessed as in the project's own evaluation (--normalize; required for timm, whose models differ).
 
   ssmprobe import mae_pretrain_vit_base.pth --as mae mae-base
   ssmprobe import dinov2_vitb14_reg4_pretrain.pth --as dinov2 dinov2-base
@@ -77,11 +79,11 @@ const MAX_EDGE: usize = 16_384;
 /// What pixels from 0 to 1 are normalised by.
 #[derive(Clone, Copy, ValueEnum)]
 enum Normalize {
-    /// Mean and deviation of ImageNet
+    /// ImageNet's mean and standard deviation
     Imagenet,
-    /// To -1 to 1
+    /// To the range -1 to 1
     Half,
-    /// CLIP's mean and deviation
+    /// CLIP's mean and standard deviation
     Clip,
 }
 
@@ -97,7 +99,7 @@ fn size(text: &str) -> Result<[usize; 2], String> {
     edge(height)
         .zip(edge(width))
         .map(|(height, width)| [height, width])
-        .ok_or_else(|| "give an edge of 1 to 16384 pixels, or height and width as 224x196".to_owned())
+        .ok_or_else(|| "expected a size of 1 to 16384 pixels, or HEIGHTxWIDTH such as 224x196".to_owned())
 }
 
 impl Import {
@@ -105,18 +107,19 @@ impl Import {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let file = self.checkpoint.display();
         if let Ok(false) = self.checkpoint.try_exists() {
-            return Err(Usage(format!("{file}: there is no such file or folder; check the path")).into());
+            return Err(Usage(format!("{file}: no such file or folder; check the path")).into());
         }
         if let Some(project) = original::find(&self.project) {
             if let Ok(Probe { meta, .. }) = Probe::load(&self.checkpoint) {
-                let why = format!("it is a probe already, of the head `{}`, and needs no import", meta.head);
-                return Err(Usage(format!("{file}: {why}; give it as --probe")).into());
+                let why =
+                    format!("it is already a probe, with the head `{}`, and needs no import", meta.head);
+                return Err(Usage(format!("{file}: {why}; pass it as --probe")).into());
             }
             return self.import_head(project);
         }
         if !is_free("", &self.out)? {
             let out = self.out.display();
-            return Err(Usage(format!("{out}: the folder is not empty; name a new one")).into());
+            return Err(Usage(format!("{out}: the folder is not empty; choose a new one")).into());
         }
         let project = project::find(&self.project).expect("one of the values that are allowed");
         let scale = self.normalize.map(|by| match by {
@@ -134,12 +137,12 @@ impl Import {
     /// Converts a head into the file of a probe.
     fn import_head(self, project: &'static HeadProject) -> anyhow::Result<ExitCode> {
         if self.out.exists() {
-            return Err(Usage(format!("{}: it is there already; name a new file", self.out.display())).into());
+            return Err(Usage(format!("{}: already exists; choose a new file", self.out.display())).into());
         }
         let backbone = match &self.backbone {
             None => BackboneMeta::default(),
             Some(folder) if !folder.is_dir() => {
-                let why = "there is no such folder; give that of the backbone whose tokens the head reads";
+                let why = "no such folder; give that of the backbone whose tokens the head reads";
                 return Err(Usage(format!("--backbone {}: {why}", folder.display())).into());
             }
             Some(folder) => {

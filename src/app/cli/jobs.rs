@@ -28,7 +28,7 @@ const MAX_SUBMIT_DELAY: Duration = Duration::from_mins(1);
 /// Time between two checks for Ctrl-C.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Show how the tasks of a run go that --submit handed in; wait for them, hand in again what failed, end them.
+/// Show, wait for, retry or cancel the tasks that --submit submitted.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Jobs {

@@ -42,10 +42,10 @@ use crate::model::device;
 
 /// Interactive diagnostics for order-sensitive probes on frozen vision backbones.
 ///
-/// Without a command, opens the window: on the bundled demo at first, then where it was left. Where there is no display,
-/// writes what the demo shows to `demo-results`.
+/// Without a command, opens the window: first on the bundled demo, later where you left off. Without a display,
+/// writes the demo's results to `demo-results`.
 #[derive(Parser)]
-#[command(version, about, after_help = "`ssmprobe help COMMAND` says more.")]
+#[command(version, about, after_help = "See `ssmprobe help COMMAND` for more information on a command.")]
 #[command(mut_subcommands(with_negative_numbers))]
 pub(super) struct Cli {
     #[command(subcommand)]
@@ -86,7 +86,7 @@ impl Cli {
             Some(verb) => verb.run(),
             None if native::has_display() => open::Open::default().run(),
             None => {
-                say!("there is no display: writing what the bundled demo shows to demo-results");
+                say!("no display found: writing the results of the bundled demo to demo-results");
                 run(["ssmprobe", "demo", "results", "--out", "demo-results"])
             }
         }

@@ -19,12 +19,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Where to compute.
 #[derive(Args, Default)]
 pub struct OnFlags {
-    /// Compute on another machine, which `ssh` reaches without asking for a password and which has this program. Paths are of
-    /// that machine. What `inspect` and `eval` find is written here; tokens (`extract`) and runs (`train`, `sweep`) stay
-    /// there. local: in a process of its own on this one.
+    /// Compute on another machine that `ssh` reaches without asking for a password and that has this program. Paths
+    /// are on that machine. Results of `inspect` and `eval` are written here; tokens (`extract`) and runs (`train`,
+    /// `sweep`) stay there. local: in a separate process on this machine.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|local")]
     on: Option<WorkerAddress>,
-    /// The program on that machine, where it is not on the PATH there.
+    /// Path of the program on that machine, if it is not on the PATH there.
     #[arg(long, value_name = "PATH", requires = "on")]
     remote_program: Option<String>,
 }
@@ -52,7 +52,7 @@ impl OnFlags {
             matches!(fault, Some(RemoteErrorKind::Lost { .. } | RemoteErrorKind::Damaged { .. }))
         };
         if matches!(&ended, Err(JobError::Failed(error)) if is_disconnected(error)) {
-            reporter.display.say("what came until then is kept; give the same command again");
+            reporter.display.say("results so far are kept; run the same command again");
         }
         Ok(reporter.end(ended)?.is_some())
     }

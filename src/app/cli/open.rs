@@ -20,29 +20,32 @@ use crate::app::worker::{Worker, WorkerEnv};
 use crate::model::backbone::hub::is_file_of_hub;
 use crate::model::io::atomic_file;
 
-/// Open the window on backbones, probes, runs, images, datasets or a workspace; on nothing, where it was left.
+/// Open the window with backbones, probes, runs, images, datasets or a workspace.
+///
+/// Without paths, opens it where you left off.
 #[derive(Args, Default)]
 pub struct Open {
-    /// A workspace file, backbone folders, probe files (also hf:ORGANISATION/NAME/FILE of the Hub), folders of runs, images, folders of images; on another machine that
-    /// ssh reaches, all of them: ssh://[USER@]HOST[:PORT]/PATH (/~/PATH below the home there)
+    /// Workspace file, backbone folders, probe files (also hf:ORGANISATION/NAME/FILE from the Hub), run folders,
+    /// images, image folders; or all of them on another machine, over ssh: ssh://[USER@]HOST[:PORT]/PATH (/~/PATH in
+    /// the home folder there)
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     on: OnFlags,
-    /// A backbone: a folder or an id of the Hugging Face Hub
+    /// Backbone: a folder, or an id on the Hugging Face Hub
     #[arg(long, value_name = "DIR or ID")]
     backbone: Option<String>,
-    /// A labelled dataset: its folder, or a table
+    /// Labelled dataset: a folder, or a table of paths and labels
     #[arg(long, value_name = "DIR|TABLE")]
     data: Option<PathBuf>,
     /// Where to compute: cpu, wgpu, cuda or auto; remembered
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Start with the bundled demo, not with what was open last
+    /// Start with the bundled demo instead of what was open last
     #[arg(long, conflicts_with_all = ["paths", "backbone", "on"])]
     demo: bool,
-    /// The pane to show first: the id of a figure or an overview (`ssmprobe figures --list`), or of another pane, as compare, tokens,
-    /// training or gallery
+    /// Pane to show first: the id of a figure or an overview (`ssmprobe figures --list`), or of another pane, such as
+    /// compare, tokens, training or gallery
     #[arg(long, value_name = "ID")]
     pane: Option<String>,
 }
@@ -54,7 +57,7 @@ impl Open {
         native::open(move |ctx| {
             let wake = ctx.clone();
             let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
-                .context("cannot start the threads that compute")?;
+                .context("cannot start the worker threads")?;
             let mut app = App::new(ctx, Box::new(worker), settings::path().as_deref());
             let data = match host {
                 None => self.data.map(std::path::absolute).transpose()?,
@@ -111,10 +114,8 @@ impl Open {
             let program = host.as_ref().and_then(|host| host.program.clone());
             let own = Host { place: place.word(), program };
             if let Some(other) = host.replace(own).filter(|other| other.place != place.word()) {
-                let why = format!(
-                    "{text}: lies elsewhere than on {}; one window shows what one machine computes",
-                    other.place
-                );
+                let why =
+                    format!("{text}: is not on {}; a window connects to one machine at a time", other.place);
                 return Err(Usage(why).into());
             }
             paths.extend(path.map(PathBuf::from));

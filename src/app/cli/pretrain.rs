@@ -12,7 +12,7 @@ use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
 
-/// Pre-train a small vision transformer on pictures, as a masked autoencoder or supervised.
+/// Pre-train a small vision transformer on images, as a masked autoencoder or supervised.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Pretrain {

@@ -9,7 +9,7 @@ use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
 
-/// Install this program on another machine that ssh reaches.
+/// Install this program on another machine over ssh.
 #[derive(Args)]
 pub struct RemoteVerb {
     #[command(subcommand)]

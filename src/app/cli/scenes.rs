@@ -12,7 +12,7 @@ use crate::app::value_parser::whole_number;
 use crate::model::data::scenes::folder::{MAX_SCENES, Set};
 use crate::model::io::atomic_file;
 
-/// Draw a labelled dataset whose objects and their places are known
+/// Draw a labelled dataset of synthetic scenes with known object positions
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Scenes {

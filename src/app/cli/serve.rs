@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::app::remote::serve;
 
-/// Compute for another machine, which starts this itself (`inspect --on ssh://HOST`).
+/// Compute for another machine; started by that machine (`inspect --on ssh://HOST`).
 #[derive(Args)]
 pub struct Serve {
     /// Read requests from standard input and write events to standard output, in messages of their own; log to standard

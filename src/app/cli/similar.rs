@@ -16,7 +16,7 @@ use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
 
-/// Find the images of a dataset that a probe reads most like given ones.
+/// Find the images of a dataset that a probe reads most like the given ones.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Similar {

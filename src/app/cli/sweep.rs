@@ -12,7 +12,7 @@ use crate::app::jobs::train::sweep::{Axis, variants};
 use crate::app::terminal::error::Usage;
 use crate::model::train::run::Variant;
 
-/// Train one head over a grid of its settings, all points together, into a run's folder.
+/// Train one head over a grid of settings, all points together in one run.
 #[derive(Args)]
 #[command(mut_arg("backbone", repeatable))]
 #[command(after_long_help = format!("{}\n{LONG}", heads::listed()))]

@@ -20,7 +20,7 @@ use crate::app::state::{ColumnState, State};
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::app::{App, demo as bundled};
 
-/// Measure how fast this machine is: heads, look-ups, backbones, the window.
+/// Benchmark this machine: heads, explanations, backbones, the window.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Bench {
@@ -46,7 +46,7 @@ enum What {
 fn demo_window(ctx: &egui::Context) -> anyhow::Result<App> {
     let wake = ctx.clone();
     let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
-        .context("cannot start the threads that compute")?;
+        .context("cannot start the worker threads")?;
     let mut app = App::new(ctx, Box::new(worker), None);
     bundled::opening().into_iter().for_each(|command| app.dispatch(command));
     Ok(app)

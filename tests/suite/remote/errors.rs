@@ -59,7 +59,7 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
         (prints, ["what answers is not this program: `Welcome\\u001b", ".bashrc"]),
         (&newer, ["(version 9.8)", "Update the program here"]),
         (&older, ["(version 9.8)", "Update the program there"]),
-        (&damaged, ["packing 7, expected 0 or 1", "give the same command again"]),
+        (&damaged, ["packing 7, expected 0 or 1", "run the same command again"]),
         (&closed, ["the connection is lost (exit status: 0)", "the last words"]),
     ] {
         let (code, said) = through(script, "ssh://me@gpu1:2222");

@@ -22,7 +22,7 @@ use crate::app::terminal::{interrupt, stdout};
 use crate::model::explain::baselines::Anchor;
 use crate::model::io::atomic_file;
 
-/// Evaluate trained probes: accuracy, disturbed orders, known objects, anchors.
+/// Evaluate trained probes: accuracy, disturbed orders, localisation of objects, anchors.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Eval {

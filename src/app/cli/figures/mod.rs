@@ -32,9 +32,9 @@ use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, f
 /// Flags of sources that are no traces; they conflict with flags that only affect figures of traces.
 const NO_TRACE: [&str; 4] = ["run", "evaluation", "stability", "causal"];
 
-/// Draw the figures of traces, scans, runs and evaluations as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
+/// Draw figures of traces, scans, runs and evaluations, or write their numbers.
 ///
-/// The same input gives the same bytes.
+/// Drawings are SVG, PDF, PNG or GIF, numbers CSV or NPZ. The same input gives the same bytes.
 #[derive(Args)]
 pub struct Figures {
     /// Trace to draw (JSON); several stand side by side on shared scales

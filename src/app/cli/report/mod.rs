@@ -16,7 +16,9 @@ use crate::app::terminal::stdout::say;
 use crate::app::value_parser::number;
 use crate::model::io::atomic_file;
 
-/// Make the paper's tables from runs, in Markdown, LaTeX, CSV and Parquet; or one HTML page that shows images through probes, too.
+/// Make the paper's tables from runs, or an HTML page of tables and explained images.
+///
+/// Tables are Markdown, LaTeX, CSV or Parquet.
 #[derive(Args)]
 #[command(after_long_help = long())]
 pub struct Report {

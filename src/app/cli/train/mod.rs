@@ -34,7 +34,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Time between two checks for Ctrl-C meanwhile.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Train probes on a dataset, all heads together, into a run's folder.
+/// Train probes on a dataset, all heads together in one run.
 #[derive(Args)]
 #[command(mut_arg("backbone", repeatable))]
 #[command(after_long_help = format!("{}\n{}\n{LONG}", heads::listed(), backbone::listed()))]

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Make the bundled demo, or write what it shows to a folder
+/// Build the bundled demo, or write its results to a folder
 #[derive(Args)]
 pub struct Demo {
     #[command(subcommand)]
