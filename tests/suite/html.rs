@@ -328,7 +328,7 @@ fn what_cannot_be_shown_or_written_leaves_the_page_that_was_there() {
     fs::write(at("notes.md"), [0xff, 0xfe]).unwrap();
     let failures = [
         (1, &["--html", "page.html", "--trace", "cut.json"][..], "cut.json is not a trace"),
-        (1, &["--html", "page.html", "--trace", "short.json"], "short.json: does not hold together"),
+        (1, &["--html", "page.html", "--trace", "short.json"], "short.json: the trace is inconsistent"),
         (2, &["--html", "page.html", "--trace", "none.json"], "cannot read none.json"),
         (1, &["--html", "page.html", "newer"], "newer/run.json"),
         (1, &["--html", "file/page.html", "--trace", "gap.json"], "file"),
@@ -352,7 +352,7 @@ fn a_place_that_cannot_be_written_to_is_named() {
     keep(folder.path(), &[traces::gap_trace()]);
     fs::create_dir(folder.path().join("folder")).unwrap();
     for (place, said) in
-        [("gap.json/page.html", "gap.json: cannot be made"), ("folder", "folder: cannot be written")]
+        [("gap.json/page.html", "gap.json: cannot be created"), ("folder", "folder: cannot be written")]
     {
         let failed = ssmprobe(folder.path(), &["report", "--html", place, "--trace", "gap.json"]).code(1);
         let error = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();

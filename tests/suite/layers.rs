@@ -351,7 +351,7 @@ fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
     // Two seeds of eight heads: blocks of two, so that a task has one layer of a head and not the other.
     let (code, _, said) = run(&mut grid(&desk, "parts", &["--submit", "local", "--tasks", "8", "--wait"]));
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("handed in: 8 x train, then join"), "tokens are there: {said}");
+    assert!(said.contains("submitted: 8 x train, then join"), "tokens are there: {said}");
     assert_same(&desk.path("parts"), &desk.path("whole"));
     // Where they are not, tasks take them, of both layers at once.
     let mut sweep = desk.verb("sweep", "other");
@@ -371,7 +371,7 @@ fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
     ]);
     let (code, _, said) = run(sweep.arg("--wait").arg("--out").arg(desk.path("sweep")));
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("handed in: 3 x tokens, then all-tokens, then 4 x train, then join"), "{said}");
+    assert!(said.contains("submitted: 3 x tokens, then all-tokens, then 4 x train, then join"), "{said}");
     assert_eq!(tree(&desk.path("other")), tree(&desk.path("cache")));
     let heads = Run::open(&desk.path("sweep")).expect("a run").manifest.heads;
     let names: Vec<&str> = heads.iter().map(|head| head.name.as_str()).collect();

@@ -84,7 +84,7 @@ fn what_is_pretrained_is_a_backbone_that_probes_are_trained_on() {
         let (code, said, told) = run(&mut pretrain(desk.path(), objective, &more));
         assert_eq!(code, 0, "{told}");
         assert!(
-            said.contains("step 21, loss") && (objective == "masked" || said.contains("% right")),
+            said.contains("step 21, loss") && (objective == "masked" || said.contains("% correct")),
             "{said}"
         );
         assert_eq!(told.matches("torn.png").count(), 1, "said once: {told}");
@@ -176,7 +176,7 @@ fn a_stopped_pretraining_is_kept_and_goes_on() {
     let (code, said, _) = end(child);
     assert_eq!(code, Some(130), "{said}");
     assert!(
-        said.contains("`--resume` goes on from there") && !cut.join("model.safetensors").exists(),
+        said.contains("`--resume` continues from there") && !cut.join("model.safetensors").exists(),
         "{said}"
     );
     let mut again = program();

@@ -32,19 +32,20 @@ const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Jobs {
-    /// The folder that they end in.
+    /// Folder that their results go to.
     #[arg(value_name = "RUN")]
     folder: PathBuf,
-    /// Stay until everything is joined; Ctrl-C leaves the tasks running.
+    /// Wait until everything is joined; Ctrl-C leaves the tasks running.
     #[arg(long, conflicts_with_all = ["cancel", "join", "work"])]
     wait: bool,
-    /// Hand in again what failed, was stopped or got lost, and what waited for it. What it did is kept.
+    /// Resubmit tasks that failed, were stopped or got lost, and those that waited for them. Their progress is kept.
     #[arg(long, conflicts_with_all = ["cancel", "join", "work"])]
     retry: bool,
-    /// End all tasks. What they did is kept: --retry goes on with it.
+    /// Cancel all tasks. Their progress is kept; --retry continues from it.
     #[arg(long, conflicts_with_all = ["join", "work"])]
     cancel: bool,
-    /// Join the parts of a training into RUN, as the last task does; of several backbones, those of the run in RUN/NAME.
+    /// Join the parts of a training into RUN, as the last task does; with several backbones, those of the run in
+    /// RUN/NAME.
     #[arg(
         long,
         value_name = "NAME",
@@ -54,7 +55,7 @@ pub struct Jobs {
         conflicts_with = "work"
     )]
     join: Option<String>,
-    /// Run the tasks here, as --submit local does in a process of its own.
+    /// Run the tasks in this process, as --submit local does in a separate one.
     #[arg(long)]
     work: bool,
     /// Print one JSON document to standard output.
@@ -63,10 +64,10 @@ pub struct Jobs {
 }
 
 const LONG: &str =
-    "Everything about the tasks lies in RUN/tasks: plan.json, what sbatch got (STAGE.sh), log/STAGE-N.txt, \
+    "RUN/tasks holds everything about the tasks: plan.json, the scripts for sbatch (STAGE.sh), log/STAGE-N.txt, \
 and the run of each part until they are joined.
 
-Exit codes: 0 done, 1 failed, or a task that was waited for did, 2 wrong usage, 130 Ctrl-C.";
+Exit codes: 0 done, 1 failed, or an awaited task failed, 2 wrong usage, 130 Ctrl-C.";
 
 impl Jobs {
     /// Does what the flags ask for, or lists the tasks.
@@ -86,18 +87,18 @@ impl Jobs {
         }
         if self.cancel {
             if are_done(&plan) {
-                say!("nothing is to be ended: all tasks are done");
+                say!("nothing to cancel: all tasks are done");
                 return Ok(ExitCode::SUCCESS);
             }
             hand_in::end(&plan)?;
-            say!("ended; `ssmprobe jobs {} --retry` goes on", self.folder.display());
+            say!("cancelled; `ssmprobe jobs {} --retry` continues", self.folder.display());
             return Ok(ExitCode::SUCCESS);
         }
         if self.retry {
             match hand_in::again(&mut plan)? {
-                0 => say!("nothing is to be handed in"),
-                1 => say!("handed in 1 task"),
-                tasks => say!("handed in {tasks} tasks"),
+                0 => say!("nothing to submit"),
+                1 => say!("submitted 1 task"),
+                tasks => say!("submitted {tasks} tasks"),
             }
         }
         if self.wait {
@@ -145,7 +146,7 @@ pub fn submit(
         }
         submitted => submitted?,
     }
-    say!("handed in: {}; `ssmprobe jobs {}` shows how they go", describe(&plan.stages), folder.display());
+    say!("submitted: {}; `ssmprobe jobs {}` shows their progress", describe(&plan.stages), folder.display());
     if flags.wait { wait(&mut plan) } else { Ok(ExitCode::SUCCESS) }
 }
 
@@ -185,7 +186,7 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
                 if silent_since.is_none_or(|since| since.elapsed() < MAX_SILENCE) =>
             {
                 if silent_since.is_none() {
-                    watch.display.say(&format!("note: {error}; it is asked again"));
+                    watch.display.say(&format!("note: {error}; retrying"));
                     silent_since = Some(Instant::now());
                 }
             }
@@ -201,7 +202,9 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
             if interrupt::flow().is_break() {
                 watch.display.clear();
                 let folder = plan.folder.display();
-                say!("the tasks go on; `ssmprobe jobs {folder}` shows them, with --wait it waits again");
+                say!(
+                    "the tasks keep running; `ssmprobe jobs {folder}` shows them, --wait waits for them again"
+                );
                 return Ok(interrupt::code());
             }
             std::thread::sleep(INTERRUPT_INTERVAL);
@@ -245,7 +248,7 @@ impl Watch {
         self.display.clear();
         tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
         if !done {
-            say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
+            say!("`ssmprobe jobs {} --retry` resubmits what is not done", plan.folder.display());
         }
         Ok(Some(done))
     }
@@ -294,7 +297,7 @@ fn print_list(plan: &Plan) -> anyhow::Result<()> {
     tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
     say!("{}", summary(&tasks));
     if tasks.iter().any(|(_, state)| *state != State::Done && !state.is_active()) {
-        say!("`ssmprobe jobs {} --retry` hands in what is not done", plan.folder.display());
+        say!("`ssmprobe jobs {} --retry` resubmits what is not done", plan.folder.display());
     }
     Ok(())
 }
@@ -325,7 +328,7 @@ fn report_failure(plan: &Plan, task: Task, state: &State) {
 
 /// The number of tasks in each state: `2 of 5 tasks done, 1 running, 2 waiting`.
 fn summary(tasks: &[(Task, State)]) -> String {
-    let mut counts = [("running", 0), ("waiting", 0), ("stopped", 0), ("failed", 0), ("not handed in", 0)];
+    let mut counts = [("running", 0), ("waiting", 0), ("stopped", 0), ("failed", 0), ("not submitted", 0)];
     let mut done = 0;
     for (_, state) in tasks {
         match state {

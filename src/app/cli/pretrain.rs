@@ -21,22 +21,22 @@ pub struct Pretrain {
     /// Folder of the backbone, new or empty.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Go on with what was begun in DIR, if anything; `--resume --out DIR` is enough then.
+    /// Resume the pre-training in DIR, if there is one; `--resume --out DIR` is enough then.
     #[arg(long)]
     resume: bool,
 }
 
 const LONG: &str = "\
 The folder:
-  config.json, preprocessor_config.json, model.safetensors   the backbone, once it is done: `--backbone DIR` reads it
-  pretraining.json   settings, sizes, pictures
-  metrics.jsonl      step, epoch, loss, rate and images a second, every 20 steps; of a supervised one the share told right, too
-  state/             what a stopped or killed one goes on from (--resume), on the CPU to the same bits
+  config.json, preprocessor_config.json, model.safetensors   the finished backbone: `--backbone DIR` reads it
+  pretraining.json   settings, sizes, images
+  metrics.jsonl      step, epoch, loss, rate and images per second, every 20 steps; also accuracy, if supervised
+  state/             checkpoint that --resume continues from after a stop or a kill, to the same bits on the CPU
 Every file is written whole or not at all.
 
 The encoder is a plain ViT with fixed two-dimensional positions; a masked autoencoder's decoder has two layers of width 64 and
-stays behind. Pictures are made square by resizing. What a picture looks like and which of its patches are hidden depends on the
-seed, the epoch and the picture alone.
+is discarded. Images are resized to squares. How an image is augmented and which of its patches are hidden depends only on the
+seed, the epoch and the image.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once).";
 
@@ -68,7 +68,7 @@ impl Pretrain {
         let summary = summary?;
         if !summary.finished {
             let step = summary.last.map_or(0, |point| point.step);
-            say!("stopped after step {step}; `--resume` goes on from there");
+            say!("stopped after step {step}; `--resume` continues from there");
             return Ok(interrupt::code());
         }
         let how =
@@ -94,6 +94,6 @@ fn describe(manifest: &Manifest, device: &str, step: usize) -> String {
 }
 
 fn metrics(point: &Point) -> String {
-    let accuracy = point.accuracy.map_or(String::new(), |share| format!(", {share:.1} % right"));
+    let accuracy = point.accuracy.map_or(String::new(), |share| format!(", {share:.1} % correct"));
     format!("loss {:.4}{accuracy}", point.loss)
 }

@@ -18,9 +18,9 @@ pub struct RemoteVerb {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Copy this very program to ~/.local/bin of a machine of the same kind.
+    /// Copy this executable to ~/.local/bin on a machine of the same kind.
     Install {
-        /// The machine: HOST, or ssh://[USER@]HOST[:PORT].
+        /// Machine to install on: HOST, or ssh://[USER@]HOST[:PORT].
         host: String,
     },
 }
@@ -34,7 +34,7 @@ impl RemoteVerb {
         let (version, on_path) = install(&place)?;
         stdout::line(format_args!("{version} is installed on {place} as {INSTALLED}"))?;
         if !on_path {
-            say!("~/.local/bin is not on the PATH that ssh gives there: say --remote-program {INSTALLED}");
+            say!("~/.local/bin is not on the PATH of ssh commands there: pass --remote-program {INSTALLED}");
         }
         Ok(ExitCode::SUCCESS)
     }

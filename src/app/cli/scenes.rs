@@ -16,7 +16,7 @@ use crate::model::io::atomic_file;
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Scenes {
-    /// Folder to write to; new or empty
+    /// Folder to write to, new or empty
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Scenes for training
@@ -25,7 +25,7 @@ pub struct Scenes {
     /// Scenes for validation
     #[arg(long, value_name = "M", default_value_t = 600, value_parser = whole_number(0..=MAX_SCENES))]
     val: u64,
-    /// Seed; the same gives the same bytes
+    /// Seed; the same seed gives the same bytes
     #[arg(long, default_value_t = 0, value_parser = whole_number(0_u64..))]
     seed: u64,
 }
@@ -44,14 +44,14 @@ impl Scenes {
         let set = Set { seed: self.seed, train: self.train, val: self.val };
         if set.train + set.val == 0 {
             return Err(Usage(format!(
-                "--train {} --val {}: give 1 to {MAX_SCENES} scenes, in one of them at least",
+                "--train {} --val {}: give 1 to {MAX_SCENES} scenes in at least one of them",
                 set.train, set.val
             ))
             .into());
         }
         if !is_free("--out ", &self.out)? {
             return Err(Usage(format!(
-                "--out {}: the folder is not empty; name a new one, so that no other set's scenes are mixed in",
+                "--out {}: the folder is not empty; choose a new one, so that scenes of another set are not mixed in",
                 self.out.display()
             ))
             .into());
@@ -71,7 +71,7 @@ impl Scenes {
 /// # Errors
 /// If it cannot be read.
 pub(super) fn is_free(flag: &str, folder: &Path) -> Result<bool, Usage> {
-    let refused = |why| Usage(format!("{flag}{}: {why}; name a new folder", folder.display()));
+    let refused = |why| Usage(format!("{flag}{}: {why}; choose a new folder", folder.display()));
     if atomic_file::nearest_folder(folder).map_err(refused)? != folder {
         return Ok(true);
     }

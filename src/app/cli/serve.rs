@@ -9,7 +9,7 @@ use crate::app::remote::serve;
 /// Compute for another machine; started by that machine (`inspect --on ssh://HOST`).
 #[derive(Args)]
 pub struct Serve {
-    /// Read requests from standard input and write events to standard output, in messages of their own; log to standard
+    /// Read requests from standard input and write events to standard output, in a binary protocol; log to standard
     /// error.
     #[arg(long, required = true)]
     stdio: bool,

@@ -20,18 +20,18 @@ use crate::model::explain::evaluation::vectors::VectorKind;
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Similar {
-    /// What a probe made of the dataset: <probe>.survey.json of `ssmprobe eval --evaluation`.
+    /// Evaluation of the dataset by a probe: <probe>.survey.json from `ssmprobe eval --evaluation`.
     #[arg(long, value_name = "FILE")]
     evaluation: PathBuf,
-    /// Images by their names in the evaluation, or the end of one that no other has.
+    /// Images by their names in the evaluation, or by endings that only one name has.
     #[arg(long, value_name = "NAME", required = true, num_args = 1..)]
     image: Vec<String>,
     #[command(flatten)]
     comparison: SimilarityFlags,
-    /// An image is also like one whose mirror image, left for right, it is like.
+    /// Also compare with mirrored images (flipped left to right).
     #[arg(long)]
     flipped: bool,
-    /// How many images to name.
+    /// Number of images to list.
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = whole_number(1_usize..))]
     count: usize,
     /// Print one JSON document a line, and nothing else, to standard output.
@@ -42,11 +42,11 @@ pub struct Similar {
 /// What images are compared by.
 #[derive(Args, Clone, Copy)]
 pub struct SimilarityFlags {
-    /// What of their tokens is compared: routing (where each comes in the order), evidence (what it adds to the image's own
-    /// class) or weight (what it counts)
+    /// What to compare of their tokens: routing (each token's position in the order), evidence (what it adds to the
+    /// image's own class) or weight (how much it counts)
     #[arg(long, default_value = "routing", value_parser = kind, value_name = "NAME")]
     vectors: VectorKind,
-    /// How it is compared: cosine, or spearman (the correlation of ranks)
+    /// Similarity measure: cosine, or spearman (rank correlation)
     #[arg(long, default_value = "cosine", value_parser = similarity, value_name = "NAME")]
     similarity: Similarity,
 }
@@ -69,7 +69,7 @@ fn similarity(text: &str) -> Result<Similarity, String> {
 }
 
 const LONG: &str = r#"--json prints for every image {"image", "class", "prediction", "vectors", "similarity", "flipped", "nearest": [{"image",
-"class", "prediction", "similarity"}]}, the most alike first; "nearest" is null of an image that has no such numbers.
+"class", "prediction", "similarity"}]}, the most similar first; "nearest" is null for an image without these numbers.
 
 `ssmprobe figures --evaluation FILE --figure image_map` draws all images on two axes.
 
@@ -105,11 +105,11 @@ impl Similar {
         let (at, first) = matches.next().ok_or_else(|| {
             let some = images.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
             let (file, all) = (file(), images.len());
-            Usage(format!("--image {name}: {file} has no such image; its {all} begin with {some}"))
+            Usage(format!("--image {name}: {file} has no such image; its {all} images begin with {some}"))
         })?;
         match matches.next() {
             Some((_, other)) => Err(Usage(format!(
-                "--image {name}: {} has several, such as {first} and {other}; give more of its name",
+                "--image {name}: {} has several, such as {first} and {other}; give more of the name",
                 file()
             ))),
             None => Ok(at),
@@ -157,7 +157,7 @@ impl Similar {
         let (name, (class, _)) = (&evaluation.asked.images[image], classes(evaluation, image));
         let title =
             format!("Images like {name} ({class}) by {}, {}", kind.name().to_lowercase(), evaluation.probe);
-        let note = (!space.knows(image)).then(|| "It has no such numbers to compare".to_owned());
+        let note = (!space.knows(image)).then(|| "The image has no such numbers to compare".to_owned());
         let table = Table { id: "similar".into(), title, columns, rows, notes: note.into_iter().collect() };
         (FORMATS[0].render)(&table)
     }

@@ -23,7 +23,7 @@ pub struct Sweep {
     /// The head whose settings vary [default: sinkhorn].
     #[arg(long, value_name = "HEAD", requires = "grid")]
     head: Option<String>,
-    /// Heads trained beside the grid, to compare with, as `gap,cls`.
+    /// Heads to train beside the grid for comparison, such as `gap,cls`.
     #[arg(long, value_name = "HEADS", value_delimiter = ',', requires = "grid")]
     with: Vec<String>,
     /// Settings that all points share: KEY=VALUE, or HEAD.KEY=VALUE for one head.
@@ -39,7 +39,7 @@ const LONG: &str = "The paper's sweeps:
   --grid temperature=0.1,0.2,0.5,1.0 iterations=1,5,10,20
   --grid state_dim=1,2,4,8,16,32,64,128,256 --with gap,cls
 Every point is a head of the run, called HEAD[FIELD=VALUE,...]; `ssmprobe report RUN` makes the
-table. A run is gone on with as any other: --resume --out RUN. --on PLACE is that of `ssmprobe train`.
+table. It is resumed like any other run: --resume --out RUN. --on PLACE works as in `ssmprobe train`.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved).";
 

@@ -78,11 +78,11 @@ impl RemoteTraining {
             (Connection::Connecting(_), Connection::Connected { hello, .. }) => {
                 display.say(&format!("{}: {hello}", self.host.place));
             }
-            (Connection::Lost { .. }, Connection::Connected { .. }) => display.say("connected again"),
+            (Connection::Lost { .. }, Connection::Connected { .. }) => display.say("reconnected"),
             (_, Connection::Lost { why, stood: false, .. }) => bail!("{why}"),
             (Connection::Connected { .. }, Connection::Lost { .. }) => {
                 display.say(
-                    "the connection is lost; the training goes on there, and it is connected again by itself",
+                    "connection lost; the training keeps running there, and is reconnected automatically",
                 );
             }
             (Connection::Lost { why: old, .. }, Connection::Lost { why, .. }) if old != why => {
@@ -100,7 +100,7 @@ impl RemoteTraining {
                     let what = if began { "started" } else { "found" };
                     let (place, folder) = (&self.host.place, folder.display());
                     display.say(&format!(
-                        "{what} as process {pid} of {place}, into {folder}; Ctrl-C leaves it running"
+                        "{what} as process {pid} on {place}, writing to {folder}; Ctrl-C leaves it running"
                     ));
                 }
                 self.process = Some((folder, pid));
@@ -130,15 +130,15 @@ impl RemoteTraining {
     fn print_how_to_follow(&self, display: &Display) {
         let Some((folder, pid)) = &self.process else {
             return display
-                .say("nothing is known of a training yet; the same command with --resume says more");
+                .say("it is not known yet whether the training started; run the same command with --resume to find out");
         };
         let look = self.follow_command(folder);
         let stop = match self.host.place.as_str() {
             "local" => format!("kill {pid}"),
             place => format!("ssh {place} kill {pid}"),
         };
-        display.say(&format!("it goes on there. Look again: {look}"));
-        display.say(&format!("stop it, saved: {stop}"));
+        display.say(&format!("it keeps running there. Follow it again: {look}"));
+        display.say(&format!("save and stop it: {stop}"));
     }
 
     /// The command that follows the training again.
@@ -153,7 +153,7 @@ impl RemoteTraining {
             Some((true, false)) => ExitCode::SUCCESS,
             Some((false, _)) => interrupt::code(),
             Some((true, true)) | None => {
-                said("the training has come to no result");
+                said("the training ended without a result");
                 ExitCode::FAILURE
             }
         }

@@ -63,8 +63,9 @@ fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
     signal(&client, "-INT");
     let (code, said, _) = end(client);
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains(&format!("stop it, saved: kill {pid}")), "{said}");
-    let look = said.lines().find_map(|line| line.split_once("Look again: ssmprobe ")).expect("a command").1;
+    assert!(said.contains(&format!("save and stop it: kill {pid}")), "{said}");
+    let look =
+        said.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
     let (code, _, said) = run(program().args(look.split(' ')));
     assert_eq!(code, 0, "{said}");
     same(&desk, "there");
@@ -203,7 +204,7 @@ fn a_training_never_notices_that_ssh_or_a_worker_is_killed() {
     until("another connection", || ssh().is_some_and(|ssh| ssh != first) || epochs(&desk, "there") >= 1200);
     let (code, said, _) = end(client);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("the connection is lost; the training goes on there"), "{said}");
+    assert!(said.contains("connection lost; the training keeps running there"), "{said}");
     assert!(said.matches("started as process").count() == 1 && said.contains("the run is in "), "{said}");
     same(&desk, "there");
     until("the end of the training", || !lives(pid));

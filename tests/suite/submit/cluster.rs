@@ -106,7 +106,7 @@ fn a_sweep_on_four_nodes_comes_to_the_bytes_of_one_in_a_piece() {
     let in_tasks = ["--submit", "slurm", "--tasks", "6", "--cpus", "1", "--wait"];
     let (code, _, said) = run(&mut slurm.on(sweep(&desk, "parts", &[&points[..], &in_tasks].concat())));
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("handed in: all-tokens, then 6 x train, then join"), "{said}");
+    assert!(said.contains("submitted: all-tokens, then 6 x train, then join"), "{said}");
     assert!(said.contains("8 of 8 tasks done"), "{said}");
     done(&mut sweep(&desk, "whole", &points));
     assert_same(&desk.path("parts"), &desk.path("whole"));
@@ -128,7 +128,7 @@ fn a_sweep_on_four_nodes_comes_to_the_bytes_of_one_in_a_piece() {
     let how = states(&mut slurm.on(jobs(&folder, &["--json"])));
     assert_eq!((how["train-1"].as_str(), how["join"].as_str()), ("done", "not-handed-in"));
     let (code, _, said) = run(&mut slurm.on(jobs(&folder, &["--retry", "--wait"])));
-    assert!(code == 0 && said.contains("handed in 2 tasks"), "{said}");
+    assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
     done(&mut desk.train("plain", 2, &[]));
     assert_same(&folder, &desk.path("plain"));
 }

@@ -92,7 +92,7 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     let in_tasks = ["--submit", "local", "--tasks", "4", "--array-limit", "2", "--wait"];
     let (code, _, said) = run(&mut desk.train("parts", 2, &in_tasks));
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("handed in: 3 x tokens, then all-tokens, then 4 x train, then join"), "{said}");
+    assert!(said.contains("submitted: 3 x tokens, then all-tokens, then 4 x train, then join"), "{said}");
     assert!(said.contains("9 of 9 tasks done"), "{said}");
     done(&mut desk.train("whole", 2, &[]));
     assert_same(&desk.path("parts"), &desk.path("whole"));
@@ -125,7 +125,7 @@ fn a_sweep_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     for (name, tasks) in [("six", "6"), ("two", "2")] {
         let more = ["--seeds", "3", "--submit", "local", "--tasks", tasks, "--wait"];
         let (code, _, said) = run(&mut sweep(&desk, name, &more));
-        assert!(code == 0 && said.contains(&format!("handed in: {tasks} x train, then join")), "{said}");
+        assert!(code == 0 && said.contains(&format!("submitted: {tasks} x train, then join")), "{said}");
         assert_same(&desk.path(name), &desk.path("whole"));
     }
     let (code, _, said) =
@@ -184,7 +184,7 @@ fn a_killed_task_is_named_and_goes_on() {
         said.contains("train-1 failed with exit code 137") && said.contains("train-1.txt ends with:"),
         "{said}"
     );
-    assert!(said.contains("--retry` hands in what is not done"), "{said}");
+    assert!(said.contains("--retry` resubmits what is not done"), "{said}");
     let how = states(&mut jobs(&folder, &["--json"]));
     assert_eq!(
         (how["train-1"].as_str(), how["train-2"].as_str(), how["join"].as_str()),
@@ -193,11 +193,11 @@ fn a_killed_task_is_named_and_goes_on() {
     assert!(!folder.join("run.json").exists());
 
     let (code, _, said) = run(&mut jobs(&folder, &["--retry", "--wait"]));
-    assert!(code == 0 && said.contains("handed in 2 tasks"), "{said}");
+    assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
     done(&mut desk.train("whole", 40, &[]));
     assert_same(&folder, &desk.path("whole"));
     let (code, _, said) = run(&mut jobs(&folder, &["--retry"]));
-    assert!(code == 0 && said.contains("nothing is to be handed in"), "{said}");
+    assert!(code == 0 && said.contains("nothing to submit"), "{said}");
 }
 
 #[test]
@@ -215,8 +215,10 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
     let (code, said, _) = crate::interrupts::end(client);
     assert_eq!(code, Some(130), "{said}");
-    let look =
-        format!("the tasks go on; `ssmprobe jobs {}` shows them, with --wait it waits", folder.display());
+    let look = format!(
+        "the tasks keep running; `ssmprobe jobs {}` shows them, --wait waits for them",
+        folder.display()
+    );
     assert!(said.contains(&look), "{said}");
     assert_eq!(process(words), Some(task));
     assert_eq!(states(&mut jobs(&folder, &["--json"]))["train-2"], "running");
@@ -332,7 +334,7 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     // In tasks, which the last joins; it asks about nothing itself, and leaves no part behind.
     let submit = ["--submit", "local", "--tasks", "3", "--array-limit", "3", "--wait"];
     let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &submit].concat()));
-    assert!(code == 0 && said.contains("handed in: 3 x eval, then join"), "{said}");
+    assert!(code == 0 && said.contains("submitted: 3 x eval, then join"), "{said}");
     assert!(!log().contains("asked about"), "{}", log());
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
     assert!(!home.join("tasks/1").exists());
@@ -441,7 +443,7 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     assert!(code == 2 && said.contains("several --backbone are for --submit"), "{said}");
     let (code, _, said) = run(&mut both(&["--submit", "local", "--wait"]));
     assert_eq!(code, 0, "{said}");
-    let expected = "handed in: backbone: all-tokens, then 2 x train, then join; other: all-tokens, then 2 x train, then join";
+    let expected = "submitted: backbone: all-tokens, then 2 x train, then join; other: all-tokens, then 2 x train, then join";
     assert!(said.contains(expected) && said.contains("8 of 8 tasks done"), "{said}");
     done(&mut desk.train("one", 1, &[]));
     assert_same(&desk.path("both/backbone"), &desk.path("one"));
@@ -461,6 +463,6 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     let how = states(&mut jobs(&desk.path("again"), &["--json"]));
     assert_eq!((how["join-other"].as_str(), how["join-backbone"].as_str()), ("done", "not-handed-in"));
     let (code, _, said) = run(&mut jobs(&desk.path("again"), &["--retry", "--wait"]));
-    assert!(code == 0 && said.contains("handed in 2 tasks"), "{said}");
+    assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
     assert_same(&desk.path("again/backbone"), &desk.path("one"));
 }

@@ -134,7 +134,7 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
     );
     // The last got lost: it and the join are handed in again.
     let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
-    assert!(code == 0 && said.contains("handed in 2 tasks"), "{said}");
+    assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
     let again = [
         "--parsable --array=1%2 --export=ALL,SSMPROBE_BEFORE=4 train.sh",
         "--parsable --dependency=afterok:5 --kill-on-invalid-dep=yes join.sh",
@@ -168,7 +168,7 @@ wc -l < "$0.calls""#;
     let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &more)));
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("2 of 5 tasks are handed in") && said.contains("5 of 5 tasks done"), "{said}");
-    assert!(said.contains("Unable to contact slurm controller; it is asked again"), "{said}");
+    assert!(said.contains("Unable to contact slurm controller; retrying"), "{said}");
     let expected =
         ["--parsable --array=1-2 train.sh", "--parsable --array=3-4 train.sh", "--parsable join.sh"];
     assert_eq!(calls(&bin, &desk.path("run/tasks")), expected);
@@ -200,7 +200,7 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
     let trains = ["train-1", "train-2", "train-3", "train-4"].map(|name| how[name].as_str());
     assert_eq!(trains, ["lost", "done", "not-handed-in", "not-handed-in"]);
     let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
-    assert!(code == 0 && said.contains("handed in 4 tasks"), "{said}");
+    assert!(code == 0 && said.contains("submitted 4 tasks"), "{said}");
     assert_eq!(list()["train-3"], "lost");
 }
 
@@ -228,7 +228,7 @@ fn a_damaged_part_is_named_and_made_again() {
     fs::write(home.join("state/train-1"), "0\n").expect("a code");
     fs::write(home.join("state/train-2"), "0\n").expect("a code");
     let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
-    assert!(code == 0 && said.contains("handed in 2 tasks"), "{said}");
+    assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
     assert_eq!(
         calls(&bin, &home)[2..],
         [

@@ -144,7 +144,7 @@ impl Report {
             }
             EvalEvent::Begun => folder.map_or(Ok(()), |folder| {
                 atomic_file::make_folder(folder)
-                    .with_context(|| format!("{}: cannot be made", folder.display()))
+                    .with_context(|| format!("{}: cannot be created", folder.display()))
             }),
             EvalEvent::LeftOut { probe, error } => {
                 let named = error.starts_with(&probe.display().to_string());

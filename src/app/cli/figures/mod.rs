@@ -165,7 +165,7 @@ impl Figures {
         }
         if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
             atomic_file::make_folder(folder)
-                .with_context(|| format!("{}: cannot be made", folder.display()))?;
+                .with_context(|| format!("{}: cannot be created", folder.display()))?;
         }
         if !self.run.is_empty() {
             return self.draw_training();

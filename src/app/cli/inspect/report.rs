@@ -51,8 +51,9 @@ impl Report {
     pub fn print_event(&self, event: InspectEvent) -> anyhow::Result<()> {
         match event {
             InspectEvent::Begun(images) => {
-                atomic_file::make_folder(&self.out)
-                    .with_context(|| format!("{}: the output folder cannot be made", self.out.display()))?;
+                atomic_file::make_folder(&self.out).with_context(|| {
+                    format!("{}: the output folder cannot be created", self.out.display())
+                })?;
                 self.bar.set_length(images as u64);
                 self.bar.set_draw_target(ProgressDrawTarget::stderr());
                 let summary = Some(Summary::new(&self.out)?);

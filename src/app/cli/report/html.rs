@@ -29,47 +29,48 @@ use crate::viz::{Figure, export, find};
 /// Largest file of notes, in bytes.
 const MAX_NOTES: u64 = 1 << 20;
 /// The paragraph about `--html` in the long help of `report`.
-pub(super) const LONG: &str = "--html writes one file that needs no network and no program: test images through probes side by side, a token \
-     that is pointed at marked in all figures, the reading order step by step, evidence for each image's own class and for \
-     those that probes take it for, and the tables. Its pictures are those of `ssmprobe figures`, byte by byte.";
+pub(super) const LONG: &str = "--html writes one self-contained file that any browser shows offline: test images through probes side by side, the token \
+     under the pointer marked in all figures, the reading order step by step, evidence for each image's own class and for \
+     those that probes predict, and the tables. Its figures are those of `ssmprobe figures`, byte for byte.";
 
 /// A page instead of tables alone.
 #[derive(Args)]
 pub(super) struct HtmlFlags {
-    /// File to write a page to that any browser shows, offline: images through probes side by side, and the tables.
+    /// HTML file to write, which any browser shows offline: images through probes side by side, and the tables.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "format"])]
     pub(super) html: Option<PathBuf>,
-    /// Test images of the first run to show, as `eval --evaluation` names them, or their files' names [default: 6 that part the
-    /// probes].
+    /// Test images of the first run to show, named as in `eval --evaluation`, or by file name [default: 6 on which
+    /// the probes disagree].
     #[arg(long, value_name = "NAME", num_args = 1.., requires = "html")]
     image: Vec<String>,
-    /// Heads of the first run to show, of their best seed, or HEAD-sSEED [default: the best of 4 kinds, routers first].
+    /// Heads of the first run to show, each with its best seed, or HEAD-sSEED [default: the best of 4 kinds, routers
+    /// first].
     #[arg(long, value_name = "HEAD", value_delimiter = ',', num_args = 1.., requires = "html")]
     probe: Vec<String>,
-    /// Classes to store evidence for of every image, by name or number, with commas between them: whoever reads the page
-    /// chooses among them [default: the image's own, and those that the probes take it for].
+    /// Classes to store evidence for, comma-separated names or numbers; readers of the page choose among them
+    /// [default: the image's own, and those that the probes predict].
     #[arg(long, value_name = "CLASS", requires = "html")]
     class: Option<String>,
-    /// Traces to show instead of explaining images (inspect --save-traces); then no run is needed. Those of one image and
-    /// probe are for classes to choose from.
+    /// Traces to show instead of explaining images (inspect --save-traces); no run is needed then. Several traces of
+    /// one image and probe offer a choice of classes.
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "html", conflicts_with_all = ["image", "probe", "class"])]
     trace: Vec<PathBuf>,
     /// Figures to show [default: token_map, scan_path, evidence]; `ssmprobe figures --list` lists them.
     #[arg(long, value_name = "ID", value_delimiter = ',', requires = "html", value_parser = figure)]
     figure: Vec<FigureArg>,
-    /// What you have to say, a text file in Markdown: headings, paragraphs, lists, emphasis and code.
+    /// Your notes, a Markdown file: headings, paragraphs, lists, emphasis and code.
     #[arg(long, value_name = "FILE", requires = "html")]
     notes: Option<PathBuf>,
-    /// What the page is called [default: backbone and dataset].
+    /// Title of the page [default: backbone and dataset].
     #[arg(long, value_name = "TEXT", requires = "html")]
     title: Option<String>,
-    /// The dataset of the first run, where it has moved.
+    /// Dataset of the first run, if it has moved.
     #[arg(long, value_name = "DIR", requires = "html")]
     data: Option<PathBuf>,
     /// Where to compute: cpu, wgpu, cuda or auto.
     #[arg(long, default_value = "auto", requires = "html")]
     device: String,
-    /// Also keep the traces that the page is made of, which `ssmprobe figures` draws.
+    /// Also save the traces that the page is made of, which `ssmprobe figures` draws.
     #[arg(long, value_name = "DIR", requires = "html", conflicts_with = "trace")]
     save_traces: Option<PathBuf>,
 }
@@ -133,7 +134,8 @@ impl HtmlFlags {
                 let mut traces = Vec::new();
                 for path in &self.trace {
                     let trace = source::trace(path)?;
-                    check(&trace).with_context(|| format!("{}: does not hold together", path.display()))?;
+                    check(&trace)
+                        .with_context(|| format!("{}: the trace is inconsistent", path.display()))?;
                     traces.push(anonymised(trace));
                 }
                 page.parts = vec![Part { note: None, traces }];
@@ -147,7 +149,7 @@ impl HtmlFlags {
         let html = page.html();
         if let Some(folder) = out.parent() {
             atomic_file::make_folder(folder)
-                .with_context(|| format!("{}: cannot be made", folder.display()))?;
+                .with_context(|| format!("{}: cannot be created", folder.display()))?;
         }
         atomic_file::write(out, html.as_bytes())
             .with_context(|| format!("{}: cannot be written", out.display()))?;
@@ -180,7 +182,7 @@ impl HtmlFlags {
 
 /// Writes each trace to a file in `folder`, named by its number, image, probe and class.
 fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyhow::Result<()> {
-    atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be created", folder.display()))?;
     for (number, trace) in (1..).zip(traces) {
         let stem = |name: &str| crate::viz::figures::plot::stem(name);
         let (image, probe, class) = (stem(&trace.image), stem(&trace.probe), trace.evidence.class);
@@ -229,7 +231,7 @@ fn facts(sources: &[Source]) -> Vec<(String, String)> {
             manifest.program,
             manifest.device
         );
-        let weights = manifest.backbone.fingerprint.clone().unwrap_or_else(|| "not known".to_owned());
+        let weights = manifest.backbone.fingerprint.clone().unwrap_or_else(|| "unknown".to_owned());
         let own = [
             ("Run", source.name.clone()),
             ("Backbone", manifest.backbone.id.clone()),

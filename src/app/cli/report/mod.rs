@@ -25,7 +25,7 @@ pub struct Report {
     /// Folders of runs, finished or not.
     #[arg(value_name = "RUN", required_unless_present = "trace", num_args = 1..)]
     runs: Vec<PathBuf>,
-    /// Folder to write a file for every table and format to; without it tables are printed.
+    /// Folder to write a file per table and format to; without it, tables are printed.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Formats: md, latex, csv, parquet [default: md printed, the first three written].
@@ -34,10 +34,10 @@ pub struct Report {
     /// Only these tables.
     #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = kind)]
     table: Vec<String>,
-    /// The head that the table `paired` compares the others with [default: sinkhorn, else the best].
+    /// Head that the table `paired` compares the others with [default: sinkhorn, else the best].
     #[arg(long, value_name = "HEAD")]
     against: Option<String>,
-    /// Test in the table `paired` whether heads differ by less than so many points of accuracy.
+    /// Test in the table `paired` whether heads differ by less than this many points of accuracy.
     #[arg(long, value_name = "POINTS", value_parser = number("above 0 and at most 100", is_margin))]
     equivalence: Option<f64>,
     #[command(flatten)]
@@ -47,12 +47,12 @@ pub struct Report {
 fn long() -> String {
     let tables = TABLES.iter().map(|kind| format!("  {:<14} {}\n", kind.id, kind.what)).collect::<String>();
     format!(
-        "Tables, as far as the runs hold what they show:\n{tables}\n`main`, `cost` and `conventions` are of any run, \
-         `paired` of two heads or more, `routing` of two learned routers or more, `fine-grained` of several runs, `rates` \
-         of heads at several layers or rates (`ssmprobe train --layers`, `--rates`), and `grid`, `state-size` and `sweep` \
-         of `ssmprobe sweep --grid`: temperature by iterations, state_dim, any other setting. `ssmprobe eval --run RUN` \
-         adds what `diagnostics` and `order` show and, where the dataset has masks or annotations, `regions` and how heads find known \
-         objects. Its flags add the rest: --ablations `scramble`, --keep-last `last`, --stability `stability`, --causal \
+        "Tables that the runs have data for:\n{tables}\n`main`, `cost` and `conventions` need any run, \
+         `paired` two heads or more, `routing` two learned routers or more, `fine-grained` several runs, `rates` \
+         heads at several layers or rates (`ssmprobe train --layers`, `--rates`), and `grid`, `state-size` and `sweep` \
+         a `ssmprobe sweep --grid`: temperature by iterations, state_dim, any other setting. `ssmprobe eval --run RUN` \
+         adds the data of `diagnostics` and `order` and, if the dataset has masks or annotations, of `regions` and of how well heads \
+         find known objects. Its flags add the rest: --ablations `scramble`, --keep-last `last`, --stability `stability`, --causal \
          `causal`, --anchors the anchors of `main`.\n\n{}\n\nExit codes: 0 done, 1 failed, 2 wrong usage.",
         html::LONG
     )
@@ -84,7 +84,7 @@ impl Report {
         let mut sources = Source::open_all(&self.runs)?;
         if let Some(asked) = &self.against {
             if !sources.iter().any(|source| source.called(asked).is_some()) {
-                return Err(Usage(format!("--against {asked}: no run has trained such a head")).into());
+                return Err(Usage(format!("--against {asked}: no run has such a head")).into());
             }
             sources.iter_mut().for_each(|source| source.reference = Some(asked.clone()));
         }
@@ -97,14 +97,14 @@ impl Report {
         }
         if tables.is_empty() {
             let asked = if self.table.is_empty() { "any table".into() } else { self.table.join(", ") };
-            bail!("the runs do not hold what {asked} shows; `ssmprobe report --help` says what is needed");
+            bail!("the runs have no data for {asked}; `ssmprobe report --help` says what each table needs");
         }
         let Some(out) = &self.out else {
             let format = match self.format[..] {
                 [] => &FORMATS[0],
                 [Some(one)] => one,
                 [None] | [_, ..] => {
-                    let why = "Parquet and several formats are written, not printed; add --out DIR";
+                    let why = "Parquet and several formats cannot be printed; add --out DIR";
                     return Err(Usage(why.into()).into());
                 }
             };
@@ -114,7 +114,7 @@ impl Report {
         };
         let formats: Vec<FormatArg> =
             if self.format.is_empty() { FORMATS.iter().map(Some).collect() } else { self.format.clone() };
-        atomic_file::make_folder(out).with_context(|| format!("{}: cannot be made", out.display()))?;
+        atomic_file::make_folder(out).with_context(|| format!("{}: cannot be created", out.display()))?;
         for table in &tables {
             for format in &formats {
                 let ending = format.map_or(PARQUET, |format| format.extension);
