@@ -354,9 +354,9 @@ fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
     let scan = ["--scan", "raster,snake", "--out", "s.svg", "--against", "1"];
     assert!(said(&scan, 2).contains("--against: fixed scans have no trace"));
     let run = ["--run", ".", "--out", "s.svg", "--against", "1"];
-    assert!(said(&run, 2).contains("--against: runs stand on one plot"));
+    assert!(said(&run, 2).contains("--against: runs share one plot"));
     let stability = ["--stability", "none.json", "--out", "s.svg", "--against", "1"];
-    assert!(said(&stability, 2).contains("--against: each tau of a stability compares"));
+    assert!(said(&stability, 2).contains("--against: each tau of a stability file compares"));
     let overview = ["--evaluation", "none.json", "--figure", "confusion", "--out", "s.svg", "--against", "1"];
     assert!(said(&overview, 2).contains("names the y axis of a scatter"));
     let [own, other] = [small::removal(), small::other_removal()].map(|removal| {

@@ -535,7 +535,7 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (inspect, "GAP --masks none", "none: is no folder"),
         ("import --as mae", "none out", "none: no such file or folder"),
         ("import --as dinov2-linear --backbone MAE", "GAP out", "already a probe, with the head `gap`"),
-        ("report RUN --html a.html", "--notes none", "--notes none: there is no such file"),
+        ("report RUN --html a.html", "--notes none", "--notes none: no such file"),
     ] {
         let mut command = program();
         for word in verb.split(' ').chain(rest.split(' ')) {

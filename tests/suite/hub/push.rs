@@ -359,7 +359,7 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     let (code, page, said) = push(&[]);
     assert_eq!(code, 0, "{said}");
     assert_eq!(page.trim(), format!("http://127.0.0.1:{}/me/birds", server.port));
-    assert!(said.contains("8 files are in "), "{said}");
+    assert!(said.contains("pushed 8 files to "), "{said}");
 
     let files = held.lock().unwrap().files.clone();
     let names: Vec<&str> = files.keys().map(String::as_str).collect();

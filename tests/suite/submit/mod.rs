@@ -440,7 +440,7 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     let copy = copy.to_str().expect("text");
     let both = |more: &[&str]| desk.train("both", 1, &[&["--backbone", copy], more].concat());
     let (code, _, said) = run(&mut both(&[]));
-    assert!(code == 2 && said.contains("several --backbone are for --submit"), "{said}");
+    assert!(code == 2 && said.contains("several --backbone need --submit"), "{said}");
     let (code, _, said) = run(&mut both(&["--submit", "local", "--wait"]));
     assert_eq!(code, 0, "{said}");
     let expected = "submitted: backbone: all-tokens, then 2 x train, then join; other: all-tokens, then 2 x train, then join";

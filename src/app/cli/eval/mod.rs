@@ -37,36 +37,36 @@ pub struct Eval {
     json: bool,
 }
 
-const LONG: &str = r#"Where the dataset has a folder `masks` beside its splits (masks/<split>/<class>/<name>.png, white
-is the object), or --masks names a folder of masks, it is also asked how well each head finds the object: ROC AUC
-over tokens of what they count and of the evidence for the image's own class, and the share of the evidence on it.
-Masks with a palette, or with greys up to 50, hold a region for every index (names.txt beside them names each). Of CUB
-the segmentations, boxes and parts are known too, of Stanford Cars the boxes. Of every region it is kept when it is
+const LONG: &str = r#"If the dataset has a folder `masks` beside its splits (masks/<split>/<class>/<name>.png, white
+is the object), or --masks names a folder of masks, eval also measures how well each head finds the object: ROC AUC
+over tokens of their weights and of the evidence for the image's own class, and the share of the evidence on the object.
+Masks with a palette, or with greys up to 50, hold a region for every index (names.txt beside them names each). CUB's
+segmentations, boxes and parts are known too, and the boxes of Stanford Cars. For every region the results say when it is
 read, how much its tokens count and add, and which is read before which (`ssmprobe report --table regions`).
 
-Of heads with a router every diagnostic of their plans is kept too: its mean over the images, beside
-what random scores and untrained scorers give (`ssmprobe report --table diagnostics`).
+For heads with a router every diagnostic of their plans is kept too: its mean over the images, beside
+that of random scores and of untrained scorers (`ssmprobe report --table diagnostics`).
 
---evaluation writes of every image its name, class, prediction, whether that is right (1, 0), its
+--evaluation writes for every image its name, class, prediction, whether that is correct (1, 0), its
 probability, the five most probable classes, the probability of its own class, every diagnostic, and
 z, p and headroom of the order test; with --causal the mean height of every removal curve, with --stability the
 mean tau of every kind of change. The JSON also
-keeps three numbers of every token, in float16: where it came, what it adds to the image's own class, and what it
-counts (50,000 images of 196 tokens: 59 MB, 78 MB in the file).
+holds three numbers for every token, in float16: its position, what it adds to the image's own class, and its
+weight (50,000 images of 196 tokens: 59 MB, 78 MB in the file).
 
-Of heads whose memory has a kernel by position every image's order is tested against all orders of its
-tokens (`ssmprobe report --table order`). With --causal every ranking has removal curves (`ssmprobe report
---table causal`), with --keep-last every head with a memory by position an accuracy by tokens kept (--table last), with
---stability every single order what is left of it (--table stability).
+For heads whose memory has a kernel by position, every image's order is tested against all orders of its
+tokens (`ssmprobe report --table order`). --causal adds removal curves for every ranking (`ssmprobe report
+--table causal`), --keep-last the accuracy by tokens kept for every head with a memory by position (--table last),
+--stability what is left of every single order (--table stability).
 
---reading reads every image of every probe so, and stands in the names of files: <probe>-order-mine.csv.
+--reading applies to every image and probe, and is part of the file names: <probe>-order-mine.csv.
 
 --json prints {"event": "probe", "probe", "head", "seed", "reading", "evaluation"} for every probe, {"event":
 "survey", "probe", "files"} with --evaluation, {"event": "failure", "probe", "error"} for one that cannot
-be asked, {"event": "anchor", ...} and last
+be evaluated, {"event": "anchor", ...} and last
 {"event": "end", "images", "masks", "probes", "file"}.
 
-Exit codes: 0 at least one probe was asked, 1 none was or it failed, 2 wrong usage, 130 stopped by
+Exit codes: 0 at least one probe was evaluated, 1 none was or it failed, 2 wrong usage, 130 stopped by
 Ctrl-C."#;
 
 /// Prints the events of the job, and collects the results for the table.
@@ -92,21 +92,20 @@ impl Eval {
         let EvalFlags { part, join, .. } = &self.asked;
         let in_parts = self.submit.submit.is_some() || part.is_some() || join.is_some();
         if in_parts && self.on.host().is_some() {
-            let why = "--on asks in one process there: --submit, --part and --join are for the machine they are typed on";
+            let why =
+                "--on evaluates in one process there: --submit, --part and --join work only on this machine";
             return Err(Usage(why.into()).into());
         }
         if in_parts && self.asked.stability {
-            let why =
-                "--stability reads changed pictures for all probes at once: ask for it without --submit";
+            let why = "--stability reads changed images for all probes at once: use it without --submit";
             return Err(Usage(why.into()).into());
         }
         if let Some(place) = self.submit.submit {
             return self.submit(place);
         }
         if let Some(folder) = &self.asked.evaluation {
-            let refused = |why| {
-                Usage(format!("--evaluation {}: nothing can be written there: {why}", folder.display()))
-            };
+            let refused =
+                |why| Usage(format!("--evaluation {}: cannot be written to: {why}", folder.display()));
             atomic_file::can_write(folder).map_err(refused)?;
         }
         let report = Report { asked: self.asked.clone(), json: self.json, results: Mutex::default() };
@@ -123,7 +122,7 @@ impl Eval {
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let folder = self.asked.home()?;
         let Some(tasks) = self.submit.tasks else {
-            return Err(Usage("--submit: say into how many tasks, as --tasks 8".into()).into());
+            return Err(Usage("--submit: give the number of tasks, such as --tasks 8".into()).into());
         };
         let tasks = (tasks as usize).min(self.asked.images()?.max(1));
         let words = SubmitFlags::others_typed()?;
@@ -182,7 +181,7 @@ impl Report {
                     let probes = probes.len();
                     json!({"event": "end", "images": images, "masks": masks, "probes": probes, "file": file})
                 })?;
-                file.iter().for_each(|file| say!("kept in {}", file.display()));
+                file.iter().for_each(|file| say!("saved to {}", file.display()));
                 Ok(())
             }
         })

@@ -66,7 +66,7 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: 
     }
     let mut notes: Vec<String> = Vec::new();
     if probes.iter().any(|probe| !probe.metrics.ablations.is_empty()) {
-        notes.push("Disturbed orders: at evaluation alone, nothing was trained anew".to_owned());
+        notes.push("Disturbed orders: at evaluation only, nothing was retrained".to_owned());
     }
     let share = probes.iter().find_map(|probe| probe.metrics.truth?.object_share);
     if let Some(share) = share {

@@ -26,37 +26,37 @@ const ONLY_SCATTER_TAKES_TWO: &str = "--evaluation: only a scatter takes two";
 /// What is drawn of evaluations.
 #[derive(Args)]
 pub struct EvaluationFlags {
-    /// What a probe made of a dataset: `<probe>.survey.json` of `ssmprobe eval --evaluation`, or what the window saves beside a
-    /// figure; a second one is on the y axis of a scatter
+    /// Evaluation of a dataset by a probe: `<probe>.survey.json` from `ssmprobe eval --evaluation`, or the file that
+    /// the window saves beside a figure; a second one is on the y axis of a scatter
     #[arg(long, alias = "survey", conflicts_with_all = ["trace", "scan", "run"], value_name = "FILE")]
     evaluation: Vec<PathBuf>,
-    /// The stability of one image's order: `<probe>.stability.json` of `ssmprobe inspect --stability`, or what the window saves
-    /// beside its figure
+    /// Stability of one image's order: `<probe>.stability.json` from `ssmprobe inspect --stability`, or the file that
+    /// the window saves beside its figure
     #[arg(long, conflicts_with_all = ["trace", "scan", "run", "evaluation"], value_name = "FILE")]
     stability: Option<PathBuf>,
-    /// Removal curves of one image, as `ssmprobe inspect --causal` and the window write them (JSON)
+    /// Removal curves of one image, as written by `ssmprobe inspect --causal` and the window (JSON)
     #[arg(long, conflicts_with_all = ["trace", "scan", "run", "evaluation", "stability"], value_name = "FILE")]
     causal: Option<PathBuf>,
     /// Where tokens were removed: frozen, rerouted, patches or pixels [default: the first in the file]
     #[arg(long, requires = "causal", value_name = "MODE")]
     mode: Option<String>,
-    /// What is read of the class: logit, margin or probability
+    /// Score of the class: logit, margin or probability
     #[arg(long, requires = "causal", default_value = "logit", value_name = "NAME")]
     quantity: String,
-    /// Ranking whose picture is drawn, at the step that --step names [default: the first in the file]
+    /// Ranking whose picture is drawn, at the step given by --step [default: the first in the file]
     #[arg(long, requires = "causal", value_name = "ID")]
     ranking: Option<String>,
-    /// The measure by class, and on the x axis of a scatter
+    /// Measure shown by class, and on the x axis of a scatter
     #[arg(long, requires = "evaluation", value_name = "NAME")]
     measure: Option<String>,
-    /// What maps of classes show: where tokens come, or what they count
+    /// What maps of classes show: token positions or token weights
     #[arg(long, value_enum, requires = "evaluation", default_value = "positions")]
     maps: Maps,
     #[command(flatten)]
     classes: ClassFlags,
     #[command(flatten)]
     similarity: SimilarityFlags,
-    /// What the dots of a map of images are coloured by
+    /// What the dots of an image map are coloured by
     #[arg(long, value_enum, requires = "evaluation", default_value = "outcome")]
     color: Color,
 }
@@ -70,13 +70,13 @@ enum Color {
 /// Which classes are drawn.
 #[derive(Args)]
 pub struct ClassFlags {
-    /// Most classes drawn, those that differ most; or "all"
+    /// Maximum number of classes drawn, those that differ most; or "all"
     #[arg(long, requires = "evaluation", default_value = "40", value_parser = class_limit, value_name = "N")]
     classes: ClassLimit,
-    /// Draw only classes with these letters in their names
+    /// Draw only classes whose names contain this text
     #[arg(long, requires = "evaluation", value_name = "TEXT")]
     class_search: Option<String>,
-    /// Order of classes; that which suits the figure where it is not given
+    /// Order of classes [default: depends on the figure]
     #[arg(long, value_enum, requires = "evaluation")]
     class_sort: Option<Sort>,
 }
@@ -96,7 +96,7 @@ enum Sort {
 fn class_limit(text: &str) -> Result<ClassLimit, String> {
     match text.parse() {
         _ if text == "all" => Ok(ClassLimit(None)),
-        Ok(0) | Err(_) => Err("give a number above 0, or all".to_owned()),
+        Ok(0) | Err(_) => Err("expected a number above 0, or all".to_owned()),
         Ok(limit) => Ok(ClassLimit(Some(limit))),
     }
 }
@@ -136,19 +136,19 @@ impl EvaluationFlags {
     pub fn no_difference(&self, figures: &[String]) -> Option<&'static str> {
         if self.stability.is_some() {
             return Some(
-                "each tau of a stability compares an order with its own; how far two orders lie apart, their scan_path shows (--trace)",
+                "each tau of a stability file compares an order with itself; draw scan_path of two orders (--trace) to see how far apart they are",
             );
         }
         let scatter = |id: &String| dataset::find(id).is_some_and(dataset::Overview::is_by_image);
         let overview = !self.evaluation.is_empty() && !figures.iter().any(scatter);
-        overview.then_some("of evaluations it names the y axis of a scatter; `ssmprobe report --table paired` subtracts them")
+        overview.then_some("with evaluations it names the y axis of a scatter; `ssmprobe report --table paired` subtracts them")
     }
 
     /// The plot of a file of removal curves as the flags show it, with `--against` of their difference from another file's.
     fn removal(&self, path: &Path, figures: &Figures) -> anyhow::Result<RemovalPlot> {
         let read = |path: &Path| -> anyhow::Result<Arc<Removal>> {
             let removal = Removal::from_json(&source::text(path)?)
-                .map_err(|why| anyhow::anyhow!("{} holds no removal curves: {why}", path.display()))?;
+                .map_err(|why| anyhow::anyhow!("{} has no removal curves: {why}", path.display()))?;
             Ok(Arc::new(removal))
         };
         let curves = read(path)?;
@@ -163,7 +163,7 @@ impl EvaluationFlags {
         }
         let quantity = Quantity::ALL.into_iter().find(|quantity| quantity.id() == self.quantity);
         let ids = || Quantity::ALL.map(Quantity::id).join(", ");
-        let unknown = || Usage(format!("--quantity {}: choose {}", self.quantity, ids()));
+        let unknown = || Usage(format!("--quantity {}: expected one of {}", self.quantity, ids()));
         view.quantity = quantity.ok_or_else(unknown)?;
         if let Some(asked) = &self.ranking {
             let known = removal.rankings.get(asked).and_then(|ranked| ranked.found());
@@ -203,7 +203,7 @@ impl EvaluationFlags {
         if evaluation.values(name).is_none() {
             let known: Vec<&str> = evaluation.measures.keys().copied().collect();
             let known = known.join(", ");
-            bail!(Usage(format!("{} has no measure {name}; there are {known}", evaluation.probe)));
+            bail!(Usage(format!("{} has no measure {name}; expected one of {known}", evaluation.probe)));
         }
         Ok(name.clone())
     }
@@ -225,7 +225,7 @@ impl Figures {
             (Some(path), _) => {
                 check_figure("a stability has", stability::INFO.id)?;
                 let read: Stability = serde_json::from_str(&source::text(path)?)
-                    .with_context(|| format!("{} is not a stability", path.display()))?;
+                    .with_context(|| format!("{} is not a stability file", path.display()))?;
                 Box::new(StabilityPlot(Arc::new(read)))
             }
             (None, None) if self.figure == [image_map::INFO.id] => Box::new(self.evaluations.image_map()?),
@@ -241,7 +241,7 @@ impl Figures {
         let ids = || overviews().chain([image_map::INFO.id]).collect::<Vec<_>>().join(", ");
         let [id] = &self.figure[..] else { bail!(Usage(format!("--figure: name one of {}", ids()))) };
         let unknown =
-            || Usage(format!("--figure {id}: an evaluation has no such figure; there are {}", ids()));
+            || Usage(format!("--figure {id}: an evaluation has no such figure; expected one of {}", ids()));
         let overview = dataset::find(id).ok_or_else(unknown)?;
         let read = |path: &PathBuf| -> anyhow::Result<_> { Ok(Arc::new(source::evaluation(path)?)) };
         let evaluations = self.evaluations.evaluation.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
@@ -258,7 +258,7 @@ impl Figures {
                 format!("{} is of {images} {} images of {}", path.display(), asked.split, asked.dataset)
             };
             let [one, two] = [describe(one, &evaluation), describe(two, &other)];
-            bail!(Usage(format!("--evaluation: {one}, {two}; a scatter takes two of the same images")));
+            bail!(Usage(format!("--evaluation: {one}, {two}; a scatter needs two of the same images")));
         }
         let default = Choice::default();
         let choice = Choice {

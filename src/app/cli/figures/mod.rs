@@ -37,88 +37,89 @@ const NO_TRACE: [&str; 4] = ["run", "evaluation", "stability", "causal"];
 /// Drawings are SVG, PDF, PNG or GIF, numbers CSV or NPZ. The same input gives the same bytes.
 #[derive(Args)]
 pub struct Figures {
-    /// Trace to draw (JSON); several stand side by side on shared scales
+    /// Trace to draw (JSON); several are drawn side by side on shared scales
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// Fixed scans to draw instead of a trace, side by side; no weights and no image are needed
+    /// Fixed scans to draw instead of a trace, side by side; needs no weights and no image
     #[arg(long, conflicts_with_all = ["trace", "figure"], value_parser = source::scan,
           value_delimiter = ',', value_name = "NAME")]
     scan: Vec<Scan>,
-    /// Folder of a run, whose training curves to draw: --figure training (loss and accuracy),
-    /// training_loss (as in the paper) or training_accuracy; several runs stand on one plot. Or rates: layers by learning
-    /// rates of a run that compares them; or settings: accuracy and coverage by the one number that variants differ in, of
-    /// several runs on one plot
+    /// Folder of a run whose training curves to draw: --figure training (loss and accuracy), training_loss (as in the
+    /// paper) or training_accuracy; several runs share one plot. Or rates: layers by learning rates, for a run that
+    /// compares them; or settings: accuracy and coverage by the one number that variants differ in, for several runs
+    /// on one plot
     #[arg(long, conflicts_with_all = ["trace", "scan"], value_name = "DIR")]
     run: Vec<PathBuf>,
-    /// What the bands of training curves span over seeds: one standard deviation, or the 95 % interval of the mean
+    /// Bands of training curves over seeds: one standard deviation, or the 95 % interval of the mean
     #[arg(long, value_enum, default_value = "deviation", requires = "run")]
     band: run::BandArg,
     #[command(flatten)]
     evaluations: evaluation::EvaluationFlags,
-    /// Heads of the run to draw; all where none is named
+    /// Heads of the run to draw [default: all]
     #[arg(long, value_delimiter = ',', requires = "run", value_name = "NAME")]
     heads: Vec<String>,
-    /// Rows and columns of the patches a scan reads
+    /// Rows and columns of the patch grid that a scan reads
     #[arg(long, default_value = "14x14", value_parser = source::grid, requires = "scan", value_name = "RxC")]
     patches: Grid,
-    /// Figure to draw; several stand below each other, "all" of --trace or --run writes one file each
+    /// Figure to draw; several are stacked in one file, "all" with --trace or --run writes one file each
     #[arg(long, value_name = "ID")]
     figure: Vec<String>,
-    /// File to write: .svg, .pdf, .png, .csv or .npz, or .gif for the reading step by step; for --figure all its name
-    /// gets the id added
+    /// File to write: .svg, .pdf, .png, .csv or .npz, or .gif for the reading step by step; --figure all adds the
+    /// figure's id to its name
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// List the figures and stop
+    /// List the figures and exit
     #[arg(long)]
     list: bool,
-    /// Width in mm: 85 is a column, 174 a page of two
+    /// Width in mm: 85 for one column, 174 for a two-column page
     #[arg(long, default_value_t = 85.0, value_name = "MM")]
     width: f32,
-    /// Resolution of a PNG or GIF, in dots an inch [default: 300, of a GIF 150]
+    /// Resolution of a PNG or GIF, in dots per inch [default: 300, GIF 150]
     #[arg(long)]
     dpi: Option<f32>,
-    /// The look; print leaves the ground to the paper
+    /// Theme; print draws no background
     #[arg(long, value_enum, default_value = "print")]
     theme: Look,
-    /// Colours of magnitudes
+    /// Colour map of magnitudes
     #[arg(long, value_enum, default_value = "cividis", conflicts_with_all = ["run", "stability", "causal"])]
     map: Colors,
-    /// Logarithmic values, where a figure has them
+    /// Use a logarithmic scale, if the figure has one
     #[arg(long, conflicts_with_all = ["evaluation", "stability", "causal"])]
     log: bool,
     /// Order of the rows of an assignment matrix
     #[arg(long, value_enum, default_value = "argmax", conflicts_with_all = NO_TRACE)]
     rows: Order,
-    /// Draw differences from this: the number of a column (--trace) from 1, which comes first as it is, or the file of
-    /// another trace; of removal curves (--causal) the file of others. Of a scatter: the measure on the y axis
+    /// Draw differences from this: the number of a column (--trace) from 1, which comes first, unchanged, or the file
+    /// of another trace; for removal curves (--causal), the file of others. For a scatter: the measure on the y axis
     #[arg(long, value_name = "COLUMN|FILE|MEASURE")]
     against: Option<String>,
-    /// How many probes stand side by side, the others below; all where it is not said
+    /// Number of probes side by side, the others below [default: all]
     #[arg(long, value_name = "N", conflicts_with_all = NO_TRACE, value_parser = whole_number(1_u16..))]
     columns: Option<u16>,
-    /// Give every probe that stands beside others a scale of its own
+    /// Give each of several probes side by side its own scale
     #[arg(long, conflicts_with_all = NO_TRACE)]
     own_scales: bool,
     /// Draw the patch grid
     #[arg(long, conflicts_with_all = NO_TRACE)]
     grid: bool,
-    /// Outline the regions that are marked, over pictures
+    /// Outline marked regions over pictures
     #[arg(long, conflicts_with_all = NO_TRACE)]
     regions: bool,
-    /// Opacity of what lies over a picture, 0 to 1
+    /// Opacity of overlays on a picture, 0 to 1
     #[arg(long, default_value_t = 0.7, conflicts_with_all = NO_TRACE, value_parser = fraction::<f32>)]
     opacity: f32,
-    /// Limits of the values shown, as figures side by side share them
+    /// Limits of the values shown, to share scales between figures
     #[arg(long, value_name = "LOW:HIGH", conflicts_with_all = NO_TRACE, value_parser = limits, allow_hyphen_values = true)]
     limits: Option<(f64, f64)>,
     /// Limits of evidence by the paper's proxy
     #[arg(long, value_name = "LOW:HIGH", conflicts_with_all = NO_TRACE, value_parser = limits, allow_hyphen_values = true)]
     proxy_limits: Option<(f64, f64)>,
-    /// Show what the memory holds after so many steps of the reading order; evidence, kernel and assignment mark the
-    /// token that is read then
+    /// Show what the memory holds after this many steps of the reading order; evidence, kernel and assignment mark
+    /// the token that is read then
     #[arg(long, conflicts_with_all = ["run", "evaluation", "stability"], value_parser = whole_number(0_usize..))]
     step: Option<usize>,
-    /// Also write so many stills, evenly over the steps: NAME-step-STEP beside the file, in its format (of a GIF as PNG)
+    /// Also write this many stills, evenly spaced over the steps: NAME-step-STEP beside the file, in its format (PNG
+    /// for a GIF)
     #[arg(long, value_name = "COUNT", conflicts_with_all = NO_TRACE, value_parser = whole_number(0_usize..))]
     stills: Option<usize>,
 }
@@ -161,7 +162,7 @@ impl Figures {
             return Err(Usage(format!("--width {}: give 20 to 2000 mm", self.width)).into());
         }
         if let Some(dpi) = self.dpi.filter(|dpi| !(10.0..=2400.0).contains(dpi)) {
-            return Err(Usage(format!("--dpi {dpi}: give 10 to 2400 dots an inch")).into());
+            return Err(Usage(format!("--dpi {dpi}: give 10 to 2400 dots per inch")).into());
         }
         if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
             atomic_file::make_folder(folder)
@@ -197,14 +198,14 @@ impl Figures {
         let needs_figure = !self.trace.is_empty() || self.evaluations.are_named();
         if !needs_figure && self.scan.is_empty() && self.run.is_empty() {
             let sources = "--trace, --scan, --run, --evaluation, --stability or --causal";
-            return Err(Usage(format!("give what to draw: {sources}; --list shows the figures")));
+            return Err(Usage(format!("nothing to draw: pass {sources}; --list shows the figures")));
         }
         if needs_figure && self.figure.is_empty() && !self.evaluations.has_one_figure() {
-            return Err(Usage("give the figure to draw: --figure ID; --list shows them".into()));
+            return Err(Usage("no figure to draw: pass --figure ID; --list shows them".into()));
         }
         match self.out {
             Some(_) => Ok(()),
-            None => Err(Usage("give the file to write: --out FILE".into())),
+            None => Err(Usage("no file to write: pass --out FILE".into())),
         }
     }
 
@@ -212,7 +213,7 @@ impl Figures {
     fn no_difference(&self) -> Option<&'static str> {
         if !self.run.is_empty() {
             return Some(
-                "runs stand on one plot, step by step; `ssmprobe report --table paired` subtracts them",
+                "runs share one plot, step by step; `ssmprobe report --table paired` subtracts them",
             );
         }
         if !self.scan.is_empty() {
@@ -228,7 +229,7 @@ impl Figures {
         let Some(against) = &self.against else { return Ok(None) };
         if let Ok(column) = against.parse::<usize>() {
             if traces.len() < 2 {
-                let why = "one trace has no difference from itself; give another --trace, or the file of one";
+                let why = "one trace has no difference from itself; pass another --trace, or the file of one";
                 return Err(Usage(format!("--against {column}: {why}")).into());
             }
             let found = column.checked_sub(1).and_then(|at| traces.get(at));
@@ -284,7 +285,7 @@ impl Figures {
         }
         if let Some(count) = self.stills {
             if numbers {
-                return Err(Usage("--stills: pictures have stills, numbers have none".into()).into());
+                return Err(Usage("--stills: only pictures have stills, numbers have none".into()).into());
             }
             let drawn = Drawn { theme: &theme, width, dpi: self.png_dpi(), about: &about };
             animation::save_stills(&plot, out, count, drawn).map_err(animation_error)?;
@@ -363,6 +364,6 @@ fn limits(text: &str) -> Result<(f64, f64), String> {
 fn figure(id: &str) -> anyhow::Result<&'static dyn Figure> {
     find(id).ok_or_else(|| {
         let ids: Vec<&str> = FIGURES.iter().map(|f| f.id()).collect();
-        Usage(format!("--figure {id}: no such figure; there are {}", ids.join(", "))).into()
+        Usage(format!("--figure {id}: no such figure; expected one of {}", ids.join(", "))).into()
     })
 }

@@ -46,9 +46,10 @@ impl Figures {
             }
             [id] => vec![id],
             _ => {
-                return Err(
-                    Usage("a run has one figure at a time; \"all\" writes one file each".into()).into()
-                );
+                return Err(Usage(
+                    "only one figure of a run can be drawn at a time; \"all\" writes one file each".into(),
+                )
+                .into());
             }
         };
         for id in &ids {
@@ -58,13 +59,13 @@ impl Figures {
                     Box::new(TrainHistory::settings_of(&runs, &self.heads, &coverage))
                 }
                 (None, _) if *id == rates::INFO.id => {
-                    return Err(Usage(format!("--figure {id}: is of one run")).into());
+                    return Err(Usage(format!("--figure {id}: takes only one run")).into());
                 }
                 (None, _) => {
                     let parts = Part::ALL.map(|part| part.info().id).join(", ");
                     let more = [rates::INFO.id, settings::INFO.id].join(", ");
                     return Err(Usage(format!(
-                        "--figure {id}: a run has no such figure; there are {parts}, {more}"
+                        "--figure {id}: a run has no such figure; expected one of {parts}, {more}"
                     ))
                     .into());
                 }

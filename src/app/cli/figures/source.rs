@@ -37,7 +37,7 @@ pub fn evaluation(path: &Path) -> anyhow::Result<Evaluation> {
 /// # Errors
 /// If it cannot be read, is too large, or is not UTF-8.
 pub fn text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(bytes(path)?).with_context(|| format!("{} is no text", path.display()))
+    String::from_utf8(bytes(path)?).with_context(|| format!("{} is not a text file", path.display()))
 }
 
 /// Reads a file of at most [`MAX_BYTES`].
@@ -51,9 +51,7 @@ pub fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// The error of a file that cannot be read; a file that does not exist is a wrong use of the command line.
 pub fn read_error(named: impl Display, error: io::Error) -> anyhow::Error {
     match error.kind() {
-        io::ErrorKind::NotFound => {
-            Usage(format!("cannot read {named}: there is no such file; check the path")).into()
-        }
+        io::ErrorKind::NotFound => Usage(format!("cannot read {named}: no such file; check the path")).into(),
         _ => anyhow::Error::new(error).context(format!("cannot read {named}")),
     }
 }
@@ -72,7 +70,7 @@ pub fn scan_trace(scan: Scan, grid: Grid) -> Trace {
 pub fn scan(name: &str) -> Result<Scan, String> {
     Scan::ALL.into_iter().find(|scan| scan.id() == name).ok_or_else(|| {
         let ids: Vec<&str> = Scan::ALL.iter().map(|scan| scan.id()).collect();
-        format!("no such scan; there are {}", ids.join(", "))
+        format!("no such scan; expected one of {}", ids.join(", "))
     })
 }
 
@@ -84,6 +82,6 @@ pub fn grid(text: &str) -> Result<Grid, String> {
     let sides = text.split_once('x').and_then(|(rows, cols)| Some((rows.parse().ok()?, cols.parse().ok()?)));
     match sides {
         Some((rows, cols)) if (1..=64).contains(&rows) && (1..=64).contains(&cols) => Ok(Grid { rows, cols }),
-        _ => Err("give rows and columns, 1 to 64 of each, such as 14x14".to_owned()),
+        _ => Err("expected rows and columns, 1 to 64 of each, such as 14x14".to_owned()),
     }
 }

@@ -54,7 +54,7 @@ impl Card<'_> {
         };
         let mut text = format!(
             "{}# {name}\n\n{notes}Probes on the frozen patch tokens of {backbone}, made by SSMProbe. \
-             Task: to tell the {} classes of {} ({named}{more}). These are the probes {which}, one file for each head and seed.\n\n",
+             Task: classify the {} classes of {} ({named}{more}). These are the probes {which}, one file for each head and seed.\n\n",
             self.front_matter(),
             dataset.classes.len(),
             escaped(&dataset.name),
@@ -81,7 +81,7 @@ impl Card<'_> {
             escaped(&manifest.device),
         );
         text += &format!("## Use\n\n```sh\n{}```\n\n", self.commands());
-        text + &format!("## Licence\n\n{licence}, of the probes; the backbone has its own.\n")
+        text + &format!("## Licence\n\n{licence}, for the probes; the backbone has its own.\n")
     }
 
     /// The YAML front matter: licence, base model and tags.

@@ -40,37 +40,37 @@ pub struct Push {
     /// Folder of the run.
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// The repository of the Hub, which is made.
+    /// Repository on the Hub; created, unless --update is given.
     #[arg(value_name = "ORGANISATION/NAME", value_parser = id)]
     repository: String,
-    /// The licence of the probes, as the Hub names it: mit, apache-2.0, cc-by-4.0, ...
+    /// Licence of the probes, by its name on the Hub: mit, apache-2.0, cc-by-4.0, ...
     #[arg(long, value_name = "LICENCE", value_parser = licence)]
     license: String,
     /// Only these heads.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     heads: Vec<String>,
-    /// The probes after the last epoch, not those of the best one.
+    /// Push the probes after the last epoch instead of those of the best one.
     #[arg(long)]
     last: bool,
-    /// What you have to say, a text file in Markdown; it stands first on the card.
+    /// Your notes, a Markdown file; they come first on the card.
     #[arg(long, value_name = "FILE")]
     notes: Option<PathBuf>,
-    /// Let nobody else see the repository.
+    /// Make the repository private.
     #[arg(long, conflicts_with = "update")]
     private: bool,
-    /// Add a commit to a repository that is there already.
+    /// Add a commit to an existing repository.
     #[arg(long)]
     update: bool,
-    /// Print the card and the list of files, and send nothing.
+    /// Print the card and the list of files, and upload nothing.
     #[arg(long)]
     dry_run: bool,
 }
 
 const LONG: &str = "One commit holds README.md (the card: task, backbone, accuracy over seeds, protocol, figure, commands, licence), \
 training.png, results.csv, metrics.jsonl and the probes, which \
-`--probe hf:ORGANISATION/NAME/FILE` of `inspect` and `eval`, and `ssmprobe open`, fetch. No path of this machine is in it.
+`--probe hf:ORGANISATION/NAME/FILE` of `inspect` and `eval`, and `ssmprobe open`, fetch. It contains no path of this machine.
 
-The token that may write is that of HF_TOKEN or of `hf auth login`; it is sent to the Hub alone, and kept nowhere.
+The write token is that of HF_TOKEN or of `hf auth login`; it is sent only to the Hub, and stored nowhere.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.";
 
@@ -125,7 +125,7 @@ impl Push {
             }
             other => other?,
         };
-        say!("{} files are in {page}", files.len());
+        say!("pushed {} files to {page}", files.len());
         stdout::line(page)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -156,7 +156,7 @@ impl Push {
             .map(|path| read(path, MAX_FILE))
             .collect::<anyhow::Result<Vec<_>>>()?;
         if probes.is_empty() {
-            bail!("{}: holds no probe yet; finish its training first", self.run.display());
+            bail!("{}: has no probe yet; finish its training first", self.run.display());
         }
         let notes = self.notes.as_deref().map(notes).transpose()?;
         let card = Card {

@@ -19,7 +19,7 @@ impl Board {
         {
             // A training of hours does not fail because of its event files.
             display.say(&format!(
-                "warning: no more is written for TensorBoard: {}; --resume with --tensorboard fills it in",
+                "warning: TensorBoard files are no longer written: {}; --resume with --tensorboard fills them in",
                 lines(&error).join(": ")
             ));
             self.0 = None;
@@ -39,7 +39,7 @@ impl TrainArgs {
     /// `--tensorboard` as a word of a command line; an error if its folder is not UTF-8.
     pub(super) fn tensorboard_word(&self) -> Result<Option<String>, Usage> {
         let text = |folder: &PathBuf| folder.to_str().map(|folder| format!("--tensorboard={folder}"));
-        let no_text = || Usage("--tensorboard is no text".to_owned());
+        let no_text = || Usage("--tensorboard: is not valid Unicode".to_owned());
         self.tensorboard.as_ref().map(|folder| text(folder).ok_or_else(no_text)).transpose()
     }
 }

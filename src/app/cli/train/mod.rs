@@ -39,10 +39,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[command(mut_arg("backbone", repeatable))]
 #[command(after_long_help = format!("{}\n{}\n{LONG}", heads::listed(), backbone::listed()))]
 pub struct Train {
-    /// Heads, with commas between them; `paper` and `all` are lists of them, order:FILE reads in the order of a file.
+    /// Comma-separated heads; `paper` and `all` stand for lists of them, order:FILE reads in the order of a file.
     #[arg(long, value_name = "HEADS", value_delimiter = ',', required_unless_present = "resume")]
     heads: Vec<String>,
-    /// Settings of heads: KEY=VALUE for all that know it, HEAD.KEY=VALUE for one.
+    /// Settings of heads: KEY=VALUE for all heads that have it, HEAD.KEY=VALUE for one.
     #[arg(long, value_name = "KEY=VALUE", num_args = 1.., requires = "heads")]
     config: Vec<String>,
     #[command(flatten)]
@@ -59,17 +59,18 @@ pub struct TrainArgs {
     /// Folder of the run.
     #[arg(long, value_name = "RUN")]
     out: PathBuf,
-    /// Go on with the run in RUN, where there is one; `--resume --out RUN` is enough then.
+    /// Resume the run in RUN, if there is one; `--resume --out RUN` is enough then.
     #[arg(long, conflicts_with = "submit")]
     resume: bool,
-    /// Also write the numbers of every epoch for TensorBoard, into DIR/<name of RUN>/<head>-s<seed>; again with --resume.
+    /// Also write the metrics of every epoch for TensorBoard, to DIR/<name of RUN>/<head>-s<seed>; pass it again with
+    /// --resume.
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,
     /// Print one JSON document a line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
-    /// Train one of N parts alone, into RUN/tasks/I: some of the seeds, or a block of the heads with one of them. What
-    /// --submit hands in.
+    /// Train only one of N parts, into RUN/tasks/I: some of the seeds, or a block of heads with one seed. Used by the
+    /// tasks of --submit.
     #[arg(long, value_name = "I/N")]
     part: Option<Part>,
     /// The file by which this process shows life, which whoever started it has made.
@@ -81,26 +82,26 @@ pub struct TrainArgs {
 
 const LONG: &str = r#"The run's folder:
   run.json        configuration, versions, hashes, seeds, backbone and dataset
-  metrics.jsonl   one line for every seed, head and epoch, and with --evaluate-every for every evaluation within one ("step")
+  metrics.jsonl   one line per seed, head and epoch, and with --evaluate-every per evaluation within an epoch ("step")
   losses/         s<seed>.safetensors: training loss within every epoch, head by head
   results.csv     head, seed, best, last, best_epoch, parameters, seconds (accuracies in percent)
   probes/         <head>-s<seed>-best.safetensors and -last: `ssmprobe inspect` reads them
-  answers/        predicted class of every test image, and the true ones
-  state/          what a stopped or killed run goes on from (--resume), on the CPU to the same bits
+  answers/        predicted class of every test image, and the true classes
+  state/          checkpoint that --resume continues from after a stop or a kill, to the same bits on the CPU
 Every file is written whole or not at all.
 
 --json prints {"event": "plan", ...}, {"event": "epoch", "head", "seed", "epoch", "loss", "train",
 "select", "test"}, with --evaluate-every {"event": "evaluation", ... "step" ...}, {"event": "unreadable", "image", "error"} and last {"event": "end", "run",
 "finished", "results", "chosen"}.
 
-With --layers or --rates every head is trained with each of them, as HEAD[layer=L,rate=R], in one run on one pass of the
-backbone, each to the bits of a run of its own on the CPU. Images that are neither trained on nor reported choose among them
+With --layers or --rates every head is trained with each of them, as HEAD[layer=L,rate=R], in one run with one pass of the
+backbone, each to the bits of a separate run on the CPU. The best is chosen on images that are neither trained on nor reported
 (--select-split, or a validation split beside a test split); `ssmprobe report --table rates` and `ssmprobe figures --figure
 rates` show all of them.
 
-With --on PLACE it runs there as a process of its own, DIR, TABLE and RUN being of that machine, and its words are printed here:
-Ctrl-C and a lost connection leave it running, `train --on PLACE --resume --out RUN` follows it again. What it says stands in
-RUN/train.log, its results in RUN/train.out.
+With --on PLACE it runs there as a separate process; DIR, TABLE and RUN are paths on that machine, and its output is printed here.
+Ctrl-C and a lost connection leave it running; `train --on PLACE --resume --out RUN` follows it again. Its log is RUN/train.log,
+its results are in RUN/train.out.
 
 Exit codes: 0 done, 1 failed, or every head stopped, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
 
@@ -135,8 +136,7 @@ impl TrainArgs {
     /// Trains at a host; `words` are the verb and its flags for heads.
     pub fn run_on(self, host: Host, words: Vec<String>) -> anyhow::Result<ExitCode> {
         if self.submit.submit.is_some() || self.part.is_some() {
-            let why =
-                "--on trains in one process there: --submit and --part are for the machine they are typed on";
+            let why = "--on trains in one process there: --submit and --part work only on this machine";
             return Err(Usage(why.to_owned()).into());
         }
         self.check_one_backbone()?;
@@ -151,9 +151,9 @@ impl TrainArgs {
     fn check_one_backbone(&self) -> Result<(), Usage> {
         match self.settings.all("backbone").len() {
             0 | 1 => Ok(()),
-            _ => {
-                Err(Usage("a run is of one backbone: several --backbone are for --submit, a run each".into()))
-            }
+            _ => Err(Usage(
+                "a run has one backbone: several --backbone need --submit, which trains a run of each".into(),
+            )),
         }
     }
 
@@ -190,7 +190,7 @@ impl TrainArgs {
         // The task may still run on a node that the cluster has lost contact with: its work is not done twice.
         if self.part.is_some() && matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
             if let Err(error) = &result {
-                say!("{error}; this task waits for it, and goes on where it ends");
+                say!("{error}; this task waits for it, and continues where it ends");
             }
             while matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
                 let refused = Instant::now();
@@ -244,7 +244,7 @@ impl TrainArgs {
         let heads = match heads {
             Some(heads) => Some(settings.spread(heads)?),
             None if has_axes => {
-                let why = "--layers and --rates are of the heads that are named: name those of the run too, or give \
+                let why = "--layers and --rates apply to the heads that are named: name those of the run too, or pass \
                            --resume --out alone";
                 return Err(Usage(why.to_owned()).into());
             }
@@ -253,7 +253,7 @@ impl TrainArgs {
         let Some(heads) = heads.filter(|_| !settings.backbone.is_empty() && settings.data.is_some()) else {
             let out = out.display();
             return Err(Usage(format!(
-                "{out} holds no run to resume; --backbone, --data and the heads begin one"
+                "{out} holds no run to resume; pass --backbone, --data and heads to start one"
             ))
             .into());
         };

@@ -18,7 +18,7 @@ impl TrainArgs {
         match event {
             Event::Plan { tokens, dataset, steps, shows } => {
                 match settings.recomputes(tokens.complete()) {
-                    true => display.say("tokens: none are kept, the backbone runs again on every batch"),
+                    true => display.say("tokens: not cached, the backbone runs again on every batch"),
                     false => display.say(&describe(tokens)),
                 }
                 let left_out = settings.config().left_out();
@@ -26,10 +26,8 @@ impl TrainArgs {
                     display.say(&format!("note: {left_out}"));
                 }
                 display.say(&format!("training: {steps} steps of all heads"));
-                display.say(&format!(
-                    "smallest difference it could show: {shows:.1} points, {}",
-                    train::ASSUMED
-                ));
+                display
+                    .say(&format!("smallest detectable difference: {shows:.1} points, {}", train::ASSUMED));
                 self.print_json(display, || {
                     json!({"event": "plan", "images": dataset.samples.len(), "steps": steps,
                            "smallest_difference": shows, "bytes": tokens.bytes, "done": tokens.done, "left_out": left_out})
@@ -45,7 +43,7 @@ impl TrainArgs {
             Event::Begin { run, device } => {
                 let data = &run.manifest.dataset;
                 display.say(&format!(
-                    "{}: {} images to train on, {} to test on, {} classes, on {}",
+                    "{}: {} training images, {} test images, {} classes, on {}",
                     data.name,
                     data.train,
                     data.test,
@@ -121,7 +119,9 @@ impl TrainArgs {
         }
         match finished {
             true if trained => say!("the run is in {out}"),
-            true => say!("the run in {out} was finished: nothing was trained; more --seeds add to it"),
+            true => say!(
+                "the run in {out} was already finished: nothing was trained; pass more --seeds to add to it"
+            ),
             false => say!("stopped and saved; `ssmprobe train --resume --out {out}` resumes it"),
         }
         Ok(())

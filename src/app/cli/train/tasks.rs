@@ -45,7 +45,7 @@ impl TrainArgs {
         let settings = TrainSettings { out: Some(out.clone()), ..plan.settings.clone() };
         let (_, tokens, _) = preflight(&TrainPlan { settings, ..plan.clone() })?;
         let text = |path: &Path| {
-            path.to_str().map(str::to_owned).ok_or(Usage(format!("{}: is no text", path.display())))
+            path.to_str().map(str::to_owned).ok_or(Usage(format!("{}: is not valid Unicode", path.display())))
         };
         let run = text(out)?;
         let mut stages = Vec::new();
