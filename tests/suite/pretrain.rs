@@ -257,5 +257,5 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         fs::remove_dir_all(data.join(split).join("down")).expect("removed");
     }
     let (code, _, said) = run(&mut pretrain(desk.path(), "one", &["--objective", "supervised"]));
-    assert!(code == 2 && said.contains("of 1 class, and two at least"), "{said}");
+    assert!(code == 2 && said.contains("of 1 class, expected at least two"), "{said}");
 }

@@ -143,7 +143,7 @@ impl Pane {
 #[test]
 fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
     let mut pane = Pane::new();
-    assert!(pane.0.has("Choose a backbone, whose tokens are read"));
+    assert!(pane.0.has("Choose a backbone to read tokens from"));
     pane.0.click("SimPool");
     assert!(pane.0.harness.state().state.training.form.heads.contains(&"simpool".to_owned()));
     pane.0.click("The paper's");

@@ -21,13 +21,13 @@ use crate::model::probe::head;
 /// Flags of the measurement.
 #[derive(Args)]
 pub struct Machine {
-    /// Only figures of these names; a * stands for any text.
+    /// Only measurements with these names; * matches any text.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     only: Vec<String>,
-    /// Smaller works, fewer rounds: a first impression.
+    /// Quick run: smaller workloads, fewer rounds.
     #[arg(long)]
     quick: bool,
-    /// Heads, with commas between them [default: the paper's].
+    /// Comma-separated heads [default: the paper's].
     #[arg(long, value_name = "HEADS", value_delimiter = ',')]
     heads: Vec<String>,
     /// Images in a training step [default: 256, quick 32].
@@ -45,19 +45,19 @@ pub struct Machine {
     /// Images in a forward pass of the backbone [default: 8, quick 2].
     #[arg(long, value_name = "IMAGES", value_parser = whole_number(COUNTS))]
     photos: Option<usize>,
-    /// Folder of the backbone [default: a ViT of seeded weights].
+    /// Folder of the backbone [default: a ViT with seeded random weights].
     #[arg(long, value_name = "DIR")]
     backbone: Option<PathBuf>,
-    /// Which ViT of seeded weights, with patches of 16 pixels.
+    /// ViT with seeded random weights to measure, with patches of 16 pixels.
     #[arg(long, value_enum, default_value_t, conflicts_with = "backbone")]
     vit: Vit,
-    /// Numbers the backbone multiplies in.
+    /// Precision of the backbone's matrix products.
     #[arg(long, value_name = "float32|float16|bfloat16", default_value = "float32")]
     arithmetic: Arithmetic,
     /// Longest sequence, in tokens [default: 4096, quick 576].
     #[arg(long, value_name = "N", value_parser = whole_number(COUNTS))]
     longest: Option<usize>,
-    /// Rounds of which the median counts [default: 5, quick 3].
+    /// Rounds to take the median of [default: 5, quick 3].
     #[arg(long, value_name = "ROUNDS", value_parser = whole_number(COUNTS))]
     rounds: Option<usize>,
     /// Where to compute: cpu, wgpu, cuda or auto.
@@ -77,7 +77,7 @@ impl Machine {
         let names: Vec<String> = GROUPS.iter().flat_map(|group| (group.names)(&sizes)).collect();
         if !names.iter().any(|name| wanted.holds(name)) {
             let only = self.only.join(",");
-            return Err(Usage(format!("--only {only} fits none of: {}", names.join(" "))).into());
+            return Err(Usage(format!("--only {only} matches none of: {}", names.join(" "))).into());
         }
         let choice = device::choose(&self.device)?;
         let found = &choice.found;

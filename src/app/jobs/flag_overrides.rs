@@ -51,7 +51,9 @@ impl<T: Args> FlagOverrides<T> {
         for flag in command.get_arguments() {
             let Some(name) = flag.get_long() else { continue };
             let Ok(Some(given)) = self.given.try_get_raw(flag.get_id().as_str()) else { continue };
-            let text = |word: &OsStr| word.to_str().map(str::to_owned).ok_or(format!("--{name} is no text"));
+            let text = |word: &OsStr| {
+                word.to_str().map(str::to_owned).ok_or(format!("--{name}: is not valid Unicode"))
+            };
             for word in given {
                 words.push(match flag.get_action() {
                     ArgAction::SetTrue => format!("--{name}"),

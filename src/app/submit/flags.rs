@@ -10,7 +10,7 @@ use crate::app::value_parser::whole_number;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum SubmitTarget {
-    /// Slurm, by `sbatch`.
+    /// Slurm, through `sbatch`.
     Slurm,
     /// Processes on this machine.
     Local,
@@ -18,19 +18,19 @@ pub enum SubmitTarget {
 
 /// Whether and where work is handed in.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
-#[command(next_help_heading = "Handing it in")]
+#[command(next_help_heading = "Submission")]
 pub struct SubmitFlags {
-    /// Cut the work into tasks and hand them to Slurm, or to processes on this machine, which a last task joins;
-    /// `ssmprobe jobs` shows how they go.
+    /// Split the work into tasks, submitted to Slurm or run as processes on this machine, and a last task that joins
+    /// them; `ssmprobe jobs` shows their progress.
     #[arg(long, value_name = "WHERE")]
     pub submit: Option<SubmitTarget>,
-    /// Into how many tasks [default of `train` and `sweep`: one for each seed; `eval` and `extract` must be told].
+    /// Number of tasks [default for `train` and `sweep`: one per seed; required for `eval` and `extract`].
     #[arg(long, value_name = "N", requires = "submit", value_parser = whole_number(1_u32..))]
     pub tasks: Option<u32>,
-    /// Stay until everything is joined; Ctrl-C leaves the tasks running.
+    /// Wait until everything is joined; Ctrl-C leaves the tasks running.
     #[arg(long, requires = "submit", conflicts_with = "dry_run")]
     pub wait: bool,
-    /// Print what `sbatch` would get, and hand in nothing.
+    /// Print what `sbatch` would get, and submit nothing.
     #[arg(long, requires = "submit")]
     pub dry_run: bool,
     /// What Slurm is told.
@@ -44,9 +44,9 @@ impl SubmitFlags {
     /// # Errors
     /// If an argument is not valid Unicode.
     pub fn others_typed() -> Result<Vec<String>, Usage> {
-        let typed = std::env::args_os()
-            .skip(1)
-            .map(|word| word.into_string().map_err(|word| Usage(format!("`{}` is no text", word.display()))));
+        let typed = std::env::args_os().skip(1).map(|word| {
+            word.into_string().map_err(|word| Usage(format!("`{}` is not valid Unicode", word.display())))
+        });
         Ok(without_own(typed.collect::<Result<_, _>>()?))
     }
 }
@@ -72,27 +72,27 @@ pub struct SlurmFlags {
     /// Partition of the cluster.
     #[arg(long, value_name = "NAME", requires = "submit")]
     pub partition: Option<String>,
-    /// Account that is charged.
+    /// Account to charge.
     #[arg(long, value_name = "NAME", requires = "submit")]
     pub account: Option<String>,
-    /// Most time of a task, as Slurm writes it (D-HH:MM:SS, HH:MM:SS or minutes); one that needs more goes on in the
-    /// queue's next turn.
+    /// Time limit of a task, in Slurm's format (D-HH:MM:SS, HH:MM:SS or minutes); a task that needs more is queued
+    /// again and continues.
     #[arg(long, value_name = "TIME", requires = "submit")]
     pub time: Option<String>,
-    /// GPUs of a task.
+    /// GPUs per task.
     #[arg(long, value_name = "N", requires = "submit")]
     pub gpus: Option<String>,
-    /// Processor cores of a task.
+    /// CPU cores per task.
     #[arg(long, value_name = "N", requires = "submit")]
     pub cpus: Option<u32>,
-    /// Memory of a task, as `32G`.
+    /// Memory per task, such as `32G`.
     #[arg(long, value_name = "SIZE", requires = "submit")]
     pub memory: Option<String>,
-    /// Most tasks of one array at a time; several --backbone, --retry and the cluster's limits make several arrays [default:
-    /// what Slurm gives; one, where they run on this machine].
+    /// Maximum number of tasks of one array that run at a time; several --backbone, --retry and the cluster's limits
+    /// make several arrays [default: Slurm's; 1 on this machine].
     #[arg(long, value_name = "N", requires = "submit", value_parser = whole_number(1_u32..))]
     pub array_limit: Option<u32>,
-    /// Any other option of `sbatch`, without its dashes; may be given several times.
+    /// Any other option of `sbatch`, without its dashes; can be given several times.
     #[arg(long = "slurm", value_name = "KEY=VALUE", requires = "submit")]
     pub others: Vec<String>,
 }

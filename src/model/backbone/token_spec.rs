@@ -63,23 +63,24 @@ pub fn joined(all: &[impl fmt::Display]) -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct TokenSpec {
-    /// Take the tokens after this layer (0: embeddings; or last), final norm included [default: the last].
+    /// Use the tokens after this layer (0: embeddings; or last), final norm included [default: last].
     #[arg(long, value_name = "L", value_parser = layer)]
     pub layer: std::option::Option<usize>, // spelt out, so that clap keeps `last`, which is none, as a value
-    /// Join the tokens after so many layers, this one the last of them, along the channels: N times as wide. DINOv2's linear
-    /// evaluation reads its last 4 so [default: 1].
+    /// Concatenate the tokens of N layers along the channels, up to the layer of --layer: N times as wide. DINOv2's
+    /// linear evaluation reads its last 4 like this [default: 1].
     #[arg(long, value_name = "N", value_parser = blocks)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<usize>,
     /// Side of the images in pixels [default: the backbone's own].
     #[arg(long, value_name = "PIXELS", value_parser = size)]
     pub size: Option<usize>,
-    /// Order of ViT-MAE's patch tokens: kept; shuffled[:SEED], one order an image; or redrawn at every pass of a training, as
-    /// transformers does on every forward pass (token `i` is then not patch `i` of the image) [default: kept].
+    /// Order of ViT-MAE's patch tokens: kept; shuffled[:SEED], one order per image; or redrawn in every training
+    /// pass, as transformers does in every forward pass (token `i` is then not patch `i` of the image) [default:
+    /// kept].
     #[arg(long, value_name = "ORDER")]
     pub mae_order: MaeOrder,
-    /// Numbers the backbone multiplies in; halves on GPUs that have them, with float32 between layers
-    /// [default: float32].
+    /// Precision of the backbone's matrix products; half precision on GPUs that support it, with float32 between
+    /// layers [default: float32].
     #[arg(long, value_name = "float32|float16|bfloat16")]
     pub arithmetic: Arithmetic,
 }

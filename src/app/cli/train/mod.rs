@@ -152,7 +152,8 @@ impl TrainArgs {
         match self.settings.all("backbone").len() {
             0 | 1 => Ok(()),
             _ => Err(Usage(
-                "a run has one backbone: several --backbone need --submit, which trains a run of each".into(),
+                "a run has one backbone: several --backbone need --submit, which trains a run for each"
+                    .into(),
             )),
         }
     }

@@ -23,14 +23,14 @@ use crate::model::train::TrainConfig;
 /// Scenes that are shipped: two of every class.
 const SHIPPED: u64 = 2 * scenes::CLASSES as u64;
 
-/// Make the bundled demo: pre-train two tiny backbones on scenes and train every head
+/// Build the bundled demo: pre-train two tiny backbones on scenes and train every head
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Build {
     /// Folder to write to; backbones in it that were pre-trained with the same settings are kept
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Seed of everything: backbones draw scenes from it, probes from the one after it
+    /// Seed of everything: backbones draw scenes from it, probes from the next seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Optimiser steps of the masked autoencoder, 64 scenes each
@@ -54,13 +54,13 @@ pub struct Build {
     /// Passes of the probes over their scenes
     #[arg(long, default_value_t = 24, value_parser = whole_number(1_u64..=100_000))]
     epochs: u64,
-    /// Scenes a step of the probes
+    /// Scenes per training step of the probes
     #[arg(long, default_value_t = 64, value_parser = whole_number(1_u64..=10_000))]
     batch: u64,
     /// Learning rate of the probes at the start of the cosine
     #[arg(long, default_value_t = 3e-3)]
     rate: f64,
-    /// Make only this backbone and its probes; what the folder holds of the other is kept
+    /// Build only this backbone and its probes; those of the other in the folder are kept
     #[arg(long, value_parser = ["mae", "vit"])]
     backbone: Option<String>,
     /// Where to compute: cpu, wgpu, cuda or auto
@@ -85,7 +85,7 @@ impl Build {
         self.check_out()?;
         let device = device::open(&self.device)?;
         crate::model::io::atomic_file::make_folder(&self.out)
-            .with_context(|| format!("{}: the folder cannot be made", self.out.display()))?;
+            .with_context(|| format!("{}: the folder cannot be created", self.out.display()))?;
         let scenes = Set { seed: self.seed + 1, train: self.train, val: self.val };
         clear(&self.out.join("scenes"))?;
         Set { train: 0, val: SHIPPED, ..scenes }.write(&self.out.join("scenes"), &|| ())?;
@@ -133,7 +133,7 @@ impl Build {
         }
         let (out, file) = (self.out.display(), DemoInfo::FILE);
         Err(Usage(format!(
-            "--out {out}: the folder holds files and no {file}, so it is no earlier demo; give a new or an empty one"
+            "--out {out}: the folder has files but no {file}, so it is not an earlier demo; choose a new or empty one"
         ))
         .into())
     }

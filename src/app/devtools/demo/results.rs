@@ -18,7 +18,7 @@ const COMPARED: [&str; 3] = ["gap", "raster", "sinkhorn"];
 /// Rows of that comparison.
 const ROWS: [&dyn Figure; 3] = [&TokenMap(None), &ScanPath, &Predictions];
 
-/// Write what the bundled demo shows to a folder: arrays, tables and figures
+/// Write the results of the bundled demo to a folder: arrays, tables and figures
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Results {

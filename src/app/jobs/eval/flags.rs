@@ -29,60 +29,60 @@ use crate::model::train::run::Run;
 /// `evaluation`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub struct EvalFlags {
-    /// A run's folder: its backbone, dataset, probes and test images. What is found is kept there, for
-    /// `ssmprobe report`.
+    /// Folder of a run: evaluate its probes on its test images, with its backbone and dataset. Results are saved
+    /// there, for `ssmprobe report`.
     #[arg(long, value_name = "RUN")]
     pub run: Option<PathBuf>,
-    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    /// Backbone: a folder, or an id on the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
     #[arg(long, value_name = "DIR|HUB_ID")]
     pub backbone: Option<String>,
-    /// The dataset: a folder, or a table of paths and labels.
+    /// Dataset: a folder, or a table of paths and labels.
     #[arg(long, value_name = "DIR|TABLE")]
     pub data: Option<PathBuf>,
-    /// Probe files, or files of the Hub (hf:ORGANISATION/NAME/FILE).
+    /// Probe files, or files on the Hub (hf:ORGANISATION/NAME/FILE).
     #[arg(long, value_name = "P.safetensors", conflicts_with = "run", num_args = 1..)]
     pub probe: Vec<PathBuf>,
-    /// Of a run, evaluate the probes after the last epoch, not those of the best one.
+    /// With --run, evaluate the probes after the last epoch instead of those of the best one.
     #[arg(long, requires = "run")]
     pub last: bool,
-    /// The images: train, val or test [default: the test split, or val where there is none].
+    /// Split to evaluate on: train, val or test [default: test, or val if there is no test split].
     #[arg(long, value_name = "SPLIT", conflicts_with = "run")]
     pub split: Option<Split>,
-    /// Where regions of the images are known from: a folder of masks (PNG) with the images' names, or a dataset's folder with
-    /// annotations of CUB or Stanford Cars [default: those that the dataset brings along].
+    /// Regions of the images: a folder of masks (PNG) with the images' names, or a dataset's folder with annotations
+    /// of CUB or Stanford Cars [default: those of the dataset].
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
-    /// Also disturb the order: scrambled after routing, no routing, random order. Nothing is trained anew.
+    /// Also evaluate with disturbed orders: scrambled after routing, no routing, random order. Nothing is retrained.
     #[arg(long)]
     pub ablations: bool,
-    /// Also take every image's tokens away, and put them back, the most important first, and keep the mean heights of the
-    /// probability of its own class: frozen (plan and weights stay), rerouted (the head reads what is left), patches (the
-    /// encoder reads what is left) or pixels (patches are painted over). Every probe reads every image up to a thousand
-    /// times, and with the last two the backbone some hundred times: give few images.
+    /// Also remove every image's tokens, and put them back, the most important first, and save the mean heights of
+    /// the probability of its own class: frozen (plan and weights stay), rerouted (the head reads what is left),
+    /// patches (the encoder reads what is left) or pixels (patches are painted over). Every probe reads every image
+    /// up to a thousand times, and with the last two the backbone about a hundred times: use few images.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
-    /// Also keep the last R tokens read alone, and say what accuracy is left (the reading last=R): 1,10,49,98.
+    /// Also keep only the last R tokens read, and report the accuracy that is left (the reading last=R): 1,10,49,98.
     #[arg(long, value_name = "R[,R]", value_delimiter = ',', value_parser = whole_number(1_usize..))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep_last: Vec<usize>,
-    /// Also measure how stable orders are: every image is flipped, cropped, darker, brighter and with noise read by the
-    /// backbone some twenty times more, once for all probes, and probes that differ in their seed alone are compared.
+    /// Also measure how stable orders are: the backbone reads every image about twenty more times, flipped, cropped,
+    /// darker, brighter and with noise, once for all probes; probes that differ only in their seed are compared, too.
     #[arg(long, conflicts_with_all = ["part", "join"])]
     #[serde(default)]
     pub stability: bool,
-    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), scrambled-hard[=SEED]
-    /// (the hardened plan), hardened, no-routing, random-order[=SEED], order=FILE, last=R (the last R tokens alone),
-    /// temperature=T or iterations=K. Of a run nothing is kept then.
+    /// How the probes read, without retraining: as-trained, scrambled[=SEED] (after routing), scrambled-hard[=SEED]
+    /// (the hardened plan), hardened, no-routing, random-order[=SEED], order=FILE, last=R (only the last R tokens),
+    /// temperature=T or iterations=K. Nothing is saved to a run then.
     #[arg(long, value_name = "READING", default_value = "as-trained", conflicts_with = "ablations")]
     pub reading: Intervention,
-    /// Also nearest neighbours and logistic regression on CLS and mean tokens of the training images.
+    /// Also evaluate nearest neighbours and logistic regression on CLS and mean tokens of the training images.
     #[arg(long)]
     pub anchors: bool,
-    /// Also write what every probe makes of every image into this folder: <probe>.survey.json, which
-    /// `ssmprobe figures --evaluation` draws and `ssmprobe similar` compares images by, and <probe>.csv, a row an image.
+    /// Also write every probe's results for every image to this folder: <probe>.survey.json, for `ssmprobe figures
+    /// --evaluation` and `ssmprobe similar`, and <probe>.csv, one row per image.
     #[arg(long, alias = "survey", value_name = "DIR")]
     pub evaluation: Option<PathBuf>,
-    /// Formats of the rows of --evaluation: csv, parquet or both [default: csv].
+    /// Formats of the per-image rows of --evaluation: csv, parquet or both [default: csv].
     #[arg(
         long,
         value_name = "FORMAT",
@@ -92,22 +92,22 @@ pub struct EvalFlags {
     )]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub format: Vec<RowFormat>,
-    /// Ask about one of N parts of the images alone, and keep what they give for --join; others may ask about theirs
-    /// meanwhile. What --submit hands in.
+    /// Evaluate only one of N parts of the images, and keep the results for --join; other parts can run at the same
+    /// time. Used by the tasks of --submit.
     #[arg(long, value_name = "I/N")]
     #[serde(default)]
     pub part: Option<Part>,
-    /// Take in what N parts have kept, and ask about what they have not. What --submit hands in last.
+    /// Join the results of N parts, and evaluate what they lack. Used by the last task of --submit.
     #[arg(long, value_name = "N", conflicts_with = "part", value_parser = whole_number(1_u32..))]
     #[serde(default)]
     pub join: Option<u32>,
     /// Seed of disturbed orders and of null bands.
     #[arg(long, default_value_t = 0, value_parser = whole_number(0_u64..))]
     pub seed: u64,
-    /// How tokens are extracted and stored.
+    /// How tokens are extracted and cached.
     #[command(flatten)]
     pub tokens: FlagOverrides<TokenSettings>,
-    /// Where to take tokens: cpu, wgpu, cuda or auto. Probes are read in float64 on the processor.
+    /// Where to extract tokens: cpu, wgpu, cuda or auto. Probes run in float64 on the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
 }
@@ -118,7 +118,7 @@ impl EvalFlags {
     pub(super) fn check(&self) -> Result<(), Usage> {
         let is_complete = self.backbone.is_some() && self.data.is_some() && !self.probe.is_empty();
         if self.run.is_none() && !is_complete {
-            return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()));
+            return Err(Usage("pass --run RUN, or --backbone, --data and --probe".into()));
         }
         if let Some(masks) = &self.masks {
             Annotations::check(masks).map_err(|error| Usage(format!("--masks {error}")))?;
@@ -129,7 +129,7 @@ impl EvalFlags {
         atomic_file::can_write(&folder).map_err(|why| {
             let flag = if self.run.is_some() { "--run" } else { "--evaluation" };
             let folder = folder.display();
-            Usage(format!("{flag}: what is found is kept in {folder}, which cannot be written: {why}"))
+            Usage(format!("{flag}: results are saved to {folder}, which cannot be written to: {why}"))
         })
     }
 
@@ -166,7 +166,7 @@ impl EvalFlags {
     pub fn home(&self) -> Result<PathBuf, Usage> {
         let home = self.run.as_ref().map(|run| run.join("evaluation")).or(self.evaluation.clone());
         home.ok_or_else(|| {
-            Usage("in parts: say of which run (--run), or where files of images go (--evaluation)".into())
+            Usage("in parts: pass the run (--run), or the folder for files of images (--evaluation)".into())
         })
     }
 

@@ -1,4 +1,4 @@
-//! How tokens are extracted and stored: flags of every verb that extracts tokens, and a part of a training's settings.
+//! How tokens are extracted and cached: flags of every verb that extracts tokens, and a part of a training's settings.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,21 @@ use crate::app::value_parser::number;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::token_cache::Precision;
 
-/// How tokens are extracted and stored.
+/// How tokens are extracted and cached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct TokenSettings {
     /// Folder of all token caches [default: $SSMPROBE_CACHE, else `tokens` in the user's cache folder].
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
-    /// Largest token cache, in GB; a larger one is refused before anything is done.
+    /// Largest token cache allowed, in GB; a larger one is refused before any work is done.
     #[arg(long, value_name = "GB", default_value_t = paths::MAX_CACHE_GB, value_parser = number("above 0", |gb: f64| gb > 0.0))]
     pub cache_limit: f64,
-    /// How cached tokens are kept [default: float16].
+    /// Precision of cached tokens [default: float16].
     #[arg(long)]
     pub precision: Precision,
-    /// Also read every image and compare it (SHA-256) with what it was when its tokens were taken: one
-    /// that was rewritten with the same size and time is named, and its tokens are taken again.
+    /// Also read every image and compare its SHA-256 with that of when its tokens were extracted: an image that was
+    /// rewritten with the same size and time is named, and its tokens are extracted again.
     #[arg(long)]
     pub verify: bool,
     /// Layer, image size, token order and arithmetic of the tokens.

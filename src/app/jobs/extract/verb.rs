@@ -20,27 +20,27 @@ use crate::model::data;
 /// Backbone, images and settings of an extraction. Paths are those of the machine that computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub struct ExtractFlags {
-    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    /// Backbone: a folder, or an id on the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
     #[arg(long, value_name = "DIR|HUB_ID")]
     pub backbone: String,
-    /// The dataset: a folder, or a table of paths and labels.
+    /// Dataset: a folder, or a table of paths and labels.
     #[arg(long, value_name = "DIR|TABLE")]
     pub data: PathBuf,
-    /// How tokens are extracted and stored.
+    /// How tokens are extracted and cached.
     #[command(flatten)]
     pub tokens: FlagOverrides<TokenSettings>,
-    /// Take the tokens after each of these layers in one pass, with commas between them: 3,6,9,last.
+    /// Extract the tokens after each of these comma-separated layers in one pass: 3,6,9,last.
     #[arg(long, value_name = "L,L,...", value_delimiter = ',', conflicts_with = "layer")]
     #[serde(default)]
     pub layers: Vec<Layer>,
     /// Where to compute: cpu, wgpu, cuda or auto.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Only say what it would take.
+    /// Only print what it would need.
     #[arg(long)]
     pub plan: bool,
-    /// Take those of one of N parts of the images alone; others may take theirs into the same cache meanwhile. What
-    /// --submit hands in.
+    /// Extract only one of N parts of the images; other parts can be extracted into the same cache at the same time.
+    /// Used by the tasks of --submit.
     #[arg(long, value_name = "I/N", conflicts_with = "plan")]
     #[serde(default)]
     pub part: Option<Part>,
@@ -86,7 +86,7 @@ pub fn run(
     });
     plan.check().map_err(|refused| {
         JobError::Failed(anyhow!(
-            "{refused}; or keep none: `ssmprobe train --recompute` runs the backbone again in every epoch"
+            "{refused}; or cache none: `ssmprobe train --recompute` runs the backbone again in every epoch"
         ))
     })?;
     if !flags.plan {

@@ -22,23 +22,24 @@ use crate::model::trace::Attribution;
 /// What is explained, through what, and what is written of it. Paths are those of the machine that computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub struct InspectFlags {
-    /// The backbone: a folder as the Hugging Face Hub lays it out, or an id of the Hub
-    /// (ORGANISATION/NAME[@REVISION]), which is fetched into the cache shared with Python.
+    /// Backbone: a folder laid out as on the Hugging Face Hub, or an id on the Hub (ORGANISATION/NAME[@REVISION]),
+    /// which is downloaded to the cache shared with Python.
     #[arg(long, value_name = "DIR|HUB_ID")]
     pub backbone: String,
-    /// Probe files, folders of them, folders of runs (their best probes), or files of the Hub (hf:ORGANISATION/NAME/FILE).
+    /// Probe files, folders of them, folders of runs (their best probes), or files on the Hub
+    /// (hf:ORGANISATION/NAME/FILE).
     #[arg(long, value_name = "P.safetensors", required = true, num_args = 1..)]
     pub probe: Vec<PathBuf>,
-    /// Images, or folders that are searched for images, subfolders included.
+    /// Images, or folders to search for images, subfolders included.
     #[arg(long, value_name = "IMAGE|FOLDER", required = true, num_args = 1..)]
     pub image: Vec<PathBuf>,
-    /// Classes the evidence is for, each with results of its own: names, or indices from 0, with commas between
-    /// [default: the predicted one].
+    /// Classes to compute evidence for, each with its own results: comma-separated names, or indices from 0 [default:
+    /// the predicted class].
     #[arg(long, value_name = "NAME|INDEX[,...]")]
     pub class: Option<String>,
-    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), scrambled-hard[=SEED]
-    /// (the hardened plan), hardened, no-routing, random-order[=SEED], order=FILE, last=R (the last R tokens alone),
-    /// temperature=T or iterations=K; several stand beside each other.
+    /// How the probes read, without retraining: as-trained, scrambled[=SEED] (after routing), scrambled-hard[=SEED]
+    /// (the hardened plan), hardened, no-routing, random-order[=SEED], order=FILE, last=R (only the last R tokens),
+    /// temperature=T or iterations=K; several can be given at once.
     #[arg(long, value_name = "READING", num_args = 1.., default_value = "as-trained")]
     pub reading: Vec<Intervention>,
     /// Where to compute: cpu, wgpu, cuda or auto.
@@ -50,39 +51,41 @@ pub struct InspectFlags {
     /// Also write the tokens, `tokens [N, d]` and `cls [d]`.
     #[arg(long)]
     pub save_tokens: bool,
-    /// Also write all that was seen as <probe>.trace.json, which `ssmprobe figures` draws.
+    /// Also write the whole trace as <probe>.trace.json, which `ssmprobe figures` draws.
     #[arg(long)]
     pub save_traces: bool,
-    /// Also write the reading step by step as <probe>.gif, of probes that read in an order: what the memory holds, and
-    /// the evidence at that position.
+    /// Also write the reading step by step as <probe>.gif, for probes that read in an order: what the memory holds,
+    /// and the evidence at that position.
     #[arg(long)]
     pub save_gif: bool,
-    /// Also measure how stable each order is: <probe>.stability.json, which `ssmprobe figures
-    /// --stability` draws. Every image is read twenty-odd times more: flipped, cropped, with noise,
-    /// darker, brighter; probes that differ in their seed alone are compared too.
+    /// Also measure how stable each order is: <probe>.stability.json, which `ssmprobe figures --stability` draws.
+    /// Every image is read twenty-odd more times: flipped, cropped, with noise, darker, brighter; probes that
+    /// differ only in their seed are compared, too.
     #[arg(long)]
     pub stability: bool,
-    /// Also take the tokens away, the most important first, and put them back, reading the class after every step:
-    /// <probe>.causal.npz and .json. Where they are removed: frozen (plan and weights stay), rerouted (the head reads what is
-    /// left), patches (the encoder does), pixels (they are painted over). The last two cost the encoder dozens of whole images
-    /// an image, which is said before.
+    /// Also remove the tokens, the most important first, and put them back, reading the class after every step:
+    /// <probe>.causal.npz and .json. Where they are removed: frozen (plan and weights stay), rerouted (the head reads
+    /// what is left), patches (the encoder does), pixels (they are painted over). The last two cost the encoder
+    /// dozens of whole images per image, which is printed first.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
     /// Steps of --causal from all tokens to none.
     #[arg(long, value_name = "K", default_value_t = STEPS, value_parser = whole_number(1..=MAX_STEPS), requires = "causal")]
     pub steps: usize,
-    /// Also compute attribution baselines for the class of the evidence: gradient (gradient x token), integrated (64 gradients on
-    /// the way from the mean token: seconds an image) and rollout (the backbone's attention: another pass of the image).
+    /// Also compute attribution baselines for the class of the evidence: gradient (gradient x token), integrated (64
+    /// gradients on the way from the mean token: seconds per image) and rollout (the backbone's attention: another
+    /// pass of the image).
     #[arg(long, value_name = "METHOD", value_delimiter = ',', num_args = 1..)]
     pub attributions: Vec<Attribution>,
-    /// Also say how regions of the images are read: a folder of masks (PNG) with the images' names, or a dataset's folder
-    /// with masks, or annotations of CUB or Stanford Cars. They stand in <probe>.json and in traces.
+    /// Also report how regions of the images are read: a folder of masks (PNG) with the images' names, or a dataset's
+    /// folder with masks, or annotations of CUB or Stanford Cars. The results are in <probe>.json and in traces.
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
-    /// What the proxy decays by per position, instead of the spectral radius; 0 to 1.
+    /// Decay of the proxy per position, instead of the spectral radius; 0 to 1.
     #[arg(long, value_name = "X", value_parser = fraction::<f64>)]
     pub rho: Option<f64>,
-    /// Random scores behind each null band, and (at most 32; 8 above 1024 tokens) untrained scorers behind theirs.
+    /// Number of random scores for each null band, and (at most 32; 8 above 1024 tokens) of untrained scorers for
+    /// theirs.
     #[arg(long, value_name = "K", default_value_t = null_model::DRAWS, value_parser = whole_number(2_usize..=100_000))]
     pub null_draws: usize,
     /// Seed of null bands, of untrained scorers, of the exchanges of order tests, of the changes of --stability and of the

@@ -22,17 +22,17 @@ const PATCH_EPSILON: f32 = 1e-6;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct PretrainSettings {
-    /// The pictures: a folder with a folder for each class, or a table of paths and labels.
+    /// Images: a folder with a folder for each class, or a table of paths and labels.
     #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
     pub data: Option<PathBuf>,
-    /// Which of them: train, val or test [default: train].
+    /// Split to train on: train, val or test [default: train].
     #[arg(long, value_name = "SPLIT")]
     pub split: Split,
-    /// What the backbone learns: masked (to fill in hidden patches; He et al. 2022) or supervised (to tell the class from the
-    /// CLS token) [default: masked].
+    /// Objective: masked (reconstruct hidden patches; He et al. 2022) or supervised (classify from the CLS token)
+    /// [default: masked].
     #[arg(long)]
     pub objective: Objective,
-    /// Side of a picture in pixels, as the backbone reads it [default: 32].
+    /// Side of the images in pixels, as the backbone reads them [default: 32].
     #[arg(long, value_name = "PIXELS", value_parser = whole_number(COUNTS))]
     pub size: usize,
     /// Side of a patch in pixels [default: 4].
@@ -41,36 +41,36 @@ pub struct PretrainSettings {
     /// Transformer layers [default: 6].
     #[arg(long, value_parser = whole_number(COUNTS))]
     pub layers: usize,
-    /// Hidden size, a multiple of 32: an attention head has 32 channels [default: 128].
+    /// Hidden size, a multiple of 32, the channels of an attention head [default: 128].
     #[arg(long, value_parser = whole_number(COUNTS))]
     pub width: usize,
-    /// Passes over the pictures [default: 50].
+    /// Passes over the images [default: 50].
     #[arg(long, value_parser = whole_number(COUNTS))]
     pub epochs: usize,
-    /// Pictures of a step [default: 256].
+    /// Images in one step [default: 256].
     #[arg(long, value_parser = whole_number(BATCHES))]
     pub batch: usize,
-    /// Largest learning rate; it rises over the warm-up and falls along half a cosine to 0 (AdamW) [default: 0.001].
+    /// Peak learning rate of AdamW, after the warm-up; it then falls along half a cosine to 0 [default: 0.001].
     #[arg(long, value_parser = number("above 0", is_rate))]
     pub rate: f64,
     /// Weight decay of AdamW [default: 0.05].
     #[arg(long, value_name = "DECAY", value_parser = fraction::<f64>)]
     pub weight_decay: f64,
-    /// Epochs of the warm-up [default: a twentieth of all].
+    /// Epochs of the warm-up [default: a twentieth of --epochs].
     #[arg(long, value_name = "EPOCHS", value_parser = whole_number(COUNTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<usize>,
-    /// Share of the patches that are hidden from a masked autoencoder [default: 0.75].
+    /// Share of the patches to hide from a masked autoencoder [default: 0.75].
     #[arg(long, value_name = "SHARE", value_parser = number("between 0 and 1", is_share))]
     pub mask_ratio: f64,
-    /// How a picture is changed every time: none, shift (by up to an eighth, and mirrored) or crop (a part of a fifth to all
-    /// of it, and mirrored) [default: shift].
+    /// Augmentation: none, shift (by up to an eighth, and mirrored) or crop (a fifth to all of the image, and
+    /// mirrored) [default: shift].
     #[arg(long, value_name = "HOW")]
     pub augment: Augmentation,
-    /// Seed of parameters, order, pictures and masks [default: 0].
+    /// Seed of parameters, order, augmentation and masks [default: 0].
     #[arg(long, value_parser = whole_number(SEEDS))]
     pub seed: u64,
-    /// Steps between two checkpoints [default: those of an epoch].
+    /// Steps between two checkpoints [default: one epoch].
     #[arg(long, value_name = "STEPS", value_parser = whole_number(COUNTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<usize>,
@@ -130,7 +130,7 @@ impl PretrainSettings {
         }
         if objective == Objective::Supervised && classes < 2 {
             return Err(Usage(format!(
-                "--objective supervised: the pictures are of {classes} class, and two at least can be told apart; \
+                "--objective supervised: the images are of {classes} class, expected at least two; \
                  --objective masked needs none"
             )));
         }

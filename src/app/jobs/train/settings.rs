@@ -28,10 +28,10 @@ pub const SEEDS: RangeInclusive<u64> = 0..=1 << 40;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct TrainSettings {
-    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    /// Backbone: a folder, or an id on the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
     #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "resume")]
     pub backbone: String,
-    /// The dataset: a folder, or a table of paths and labels.
+    /// Dataset: a folder, or a table of paths and labels.
     #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
     pub data: Option<PathBuf>,
     /// Ids of the heads, as they are filled in.
@@ -44,57 +44,56 @@ pub struct TrainSettings {
     /// Passes over the training images (paper: 5 on ImageNet, 100 on CUB and Cars) [default: 100].
     #[arg(long, value_name = "E", value_parser = whole_number(COUNTS))]
     pub epochs: usize,
-    /// Number of seeds, one training of all heads each; more of them add to a run that is
-    /// gone on with [default: 1].
+    /// Number of seeds, each a training of all heads; when resuming, more seeds add to the run [default: 1].
     #[arg(long, value_name = "S", value_parser = whole_number(COUNTS))]
     pub seeds: usize,
-    /// The first of the seeds [default: 0].
+    /// First seed [default: 0].
     #[arg(long, value_name = "SEED", value_parser = whole_number(SEEDS))]
     #[serde(skip_serializing_if = "is_first")]
     pub first_seed: u64,
     /// Images in one step [default: 256].
     #[arg(long, value_name = "B", value_parser = whole_number(BATCHES))]
     pub batch: usize,
-    /// Learning rate at the start of its cosine [default: 0.001].
+    /// Learning rate at the start of the cosine schedule [default: 0.001].
     #[arg(long, value_name = "RATE", value_parser = number("above 0", is_rate))]
     pub rate: f64,
-    /// Train every head at each of these learning rates, with commas between them: 1e-4,3e-4,1e-3.
+    /// Train every head at each of these comma-separated learning rates: 1e-4,3e-4,1e-3.
     #[arg(long, value_name = "RATE,RATE,...", value_delimiter = ',', value_parser = number("above 0", is_rate), conflicts_with = "rate")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<f64>,
-    /// Train every head on the tokens after each of these layers, with commas between them: 3,6,9,last. One pass of the
-    /// backbone takes them all.
+    /// Train every head on the tokens after each of these comma-separated layers: 3,6,9,last. One pass of the
+    /// backbone extracts them all.
     #[arg(long, value_name = "L,L,...", value_delimiter = ',', conflicts_with = "layer")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<Layer>,
-    /// Optimiser, learning rates, warm-up and epochs as a project has them; --rate, --rates and --epochs take the place of its
-    /// own [default: paper].
+    /// Optimiser, learning rates, warm-up and epochs of a project; --rate, --rates and --epochs override its own
+    /// [default: paper].
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Protocol::is_paper")]
     pub protocol: Protocol,
-    /// Also evaluate all heads within epochs, every K steps of the training. Nothing is picked by it and nothing else changes
-    /// [default: after epochs alone].
+    /// Also evaluate all heads within epochs, every K training steps. Nothing is selected by it and nothing else
+    /// changes [default: only after epochs].
     #[arg(long, value_name = "K", value_parser = whole_number(COUNTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluate_every: Option<usize>,
-    /// Read every training image anew in every epoch: shift (moved by up to an eighth) or crop (a random part of it, as the
-    /// protocol's project cuts it), mirrored half the time. No tokens are kept then, as with --recompute; images that heads are
-    /// asked about stay as they are [default: none].
+    /// Augment every training image in every epoch: shift (moved by up to an eighth) or crop (a random part of it, as
+    /// the protocol's project crops), mirrored half the time. No tokens are cached then, as with --recompute; images
+    /// that heads are evaluated on stay as they are [default: none].
     #[arg(long, value_name = "HOW")]
     #[serde(skip_serializing_if = "Augmentation::is_none")]
     pub augment: Augmentation,
-    /// Pick the best epoch on this share of the training images, which are then not trained on
-    /// [default: on the validation split where there is a test split too, else on the test images].
+    /// Select the best epoch on this share of the training images, which are then not trained on [default: on the
+    /// validation split if there is a test split too, else on the test images].
     #[arg(long = "select-split", value_name = "SHARE", value_parser = number("between 0 and 1", is_share))]
     pub selection: Option<f64>,
     /// Folder of the run; one is suggested where absent.
     #[arg(skip)]
     pub out: Option<PathBuf>,
-    /// Keep no tokens: run the backbone again on every batch, for datasets whose tokens fit on no disk.
-    /// Results are those of a cache, to the bit on the CPU.
+    /// Cache no tokens: run the backbone again on every batch, for datasets whose tokens fit on no disk. Results are
+    /// those with a cache, to the bit on the CPU.
     #[arg(long)]
     pub recompute: bool,
-    /// How tokens are taken and kept.
+    /// How tokens are extracted and cached.
     #[command(flatten)]
     #[serde(flatten)]
     pub tokens: TokenSettings,
@@ -146,7 +145,7 @@ impl TrainSettings {
     /// What is still to be filled in, and how.
     pub fn missing(&self) -> Option<&'static str> {
         match self {
-            Self { backbone, .. } if backbone.is_empty() => Some("Choose a backbone, whose tokens are read"),
+            Self { backbone, .. } if backbone.is_empty() => Some("Choose a backbone to read tokens from"),
             Self { data: None, .. } => {
                 Some("Choose a dataset: a folder with a folder for each class, or a table")
             }
