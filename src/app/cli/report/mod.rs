@@ -47,7 +47,7 @@ pub struct Report {
 fn long() -> String {
     let tables = TABLES.iter().map(|kind| format!("  {:<14} {}\n", kind.id, kind.what)).collect::<String>();
     format!(
-        "Tables that the runs have data for:\n{tables}\n`main`, `cost` and `conventions` need any run, \
+        "Tables, those that the runs have data for:\n{tables}\n`main`, `cost` and `conventions` need any run, \
          `paired` two heads or more, `routing` two learned routers or more, `fine-grained` several runs, `rates` \
          heads at several layers or rates (`ssmprobe train --layers`, `--rates`), and `grid`, `state-size` and `sweep` \
          a `ssmprobe sweep --grid`: temperature by iterations, state_dim, any other setting. `ssmprobe eval --run RUN` \

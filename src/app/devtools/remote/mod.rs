@@ -28,16 +28,16 @@ const AGAIN_MS: f64 = 100.0;
 /// Goal for the 99th percentile of a frame's processor time while thumbnails scroll, in milliseconds.
 const FRAME_MS: f64 = 33.0;
 
-/// Measures the window over a worker whose messages are delayed, and prints tables in Markdown.
+/// Measure the window with a worker whose messages are delayed, and print tables in Markdown.
 #[derive(Args)]
 pub struct Remote {
     /// Delay of every message each way, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 25)]
     delay: u64,
-    /// Images of the library, 1000 or more: fewer are not scrolled through
+    /// Images in the library, at least 1000, so that there is enough to scroll through
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole_number(1000_u32..))]
     images: u32,
-    /// Looks that are measured, each at another image
+    /// Number of images to select and measure
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole_number(1_u32..))]
     looks: u32,
 }

@@ -30,16 +30,16 @@ const SIZE: egui::Vec2 = egui::vec2(1440.0, 900.0);
 /// How long the demo may take to open.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Works in the window for an hour, and says whether memory, open files or frame times grew.
+/// Use the window for an hour, and report whether memory, open files or frame times grew.
 #[derive(Args)]
 pub struct Soak {
-    /// How long
+    /// How long to run
     #[arg(long, value_name = "N", default_value_t = 3600, value_parser = whole_number(10_u64..))]
     seconds: u64,
-    /// Which of many random ways through the window
+    /// Seed of the random actions in the window
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
-    /// Without a screen: everything but the painting
+    /// Run without a screen: everything except painting
     #[arg(long)]
     headless: bool,
 }

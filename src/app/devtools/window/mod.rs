@@ -24,16 +24,16 @@ use super::demo_window;
 use crate::app::terminal::stdout;
 use crate::app::window::native;
 
-/// Opens the window on the demo, drives it, and prints how fast it was.
+/// Open the window on the demo, drive it, and print how fast it was.
 #[derive(Args)]
 pub struct Window {
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Then fill the library with so many images, and scroll through them
+    /// Also fill the library with this many images, and scroll through them
     #[arg(long, value_name = "N", default_value_t = 0)]
     images: usize,
-    /// And with so many probes
+    /// And with this many probes
     #[arg(long, value_name = "N", default_value_t = 0)]
     probes: usize,
 }

@@ -74,7 +74,7 @@ pub struct PretrainSettings {
     #[arg(long, value_name = "STEPS", value_parser = whole_number(COUNTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<usize>,
-    /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where it was begun].
+    /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where it was started].
     #[arg(long)]
     pub device: String,
 }

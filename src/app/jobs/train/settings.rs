@@ -97,7 +97,7 @@ pub struct TrainSettings {
     #[command(flatten)]
     #[serde(flatten)]
     pub tokens: TokenSettings,
-    /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where the run was begun].
+    /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where the run was started].
     #[arg(long)]
     pub device: String,
 }
