@@ -28,7 +28,7 @@ const MAX_SUBMIT_DELAY: Duration = Duration::from_mins(1);
 /// Time between two checks for Ctrl-C.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Show, wait for, retry or cancel the tasks that --submit submitted.
+/// Show, wait for, retry or cancel tasks submitted with --submit.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Jobs {
@@ -248,7 +248,7 @@ impl Watch {
         self.display.clear();
         tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
         if !done {
-            say!("`ssmprobe jobs {} --retry` resubmits what is not done", plan.folder.display());
+            say!("`ssmprobe jobs {} --retry` submits what is not done", plan.folder.display());
         }
         Ok(Some(done))
     }
@@ -297,7 +297,7 @@ fn print_list(plan: &Plan) -> anyhow::Result<()> {
     tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
     say!("{}", summary(&tasks));
     if tasks.iter().any(|(_, state)| *state != State::Done && !state.is_active()) {
-        say!("`ssmprobe jobs {} --retry` resubmits what is not done", plan.folder.display());
+        say!("`ssmprobe jobs {} --retry` submits what is not done", plan.folder.display());
     }
     Ok(())
 }

@@ -81,9 +81,7 @@ impl RemoteTraining {
             (Connection::Lost { .. }, Connection::Connected { .. }) => display.say("reconnected"),
             (_, Connection::Lost { why, stood: false, .. }) => bail!("{why}"),
             (Connection::Connected { .. }, Connection::Lost { .. }) => {
-                display.say(
-                    "connection lost; the training keeps running there, and is reconnected automatically",
-                );
+                display.say("connection lost; the training keeps running there; reconnecting automatically");
             }
             (Connection::Lost { why: old, .. }, Connection::Lost { why, .. }) if old != why => {
                 display.say(&format!("{}: {why}", now.text().to_lowercase()));

@@ -184,7 +184,7 @@ fn a_killed_task_is_named_and_goes_on() {
         said.contains("train-1 failed with exit code 137") && said.contains("train-1.txt ends with:"),
         "{said}"
     );
-    assert!(said.contains("--retry` resubmits what is not done"), "{said}");
+    assert!(said.contains("--retry` submits what is not done"), "{said}");
     let how = states(&mut jobs(&folder, &["--json"]));
     assert_eq!(
         (how["train-1"].as_str(), how["train-2"].as_str(), how["join"].as_str()),
