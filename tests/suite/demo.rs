@@ -54,10 +54,7 @@ fn alone_and_without_a_display_it_writes_the_demos_results() {
     let mut alone = program();
     alone.current_dir(folder.path()).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "");
     let output = alone.assert().success().get_output().clone();
-    assert!(
-        String::from_utf8_lossy(&output.stderr).starts_with("no display found: writing"),
-        "{output:?}"
-    );
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("no display found: writing"), "{output:?}");
     for backbone in ["mae", "vit"] {
         let figure = folder.path().join("demo-results").join(backbone).join("00000-compare.svg");
         assert!(std::fs::read_to_string(figure).unwrap().starts_with("<svg"));
