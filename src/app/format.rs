@@ -1,5 +1,6 @@
 //! Formatting of sizes and times for people, and of words for a shell.
 
+use std::path::Path;
 use std::time::Duration;
 
 /// A number of bytes with one decimal, in decimal units from kB to TB.
@@ -47,6 +48,11 @@ pub fn shell_word(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
     }
+}
+
+/// A path as one word for a POSIX shell, quoted if it needs quotes.
+pub fn shell_path(path: &Path) -> String {
+    shell_word(&path.to_string_lossy())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 
+use crate::app::format::shell_path;
 use crate::app::jobs::tasks::PlannedStage;
 use crate::app::submit::script::script;
 use crate::app::submit::status::{State, are_done, states, tail};
@@ -91,7 +92,7 @@ impl Jobs {
                 return Ok(ExitCode::SUCCESS);
             }
             hand_in::end(&plan)?;
-            say!("cancelled; `ssmprobe jobs {} --retry` continues", self.folder.display());
+            say!("cancelled; `ssmprobe jobs {} --retry` continues", shell_path(&self.folder));
             return Ok(ExitCode::SUCCESS);
         }
         if self.retry {
@@ -146,7 +147,11 @@ pub fn submit(
         }
         submitted => submitted?,
     }
-    say!("submitted: {}; `ssmprobe jobs {}` shows their progress", describe(&plan.stages), folder.display());
+    say!(
+        "submitted: {}; `ssmprobe jobs {}` shows their progress",
+        describe(&plan.stages),
+        shell_path(folder)
+    );
     if flags.wait { wait(&mut plan) } else { Ok(ExitCode::SUCCESS) }
 }
 
@@ -201,7 +206,7 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
         while begun.elapsed() < interval {
             if interrupt::flow().is_break() {
                 watch.display.clear();
-                let folder = plan.folder.display();
+                let folder = shell_path(&plan.folder);
                 say!(
                     "the tasks keep running; `ssmprobe jobs {folder}` shows them, --wait waits for them again"
                 );
@@ -248,7 +253,7 @@ impl Watch {
         self.display.clear();
         tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
         if !done {
-            say!("`ssmprobe jobs {} --retry` submits what is not done", plan.folder.display());
+            say!("`ssmprobe jobs {} --retry` submits what is not done", shell_path(&plan.folder));
         }
         Ok(Some(done))
     }
@@ -297,7 +302,7 @@ fn print_list(plan: &Plan) -> anyhow::Result<()> {
     tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
     say!("{}", summary(&tasks));
     if tasks.iter().any(|(_, state)| *state != State::Done && !state.is_active()) {
-        say!("`ssmprobe jobs {} --retry` submits what is not done", plan.folder.display());
+        say!("`ssmprobe jobs {} --retry` submits what is not done", shell_path(&plan.folder));
     }
     Ok(())
 }

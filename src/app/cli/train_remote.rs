@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 
+use crate::app::format::{shell_path, shell_word};
 use crate::app::jobs::detached::{Detached, LOGS};
 use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{Event, Fetch, JobId, Request};
@@ -141,8 +142,11 @@ impl RemoteTraining {
 
     /// The command that follows the training again.
     fn follow_command(&self, folder: &Path) -> String {
-        let program = self.program.as_ref().map_or(String::new(), |path| format!(" --remote-program {path}"));
-        format!("ssmprobe train --on {}{program} --resume --out {}", self.host.place, folder.display())
+        let program = self
+            .program
+            .as_ref()
+            .map_or(String::new(), |path| format!(" --remote-program {}", shell_word(path)));
+        format!("ssmprobe train --on {}{program} --resume --out {}", self.host.place, shell_path(folder))
     }
 
     fn end(&self, display: &Display) -> ExitCode {

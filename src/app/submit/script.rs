@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::path::Path;
 
 use super::plan::{Plan, Stage};
-use crate::app::format::shell_word;
+use crate::app::format::{shell_path, shell_word};
 
 /// Seconds before a task's time limit at which Slurm signals it: saving takes less.
 const WARNING_SECONDS: u32 = 120;
@@ -17,7 +16,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
         let _ = writeln!(text, "{line}"); // writing to a String cannot fail
     };
     let verb = stage.words.first().map_or("", String::as_str);
-    let (program, home) = (path(&plan.program), plan.home());
+    let (program, home) = (shell_path(&plan.program), plan.home());
     let name = stage.id();
     line(&format!("#SBATCH --job-name=ssmprobe-{name}"));
     let is_split = plan.largest_array < stage.tasks();
@@ -41,7 +40,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     }
     line("");
     let state = home.join("state").join(&name);
-    let state = path(&state);
+    let state = shell_path(&state);
     let (state, part) = match stage.parts {
         None => (state, String::new()),
         Some(parts) => {
@@ -49,12 +48,12 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
             let first = if is_split { " + ${SSMPROBE_BEFORE:-0}" } else { "" };
             line(&format!("task=$((SLURM_ARRAY_TASK_ID{first}))"));
             if is_split {
-                line(&format!("exec >>{}-$task.txt 2>&1", path(&logs.join(&name))));
+                line(&format!("exec >>{}-$task.txt 2>&1", shell_path(&logs.join(&name))));
             }
             (format!("{state}-$task"), format!(" \\\n    --part=$task/{parts}"))
         }
     };
-    line(&format!("cd {} && rm -f {state} || exit", path(&plan.directory)));
+    line(&format!("cd {} && rm -f {state} || exit", shell_path(&plan.directory)));
     line("");
     line(&format!(
         "# {WARNING_SECONDS} s before its time is over it saves what is done, and waits in the queue for more."
@@ -77,11 +76,6 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     line(&format!("echo $code > {state}"));
     line("exit $code");
     text
-}
-
-/// A path quoted as one word for the shell.
-fn path(path: &Path) -> String {
-    shell_word(&path.to_string_lossy())
 }
 
 /// The value of an option, quoted for an `#SBATCH` line.

@@ -8,7 +8,7 @@ use egui::{ColorImage, ComboBox, DragValue, Grid, Ui};
 
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
-use crate::app::format::shell_word;
+use crate::app::format::shell_path;
 use crate::app::paths::expanded;
 use crate::app::window::style;
 use crate::model::io::atomic_file;
@@ -310,11 +310,10 @@ impl Export {
     /// The command line that draws the same figure from its data.
     pub fn command_line(&self) -> String {
         let mut words = vec!["ssmprobe figures".to_owned(), self.plot.caption().command];
-        let file = |(source, path): &(Source<'_>, PathBuf)| {
-            format!("--{} {}", source.kind(), shell_word(&path.display().to_string()))
-        };
+        let file =
+            |(source, path): &(Source<'_>, PathBuf)| format!("--{} {}", source.kind(), shell_path(path));
         words.extend(self.sources().iter().map(file));
-        let out = shell_word(&self.file().display().to_string());
+        let out = shell_path(&self.file());
         words.push(format!("--out {out} --width {}", self.width));
         words.extend(self.has_pixels().then(|| format!("--dpi {}", self.dpi)));
         words.extend((!self.still_files().is_empty()).then(|| format!("--stills {}", self.stills)));

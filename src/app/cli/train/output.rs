@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::TrainArgs;
+use crate::app::format::shell_path;
 use crate::app::jobs::extract::describe;
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::train::{self, Event, Summary, TrainSettings};
@@ -122,7 +123,10 @@ impl TrainArgs {
             true => say!(
                 "the run in {out} was already finished: nothing was trained; pass more --seeds to add to it"
             ),
-            false => say!("stopped and saved; `ssmprobe train --resume --out {out}` resumes it"),
+            false => {
+                let out = shell_path(run.folder());
+                say!("stopped and saved; `ssmprobe train --resume --out {out}` resumes it");
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! draw the same.
 
 use super::{About, TrainHistory};
-use crate::app::format::shell_word;
+use crate::app::format::shell_path;
 use crate::viz::figures::curves::{Curves, Part, Series, TrainingPlot, average};
 use crate::viz::figures::plot::Caption;
 
@@ -25,7 +25,7 @@ impl TrainHistory {
             }
         }
         let id = part.info().id;
-        let folder = |run: &&Self| format!("--run {}", shell_word(&run.about.folder.display().to_string()));
+        let folder = |run: &&Self| format!("--run {}", shell_path(&run.about.folder));
         let mut command: Vec<String> = runs.iter().map(folder).collect();
         command.push(format!("--figure {id}"));
         if !heads.is_empty() {

@@ -2,7 +2,7 @@
 //! test images. Cells are recognised by the names of their variants, `head[layer=L,rate=R]`.
 
 use super::TrainHistory;
-use crate::app::format::shell_word;
+use crate::app::format::shell_path;
 use crate::viz::figures::plot::Caption;
 use crate::viz::figures::rates::{self, RateCell, RateGrid, RatesPlot};
 
@@ -66,7 +66,7 @@ impl TrainHistory {
         let mut grids = self.grids();
         grids.retain(|grid| heads.is_empty() || heads.contains(&grid.head));
         let id = rates::INFO.id;
-        let folder = shell_word(&self.about.folder.display().to_string());
+        let folder = shell_path(&self.about.folder);
         let only = if heads.is_empty() { String::new() } else { format!(" --heads {}", heads.join(",")) };
         let caption = Caption {
             title: rates::INFO.title.to_owned(),

@@ -1,7 +1,7 @@
 //! Results of variants that differ in one number, `head[temperature=0.1]`, as a figure of one run or several.
 
 use super::TrainHistory;
-use crate::app::format::shell_word;
+use crate::app::format::shell_path;
 use crate::viz::figures::plot::Caption;
 use crate::viz::figures::settings::{INFO, SettingLine, SettingPoint, SettingsPlot};
 
@@ -42,7 +42,7 @@ impl TrainHistory {
         }
         lines.retain(|line| line.points.len() > 1);
         lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.value.total_cmp(&b.value)));
-        let folder = |run: &&Self| format!("--run {}", shell_word(&run.about.folder.display().to_string()));
+        let folder = |run: &&Self| format!("--run {}", shell_path(&run.about.folder));
         let mut command: Vec<String> = runs.iter().map(folder).collect();
         command.push(format!("--figure {}", INFO.id));
         if !heads.is_empty() {
